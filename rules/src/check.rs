@@ -1,0 +1,193 @@
+//! Whether a rule set is one that the kernel takes and that we can find again.
+//!
+//! [`Checked`] is the only thing that renderers accept. The policy never makes a rule set that fails here;
+//! this is the second lock on the door, and what a new policy is developed against.
+
+use crate::{Chain, Hook, Match, Position, RuleSet, Statement, Table, Target};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A fault of one statement.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("statement {number} ({table} {chain}): {fault}")]
+pub struct Violation {
+    /// Which statement, counted from 1.
+    pub number: usize,
+    /// Its table.
+    pub table: Table,
+    /// Its chain.
+    pub chain: Chain,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+/// What can be wrong with a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The table has no base chain at this hook.
+    #[error("the table has no such base chain")]
+    NoSuchHook,
+    /// The target does not exist in this table, or not at this hook.
+    #[error("the target does not work here")]
+    TargetOutOfPlace,
+    /// An address of the other family.
+    #[error("an address of the other family")]
+    WrongFamily,
+    /// A port match without `-p tcp` or `-p udp`.
+    #[error("ports need exactly one protocol")]
+    PortsWithoutProtocol,
+    /// A match that the hook cannot evaluate.
+    #[error("the match does not work at this hook")]
+    MatchOutOfPlace,
+    /// An insert at 0 or beyond the end of the chain.
+    #[error("no such position in the chain")]
+    NoSuchPosition,
+    /// A chain that reaches itself.
+    #[error("the chain reaches itself")]
+    Loop,
+    /// A rule in a base chain by which we would not know it again.
+    #[error("neither jumps to a chain of ours nor carries our comment")]
+    NotRecognisable,
+}
+
+/// A rule set in which [`check`] found nothing wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked(RuleSet);
+
+impl Checked {
+    /// The rule set.
+    pub fn rules(&self) -> &RuleSet {
+        &self.0
+    }
+}
+
+/// Checks every statement.
+///
+/// # Errors
+/// All violations, in the order of the statements.
+pub fn check(rules: RuleSet) -> Result<Checked, Vec<Violation>> {
+    let mut chains: BTreeMap<(Table, &Chain), (Place, usize)> = BTreeMap::new();
+    let mut violations = Vec::new();
+    let calls = Table::ALL.map(|table| Calls::of(&rules, table));
+    for (index, statement) in rules.statements.iter().enumerate() {
+        let Statement { table, chain, position, .. } = statement;
+        let (place, length) = chains.entry((*table, chain)).or_insert_with(|| {
+            (calls.iter().find(|c| c.table == *table).expect("all tables").place(chain), 0)
+        });
+        let mut faults = faults(statement, &rules, place);
+        if matches!(position, Position::Insert(number) if !(1..=*length + 1).contains(number)) {
+            faults.push(Fault::NoSuchPosition);
+        }
+        *length += 1;
+        violations.extend(faults.into_iter().map(|fault| Violation {
+            number: index + 1,
+            table: *table,
+            chain: chain.clone(),
+            fault,
+        }));
+    }
+    if violations.is_empty() { Ok(Checked(rules)) } else { Err(violations) }
+}
+
+fn faults(statement: &Statement, rules: &RuleSet, place: &Place) -> Vec<Fault> {
+    let Statement { table, chain, rule, .. } = statement;
+    let at = |hook: Hook| place.hooks.contains(&hook);
+    let mut faults = Vec::new();
+    let mut note = |wrong: bool, fault: Fault| {
+        if wrong && !faults.contains(&fault) {
+            faults.push(fault);
+        }
+    };
+    note(matches!(chain, Chain::Base(hook) if !table.hooks().contains(hook)), Fault::NoSuchHook);
+    note(!target_fits(&rule.target, *table, &place.hooks), Fault::TargetOutOfPlace);
+    note(matches!(chain, Chain::Base(_)) && !rule.is_ours(), Fault::NotRecognisable);
+    note(place.loops, Fault::Loop);
+    let protocols = rule.matches.iter().filter(|m| matches!(m, Match::Protocol(_))).count();
+    for m in &rule.matches {
+        match m {
+            Match::Source(cidr) | Match::Destination(cidr) => {
+                note(cidr.value().family() != rules.family, Fault::WrongFamily);
+            }
+            Match::SourcePort(_) | Match::DestinationPort(_) | Match::DestinationPorts(_) => {
+                note(protocols != 1, Fault::PortsWithoutProtocol);
+            }
+            Match::InInterface(_) => note(at(Hook::Output) || at(Hook::Postrouting), Fault::MatchOutOfPlace),
+            Match::OutInterface(_) => note(at(Hook::Prerouting) || at(Hook::Input), Fault::MatchOutOfPlace),
+            // xt_owner registers for LOCAL_OUT and POST_ROUTING only.
+            Match::UidOwner(_) | Match::GidOwner(_) => {
+                note(at(Hook::Prerouting) || at(Hook::Input) || at(Hook::Forward), Fault::MatchOutOfPlace);
+            }
+            Match::Protocol(_)
+            | Match::ConnState(_)
+            | Match::Mark(_)
+            | Match::Connmark(_)
+            | Match::Comment(_) => {}
+        }
+    }
+    faults
+}
+
+fn target_fits(target: &Target, table: Table, hooks: &BTreeSet<Hook>) -> bool {
+    match target {
+        Target::Accept | Target::Drop | Target::Return | Target::Jump(_) | Target::Log { .. } => true,
+        Target::Redirect(_) => {
+            table == Table::Nat && hooks.iter().all(|hook| matches!(hook, Hook::Prerouting | Hook::Output))
+        }
+        Target::Tproxy { .. } => {
+            table == Table::Mangle && hooks.iter().all(|hook| matches!(hook, Hook::Prerouting))
+        }
+        Target::SetMark(_) => table == Table::Mangle,
+        // The kernel takes CONNMARK in every table; marks of connections are set where marks are.
+        Target::SaveMark | Target::RestoreMark => table == Table::Mangle,
+        Target::SetZone(_) => table == Table::Raw,
+    }
+}
+
+/// How packets reach a chain.
+struct Place {
+    /// The hooks from which they come.
+    hooks: BTreeSet<Hook>,
+    /// Whether the chain reaches itself.
+    loops: bool,
+}
+
+/// Which chains call which, in one table.
+struct Calls<'a> {
+    table: Table,
+    called_by: BTreeMap<&'a str, BTreeSet<&'a str>>,
+}
+
+impl<'a> Calls<'a> {
+    fn of(rules: &'a RuleSet, table: Table) -> Self {
+        let mut called_by: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for statement in rules.of_table(table) {
+            if let Target::Jump(name) = &statement.rule.target {
+                called_by.entry(statement.chain.as_str()).or_default().insert(name.as_str());
+            }
+        }
+        Self { table, called_by }
+    }
+
+    fn reached_from(&self, start: &str) -> BTreeSet<&'a str> {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![start];
+        while let Some(chain) = open.pop() {
+            for &called in self.called_by.get(chain).into_iter().flatten() {
+                if seen.insert(called) {
+                    open.push(called);
+                }
+            }
+        }
+        seen
+    }
+
+    fn place(&self, chain: &Chain) -> Place {
+        let name = chain.as_str();
+        let hooks = match chain {
+            Chain::Base(hook) => BTreeSet::from([*hook]),
+            Chain::User(_) => {
+                Hook::ALL.into_iter().filter(|hook| self.reached_from(hook.name()).contains(name)).collect()
+            }
+        };
+        Place { hooks, loops: self.reached_from(name).contains(name) }
+    }
+}

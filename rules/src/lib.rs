@@ -1,0 +1,33 @@
+//! Typed netfilter rules: the vocabulary of `sidecar-init`.
+//!
+//! Pure by construction: no input or output, no environment, no clock, no logging. What a rule may say is a
+//! type; what a rule set may hold is decided by [`check`]; text exists only at the borders ([`render`],
+//! [`parse`]). The policy that decides *which* rules exist lives in the tool, not here.
+#![forbid(unsafe_code)]
+
+pub mod change;
+pub mod check;
+pub mod matches;
+pub mod model;
+pub mod name;
+pub mod net;
+pub mod number;
+pub mod parse;
+pub mod plan;
+pub mod port;
+pub mod render;
+pub mod state;
+pub mod target;
+pub mod version;
+
+pub use change::TableChange;
+pub use check::Checked;
+pub use matches::{ConnState, ConnStates, Match, Protocol, Sense};
+pub use model::{Chain, Hook, Origin, Position, Rule, RuleSet, Statement, Table};
+pub use name::{ChainName, Comment, InterfaceName, NameError};
+pub use net::{Cidr, CidrError, Family};
+pub use number::{Gid, Mark, NumberError, Uid, Zone};
+pub use port::{Port, PortError, PortRange, PortSet};
+pub use state::{ChainState, Foreign, Line, State};
+pub use target::Target;
+pub use version::Version;

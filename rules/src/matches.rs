@@ -1,0 +1,148 @@
+//! What a rule asks of a packet.
+
+use crate::{Cidr, Comment, Gid, InterfaceName, Mark, PortRange, PortSet, Uid};
+use std::fmt;
+
+/// A value to match or, where the kernel can negate, to match the absence of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Sense<T> {
+    /// The packet has this value.
+    Is(T),
+    /// The packet has any other value.
+    Not(T),
+}
+
+impl<T> Sense<T> {
+    /// The value, whichever way it is meant.
+    pub fn value(&self) -> &T {
+        match self {
+            Self::Is(value) | Self::Not(value) => value,
+        }
+    }
+
+    /// Whether the match is negated.
+    pub fn is_negated(&self) -> bool {
+        matches!(self, Self::Not(_))
+    }
+
+    /// Whether a packet passes, given that it has (or has not) the value.
+    pub fn holds(&self, has: bool) -> bool {
+        has != self.is_negated()
+    }
+}
+
+/// A transport protocol with ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    /// TCP, protocol number 6.
+    Tcp,
+    /// UDP, protocol number 17.
+    Udp,
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        })
+    }
+}
+
+/// A state of the connection that a packet belongs to (`--ctstate`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ConnState {
+    /// Belongs to no connection that conntrack understands.
+    Invalid,
+    /// Starts a connection.
+    New,
+    /// Starts a connection that another one announced.
+    Related,
+    /// Belongs to a connection seen in both directions.
+    Established,
+}
+
+impl ConnState {
+    /// All states, in the order in which iptables prints them.
+    pub const ALL: [Self; 4] = [Self::Invalid, Self::New, Self::Related, Self::Established];
+
+    /// The name that iptables uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Invalid => "INVALID",
+            Self::New => "NEW",
+            Self::Related => "RELATED",
+            Self::Established => "ESTABLISHED",
+        }
+    }
+}
+
+/// At least one connection state, in iptables' order.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnStates(Vec<ConnState>);
+
+impl ConnStates {
+    /// The set of these states; `None` when it is empty.
+    pub fn new(states: impl IntoIterator<Item = ConnState>) -> Option<Self> {
+        let mut states: Vec<ConnState> = states.into_iter().collect();
+        states.sort();
+        states.dedup();
+        (!states.is_empty()).then_some(Self(states))
+    }
+
+    /// The states.
+    pub fn states(&self) -> &[ConnState] {
+        &self.0
+    }
+}
+
+impl From<ConnState> for ConnStates {
+    fn from(state: ConnState) -> Self {
+        Self(vec![state])
+    }
+}
+
+impl fmt::Display for ConnStates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, state) in self.0.iter().enumerate() {
+            write!(f, "{}{}", if n == 0 { "" } else { "," }, state.name())?;
+        }
+        Ok(())
+    }
+}
+
+/// One condition of a rule; a packet must fulfil all of them.
+///
+/// The order of the variants is the canonical order of matches: that in which the kernel's own listing
+/// starts (`-s -d -i -o -p`), then the extensions.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Match {
+    /// `-s`: the source address is in the network.
+    Source(Sense<Cidr>),
+    /// `-d`: the destination address is in the network.
+    Destination(Sense<Cidr>),
+    /// `-i`: the interface on which the packet came in.
+    InInterface(Sense<InterfaceName>),
+    /// `-o`: the interface by which the packet will leave.
+    OutInterface(Sense<InterfaceName>),
+    /// `-p`: the transport protocol.
+    Protocol(Protocol),
+    /// `--sport`, one port or range.
+    SourcePort(Sense<PortRange>),
+    /// `--dport`, one port or range.
+    DestinationPort(Sense<PortRange>),
+    /// `-m multiport --dports`.
+    DestinationPorts(Sense<PortSet>),
+    /// `-m owner --uid-owner`: the user whose process made the socket. Local output only.
+    UidOwner(Sense<Uid>),
+    /// `-m owner --gid-owner`: the group of the process that made the socket. Local output only.
+    GidOwner(Sense<Gid>),
+    /// `-m conntrack --ctstate`.
+    ConnState(Sense<ConnStates>),
+    /// `-m mark`: the packet's mark.
+    Mark(Sense<Mark>),
+    /// `-m connmark`: the mark of the packet's connection.
+    Connmark(Sense<Mark>),
+    /// `-m comment`: always true; names the rule's owner.
+    Comment(Comment),
+}

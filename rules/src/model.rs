@@ -1,0 +1,249 @@
+//! Rules in their places: tables, hooks, chains, and the ordered statements that build them.
+//!
+//! A [`RuleSet`] keeps the statements in the order in which they were made, appends and inserts mixed,
+//! because that order is what a preview prints. [`RuleSet::chains`] gives what the kernel ends up with.
+
+use crate::{ChainName, Comment, Family, Match, Target};
+use std::{collections::BTreeMap, fmt, str::FromStr};
+
+/// A table of iptables that we use, in the order in which restore text lists them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Table {
+    /// Marks and TPROXY.
+    Mangle,
+    /// REDIRECT; sees only the first packet of a connection.
+    Nat,
+    /// Before conntrack.
+    Raw,
+}
+
+impl Table {
+    /// All tables, in order.
+    pub const ALL: [Self; 3] = [Self::Mangle, Self::Nat, Self::Raw];
+
+    /// The name, such as `nat`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mangle => "mangle",
+            Self::Nat => "nat",
+            Self::Raw => "raw",
+        }
+    }
+
+    /// The hooks that have a base chain in this table (`iptables(8)`).
+    pub fn hooks(self) -> &'static [Hook] {
+        use Hook::{Forward, Input, Output, Postrouting, Prerouting};
+        match self {
+            Self::Mangle => &[Prerouting, Input, Forward, Output, Postrouting],
+            Self::Nat => &[Prerouting, Input, Output, Postrouting],
+            Self::Raw => &[Prerouting, Output],
+        }
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A place in the kernel's packet path where a base chain starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Hook {
+    /// After arrival, before routing.
+    Prerouting,
+    /// Routed to this machine.
+    Input,
+    /// Routed through this machine.
+    Forward,
+    /// Made by this machine.
+    Output,
+    /// About to leave.
+    Postrouting,
+}
+
+impl Hook {
+    /// All hooks.
+    pub const ALL: [Self; 5] =
+        [Self::Prerouting, Self::Input, Self::Forward, Self::Output, Self::Postrouting];
+
+    /// The name of the base chain, such as `PREROUTING`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Prerouting => "PREROUTING",
+            Self::Input => "INPUT",
+            Self::Forward => "FORWARD",
+            Self::Output => "OUTPUT",
+            Self::Postrouting => "POSTROUTING",
+        }
+    }
+}
+
+/// A chain: the base chain of a hook, or a user-defined one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Chain {
+    /// The kernel calls it.
+    Base(Hook),
+    /// Rules call it.
+    User(ChainName),
+}
+
+impl Chain {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Base(hook) => hook.name(),
+            Self::User(name) => name.as_str(),
+        }
+    }
+
+    /// Whether the whole chain is ours.
+    pub fn is_ours(&self) -> bool {
+        matches!(self, Self::User(name) if name.is_ours())
+    }
+}
+
+impl FromStr for Chain {
+    type Err = crate::NameError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match Hook::ALL.into_iter().find(|hook| hook.name() == text) {
+            Some(hook) => Ok(Self::Base(hook)),
+            None => text.parse().map(Self::User),
+        }
+    }
+}
+
+impl fmt::Display for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Conditions and what happens to a packet that fulfils them all.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rule {
+    /// The conditions, in the order in which they are written.
+    pub matches: Vec<Match>,
+    /// The action.
+    pub target: Target,
+}
+
+impl Rule {
+    /// A rule with these conditions.
+    pub fn new(matches: impl IntoIterator<Item = Match>, target: Target) -> Self {
+        Self { matches: matches.into_iter().collect(), target }
+    }
+
+    /// The same rule as the kernel would list it: conditions sorted, those that say nothing left out.
+    ///
+    /// Two rules mean the same to us exactly if their canonical forms are equal: no condition of
+    /// [`Match`] has side effects, so their order is of no consequence.
+    #[must_use]
+    pub fn canonical(&self) -> Self {
+        let says_something = |m: &&Match| match m {
+            Match::Source(sense) | Match::Destination(sense) => {
+                sense.is_negated() || !sense.value().is_everything()
+            }
+            _ => true,
+        };
+        let mut matches: Vec<Match> = self.matches.iter().filter(says_something).cloned().collect();
+        matches.sort();
+        Self { matches, target: self.target.clone() }
+    }
+
+    /// Whether a rule in a foreign chain is ours: it jumps to a chain of ours or carries our comment.
+    pub fn is_ours(&self) -> bool {
+        matches!(&self.target, Target::Jump(chain) if chain.is_ours())
+            || self.matches.contains(&Match::Comment(Comment::ours()))
+    }
+}
+
+/// Where a statement puts its rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Position {
+    /// After the chain's last rule.
+    Append,
+    /// Before the rule that has this number now, counted from 1.
+    Insert(usize),
+}
+
+/// Why a rule exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// Short name of the rule, in kebab case: prefix of its log line, comment in nf_tables.
+    pub name: &'static str,
+    /// The long form of the option that made it, without dashes; empty for what is always there.
+    pub option: &'static str,
+}
+
+/// One rule put in one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statement {
+    /// The table.
+    pub table: Table,
+    /// The chain.
+    pub chain: Chain,
+    /// The place in the chain.
+    pub position: Position,
+    /// The rule.
+    pub rule: Rule,
+    /// Why it exists. `None` for rules read back, which do not say.
+    pub origin: Option<Origin>,
+}
+
+/// An ordered list of statements for one family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleSet {
+    /// The family whose tables it fills.
+    pub family: Family,
+    /// The statements, in the order in which they take effect.
+    pub statements: Vec<Statement>,
+}
+
+impl RuleSet {
+    /// A rule set without rules.
+    pub fn empty(family: Family) -> Self {
+        Self { family, statements: Vec::new() }
+    }
+
+    /// The statements of one table.
+    pub fn of_table(&self, table: Table) -> impl Iterator<Item = &Statement> {
+        self.statements.iter().filter(move |statement| statement.table == table)
+    }
+
+    /// The user-defined chains of a table in the order in which a preview creates them: first those that
+    /// have rules, by first use, then those that are only jumped to.
+    pub fn user_chains(&self, table: Table) -> Vec<&ChainName> {
+        let filled = self.of_table(table).filter_map(|statement| match &statement.chain {
+            Chain::User(name) => Some(name),
+            Chain::Base(_) => None,
+        });
+        let called = self.of_table(table).filter_map(|statement| match &statement.rule.target {
+            Target::Jump(name) => Some(name),
+            _ => None,
+        });
+        let mut names: Vec<&ChainName> = Vec::new();
+        for name in filled.chain(called) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// What the chains of a table hold once every statement has taken effect. Chains that are only jumped
+    /// to are there, empty. An insert beyond the end appends; [`crate::check`] refuses it.
+    pub fn chains(&self, table: Table) -> BTreeMap<Chain, Vec<&Statement>> {
+        let mut chains: BTreeMap<Chain, Vec<&Statement>> =
+            self.user_chains(table).into_iter().map(|name| (Chain::User(name.clone()), Vec::new())).collect();
+        for statement in self.of_table(table) {
+            let rules = chains.entry(statement.chain.clone()).or_default();
+            match statement.position {
+                Position::Append => rules.push(statement),
+                Position::Insert(number) => rules.insert((number - 1).min(rules.len()), statement),
+            }
+        }
+        chains
+    }
+}

@@ -1,0 +1,205 @@
+//! Names that go into rules verbatim: chains, interfaces, comments.
+//!
+//! Each type admits a strict alphabet, so that no name can ever end an argument, a quote or a line of
+//! restore text.
+
+use std::{fmt, str::FromStr};
+
+/// Why a text is not a name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// Nothing was given.
+    #[error("is empty")]
+    Empty,
+    /// The kernel has no room for it.
+    #[error("is longer than {0} bytes")]
+    TooLong(usize),
+    /// A character outside the alphabet of the type.
+    #[error("contains {0:?}")]
+    Character(char),
+    /// The first character has a meaning of its own to the tools that read the text.
+    #[error("starts with {0:?}")]
+    Start(char),
+    /// Names that the kernel reserves.
+    #[error("is reserved")]
+    Reserved,
+}
+
+fn admit(text: &str, longest: usize, allowed: fn(char) -> bool) -> Result<(), NameError> {
+    match text.chars().find(|&c| !allowed(c)) {
+        Some(c) => Err(NameError::Character(c)),
+        None if text.is_empty() => Err(NameError::Empty),
+        None if text.len() > longest => Err(NameError::TooLong(longest)),
+        None => Ok(()),
+    }
+}
+
+/// The name of a user-defined chain, such as `ISTIO_OUTPUT`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChainName(String);
+
+impl ChainName {
+    /// Longest name in bytes: `XT_EXTENSION_MAXNAMELEN` (29) less the terminating NUL
+    /// (`linux/netfilter/x_tables.h`).
+    pub const LONGEST: usize = 28;
+
+    /// Prefix of every chain that belongs to us (and to upstream, which we succeed).
+    pub const OURS: &'static str = "ISTIO_";
+
+    /// Whether the chain is ours to create, replace and remove.
+    pub fn is_ours(&self) -> bool {
+        self.0.starts_with(Self::OURS)
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ChainName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        admit(text, Self::LONGEST, |c| c.is_ascii_alphanumeric() || "_-.:".contains(c))?;
+        match text.chars().next() {
+            Some(c @ ('-' | '.' | ':')) => Err(NameError::Start(c)),
+            _ => Ok(Self(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for ChainName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The name of a network interface, or a prefix of names where it ends in `+` (`br+` is `br0`, `br-lan`, ..).
+///
+/// Names are matched when a packet passes, so an interface that appears later obeys as well.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InterfaceName(String);
+
+impl InterfaceName {
+    /// Longest name in bytes: `IFNAMSIZ` (16) less the terminating NUL (`linux/if.h`).
+    pub const LONGEST: usize = 15;
+
+    /// The loopback interface, `lo`.
+    pub fn loopback() -> Self {
+        Self("lo".to_owned())
+    }
+
+    /// The name, with its `+` if it is a prefix.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The part before `+`, where the name is a prefix.
+    pub fn prefix(&self) -> Option<&str> {
+        self.0.strip_suffix('+')
+    }
+
+    /// Whether a packet on `interface` is meant.
+    pub fn covers(&self, interface: &str) -> bool {
+        match self.prefix() {
+            Some(prefix) => interface.starts_with(prefix),
+            None => interface == self.0,
+        }
+    }
+}
+
+impl FromStr for InterfaceName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        if matches!(text, "." | "..") {
+            return Err(NameError::Reserved); // dev_valid_name() in the kernel
+        }
+        let bare = text.strip_suffix('+').unwrap_or(text);
+        admit(bare, Self::LONGEST, |c| c.is_ascii_alphanumeric() || "_-.@".contains(c))?;
+        if text.len() > Self::LONGEST {
+            return Err(NameError::TooLong(Self::LONGEST));
+        }
+        match text.chars().next() {
+            Some(c @ ('-' | '.' | '@')) => Err(NameError::Start(c)),
+            _ => Ok(Self(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for InterfaceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A comment on a rule, or the prefix of its log line. Words without quotes or backslashes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Comment(String);
+
+impl Comment {
+    /// Longest comment in bytes that every place for one can hold: NFLOG's prefix, 64 with the NUL
+    /// (`linux/netfilter/xt_NFLOG.h`).
+    pub const LONGEST: usize = 63;
+
+    /// Marks a rule of ours in a base chain that does not jump to a chain of ours.
+    pub fn ours() -> Self {
+        Self("sidecar-init".to_owned())
+    }
+
+    /// The comment as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Comment {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        admit(text, Self::LONGEST, |c| c.is_ascii_alphanumeric() || " _-.,:;/=+*()".contains(c))?;
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Comment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &Result<(), NameError>) {
+        assert_eq!(&text.parse::<InterfaceName>().map(|_| ()), expected, "{text:?}");
+    }
+
+    #[test]
+    fn interface_names_are_what_the_kernel_takes_and_no_more() {
+        check("eth0", &Ok(()));
+        check("br+", &Ok(()));
+        check("veth-1.200", &Ok(()));
+        check("abcdefghijklmno", &Ok(()));
+        check("abcdefghijklmn+", &Ok(()));
+        check("abcdefghijklmnop", &Err(NameError::TooLong(15)));
+        check("abcdefghijklmno+", &Err(NameError::TooLong(15)));
+        check("", &Err(NameError::Empty));
+        check("+", &Err(NameError::Empty));
+        check("..", &Err(NameError::Reserved));
+        check("a b", &Err(NameError::Character(' ')));
+        check("a/b", &Err(NameError::Character('/')));
+        check("a+b", &Err(NameError::Character('+')));
+        check("-j", &Err(NameError::Start('-')));
+        check("!eth0", &Err(NameError::Character('!')));
+    }
+
+    #[test]
+    fn a_wildcard_covers_by_prefix() {
+        let bridges: InterfaceName = "br+".parse().expect("valid");
+        assert!(bridges.covers("br-lan") && bridges.covers("br") && !bridges.covers("eth0"));
+        assert!(InterfaceName::loopback().covers("lo") && !InterfaceName::loopback().covers("lo0"));
+    }
+}

@@ -1,0 +1,159 @@
+//! Address families and networks.
+
+use ipnetwork::IpNetwork;
+use std::{fmt, net::IpAddr, str::FromStr};
+
+/// An address family; rules of the two families live apart in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Family {
+    /// Both families, in the order in which they are rendered and applied.
+    pub const BOTH: [Self; 2] = [Self::V4, Self::V6];
+
+    /// The family of an address.
+    pub fn of(address: IpAddr) -> Self {
+        if address.is_ipv4() { Self::V4 } else { Self::V6 }
+    }
+
+    /// Length in bits of an address.
+    pub fn bits(self) -> u8 {
+        match self {
+            Self::V4 => 32,
+            Self::V6 => 128,
+        }
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+        })
+    }
+}
+
+/// Why a text is not a network.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CidrError {
+    /// The part before the slash is no address.
+    #[error("is no IP address with a prefix length")]
+    Address,
+    /// There is no slash.
+    #[error("has no prefix length; write {0}/{1} for the single address")]
+    NoLength(IpAddr, u8),
+    /// The part after the slash is no number, or too large for the family.
+    #[error("has no prefix length from 0 to {0} after the slash")]
+    Length(u8),
+}
+
+/// A network: an address whose host bits are zero, and a prefix length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cidr(IpNetwork);
+
+impl Cidr {
+    /// The network that holds just this address.
+    pub fn host(address: IpAddr) -> Self {
+        Self(IpNetwork::from(address))
+    }
+
+    /// The network of `length` bits around `address`; `None` if the family has fewer bits.
+    pub fn new(address: IpAddr, length: u8) -> Option<Self> {
+        let network = IpNetwork::new(address, length).ok()?;
+        IpNetwork::new(network.network(), length).ok().map(Self)
+    }
+
+    /// The first address.
+    pub fn address(&self) -> IpAddr {
+        self.0.ip()
+    }
+
+    /// Prefix length in bits.
+    pub fn length(&self) -> u8 {
+        self.0.prefix()
+    }
+
+    /// The family of the addresses.
+    pub fn family(&self) -> Family {
+        Family::of(self.address())
+    }
+
+    /// Whether the address is inside. False for the other family.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.0.contains(address)
+    }
+
+    /// Whether every address of the family is inside.
+    pub fn is_everything(&self) -> bool {
+        self.length() == 0
+    }
+
+    /// The network written with its address as given: its text and whether host bits were set in it.
+    ///
+    /// # Errors
+    /// When the text is not `ADDRESS/LENGTH`.
+    pub fn parse_noting_host_bits(text: &str) -> Result<(Self, bool), CidrError> {
+        let Some((address, length)) = text.split_once('/') else {
+            return match text.parse::<IpAddr>() {
+                Ok(address) => Err(CidrError::NoLength(address, Family::of(address).bits())),
+                Err(_) => Err(CidrError::Address),
+            };
+        };
+        let address: IpAddr = address.parse().map_err(|_| CidrError::Address)?;
+        let bits = Family::of(address).bits();
+        let digits = !length.is_empty() && length.bytes().all(|b| b.is_ascii_digit());
+        let cidr = length
+            .parse()
+            .ok()
+            .filter(|_| digits)
+            .and_then(|length| Self::new(address, length))
+            .ok_or(CidrError::Length(bits))?;
+        Ok((cidr, cidr.address() != address))
+    }
+}
+
+impl FromStr for Cidr {
+    type Err = CidrError;
+
+    /// As [`Cidr::parse_noting_host_bits`], without the note.
+    fn from_str(text: &str) -> Result<Self, CidrError> {
+        Self::parse_noting_host_bits(text).map(|(cidr, _)| cidr)
+    }
+}
+
+impl fmt::Display for Cidr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address(), self.length())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Result<(&str, bool), CidrError>) {
+        let parsed = Cidr::parse_noting_host_bits(text).map(|(cidr, host)| (cidr.to_string(), host));
+        assert_eq!(parsed, expected.map(|(text, host)| (text.to_owned(), host)), "{text:?}");
+    }
+
+    #[test]
+    fn networks_are_canonical_and_strict() {
+        check("10.0.0.0/8", Ok(("10.0.0.0/8", false)));
+        check("10.1.2.3/8", Ok(("10.0.0.0/8", true)));
+        check("2001:DB8:0::/32", Ok(("2001:db8::/32", false)));
+        check("::6/128", Ok(("::6/128", false)));
+        check("10.0.0.0/33", Err(CidrError::Length(32)));
+        check("10.0.0.0/+8", Err(CidrError::Length(32)));
+        check("10.0.0.0/255.0.0.0", Err(CidrError::Length(32)));
+        check("10.0.0.0/", Err(CidrError::Length(32)));
+        check("010.0.0.0/8", Err(CidrError::Address));
+        check("localhost/8", Err(CidrError::Address));
+        check("10.0.0.1", Err(CidrError::NoLength("10.0.0.1".parse().expect("address"), 32)));
+    }
+}

@@ -1,0 +1,198 @@
+//! Numbers that the kernel gives a meaning: user and group ids, packet marks, conntrack zones.
+
+use std::{fmt, num::NonZeroU16, str::FromStr};
+
+/// A text that is not the number meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("is no number from {least} to {most}")]
+pub struct NumberError {
+    /// Least value allowed.
+    pub least: u32,
+    /// Greatest value allowed.
+    pub most: u32,
+}
+
+/// The greatest user or group id: 2^32-1 means "none" to the kernel (`setreuid(2)`).
+const GREATEST_ID: u32 = u32::MAX - 1;
+
+fn id(text: &str) -> Result<u32, NumberError> {
+    let error = NumberError { least: 0, most: GREATEST_ID };
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(error);
+    }
+    text.parse().ok().filter(|&id| id <= GREATEST_ID).ok_or(error)
+}
+
+/// A user id, 0 to 2^32-2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Uid(u32);
+
+/// A group id, 0 to 2^32-2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Gid(u32);
+
+impl Uid {
+    /// The id, or `None` for 2^32-1, which names nobody.
+    pub fn new(id: u32) -> Option<Self> {
+        (id <= GREATEST_ID).then_some(Self(id))
+    }
+
+    /// The number.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
+impl Gid {
+    /// The id, or `None` for 2^32-1, which names nobody.
+    pub fn new(id: u32) -> Option<Self> {
+        (id <= GREATEST_ID).then_some(Self(id))
+    }
+
+    /// The number.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
+impl From<Uid> for Gid {
+    /// The group of the same number: upstream's default for the proxy's group.
+    fn from(uid: Uid) -> Self {
+        Self(uid.0)
+    }
+}
+
+impl FromStr for Uid {
+    type Err = NumberError;
+
+    fn from_str(text: &str) -> Result<Self, NumberError> {
+        id(text).map(Self)
+    }
+}
+
+impl FromStr for Gid {
+    type Err = NumberError;
+
+    fn from_str(text: &str) -> Result<Self, NumberError> {
+        id(text).map(Self)
+    }
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Gid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A packet or connection mark: `value` in the bits of `mask`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Mark {
+    /// The bits compared or set.
+    pub value: u32,
+    /// Which bits are meant; all of them for a plain mark.
+    pub mask: u32,
+}
+
+impl Mark {
+    /// A mark of all 32 bits.
+    pub const fn whole(value: u32) -> Self {
+        Self { value, mask: u32::MAX }
+    }
+
+    /// Whether all 32 bits are meant.
+    pub fn is_whole(self) -> bool {
+        self.mask == u32::MAX
+    }
+
+    /// Whether a packet that carries `mark` is meant.
+    pub fn covers(self, mark: u32) -> bool {
+        mark & self.mask == self.value
+    }
+}
+
+impl FromStr for Mark {
+    type Err = NumberError;
+
+    /// `VALUE` or `VALUE/MASK`, each decimal or `0x` hexadecimal, as iptables takes it.
+    fn from_str(text: &str) -> Result<Self, NumberError> {
+        let (value, mask) = match text.split_once('/') {
+            Some((value, mask)) => (unsigned(value), unsigned(mask)),
+            None => (unsigned(text), Some(u32::MAX)),
+        };
+        value
+            .zip(mask)
+            .map(|(value, mask)| Self { value, mask })
+            .ok_or(NumberError { least: 0, most: u32::MAX })
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.is_whole() {
+            true => self.value.fmt(f),
+            false => write!(f, "{}/{:#x}", self.value, self.mask),
+        }
+    }
+}
+
+/// A 32-bit number, decimal or `0x` hexadecimal; no sign, no space.
+pub fn unsigned(text: &str) -> Option<u32> {
+    match text.strip_prefix("0x") {
+        Some(hex) if hex.bytes().all(|b| b.is_ascii_hexdigit()) => u32::from_str_radix(hex, 16).ok(),
+        None if text.bytes().all(|b| b.is_ascii_digit()) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+/// A conntrack zone other than the default one: connections in different zones never share a tuple.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Zone(NonZeroU16);
+
+impl Zone {
+    /// The zone; `None` for 0, the default zone.
+    pub const fn new(number: u16) -> Option<Self> {
+        match NonZeroU16::new(number) {
+            Some(number) => Some(Self(number)),
+            None => None,
+        }
+    }
+
+    /// The number.
+    pub fn number(self) -> u16 {
+        self.0.get()
+    }
+}
+
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_stop_before_the_one_that_means_nobody() {
+        assert_eq!("4294967294".parse::<Uid>().map(Uid::number), Ok(4294967294));
+        for text in ["4294967295", "-1", "+1", "1337x", "", "0x1"] {
+            assert!(text.parse::<Uid>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn marks_read_both_bases_and_masks() {
+        assert_eq!("1337".parse(), Ok(Mark::whole(1337)));
+        assert_eq!("0x539/0xff".parse(), Ok(Mark { value: 1337, mask: 255 }));
+        for text in ["", "0x", "x", "+1", "1/", "4294967296"] {
+            assert!(text.parse::<Mark>().is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Lines of restore text taken apart: words, quotes, commands on chains.
+
+use super::{Problem, chain};
+use crate::{Chain, Position};
+
+/// One line inside a table.
+pub(super) enum Entry {
+    /// A chain is declared: `:NAME POLICY [PACKETS:BYTES]` or `-N NAME`.
+    Chain(Chain),
+    /// A rule is put into a chain.
+    Rule {
+        /// The chain.
+        chain: Chain,
+        /// The place in it.
+        position: Position,
+        /// The rule's words, unquoted.
+        words: Vec<String>,
+        /// The rule's text as it stands.
+        text: String,
+    },
+}
+
+/// Reads a line that is no comment, table or commit.
+pub(super) fn entry(text: &str) -> Result<Entry, Problem> {
+    let unknown = || Problem::Unknown(text.to_owned());
+    if let Some(declared) = text.strip_prefix(':') {
+        return chain(declared.split(' ').next().unwrap_or_default()).map(Entry::Chain);
+    }
+    let (verb, rest) = without_counters(text).split_once(' ').ok_or_else(unknown)?;
+    let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    let (position, text) = match verb {
+        "-N" => return chain(name).map(Entry::Chain),
+        "-A" => (Position::Append, rest),
+        "-I" => match rest.split_once(' ').map(|(number, rest)| (number.parse(), rest)) {
+            Some((Ok(number @ 1..), rest)) => (Position::Insert(number), rest),
+            _ => (Position::Insert(1), rest),
+        },
+        _ => return Err(unknown()),
+    };
+    Ok(Entry::Rule { chain: chain(name)?, position, words: words(text)?, text: text.to_owned() })
+}
+
+/// `iptables-save -c` puts `[PACKETS:BYTES]` before each rule.
+fn without_counters(text: &str) -> &str {
+    match text.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
+        Some((_, rest)) => rest,
+        None => text,
+    }
+}
+
+/// Splits at spaces. Double quotes hold a word together; inside them a backslash takes the next character
+/// as it is, which is how `xtables_save_string` writes strings.
+fn words(text: &str) -> Result<Vec<String>, Problem> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quoted = false;
+    let mut characters = text.chars();
+    while let Some(c) = characters.next() {
+        match c {
+            '"' => {
+                quoted = !quoted;
+                word.get_or_insert_default();
+            }
+            '\\' if quoted => word.get_or_insert_default().extend(characters.next()),
+            ' ' if !quoted => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    if quoted { Err(Problem::Quote) } else { Ok(words) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Result<&[&str], Problem>) {
+        let expected = expected.map(|words| words.iter().map(ToString::to_string).collect());
+        assert_eq!(words(text), expected, "{text:?}");
+    }
+
+    #[test]
+    fn words_follow_the_quoting_of_iptables_save() {
+        check("-p tcp  -j X", Ok(&["-p", "tcp", "-j", "X"]));
+        check(r#"--comment "a \"b\" c" -j X"#, Ok(&["--comment", "a \"b\" c", "-j", "X"]));
+        check(r#"--comment "" -j X"#, Ok(&["--comment", "", "-j", "X"]));
+        check(r#"--comment "a"#, Err(Problem::Quote));
+        check("", Ok(&[]));
+    }
+}

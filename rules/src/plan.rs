@@ -1,0 +1,144 @@
+//! The ordered difference between what the kernel holds and what it should hold.
+//!
+//! Only what is ours is compared and touched: chains of ours by what they hold and in which order, our
+//! rules in other chains by their order among themselves and by nothing that could decide a packet
+//! standing before them.
+
+use crate::{Chain, ChainState, Line, State, Table, TableChange, Target};
+
+/// The changes that bring `live` to `wanted`, in the order in which to commit them; none if there is
+/// nothing to do. Each is one commit of one table.
+///
+/// A table that starts to capture goes before all others and one that stops goes after them, so that a
+/// connection that both states capture is captured in between as well.
+pub fn plan(live: &State, wanted: &State) -> Vec<TableChange> {
+    changes(live, wanted, false)
+}
+
+/// As [`plan`], but makes everything anew, be it as wanted or not.
+pub fn plan_anew(live: &State, wanted: &State) -> Vec<TableChange> {
+    changes(live, wanted, true)
+}
+
+fn changes(live: &State, wanted: &State, anew: bool) -> Vec<TableChange> {
+    let mut changes: Vec<TableChange> = Table::ALL
+        .into_iter()
+        .map(|table| table_change(live, wanted, table, anew))
+        .filter(|change| !change.is_empty())
+        .collect();
+    changes.sort_by_key(|change| urgency(live, wanted, change.table));
+    changes
+}
+
+/// The change that takes `change` back, given the state in which it was made.
+fn inverse(before: &State, change: &TableChange) -> TableChange {
+    let table = change.table;
+    let existed = |chain: &crate::ChainName| {
+        before.tables.get(&table).is_some_and(|chains| chains.contains_key(&Chain::User(chain.clone())))
+    };
+    let old =
+        |chain: &crate::ChainName| (chain.clone(), before.lines(table, &Chain::User(chain.clone())).to_vec());
+    let (changed, created): (Vec<_>, Vec<_>) =
+        change.replace.iter().map(|(chain, _)| chain).partition(|chain| existed(chain));
+    let mut hosts: Vec<&Chain> = change.delete.iter().map(|(chain, _)| chain).collect();
+    hosts.dedup();
+    TableChange {
+        table,
+        replace: changed.into_iter().chain(&change.remove).map(old).collect(),
+        delete: change.insert.iter().map(|(chain, _, line)| (chain.clone(), line.clone())).collect(),
+        insert: hosts
+            .into_iter()
+            .flat_map(|chain| {
+                let lines = before.lines(table, chain).iter().enumerate();
+                lines
+                    .filter(|(_, line)| line.is_ours())
+                    .map(|(index, line)| (chain.clone(), index + 1, line.clone()))
+            })
+            .collect(),
+        remove: created.into_iter().cloned().collect(),
+    }
+}
+
+/// The changes that undo those of `changes` that took effect between `old` and `now`, last first. A table
+/// that is neither as it was nor as its change would make it is brought back as far as it is ours.
+pub fn back(old: &State, now: &State, changes: &[TableChange]) -> Vec<TableChange> {
+    let restored = |change: &TableChange| {
+        let table = change.table;
+        if now.same_table(old, table) {
+            None
+        } else if now.same_table(&old.after(change), table) {
+            Some(inverse(old, change))
+        } else {
+            Some(table_change(now, &old.ours(), table, false)).filter(|change| !change.is_empty())
+        }
+    };
+    changes.iter().rev().filter_map(restored).collect()
+}
+
+/// Whether our rules in a chain that is not ours stand as wanted.
+pub fn in_place(live: &[Line], wanted: &[Line]) -> bool {
+    live.iter().filter(|line| line.is_ours()).eq(wanted) && foreign_before(live).is_none()
+}
+
+/// The first foreign rule that stands before a rule of ours and may decide packets.
+pub fn foreign_before(lines: &[Line]) -> Option<&Line> {
+    let last = lines.iter().rposition(Line::is_ours)?;
+    lines[..last].iter().find(|line| !line.is_ours() && line.may_decide())
+}
+
+fn table_change(live: &State, wanted: &State, table: Table, anew: bool) -> TableChange {
+    let mut change = TableChange {
+        table,
+        replace: Vec::new(),
+        delete: Vec::new(),
+        insert: Vec::new(),
+        remove: Vec::new(),
+    };
+    for (chain, state) in wanted.chains(table) {
+        if let Chain::User(name) = chain
+            && (anew || live.tables.get(&table).and_then(|chains| chains.get(chain)) != Some(state))
+        {
+            change.replace.push((name.clone(), state.lines.clone()));
+        }
+    }
+    let settled = |chain: &Chain, live: &[Line]| {
+        let wanted = if matches!(chain, Chain::Base(_)) { wanted.lines(table, chain) } else { &[] };
+        in_place(live, wanted) && !(anew && live.iter().any(Line::is_ours))
+    };
+    for (chain, ChainState { lines }) in live.chains(table) {
+        match chain {
+            Chain::User(name) if name.is_ours() => {
+                if !wanted.tables.get(&table).is_some_and(|chains| chains.contains_key(chain)) {
+                    change.remove.push(name.clone());
+                }
+            }
+            _ if settled(chain, lines) => {}
+            _ => {
+                let ours = lines.iter().filter(|line| line.is_ours());
+                change.delete.extend(ours.map(|line| (chain.clone(), line.clone())));
+            }
+        }
+    }
+    for (chain, ChainState { lines }) in wanted.chains(table) {
+        if matches!(chain, Chain::Base(_)) && !settled(chain, live.lines(table, chain)) {
+            let numbered = lines.iter().enumerate();
+            change.insert.extend(numbered.map(|(index, line)| (chain.clone(), index + 1, line.clone())));
+        }
+    }
+    change
+}
+
+/// 0 for a table that starts to capture, 2 for one that stops, 1 for all others.
+fn urgency(live: &State, wanted: &State, table: Table) -> u8 {
+    match (captures(live, table), captures(wanted, table)) {
+        (false, true) => 0,
+        (true, true) | (false, false) => 1,
+        (true, false) => 2,
+    }
+}
+
+fn captures(state: &State, table: Table) -> bool {
+    state.chains(table).flat_map(|(_, chain)| &chain.lines).any(|line| {
+        matches!(line, Line::Typed(rule) if matches!(rule.target, Target::Redirect(_) | Target::Tproxy { .. }))
+    })
+}

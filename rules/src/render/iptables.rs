@@ -1,0 +1,164 @@
+//! The language of iptables: restore text, single commands, and the script of a change.
+//!
+//! [`restore`] prints what upstream prints, letter for letter, so that a diff of previews stays readable to
+//! people who know it.
+
+use crate::{
+    Chain, Checked, Family, Line, Mark, Match, PortRange, Position, Rule, Sense, Statement, Table,
+    TableChange, Target,
+};
+use std::fmt::{Display, Write};
+
+/// Restore text of the whole rule set, for an empty namespace. A table without rules is left out.
+pub fn restore(rules: &Checked) -> String {
+    let mut text = String::new();
+    for table in Table::ALL.into_iter().filter(|&table| rules.rules().of_table(table).next().is_some()) {
+        line(&mut text, format_args!("* {table}"));
+        for name in rules.rules().user_chains(table) {
+            line(&mut text, format_args!("-N {name}"));
+        }
+        for statement in rules.rules().of_table(table) {
+            line(&mut text, self::statement(statement));
+        }
+        line(&mut text, "COMMIT");
+    }
+    text
+}
+
+/// The same as commands for a shell, one a line, in the same order.
+pub fn commands(rules: &Checked) -> String {
+    let program = match rules.rules().family {
+        Family::V4 => "iptables",
+        Family::V6 => "ip6tables",
+    };
+    let mut text = String::new();
+    for table in Table::ALL {
+        for name in rules.rules().user_chains(table) {
+            line(&mut text, format_args!("{program} -t {table} -N {name}"));
+        }
+        for statement in rules.rules().of_table(table) {
+            line(&mut text, format_args!("{program} -t {table} {}", self::statement(statement)));
+        }
+    }
+    text
+}
+
+/// The script that makes one change when `iptables-restore --noflush` reads it: one table, one commit.
+pub fn change(change: &TableChange) -> String {
+    let mut text = String::new();
+    line(&mut text, format_args!("*{}", change.table));
+    for (chain, _) in &change.replace {
+        // Creates the chain, or empties the one that is there.
+        line(&mut text, format_args!(":{chain} - [0:0]"));
+    }
+    for (chain, rule) in &change.delete {
+        line(&mut text, format_args!("-D {chain} {}", self::line_text(rule)));
+    }
+    for (chain, rules) in &change.replace {
+        for rule in rules {
+            line(&mut text, format_args!("-A {chain} {}", self::line_text(rule)));
+        }
+    }
+    for (chain, number, rule) in &change.insert {
+        line(&mut text, format_args!("-I {chain} {number} {}", self::line_text(rule)));
+    }
+    for verb in ["-F", "-X"] {
+        for chain in &change.remove {
+            line(&mut text, format_args!("{verb} {chain}"));
+        }
+    }
+    line(&mut text, "COMMIT");
+    text
+}
+
+/// One statement: `-A CHAIN ...` or `-I CHAIN N ...`.
+pub fn statement(statement: &Statement) -> String {
+    let Statement { chain, position, rule, .. } = statement;
+    match position {
+        Position::Append => format!("-A {chain} {}", self::rule(rule)),
+        Position::Insert(number) => format!("-I {chain} {number} {}", self::rule(rule)),
+    }
+}
+
+/// A line of a chain as an append, for people to read: `-A CHAIN ...`.
+pub fn appended(chain: &Chain, line: &Line) -> String {
+    format!("-A {chain} {}", line_text(line))
+}
+
+/// The conditions and the target of a rule.
+pub fn rule(rule: &Rule) -> String {
+    let mut text = String::new();
+    for m in &rule.matches {
+        matched(&mut text, m);
+    }
+    target(&mut text, &rule.target);
+    text
+}
+
+fn line_text(line: &Line) -> String {
+    match line {
+        Line::Typed(typed) => rule(typed),
+        Line::Foreign(foreign) => foreign.text.clone(),
+    }
+}
+
+fn matched(text: &mut String, m: &Match) {
+    match m {
+        Match::Source(cidr) => option(text, "", "-s", cidr),
+        Match::Destination(cidr) => option(text, "", "-d", cidr),
+        Match::InInterface(name) => option(text, "", "-i", name),
+        Match::OutInterface(name) => option(text, "", "-o", name),
+        Match::Protocol(protocol) => word(text, format_args!("-p {protocol} ")),
+        Match::SourcePort(port) => option(text, "", "--sport", port),
+        Match::DestinationPort(port) => option(text, "", "--dport", port),
+        Match::DestinationPorts(ports) => option(text, "-m multiport ", "--dports", ports),
+        Match::UidOwner(uid) => option(text, "-m owner ", "--uid-owner", uid),
+        Match::GidOwner(gid) => option(text, "-m owner ", "--gid-owner", gid),
+        Match::ConnState(states) => option(text, "-m conntrack ", "--ctstate", states),
+        Match::Mark(mark) => option(text, "-m mark ", "--mark", mark),
+        Match::Connmark(mark) => option(text, "-m connmark ", "--mark", mark),
+        Match::Comment(comment) => word(text, format_args!("-m comment --comment \"{comment}\" ")),
+    }
+}
+
+fn option<T: Display>(text: &mut String, module: &str, name: &str, sense: &Sense<T>) {
+    let not = if sense.is_negated() { "! " } else { "" };
+    word(text, format_args!("{module}{not}{name} {} ", sense.value()));
+}
+
+fn target(text: &mut String, target: &Target) {
+    match target {
+        Target::Accept => word(text, "-j ACCEPT"),
+        Target::Drop => word(text, "-j DROP"),
+        Target::Return => word(text, "-j RETURN"),
+        Target::Jump(chain) => word(text, format_args!("-j {chain}")),
+        Target::Redirect(ports) => word(text, format_args!("-j REDIRECT --to-ports {}", dashed(*ports))),
+        Target::Tproxy { port, mark: Mark { value, mask } } => {
+            word(text, format_args!("-j TPROXY --tproxy-mark {value}/{mask:#x} --on-port {port}"));
+        }
+        Target::SetMark(mark) if mark.is_whole() => word(text, format_args!("-j MARK --set-mark {mark}")),
+        Target::SetMark(mark) => word(text, format_args!("-j MARK --set-xmark {mark}")),
+        Target::SaveMark => word(text, "-j CONNMARK --save-mark"),
+        Target::RestoreMark => word(text, "-j CONNMARK --restore-mark"),
+        Target::SetZone(zone) => word(text, format_args!("-j CT --zone {zone}")),
+        Target::Log { group, prefix } => {
+            word(text, format_args!("-j NFLOG --nflog-prefix \"{prefix}\" --nflog-group {group}"));
+        }
+    }
+}
+
+/// NAT takes ranges with a dash where matches take a colon.
+fn dashed(ports: PortRange) -> String {
+    match ports.is_single() {
+        true => ports.first().to_string(),
+        false => format!("{}-{}", ports.first(), ports.last()),
+    }
+}
+
+fn line(text: &mut String, content: impl Display) {
+    writeln!(text, "{content}").expect("writing to a string can't fail");
+}
+
+fn word(text: &mut String, content: impl Display) {
+    write!(text, "{content}").expect("writing to a string can't fail");
+}

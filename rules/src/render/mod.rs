@@ -1,0 +1,3 @@
+//! Rule sets and changes as text for other programs.
+
+pub mod iptables;
