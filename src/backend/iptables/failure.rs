@@ -1,0 +1,80 @@
+//! What a failure of iptables means: the one place that reads its complaints.
+
+use super::{Programs, Variant};
+use crate::{backend::Error, sys::exec::ExecError};
+
+/// Says in one sentence what happened and what helps.
+pub(super) fn explain(error: ExecError, programs: &Programs, script: &str) -> Error {
+    let hint = match &error {
+        ExecError::Start { .. } => format!("the {} variant of iptables can't be run", programs.variant()),
+        ExecError::Status { stderr, status, .. } => hint(stderr, status.code(), programs.variant(), script),
+    };
+    Error::Program { hint, source: error }
+}
+
+/// Exit status of iptables when it did not get the lock (`RESOURCE_PROBLEM` in xtables.h).
+const NO_LOCK: i32 = 4;
+
+fn hint(stderr: &str, code: Option<i32>, variant: Variant, script: &str) -> String {
+    let says = |text: &str| stderr.contains(text);
+    if says("xtables lock") || (code == Some(NO_LOCK) && says("lock")) {
+        "another program holds the lock of iptables".to_owned()
+    } else if says("Permission denied") || says("Operation not permitted") {
+        format!("iptables ({variant}) may not change rules here; it needs CAP_NET_ADMIN and CAP_NET_RAW")
+    } else if says("can't initialize") || says("does not exist") && says("Table") {
+        let module = if variant == Variant::Legacy { "modprobe iptable_nat" } else { "modprobe nf_tables" };
+        format!(
+            "the kernel has no tables for the {variant} variant; try {module} on the node, or the other variant"
+        )
+    } else if let Some(line) =
+        failed_line(stderr).and_then(|number| script.lines().nth(number.checked_sub(1)?))
+    {
+        format!("iptables ({variant}) refused {line:?}")
+    } else {
+        format!("iptables ({variant}) failed")
+    }
+}
+
+/// The number in `line 7 failed`, or in `line 7: ...`.
+fn failed_line(stderr: &str) -> Option<usize> {
+    let rest = stderr.rsplit_once("line ")?.1;
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..digits].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(stderr: &str, code: i32, expected: &str) {
+        let script = "*nat\n-A OUTPUT -j NOWHERE\nCOMMIT\n";
+        let hint = hint(stderr, Some(code), Variant::Nft, script);
+        assert!(hint.contains(expected), "{hint:?}");
+    }
+
+    #[test]
+    fn complaints_of_both_variants_are_understood() {
+        check(
+            "iptables-restore v1.8.9 (nf_tables): Couldn't load target `NOWHERE'\nError occurred at line: 2\n",
+            2,
+            "failed",
+        );
+        check("iptables-restore: line 2 failed\n", 1, "refused \"-A OUTPUT -j NOWHERE\"");
+        check(
+            "iptables-restore v1.8.9 (nf_tables): \nline 2: RULE_APPEND failed (Invalid argument): rule in chain OUTPUT\n",
+            4,
+            "refused",
+        );
+        check(
+            "Another app is currently holding the xtables lock; still 1s 0us time ahead to have a chance to grab the lock...\n",
+            4,
+            "lock",
+        );
+        check("Fatal: can't open lock file /run/xtables.lock: Permission denied\n", 4, "lock");
+        check(
+            "Could not fetch rule set generation id: Permission denied (you must be root)\n",
+            4,
+            "CAP_NET_ADMIN",
+        );
+    }
+}

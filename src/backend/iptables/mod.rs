@@ -1,0 +1,69 @@
+//! iptables as a backend: `iptables-save` to read, `iptables-restore` to commit.
+
+mod failure;
+mod programs;
+
+pub use programs::{Programs, find};
+
+use super::{Error, Variant};
+use crate::sys::exec;
+use rules::{Family, State, TableChange, Version, parse, render};
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// How to hold the lock that legacy programs share.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lock {
+    /// Seconds to wait for it.
+    pub wait: u32,
+    /// Another file than `/run/xtables.lock` to lock.
+    pub file: Option<PathBuf>,
+    /// The version of iptables, where it is known; it is asked only if it matters.
+    pub version: Option<Version>,
+}
+
+/// Whether the kernel holds legacy tables of this family in our namespace. Asking creates none, where
+/// `iptables-legacy-save -t TABLE` would create the table.
+pub fn legacy_tables_exist(family: Family) -> bool {
+    let file = match family {
+        Family::V4 => "/proc/thread-self/net/ip_tables_names",
+        Family::V6 => "/proc/thread-self/net/ip6_tables_names",
+    };
+    fs::read(file).is_ok_and(|names| !names.is_empty())
+}
+
+/// Reads the tables of one family. The second value says whether any table holds rules at all.
+pub(super) fn read(programs: &Programs, family: Family) -> Result<(State, bool), Error> {
+    let program = programs.save(family)?;
+    let output = exec::run(program, &[], &[], "").map_err(|error| failure::explain(error, programs, ""))?;
+    let any = output.stdout.lines().any(|line| line.starts_with("-A") || is_user_chain(line));
+    parse::save(&output.stdout, family)
+        .map(|state| (state, any))
+        .map_err(|source| Error::Output { program: program.display().to_string(), source })
+}
+
+/// User-defined chains have no policy: `:NAME - [0:0]`.
+fn is_user_chain(line: &str) -> bool {
+    line.strip_prefix(':').is_some_and(|line| line.contains(" - "))
+}
+
+/// Commits changes of one family's tables in one run of the program, each table on its own.
+pub(super) fn commit(
+    programs: &Programs,
+    lock: &Lock,
+    family: Family,
+    changes: &[TableChange],
+) -> Result<(), Error> {
+    let program = programs.restore(family)?;
+    let script: String = changes.iter().map(render::iptables::change).collect();
+    let wait = format!("--wait={}", lock.wait);
+    let arguments: &[&str] = if programs.waits() { &["--noflush", &wait] } else { &["--noflush"] };
+    let file = lock.file.as_deref().filter(|_| programs.moves_lock(lock.version)).map(Path::as_os_str);
+    let variables: Vec<(&str, &OsStr)> = file.into_iter().map(|file| ("XTABLES_LOCKFILE", file)).collect();
+    exec::run(program, arguments, &variables, &script)
+        .map(drop)
+        .map_err(|error| failure::explain(error, programs, &script))
+}

@@ -1,0 +1,132 @@
+//! The programs of one variant: which files they are, and what they can do.
+
+use super::Variant;
+use crate::{backend::Error, sys::exec};
+use ::iptables::IPTables;
+use rules::{Family, Version};
+use std::path::{Path, PathBuf};
+
+/// First version whose restore program can wait for the lock (iptables' own release notes).
+const WAITS_SINCE: Version = Version(1, 6, 2);
+/// First version that takes the lock's path from `XTABLES_LOCKFILE`.
+const LOCK_FILE_SINCE: Version = Version(1, 8, 6);
+
+/// The programs of one variant that are on `PATH`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Programs {
+    variant: Variant,
+    /// Prefix of the program names behind `iptables` and `ip6tables`: `-legacy`, `-nft`, or nothing.
+    infix: &'static str,
+    waits: bool,
+    v4: Option<Pair>,
+    v6: Option<Pair>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Pair {
+    save: PathBuf,
+    restore: PathBuf,
+}
+
+/// The programs of a variant, if they are there. Programs named after the variant come first; plain
+/// `iptables` serves if it is of this variant. `version` spares asking it.
+pub fn find(variant: Variant, version: Option<Version>) -> Option<Programs> {
+    let infix = match variant {
+        Variant::Legacy => "-legacy",
+        Variant::Nft => "-nft",
+    };
+    if let Some(v4) = pair("iptables", infix) {
+        // Programs have these names since 1.8.0, which knows --wait; the nft variant locks nothing.
+        let waits = variant == Variant::Legacy;
+        return Some(Programs { variant, infix, waits, v4: Some(v4), v6: pair("ip6tables", infix) });
+    }
+    let v4 = pair("iptables", "")?;
+    let (found, asked) = plain()?;
+    let waits = variant == Variant::Legacy && version.unwrap_or(asked) >= WAITS_SINCE;
+    (found == variant).then(|| Programs {
+        variant,
+        infix: "",
+        waits,
+        v4: Some(v4),
+        v6: pair("ip6tables", ""),
+    })
+}
+
+fn pair(name: &str, infix: &str) -> Option<Pair> {
+    let find = |verb: &str| exec::find(&format!("{name}{infix}-{verb}"));
+    Some(Pair { save: find("save")?, restore: find("restore")? })
+}
+
+/// What plain `iptables` is. Before 1.8.0 there was only one variant, and no name for it.
+fn plain() -> Option<(Variant, Version)> {
+    let answer = ask("iptables")?;
+    let variant = if answer.contains("(nf_tables)") { Variant::Nft } else { Variant::Legacy };
+    Some((variant, version_in(&answer)?))
+}
+
+/// What a program says when asked for its version: `iptables v1.8.9 (legacy)`.
+fn ask(program: &'static str) -> Option<String> {
+    let program = IPTables { cmd: program, has_check: true, has_wait: false, is_numeric: true };
+    let output = program.execute("filter", "--version").ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn version_in(answer: &str) -> Option<Version> {
+    answer.split_whitespace().nth(1)?.parse().ok()
+}
+
+impl Programs {
+    /// Their variant.
+    pub fn variant(&self) -> Variant {
+        self.variant
+    }
+
+    /// Whether the restore program can wait for a lock.
+    pub fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// The version that the program names when asked.
+    pub fn version(&self) -> Option<Version> {
+        let program = match self.infix {
+            "-legacy" => "iptables-legacy",
+            "-nft" => "iptables-nft",
+            _ => "iptables",
+        };
+        version_in(&ask(program)?)
+    }
+
+    /// Whether the lock can be another file than the machine's own. The nft variant has no lock.
+    pub fn moves_lock(&self, known: Option<Version>) -> bool {
+        self.variant == Variant::Legacy && known.or_else(|| self.version()) >= Some(LOCK_FILE_SINCE)
+    }
+
+    /// The program that reads the tables of a family.
+    ///
+    /// # Errors
+    /// When it is not on `PATH`.
+    pub fn save(&self, family: Family) -> Result<&Path, Error> {
+        self.pair(family).map(|pair| pair.save.as_path())
+    }
+
+    /// The program that writes the tables of a family.
+    ///
+    /// # Errors
+    /// When it is not on `PATH`.
+    pub fn restore(&self, family: Family) -> Result<&Path, Error> {
+        self.pair(family).map(|pair| pair.restore.as_path())
+    }
+
+    fn pair(&self, family: Family) -> Result<&Pair, Error> {
+        let (pair, name) = match family {
+            Family::V4 => (&self.v4, "iptables"),
+            Family::V6 => (&self.v6, "ip6tables"),
+        };
+        pair.as_ref().ok_or_else(|| {
+            let infix = self.infix;
+            Error::NoProgram(format!(
+                "{family} needs {name}{infix}-save and {name}{infix}-restore on PATH; install them"
+            ))
+        })
+    }
+}

@@ -1,0 +1,120 @@
+//! The kernel as the backend: both variants of iptables, and routing.
+
+use super::{
+    Backend, Error, Snapshot, Step, Variant,
+    iptables::{self, Lock, Programs},
+};
+use crate::sys::{
+    netfilter,
+    route::{Found, Object, Routes},
+};
+use rules::{Family, State};
+use std::{cell::OnceCell, collections::BTreeSet, io};
+
+/// The tables and routes of the thread's network namespace.
+pub struct Kernel {
+    lock: Lock,
+    legacy: OnceCell<Option<Programs>>,
+    nft: OnceCell<Option<Programs>>,
+    routes: Routes,
+}
+
+impl Kernel {
+    /// Connects to the kernel. Looks for programs only when they are needed.
+    ///
+    /// # Errors
+    /// When the kernel refuses a netlink socket.
+    pub fn open(lock: Lock) -> Result<Self, Error> {
+        let routes = Routes::open().map_err(|source| netlink("opening a netlink socket", source))?;
+        Ok(Self { lock, legacy: OnceCell::new(), nft: OnceCell::new(), routes })
+    }
+
+    /// The programs of a variant, if they are on `PATH`.
+    pub fn programs(&self, variant: Variant) -> Option<&Programs> {
+        let cell = match variant {
+            Variant::Legacy => &self.legacy,
+            Variant::Nft => &self.nft,
+        };
+        cell.get_or_init(|| iptables::find(variant, self.lock.version)).as_ref()
+    }
+
+    fn needed(&self, variant: Variant) -> Result<&Programs, Error> {
+        self.programs(variant).ok_or_else(|| {
+            Error::NoProgram(format!(
+                "the {variant} variant of iptables is not on PATH; install iptables, or choose the other variant \
+                 with --force-iptables-binary"
+            ))
+        })
+    }
+
+    /// The state of a variant and family, and whether any of its tables hold rules.
+    fn tables(&self, variant: Variant, family: Family) -> Result<(State, bool), Error> {
+        let exist = match variant {
+            Variant::Legacy => iptables::legacy_tables_exist(family),
+            Variant::Nft => netfilter::iptables_tables_exist(netfilter_family(family))
+                .map_err(|source| netlink("listing the tables of nf_tables", source))?,
+        };
+        if !exist {
+            return Ok((State::default(), false));
+        }
+        match self.programs(variant) {
+            Some(programs) => iptables::read(programs, family),
+            None => {
+                tracing::warn!(
+                    target: "iptables",
+                    "{family} tables of the {variant} variant exist, but its programs are not on PATH to read them"
+                );
+                Ok((State::default(), true))
+            }
+        }
+    }
+}
+
+impl Backend for Kernel {
+    fn read(&mut self) -> Result<Snapshot, Error> {
+        let Found { ours, foreign_address } =
+            self.routes.read().map_err(|source| netlink("reading rules, routes and addresses", source))?;
+        let mut snapshot = Snapshot { foreign_address, ..Snapshot::default() };
+        sort(ours, &mut snapshot.routes, &mut snapshot.duplicates);
+        for variant in Variant::ALL {
+            for family in Family::BOTH {
+                let (state, in_use) = self.tables(variant, family)?;
+                snapshot.legacy_in_use |= in_use && variant == Variant::Legacy;
+                if state.holds_rules() {
+                    snapshot.tables.insert((variant, family), state);
+                }
+            }
+        }
+        Ok(snapshot)
+    }
+
+    fn commit(&mut self, step: &Step) -> Result<(), Error> {
+        tracing::debug!(target: "backend", %step, "commit");
+        match step {
+            Step::Tables { variant, family, changes } => {
+                iptables::commit(self.needed(*variant)?, &self.lock, *family, changes)
+            }
+            Step::Add(object) => self.routes.add(*object).map_err(|source| netlink(step, source)),
+            Step::Remove(object) => self.routes.remove(*object).map_err(|source| netlink(step, source)),
+        }
+    }
+}
+
+fn sort(found: Vec<Object>, once: &mut BTreeSet<Object>, again: &mut Vec<Object>) {
+    for object in found {
+        if !once.insert(object) {
+            again.push(object);
+        }
+    }
+}
+
+fn netlink(what: &(impl ToString + ?Sized), source: io::Error) -> Error {
+    Error::Netlink { what: what.to_string(), source }
+}
+
+fn netfilter_family(family: Family) -> netfilter::Family {
+    match family {
+        Family::V4 => netfilter::Family::V4,
+        Family::V6 => netfilter::Family::V6,
+    }
+}

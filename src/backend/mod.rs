@@ -1,0 +1,151 @@
+//! Where rules live: reading what is there, and committing changes to it.
+//!
+//! Two verbs, so that a test can stand in for the kernel and break at any step. What to change is decided
+//! by [`crate::operations`].
+
+pub mod iptables;
+mod kernel;
+pub mod memory;
+
+pub use kernel::Kernel;
+
+use crate::sys::{exec::ExecError, route::Object};
+use rules::{Family, State, TableChange};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt, io,
+};
+
+/// One of the two kernel interfaces behind iptables. Rules of both can stand side by side, and all fire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Variant {
+    /// The old interface, one program for each family.
+    Legacy,
+    /// iptables' syntax over nf_tables.
+    Nft,
+}
+
+impl Variant {
+    /// Both variants.
+    pub const ALL: [Self; 2] = [Self::Legacy, Self::Nft];
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Legacy => "legacy",
+            Self::Nft => "nft",
+        })
+    }
+}
+
+/// All that concerns us in a network namespace at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Tables by variant and family. Absent: nothing there.
+    pub tables: BTreeMap<(Variant, Family), State>,
+    /// Policy rules, routes and addresses of ours, in the order in which they are added.
+    pub routes: BTreeSet<Object>,
+    /// Copies of policy rules of ours beyond the first, which nobody wants.
+    pub duplicates: Vec<Object>,
+    /// Whether `::6` is on `lo` and not by our doing.
+    pub foreign_address: bool,
+    /// Whether legacy tables hold rules, ours or not, in whatever table.
+    pub legacy_in_use: bool,
+}
+
+impl Snapshot {
+    /// The state of one variant and family.
+    pub fn state(&self, variant: Variant, family: Family) -> State {
+        self.tables.get(&(variant, family)).cloned().unwrap_or_default()
+    }
+}
+
+/// One thing to commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Changes of tables, in this order. Each table is all or nothing; all of them together are not.
+    Tables {
+        /// The variant.
+        variant: Variant,
+        /// The family.
+        family: Family,
+        /// The changes, at least one.
+        changes: Vec<TableChange>,
+    },
+    /// A policy rule, route or address appears.
+    Add(Object),
+    /// A policy rule, route or address goes.
+    Remove(Object),
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tables { variant, family, changes } => {
+                let tables: Vec<&str> = changes.iter().map(|change| change.table.name()).collect();
+                write!(f, "{family} rules ({variant}: {})", tables.join(", "))
+            }
+            Self::Add(object) => write!(f, "adding {object}"),
+            Self::Remove(object) => write!(f, "removing {object}"),
+        }
+    }
+}
+
+/// A place that holds rules.
+pub trait Backend {
+    /// Reads everything that concerns us. Creates nothing.
+    ///
+    /// # Errors
+    /// When something that is there can't be read.
+    fn read(&mut self) -> Result<Snapshot, Error>;
+
+    /// Commits one step.
+    ///
+    /// # Errors
+    /// When the step failed; it may have taken effect in part, table by table.
+    fn commit(&mut self, step: &Step) -> Result<(), Error>;
+}
+
+/// What goes wrong where rules live.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No usable programs of a variant on `PATH`.
+    #[error("{0}")]
+    NoProgram(String),
+    /// A program of iptables failed.
+    #[error("{hint}")]
+    Program {
+        /// What that means and what helps.
+        hint: String,
+        /// The failure.
+        source: ExecError,
+    },
+    /// What a program printed can't be read.
+    #[error("the output of {program} can't be read")]
+    Output {
+        /// The program.
+        program: String,
+        /// The line.
+        source: rules::parse::ParseError,
+    },
+    /// The kernel refused a netlink request.
+    #[error("{what} failed{}", permission(.source))]
+    Netlink {
+        /// The request.
+        what: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A fault that a test asked for.
+    #[error("{0}")]
+    Injected(String),
+}
+
+/// The remedy for the one refusal that users can mend.
+fn permission(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => " (CAP_NET_ADMIN is needed in this network namespace)",
+        _ => "",
+    }
+}

@@ -1,0 +1,216 @@
+//! Arguments into flags, as Go's pflag takes them.
+//!
+//! `-p 15001`, `-p15001`, `-p=15001`, `--envoy-port=15001`; switches bare or with `=true`; the last of a
+//! repeated flag wins; values may be empty or start with a dash. Values are text here: what they mean is
+//! for [`crate::config`] to say, so that all problems can be told at once.
+
+use super::Exit;
+use crate::config::{Kind, Problem, Row, Setting, TABLE, Topic};
+use clap::{
+    Arg, ArgAction, ArgMatches, Command as Parser,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
+use std::{ffi::OsString, path::Path};
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    /// The drop-in.
+    IstioIptables,
+}
+
+/// A call, as far as its form goes.
+#[derive(Debug)]
+pub(super) struct Invocation {
+    /// The command.
+    pub(super) command: Command,
+    /// Flags given, with their text.
+    pub(super) flags: Vec<(Setting, String)>,
+    /// What is wrong with the form.
+    pub(super) problems: Vec<Problem>,
+}
+
+/// Parses the arguments. Called by the name `istio-iptables`, the program is that command.
+///
+/// # Errors
+/// When the call is answered already: help, the version, or a call without a command.
+pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocation, Exit> {
+    let mut arguments: Vec<OsString> = arguments.collect();
+    let called = arguments.first().and_then(|path| Path::new(path).file_name()).map(OsString::from);
+    if called.is_some_and(|name| name == "istio-iptables") {
+        arguments.insert(1, "istio-iptables".into());
+    }
+    let mut problems = Vec::new();
+    loop {
+        match parser().try_get_matches_from(&arguments) {
+            Ok(matches) => {
+                let (_, matches) = matches.subcommand().expect("a command is required");
+                return Ok(Invocation { command: Command::IstioIptables, flags: flags(matches), problems });
+            }
+            Err(error) => problems.push(without_culprit(&error, &mut arguments)?),
+        }
+    }
+}
+
+/// Takes the argument that an error complains about out of the list, so that parsing can go on and find the
+/// rest of what is wrong.
+fn without_culprit(error: &clap::Error, arguments: &mut Vec<OsString>) -> Result<Problem, Exit> {
+    let answered = || {
+        // Nothing sensible is left to do when even the answer can't be printed.
+        let _ = error.print();
+        if error.use_stderr() { Exit::BadInput } else { Exit::Done }
+    };
+    let Some(ContextValue::String(culprit)) = error.get(ContextKind::InvalidArg) else {
+        return Err(answered());
+    };
+    let culprit = culprit.split([' ', '=', '[']).next().unwrap_or_default();
+    match error.kind() {
+        ErrorKind::UnknownArgument => {
+            let is_culprit = |argument: &OsString| is_in(culprit, &argument.to_string_lossy());
+            let index = arguments.iter().skip(1).position(is_culprit).ok_or_else(answered)? + 1;
+            let argument = arguments.remove(index).to_string_lossy().into_owned();
+            if !argument.starts_with('-') {
+                let text = "is not expected; values of switches are written --dry-run=false";
+                return Ok(Problem::with_item("argument", &argument, text));
+            }
+            let is_value = |next: &OsString| !next.to_string_lossy().starts_with('-');
+            if !argument.contains('=') && arguments.get(index).is_some_and(is_value) {
+                arguments.remove(index);
+            }
+            let name = argument.split('=').next().unwrap_or_default();
+            Ok(Problem::of(name, "no such flag; --help lists those there are"))
+        }
+        // A flag that takes a value takes whatever follows; only the last argument can lack one.
+        ErrorKind::InvalidValue => {
+            arguments.pop();
+            Ok(Problem::of(culprit, "needs a value; write --flag= for an empty one"))
+        }
+        _ => Err(answered()),
+    }
+}
+
+/// Whether the argument is this flag, alone, with a value, or among other switches (`-nX`).
+fn is_in(culprit: &str, argument: &str) -> bool {
+    let letter = culprit.strip_prefix('-').filter(|rest| rest.chars().count() == 1);
+    argument == culprit
+        || argument.split_once('=').is_some_and(|(name, _)| name == culprit)
+        || letter.is_some_and(|letter| {
+            argument.starts_with('-') && !argument.starts_with("--") && argument.contains(letter)
+        })
+}
+
+fn flags(matches: &ArgMatches) -> Vec<(Setting, String)> {
+    let value = |row: &Row| {
+        let text = matches.try_get_one::<String>(row.long).ok().flatten()?;
+        Some((row.setting, text.clone()))
+    };
+    TABLE.iter().filter(|row| !row.long.is_empty()).filter_map(value).collect()
+}
+
+fn parser() -> Parser {
+    let mut parser = Parser::new("sidecar-init")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Sets the rules that send a pod's traffic through its service mesh proxy")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .args_override_self(true)
+        .disable_help_subcommand(true)
+        .subcommand(istio_iptables());
+    for row in TABLE.iter().filter(|row| is_global(row)) {
+        parser = parser.arg(argument(row).global(true));
+    }
+    parser
+}
+
+/// Upstream's log flags may stand before the command as well.
+fn is_global(row: &Row) -> bool {
+    matches!(row.topic, Topic::Logging | Topic::Compatibility)
+}
+
+fn istio_iptables() -> Parser {
+    let environment: String = TABLE
+        .iter()
+        .filter(|row| row.long.is_empty())
+        .map(|row| format!("  {}\n      {}\n", row.variables.join(", "), row.help))
+        .collect();
+    let mut command = Parser::new("istio-iptables")
+        .about("Set the rules, taking the flags and variables of istio-iptables")
+        .long_about(
+            "Sets the rules that send a pod's traffic through its proxy, taking the flags and variables of \
+             istio-iptables.\n\nThe command line wins over the environment, which wins over defaults. Lists are \
+             separated by commas. Ports may be ranges: 8000-9000.\n\nExit codes: 0 done, 1 failed, 2 bad input \
+             (nothing was touched), 126 validation failed.",
+        )
+        .args_override_self(true)
+        .after_long_help(format!("Only in the environment:\n{environment}"));
+    for row in TABLE.iter().filter(|row| !row.long.is_empty() && !is_global(row)) {
+        command = command.arg(argument(row));
+    }
+    command
+}
+
+fn argument(row: &Row) -> Arg {
+    let help = match row.variables {
+        [] => row.help.to_owned(),
+        variables => format!("{} [env: {}]", row.help, variables.join(", ")),
+    };
+    let argument =
+        Arg::new(row.long).long(row.long).action(ArgAction::Set).help(help).help_heading(row.topic.heading());
+    let argument = match row.short {
+        Some(short) => argument.short(short),
+        None => argument,
+    };
+    match row.kind {
+        Kind::Value(name) => argument.value_name(name).num_args(1).allow_hyphen_values(true),
+        Kind::Switch => argument
+            .value_name("BOOL")
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true")
+            .hide_possible_values(true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(arguments: &[&str], expected: &[(Setting, &str)]) {
+        let all = ["sidecar-init", "istio-iptables"].iter().chain(arguments).map(OsString::from);
+        let invocation = parse(all).expect("no answer");
+        assert_eq!(invocation.problems, [], "{arguments:?}");
+        let flags: Vec<(Setting, &str)> =
+            invocation.flags.iter().map(|(s, text)| (*s, text.as_str())).collect();
+        assert_eq!(flags, expected, "{arguments:?}");
+    }
+
+    #[test]
+    fn the_parser_is_consistent() {
+        parser().debug_assert();
+    }
+
+    #[test]
+    fn flags_are_taken_as_pflag_takes_them() {
+        use Setting::{DryRun, EnvoyPort, InboundPorts, RestoreFormat, ServiceExcludeCidr};
+        for form in [&["-p", "15001"][..], &["-p15001"], &["-p=15001"], &["--envoy-port=15001"]] {
+            check(form, &[(EnvoyPort, "15001")]);
+        }
+        check(&["--envoy-port", "1", "-p", "2"], &[(EnvoyPort, "2")]);
+        check(&["-p", "-1"], &[(EnvoyPort, "-1")]);
+        check(&["-x", "", "-b", "*"], &[(InboundPorts, "*"), (ServiceExcludeCidr, "")]);
+        check(&["-n"], &[(DryRun, "true")]);
+        check(&["--dry-run=false"], &[(DryRun, "false")]);
+        check(&["-n", "-n=0"], &[(DryRun, "0")]);
+        check(&["-n", "-f=0", "-p", "1"], &[(EnvoyPort, "1"), (DryRun, "true"), (RestoreFormat, "0")]);
+        check(&["-nf"], &[(DryRun, "true"), (RestoreFormat, "true")]);
+    }
+
+    #[test]
+    fn every_fault_of_form_is_told_and_the_rest_is_parsed() {
+        let call = ["istio-iptables", "--nope", "-p", "1", "--neither=2", "stray", "-Z", "x", "-b"];
+        let invocation = parse(call.iter().map(OsString::from)).expect("no answer");
+        let told: Vec<String> = invocation.problems.iter().map(ToString::to_string).collect();
+        assert_eq!(told.len(), 5, "{told:?}");
+        assert_eq!(invocation.flags, [(Setting::EnvoyPort, "1".to_owned())]);
+    }
+}

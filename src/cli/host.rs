@@ -1,0 +1,49 @@
+//! The machine that we run on, asked for facts.
+
+use crate::config::Host;
+use nix::{errno::Errno, ifaddrs::getifaddrs, unistd};
+use rules::{Gid, Uid};
+use std::{fs, io, net::IpAddr};
+
+/// The local machine and the thread's network namespace.
+pub(super) struct System;
+
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+
+impl Host for System {
+    fn user(&self, name: &str) -> io::Result<Option<Uid>> {
+        let user = known(unistd::User::from_name(name))?;
+        Ok(user.and_then(|user| Uid::new(user.uid.as_raw())))
+    }
+
+    fn group(&self, name: &str) -> io::Result<Option<Gid>> {
+        let group = known(unistd::Group::from_name(name))?;
+        Ok(group.and_then(|group| Gid::new(group.gid.as_raw())))
+    }
+
+    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        let address = |interface: nix::ifaddrs::InterfaceAddress| {
+            let address = interface.address?;
+            let v4 = address.as_sockaddr_in().map(|address| address.ip().into());
+            v4.or_else(|| address.as_sockaddr_in6().map(|address| address.ip().into()))
+        };
+        Ok(getifaddrs()?.filter_map(address).collect())
+    }
+
+    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
+        let text = match fs::read(RESOLV_CONF) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other?,
+        };
+        let config = resolv_conf::Config::parse(text).map_err(io::Error::other)?;
+        Ok(config.nameservers.iter().map(IpAddr::from).collect())
+    }
+}
+
+/// musl reports a missing database as an error; nobody is known then.
+fn known<T>(found: nix::Result<Option<T>>) -> io::Result<Option<T>> {
+    match found {
+        Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(None),
+        other => Ok(other?),
+    }
+}

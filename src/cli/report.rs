@@ -1,0 +1,44 @@
+//! How a failure is told: the whole chain of causes to standard error, a short form to the container
+//! runtime.
+
+use super::Exit;
+use crate::config::Problems;
+use std::{error::Error, fs::OpenOptions, io::Write};
+
+/// Where Kubernetes looks for the reason of a container's end. Present only where it is wanted.
+const TERMINATION_LOG: &str = "/dev/termination-log";
+/// Kubernetes reads no more than this.
+const TERMINATION_BYTES: usize = 4096;
+
+/// Tells what is wrong with the input.
+pub(super) fn bad_input(problems: &Problems) -> Exit {
+    tell(&format!("error: {problems}\n"));
+    Exit::BadInput
+}
+
+/// Tells why something failed, cause by cause.
+pub(super) fn failure(error: &dyn Error, exit: Exit) -> Exit {
+    let mut text = format!("error: {error}\n");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!("  because: {error}\n"));
+        cause = error.source();
+    }
+    tell(&text);
+    exit
+}
+
+fn tell(text: &str) {
+    eprint!("{text}");
+    let short: String = text
+        .chars()
+        .scan(0, |bytes, c| {
+            *bytes += c.len_utf8();
+            (*bytes <= TERMINATION_BYTES).then_some(c)
+        })
+        .collect();
+    if let Ok(mut file) = OpenOptions::new().write(true).truncate(true).open(TERMINATION_LOG) {
+        // It is a courtesy: that it failed helps nobody.
+        let _ = file.write_all(short.as_bytes());
+    }
+}

@@ -1,0 +1,25 @@
+//! From what was said to what is meant.
+//!
+//! Data flows through once: flags and variables become a [`Raw`], which [`resolve`] turns into a
+//! [`Resolved`] or into all its problems at once. Nothing here changes anything; what has to be asked of
+//! the machine goes through [`Host`].
+
+mod capture;
+mod duration;
+mod host;
+mod problem;
+mod raw;
+mod reader;
+mod resolve;
+mod run;
+mod setting;
+
+pub use capture::{
+    CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups, PROXY_MARK, RouteTable,
+};
+pub use host::Host;
+pub use problem::{Problem, Problems};
+pub use raw::{Given, Raw, Source};
+pub use resolve::{Resolved, resolve};
+pub use run::{Logging, Mode, Preview, Run, Validation, VariantChoice};
+pub use setting::{Kind, Row, Setting, TABLE, Topic};

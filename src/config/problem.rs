@@ -1,0 +1,47 @@
+//! What is wrong with the input, and what is merely odd about it.
+
+use std::fmt;
+
+/// One thing that stops us, told so that its author can mend it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The flag, variable or argument.
+    pub name: String,
+    /// The offending item of its value; `None` where the value as a whole, or its absence, is at fault.
+    pub item: Option<String>,
+    /// What is wrong and what would be right.
+    pub text: String,
+}
+
+impl Problem {
+    /// A problem with one item of a setting's value.
+    pub fn with_item(name: &(impl fmt::Display + ?Sized), item: &str, text: impl Into<String>) -> Self {
+        Self { name: name.to_string(), item: Some(item.to_owned()), text: text.into() }
+    }
+
+    /// A problem that is no single item's.
+    pub fn of(name: &(impl fmt::Display + ?Sized), text: impl Into<String>) -> Self {
+        Self { name: name.to_string(), item: None, text: text.into() }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self { name, item: Some(item), text } => write!(f, "{name}: {item:?} {text}"),
+            Self { name, item: None, text } => write!(f, "{name}: {text}"),
+        }
+    }
+}
+
+/// All problems of one call; at least one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Problems(pub Vec<Problem>);
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, noun) = (self.0.len(), if self.0.len() == 1 { "problem" } else { "problems" });
+        write!(f, "{count} {noun} in the input; nothing was changed")?;
+        self.0.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+    }
+}

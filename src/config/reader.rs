@@ -1,0 +1,227 @@
+//! Reads values of settings into types, and remembers everything that is wrong or odd.
+
+use super::{
+    duration,
+    problem::Problem,
+    raw::{self, Given, Raw, Source},
+    setting::Setting,
+};
+use rules::{Cidr, InterfaceName, Port, PortError, PortRange};
+use std::{net::IpAddr, time::Duration};
+
+/// What a list of ports looks like, for messages.
+const PORT_FORM: &str = "expected a port from 1 to 65535 or a range such as 8000-9000";
+
+/// A list, or everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Wildcard<T> {
+    /// `*`.
+    All,
+    /// The items, perhaps none.
+    Items(Vec<T>),
+}
+
+/// Reads settings; collects problems and warnings on the way.
+pub(super) struct Reader<'a> {
+    pub(super) raw: &'a Raw,
+    pub(super) problems: Vec<Problem>,
+    pub(super) warnings: Vec<String>,
+}
+
+impl<'a> Reader<'a> {
+    /// Starts with what is wrong with a value whatever it should be.
+    pub(super) fn new(raw: &'a Raw) -> Self {
+        let problems = raw
+            .iter()
+            .filter(|(_, given)| has_control(&given.value))
+            .map(|(_, given)| {
+                Problem::with_item(
+                    &given.source,
+                    &given.value,
+                    "contains a line break or control character; remove it",
+                )
+            })
+            .collect();
+        Self { raw, problems, warnings: Vec::new() }
+    }
+
+    pub(super) fn problem(&mut self, source: &Source, item: &str, text: impl Into<String>) {
+        let problem = Problem::with_item(source, item, text);
+        // One complaint about an item is enough, and one about the whole value covers its items.
+        let covers = |p: &Problem| {
+            p.name == problem.name && (p.item == problem.item || p.item.as_deref().is_some_and(has_control))
+        };
+        if !self.problems.iter().any(covers) {
+            self.problems.push(problem);
+        }
+    }
+
+    /// A problem that is no single item's.
+    pub(super) fn whole(&mut self, source: &Source, text: impl Into<String>) {
+        self.problems.push(Problem::of(source, text));
+    }
+
+    /// A switch; off unless given.
+    pub(super) fn switch(&mut self, setting: Setting) -> bool {
+        self.switch_or(setting, false)
+    }
+
+    /// A switch with a default.
+    pub(super) fn switch_or(&mut self, setting: Setting, default: bool) -> bool {
+        self.scalar(setting, "is no boolean; expected true or false", raw::boolean).unwrap_or(default)
+    }
+
+    /// A scalar read by `parse`. Nothing, or nothing but a complaint, gives `None`.
+    pub(super) fn scalar<T>(
+        &mut self,
+        setting: Setting,
+        complaint: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        let Given { value, source } = self.raw.get(setting)?;
+        let parsed = parse(trim(value));
+        if parsed.is_none() {
+            self.problem(source, value, complaint);
+        }
+        parsed
+    }
+
+    /// A scalar of which the empty text means that none is given.
+    pub(super) fn optional<T>(
+        &mut self,
+        setting: Setting,
+        complaint: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        match self.raw.get(setting) {
+            Some(given) if trim(&given.value).is_empty() => None,
+            _ => self.scalar(setting, complaint, parse),
+        }
+    }
+
+    /// A single port.
+    pub(super) fn port(&mut self, setting: Setting, default: Port) -> Port {
+        self.scalar(setting, "is no port; expected a number from 1 to 65535", |text| text.parse().ok())
+            .unwrap_or(default)
+    }
+
+    /// The ports of a listener: one, or a range.
+    pub(super) fn listener(&mut self, setting: Setting, default: Port) -> PortRange {
+        self.scalar(setting, &format!("is no port to listen on; {PORT_FORM}"), |text| text.parse().ok())
+            .unwrap_or(default.into())
+    }
+
+    /// A duration.
+    pub(super) fn duration(&mut self, setting: Setting, default: Duration) -> Duration {
+        let complaint = "is no duration; expected numbers with units, such as 5s, 250ms or 1m30s";
+        self.scalar(setting, complaint, duration::parse).unwrap_or(default)
+    }
+
+    /// The items of a comma-separated list, trimmed, empty ones dropped.
+    pub(super) fn items(&self, setting: Setting) -> (Vec<&'a str>, Source) {
+        match self.raw.get(setting) {
+            Some(given) => {
+                let items = given.value.split(',').map(trim).filter(|item| !item.is_empty());
+                (items.collect(), given.source.clone())
+            }
+            None => (Vec::new(), Source::Default(setting)),
+        }
+    }
+
+    /// A list in which every item is read by `read`.
+    pub(super) fn list<T>(
+        &mut self,
+        setting: Setting,
+        read: impl Fn(&mut Self, &Source, &str) -> Option<T>,
+    ) -> Vec<T> {
+        let (items, source) = self.items(setting);
+        items.into_iter().filter_map(|item| read(self, &source, item)).collect()
+    }
+
+    /// A list, or `*` alone for everything.
+    pub(super) fn wildcard<T>(
+        &mut self,
+        setting: Setting,
+        read: impl Fn(&mut Self, &Source, &str) -> Option<T>,
+    ) -> Wildcard<T> {
+        let (items, source) = self.items(setting);
+        match items[..] {
+            ["*"] => return Wildcard::All,
+            _ if items.contains(&"*") => {
+                let whole = items.join(",");
+                self.problem(
+                    &source,
+                    &whole,
+                    "has * beside other items; write * alone, or the items without it",
+                );
+            }
+            _ => {}
+        }
+        let items = items.into_iter().filter(|&item| item != "*");
+        Wildcard::Items(items.filter_map(|item| read(self, &source, item)).collect())
+    }
+
+    /// One item of a list of ports. 0 is dropped: upstream lets it through, and it matches nothing.
+    pub(super) fn port_item(&mut self, source: &Source, item: &str) -> Option<PortRange> {
+        let complaint = match item.parse::<PortRange>() {
+            Ok(range) => return Some(range),
+            Err(PortError::Zero) if item == "0" => {
+                self.warnings.push(format!("{source}: port 0 is dropped; no connection uses it"));
+                return None;
+            }
+            Err(error @ (PortError::Zero | PortError::Backwards)) => format!("{error}; {PORT_FORM}"),
+            Err(PortError::NoPort) => format!("is no port; {PORT_FORM}"),
+        };
+        self.problem(source, item, complaint);
+        None
+    }
+
+    /// One item of a list of networks.
+    pub(super) fn cidr_item(&mut self, source: &Source, item: &str) -> Option<Cidr> {
+        match Cidr::parse_noting_host_bits(item) {
+            Ok((cidr, host_bits)) => {
+                if host_bits {
+                    self.warnings.push(format!(
+                        "{source}: {item} has host bits set and is taken as the network {cidr}"
+                    ));
+                }
+                Some(cidr)
+            }
+            Err(error) => {
+                self.problem(source, item, format!("{error}; expected a network such as 10.0.0.0/8"));
+                None
+            }
+        }
+    }
+
+    /// One item of a list of interfaces.
+    pub(super) fn interface_item(&mut self, source: &Source, item: &str) -> Option<InterfaceName> {
+        match item.parse() {
+            Ok(name) => Some(name),
+            Err(error) => {
+                let form = "expected an interface name of 1 to 15 letters, digits, _ - . or @, with + at its end \
+                            for all names that start so";
+                self.problem(source, item, format!("{error}; {form}"));
+                None
+            }
+        }
+    }
+
+    /// One item of a list of addresses.
+    pub(super) fn address_item(&mut self, source: &Source, item: &str) -> Option<IpAddr> {
+        let address = item.parse().ok();
+        if address.is_none() {
+            self.problem(source, item, "is no IP address; expected one such as 10.0.0.1 or 2001:db8::1");
+        }
+        address
+    }
+}
+
+fn has_control(text: &str) -> bool {
+    text.contains(|c: char| c.is_control() && c != '\t')
+}
+
+/// Spaces around a value mean nothing; other white space is refused.
+fn trim(text: &str) -> &str {
+    text.trim_matches([' ', '\t'])
+}

@@ -1,0 +1,165 @@
+//! Netlink messages as bytes: headers, attributes, nests.
+//!
+//! Layouts from `linux/netlink.h`: a message is a 16-byte header and a payload, an attribute a 4-byte
+//! header and a payload, both padded to 4 bytes. Numbers are in host order unless a family says otherwise.
+
+/// The message starts or answers a dump (`NLM_F_ROOT | NLM_F_MATCH`).
+pub const DUMP: u16 = 0x300;
+/// Create what is not there (`NLM_F_CREATE`).
+pub const CREATE: u16 = 0x400;
+/// Fail where it is there (`NLM_F_EXCL`).
+pub const EXCLUSIVE: u16 = 0x200;
+/// Ask for an acknowledgement (`NLM_F_ACK`).
+pub const ACKNOWLEDGE: u16 = 4;
+/// It is a request (`NLM_F_REQUEST`).
+const REQUEST: u16 = 1;
+
+/// Bytes of a message header.
+pub const HEADER: usize = 16;
+
+/// Bits of an attribute's type that are not its number (`NLA_F_NESTED`, `NLA_F_NET_BYTEORDER`).
+const TYPE_FLAGS: u16 = 0xc000;
+const NESTED: u16 = 0x8000;
+
+/// Messages under construction, one behind the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Messages {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Messages {
+    /// Begins a message of this type; `head` is the family's own header.
+    pub fn message(&mut self, kind: u16, flags: u16, sequence: u32, head: &[u8]) -> &mut Self {
+        self.start = self.bytes.len();
+        self.bytes.extend([0; 4]);
+        self.bytes.extend(kind.to_ne_bytes());
+        self.bytes.extend((flags | REQUEST).to_ne_bytes());
+        self.bytes.extend(sequence.to_ne_bytes());
+        self.bytes.extend([0; 4]);
+        self.bytes.extend(head);
+        self.pad();
+        self
+    }
+
+    /// Adds an attribute to the message.
+    pub fn attribute(&mut self, kind: u16, payload: &[u8]) -> &mut Self {
+        let length = u16::try_from(payload.len() + 4).expect("attributes are shorter than 64 KiB");
+        self.bytes.extend(length.to_ne_bytes());
+        self.bytes.extend(kind.to_ne_bytes());
+        self.bytes.extend(payload);
+        self.pad();
+        self
+    }
+
+    /// Adds an attribute that holds those that `fill` adds.
+    pub fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) -> &mut Self {
+        let start = self.bytes.len();
+        self.bytes.extend([0; 2]);
+        self.bytes.extend((kind | NESTED).to_ne_bytes());
+        fill(self);
+        let length = u16::try_from(self.bytes.len() - start).expect("nests are shorter than 64 KiB");
+        self.bytes[start..start + 2].copy_from_slice(&length.to_ne_bytes());
+        self
+    }
+
+    /// The bytes to send.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn pad(&mut self) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+        let length = u32::try_from(self.bytes.len() - self.start).expect("messages are shorter than 4 GiB");
+        self.bytes[self.start..self.start + 4].copy_from_slice(&length.to_ne_bytes());
+    }
+}
+
+/// A message received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received<'a> {
+    /// Its type.
+    pub kind: u16,
+    /// Its flags.
+    pub flags: u16,
+    /// The sequence number of the request that it answers.
+    pub sequence: u32,
+    /// What follows the header.
+    pub payload: &'a [u8],
+}
+
+/// Takes a datagram apart; stops at the first message that is cut off.
+pub fn received(mut bytes: &[u8]) -> impl Iterator<Item = Received<'_>> {
+    std::iter::from_fn(move || {
+        let length = u32_at(bytes, 0)? as usize;
+        let message = Received {
+            kind: u16_at(bytes, 4)?,
+            flags: u16_at(bytes, 6)?,
+            sequence: u32_at(bytes, 8)?,
+            payload: bytes.get(HEADER..length)?,
+        };
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some(message)
+    })
+}
+
+/// The attributes in `bytes`, as number and payload; stops at the first that is cut off.
+pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let length = usize::from(u16_at(bytes, 0)?);
+        let attribute = (u16_at(bytes, 2)? & !TYPE_FLAGS, bytes.get(4..length)?);
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some(attribute)
+    })
+}
+
+/// The payload of the first attribute of this number.
+pub fn attribute(bytes: &[u8], kind: u16) -> Option<&[u8]> {
+    attributes(bytes).find(|(number, _)| *number == kind).map(|(_, payload)| payload)
+}
+
+/// A 16-bit number in host order.
+pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..at + 2).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes)
+}
+
+/// A 32-bit number in host order.
+pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes)
+}
+
+/// A text that ends at its NUL or at the end of the payload.
+pub fn text(payload: &[u8]) -> &str {
+    let end = payload.iter().position(|&byte| byte == 0).unwrap_or(payload.len());
+    std::str::from_utf8(&payload[..end]).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_back_as_they_were_built() {
+        let mut messages = Messages::default();
+        messages.message(10, ACKNOWLEDGE, 7, &[1, 2, 3, 4]).attribute(1, b"abcde");
+        messages.message(11, 0, 8, &[]).nest(2, |nest| {
+            nest.attribute(3, &[9]);
+        });
+        let received: Vec<_> = received(messages.bytes()).collect();
+        assert_eq!((received[0].kind, received[0].flags, received[0].sequence), (10, 5, 7));
+        assert_eq!(attribute(&received[0].payload[4..], 1), Some(&b"abcde"[..]));
+        let nest = attribute(received[1].payload, 2).expect("the nest");
+        assert_eq!(attributes(nest).collect::<Vec<_>>(), [(3, &[9][..])]);
+    }
+
+    #[test]
+    fn what_is_cut_off_ends_the_walk() {
+        let mut messages = Messages::default();
+        messages.message(10, 0, 1, &[1, 2, 3, 4]).attribute(1, b"abcde");
+        for cut in 0..messages.bytes().len() {
+            assert_eq!(received(&messages.bytes()[..cut]).count(), 0);
+        }
+        assert_eq!(attributes(&[3, 0, 1, 0]).count(), 0);
+        assert_eq!(attributes(&[0, 0, 1, 0]).count(), 0);
+    }
+}

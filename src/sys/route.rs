@@ -1,0 +1,248 @@
+//! Policy rules, routes and addresses of ours, over rtnetlink.
+//!
+//! All carry a protocol number of our own, by which they are found again without knowing the options that
+//! made them. Numbers are from `linux/rtnetlink.h`, `linux/fib_rules.h` and `linux/if_addr.h`.
+
+use super::message::{CREATE, EXCLUSIVE, Messages, attribute, u32_at};
+use super::netlink::{Request, Socket};
+use nix::sys::socket::SockProtocol;
+use std::{fmt, io, net::Ipv6Addr};
+
+/// Our routing protocol number. 137 is in nobody's `/etc/iproute2/rt_protos`.
+pub const PROTOCOL: u8 = 137;
+
+const NEW_ADDRESS: u16 = 20;
+const NEW_ROUTE: u16 = 24;
+const NEW_RULE: u16 = 32;
+/// Each object has four message types in a row: new, delete, get, set.
+const DELETE: u16 = 1;
+const GET: u16 = 2;
+
+const RULE_MARK: u16 = 10;
+const RULE_TABLE: u16 = 15;
+const RULE_MASK: u16 = 16;
+const RULE_PROTOCOL: u16 = 21;
+/// `FR_ACT_TO_TBL`: look the table up.
+const ACTION_TABLE: u8 = 1;
+
+const ROUTE_INTERFACE: u16 = 4;
+const ROUTE_TABLE: u16 = 15;
+/// `RTN_LOCAL`: deliver here.
+const TYPE_LOCAL: u8 = 2;
+const SCOPE_HOST: u8 = 254;
+
+const ADDRESS_ADDRESS: u16 = 1;
+const ADDRESS_LOCAL: u16 = 2;
+const ADDRESS_PROTOCOL: u16 = 11;
+
+/// `LOOPBACK_IFINDEX`: `lo` is the first interface of every namespace (`net/flow.h`).
+const LOOPBACK: u32 = 1;
+
+/// An address family, by the numbers of `socket(2)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Family {
+    /// `AF_INET`.
+    V4 = 2,
+    /// `AF_INET6`.
+    V6 = 10,
+}
+
+/// Something of ours that routes packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Object {
+    /// `::6/128` on `lo`.
+    Address,
+    /// A local default route on `lo`, alone in its table.
+    Route {
+        /// Its family.
+        family: Family,
+        /// Its table.
+        table: u32,
+    },
+    /// A rule that sends packets of this mark to this table.
+    Rule {
+        /// Its family.
+        family: Family,
+        /// The packets' mark, all bits.
+        mark: u32,
+        /// The table.
+        table: u32,
+    },
+}
+
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let option = |family| if family == Family::V6 { "-6 " } else { "" };
+        match *self {
+            Self::Address => write!(f, "address {ADDRESS}/128 on lo"),
+            Self::Route { family, table } => {
+                write!(f, "route {}local default dev lo table {table}", option(family))
+            }
+            Self::Rule { family, mark, table } => {
+                write!(f, "policy rule {}fwmark {mark} lookup {table}", option(family))
+            }
+        }
+    }
+}
+
+/// The address that an [`Object::Address`] is.
+const ADDRESS: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);
+
+/// What is there, of ours and in our place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// All that is ours, duplicates included.
+    pub ours: Vec<Object>,
+    /// Whether somebody else has put `::6` on `lo`.
+    pub foreign_address: bool,
+}
+
+/// A connection to the kernel's routing.
+pub struct Routes(Socket);
+
+impl Routes {
+    /// Opens a connection in the thread's network namespace.
+    ///
+    /// # Errors
+    /// When the kernel refuses the socket.
+    pub fn open() -> io::Result<Self> {
+        Socket::open(SockProtocol::NetlinkRoute).map(Self)
+    }
+
+    /// Reads what is ours. Creates nothing.
+    ///
+    /// # Errors
+    /// When a dump fails.
+    pub fn read(&mut self) -> io::Result<Found> {
+        let mut found = Found::default();
+        for family in [Family::V4, Family::V6] {
+            found.ours.extend(self.dump(NEW_RULE, &rule_head(family, 0), |p| rule(family, p))?);
+            found.ours.extend(self.dump(NEW_ROUTE, &route_head(family, 0), |p| route(family, p))?);
+        }
+        let addresses = self.dump(NEW_ADDRESS, &address_head(), loopback_address)?;
+        // A kernel before 5.18 forgets the protocol of addresses; newer ones give `::1` one of their own.
+        let remembered = addresses.iter().any(|(_, protocol)| protocol.is_some());
+        match addresses.iter().find(|(address, _)| *address == ADDRESS) {
+            Some((_, Some(PROTOCOL))) => found.ours.push(Object::Address),
+            Some((_, None)) if !remembered => found.ours.push(Object::Address),
+            Some(_) => found.foreign_address = true,
+            None => {}
+        }
+        Ok(found)
+    }
+
+    /// Adds an object. One that is there already is fine.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn add(&mut self, object: Object) -> io::Result<()> {
+        match self.send(object, 0, CREATE | EXCLUSIVE) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Removes an object. One that is gone already is fine.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn remove(&mut self, object: Object) -> io::Result<()> {
+        use nix::libc::{EADDRNOTAVAIL, ENOENT, ESRCH};
+        match self.send(object, DELETE, 0) {
+            Err(error) if matches!(error.raw_os_error(), Some(ENOENT | ESRCH | EADDRNOTAVAIL)) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn dump<T>(
+        &mut self,
+        kind: u16,
+        head: &[u8],
+        read: impl FnMut(&[u8]) -> Option<T>,
+    ) -> io::Result<Vec<T>> {
+        match self.0.dump(&Request { kind: kind + GET, flags: 0, head }, read) {
+            // A kernel without IPv6, or without policy rules for it, has none of ours.
+            Err(error)
+                if matches!(
+                    error.raw_os_error(),
+                    Some(nix::libc::EAFNOSUPPORT | nix::libc::EOPNOTSUPP | nix::libc::EPFNOSUPPORT)
+                ) =>
+            {
+                Ok(Vec::new())
+            }
+            other => other,
+        }
+    }
+
+    fn send(&mut self, object: Object, verb: u16, flags: u16) -> io::Result<()> {
+        match object {
+            Object::Address => {
+                let request = Request { kind: NEW_ADDRESS + verb, flags, head: &address_head() };
+                self.0.request(&request, |message| {
+                    message.attribute(ADDRESS_LOCAL, &ADDRESS.octets());
+                    message.attribute(ADDRESS_ADDRESS, &ADDRESS.octets());
+                    message.attribute(ADDRESS_PROTOCOL, &[PROTOCOL]);
+                })
+            }
+            Object::Route { family, table } => {
+                let request =
+                    Request { kind: NEW_ROUTE + verb, flags, head: &route_head(family, TYPE_LOCAL) };
+                self.0.request(&request, |message| {
+                    message.attribute(ROUTE_TABLE, &table.to_ne_bytes());
+                    message.attribute(ROUTE_INTERFACE, &LOOPBACK.to_ne_bytes());
+                })
+            }
+            Object::Rule { family, mark, table } => {
+                let request =
+                    Request { kind: NEW_RULE + verb, flags, head: &rule_head(family, ACTION_TABLE) };
+                self.0.request(&request, |message: &mut Messages| {
+                    message.attribute(RULE_MARK, &mark.to_ne_bytes());
+                    message.attribute(RULE_MASK, &u32::MAX.to_ne_bytes());
+                    message.attribute(RULE_TABLE, &table.to_ne_bytes());
+                    message.attribute(RULE_PROTOCOL, &[PROTOCOL]);
+                })
+            }
+        }
+    }
+}
+
+/// `struct fib_rule_hdr`: family, lengths, tos, table, two reserved, action, flags.
+fn rule_head(family: Family, action: u8) -> [u8; 12] {
+    [family as u8, 0, 0, 0, 0, 0, 0, action, 0, 0, 0, 0]
+}
+
+/// `struct rtmsg`: family, lengths, tos, table, protocol, scope, type, flags.
+fn route_head(family: Family, kind: u8) -> [u8; 12] {
+    [family as u8, 0, 0, 0, 0, PROTOCOL, SCOPE_HOST, kind, 0, 0, 0, 0]
+}
+
+/// `struct ifaddrmsg`: family, prefix length, flags, scope, interface.
+fn address_head() -> [u8; 8] {
+    let [a, b, c, d] = LOOPBACK.to_ne_bytes();
+    [Family::V6 as u8, 128, 0, 0, a, b, c, d]
+}
+
+fn rule(family: Family, payload: &[u8]) -> Option<Object> {
+    let attributes = payload.get(12..)?;
+    if attribute(attributes, RULE_PROTOCOL) != Some(&[PROTOCOL]) {
+        return None;
+    }
+    let number = |kind| attribute(attributes, kind).and_then(|payload| u32_at(payload, 0));
+    Some(Object::Rule { family, mark: number(RULE_MARK)?, table: number(RULE_TABLE)? })
+}
+
+fn route(family: Family, payload: &[u8]) -> Option<Object> {
+    let table = attribute(payload.get(12..)?, ROUTE_TABLE).and_then(|payload| u32_at(payload, 0))?;
+    (payload.get(5) == Some(&PROTOCOL)).then_some(Object::Route { family, table })
+}
+
+/// An address of `lo` and its protocol.
+fn loopback_address(payload: &[u8]) -> Option<(Ipv6Addr, Option<u8>)> {
+    if u32_at(payload, 4)? != LOOPBACK || payload.first() != Some(&(Family::V6 as u8)) {
+        return None;
+    }
+    let attributes = payload.get(8..)?;
+    let address: [u8; 16] = attribute(attributes, ADDRESS_ADDRESS)?.try_into().ok()?;
+    let protocol = attribute(attributes, ADDRESS_PROTOCOL).and_then(|payload| payload.first().copied());
+    Some((address.into(), protocol))
+}
