@@ -2,7 +2,6 @@
 
 use super::Variant;
 use crate::{backend::Error, sys::exec};
-use ::iptables::IPTables;
 use rules::{Family, Version};
 use std::path::{Path, PathBuf};
 
@@ -65,10 +64,9 @@ fn plain() -> Option<(Variant, Version)> {
 }
 
 /// What a program says when asked for its version: `iptables v1.8.9 (legacy)`.
-fn ask(program: &'static str) -> Option<String> {
-    let program = IPTables { cmd: program, has_check: true, has_wait: false, is_numeric: true };
-    let output = program.execute("filter", "--version").ok()?;
-    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+fn ask(program: &str) -> Option<String> {
+    let program = exec::find(program)?;
+    exec::run(&program, &["--version"], &[], "").ok().map(|output| output.stdout)
 }
 
 fn version_in(answer: &str) -> Option<Version> {
@@ -88,12 +86,7 @@ impl Programs {
 
     /// The version that the program names when asked.
     pub fn version(&self) -> Option<Version> {
-        let program = match self.infix {
-            "-legacy" => "iptables-legacy",
-            "-nft" => "iptables-nft",
-            _ => "iptables",
-        };
-        version_in(&ask(program)?)
+        version_in(&ask(&format!("iptables{}", self.infix))?)
     }
 
     /// Whether the lock can be another file than the machine's own. The nft variant has no lock.
