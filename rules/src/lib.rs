@@ -7,6 +7,7 @@
 
 pub mod change;
 pub mod check;
+pub mod drift;
 pub mod matches;
 pub mod model;
 pub mod name;

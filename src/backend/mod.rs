@@ -55,6 +55,20 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Whether an object is there; the address counts whoever put it there.
+    pub fn has(&self, object: &Object) -> bool {
+        self.routes.contains(object) || (*object == Object::Address && self.foreign_address)
+    }
+
+    /// The variants that hold rules of ours.
+    pub fn variants_in_use(&self) -> impl Iterator<Item = Variant> {
+        Variant::ALL.into_iter().filter(|variant| {
+            Family::BOTH
+                .iter()
+                .any(|family| self.tables.get(&(*variant, *family)).is_some_and(State::holds_ours))
+        })
+    }
+
     /// The state of one variant and family.
     pub fn state(&self, variant: Variant, family: Family) -> State {
         self.tables.get(&(variant, family)).cloned().unwrap_or_default()
@@ -118,6 +132,12 @@ pub enum Error {
     Program {
         /// What that means and what helps.
         hint: String,
+        /// The failure.
+        source: ExecError,
+    },
+    /// Another program changed the rules at the same time; trying again may help.
+    #[error("another program changed the rules at the same time")]
+    Conflict {
         /// The failure.
         source: ExecError,
     },

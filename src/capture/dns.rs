@@ -12,12 +12,12 @@ use rules::{Cidr, Match, Origin, Port, Table, Target, Zone};
 pub const AGENT_PORT: Port = Port::new(15053).expect("not 0");
 
 /// The port of DNS (RFC 1035, 4.2).
-pub(super) const DNS_PORT: Port = Port::new(53).expect("not 0");
+pub const DNS_PORT: Port = Port::new(53).expect("not 0");
 
 const DNS: Place = own("ISTIO_OUTPUT_DNS");
 
 /// Zone of the agent's own queries.
-const AGENT_ZONE: Zone = Zone::new(1).expect("not 0");
+pub const AGENT_ZONE: Zone = Zone::new(1).expect("not 0");
 /// Zone of the queries that are redirected to the agent.
 const CLIENT_ZONE: Zone = Zone::new(2).expect("not 0");
 

@@ -13,7 +13,7 @@ mod tproxy;
 mod words;
 mod writer;
 
-pub use dns::AGENT_PORT;
+pub use dns::{AGENT_PORT, AGENT_ZONE, DNS_PORT};
 pub use routing::{PolicyRoute, Routing, routing};
 
 use crate::config::{CaptureConfig, Interception};

@@ -4,20 +4,16 @@
 //! repeated flag wins; values may be empty or start with a dash. Values are text here: what they mean is
 //! for [`crate::config`] to say, so that all problems can be told at once.
 
-use super::Exit;
+use super::{
+    Exit,
+    command::{COMMANDS, Command, Entry},
+};
 use crate::config::{Kind, Problem, Row, Setting, TABLE, Topic};
 use clap::{
-    Arg, ArgAction, ArgMatches, Command as Parser,
+    Arg, ArgAction, ArgMatches,
     error::{ContextKind, ContextValue, ErrorKind},
 };
 use std::{ffi::OsString, path::Path};
-
-/// What to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Command {
-    /// The drop-in.
-    IstioIptables,
-}
 
 /// A call, as far as its form goes.
 #[derive(Debug)]
@@ -44,8 +40,9 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
     loop {
         match parser().try_get_matches_from(&arguments) {
             Ok(matches) => {
-                let (_, matches) = matches.subcommand().expect("a command is required");
-                return Ok(Invocation { command: Command::IstioIptables, flags: flags(matches), problems });
+                let (name, matches) = matches.subcommand().expect("a command is required");
+                let entry = COMMANDS.iter().find(|entry| entry.name == name).expect("commands are known");
+                return Ok(Invocation { command: entry.command, flags: flags(matches), problems });
             }
             Err(error) => problems.push(without_culprit(&error, &mut arguments)?),
         }
@@ -107,15 +104,15 @@ fn flags(matches: &ArgMatches) -> Vec<(Setting, String)> {
     TABLE.iter().filter(|row| !row.long.is_empty()).filter_map(value).collect()
 }
 
-fn parser() -> Parser {
-    let mut parser = Parser::new("sidecar-init")
+fn parser() -> clap::Command {
+    let mut parser = clap::Command::new("sidecar-init")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Sets the rules that send a pod's traffic through its service mesh proxy")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .args_override_self(true)
         .disable_help_subcommand(true)
-        .subcommand(istio_iptables());
+        .subcommands(COMMANDS.iter().map(command));
     for row in TABLE.iter().filter(|row| is_global(row)) {
         parser = parser.arg(argument(row).global(true));
     }
@@ -127,26 +124,20 @@ fn is_global(row: &Row) -> bool {
     matches!(row.topic, Topic::Logging | Topic::Compatibility)
 }
 
-fn istio_iptables() -> Parser {
-    let environment: String = TABLE
-        .iter()
+fn command(entry: &Entry) -> clap::Command {
+    let taken = || TABLE.iter().filter(|row| (entry.takes)(row));
+    let environment: String = taken()
         .filter(|row| row.long.is_empty())
         .map(|row| format!("  {}\n      {}\n", row.variables.join(", "), row.help))
         .collect();
-    let mut command = Parser::new("istio-iptables")
-        .about("Set the rules, taking the flags and variables of istio-iptables")
-        .long_about(
-            "Sets the rules that send a pod's traffic through its proxy, taking the flags and variables of \
-             istio-iptables.\n\nThe command line wins over the environment, which wins over defaults. Lists are \
-             separated by commas. Ports may be ranges: 8000-9000.\n\nExit codes: 0 done, 1 failed, 2 bad input \
-             (nothing was touched), 126 validation failed.",
-        )
-        .args_override_self(true)
-        .after_long_help(format!("Only in the environment:\n{environment}"));
-    for row in TABLE.iter().filter(|row| !row.long.is_empty() && !is_global(row)) {
-        command = command.arg(argument(row));
+    let mut command = clap::Command::new(entry.name)
+        .about(entry.about)
+        .long_about(entry.long_about)
+        .args_override_self(true);
+    if !environment.is_empty() {
+        command = command.after_long_help(format!("Only in the environment:\n{environment}"));
     }
-    command
+    command.args(taken().filter(|row| !row.long.is_empty() && !is_global(row)).map(argument))
 }
 
 fn argument(row: &Row) -> Arg {

@@ -1,34 +1,32 @@
 //! The drop-in for `istio-iptables`.
 
-use super::{Exit, report};
+use super::{
+    Exit,
+    change::{OnDrift, change},
+    report,
+};
 use crate::{
-    backend::{Backend, Kernel, Variant, iptables::Lock},
     capture,
-    config::{CaptureConfig, Interception, Mode, Preview, Resolved, Run, VariantChoice},
-    operations::{self, Applied, Validate, Wanted},
-    sys::{namespace, route},
+    config::{CaptureConfig, Interception, Mode, Preview, Resolved},
+    operations::{self, Validate},
+    sys::namespace,
 };
-use rules::{Checked, Family, State, render};
-use std::{
-    error::Error,
-    io::{self, Write},
-    path::PathBuf,
-    time::Instant,
-};
-
-/// Seconds to wait for the lock of iptables.
-const LOCK_WAIT: u32 = 30;
+use rules::{Family, render};
 
 /// Runs the command.
 pub(super) fn run(resolved: &Resolved) -> Exit {
     let Resolved { capture, run, .. } = resolved;
+    if namespace::is_host() && matches!(run.mode, Mode::Apply | Mode::Clean) {
+        tracing::warn!(target: "iptables", "this is the machine's own network namespace");
+    }
+    let on_drift = if run.reconcile { OnDrift::Repair } else { OnDrift::Refuse };
     let done = match run.mode {
-        Mode::Preview(form) => return told(preview(capture, form).map_err(Into::into)),
-        Mode::Clean => return told(change(run, &Wanted::default(), "rules removed")),
-        Mode::Apply => change(run, &wanted(capture), "rules applied"),
-        Mode::Nothing => Ok(()),
+        Mode::Preview(form) => return print(capture, form),
+        Mode::Clean => return exit(change(run, None, OnDrift::Repair)),
+        Mode::Apply => exit(change(run, Some(capture), on_drift)),
+        Mode::Nothing => Exit::Done,
     };
-    match (told(done), validation(resolved)) {
+    match (done, validation(resolved)) {
         (Exit::Done, Some(what)) => match operations::validate(&what) {
             Ok(()) => {
                 tracing::info!(target: "validation", "capture works");
@@ -36,18 +34,19 @@ pub(super) fn run(resolved: &Resolved) -> Exit {
             }
             Err(error) => report::failure(&error, Exit::ValidationFailed),
         },
-        (exit, _) => exit,
+        (done, _) => done,
     }
 }
 
-fn told(done: Result<(), Box<dyn Error>>) -> Exit {
+fn exit<T>(done: Result<T, Box<dyn std::error::Error>>) -> Exit {
     match done {
-        Ok(()) => Exit::Done,
+        Ok(_) => Exit::Done,
         Err(error) => report::failure(&*error, Exit::Failed),
     }
 }
 
-fn preview(capture: &CaptureConfig, form: Preview) -> io::Result<()> {
+/// Prints the rules.
+pub(super) fn print(capture: &CaptureConfig, form: Preview) -> Exit {
     let mut text = String::new();
     for family in capture.families() {
         let rules = capture::rules(capture, family);
@@ -62,62 +61,7 @@ fn preview(capture: &CaptureConfig, form: Preview) -> io::Result<()> {
             Preview::Commands => text.push_str(&render::iptables::commands(&rules)),
         }
     }
-    io::stdout().write_all(text.as_bytes())
-}
-
-/// What a configuration wants of the namespace.
-fn wanted(config: &CaptureConfig) -> Wanted {
-    let rules = |family| State::of(Checked::rules(&capture::rules(config, family)));
-    let routing = capture::routing(config);
-    let mut routes: Vec<route::Object> = Vec::new();
-    if let Some(capture::PolicyRoute { mark, table }) = routing.transparent {
-        let families = [Some(route::Family::V4), routing.transparent_ipv6.then_some(route::Family::V6)];
-        for family in families.into_iter().flatten() {
-            let (mark, table) = (mark.value, table.number());
-            routes.push(route::Object::Rule { family, mark, table });
-            routes.push(route::Object::Route { family, table });
-        }
-    }
-    routes.extend(routing.passthrough_ipv6.then_some(route::Object::Address));
-    Wanted {
-        tables: config.families().map(|family| (family, rules(family))).collect(),
-        routes: routes.into_iter().collect(),
-    }
-}
-
-fn change(run: &Run, wanted: &Wanted, done: &'static str) -> Result<(), Box<dyn Error>> {
-    let start = Instant::now();
-    if namespace::is_that_of_process_1() == Some(true) {
-        tracing::warn!(target: "iptables", "this is the network namespace of process 1, perhaps the machine's own");
-    }
-    let mut kernel = Kernel::open(lock(run))?;
-    let before = kernel.read()?;
-    let forced = run.variant.map(|choice| match choice {
-        VariantChoice::Legacy => Variant::Legacy,
-        VariantChoice::Nft => Variant::Nft,
-    });
-    let variant = operations::choose(&before, forced, || kernel.programs(Variant::Nft).is_some());
-    let Applied { steps } = operations::apply(&mut kernel, &before, wanted, variant, run.force)?;
-    let count = |family| wanted.tables.get(&family).map_or(0, State::count_ours);
-    let families: Vec<String> = wanted.tables.keys().map(ToString::to_string).collect();
-    tracing::info!(
-        target: "iptables",
-        variant = %variant,
-        families = families.join(","),
-        rules_v4 = count(Family::V4),
-        rules_v6 = count(Family::V6),
-        changed = !steps.is_empty(),
-        milliseconds = start.elapsed().as_secs_f64() * 1e3,
-        "{done}"
-    );
-    Ok(())
-}
-
-fn lock(run: &Run) -> Lock {
-    // On a node all pods share the file system, and with it the lock that each would wait for. The
-    // namespace's own file serves as a lock that only its users share.
-    let own = || run.namespace.clone().unwrap_or_else(|| PathBuf::from("/proc/thread-self/ns/net"));
-    Lock { wait: LOCK_WAIT, file: run.cni.then(own), version: run.iptables_version }
+    report::text(&text)
 }
 
 fn validation(resolved: &Resolved) -> Option<Validate> {

@@ -24,7 +24,7 @@ struct Sinks(Mutex<Vec<Sink>>);
 ///
 /// # Errors
 /// When a log file can't be opened.
-pub(super) fn start(logging: &Logging, mode: &Mode) -> Result<(), Problem> {
+pub(super) fn start(logging: &Logging, mode: Mode) -> Result<(), Problem> {
     let mut sinks = Vec::new();
     for target in &logging.targets {
         sinks.push(match target.as_str() {

@@ -4,13 +4,18 @@
 //! standard error.
 
 mod arguments;
+mod change;
+mod check;
+mod command;
+mod doctor;
 mod host;
 mod istio_iptables;
 mod logging;
 mod report;
 
-use crate::config::{self, Problem, Problems, Raw, Setting};
-use arguments::{Command, Invocation};
+use crate::config::{self, Logging, Mode, Problem, Problems, Raw, Resolved, Setting};
+use arguments::Invocation;
+use command::Command;
 use host::System;
 use std::process::ExitCode;
 
@@ -21,6 +26,8 @@ enum Exit {
     Failed = 1,
     /// Nothing was touched.
     BadInput = 2,
+    /// The rules are not as wanted.
+    Drift = 3,
     /// The number that repair controllers look for.
     ValidationFailed = 126,
 }
@@ -41,21 +48,42 @@ pub fn main() -> ExitCode {
 
 fn run(invocation: Invocation) -> Exit {
     let Invocation { command, flags, mut problems } = invocation;
-    let raw = Raw::new(flags, |name| std::env::var(name).ok());
+    let raw = Raw::new(flags, command.entry().takes, |name| std::env::var(name).ok());
     problems.extend(enter_namespace(&raw));
-    let resolved = match config::resolve(&raw, &System, problems) {
-        Ok(resolved) => resolved,
-        Err(problems) => return report::bad_input(&problems),
+    let done = match command {
+        Command::Clean => clean(&raw, problems),
+        Command::Doctor => doctor(&raw, problems),
+        Command::Apply => with_capture(&raw, problems, change::apply),
+        Command::Check => with_capture(&raw, problems, check::run),
+        Command::IstioIptables => with_capture(&raw, problems, istio_iptables::run),
     };
-    if let Err(problem) = logging::start(&resolved.logging, &resolved.run.mode) {
-        return report::bad_input(&Problems(vec![problem]));
-    }
+    done.unwrap_or_else(|problems| report::bad_input(&problems))
+}
+
+/// Runs a command that needs to know what to capture.
+fn with_capture(raw: &Raw, problems: Vec<Problem>, run: fn(&Resolved) -> Exit) -> Result<Exit, Problems> {
+    let resolved = config::resolve(raw, &System, problems)?;
+    start_logging(&resolved.logging, resolved.run.mode)?;
     for warning in &resolved.warnings {
         tracing::warn!(target: "config", "{warning}");
     }
-    match command {
-        Command::IstioIptables => istio_iptables::run(&resolved),
-    }
+    Ok(run(&resolved))
+}
+
+fn clean(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
+    let (run, logging) = config::resolve_run(raw, problems)?;
+    start_logging(&logging, run.mode)?;
+    Ok(change::clean(&run))
+}
+
+fn doctor(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
+    let (run, logging) = config::resolve_run(raw, problems)?;
+    start_logging(&logging, run.mode)?;
+    Ok(doctor::run(&run, &config::resolve(raw, &System, Vec::new())))
+}
+
+fn start_logging(logging: &Logging, mode: Mode) -> Result<(), Problems> {
+    logging::start(logging, mode).map_err(|problem| Problems(vec![problem]))
 }
 
 /// Enters the namespace that was asked for, before anything is asked of it. A preview whose facts are all

@@ -3,12 +3,33 @@
 
 use super::Exit;
 use crate::config::Problems;
-use std::{error::Error, fs::OpenOptions, io::Write};
+use serde::Serialize;
+use std::{
+    error::Error,
+    fs::OpenOptions,
+    io::{self, Write},
+};
 
 /// Where Kubernetes looks for the reason of a container's end. Present only where it is wanted.
 const TERMINATION_LOG: &str = "/dev/termination-log";
 /// Kubernetes reads no more than this.
 const TERMINATION_BYTES: usize = 4096;
+
+/// Prints data.
+pub(super) fn text(text: &str) -> Exit {
+    match io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => Exit::Done,
+        Err(error) => failure(&error, Exit::Failed),
+    }
+}
+
+/// Prints data for programs.
+pub(super) fn json(data: &impl Serialize) -> Exit {
+    match serde_json::to_string_pretty(data) {
+        Ok(json) => text(&format!("{json}\n")),
+        Err(error) => failure(&error, Exit::Failed),
+    }
+}
 
 /// Tells what is wrong with the input.
 pub(super) fn bad_input(problems: &Problems) -> Exit {

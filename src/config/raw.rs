@@ -1,6 +1,6 @@
 //! What was said, before it is understood: values with the place they come from.
 
-use super::setting::{Kind, Setting, TABLE};
+use super::setting::{Kind, Row, Setting, TABLE};
 use std::{collections::BTreeMap, fmt};
 
 /// Where a value comes from, as its author would name it.
@@ -38,15 +38,16 @@ pub struct Given {
 pub struct Raw(BTreeMap<Setting, Given>);
 
 impl Raw {
-    /// Takes the flags, and for every setting without one the first of its variables that `variable`
-    /// knows. A variable that is set to nothing counts as not set, as upstream has it, except where it is
+    /// Takes the flags, and for every other setting that the command `takes` the first of its variables
+    /// that `variable` knows. A variable that is set to nothing counts as not set, as upstream has it, except where it is
     /// the setting's only form: there nothing can be meant.
     pub fn new(
         flags: impl IntoIterator<Item = (Setting, String)>,
+        takes: impl Fn(&Row) -> bool,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Self {
         let mut given = BTreeMap::new();
-        for row in TABLE {
+        for row in TABLE.iter().filter(|row| takes(row)) {
             let found = row.variables.iter().find_map(|&name| {
                 let value = variable(name)?;
                 let counts = row.long.is_empty() || !value.is_empty();

@@ -1,8 +1,8 @@
 //! Turns raw values into a configuration, or into everything that is wrong with them.
 
 use super::{
-    CaptureConfig, DnsCapture, Host, InboundPorts, Interception, Logging, Mode, OutboundCidrs, OwnerGroups,
-    PROXY_MARK, Preview, Problems, RouteTable, Run, Validation, VariantChoice,
+    CaptureConfig, DnsCapture, Format, Host, InboundPorts, Interception, Logging, Mode, OutboundCidrs,
+    OwnerGroups, PROXY_MARK, Preview, Problem, Problems, RouteTable, Run, Validation, VariantChoice,
     raw::{Raw, Source},
     reader::{Reader, Wildcard},
     setting::Setting,
@@ -31,7 +31,7 @@ pub struct Resolved {
 ///
 /// # Errors
 /// Every problem found, `before` first: those that were found before it came to values.
-pub fn resolve(raw: &Raw, host: &dyn Host, before: Vec<super::Problem>) -> Result<Resolved, Problems> {
+pub fn resolve(raw: &Raw, host: &dyn Host, before: Vec<Problem>) -> Result<Resolved, Problems> {
     let mut reader = Reader::new(raw);
     reader.problems.splice(0..0, before);
     let run = run(&mut reader);
@@ -41,6 +41,17 @@ pub fn resolve(raw: &Raw, host: &dyn Host, before: Vec<super::Problem>) -> Resul
         true => Ok(Resolved { capture, run, logging, warnings: reader.warnings }),
         false => Err(Problems(reader.problems)),
     }
+}
+
+/// Understands the settings that say how to run, and no others.
+///
+/// # Errors
+/// As [`resolve`].
+pub fn resolve_run(raw: &Raw, before: Vec<Problem>) -> Result<(Run, Logging), Problems> {
+    let mut reader = Reader::new(raw);
+    reader.problems.splice(0..0, before);
+    let resolved = (run(&mut reader), logging(&mut reader));
+    if reader.problems.is_empty() { Ok(resolved) } else { Err(Problems(reader.problems)) }
 }
 
 fn run(reader: &mut Reader<'_>) -> Run {
@@ -80,6 +91,17 @@ fn run(reader: &mut Reader<'_>) -> Run {
         ),
         reconcile: reader.switch(Setting::Reconcile),
         force: reader.switch(Setting::ForceApply),
+        lock_wait: reader
+            .scalar(Setting::LockWait, "is no time to wait; expected a number of seconds", unsigned)
+            .unwrap_or(30),
+        allow_host: reader.switch(Setting::AllowHostNamespace),
+        format: reader
+            .optional(Setting::Format, "is no format; expected text or json", |text| match text {
+                "text" => Some(Format::Text),
+                "json" => Some(Format::Json),
+                _ => None,
+            })
+            .unwrap_or(Format::Text),
         native: reader.switch(Setting::NativeNftables),
         validation: reader.switch(Setting::RunValidation).then_some(probe),
     }

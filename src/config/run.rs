@@ -35,6 +35,15 @@ pub enum VariantChoice {
     Nft,
 }
 
+/// How the outcome of a command is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
 /// Proof by real connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validation {
@@ -74,6 +83,12 @@ pub struct Run {
     pub reconcile: bool,
     /// Apply even where the state looks right.
     pub force: bool,
+    /// Seconds to wait for the lock that programs of iptables share.
+    pub lock_wait: u32,
+    /// Whether the machine's own namespace is fair game.
+    pub allow_host: bool,
+    /// How to print the outcome.
+    pub format: Format,
     /// Use nf_tables natively.
     pub native: bool,
     /// Validate afterwards.

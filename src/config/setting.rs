@@ -157,6 +157,12 @@ settings! {
             "Remove all that is ours; create nothing";
         ForceApply: "force-apply" _ ["FORCE_APPLY"], Switch,
             "Apply even where the state looks right";
+        LockWait: "lock-wait" _ ["LOCK_WAIT"], Value("SECONDS"),
+            "How long to wait for the lock that programs of iptables share [default: 30]";
+        AllowHostNamespace: "allow-host-namespace" _ [], Switch,
+            "Work even in the machine's own network namespace";
+        Format: "format" _ [], Value("FORMAT"),
+            "How to print the outcome: text or json [default: text]";
         NativeNftables: "native-nftables" _ ["NATIVE_NFTABLES"], Switch,
             "Set rules of nf_tables directly, without iptables";
     }

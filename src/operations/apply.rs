@@ -69,10 +69,10 @@ impl fmt::Display for Aftermath {
     }
 }
 
-/// Which variant of iptables to use: the one that is forced, else legacy if it is in use already, else nft
-/// if its programs are there.
+/// Which variant of iptables to use: the one that is forced, else the one that holds rules of ours, else
+/// legacy if it is in use already, else nft if its programs are there.
 pub fn choose(snapshot: &Snapshot, forced: Option<Variant>, nft_is_there: impl Fn() -> bool) -> Variant {
-    match forced {
+    match forced.or_else(|| snapshot.variants_in_use().next()) {
         Some(variant) => variant,
         None if snapshot.legacy_in_use || !nft_is_there() => Variant::Legacy,
         None => Variant::Nft,
@@ -104,11 +104,8 @@ pub fn apply(
 /// What has to be done, in order: first what rules rely on, then rules, then what nothing relies on any
 /// more. Rules of ours in the other variant go once those of this one stand.
 fn steps(before: &Snapshot, wanted: &Wanted, variant: Variant, anew: bool) -> Vec<Step> {
-    let has = |object: &Object| {
-        before.routes.contains(object) || (*object == Object::Address && before.foreign_address)
-    };
-    let mut steps: Vec<Step> =
-        wanted.routes.iter().filter(|object| !has(object)).copied().map(Step::Add).collect();
+    let missing = wanted.routes.iter().filter(|object| !before.has(object));
+    let mut steps: Vec<Step> = missing.copied().map(Step::Add).collect();
     let mut variants = Variant::ALL;
     variants.sort_by_key(|&other| other != variant);
     for variant_now in variants {

@@ -63,6 +63,12 @@ impl Messages {
         self
     }
 
+    /// Adds attributes that are bytes already, padded as they came.
+    pub fn raw(&mut self, attributes: &[u8]) {
+        self.bytes.extend(attributes);
+        self.pad();
+    }
+
     /// The bytes to send.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

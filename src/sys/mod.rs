@@ -2,9 +2,11 @@
 //!
 //! The only place where `unsafe` would be allowed; so far nothing needs it.
 
+pub mod conntrack;
 pub mod exec;
 pub mod message;
 pub mod namespace;
 pub mod netfilter;
 pub mod netlink;
+pub mod process;
 pub mod route;

@@ -1,15 +1,29 @@
 //! What a failure of iptables means: the one place that reads its complaints.
 
 use super::{Programs, Variant};
-use crate::{backend::Error, sys::exec::ExecError};
+use crate::{
+    backend::Error,
+    sys::{exec::ExecError, process},
+};
+use std::path::Path;
 
 /// Says in one sentence what happened and what helps.
 pub(super) fn explain(error: ExecError, programs: &Programs, script: &str) -> Error {
     let hint = match &error {
+        ExecError::Status { stderr, .. } if is_conflict(stderr) => return Error::Conflict { source: error },
         ExecError::Start { .. } => format!("the {} variant of iptables can't be run", programs.variant()),
         ExecError::Status { stderr, status, .. } => hint(stderr, status.code(), programs.variant(), script),
     };
     Error::Program { hint, source: error }
+}
+
+/// The lock that legacy programs share (`XT_LOCK_NAME` in iptables).
+const LOCK: &str = "/run/xtables.lock";
+
+/// nf_tables refuses a change that was made against an older generation of the rules.
+fn is_conflict(stderr: &str) -> bool {
+    stderr.contains("Resource temporarily unavailable")
+        || stderr.contains("Interrupted system call should be restarted")
 }
 
 /// Exit status of iptables when it did not get the lock (`RESOURCE_PROBLEM` in xtables.h).
@@ -18,7 +32,14 @@ const NO_LOCK: i32 = 4;
 fn hint(stderr: &str, code: Option<i32>, variant: Variant, script: &str) -> String {
     let says = |text: &str| stderr.contains(text);
     if says("xtables lock") || (code == Some(NO_LOCK) && says("lock")) {
-        "another program holds the lock of iptables".to_owned()
+        match process::lock_holder(Path::new(LOCK)) {
+            Some(id) => {
+                format!("process {id} holds the lock of iptables, {LOCK}; raise --lock-wait or end it")
+            }
+            None => {
+                format!("another program held the lock of iptables, {LOCK}, for too long; raise --lock-wait")
+            }
+        }
     } else if says("Permission denied") || says("Operation not permitted") {
         format!("iptables ({variant}) may not change rules here; it needs CAP_NET_ADMIN and CAP_NET_RAW")
     } else if says("can't initialize") || says("does not exist") && says("Table") {

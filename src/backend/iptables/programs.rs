@@ -2,7 +2,8 @@
 
 use super::Variant;
 use crate::{backend::Error, sys::exec};
-use rules::{Family, Version};
+use ::iptables::IPTables;
+use rules::{Chain, Family, Table, Version};
 use std::path::{Path, PathBuf};
 
 /// First version whose restore program can wait for the lock (iptables' own release notes).
@@ -87,6 +88,20 @@ impl Programs {
     /// The version that the program names when asked.
     pub fn version(&self) -> Option<Version> {
         version_in(&ask(&format!("iptables{}", self.infix))?)
+    }
+
+    /// The rules of one chain of IPv4, as `iptables -S` lists them.
+    ///
+    /// # Errors
+    /// What the program complains about.
+    pub fn list(&self, table: Table, chain: &Chain) -> Result<Vec<String>, String> {
+        let cmd = match self.infix {
+            "-legacy" => "iptables-legacy",
+            "-nft" => "iptables-nft",
+            _ => "iptables",
+        };
+        let program = IPTables { cmd, has_check: true, has_wait: false, is_numeric: true };
+        program.list(table.name(), chain.as_str()).map_err(|error| error.to_string())
     }
 
     /// Whether the lock can be another file than the machine's own. The nft variant has no lock.

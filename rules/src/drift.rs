@@ -1,0 +1,183 @@
+//! How the rules that are there differ from the wanted ones, told chain by chain.
+//!
+//! Looks at what [`crate::plan`] looks at, and finds nothing exactly where a plan would be empty. A plan
+//! says what to do; this says what is wrong.
+
+use crate::{Chain, Line, State, Table, plan};
+use similar::{Algorithm, ChangeTag, capture_diff_slices};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+/// A chain that is not as wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChainDrift {
+    /// Its table.
+    pub table: Table,
+    /// The chain.
+    pub chain: Chain,
+    /// Its lines in order, live and wanted ones. None where an empty chain is missing, or is there and
+    /// should not be.
+    pub lines: Vec<Compared>,
+}
+
+/// A line of a chain, and on which side it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compared {
+    /// Where the line is.
+    pub side: Side,
+    /// The line.
+    pub line: Line,
+    /// What is wrong with it; `None` for context.
+    pub reason: Option<Reason>,
+}
+
+/// The side of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The line is there and is wanted.
+    Both,
+    /// The line is there only.
+    Live,
+    /// The line is wanted only.
+    Wanted,
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It should be there.
+    Missing,
+    /// It should not be there.
+    Extra,
+    /// It should be elsewhere in its chain.
+    Moved,
+    /// Another line should stand in its place.
+    Changed,
+    /// It is not ours, stands before a rule of ours, and may decide about packets.
+    ForeignBefore,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "missing",
+            Self::Extra => "extra",
+            Self::Moved => "moved",
+            Self::Changed => "changed",
+            Self::ForeignBefore => "foreign rule before ours",
+        })
+    }
+}
+
+/// Every chain that is not as wanted, in the order of tables and chains.
+pub fn drift(live: &State, wanted: &State) -> Vec<ChainDrift> {
+    let mut found = Vec::new();
+    for table in Table::ALL {
+        let chains: BTreeSet<&Chain> =
+            live.chains(table).chain(wanted.chains(table)).map(|(chain, _)| chain).collect();
+        found.extend(chains.into_iter().filter_map(|chain| chain_drift(live, wanted, table, chain)));
+    }
+    found
+}
+
+fn chain_drift(live: &State, wanted: &State, table: Table, chain: &Chain) -> Option<ChainDrift> {
+    let there = live.lines(table, chain);
+    let lines = if chain.is_ours() {
+        let exists = |state: &State| state.chains(table).any(|(name, _)| name == chain);
+        if exists(live) == exists(wanted) && there == wanted.lines(table, chain) {
+            return None;
+        }
+        compare(there, wanted.lines(table, chain))
+    } else {
+        let wanted = if matches!(chain, Chain::Base(_)) { wanted.lines(table, chain) } else { &[] };
+        if plan::in_place(there, wanted) {
+            return None;
+        }
+        let ours: Vec<Line> = there.iter().filter(|line| line.is_ours()).cloned().collect();
+        let foreign = plan::foreign_before(there).map(|line| Compared {
+            side: Side::Both,
+            line: line.clone(),
+            reason: Some(Reason::ForeignBefore),
+        });
+        foreign.into_iter().chain(compare(&ours, wanted)).collect()
+    };
+    Some(ChainDrift { table, chain: chain.clone(), lines })
+}
+
+fn compare(live: &[Line], wanted: &[Line]) -> Vec<Compared> {
+    let surplus = surplus(live, wanted);
+    let stays = |line: &Line| surplus.get(line) == Some(&0);
+    let mut lines = Vec::new();
+    for op in capture_diff_slices(Algorithm::Myers, live, wanted) {
+        let replaces = op.tag() == similar::DiffTag::Replace;
+        for change in op.iter_changes(live, wanted) {
+            let line = change.value();
+            let (side, plain) = match change.tag() {
+                ChangeTag::Equal => (Side::Both, None),
+                ChangeTag::Delete => (Side::Live, Some(Reason::Extra)),
+                ChangeTag::Insert => (Side::Wanted, Some(Reason::Missing)),
+            };
+            let reason = plain.map(|plain| match replaces {
+                _ if stays(&line) => Reason::Moved,
+                true => Reason::Changed,
+                false => plain,
+            });
+            lines.push(Compared { side, line, reason });
+        }
+    }
+    lines
+}
+
+/// How many more copies of each line there are than wanted.
+fn surplus(live: &[Line], wanted: &[Line]) -> BTreeMap<Line, isize> {
+    let mut copies = BTreeMap::new();
+    for (lines, weight) in [(live, 1), (wanted, -1)] {
+        for line in lines {
+            *copies.entry(line.clone()).or_insert(0) += weight;
+        }
+    }
+    copies
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Family, parse};
+
+    fn check(live: &str, wanted: &str, expected: &[&str]) {
+        let state = |rules: &str| {
+            let chain = ":PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n:ISTIO_OUTPUT - [0:0]\n";
+            parse::save(&format!("*nat\n{chain}{rules}COMMIT\n"), Family::V4).expect("valid")
+        };
+        let told: Vec<String> = drift(&state(live), &state(wanted))
+            .into_iter()
+            .flat_map(|chain| chain.lines)
+            .filter_map(|compared| compared.reason.map(|reason| reason.to_string()))
+            .collect();
+        assert_eq!(told, expected, "{live}");
+    }
+
+    #[test]
+    fn every_kind_of_drift_has_its_reason() {
+        let (a, b, c) = (
+            "-A ISTIO_OUTPUT -d 10.0.0.1/32 -j RETURN\n",
+            "-A ISTIO_OUTPUT -d 10.0.0.2/32 -j RETURN\n",
+            "-A ISTIO_OUTPUT -d 10.0.0.3/32 -j RETURN\n",
+        );
+        let (jump, accept, log) =
+            ("-A OUTPUT -j ISTIO_OUTPUT\n", "-A OUTPUT -p tcp -j ACCEPT\n", "-A OUTPUT -j LOG\n");
+        let all = |parts: &[&str]| parts.concat();
+        check(&all(&[a, b]), &all(&[a, b]), &[]);
+        check(&all(&[a]), &all(&[a, b]), &["missing"]);
+        check(&all(&[a, b]), &all(&[b]), &["extra"]);
+        check(&all(&[a, a, b]), &all(&[a, b]), &["extra"]);
+        check(&all(&[b, a]), &all(&[a, b]), &["moved", "moved"]);
+        check(&all(&[a, c]), &all(&[a, b]), &["changed", "changed"]);
+        check(&all(&[jump, accept]), jump, &[]);
+        check(&all(&[log, jump]), jump, &[]);
+        check(&all(&[accept, jump]), jump, &["foreign rule before ours"]);
+        check(accept, jump, &["missing"]);
+    }
+}

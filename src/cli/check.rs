@@ -1,0 +1,101 @@
+//! `sidecar-init check`: how the rules differ from the wanted ones.
+
+use super::{Exit, change, report};
+use crate::{
+    backend::{Backend, Error, Kernel, Variant},
+    config::{Format, Resolved},
+    operations::{self, Differences},
+};
+use rules::{drift::Side, render};
+use serde::Serialize;
+
+/// Runs the command.
+pub(super) fn run(resolved: &Resolved) -> Exit {
+    let (variant, differences) = match compare(resolved) {
+        Ok(compared) => compared,
+        Err(error) => return report::failure(&error, Exit::Failed),
+    };
+    let printed = match resolved.run.format {
+        Format::Text => report::text(&differences.to_string()),
+        Format::Json => report::json(&Report::new(variant, &differences)),
+    };
+    match printed {
+        Exit::Done if !differences.is_empty() => {
+            tracing::warn!(target: "iptables", variant = %variant, "the rules are not as wanted");
+            Exit::Drift
+        }
+        exit => exit,
+    }
+}
+
+fn compare(resolved: &Resolved) -> Result<(Variant, Differences), Error> {
+    let mut kernel = Kernel::open(change::lock(&resolved.run))?;
+    let snapshot = kernel.read()?;
+    let variant = change::choose(&resolved.run, &snapshot, &kernel);
+    Ok((variant, operations::compare(&snapshot, &change::wanted(&resolved.capture), variant)))
+}
+
+/// The outcome as programs read it.
+#[derive(Serialize)]
+struct Report {
+    equal: bool,
+    variant: String,
+    chains: Vec<Chain>,
+    routes: Vec<Route>,
+}
+
+#[derive(Serialize)]
+struct Chain {
+    variant: String,
+    family: String,
+    table: &'static str,
+    chain: String,
+    rules: Vec<Rule>,
+}
+
+#[derive(Serialize)]
+struct Rule {
+    side: &'static str,
+    rule: String,
+    reason: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Route {
+    object: String,
+    reason: String,
+}
+
+impl Report {
+    fn new(variant: Variant, differences: &Differences) -> Self {
+        let chains = differences.chains.iter().map(|(variant, family, drift)| Chain {
+            variant: variant.to_string(),
+            family: family.to_string(),
+            table: drift.table.name(),
+            chain: drift.chain.to_string(),
+            rules: drift
+                .lines
+                .iter()
+                .map(|compared| Rule {
+                    side: match compared.side {
+                        Side::Both => "both",
+                        Side::Live => "there",
+                        Side::Wanted => "wanted",
+                    },
+                    rule: render::iptables::appended(&drift.chain, &compared.line),
+                    reason: compared.reason.map(|reason| reason.to_string()),
+                })
+                .collect(),
+        });
+        let routes = differences
+            .routes
+            .iter()
+            .map(|(object, reason)| Route { object: object.to_string(), reason: reason.to_string() });
+        Self {
+            equal: differences.is_empty(),
+            variant: variant.to_string(),
+            chains: chains.collect(),
+            routes: routes.collect(),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The commands: what each is for and which settings it takes.
+
+use crate::config::{Row, Setting, Topic};
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    /// The drop-in.
+    IstioIptables,
+    /// Bring the namespace to the wanted state.
+    Apply,
+    /// Compare the namespace with the wanted state.
+    Check,
+    /// Remove what is ours.
+    Clean,
+    /// Tell what works here.
+    Doctor,
+}
+
+/// A command's row in the table.
+pub(super) struct Entry {
+    /// The command.
+    pub(super) command: Command,
+    /// Its name on the command line.
+    pub(super) name: &'static str,
+    /// One line for the list of commands.
+    pub(super) about: &'static str,
+    /// What a newcomer should know.
+    pub(super) long_about: &'static str,
+    /// Whether it takes a setting.
+    pub(super) takes: fn(&Row) -> bool,
+}
+
+/// All commands, in the order of `--help`.
+pub(super) const COMMANDS: &[Entry] = &[
+    Entry {
+        command: Command::Apply,
+        name: "apply",
+        about: "Set the rules, repairing what is not as wanted",
+        long_about: "Brings the network namespace to the state that the flags describe, whatever state it is in: \
+                     empty, half done, changed by somebody, or set up with other flags. Either all of it takes \
+                     effect or the old state stays. While one state replaces another, no connection that both \
+                     capture gets past the proxy. Rules of other programs stay as they are; ours stand before \
+                     them.\n\nRun it as often as you like: if everything is in place, nothing is written.\n\nExit \
+                     codes: 0 in place, 1 failed, 2 bad input (nothing was touched).",
+        takes: |row| match row.topic {
+            Topic::Capture | Topic::Facts | Topic::Logging | Topic::Compatibility => true,
+            Topic::Validation => false,
+            Topic::Operation => !matches!(row.setting, Setting::Reconcile | Setting::CleanupOnly),
+        },
+    },
+    Entry {
+        command: Command::Check,
+        name: "check",
+        about: "Tell how the rules differ from what the flags describe",
+        long_about: "Compares the rules, policy rules, routes and addresses that are there with those that apply \
+                     would set with the same flags. Reads only.\n\nPrints the difference chain by chain: a line \
+                     with - is there, a line with + is wanted, and behind # stands why: missing, extra, moved, \
+                     changed, or a foreign rule that stands before ours and may decide about packets.\n\nExit \
+                     codes: 0 equal, 1 could not be read, 2 bad input, 3 different.",
+        takes: |row| match row.topic {
+            Topic::Capture | Topic::Facts | Topic::Logging | Topic::Compatibility => true,
+            Topic::Validation => false,
+            Topic::Operation => matches!(
+                row.setting,
+                Setting::NetworkNamespace
+                    | Setting::CniMode
+                    | Setting::ForceBinary
+                    | Setting::NativeNftables
+                    | Setting::Format
+            ),
+        },
+    },
+    Entry {
+        command: Command::Clean,
+        name: "clean",
+        about: "Remove all that is ours",
+        long_about: "Removes every rule, policy rule, route and address that this program (or istio-iptables) has \
+                     set, in both variants of iptables and both families. It needs no flags to know what is \
+                     ours: chains named ISTIO_*, jumps to them, rules that carry the comment sidecar-init, and \
+                     routing of protocol 137. Rules of other programs stay.\n\nExit codes: 0 nothing of ours is \
+                     left (or ever was there), 1 failed, 2 bad input.",
+        takes: |row| match row.topic {
+            Topic::Capture | Topic::Facts | Topic::Validation => false,
+            Topic::Logging | Topic::Compatibility => true,
+            Topic::Operation => matches!(
+                row.setting,
+                Setting::NetworkNamespace | Setting::CniMode | Setting::LockWait | Setting::Format
+            ),
+        },
+    },
+    Entry {
+        command: Command::Doctor,
+        name: "doctor",
+        about: "Tell what this namespace and kernel can do",
+        long_about: "Looks at everything that capture relies on, and at what commonly goes wrong: the programs of \
+                     iptables and their versions, what the kernel can match and do, capabilities, rules of other \
+                     programs that see packets before ours, processes that run as the proxy's user, and IPv6. \
+                     Changes nothing.\n\nEach line starts with ok, warn or fail; warn and fail say what \
+                     helps.\n\nExit codes: 0 nothing failed, 1 something did, 2 bad input.",
+        takes: |row| match row.topic {
+            Topic::Capture | Topic::Facts | Topic::Logging | Topic::Compatibility => true,
+            Topic::Validation => false,
+            Topic::Operation => matches!(row.setting, Setting::NetworkNamespace | Setting::Format),
+        },
+    },
+    Entry {
+        command: Command::IstioIptables,
+        name: "istio-iptables",
+        about: "Set the rules, taking the flags and variables of istio-iptables",
+        long_about: "Sets the rules that send a pod's traffic through its proxy, taking the flags and variables of \
+                     istio-iptables.\n\nThe command line wins over the environment, which wins over defaults. \
+                     Lists are separated by commas. Ports may be ranges: 8000-9000. Rules of ours that are not \
+                     as wanted are an error unless --reconcile is given.\n\nExit codes: 0 done, 1 failed, 2 bad \
+                     input (nothing was touched), 126 validation failed.",
+        takes: |row| !matches!(row.setting, Setting::Format | Setting::AllowHostNamespace),
+    },
+];
+
+impl Command {
+    /// The command's row.
+    pub(super) fn entry(self) -> &'static Entry {
+        COMMANDS.iter().find(|entry| entry.command == self).expect("every command has a row")
+    }
+}

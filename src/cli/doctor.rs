@@ -1,0 +1,68 @@
+//! `sidecar-init doctor`: what this namespace and kernel can do.
+
+use super::{Exit, change, report};
+use crate::{
+    backend::Kernel,
+    config::{Format, Problems, Resolved, Run},
+    operations::{Finding, Level, examine},
+};
+use serde::Serialize;
+
+/// The proxy's user where the input does not tell.
+const USUAL_PROXY: u32 = 1337;
+
+/// Runs the command. What is wrong with the capture flags is a finding like any other.
+pub(super) fn run(run: &Run, resolved: &Result<Resolved, Problems>) -> Exit {
+    let mut kernel = match Kernel::open(change::lock(run)) {
+        Ok(kernel) => kernel,
+        Err(error) => return report::failure(&error, Exit::Failed),
+    };
+    let uids = match resolved {
+        Ok(resolved) => resolved.capture.proxy_uids.iter().map(|uid| uid.number()).collect(),
+        Err(_) => vec![USUAL_PROXY],
+    };
+    let mut findings = examine(&mut kernel, &uids);
+    if let Err(Problems(problems)) = resolved {
+        findings.extend(problems.iter().map(|problem| {
+            Finding::fail("input", problem.to_string(), "apply and check with these flags would refuse")
+        }));
+    }
+    let printed = match run.format {
+        Format::Text => report::text(&findings.iter().map(line).collect::<String>()),
+        Format::Json => report::json(&findings.iter().map(Item::from).collect::<Vec<_>>()),
+    };
+    match printed {
+        Exit::Done if findings.iter().any(|finding| finding.level == Level::Fail) => Exit::Failed,
+        exit => exit,
+    }
+}
+
+fn word(level: Level) -> &'static str {
+    match level {
+        Level::Ok => "ok",
+        Level::Warn => "warn",
+        Level::Fail => "fail",
+    }
+}
+
+fn line(finding: &Finding) -> String {
+    let Finding { level, topic, text, remedy } = finding;
+    let remedy = remedy.as_ref().map(|remedy| format!("\n{:16}-> {remedy}", "")).unwrap_or_default();
+    format!("{:5}{topic:11}{text}{remedy}\n", word(*level))
+}
+
+/// A finding as programs read it.
+#[derive(Serialize)]
+struct Item<'a> {
+    level: &'static str,
+    topic: &'static str,
+    text: &'a str,
+    remedy: Option<&'a str>,
+}
+
+impl<'a> From<&'a Finding> for Item<'a> {
+    fn from(finding: &'a Finding) -> Self {
+        let Finding { level, topic, text, remedy } = finding;
+        Self { level: word(*level), topic, text, remedy: remedy.as_deref() }
+    }
+}

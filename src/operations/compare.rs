@@ -1,0 +1,88 @@
+//! What is there against what is wanted, for people and for decisions.
+
+use super::Wanted;
+use crate::{
+    backend::{Snapshot, Variant},
+    sys::route::Object,
+};
+use rules::{
+    Family, State, Table,
+    drift::{ChainDrift, Reason, Side, drift},
+    render,
+};
+use std::fmt;
+
+/// All differences; none if the namespace is as wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Differences {
+    /// Chains that are not as wanted.
+    pub chains: Vec<(Variant, Family, ChainDrift)>,
+    /// Policy rules, routes and addresses that are missing or too many.
+    pub routes: Vec<(Object, Reason)>,
+    /// Whether all that differs is absent as a whole, table by table: the mark of a run that was cut short
+    /// before it had done everything.
+    pub unfinished: bool,
+}
+
+/// Compares a namespace with what is wanted of it in one variant, and of the other variant: nothing.
+pub fn compare(snapshot: &Snapshot, wanted: &Wanted, variant: Variant) -> Differences {
+    let mut differences = Differences { unfinished: true, ..Differences::default() };
+    for variant_now in Variant::ALL {
+        for family in Family::BOTH {
+            let live = snapshot.state(variant_now, family);
+            let target = wanted.tables.get(&family).filter(|_| variant_now == variant);
+            let target = target.cloned().unwrap_or_default();
+            for chain in drift(&live, &target) {
+                differences.unfinished &= !holds_ours(&live, chain.table);
+                differences.chains.push((variant_now, family, chain));
+            }
+        }
+    }
+    let missing = wanted.routes.iter().filter(|object| !snapshot.has(object));
+    differences.routes.extend(missing.map(|object| (*object, Reason::Missing)));
+    let extra = snapshot.routes.difference(&wanted.routes).chain(&snapshot.duplicates);
+    for object in extra {
+        differences.unfinished = false;
+        differences.routes.push((*object, Reason::Extra));
+    }
+    differences
+}
+
+fn holds_ours(state: &State, table: Table) -> bool {
+    state.ours().chains(table).any(|(chain, state)| chain.is_ours() || !state.lines.is_empty())
+}
+
+impl Differences {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.chains.is_empty() && self.routes.is_empty()
+    }
+}
+
+impl fmt::Display for Differences {
+    /// A unified diff of rules, `-` for what is there and `+` for what is wanted, with the reason behind
+    /// each line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (variant, family, ChainDrift { table, chain, lines }) in &self.chains {
+            writeln!(f, "--- there: {family} {table} {chain} ({variant})")?;
+            writeln!(f, "+++ wanted")?;
+            for compared in lines {
+                let sign = match compared.side {
+                    Side::Both => ' ',
+                    Side::Live => '-',
+                    Side::Wanted => '+',
+                };
+                write!(f, "{sign}{}", render::iptables::appended(chain, &compared.line))?;
+                match compared.reason {
+                    Some(reason) => writeln!(f, "  # {reason}")?,
+                    None => writeln!(f)?,
+                }
+            }
+        }
+        for (object, reason) in &self.routes {
+            let sign = if *reason == Reason::Missing { '+' } else { '-' };
+            writeln!(f, "{sign}{object}  # {reason}")?;
+        }
+        Ok(())
+    }
+}

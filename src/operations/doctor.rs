@@ -1,0 +1,275 @@
+//! What a namespace and its kernel can do, and what commonly goes wrong. Reads only.
+
+use crate::{
+    backend::{Backend, Kernel, Snapshot, Variant, iptables},
+    sys::{
+        namespace,
+        netfilter::{self, Extension},
+        process,
+    },
+};
+use rules::{Chain, Family, Hook, Table, plan};
+use std::{fs, path::Path};
+
+/// How good or bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// As it should be.
+    Ok,
+    /// It may be meant so.
+    Warn,
+    /// Capture can't work so.
+    Fail,
+}
+
+/// One thing found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How good or bad.
+    pub level: Level,
+    /// What it is about.
+    pub topic: &'static str,
+    /// What is the case.
+    pub text: String,
+    /// What helps.
+    pub remedy: Option<String>,
+}
+
+impl Finding {
+    fn ok(topic: &'static str, text: impl Into<String>) -> Self {
+        Self { level: Level::Ok, topic, text: text.into(), remedy: None }
+    }
+
+    fn warn(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { level: Level::Warn, topic, text: text.into(), remedy: Some(remedy.into()) }
+    }
+
+    /// Something that keeps capture from working.
+    pub fn fail(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { level: Level::Fail, topic, text: text.into(), remedy: Some(remedy.into()) }
+    }
+}
+
+/// Looks at everything. `proxy_uids` are the users whose traffic passes.
+pub fn examine(kernel: &mut Kernel, proxy_uids: &[u32]) -> Vec<Finding> {
+    let mut findings = vec![host()];
+    findings.extend(rights());
+    findings.extend(programs(kernel));
+    findings.extend(extensions());
+    match kernel.read() {
+        Ok(snapshot) => {
+            findings.push(rules(&snapshot));
+            findings.extend(foreign_rules(&snapshot));
+        }
+        Err(error) => {
+            let cause =
+                std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+            findings.push(Finding::fail(
+                "rules",
+                format!("{error}{cause}"),
+                "see above for rights and programs",
+            ));
+        }
+    }
+    findings.extend(foreign_chains());
+    findings.extend(processes(proxy_uids));
+    findings.extend(ipv6());
+    findings
+}
+
+fn host() -> Finding {
+    match namespace::is_host() {
+        false => Finding::ok("namespace", "not the machine's own"),
+        true => Finding::warn(
+            "namespace",
+            "the machine's own: capturing here would catch the traffic of everything that runs on it",
+            "name the pod's with --network-namespace",
+        ),
+    }
+}
+
+fn rights() -> Vec<Finding> {
+    let finding =
+        |capability, name: &str, lack: fn(String, String) -> Finding, why: &str| match process::holds(
+            capability,
+        ) {
+            Some(true) => Finding::ok("rights", format!("{name} is held")),
+            Some(false) => lack(
+                format!("{name} is not held; {why}"),
+                format!("add it: securityContext.capabilities.add: [{}]", name.trim_start_matches("CAP_")),
+            ),
+            None => Finding::warn("rights", format!("{name} can't be seen"), "mount /proc"),
+        };
+    vec![
+        finding(
+            process::NET_ADMIN,
+            "CAP_NET_ADMIN",
+            |text, remedy| Finding::fail("rights", text, remedy),
+            "nothing can be changed without it",
+        ),
+        finding(
+            process::NET_RAW,
+            "CAP_NET_RAW",
+            |text, remedy| Finding::warn("rights", text, remedy),
+            "the legacy variant of iptables needs it",
+        ),
+    ]
+}
+
+fn programs(kernel: &Kernel) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for variant in Variant::ALL {
+        let Some(programs) = kernel.programs(variant) else {
+            findings.push(Finding::warn(
+                "programs",
+                format!("iptables ({variant}) is not on PATH"),
+                "install iptables",
+            ));
+            continue;
+        };
+        let version =
+            programs.version().map_or("of unknown version".to_owned(), |version| version.to_string());
+        let text = format!("iptables ({variant}) {version}");
+        findings.push(match programs.restore(Family::V6) {
+            Ok(_) => Finding::ok("programs", text),
+            Err(error) => Finding::warn("programs", format!("{text}, for IPv4 only"), error.to_string()),
+        });
+        // Listing a table of the legacy variant would create it.
+        let exists = variant == Variant::Nft || iptables::legacy_tables_exist(Family::V4);
+        if exists && process::holds(process::NET_ADMIN) == Some(true) {
+            findings.extend(unreadable(programs, variant));
+        }
+    }
+    if findings.iter().all(|finding| finding.text.contains("not on PATH")) {
+        findings.push(Finding::fail("programs", "no program of iptables is there", "install iptables"));
+    }
+    findings
+}
+
+/// Whether the program can list what the kernel holds: an old one can't list what a newer one has written.
+fn unreadable(programs: &iptables::Programs, variant: Variant) -> Option<Finding> {
+    let error = programs.list(Table::Nat, &Chain::Base(Hook::Output)).err()?;
+    let text = format!("iptables ({variant}) can't list the chain OUTPUT of the table nat: {error}");
+    Some(Finding::fail(
+        "programs",
+        text,
+        "use the version of iptables that wrote the rules, or the other variant",
+    ))
+}
+
+/// What our rules are made of.
+const MATCHES: [&str; 8] = ["tcp", "udp", "owner", "conntrack", "multiport", "mark", "connmark", "comment"];
+const TARGETS: [&str; 6] = ["REDIRECT", "TPROXY", "MARK", "CONNMARK", "CT", "NFLOG"];
+
+fn extensions() -> Vec<Finding> {
+    let named = |kind, names: &'static [&'static str]| names.iter().map(move |name| (kind, *name));
+    let mut missing = Vec::new();
+    for (kind, name) in named(Extension::Match, &MATCHES).chain(named(Extension::Target, &TARGETS)) {
+        match netfilter::has_extension(netfilter::Family::V4, kind, name) {
+            Ok(true) => {}
+            Ok(false) => missing.push(name),
+            Err(error) => {
+                let text = format!("the kernel can't be asked what it can match: {error}");
+                return vec![Finding::warn("kernel", text, modprobe("nft_compat"))];
+            }
+        }
+    }
+    if missing.is_empty() {
+        let text = format!("has all matches and targets: {}, {}", MATCHES.join(", "), TARGETS.join(", "));
+        return vec![Finding::ok("kernel", text)];
+    }
+    let lack = |name| Finding::fail("kernel", format!("has no {name}"), modprobe(&format!("xt_{name}")));
+    missing.into_iter().map(lack).collect()
+}
+
+fn modprobe(module: &str) -> String {
+    let enforcing = fs::read("/sys/fs/selinux/enforce").is_ok_and(|mode| mode == b"1");
+    let hint = if enforcing { "; SELinux keeps containers from loading modules themselves" } else { "" };
+    format!("on the node: modprobe {module}{hint}")
+}
+
+fn rules(snapshot: &Snapshot) -> Finding {
+    let held: Vec<String> = snapshot
+        .tables
+        .iter()
+        .filter(|(_, state)| state.holds_ours())
+        .map(|((variant, family), state)| format!("{} {family} ({variant})", state.count_ours()))
+        .collect();
+    match held.is_empty() {
+        true => Finding::ok("rules", "none of ours"),
+        false => Finding::ok("rules", format!("ours: {}", held.join(", "))),
+    }
+}
+
+fn foreign_rules(snapshot: &Snapshot) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for ((variant, family), state) in &snapshot.tables {
+        for table in Table::ALL {
+            for (chain, held) in state.chains(table).filter(|(chain, _)| !chain.is_ours()) {
+                if let Some(line) = plan::foreign_before(&held.lines) {
+                    let rule = rules::render::iptables::appended(chain, line);
+                    let text = format!("{family} {table} ({variant}): {rule} sees packets before ours");
+                    findings.push(Finding::warn("foreign", text, "sidecar-init apply puts ours first"));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// Base chains of iptables over nf_tables are named so; ours live in them.
+const OF_IPTABLES: [&str; 3] = ["nat", "mangle", "raw"];
+/// `NF_IP_PRI_NAT_DST`: the priority of iptables' own NAT (`linux/netfilter_ipv4.h`).
+const NAT_PRIORITY: i32 = -100;
+
+fn foreign_chains() -> Vec<Finding> {
+    let chains = netfilter::base_chains().unwrap_or_default();
+    let before_ours = chains.into_iter().filter(|chain| {
+        let name = OF_IPTABLES.contains(&chain.table.as_str());
+        !name && chain.kind == "nat" && matches!(chain.hook, 0 | 3) && chain.priority <= NAT_PRIORITY
+    });
+    before_ours
+        .map(|chain| {
+            let text = format!(
+                "table {} of nf_tables does NAT in its chain {} at priority {}, perhaps before ours",
+                chain.table, chain.name, chain.priority
+            );
+            Finding::warn("foreign", text, "see what it does with nft list ruleset")
+        })
+        .collect()
+}
+
+/// Processes that are meant to run as the proxy's user.
+const PROXIES: [&str; 2] = ["envoy", "pilot-agent"];
+
+fn processes(proxy_uids: &[u32]) -> Vec<Finding> {
+    let others = process::of_users(proxy_uids)
+        .into_iter()
+        .filter(|process| !PROXIES.contains(&process.name.as_str()) && process.id != std::process::id());
+    others
+        .map(|process| {
+            let text = format!(
+                "{} (process {}) runs as user {}, so its traffic passes as the proxy's own",
+                process.name, process.id, process.uid
+            );
+            Finding::warn("processes", text, "run it as another user, unless it is the proxy")
+        })
+        .collect()
+}
+
+fn ipv6() -> Vec<Finding> {
+    let disabled = |interface: &str| {
+        fs::read(Path::new("/proc/sys/net/ipv6/conf").join(interface).join("disable_ipv6"))
+            .map(|value| value.starts_with(b"1"))
+    };
+    vec![match (disabled("all"), disabled("lo")) {
+        (Err(_), _) | (_, Err(_)) => Finding::ok("ipv6", "the kernel has none"),
+        (Ok(true), _) => Finding::ok("ipv6", "disabled in this namespace"),
+        (Ok(false), Ok(false)) => Finding::ok("ipv6", "enabled"),
+        (Ok(false), Ok(true)) => Finding::warn(
+            "ipv6",
+            "enabled, but not on lo, so the address ::6 can't be set and the proxy can't call the application by it",
+            "sysctl net.ipv6.conf.lo.disable_ipv6=0",
+        ),
+    }]
+}

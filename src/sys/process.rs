@@ -1,0 +1,61 @@
+//! Processes, as `/proc` shows them: our own rights, and who else runs in the namespace.
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+/// `CAP_NET_ADMIN` (`linux/capability.h`): rules, routes, addresses.
+pub const NET_ADMIN: u32 = 12;
+/// `CAP_NET_RAW`: the legacy interface of iptables opens a raw socket.
+pub const NET_RAW: u32 = 13;
+const STATUS: &str = "/proc/self/status";
+
+/// Whether we hold a capability; `None` where `/proc` is missing.
+pub fn holds(capability: u32) -> Option<bool> {
+    let status = fs::read_to_string(STATUS).ok()?;
+    let mask = u64::from_str_radix(field(&status, "CapEff:")?, 16).ok()?;
+    Some(mask >> capability & 1 == 1)
+}
+
+/// A process of somebody's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its id, as we see it.
+    pub id: u32,
+    /// Its name, cut to 15 bytes by the kernel.
+    pub name: String,
+    /// Its effective user.
+    pub uid: u32,
+}
+
+/// The processes of these users in our network namespace, as far as we may see them.
+pub fn of_users(uids: &[u32]) -> Vec<Process> {
+    let namespace = |folder: &Path| fs::metadata(folder.join("ns/net")).ok().map(|meta| meta.ino());
+    let here = namespace(Path::new("/proc/thread-self"));
+    let process = |folder: PathBuf| {
+        let id = folder.file_name()?.to_str()?.parse().ok()?;
+        let status = fs::read_to_string(folder.join("status")).ok()?;
+        let uid = field(&status, "Uid:")?.split('\t').nth(1)?.parse().ok()?;
+        let name = field(&status, "Name:")?.to_owned();
+        (uids.contains(&uid) && namespace(&folder) == here).then_some(Process { id, name, uid })
+    };
+    let folders = fs::read_dir("/proc").into_iter().flatten().flatten();
+    folders.filter_map(|entry| process(entry.path())).collect()
+}
+
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+}
+
+/// The process that holds a lock (`flock`) on a file, if any.
+pub fn lock_holder(file: &Path) -> Option<u32> {
+    let inode = format!(":{}", fs::metadata(file).ok()?.ino());
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    // 1: FLOCK  ADVISORY  WRITE 1234 00:19:5678 0 EOF
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        (words.get(1) == Some(&"FLOCK") && words.get(5)?.ends_with(&inode)).then(|| words[4].parse().ok())?
+    })
+}
