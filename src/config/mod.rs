@@ -7,6 +7,7 @@
 mod capture;
 mod duration;
 mod host;
+mod names;
 mod problem;
 mod raw;
 mod reader;

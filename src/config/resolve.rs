@@ -2,17 +2,15 @@
 
 use super::{
     CaptureConfig, DnsCapture, Format, Host, InboundPorts, Interception, Logging, Mode, OutboundCidrs,
-    OwnerGroups, PROXY_MARK, Preview, Problem, Problems, RouteTable, Run, Validation, VariantChoice,
+    PROXY_MARK, Preview, Problem, Problems, RouteTable, Run, Validation, VariantChoice,
+    names::Names,
     raw::{Raw, Source},
     reader::{Reader, Wildcard},
     setting::Setting,
 };
-use rules::{Cidr, Family, Gid, Mark, Port, Uid, Version, number::unsigned};
-use std::{io, net::IpAddr, path::PathBuf, str::FromStr, time::Duration};
+use rules::{Cidr, Family, Mark, Port, Version, number::unsigned};
+use std::{net::IpAddr, path::PathBuf, time::Duration};
 use tracing::level_filters::LevelFilter;
-
-/// The user and group of the proxy when nobody says anything (upstream's `DefaultProxyUID`).
-const PROXY_ID: u32 = 1337;
 
 /// Everything that a call asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -218,7 +216,7 @@ fn interception(reader: &mut Reader<'_>) -> Interception {
         .scalar(Setting::TproxyMark, "is no mark; expected a number from 1 to 4294967295", |text| {
             unsigned(text).filter(|&mark| mark != 0).map(Mark::whole)
         })
-        .unwrap_or(Mark::whole(PROXY_ID));
+        .unwrap_or(Mark::whole(1337));
     let mode = reader
         .optional(
             Setting::InterceptionMode,
@@ -326,88 +324,4 @@ fn dns(reader: &mut Reader<'_>, host: &dyn Host) -> DnsCapture {
         return DnsCapture::Off;
     }
     DnsCapture::Servers(servers)
-}
-
-/// Names of users and groups, and who may look them up.
-struct Names<'a> {
-    host: &'a dyn Host,
-    /// On a node, the user database is not the pod's.
-    numbers_only: bool,
-}
-
-impl Names<'_> {
-    fn proxy_users(&self, reader: &mut Reader<'_>) -> Vec<Uid> {
-        let before = reader.problems.len();
-        let uids = reader.list(Setting::ProxyUid, |reader, source, item| {
-            self.number(reader, source, item, "user", |name| self.host.user(name))
-        });
-        if uids.is_empty() && reader.problems.len() == before {
-            vec![self.default_user(reader)]
-        } else {
-            uids
-        }
-    }
-
-    fn proxy_groups(&self, reader: &mut Reader<'_>, users: &[Uid]) -> Vec<Gid> {
-        let gids = reader.list(Setting::ProxyGid, |reader, source, item| self.group(reader, source, item));
-        if gids.is_empty() { users.iter().copied().map(Gid::from).collect() } else { gids }
-    }
-
-    fn default_user(&self, reader: &Reader<'_>) -> Uid {
-        let given = reader.raw.get(Setting::EnvoyUser).map(|given| given.value.as_str());
-        let name = given.filter(|name| !name.is_empty()).unwrap_or("istio-proxy");
-        let known = if self.numbers_only { None } else { self.host.user(name).ok().flatten() };
-        known.unwrap_or(Uid::new(PROXY_ID).expect("the default is valid"))
-    }
-
-    fn owner_groups(&self, reader: &mut Reader<'_>) -> OwnerGroups {
-        /// Upstream's `maxOwnerGroupsInclude`: the kernel has no limit, but each is a match in one rule.
-        const MOST: usize = 64;
-        let read = |reader: &mut Reader<'_>, source: &Source, item: &str| self.group(reader, source, item);
-        let excluded = reader.list(Setting::OwnerGroupsExclude, read);
-        if reader.raw.get(Setting::OwnerGroups).is_none() {
-            return OwnerGroups::AllBut(excluded);
-        }
-        match reader.wildcard(Setting::OwnerGroups, read) {
-            Wildcard::All => OwnerGroups::AllBut(excluded),
-            Wildcard::Items(included) => {
-                if included.len() > MOST {
-                    let (_, source) = reader.items(Setting::OwnerGroups);
-                    let text = format!("names {} groups; at most {MOST} can be included", included.len());
-                    reader.whole(&source, text);
-                }
-                OwnerGroups::Only(included)
-            }
-        }
-    }
-
-    fn group(&self, reader: &mut Reader<'_>, source: &Source, item: &str) -> Option<Gid> {
-        self.number(reader, source, item, "group", |name| self.host.group(name))
-    }
-
-    /// A number, or a name that the host knows.
-    fn number<T: FromStr>(
-        &self,
-        reader: &mut Reader<'_>,
-        source: &Source,
-        item: &str,
-        noun: &str,
-        look_up: impl Fn(&str) -> io::Result<Option<T>>,
-    ) -> Option<T> {
-        if let Ok(number) = item.parse() {
-            return Some(number);
-        }
-        let form = format!("expected a number from 0 to 4294967294, or the name of a {noun}");
-        let complaint = if self.numbers_only {
-            format!("is no {noun} number; in CNI mode the node's names are not the pod's: give the number")
-        } else {
-            match look_up(item) {
-                Ok(Some(number)) => return Some(number),
-                Ok(None) => format!("is no {noun} here; {form}"),
-                Err(error) => format!("can't be looked up: {error}; {form}"),
-            }
-        };
-        reader.problem(source, item, complaint);
-        None
-    }
 }
