@@ -150,6 +150,12 @@ fn capture(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -> Capt
         let source = Source::Flag(Setting::InboundCapturePort.row().long);
         reader.problem(&source, &item, "is a range, which TPROXY can't use; give one port");
     }
+    let vm_interfaces = reader.list(Setting::VmInterfaces, Reader::interface_item);
+    if matches!(interception, Interception::Tproxy { .. }) && !vm_interfaces.is_empty() {
+        let text = "--kube-virt-interfaces: with TPROXY, connections of virtual machines reach the proxy's inbound \
+                    port; use REDIRECT";
+        reader.warnings.push(text.to_owned());
+    }
     let names = Names { host, numbers_only };
     let proxy_uids = names.proxy_users(reader);
     let proxy_gids = names.proxy_groups(reader, &proxy_uids);
@@ -187,7 +193,7 @@ fn capture(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -> Capt
             Wildcard::Items(ports) => InboundPorts::Only(ports),
         },
         excluded_interfaces: reader.list(Setting::ExcludeInterfaces, Reader::interface_item),
-        vm_interfaces: reader.list(Setting::VmInterfaces, Reader::interface_item),
+        vm_interfaces,
         outbound_cidrs,
         excluded_cidrs,
         outbound_ports: reader.list(Setting::OutboundPorts, Reader::port_item),

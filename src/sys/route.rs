@@ -35,6 +35,9 @@ const ADDRESS_ADDRESS: u16 = 1;
 const ADDRESS_LOCAL: u16 = 2;
 const ADDRESS_PROTOCOL: u16 = 11;
 
+/// `IFA_F_NODAD`: without it, even an address on `lo` can't be used for a moment.
+const NO_DETECTION: u8 = 2;
+
 /// `LOOPBACK_IFINDEX`: `lo` is the first interface of every namespace (`net/flow.h`).
 const LOOPBACK: u32 = 1;
 
@@ -219,7 +222,7 @@ fn route_head(family: Family, kind: u8) -> [u8; 12] {
 /// `struct ifaddrmsg`: family, prefix length, flags, scope, interface.
 fn address_head() -> [u8; 8] {
     let [a, b, c, d] = LOOPBACK.to_ne_bytes();
-    [Family::V6 as u8, 128, 0, 0, a, b, c, d]
+    [Family::V6 as u8, 128, NO_DETECTION, 0, a, b, c, d]
 }
 
 fn rule(family: Family, payload: &[u8]) -> Option<Object> {

@@ -1,0 +1,79 @@
+//! A second identical run finds everything in place and changes nothing.
+
+use crate::support::address::Place::{Pod, Service};
+use crate::support::address::RESOLVERS;
+use crate::support::case::Caller::{App, Outside};
+use crate::support::case::Landing::{Inbound, Outbound};
+use crate::support::case::check;
+use crate::support::pod;
+use crate::support::setting::{Setting, in_every_setting};
+use crate::support::traffic::Protocol::Tcp;
+
+in_every_setting! {
+    rules_routes_and_addresses_stay,
+    counters_go_on,
+    traffic_lands_as_before,
+}
+
+const FLAGS: [&str; 12] = [
+    "-i",
+    "*",
+    "-x",
+    "10.98.0.0/16,fd98::/16",
+    "-b",
+    "*",
+    "-d",
+    "15090,15021,15020",
+    "--redirect-dns",
+    "--dns-servers",
+    RESOLVERS,
+    "--drop-invalid",
+];
+
+fn rules_routes_and_addresses_stay(setting: Setting) {
+    let pod = pod::Pod::with(setting, &FLAGS);
+    let before = state(&pod);
+    pod.apply(&FLAGS);
+    assert_eq!(before, state(&pod), "{setting}: the second run changed something");
+}
+
+/// Rules that had been replaced by equal ones would count from zero.
+fn counters_go_on(setting: Setting) {
+    let pod = pod::Pod::with(setting, &FLAGS);
+    check(&pod, &[(App, Tcp, Service, 9080, Outbound)]);
+    let before = redirect_counter(&pod);
+    assert!(!before.starts_with("[0:0]"), "{setting}: {before}");
+    pod.apply(&FLAGS);
+    assert_eq!(before, redirect_counter(&pod), "{setting}: the second run replaced a rule");
+}
+
+fn traffic_lands_as_before(setting: Setting) {
+    let pod = pod::Pod::with(setting, &FLAGS);
+    pod.apply(&FLAGS);
+    check(&pod, &[(App, Tcp, Service, 9080, Outbound), (Outside, Tcp, Pod, 8080, Inbound)]);
+}
+
+/// All that the binary may touch.
+fn state(pod: &pod::Pod) -> String {
+    let shown = [
+        &["-4", "rule", "show"][..],
+        &["-6", "rule", "show"],
+        &["-4", "route", "show", "table", "all"],
+        &["-6", "route", "show", "table", "all"],
+        &["-o", "addr", "show", "dev", "lo"],
+    ];
+    shown
+        .iter()
+        .map(|arguments| pod.inside.stdout("ip", arguments))
+        .fold(pod.rules(), |all, part| all + &part)
+}
+
+/// The line of the rule that sends outbound traffic to the proxy, with its packet and byte counts.
+fn redirect_counter(pod: &pod::Pod) -> String {
+    let save = pod.setting.variant.program(pod.setting.family, "-save");
+    let nat = pod.inside.stdout(&save, &["-c", "-t", "nat"]);
+    let line = nat.lines().find(|line| line.contains("-A ISTIO_REDIRECT ")).unwrap_or_else(|| {
+        panic!("{}: nothing is sent to the proxy\n{nat}", pod.setting);
+    });
+    line.to_owned()
+}

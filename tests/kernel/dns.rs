@@ -1,0 +1,98 @@
+//! DNS capture: the application's queries go to the agent, the agent's own go out to the resolver.
+//!
+//! Both may use the same client port. Without separate conntrack zones the second one would be taken for a
+//! continuation of the first, and the agent would be answered by itself. One test takes the zones away and
+//! sees it.
+
+use std::net::SocketAddr;
+
+use crate::support::address::Place::{Elsewhere, Resolver};
+use crate::support::address::{Place, RESOLVERS};
+use crate::support::case::Caller::{App, Proxy, ProxyGroup, ProxyUser};
+use crate::support::case::Landing::{Agent, Outbound, Passes};
+use crate::support::case::check;
+use crate::support::pod::{APP, Answerer, Pod, proxy_identity};
+use crate::support::setting::{Setting, in_every_setting};
+use crate::support::traffic::Protocol::{Tcp, Udp};
+use crate::support::traffic::{Call, Identity};
+
+in_every_setting! {
+    listed_servers,
+    all_queries,
+    off,
+    same_client_port,
+    same_client_port_without_zones,
+}
+
+const LISTED: [&str; 5] = ["-i", "*", "--redirect-dns", "--dns-servers", RESOLVERS];
+const CLIENT_PORT: u16 = 40_000;
+
+fn listed_servers(setting: Setting) {
+    let pod = Pod::with(setting, &LISTED);
+    check(
+        &pod,
+        &[
+            (App, Udp, Resolver, 53, Agent),
+            (App, Tcp, Resolver, 53, Agent),
+            (App, Udp, Elsewhere, 53, Passes),
+            (App, Tcp, Elsewhere, 53, Outbound),
+            (App, Udp, Resolver, 5353, Passes),
+            (Proxy, Udp, Resolver, 53, Passes),
+            (Proxy, Tcp, Resolver, 53, Passes),
+            (ProxyUser, Udp, Resolver, 53, Passes),
+            (ProxyGroup, Udp, Resolver, 53, Passes),
+        ],
+    );
+}
+
+fn all_queries(setting: Setting) {
+    let pod = Pod::with(setting, &["-i", "*", "--redirect-dns", "--capture-all-dns"]);
+    check(
+        &pod,
+        &[
+            (App, Udp, Resolver, 53, Agent),
+            (App, Udp, Elsewhere, 53, Agent),
+            (App, Tcp, Elsewhere, 53, Agent),
+            (Proxy, Udp, Elsewhere, 53, Passes),
+            (Proxy, Tcp, Elsewhere, 53, Passes),
+        ],
+    );
+}
+
+fn off(setting: Setting) {
+    let pod = Pod::with(setting, &["-i", "*"]);
+    check(&pod, &[(App, Udp, Resolver, 53, Passes), (App, Tcp, Resolver, 53, Outbound)]);
+}
+
+fn same_client_port(setting: Setting) {
+    for zones in [&LISTED[..], &["--redirect-dns", "--capture-all-dns"][..]] {
+        let pod = Pod::with(setting, zones);
+        let proxy = proxy_identity(setting.mode);
+        let answerers = [APP, proxy, APP, proxy].map(|identity| query(&pod, identity));
+        let (agent, resolver) = (Answerer::Agent, Answerer::Destination);
+        assert_eq!(answerers, [agent, resolver, agent, resolver], "{setting} {zones:?}\n{}", pod.rules());
+    }
+}
+
+fn same_client_port_without_zones(setting: Setting) {
+    let pod = Pod::with(setting, &LISTED);
+    let iptables = setting.variant.program(setting.family, "");
+    pod.inside.stdout(&iptables, &["-w", "-t", "raw", "-F"]);
+    let answerers = [APP, proxy_identity(setting.mode)].map(|identity| query(&pod, identity));
+    assert_eq!(answerers, [Answerer::Agent; 2], "{setting}: zones are not what keeps the queries apart");
+}
+
+/// Sends a query to the resolver from the one client port; returns who got it.
+fn query(pod: &Pod, identity: Identity) -> Answerer {
+    let family = pod.setting.family;
+    pod.listen(Udp, Resolver, 53);
+    let from = SocketAddr::new(Place::Pod.ip(family), CLIENT_PORT);
+    let call = Call { protocol: Udp, identity, from: Some(from), mark: None, to: Resolver.at(family, 53) };
+    let answered = call.place(&pod.inside);
+    match (answered, pod.arrivals().as_slice()) {
+        (Ok(_), [arrival]) => arrival.listener,
+        (answered, arrivals) => {
+            panic!("{identity:?} got {answered:?}, arrivals {arrivals:?}\n{}", pod.rules())
+        }
+    }
+}

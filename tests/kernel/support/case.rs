@@ -1,0 +1,119 @@
+//! Tables of calls and where each must land.
+//!
+//! A call is made with a listener at the very address that is called, so that "not captured" is seen as an
+//! arrival there and not only as a missing arrival at the proxy. Every arrival is checked whole: who
+//! answered, the client's address as the listener saw it, and `SO_ORIGINAL_DST`.
+
+use std::net::SocketAddr;
+
+use super::address::Place;
+use super::namespace::Namespace;
+use super::pod::{APP, Answerer, Pod, proxy_identity};
+use super::setting::Mode;
+use super::traffic::{Arrival, Call, Identity, Protocol};
+
+/// Who calls.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Caller {
+    /// uid and gid 1000, in the pod.
+    App,
+    /// uid 1000, gid 2000, in the pod.
+    AppOfGroup2000,
+    /// The proxy or the agent, as injection runs them.
+    Proxy,
+    /// uid 1337 with a group that means nothing.
+    ProxyUser,
+    /// gid 1337 with a user that means nothing.
+    ProxyGroup,
+    /// The proxy calling from 127.0.0.6 or ::6, as it does when it delivers to the application.
+    ProxyFromSix,
+    /// A host outside.
+    Outside,
+    /// The virtual machine behind the pod.
+    Vm,
+}
+
+/// Where a call must land.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Landing {
+    /// At the proxy's port for outbound traffic, with the original destination known.
+    Outbound,
+    /// At the proxy's port for inbound traffic, with the original destination known.
+    Inbound,
+    /// At the agent's DNS port.
+    Agent,
+    /// At the address that was called, untouched.
+    Passes,
+}
+
+/// Caller, protocol, place and port called, and the landing expected.
+pub(crate) type Case = (Caller, Protocol, Place, u16, Landing);
+
+/// Makes every call of the table; panics with all that landed elsewhere than expected.
+pub(crate) fn check(pod: &Pod, table: &[Case]) {
+    let wrong: Vec<String> = table.iter().filter_map(|case| try_case(pod, case).err()).collect();
+    assert!(
+        wrong.is_empty(),
+        "{}: {} of {} calls went wrong\n{}\nrules:\n{}",
+        pod.setting,
+        wrong.len(),
+        table.len(),
+        wrong.join("\n"),
+        pod.rules(),
+    );
+}
+
+fn try_case(pod: &Pod, case: &Case) -> Result<(), String> {
+    let &(caller, protocol, place, port, _) = case;
+    let to = place.at(pod.setting.family, port);
+    pod.listen(protocol, place, port);
+    let answered = call(pod, caller, protocol, to).place(home(pod, caller));
+    let arrivals = pod.arrivals();
+    match (&answered, arrivals.as_slice()) {
+        (Ok(from), [arrival]) if lands(pod.setting.mode, case, *from, to, arrival) => Ok(()),
+        _ => Err(format!("  {case:?} to {to}: caller got {answered:?}, arrivals {arrivals:?}")),
+    }
+}
+
+fn home(pod: &Pod, caller: Caller) -> &Namespace {
+    match caller {
+        Caller::Outside => &pod.outside,
+        Caller::Vm => pod.vm.as_ref().expect("the scene attached a VM"),
+        _ => &pod.inside,
+    }
+}
+
+fn call(pod: &Pod, caller: Caller, protocol: Protocol, to: SocketAddr) -> Call {
+    let identity = match caller {
+        Caller::App | Caller::Outside | Caller::Vm => APP,
+        Caller::AppOfGroup2000 => Identity { gid: 2000, ..APP },
+        Caller::Proxy | Caller::ProxyFromSix => proxy_identity(pod.setting.mode),
+        Caller::ProxyUser => Identity { uid: 1337, gid: 2000 },
+        Caller::ProxyGroup => Identity { uid: 2000, gid: 1337 },
+    };
+    let from = (caller == Caller::ProxyFromSix).then(|| Place::Six.at(pod.setting.family, 0));
+    Call { protocol, identity, from, mark: None, to }
+}
+
+/// Whether the call arrived as it should.
+fn lands(mode: Mode, case: &Case, from: SocketAddr, to: SocketAddr, seen: &Arrival<Answerer>) -> bool {
+    let &(caller, _, _, _, landing) = case;
+    let expected = match landing {
+        Landing::Outbound => Answerer::Outbound,
+        Landing::Inbound => Answerer::Inbound,
+        Landing::Agent => Answerer::Agent,
+        Landing::Passes => Answerer::Destination,
+    };
+    let addressed = match landing {
+        Landing::Outbound => seen.original == Some(to),
+        // TPROXY leaves the packet alone, so that the socket itself stands for the address that was called.
+        Landing::Inbound if mode == Mode::Tproxy && caller == Caller::Outside => {
+            seen.local == to && seen.original == Some(to)
+        }
+        Landing::Inbound => seen.original == Some(to),
+        // UDP has no SO_ORIGINAL_DST; that the caller got its answer shows that the translation is undone.
+        Landing::Agent => seen.original.is_none_or(|original| original == to),
+        Landing::Passes => seen.local == to && seen.original.is_none_or(|original| original == to),
+    };
+    seen.listener == expected && seen.peer == from && addressed
+}

@@ -1,0 +1,128 @@
+//! A network namespace that exists exactly as long as somebody in this process looks at it.
+//!
+//! It is made by a thread that ends at once; an open descriptor of `/proc/thread-self/ns/net` is all that
+//! keeps it. No name under `/run/netns`, no mount: when the test process ends, in whatever way, the kernel
+//! frees it. Other programs open it as `/proc/PID/fd/N`.
+//!
+//! Work inside is done on a thread made for it, so a panic can't leave a thread of the test runner in there.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::panic::resume_unwind;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{process, thread};
+
+use nix::sched::{CloneFlags, setns, unshare};
+
+/// The index of the next near end of a veth pair.
+static NEAR_INDEX: AtomicU32 = AtomicU32::new(1000);
+
+/// A network namespace made by this process, with `lo` up and without duplicate address detection.
+pub(crate) struct Namespace {
+    handle: File,
+}
+
+impl Namespace {
+    pub(crate) fn new() -> Namespace {
+        let maker = thread::spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNET).unwrap_or_else(|error| {
+                panic!(
+                    "making a network namespace failed ({error}): the kernel tests need root or CAP_SYS_ADMIN"
+                )
+            });
+            File::open("/proc/thread-self/ns/net").expect("the thread's own namespace can be opened")
+        });
+        let handle = maker.join().unwrap_or_else(|panic| resume_unwind(panic));
+        let namespace = Namespace { handle };
+        // Duplicate address detection would hold back link-local addresses, and with them IPv6 as a whole,
+        // for a second or two. (`nodad` says the same of single addresses; those are usable without any
+        // delay.)
+        for scope in ["all", "default"] {
+            namespace.set(&format!("ipv6/conf/{scope}/accept_dad"), "0");
+        }
+        namespace.ip("link set lo up");
+        namespace
+    }
+
+    /// Where another program finds this namespace while this process lives.
+    pub(crate) fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", process::id(), self.handle.as_raw_fd())
+    }
+
+    /// Runs `work` on a new thread inside and returns its value; a panic inside goes on outside.
+    pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                setns(&self.handle, CloneFlags::CLONE_NEWNET)
+                    .unwrap_or_else(|error| panic!("entering a network namespace failed: {error}"));
+                work()
+            });
+            inside.join().unwrap_or_else(|panic| resume_unwind(panic))
+        })
+    }
+
+    /// Runs a program inside with `input` as its standard input, whatever its exit status.
+    pub(crate) fn output(&self, program: &str, arguments: &[&str], input: &str) -> Output {
+        self.run(|| {
+            let mut child = Command::new(program)
+                .args(arguments)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap_or_else(|error| panic!("starting `{program}` failed ({error}): is it installed?"));
+            // A program that stops reading early says why by its exit status.
+            let _ = child.stdin.take().expect("standard input is piped").write_all(input.as_bytes());
+            child.wait_with_output().unwrap_or_else(|error| panic!("waiting for `{program}` failed: {error}"))
+        })
+    }
+
+    /// Runs a program inside that must succeed, and returns what it printed.
+    pub(crate) fn stdout(&self, program: &str, arguments: &[&str]) -> String {
+        self.succeed(program, arguments, "")
+    }
+
+    /// Runs lines of `ip` commands, written without the leading `ip`.
+    pub(crate) fn ip(&self, commands: &str) {
+        self.succeed("ip", &["-batch", "-"], commands);
+    }
+
+    /// Sets a value under `/proc/sys/net` of this namespace.
+    pub(crate) fn set(&self, parameter: &str, value: &str) {
+        let path = format!("/proc/sys/net/{parameter}");
+        self.run(|| std::fs::write(&path, value))
+            .unwrap_or_else(|error| panic!("writing {value} to {path} failed: {error}"));
+    }
+
+    fn succeed(&self, program: &str, arguments: &[&str], input: &str) -> String {
+        let output = self.output(program, arguments, input);
+        assert!(
+            output.status.success(),
+            "`{program} {}` failed with {}: {}\n{input}",
+            arguments.join(" "),
+            output.status,
+            String::from_utf8_lossy(&output.stderr),
+        );
+        String::from_utf8(output.stdout)
+            .unwrap_or_else(|error| panic!("`{program}` printed no UTF-8: {error}"))
+    }
+}
+
+/// One end of a veth pair: a namespace, the NIC's name there, and its addresses (`ADDRESS/LENGTH`).
+pub(crate) type End<'a> = (&'a Namespace, &'a str, [&'a str; 2]);
+
+/// Joins two namespaces by a veth pair and sets both ends up.
+pub(crate) fn join(near: End<'_>, far: End<'_>) {
+    // The kernel takes a NIC whose peer has the same index for one without a peer, and may let a second pass
+    // before IPv6 hears that its link is up. Far ends count from 2, so that near ends never meet their
+    // number.
+    let index = NEAR_INDEX.fetch_add(1, Ordering::Relaxed);
+    let ((namespace, nic, _), (peer_namespace, peer, _)) = (near, far);
+    let peer_path = peer_namespace.path();
+    namespace.ip(&format!("link add {nic} index {index} type veth peer name {peer} netns {peer_path}"));
+    for (namespace, nic, [v4, v6]) in [near, far] {
+        namespace.ip(&format!("addr add {v4} dev {nic}\naddr add {v6} dev {nic} nodad\nlink set {nic} up"));
+    }
+}

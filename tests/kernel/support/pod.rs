@@ -1,0 +1,185 @@
+//! A pod and its surroundings: its namespace with a proxy's listeners, a second namespace for everything
+//! outside, on request a third for a virtual machine behind the pod, and the binary to set the rules with.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use assert_cmd::Command;
+
+use super::address::{Place, any};
+use super::namespace::{Namespace, join};
+use super::setting::{Family, Mode, Setting, Variant};
+use super::traffic::{Arrival, Identity, Listener, Protocol, Socket};
+
+const OUTBOUND_PORT: u16 = 15001;
+const INBOUND_PORT: u16 = 15006;
+const AGENT_PORT: u16 = 15053;
+/// The application, and everybody outside.
+pub(crate) const APP: Identity = Identity { uid: 1000, gid: 1000 };
+/// The longest that one run of the binary may take; it waits for iptables' lock, never for the network.
+const RUN_LIMIT: Duration = Duration::from_secs(60);
+
+/// Who answered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Answerer {
+    /// The proxy's listener for outbound traffic.
+    Outbound,
+    /// The proxy's listener for inbound traffic.
+    Inbound,
+    /// The agent's DNS listener.
+    Agent,
+    /// Whoever listens at the address that was called.
+    Destination,
+}
+
+/// The proxy and agent as injection runs them: TPROXY needs a proxy that runs as root, known by its group
+/// alone.
+pub(crate) fn proxy_identity(mode: Mode) -> Identity {
+    match mode {
+        Mode::Redirect => Identity { uid: 1337, gid: 1337 },
+        Mode::Tproxy => Identity { uid: 0, gid: 1337 },
+    }
+}
+
+/// A pod; what its listeners see comes out of [`Pod::arrivals`].
+pub(crate) struct Pod {
+    pub(crate) setting: Setting,
+    pub(crate) inside: Namespace,
+    pub(crate) outside: Namespace,
+    pub(crate) vm: Option<Namespace>,
+    notes: Sender<Arrival<Answerer>>,
+    noted: Receiver<Arrival<Answerer>>,
+    destinations: RefCell<HashMap<(Protocol, SocketAddr), Listener>>,
+    _proxy: Vec<Listener>,
+}
+
+impl Pod {
+    /// A pod without rules.
+    pub(crate) fn new(setting: Setting) -> Pod {
+        let (inside, outside) = (Namespace::new(), Namespace::new());
+        connect(&inside, &outside);
+        let (notes, noted) = channel();
+        let proxy = proxy(setting, &inside, &notes);
+        Pod {
+            setting,
+            inside,
+            outside,
+            vm: None,
+            notes,
+            noted,
+            destinations: RefCell::default(),
+            _proxy: proxy,
+        }
+    }
+
+    /// A pod whose rules the binary has set.
+    pub(crate) fn with(setting: Setting, flags: &[&str]) -> Pod {
+        let pod = Pod::new(setting);
+        pod.apply(flags);
+        pod
+    }
+
+    /// Puts a virtual machine behind the pod, on the pod's NIC `vm0`, for which the pod forwards.
+    pub(crate) fn attach_vm(&mut self) {
+        let vm = Namespace::new();
+        join(
+            (&self.inside, "vm0", ["10.79.0.1/24", "fd79::1/64"]),
+            (&vm, "eth0", ["10.79.0.2/24", "fd79::2/64"]),
+        );
+        vm.ip("route add default via 10.79.0.1\nroute add default via fd79::1");
+        self.inside.set("ipv4/ip_forward", "1");
+        self.inside.set("ipv6/conf/all/forwarding", "1");
+        self.outside.ip("route add 10.79.0.0/24 via 10.77.0.2\nroute add fd79::/64 via fd77::2");
+        self.vm = Some(vm);
+    }
+
+    /// Sets the rules for both families in the setting's variant and mode; `flags` come on top.
+    pub(crate) fn apply(&self, flags: &[&str]) {
+        self.apply_with(&[], &[&["--dual-stack"], flags].concat());
+    }
+
+    /// The same with environment variables, and without the flag for both families.
+    pub(crate) fn apply_with(&self, environment: &[(&str, &str)], flags: &[&str]) {
+        let variant = ["--force-iptables-binary", self.setting.variant.name()];
+        self.run(environment, &[&variant, flags].concat());
+    }
+
+    /// The same without saying which variant.
+    pub(crate) fn run(&self, environment: &[(&str, &str)], flags: &[&str]) {
+        let output = Command::new(env!("CARGO_BIN_EXE_sidecar-init"))
+            .env_clear()
+            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            .envs(environment.iter().copied())
+            .args(["istio-iptables", "--network-namespace", &self.inside.path()])
+            .args(["-p", "15001", "-z", "15006", "-u", "1337", "-g", "1337", "-m", self.setting.mode.name()])
+            .args(flags)
+            .timeout(RUN_LIMIT)
+            .output()
+            .expect("the binary starts");
+        assert!(
+            output.status.success(),
+            "{}: applying {flags:?} {environment:?} ended with {}:\n{}",
+            self.setting,
+            output.status,
+            String::from_utf8_lossy(&output.stderr),
+        );
+    }
+
+    /// Sees to it that somebody answers at this address from now on.
+    pub(crate) fn listen(&self, protocol: Protocol, place: Place, port: u16) {
+        let address = place.at(self.setting.family, port);
+        let host = if place.is_in_pod() { &self.inside } else { &self.outside };
+        self.destinations.borrow_mut().entry((protocol, address)).or_insert_with(|| {
+            let socket = Socket { protocol, address, owner: APP };
+            Listener::start(host, socket, Answerer::Destination, self.notes.clone())
+        });
+    }
+
+    /// All that has arrived anywhere since the last time.
+    pub(crate) fn arrivals(&self) -> Vec<Arrival<Answerer>> {
+        self.noted.try_iter().collect()
+    }
+
+    /// The pod's rules of both families as the variant lists them, without remarks and packet counts.
+    pub(crate) fn rules(&self) -> String {
+        Family::BOTH.map(|family| listing(&self.inside, self.setting.variant, family)).concat()
+    }
+}
+
+fn connect(inside: &Namespace, outside: &Namespace) {
+    join((inside, "eth0", ["10.77.0.2/24", "fd77::2/64"]), (outside, "eth0", ["10.77.0.1/24", "fd77::1/64"]));
+    join((inside, "net1", ["10.78.0.2/24", "fd78::2/64"]), (outside, "net1", ["10.78.0.1/24", "fd78::1/64"]));
+    inside.ip("route add default via 10.77.0.1\nroute add default via fd77::1");
+    for place in [Place::Service, Place::Elsewhere, Place::Resolver] {
+        let [v4, v6] = Family::BOTH.map(|family| place.ip(family));
+        outside.ip(&format!("addr add {v4} dev lo\naddr add {v6} dev lo nodad"));
+    }
+}
+
+/// The proxy's and the agent's listeners.
+fn proxy(setting: Setting, inside: &Namespace, notes: &Sender<Arrival<Answerer>>) -> Vec<Listener> {
+    let owner = proxy_identity(setting.mode);
+    let start = |protocol, address, answerer| {
+        Listener::start(inside, Socket { protocol, address, owner }, answerer, notes.clone())
+    };
+    let inbound = start(Protocol::Tcp, any(setting.family, INBOUND_PORT), Answerer::Inbound);
+    if setting.mode == Mode::Tproxy {
+        inbound.make_transparent();
+    }
+    let agent = Place::Loopback.at(setting.family, AGENT_PORT);
+    vec![
+        inbound,
+        start(Protocol::Tcp, any(setting.family, OUTBOUND_PORT), Answerer::Outbound),
+        start(Protocol::Tcp, agent, Answerer::Agent),
+        start(Protocol::Udp, agent, Answerer::Agent),
+    ]
+}
+
+fn listing(inside: &Namespace, variant: Variant, family: Family) -> String {
+    let saved = inside.stdout(&variant.program(family, "-save"), &[]);
+    let lines = saved.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| line.split(" [").next().unwrap_or(line).to_owned() + "\n").collect()
+}

@@ -1,0 +1,130 @@
+//! The dimensions that scenes are repeated over, and the macros that make one `#[test]` of each combination,
+//! named so that a failure says where it happened: `outbound::excluded_port::nft_v6_tproxy`.
+
+use std::fmt;
+
+/// Which of the two implementations of iptables holds the rules.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Variant {
+    Legacy,
+    Nft,
+}
+
+impl Variant {
+    /// The name that `--force-iptables-binary` knows it by.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Variant::Legacy => "legacy",
+            Variant::Nft => "nft",
+        }
+    }
+
+    /// A program of this variant: `action` is empty, `-save` or `-restore`.
+    pub(crate) fn program(self, family: Family, action: &str) -> String {
+        let stem = match family {
+            Family::V4 => "iptables",
+            Family::V6 => "ip6tables",
+        };
+        format!("{stem}-{}{action}", self.name())
+    }
+}
+
+/// The address family that the traffic of a test belongs to. The pod itself always has both.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    pub(crate) const BOTH: [Family; 2] = [Family::V4, Family::V6];
+}
+
+/// How inbound traffic is brought to the proxy.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Mode {
+    Redirect,
+    Tproxy,
+}
+
+impl Mode {
+    /// The name that `--istio-inbound-interception-mode` knows it by.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Mode::Redirect => "REDIRECT",
+            Mode::Tproxy => "TPROXY",
+        }
+    }
+}
+
+/// One combination.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting {
+    pub(crate) variant: Variant,
+    pub(crate) family: Family,
+    pub(crate) mode: Mode,
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} IP{:?} {}", self.variant.name(), self.family, self.mode.name())
+    }
+}
+
+/// Plays each scene, a `fn(Setting)`, in every variant, family and mode.
+macro_rules! in_every_setting {
+    ($($scene:ident),+ $(,)?) => {$(
+        mod $scene {
+            $crate::support::setting::tests! { $scene
+                legacy_v4_redirect: Legacy V4 Redirect,
+                legacy_v4_tproxy: Legacy V4 Tproxy,
+                legacy_v6_redirect: Legacy V6 Redirect,
+                legacy_v6_tproxy: Legacy V6 Tproxy,
+                nft_v4_redirect: Nft V4 Redirect,
+                nft_v4_tproxy: Nft V4 Tproxy,
+                nft_v6_redirect: Nft V6 Redirect,
+                nft_v6_tproxy: Nft V6 Tproxy,
+            }
+        }
+    )+};
+}
+
+/// Plays each scene in every variant and family in REDIRECT mode.
+macro_rules! in_every_redirect_setting {
+    ($($scene:ident),+ $(,)?) => {$(
+        mod $scene {
+            $crate::support::setting::tests! { $scene
+                legacy_v4: Legacy V4 Redirect,
+                legacy_v6: Legacy V6 Redirect,
+                nft_v4: Nft V4 Redirect,
+                nft_v6: Nft V6 Redirect,
+            }
+        }
+    )+};
+}
+
+/// Plays each scene in every variant and family in TPROXY mode.
+macro_rules! in_every_tproxy_setting {
+    ($($scene:ident),+ $(,)?) => {$(
+        mod $scene {
+            $crate::support::setting::tests! { $scene
+                legacy_v4: Legacy V4 Tproxy,
+                legacy_v6: Legacy V6 Tproxy,
+                nft_v4: Nft V4 Tproxy,
+                nft_v6: Nft V6 Tproxy,
+            }
+        }
+    )+};
+}
+
+macro_rules! tests {
+    ($scene:ident $($name:ident: $variant:ident $family:ident $mode:ident,)+) => {$(
+        #[test]
+        fn $name() {
+            use $crate::support::setting::{Family, Mode, Setting, Variant};
+            super::$scene(Setting { variant: Variant::$variant, family: Family::$family, mode: Mode::$mode });
+        }
+    )+};
+}
+
+pub(crate) use {in_every_redirect_setting, in_every_setting, in_every_tproxy_setting, tests};

@@ -1,0 +1,47 @@
+//! Every command in README works: those of `sidecar-init` run here, in a pod-like namespace; the scripts are
+//! run by `scripts/test`, which is checked for it.
+
+#[path = "kernel/support/namespace.rs"]
+#[expect(dead_code, reason = "a part of it is enough here")]
+mod namespace;
+
+use namespace::Namespace;
+use std::{fs, path::Path};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+fn read(file: &str) -> String {
+    fs::read_to_string(Path::new(ROOT).join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+}
+
+/// The lines of all blocks marked as `sh`.
+fn commands() -> Vec<String> {
+    let readme = read("README.md");
+    let blocks = readme.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
+    blocks.flat_map(str::lines).map(str::to_owned).collect()
+}
+
+#[test]
+fn commands_of_the_program_succeed_in_the_order_of_the_readme() {
+    let pod = Namespace::new();
+    pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
+    let folder = Path::new(env!("CARGO_BIN_EXE_sidecar-init")).parent().expect("a folder");
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+    let commands: Vec<String> =
+        commands().into_iter().filter(|line| line.starts_with("sidecar-init ")).collect();
+    assert!(commands.len() >= 6, "README shows the program at work: {commands:?}");
+    for command in commands {
+        let script = format!("PATH='{path}' {command}");
+        let output = pod.output("sh", &["-c", &script], "");
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn scripts_of_the_readme_are_run_by_the_test_script() {
+    let test = read("scripts/test");
+    for command in commands().into_iter().filter(|line| !line.starts_with("sidecar-init ")) {
+        assert!(Path::new(ROOT).join(&command).is_file(), "{command} is a script");
+        assert!(command == "scripts/test" || test.contains(&command), "scripts/test runs {command}");
+    }
+}
