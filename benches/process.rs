@@ -50,6 +50,9 @@ const INIT_CONTAINER: &[&str] = &[
     "15090,15021,15020",
 ];
 
+/// The same capture for the commands of the life cycle.
+const CAPTURE: &[&str] = &["-u", "1337", "-i", "*", "-b", "*", "-d", "15090,15021,15020", "--dual-stack"];
+
 /// The addresses of a dual-stack pod, on the only interface that a fresh namespace has.
 const POD: &str = "link set lo up
 address add 192.0.2.1/32 dev lo
@@ -135,6 +138,33 @@ fn tables(binary: &Path, scratch: &Scratch) -> Outcome<Vec<Table>> {
         ],
     };
 
+    let settled = |verb: &str, more: &[&str]| program(binary, &[&[verb], CAPTURE, more].concat());
+    let run = |name: &str, args: &[&str]| program(Path::new(name), args);
+    let life = |title, variant: &str| {
+        let force = ["--force-iptables-binary", variant];
+        let set = || vec![settled("apply", &force)];
+        let drifted = || {
+            let delete = ["-t", "nat", "-D", "OUTPUT", "-j", "ISTIO_OUTPUT"];
+            vec![settled("apply", &force), run(&format!("iptables-{variant}"), &delete)]
+        };
+        let save = || {
+            vec![
+                run(&format!("iptables-{variant}-save"), &[]),
+                run(&format!("ip6tables-{variant}-save"), &[]),
+            ]
+        };
+        Table {
+            title,
+            rows: vec![
+                Row::timed("raw save pair", save()).after(set()),
+                Row::timed("apply, nothing to do", set()).after(set()).against("raw save pair"),
+                Row::timed("check", vec![settled("check", &force)]).after(set()).against("raw save pair"),
+                Row::timed("drift repaired", set()).after(drifted()).against("raw save pair"),
+                Row::timed("clean", vec![program(binary, &["clean"])]).after(set()).against("raw save pair"),
+            ],
+        }
+    };
+
     Ok(vec![
         Table {
             title: "Start",
@@ -146,6 +176,8 @@ fn tables(binary: &Path, scratch: &Scratch) -> Outcome<Vec<Table>> {
         },
         fresh_apply("Fresh apply, both families, nft", "nft"),
         fresh_apply("Fresh apply, both families, legacy", "legacy"),
+        life("Life cycle, both families, nft", "nft"),
+        life("Life cycle, both families, legacy", "legacy"),
     ])
 }
 
@@ -165,6 +197,10 @@ impl Table {
 impl Row {
     fn timed(name: &'static str, timed: Vec<Command>) -> Self {
         Self { name, baseline: None, before: Vec::new(), timed }
+    }
+
+    fn after(self, before: Vec<Command>) -> Self {
+        Self { before, ..self }
     }
 
     fn against(self, baseline: &'static str) -> Self {

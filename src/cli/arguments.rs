@@ -38,7 +38,7 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
     }
     let mut problems = Vec::new();
     loop {
-        match parser().try_get_matches_from(&arguments) {
+        match parser(&arguments).try_get_matches_from(&arguments) {
             Ok(matches) => {
                 let (name, matches) = matches.subcommand().expect("a command is required");
                 let entry = COMMANDS.iter().find(|entry| entry.name == name).expect("commands are known");
@@ -104,7 +104,9 @@ fn flags(matches: &ArgMatches) -> Vec<(Setting, String)> {
     TABLE.iter().filter(|row| !row.long.is_empty()).filter_map(value).collect()
 }
 
-fn parser() -> clap::Command {
+/// The parser for a call. Only a command that the call names gets its flags: all of them for all commands
+/// would take longer to build than everything else that a dry run does.
+fn parser(arguments: &[OsString]) -> clap::Command {
     let mut parser = clap::Command::new("sidecar-init")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Sets the rules that send a pod's traffic through its service mesh proxy")
@@ -112,7 +114,9 @@ fn parser() -> clap::Command {
         .arg_required_else_help(true)
         .args_override_self(true)
         .disable_help_subcommand(true)
-        .subcommands(COMMANDS.iter().map(command));
+        .subcommands(
+            COMMANDS.iter().map(|entry| command(entry, arguments.iter().any(|word| word == entry.name))),
+        );
     for row in TABLE.iter().filter(|row| is_global(row)) {
         parser = parser.arg(argument(row).global(true));
     }
@@ -124,16 +128,17 @@ fn is_global(row: &Row) -> bool {
     matches!(row.topic, Topic::Logging | Topic::Compatibility)
 }
 
-fn command(entry: &Entry) -> clap::Command {
+fn command(entry: &Entry, called: bool) -> clap::Command {
+    let command = clap::Command::new(entry.name).about(entry.about);
+    if !called {
+        return command;
+    }
     let taken = || TABLE.iter().filter(|row| (entry.takes)(row));
     let environment: String = taken()
         .filter(|row| row.long.is_empty())
         .map(|row| format!("  {}\n      {}\n", row.variables.join(", "), row.help))
         .collect();
-    let mut command = clap::Command::new(entry.name)
-        .about(entry.about)
-        .long_about(entry.long_about)
-        .args_override_self(true);
+    let mut command = command.long_about(entry.long_about).args_override_self(true);
     if !environment.is_empty() {
         command = command.after_long_help(format!("Only in the environment:\n{environment}"));
     }
@@ -177,7 +182,8 @@ mod tests {
 
     #[test]
     fn the_parser_is_consistent() {
-        parser().debug_assert();
+        let every: Vec<OsString> = COMMANDS.iter().map(|entry| entry.name.into()).collect();
+        parser(&every).debug_assert();
     }
 
     #[test]

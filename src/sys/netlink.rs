@@ -38,6 +38,7 @@ pub struct Request<'a> {
 pub struct Socket {
     descriptor: OwnedFd,
     sequence: u32,
+    buffer: Vec<u8>,
 }
 
 impl Socket {
@@ -48,7 +49,7 @@ impl Socket {
     pub fn open(protocol: SockProtocol) -> io::Result<Self> {
         let descriptor = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
         bind(descriptor.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
-        Ok(Self { descriptor, sequence: 0 })
+        Ok(Self { descriptor, sequence: 0, buffer: vec![0; DATAGRAM] })
     }
 
     /// Sends one request and waits for its acknowledgement.
@@ -112,17 +113,16 @@ impl Socket {
         Ok(())
     }
 
-    fn receive(&self, mut visit: impl FnMut(Received<'_>) -> io::Result<Continue>) -> io::Result<()> {
-        let mut buffer = vec![0; DATAGRAM];
+    fn receive(&mut self, mut visit: impl FnMut(Received<'_>) -> io::Result<Continue>) -> io::Result<()> {
         loop {
-            let length = match recv(self.descriptor.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
+            let length = match recv(self.descriptor.as_raw_fd(), &mut self.buffer, MsgFlags::empty()) {
                 Err(Errno::EINTR) => continue,
                 other => other?,
             };
             if length < HEADER {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            for message in message::received(&buffer[..length]) {
+            for message in message::received(&self.buffer[..length]) {
                 if visit(message)? == Continue::No {
                     return Ok(());
                 }
