@@ -3,11 +3,20 @@
 //! A connection to a port where nobody listens, made as the proxy's user over loopback, must arrive at one
 //! of the proxy's ports with its original destination known to the kernel.
 
-use nix::sys::socket::{getsockopt, sockopt};
-use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
+use nix::{
+    sys::{
+        socket::{
+            self, AddressFamily, SockFlag, SockType, SockaddrStorage, bind, getsockopt, setsockopt, socket,
+            sockopt,
+        },
+        time::{TimeVal, TimeValLike},
+    },
+    unistd::{Gid, Uid, setfsgid, setfsuid},
+};
 use std::{
     io::{self, ErrorKind},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
+    os::fd::AsRawFd,
     thread,
     time::{Duration, Instant},
 };
@@ -80,7 +89,7 @@ fn prove(what: &Validate, loopback: IpAddr, to: IpAddr) -> Result<(), Unproven> 
         let wait = RETRY.min(deadline.saturating_duration_since(Instant::now()));
         let round = Instant::now() + wait;
         let proven = thread::scope(|scope| {
-            scope.spawn(|| dial(what.owner, destination, wait));
+            scope.spawn(|| dial(what.owner, loopback, destination, wait));
             while Instant::now() < round {
                 if listeners.iter().any(|listener| arrived(listener, what.probe_port)) {
                     return true;
@@ -106,12 +115,25 @@ fn listen(address: SocketAddr) -> Result<TcpListener, Unproven> {
 
 /// Dials from a thread of its own, whose file system ids are the proxy's: the kernel's owner match looks at
 /// them, as they were when the socket was made. Without the right to change them, the caller's own count.
-fn dial((uid, gid): (u32, u32), destination: SocketAddr, timeout: Duration) {
+fn dial((uid, gid): (u32, u32), from: IpAddr, to: SocketAddr, timeout: Duration) {
     setfsgid(Gid::from_raw(gid));
     setfsuid(Uid::from_raw(uid));
-    if let Err(error) = TcpStream::connect_timeout(&destination, timeout.max(LOOK)) {
-        tracing::debug!(target: "validation", %destination, %error, "not connected");
+    if let Err(error) = connect(SocketAddr::new(from, 0), to, timeout) {
+        tracing::debug!(target: "validation", %to, %error, "not connected");
     }
+}
+
+/// Connects from a given address. Left to itself, the kernel would call a local address from that same
+/// address, and what comes from 127.0.0.6 or `::6` is not captured.
+fn connect(from: SocketAddr, to: SocketAddr, timeout: Duration) -> nix::Result<()> {
+    let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let caller = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    // The kernel rounds a timeout of 0 up to none at all.
+    let milliseconds = i64::try_from(timeout.max(LOOK).as_millis()).unwrap_or(i64::MAX);
+    let timeout = TimeVal::milliseconds(milliseconds);
+    setsockopt(&caller, sockopt::SendTimeout, &timeout)?;
+    bind(caller.as_raw_fd(), &SockaddrStorage::from(from))?;
+    socket::connect(caller.as_raw_fd(), &SockaddrStorage::from(to))
 }
 
 /// Whether a connection waits that was redirected from `port`.
