@@ -1,0 +1,67 @@
+//! What a call has set, `check` with the same flags finds equal and a second call leaves alone, for every
+//! scenario of the catalogue and both variants; `clean` then leaves nothing of ours.
+
+#[path = "support/catalogue.rs"]
+#[expect(dead_code, reason = "a part of it is enough here")]
+mod catalogue;
+#[path = "kernel/support/namespace.rs"]
+#[expect(dead_code, reason = "a part of it is enough here")]
+mod namespace;
+
+use catalogue::{Case, scenarios};
+use namespace::Namespace;
+use std::process::{Command, Output};
+
+struct Call<'a> {
+    pod: Namespace,
+    case: &'a Case,
+    variant: &'a str,
+}
+
+impl Call<'_> {
+    fn run(&self, command: &str, flags: &[String]) -> Output {
+        let mut call = Command::new(env!("CARGO_BIN_EXE_sidecar-init"));
+        call.arg(command).args(flags).envs(self.case.variables());
+        self.pod.run(|| call.output().expect("the binary runs"))
+    }
+
+    fn with_capture(&self, command: &str) -> Output {
+        let mut flags = self.case.flags();
+        flags.extend(["--force-iptables-binary".to_owned(), self.variant.to_owned()]);
+        self.run(command, &flags)
+    }
+}
+
+fn check(name: &str, output: &Output, says: &str) {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{name}: {stderr}{stdout}");
+    assert!(stderr.contains(says), "{name}: {stderr}");
+}
+
+fn settles(variant: &str) {
+    for folder in scenarios() {
+        let name = format!("{} ({variant})", folder.display());
+        let case = Case::read(&folder);
+        let call = Call { pod: Namespace::new(), case: &case, variant };
+        check(&name, &call.with_capture("istio-iptables"), "rules are in place");
+        check(&name, &call.with_capture("check"), "");
+        check(&name, &call.with_capture("istio-iptables"), "changed=false");
+        check(&name, &call.with_capture("apply"), "changed=false");
+        check(&name, &call.run("clean", &[]), "nothing of ours is left");
+        for program in ["iptables", "ip6tables"] {
+            let save = call.pod.stdout(&format!("{program}-{variant}-save"), &[]);
+            assert!(!save.contains("ISTIO_") && !save.contains("sidecar-init"), "{name}: {save}");
+        }
+    }
+}
+
+#[test]
+fn every_scenario_settles_with_nft() {
+    settles("nft");
+}
+
+#[test]
+fn every_scenario_settles_with_legacy() {
+    settles("legacy");
+}
