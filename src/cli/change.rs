@@ -182,6 +182,11 @@ pub(super) fn wanted(config: &CaptureConfig) -> Wanted {
         }
     }
     routes.extend(routing.passthrough_ipv6.then_some(route::Object::Address));
+    if config.ipv6 && namespace::lacks_ipv6("lo") {
+        // Where no packet of IPv6 can pass, its rules do no harm and its routes are not missed.
+        tracing::warn!(target: "config", "IPv6 is disabled on lo: rules are set for it, addresses and routes are not");
+        routes.retain(|object| object.family() == route::Family::V4);
+    }
     Wanted {
         tables: config.families().map(|family| (family, rules(family))).collect(),
         routes: routes.into_iter().collect(),

@@ -9,7 +9,7 @@ use crate::{
     },
 };
 use rules::{Chain, Family, Hook, Table, plan};
-use std::{fs, path::Path};
+use std::fs;
 
 /// How good or bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,7 +73,7 @@ pub fn examine(kernel: &mut Kernel, proxy_uids: &[u32]) -> Vec<Finding> {
     }
     findings.extend(foreign_chains());
     findings.extend(processes(proxy_uids));
-    findings.extend(ipv6());
+    findings.push(ipv6());
     findings
 }
 
@@ -257,19 +257,14 @@ fn processes(proxy_uids: &[u32]) -> Vec<Finding> {
         .collect()
 }
 
-fn ipv6() -> Vec<Finding> {
-    let disabled = |interface: &str| {
-        fs::read(Path::new("/proc/sys/net/ipv6/conf").join(interface).join("disable_ipv6"))
-            .map(|value| value.starts_with(b"1"))
-    };
-    vec![match (disabled("all"), disabled("lo")) {
-        (Err(_), _) | (_, Err(_)) => Finding::ok("ipv6", "the kernel has none"),
-        (Ok(true), _) => Finding::ok("ipv6", "disabled in this namespace"),
-        (Ok(false), Ok(false)) => Finding::ok("ipv6", "enabled"),
-        (Ok(false), Ok(true)) => Finding::warn(
+fn ipv6() -> Finding {
+    match (namespace::lacks_ipv6("all"), namespace::lacks_ipv6("lo")) {
+        (true, _) => Finding::ok("ipv6", "disabled in this namespace"),
+        (false, false) => Finding::ok("ipv6", "enabled"),
+        (false, true) => Finding::warn(
             "ipv6",
             "enabled, but not on lo, so the address ::6 can't be set and the proxy can't call the application by it",
             "sysctl net.ipv6.conf.lo.disable_ipv6=0",
         ),
-    }]
+    }
 }

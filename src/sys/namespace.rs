@@ -1,7 +1,11 @@
 //! Network namespaces.
 
 use nix::sched::{CloneFlags, setns};
-use std::{fs::File, io, path::Path};
+use std::{
+    fs::{self, File},
+    io,
+    path::Path,
+};
 
 /// Moves the calling thread into the namespace behind `path`, for good. Threads and processes that it
 /// starts from now on are there as well.
@@ -12,6 +16,13 @@ pub fn enter(path: &Path) -> io::Result<()> {
     let file = File::open(path)?;
     setns(file, CloneFlags::CLONE_NEWNET)?;
     Ok(())
+}
+
+/// Whether IPv6 is switched off on an interface, or absent as a whole. Addresses and routes are refused then;
+/// rules are not.
+pub fn lacks_ipv6(interface: &str) -> bool {
+    let file = Path::new("/proc/sys/net/ipv6/conf").join(interface).join("disable_ipv6");
+    fs::read(file).map_or(true, |value| value.starts_with(b"1"))
 }
 
 /// Whether we are in the machine's first network namespace, the host's own. Some settings exist there only;

@@ -73,6 +73,16 @@ pub enum Object {
     },
 }
 
+impl Object {
+    /// The family that it belongs to.
+    pub fn family(self) -> Family {
+        match self {
+            Self::Address => Family::V6,
+            Self::Route { family, .. } | Self::Rule { family, .. } => family,
+        }
+    }
+}
+
 impl fmt::Display for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let option = |family| if family == Family::V6 { "-6 " } else { "" };
