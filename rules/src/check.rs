@@ -4,7 +4,10 @@
 //! this is the second lock on the door, and what a new policy is developed against.
 
 use crate::{Chain, Hook, Match, Position, RuleSet, Statement, Table, Target};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem::discriminant,
+};
 
 /// A fault of one statement.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,9 +35,12 @@ pub enum Fault {
     /// An address of the other family.
     #[error("an address of the other family")]
     WrongFamily,
-    /// A port match without `-p tcp` or `-p udp`.
-    #[error("ports need exactly one protocol")]
+    /// A port without `-p tcp` or `-p udp` before it; iptables reads from the left.
+    #[error("ports need exactly one protocol, before them")]
     PortsWithoutProtocol,
+    /// A condition that iptables takes once in a rule.
+    #[error("the same condition twice")]
+    Repeated,
     /// A match that the hook cannot evaluate.
     #[error("the match does not work at this hook")]
     MatchOutOfPlace,
@@ -101,14 +107,21 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place) -> Vec<Fault> {
     note(!target_fits(&rule.target, *table, &place.hooks), Fault::TargetOutOfPlace);
     note(matches!(chain, Chain::Base(_)) && !rule.is_ours(), Fault::NotRecognisable);
     note(place.loops, Fault::Loop);
-    let protocols = rule.matches.iter().filter(|m| matches!(m, Match::Protocol(_))).count();
-    for m in &rule.matches {
+    let protocols = |matches: &[Match]| matches.iter().filter(|m| matches!(m, Match::Protocol(_))).count();
+    let with_port = matches!(rule.target, Target::Redirect(_) | Target::Tproxy { .. });
+    note(with_port && protocols(&rule.matches) != 1, Fault::PortsWithoutProtocol);
+    for (index, m) in rule.matches.iter().enumerate() {
+        let before = &rule.matches[..index];
+        note(
+            is_said_once(m) && before.iter().any(|other| discriminant(other) == discriminant(m)),
+            Fault::Repeated,
+        );
         match m {
             Match::Source(cidr) | Match::Destination(cidr) => {
                 note(cidr.value().family() != rules.family, Fault::WrongFamily);
             }
             Match::SourcePort(_) | Match::DestinationPort(_) | Match::DestinationPorts(_) => {
-                note(protocols != 1, Fault::PortsWithoutProtocol);
+                note(protocols(before) != 1, Fault::PortsWithoutProtocol);
             }
             Match::InInterface(_) => note(at(Hook::Output) || at(Hook::Postrouting), Fault::MatchOutOfPlace),
             Match::OutInterface(_) => note(at(Hook::Prerouting) || at(Hook::Input), Fault::MatchOutOfPlace),
@@ -126,9 +139,31 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place) -> Vec<Fault> {
     faults
 }
 
+/// Conditions of iptables itself and of its protocol modules; other modules can be loaded again.
+fn is_said_once(m: &Match) -> bool {
+    match m {
+        Match::Source(_)
+        | Match::Destination(_)
+        | Match::InInterface(_)
+        | Match::OutInterface(_)
+        | Match::Protocol(_)
+        | Match::SourcePort(_)
+        | Match::DestinationPort(_) => true,
+        Match::DestinationPorts(_)
+        | Match::UidOwner(_)
+        | Match::GidOwner(_)
+        | Match::ConnState(_)
+        | Match::Mark(_)
+        | Match::Connmark(_)
+        | Match::Comment(_) => false,
+    }
+}
+
 fn target_fits(target: &Target, table: Table, hooks: &BTreeSet<Hook>) -> bool {
     match target {
-        Target::Accept | Target::Drop | Target::Return | Target::Jump(_) | Target::Log { .. } => true,
+        Target::Accept | Target::Return | Target::Jump(_) | Target::Log { .. } => true,
+        // iptables refuses it: only the first packet of a connection passes here.
+        Target::Drop => table != Table::Nat,
         Target::Redirect(_) => {
             table == Table::Nat && hooks.iter().all(|hook| matches!(hook, Hook::Prerouting | Hook::Output))
         }

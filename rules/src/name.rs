@@ -64,10 +64,30 @@ impl FromStr for ChainName {
         admit(text, Self::LONGEST, |c| c.is_ascii_alphanumeric() || "_-.:".contains(c))?;
         match text.chars().next() {
             Some(c @ ('-' | '.' | ':')) => Err(NameError::Start(c)),
+            _ if RESERVED.contains(&text) => Err(NameError::Reserved),
             _ => Ok(Self(text.to_owned())),
         }
     }
 }
+
+/// Base chains, and targets that a rule of ours may have: `-j NAME` would not mean the chain.
+const RESERVED: [&str; 15] = [
+    "ACCEPT",
+    "CONNMARK",
+    "CT",
+    "DROP",
+    "FORWARD",
+    "INPUT",
+    "MARK",
+    "NFLOG",
+    "OUTPUT",
+    "POSTROUTING",
+    "PREROUTING",
+    "QUEUE",
+    "REDIRECT",
+    "RETURN",
+    "TPROXY",
+];
 
 impl fmt::Display for ChainName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

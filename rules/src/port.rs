@@ -120,7 +120,7 @@ impl fmt::Display for PortRange {
     }
 }
 
-/// Ports for one multiport match: merged, ascending, at least one, at most [`PortSet::SLOTS`] slots.
+/// Ports for one multiport match, in the order given: at least one, at most [`PortSet::SLOTS`] slots.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortSet(Vec<PortRange>);
 
@@ -130,9 +130,9 @@ impl PortSet {
 
     /// The set of these ranges; `None` when it is empty or takes too many slots.
     pub fn new(ranges: impl IntoIterator<Item = PortRange>) -> Option<Self> {
-        let mut packs = Self::pack(ranges);
-        let first = packs.pop()?;
-        packs.is_empty().then_some(first)
+        let ranges: Vec<PortRange> = ranges.into_iter().collect();
+        let slots: usize = ranges.iter().map(|range| range.slots()).sum();
+        (1..=Self::SLOTS).contains(&slots).then_some(Self(ranges))
     }
 
     /// Merges the ranges and fills as few sets as it takes, in ascending order.
@@ -152,7 +152,7 @@ impl PortSet {
         packs
     }
 
-    /// The ranges, ascending.
+    /// The ranges, in the order given.
     pub fn ranges(&self) -> &[PortRange] {
         &self.0
     }

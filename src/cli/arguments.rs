@@ -7,8 +7,9 @@
 use super::{
     Exit,
     command::{COMMANDS, Command, Entry},
+    report,
 };
-use crate::config::{Kind, Problem, Row, Setting, TABLE, Topic};
+use crate::config::{self, Kind, Problem, Problems, Row, Setting, TABLE, Topic};
 use clap::{
     Arg, ArgAction, ArgMatches,
     error::{ContextKind, ContextValue, ErrorKind},
@@ -42,66 +43,72 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
             Ok(matches) => {
                 let (name, matches) = matches.subcommand().expect("a command is required");
                 let entry = COMMANDS.iter().find(|entry| entry.name == name).expect("commands are known");
-                return Ok(Invocation { command: entry.command, flags: flags(matches), problems });
+                return Ok(Invocation { command: entry.command, flags: flags(entry, matches), problems });
             }
-            Err(error) => problems.push(without_culprit(&error, &mut arguments)?),
+            Err(error) => match without_culprit(&error, &mut arguments) {
+                Some(problem) => problems.push(problem),
+                None if problems.is_empty() => return Err(answer(&error)),
+                None => return Err(report::bad_input(&Problems(problems))),
+            },
         }
     }
 }
 
+/// Prints what clap has to say: help, the version, or what is wrong with the call.
+fn answer(error: &clap::Error) -> Exit {
+    // Nothing sensible is left to do when even the answer can't be printed.
+    let _ = error.print();
+    if error.use_stderr() { Exit::BadInput } else { Exit::Done }
+}
+
 /// Takes the argument that an error complains about out of the list, so that parsing can go on and find the
-/// rest of what is wrong.
-fn without_culprit(error: &clap::Error, arguments: &mut Vec<OsString>) -> Result<Problem, Exit> {
-    let answered = || {
-        // Nothing sensible is left to do when even the answer can't be printed.
-        let _ = error.print();
-        if error.use_stderr() { Exit::BadInput } else { Exit::Done }
-    };
-    let Some(ContextValue::String(culprit)) = error.get(ContextKind::InvalidArg) else {
-        return Err(answered());
-    };
+/// rest of what is wrong. `None` if the error is no single argument's.
+fn without_culprit(error: &clap::Error, arguments: &mut Vec<OsString>) -> Option<Problem> {
+    let Some(ContextValue::String(culprit)) = error.get(ContextKind::InvalidArg) else { return None };
     let culprit = culprit.split([' ', '=', '[']).next().unwrap_or_default();
     match error.kind() {
         ErrorKind::UnknownArgument => {
-            let is_culprit = |argument: &OsString| is_in(culprit, &argument.to_string_lossy());
-            let index = arguments.iter().skip(1).position(is_culprit).ok_or_else(answered)? + 1;
+            let index = first_unknown(arguments)?;
             let argument = arguments.remove(index).to_string_lossy().into_owned();
             if !argument.starts_with('-') {
                 let text = "is not expected; values of switches are written --dry-run=false";
-                return Ok(Problem::with_item("argument", &argument, text));
+                return Some(Problem::with_item("argument", &argument, text));
             }
-            let is_value = |next: &OsString| !next.to_string_lossy().starts_with('-');
+            let is_value = |next: &OsString| {
+                let next = next.to_string_lossy();
+                !next.starts_with('-') && COMMANDS.iter().all(|entry| entry.name != next)
+            };
             if !argument.contains('=') && arguments.get(index).is_some_and(is_value) {
                 arguments.remove(index);
             }
             let name = argument.split('=').next().unwrap_or_default();
-            Ok(Problem::of(name, "no such flag; --help lists those there are"))
+            Some(Problem::of(name, "no such flag; --help lists those there are"))
         }
         // A flag that takes a value takes whatever follows; only the last argument can lack one.
         ErrorKind::InvalidValue => {
             arguments.pop();
-            Ok(Problem::of(culprit, "needs a value; write --flag= for an empty one"))
+            Some(Problem::of(culprit, "needs a value; write --flag= for an empty one"))
         }
-        _ => Err(answered()),
+        _ => None,
     }
 }
 
-/// Whether the argument is this flag, alone, with a value, or among other switches (`-nX`).
-fn is_in(culprit: &str, argument: &str) -> bool {
-    let letter = culprit.strip_prefix('-').filter(|rest| rest.chars().count() == 1);
-    argument == culprit
-        || argument.split_once('=').is_some_and(|(name, _)| name == culprit)
-        || letter.is_some_and(|letter| {
-            argument.starts_with('-') && !argument.starts_with("--") && argument.contains(letter)
-        })
+/// The place of the first argument with which the arguments before it stop being understood.
+fn first_unknown(arguments: &[OsString]) -> Option<usize> {
+    let unknown = |end: &usize| {
+        let parsed = parser(arguments).try_get_matches_from(&arguments[..=*end]);
+        parsed.is_err_and(|error| error.kind() == ErrorKind::UnknownArgument)
+    };
+    (1..arguments.len()).find(unknown)
 }
 
-fn flags(matches: &ArgMatches) -> Vec<(Setting, String)> {
+fn flags(entry: &Entry, matches: &ArgMatches) -> Vec<(Setting, String)> {
     let value = |row: &Row| {
-        let text = matches.try_get_one::<String>(row.long).ok().flatten()?;
-        Some((row.setting, text.clone()))
+        // A flag must never get lost on the way: --dry-run is one.
+        let value = matches.get_one::<OsString>(row.long)?;
+        Some((row.setting, config::text(value)))
     };
-    TABLE.iter().filter(|row| !row.long.is_empty()).filter_map(value).collect()
+    TABLE.iter().filter(|row| !row.long.is_empty() && (entry.takes)(row)).filter_map(value).collect()
 }
 
 /// The parser for a call. Only a command that the call names gets its flags: all of them for all commands
@@ -150,8 +157,12 @@ fn argument(row: &Row) -> Arg {
         [] => row.help.to_owned(),
         variables => format!("{} [env: {}]", row.help, variables.join(", ")),
     };
-    let argument =
-        Arg::new(row.long).long(row.long).action(ArgAction::Set).help(help).help_heading(row.topic.heading());
+    let argument = Arg::new(row.long)
+        .long(row.long)
+        .action(ArgAction::Set)
+        .value_parser(clap::value_parser!(OsString))
+        .help(help)
+        .help_heading(row.topic.heading());
     let argument = match row.short {
         Some(short) => argument.short(short),
         None => argument,

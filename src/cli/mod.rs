@@ -48,7 +48,7 @@ pub fn main() -> ExitCode {
 
 fn run(invocation: Invocation) -> Exit {
     let Invocation { command, flags, mut problems } = invocation;
-    let raw = Raw::new(flags, command.entry().takes, |name| std::env::var(name).ok());
+    let raw = Raw::new(flags, command.entry().takes, |name| std::env::var_os(name));
     problems.extend(enter_namespace(&raw));
     let done = match command {
         Command::Clean => clean(&raw, problems),

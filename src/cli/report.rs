@@ -50,7 +50,8 @@ pub(super) fn failure(error: &dyn Error, exit: Exit) -> Exit {
 }
 
 fn tell(text: &str) {
-    eprint!("{text}");
+    // Where nobody listens, the exit code still speaks.
+    let _ = io::stderr().write_all(text.as_bytes());
     let short: String = text
         .chars()
         .scan(0, |bytes, c| {

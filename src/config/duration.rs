@@ -26,7 +26,8 @@ pub(super) fn parse(text: &str) -> Option<Duration> {
         let number: f64 = number.parse().ok()?;
         total = total.checked_add(Duration::try_from_secs_f64(number * seconds).ok()?)?;
         if tail.is_empty() {
-            return Some(total);
+            // Go counts nanoseconds in 63 bits.
+            return (total <= Duration::from_nanos(i64::MAX.unsigned_abs())).then_some(total);
         }
         rest = tail;
     }

@@ -1,7 +1,11 @@
 //! What was said, before it is understood: values with the place they come from.
 
 use super::setting::{Kind, Row, Setting, TABLE};
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    fmt,
+};
 
 /// Where a value comes from, as its author would name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,12 +48,12 @@ impl Raw {
     pub fn new(
         flags: impl IntoIterator<Item = (Setting, String)>,
         takes: impl Fn(&Row) -> bool,
-        variable: impl Fn(&str) -> Option<String>,
+        variable: impl Fn(&str) -> Option<OsString>,
     ) -> Self {
         let mut given = BTreeMap::new();
         for row in TABLE.iter().filter(|row| takes(row)) {
             let found = row.variables.iter().find_map(|&name| {
-                let value = variable(name)?;
+                let value = text(&variable(name)?);
                 let counts = row.long.is_empty() || !value.is_empty();
                 counts.then_some(Given { value, source: Source::Variable(name) })
             });
@@ -77,6 +81,11 @@ impl Raw {
         debug_assert_eq!(setting.row().kind, Kind::Switch);
         self.get(setting).and_then(|given| boolean(&given.value)).unwrap_or(false)
     }
+}
+
+/// The text of a value. What is no UTF-8 becomes the replacement character, which no setting takes.
+pub fn text(value: &OsStr) -> String {
+    value.to_string_lossy().into_owned()
 }
 
 /// A boolean as Go's `strconv.ParseBool` takes it.

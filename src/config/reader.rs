@@ -33,12 +33,12 @@ impl<'a> Reader<'a> {
     pub(super) fn new(raw: &'a Raw) -> Self {
         let problems = raw
             .iter()
-            .filter(|(_, given)| has_control(&given.value))
+            .filter(|(_, given)| is_no_text(&given.value))
             .map(|(_, given)| {
                 Problem::with_item(
                     &given.source,
                     &given.value,
-                    "contains a line break or control character; remove it",
+                    "contains a line break, a control character or bytes that are no UTF-8; remove them",
                 )
             })
             .collect();
@@ -49,10 +49,17 @@ impl<'a> Reader<'a> {
         let problem = Problem::with_item(source, item, text);
         // One complaint about an item is enough, and one about the whole value covers its items.
         let covers = |p: &Problem| {
-            p.name == problem.name && (p.item == problem.item || p.item.as_deref().is_some_and(has_control))
+            p.name == problem.name && (p.item == problem.item || p.item.as_deref().is_some_and(is_no_text))
         };
         if !self.problems.iter().any(covers) {
             self.problems.push(problem);
+        }
+    }
+
+    /// A problem with the value of a setting, as its author wrote it.
+    pub(super) fn blame(&mut self, setting: Setting, text: &str) {
+        if let Some(Given { value, source }) = self.raw.get(setting) {
+            self.problem(source, value, text);
         }
     }
 
@@ -217,8 +224,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn has_control(text: &str) -> bool {
-    text.contains(|c: char| c.is_control() && c != '\t')
+fn is_no_text(value: &str) -> bool {
+    value.contains(|c: char| (c.is_control() && c != '\t') || c == char::REPLACEMENT_CHARACTER)
 }
 
 /// Spaces around a value mean nothing; other white space is refused.

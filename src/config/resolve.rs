@@ -146,9 +146,7 @@ fn capture(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -> Capt
     let interception = interception(reader);
     let inbound_listener = reader.listener(Setting::InboundCapturePort, port(15006));
     if matches!(interception, Interception::Tproxy { .. }) && !inbound_listener.is_single() {
-        let item = inbound_listener.to_string();
-        let source = Source::Flag(Setting::InboundCapturePort.row().long);
-        reader.problem(&source, &item, "is a range, which TPROXY can't use; give one port");
+        reader.blame(Setting::InboundCapturePort, "is a range, which TPROXY can't use; give one port");
     }
     let vm_interfaces = reader.list(Setting::VmInterfaces, Reader::interface_item);
     if matches!(interception, Interception::Tproxy { .. }) && !vm_interfaces.is_empty() {
@@ -236,10 +234,8 @@ fn interception(reader: &mut Reader<'_>) -> Interception {
         )
         .unwrap_or(Interception::Redirect);
     if matches!(mode, Interception::Tproxy { mark, .. } if mark == PROXY_MARK) {
-        let source = Source::Flag(Setting::TproxyMark.row().long);
-        reader.problem(
-            &source,
-            "1338",
+        reader.blame(
+            Setting::TproxyMark,
             "is the mark of the proxy's own packets in TPROXY mode; give another",
         );
     }

@@ -1,16 +1,16 @@
 //! Lines of restore text taken apart: words, quotes, commands on chains.
 
-use super::{Problem, chain};
-use crate::{Chain, Position};
+use super::Problem;
+use crate::Position;
 
 /// One line inside a table.
-pub(super) enum Entry {
+pub(super) enum Entry<'a> {
     /// A chain is declared: `:NAME POLICY [PACKETS:BYTES]` or `-N NAME`.
-    Chain(Chain),
+    Chain(&'a str),
     /// A rule is put into a chain.
     Rule {
         /// The chain.
-        chain: Chain,
+        chain: &'a str,
         /// The place in it.
         position: Position,
         /// The rule's words, unquoted.
@@ -21,15 +21,15 @@ pub(super) enum Entry {
 }
 
 /// Reads a line that is no comment, table or commit.
-pub(super) fn entry(text: &str) -> Result<Entry, Problem> {
+pub(super) fn entry(text: &str) -> Result<Entry<'_>, Problem> {
     let unknown = || Problem::Unknown(text.to_owned());
     if let Some(declared) = text.strip_prefix(':') {
-        return chain(declared.split(' ').next().unwrap_or_default()).map(Entry::Chain);
+        return Ok(Entry::Chain(declared.split(' ').next().unwrap_or_default()));
     }
     let (verb, rest) = without_counters(text).split_once(' ').ok_or_else(unknown)?;
     let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
     let (position, text) = match verb {
-        "-N" => return chain(name).map(Entry::Chain),
+        "-N" => return Ok(Entry::Chain(name)),
         "-A" => (Position::Append, rest),
         "-I" => match rest.split_once(' ').map(|(number, rest)| (number.parse(), rest)) {
             Some((Ok(number @ 1..), rest)) => (Position::Insert(number), rest),
@@ -37,7 +37,7 @@ pub(super) fn entry(text: &str) -> Result<Entry, Problem> {
         },
         _ => return Err(unknown()),
     };
-    Ok(Entry::Rule { chain: chain(name)?, position, words: words(text)?, text: text.to_owned() })
+    Ok(Entry::Rule { chain: name, position, words: words(text)?, text: text.to_owned() })
 }
 
 /// `iptables-save -c` puts `[PACKETS:BYTES]` before each rule.

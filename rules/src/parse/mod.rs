@@ -38,7 +38,8 @@ pub enum Problem {
     Foreign(String),
 }
 
-/// What `iptables-save` of this family printed. Tables other than [`Table`]'s are passed over.
+/// What `iptables-save` of this family printed. Tables other than [`Table`]'s are passed over, and so are
+/// chains of names that we would never give.
 ///
 /// # Errors
 /// The first line that can't be read.
@@ -46,16 +47,19 @@ pub fn save(text: &str, family: Family) -> Result<State, ParseError> {
     let mut state = State::default();
     read(text, |table, entry| {
         let Some(table) = table else { return Ok(()) };
-        let chains = state.tables.entry(table).or_default();
+        let (Entry::Chain(name) | Entry::Rule { chain: name, .. }) = entry;
+        let Ok(chain) = chain(name) else { return Ok(()) };
+        let ours = chain.is_ours();
+        let ChainState { lines } = state.tables.entry(table).or_default().entry(chain).or_default();
         match entry {
-            Entry::Chain(chain) => {
-                chains.entry(chain).or_default();
-            }
-            Entry::Rule { chain, position, words, text } => {
-                let ChainState { lines } = chains.entry(chain).or_default();
+            Entry::Chain(_) => {}
+            Entry::Rule { position, words, text, .. } => {
+                // Chains of ours go as a whole; from others a rule is deleted by what it says.
                 let line = match rule::rule(&words, family) {
-                    Some(rule) => Line::Typed(rule.canonical()),
-                    None => Line::Foreign(foreign(&words, text)),
+                    Some(rule) if ours || rule::is_as_we_write_it(&rule, &words) => {
+                        Line::Typed(rule.canonical())
+                    }
+                    _ => Line::Foreign(foreign(&words, text)),
                 };
                 match position {
                     Position::Append => lines.push(line),
@@ -79,6 +83,7 @@ pub fn restore(text: &str, family: Family) -> Result<RuleSet, ParseError> {
         let (Some(table), Some(rule)) = (table, rule::rule(&words, family)) else {
             return Err(Problem::Foreign(text));
         };
+        let chain = self::chain(chain)?;
         rules.statements.push(Statement { table, chain, position, rule, origin: None });
         Ok(())
     })?;
@@ -100,7 +105,7 @@ fn foreign(words: &[String], text: String) -> Foreign {
 /// Walks the lines; `visit` gets each entry with its table, `None` for a table that we do not know.
 fn read(
     text: &str,
-    mut visit: impl FnMut(Option<Table>, Entry) -> Result<(), Problem>,
+    mut visit: impl FnMut(Option<Table>, Entry<'_>) -> Result<(), Problem>,
 ) -> Result<(), ParseError> {
     let mut table: Option<Option<Table>> = None;
     for (index, text) in text.lines().enumerate() {

@@ -54,6 +54,30 @@ pub(super) fn rule(words: &[String], family: Family) -> Option<Rule> {
     }
 }
 
+/// Whether our spelling of the rule has the same conditions in the same order and modules. iptables finds a
+/// rule to delete by nothing less.
+pub(super) fn is_as_we_write_it(rule: &Rule, words: &[String]) -> bool {
+    let modules =
+        words.windows(2).filter(|pair| pair[0] == "-m" && !matches!(pair[1].as_str(), "tcp" | "udp"));
+    let needed = rule.matches.iter().filter(|m| match m {
+        Match::DestinationPorts(_)
+        | Match::UidOwner(_)
+        | Match::GidOwner(_)
+        | Match::ConnState(_)
+        | Match::Mark(_)
+        | Match::Connmark(_)
+        | Match::Comment(_) => true,
+        Match::Source(_)
+        | Match::Destination(_)
+        | Match::InInterface(_)
+        | Match::OutInterface(_)
+        | Match::Protocol(_)
+        | Match::SourcePort(_)
+        | Match::DestinationPort(_) => false,
+    });
+    rule.canonical() == *rule && modules.count() == needed.count()
+}
+
 fn with<T>(negated: bool, value: T) -> Sense<T> {
     if negated { Sense::Not(value) } else { Sense::Is(value) }
 }

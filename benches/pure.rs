@@ -1,0 +1,166 @@
+//! Measures what happens between the arguments and the first system call: configuration, policy, render,
+//! parse and plan, for a pod without options, for the usual init container, and for lists of thousands.
+//!
+//! Processes and the kernel's share are for the bench beside it.
+
+use divan::{Bencher, black_box};
+use rules::{Checked, Family, Gid, State, Uid, parse, plan, render::iptables};
+use sidecar_init::{
+    capture,
+    config::{CaptureConfig, Host, Raw, Resolved, Setting, resolve},
+};
+use std::{fmt, io, net::IpAddr};
+
+fn main() {
+    divan::main();
+}
+
+/// A host that is never asked: all facts are declared.
+struct Nowhere;
+
+impl Host for Nowhere {
+    fn user(&self, _: &str) -> io::Result<Option<Uid>> {
+        Ok(None)
+    }
+
+    fn group(&self, _: &str) -> io::Result<Option<Gid>> {
+        Ok(None)
+    }
+
+    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(Vec::new())
+    }
+
+    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(Vec::new())
+    }
+}
+
+/// A pod to set up.
+#[derive(Clone, Copy, Debug)]
+enum Pod {
+    /// No options.
+    Default,
+    /// What the injector passes.
+    InitContainer,
+    /// 5,000 excluded networks.
+    Networks,
+    /// 5,000 excluded ports, no two of which touch.
+    Ports,
+}
+
+const PODS: [Pod; 4] = [Pod::Default, Pod::InitContainer, Pod::Networks, Pod::Ports];
+
+impl fmt::Display for Pod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Default => "default",
+            Self::InitContainer => "init container",
+            Self::Networks => "5,000 networks",
+            Self::Ports => "5,000 ports",
+        })
+    }
+}
+
+fn list(item: impl Fn(u32) -> String) -> String {
+    (0..5000).map(item).collect::<Vec<_>>().join(",")
+}
+
+fn raw(pod: Pod) -> Raw {
+    use Setting::{
+        EnvoyPort, InboundCapturePort, InboundPorts, InboundPortsExclude, OutboundPortsExclude, PodIps,
+        ProxyUid, ServiceCidr, ServiceExcludeCidr,
+    };
+    let mut flags = vec![(PodIps, "10.0.0.1".to_owned())];
+    let all = [(InboundPorts, "*".to_owned()), (ServiceCidr, "*".to_owned())];
+    match pod {
+        Pod::Default => {}
+        Pod::InitContainer => {
+            let usual = [(EnvoyPort, "15001"), (InboundCapturePort, "15006"), (ProxyUid, "1337")];
+            flags.extend(usual.map(|(setting, value)| (setting, value.to_owned())));
+            flags.extend(all);
+            flags.push((InboundPortsExclude, "15090,15021,15020".to_owned()));
+        }
+        Pod::Networks => {
+            flags.extend(all);
+            flags.push((ServiceExcludeCidr, list(|n| format!("10.{}.{}.0/24", n >> 8, n & 255))));
+        }
+        Pod::Ports => {
+            flags.extend(all);
+            flags.push((OutboundPortsExclude, list(|n| (1 + 2 * n).to_string())));
+        }
+    }
+    Raw::new(flags, |_| true, |_| None)
+}
+
+fn resolved(raw: &Raw) -> Resolved {
+    resolve(raw, &Nowhere, Vec::new()).expect("valid flags")
+}
+
+fn config(pod: Pod) -> CaptureConfig {
+    resolved(&raw(pod)).capture
+}
+
+fn checked(pod: Pod) -> Checked {
+    capture::rules(&config(pod), Family::V4)
+}
+
+fn state(pod: Pod) -> State {
+    State::of(checked(pod).rules())
+}
+
+/// A state as `iptables-save` lists it.
+fn listing(state: &State) -> String {
+    let mut text = String::new();
+    for (table, chains) in &state.tables {
+        text.push_str(&format!("*{table}\n"));
+        chains.keys().for_each(|chain| text.push_str(&format!(":{chain} - [0:0]\n")));
+        for (chain, state) in chains {
+            state.lines.iter().for_each(|line| text.push_str(&(iptables::appended(chain, line) + "\n")));
+        }
+        text.push_str("COMMIT\n");
+    }
+    text
+}
+
+#[divan::bench(args = PODS)]
+fn configuration(bencher: Bencher<'_, '_>, pod: Pod) {
+    let raw = raw(pod);
+    bencher.bench(|| resolved(black_box(&raw)));
+}
+
+#[divan::bench(args = PODS)]
+fn policy(bencher: Bencher<'_, '_>, pod: Pod) {
+    let config = config(pod);
+    bencher.bench(|| capture::rules(black_box(&config), Family::V4));
+}
+
+#[divan::bench(args = PODS)]
+fn render_preview(bencher: Bencher<'_, '_>, pod: Pod) {
+    let checked = checked(pod);
+    bencher.bench(|| iptables::restore(black_box(&checked)));
+}
+
+#[divan::bench(args = PODS)]
+fn parse_listing(bencher: Bencher<'_, '_>, pod: Pod) {
+    let text = listing(&state(pod));
+    bencher.bench(|| parse::save(black_box(&text), Family::V4));
+}
+
+#[divan::bench(args = PODS)]
+fn plan_when_in_place(bencher: Bencher<'_, '_>, pod: Pod) {
+    let state = state(pod);
+    bencher.bench(|| plan::plan(black_box(&state), black_box(&state)));
+}
+
+#[divan::bench(args = PODS)]
+fn plan_when_empty(bencher: Bencher<'_, '_>, pod: Pod) {
+    let (live, wanted) = (State::default(), state(pod));
+    bencher.bench(|| plan::plan(black_box(&live), black_box(&wanted)));
+}
+
+#[divan::bench(args = PODS)]
+fn plan_from_the_default(bencher: Bencher<'_, '_>, pod: Pod) {
+    let (live, wanted) = (state(Pod::Default), state(pod));
+    bencher.bench(|| plan::plan(black_box(&live), black_box(&wanted)));
+}

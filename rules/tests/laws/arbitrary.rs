@@ -1,0 +1,217 @@
+//! Strategies for values of the model: rule sets that `check` lets pass, and tables that others use too.
+
+use proptest::{collection::vec, option, prelude::*, sample::select, string::string_regex};
+use rules::{
+    Chain, Checked, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName, Line, Mark,
+    Match, Port, PortRange, PortSet, Position, Protocol, Rule, RuleSet, Sense, State, Statement, Table,
+    Target, Uid, Zone, check::check, parse,
+};
+use std::net::IpAddr;
+
+/// Chains of ours.
+pub(super) const OURS: &[&str] = &["ISTIO_A", "ISTIO_B", "ISTIO_C", "ISTIO_OUTPUT"];
+/// Chains of ours and of others.
+pub(super) const ANY: &[&str] = &["ISTIO_A", "ISTIO_B", "OTHER", "other-1.x:y"];
+
+/// What others keep in the tables; the last four lead to us and so count as ours.
+const FOREIGN: &[&str] = &[
+    "-p icmp -j ACCEPT",
+    "-j KUBE-SERVICES",
+    "-m statistic --mode random --probability 0.5 -j KUBE-SEP",
+    "-p tcp -m tcp --dport 80 -j ACCEPT",
+    "-j LOG --log-prefix \"a \\\"b\\\" c \"",
+    "-m comment --comment \"cali:abc\" -j cali-PREROUTING",
+    "-s 10.0.0.0/8",
+    "-m set --match-set x src -j ISTIO_A",
+    "-g ISTIO_B",
+    "-j ISTIO_GONE",
+    "-p icmp -m comment --comment sidecar-init -j RETURN",
+];
+
+pub(super) fn family() -> impl Strategy<Value = Family> {
+    select(&Family::BOTH[..])
+}
+
+fn address(family: Family) -> BoxedStrategy<IpAddr> {
+    match family {
+        Family::V4 => any::<[u8; 4]>().prop_map(IpAddr::from).boxed(),
+        Family::V6 => any::<[u16; 8]>().prop_map(IpAddr::from).boxed(),
+    }
+}
+
+fn cidr(family: Family) -> impl Strategy<Value = Cidr> {
+    let length = 0..=family.bits();
+    (address(family), length).prop_map(|(address, length)| Cidr::new(address, length).expect("in bounds"))
+}
+
+fn port() -> impl Strategy<Value = Port> {
+    (1..=u16::MAX).prop_map(|number| Port::new(number).expect("not 0"))
+}
+
+pub(super) fn range() -> impl Strategy<Value = PortRange> {
+    let apart = (port(), port()).prop_map(|(a, b)| PortRange::new(a.min(b), a.max(b)).expect("in order"));
+    prop_oneof![3 => port().prop_map(PortRange::from), 1 => apart]
+}
+
+fn port_set() -> impl Strategy<Value = PortSet> {
+    vec(range(), 1..8).prop_map(|ranges| PortSet::new(ranges).expect("at most 14 slots"))
+}
+
+fn interface() -> impl Strategy<Value = InterfaceName> {
+    let names = string_regex("[A-Za-z0-9_][A-Za-z0-9_.@-]{0,13}\\+?").expect("a pattern");
+    names.prop_map(|name| name.parse().expect("valid"))
+}
+
+fn comment() -> impl Strategy<Value = Comment> {
+    let texts = string_regex("[A-Za-z0-9 _.,:;/=+*()-]{1,63}").expect("a pattern");
+    texts.prop_map(|text| text.parse().expect("valid"))
+}
+
+fn mark() -> impl Strategy<Value = Mark> {
+    let mask = prop_oneof![Just(u32::MAX), any::<u32>()];
+    (any::<u32>(), mask).prop_map(|(value, mask)| Mark { value, mask })
+}
+
+fn states() -> impl Strategy<Value = ConnStates> {
+    vec(select(&ConnState::ALL[..]), 1..5).prop_map(|states| ConnStates::new(states).expect("not empty"))
+}
+
+fn sense<T: std::fmt::Debug + Clone>(value: impl Strategy<Value = T>) -> impl Strategy<Value = Sense<T>> {
+    (value, any::<bool>()).prop_map(|(value, not)| if not { Sense::Not(value) } else { Sense::Is(value) })
+}
+
+fn condition(family: Family) -> impl Strategy<Value = Match> {
+    prop_oneof![
+        sense(cidr(family)).prop_map(Match::Source),
+        sense(cidr(family)).prop_map(Match::Destination),
+        sense(interface()).prop_map(Match::InInterface),
+        sense(interface()).prop_map(Match::OutInterface),
+        select(&[Protocol::Tcp, Protocol::Udp][..]).prop_map(Match::Protocol),
+        sense(range()).prop_map(Match::SourcePort),
+        sense(range()).prop_map(Match::DestinationPort),
+        sense(port_set()).prop_map(Match::DestinationPorts),
+        sense((0..u32::MAX).prop_map(|id| Uid::new(id).expect("in bounds"))).prop_map(Match::UidOwner),
+        sense((0..u32::MAX).prop_map(|id| Gid::new(id).expect("in bounds"))).prop_map(Match::GidOwner),
+        sense(states()).prop_map(Match::ConnState),
+        sense(mark()).prop_map(Match::Mark),
+        sense(mark()).prop_map(Match::Connmark),
+        comment().prop_map(Match::Comment),
+    ]
+}
+
+fn target(names: &'static [&'static str]) -> impl Strategy<Value = Target> {
+    prop_oneof![
+        1 => Just(Target::Accept),
+        1 => Just(Target::Drop),
+        1 => Just(Target::Return),
+        5 => select(names).prop_map(|name| Target::Jump(name.parse().expect("valid"))),
+        1 => range().prop_map(Target::Redirect),
+        1 => (port(), mark()).prop_map(|(port, mark)| Target::Tproxy { port, mark }),
+        1 => mark().prop_map(Target::SetMark),
+        1 => Just(Target::SaveMark),
+        1 => Just(Target::RestoreMark),
+        1 => (1..=u16::MAX).prop_map(|zone| Target::SetZone(Zone::new(zone).expect("not 0"))),
+        1 => (any::<u16>(), comment()).prop_map(|(group, prefix)| Target::Log { group, prefix }),
+    ]
+}
+
+fn chain(names: &'static [&'static str]) -> impl Strategy<Value = Chain> {
+    let own = select(names).prop_map(|name| Chain::User(name.parse().expect("valid")));
+    prop_oneof![select(&Hook::ALL[..]).prop_map(Chain::Base), own]
+}
+
+/// Conditions as a program that reads from left to right takes them: the protocol before its ports, and
+/// nothing twice that can be said only once.
+fn readable(matches: Vec<Match>, protocol: Protocol) -> Vec<Match> {
+    let ports = |m: &Match| {
+        matches!(m, Match::SourcePort(_) | Match::DestinationPort(_) | Match::DestinationPorts(_))
+    };
+    let repeatable = |m: &Match| {
+        let owner = matches!(m, Match::UidOwner(_) | Match::GidOwner(_) | Match::ConnState(_));
+        owner || matches!(m, Match::Mark(_) | Match::Connmark(_) | Match::Comment(_))
+    };
+    let mut kept: Vec<Match> = Vec::new();
+    if matches.iter().any(ports) {
+        kept.push(Match::Protocol(protocol));
+    }
+    for m in matches {
+        let same = |other: &Match| std::mem::discriminant(other) == std::mem::discriminant(&m);
+        if repeatable(&m) || !kept.iter().any(same) {
+            kept.push(m);
+        }
+    }
+    kept
+}
+
+fn rule(family: Family, names: &'static [&'static str]) -> impl Strategy<Value = Rule> {
+    let protocol = select(&[Protocol::Tcp, Protocol::Udp][..]);
+    let ours = option::of(Just(Match::Comment(Comment::ours())));
+    (vec(condition(family), 0..5), protocol, ours, target(names)).prop_map(
+        |(matches, protocol, ours, target)| {
+            let with_ports = matches!(target, Target::Redirect(_) | Target::Tproxy { .. });
+            let protocols = with_ports.then_some(Match::Protocol(protocol));
+            let all = protocols.into_iter().chain(matches).chain(ours).collect();
+            Rule { matches: readable(all, protocol), target }
+        },
+    )
+}
+
+fn statement(family: Family, names: &'static [&'static str]) -> impl Strategy<Value = Statement> {
+    let position = prop_oneof![2 => Just(Position::Append), 1 => (1..4_usize).prop_map(Position::Insert)];
+    (select(&Table::ALL[..]), chain(names), position, rule(family, names))
+        .prop_map(|(table, chain, position, rule)| Statement { table, chain, position, rule, origin: None })
+}
+
+/// A rule set that `check` lets pass: statements at will, less those that it refuses.
+pub(super) fn checked_of(family: Family, names: &'static [&'static str]) -> impl Strategy<Value = Checked> {
+    vec(statement(family, names), 0..24).prop_map(move |mut statements| {
+        loop {
+            match check(RuleSet { family, statements: statements.clone() }) {
+                Ok(checked) => return checked,
+                Err(violations) => {
+                    let mut number = 0;
+                    statements.retain(|_| {
+                        number += 1;
+                        violations.iter().all(|violation| violation.number != number)
+                    });
+                }
+            }
+        }
+    })
+}
+
+/// As [`checked_of`], of either family.
+pub(super) fn checked(names: &'static [&'static str]) -> impl Strategy<Value = Checked> {
+    family().prop_flat_map(move |family| checked_of(family, names))
+}
+
+/// A state that holds nothing but a rule set of ours.
+pub(super) fn wanted() -> impl Strategy<Value = State> {
+    checked_of(Family::V4, OURS).prop_map(|checked| State::of(checked.rules()))
+}
+
+/// A state that we share with others: rules of ours with others' among them, and chains of others.
+pub(super) fn live() -> impl Strategy<Value = State> {
+    let hook = select(&Hook::ALL[..]);
+    let strangers = vec((select(&Table::ALL[..]), hook, any::<prop::sample::Index>(), select(FOREIGN)), 0..8);
+    let chains = vec((select(&Table::ALL[..]), select(&["KUBE-SEP", "DOCKER"][..]), select(FOREIGN)), 0..5);
+    (wanted(), strangers, chains).prop_map(|(mut state, strangers, chains)| {
+        for (table, hook, index, text) in strangers.into_iter().filter(|s| s.0.hooks().contains(&s.1)) {
+            let chains = state.tables.entry(table).or_default();
+            let lines = &mut chains.entry(Chain::Base(hook)).or_default().lines;
+            lines.insert(index.index(lines.len() + 1), line(text));
+        }
+        for (table, name, text) in chains {
+            let chains = state.tables.entry(table).or_default();
+            chains.entry(name.parse().expect("valid")).or_default().lines.push(line(text));
+        }
+        state
+    })
+}
+
+/// A rule as the kernel's listing would show it.
+pub(super) fn line(text: &str) -> Line {
+    let listing = format!("*nat\n-A OUTPUT {text}\nCOMMIT\n");
+    let state = parse::save(&listing, Family::V4).expect("a listing");
+    state.lines(Table::Nat, &Chain::Base(Hook::Output))[0].clone()
+}

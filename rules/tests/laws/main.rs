@@ -1,0 +1,248 @@
+//! Laws of the rule model, held against values at random.
+//!
+//! What single functions answer is tested beside them; here stands what must hold for all inputs: text and
+//! model say the same, plans reach what they are for and touch nobody else's rules, and no text becomes a
+//! value that could end an argument or a line.
+
+mod arbitrary;
+mod words;
+
+use arbitrary::{ANY, OURS, checked, line, live, range, wanted};
+use proptest::{
+    collection::vec,
+    prelude::*,
+    strategy::ValueTree,
+    test_runner::{TestCaseResult, TestRunner},
+};
+use rules::{
+    Chain, Checked, Family, Line, Match, PortRange, PortSet, Rule, RuleSet, State, Table, TableChange,
+    Target,
+    check::check,
+    drift, parse, plan, port,
+    render::iptables::{appended, change, restore},
+};
+use std::collections::BTreeSet;
+
+/// A state as `iptables-save` lists it.
+fn listing(state: &State) -> String {
+    let mut text = String::new();
+    for (table, chains) in &state.tables {
+        text.push_str(&format!("*{table}\n"));
+        chains.keys().for_each(|chain| text.push_str(&format!(":{chain} - [0:0]\n")));
+        for (chain, state) in chains {
+            state.lines.iter().for_each(|line| text.push_str(&format!("{}\n", appended(chain, line))));
+        }
+        text.push_str("COMMIT\n");
+    }
+    text
+}
+
+fn after(state: &State, changes: &[TableChange]) -> State {
+    changes.iter().fold(state.clone(), |state, change| state.after(change))
+}
+
+fn same(one: &State, other: &State) -> bool {
+    Table::ALL.into_iter().all(|table| one.same_table(other, table))
+}
+
+/// What is not ours, in order. Base chains without such rules are left out.
+fn foreign(state: &State) -> Vec<(Table, Chain, Vec<Line>)> {
+    let chains = state.tables.iter().flat_map(|(table, chains)| chains.iter().map(move |c| (table, c)));
+    chains
+        .filter(|(_, (chain, _))| !chain.is_ours())
+        .map(|(table, (chain, state))| {
+            let lines = state.lines.iter().filter(|line| !line.is_ours());
+            (*table, chain.clone(), lines.cloned().collect())
+        })
+        .filter(|(_, chain, lines): &(_, _, Vec<Line>)| matches!(chain, Chain::User(_)) || !lines.is_empty())
+        .collect()
+}
+
+/// For every port, whether it is meant.
+fn ports(ranges: &[PortRange]) -> Vec<bool> {
+    let mut meant = vec![false; 1 << 16];
+    for range in ranges {
+        meant[usize::from(range.first().number())..=usize::from(range.last().number())].fill(true);
+    }
+    meant
+}
+
+/// A plan may create, fill and remove chains of ours, and put in and take out rules of ours elsewhere.
+fn touches_only_ours(change: &TableChange) -> bool {
+    change.replace.iter().map(|(chain, _)| chain).chain(&change.remove).all(|chain| chain.is_ours())
+        && change.delete.iter().all(|(chain, line)| !chain.is_ours() && line.is_ours())
+        && change.insert.iter().all(|(chain, _, line)| matches!(chain, Chain::Base(_)) && line.is_ours())
+}
+
+fn check_plan(live: &State, wanted: &State, changes: &[TableChange]) -> TestCaseResult {
+    prop_assert!(changes.iter().all(touches_only_ours), "{changes:#?}");
+    let then = after(live, changes);
+    prop_assert!(same(&then.ours(), &wanted.ours()));
+    prop_assert_eq!(foreign(&then), foreign(live));
+    prop_assert_eq!(plan::plan(&then, wanted), []);
+    for step in changes {
+        let rules: usize = step.replace.iter().map(|(_, lines)| lines.len() + 1).sum();
+        let lines = rules + step.delete.len() + step.insert.len() + 2 * step.remove.len();
+        prop_assert_eq!(change(step).lines().count(), lines + 2, "a rule is a line");
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn a_preview_reads_back_as_what_it_was_made_of(rules in checked(ANY)) {
+        let read = parse::restore(&restore(&rules), rules.rules().family);
+        let mut made = rules.rules().clone();
+        // The text goes table by table; nothing ties a statement to one of another table.
+        made.statements.sort_by_key(|statement| statement.table);
+        prop_assert_eq!(read, Ok(made));
+    }
+
+    #[test]
+    fn a_listing_reads_back_as_the_state_that_it_lists(rules in checked(ANY)) {
+        let state = State::of(rules.rules());
+        prop_assert_eq!(parse::save(&listing(&state), rules.rules().family), Ok(state));
+    }
+
+    #[test]
+    fn a_listing_with_rules_of_others_reads_back_too(state in live()) {
+        prop_assert_eq!(parse::save(&listing(&state), Family::V4), Ok(state));
+    }
+
+    #[test]
+    fn counters_of_a_listing_are_of_no_consequence(state in live()) {
+        let counted = listing(&state).replace("\n-A ", "\n[12:3456] -A ");
+        prop_assert_eq!(parse::save(&counted, Family::V4), Ok(state));
+    }
+
+    #[test]
+    fn the_canonical_form_is_canonical(rules in checked(ANY)) {
+        for statement in &rules.rules().statements {
+            let canonical = statement.rule.canonical();
+            prop_assert_eq!(&canonical.canonical(), &canonical);
+        }
+    }
+
+    #[test]
+    fn canonical_rules_pass_the_check(rules in checked(ANY)) {
+        let RuleSet { family, mut statements } = rules.rules().clone();
+        statements.iter_mut().for_each(|statement| statement.rule = statement.rule.canonical());
+        prop_assert_eq!(check(RuleSet { family, statements }).map(drop), Ok(()));
+    }
+
+    #[test]
+    fn what_is_wanted_already_needs_no_plan(state in wanted()) {
+        prop_assert_eq!(plan::plan(&state, &state), []);
+    }
+
+    #[test]
+    fn a_plan_reaches_what_is_wanted_and_leaves_the_rest(live in live(), wanted in wanted()) {
+        check_plan(&live, &wanted, &plan::plan(&live, &wanted))?;
+        check_plan(&live, &wanted, &plan::plan_anew(&live, &wanted))?;
+    }
+
+    #[test]
+    fn a_plan_for_nothing_leaves_nothing_of_ours(live in live()) {
+        let changes = plan::plan(&live, &State::default());
+        check_plan(&live, &State::default(), &changes)?;
+        prop_assert!(!after(&live, &changes).holds_ours());
+    }
+
+    #[test]
+    fn the_way_back_is_open_after_every_change(live in live(), wanted in wanted(), anew in any::<bool>()) {
+        let changes = if anew { plan::plan_anew(&live, &wanted) } else { plan::plan(&live, &wanted) };
+        for done in 0..=changes.len() {
+            let now = after(&live, &changes[..done]);
+            let back = plan::back(&live, &now, &changes);
+            prop_assert!(same(&after(&now, &back), &live), "after {done} of {changes:#?}\nback {back:#?}");
+        }
+    }
+
+    #[test]
+    fn a_table_that_others_changed_meanwhile_goes_back_as_far_as_it_is_ours(
+        live in wanted(), wanted in wanted(),
+    ) {
+        let changes = plan::plan(&live, &wanted);
+        let mut now = after(&live, &changes);
+        for chains in now.tables.values_mut() {
+            for (_, state) in chains.iter_mut().filter(|(chain, _)| !chain.is_ours()) {
+                state.lines.push(line("-p icmp -j ACCEPT"));
+            }
+        }
+        let then = after(&now, &plan::back(&live, &now, &changes));
+        prop_assert!(same(&then.ours(), &live.ours()));
+        prop_assert_eq!(foreign(&then), foreign(&now));
+    }
+
+    #[test]
+    fn drift_is_told_exactly_where_a_plan_has_something_to_do(live in live(), wanted in wanted()) {
+        for (live, wanted) in [(&live, &wanted), (&live, &live.ours()), (&wanted, &wanted)] {
+            let nothing_to_do = plan::plan(live, wanted).is_empty();
+            prop_assert_eq!(drift::drift(live, wanted).is_empty(), nothing_to_do);
+        }
+    }
+
+    #[test]
+    fn packing_keeps_exactly_the_ports(ranges in vec(range(), 0..40)) {
+        let packs = PortSet::pack(ranges.iter().copied());
+        let all: Vec<PortRange> = packs.iter().flat_map(PortSet::ranges).copied().collect();
+        prop_assert_eq!(ports(&all), ports(&ranges));
+        for pack in &packs {
+            let slots: usize = pack.ranges().iter().map(|range| if range.is_single() { 1 } else { 2 }).sum();
+            prop_assert!((1..=PortSet::SLOTS).contains(&slots));
+        }
+        prop_assert_eq!(all, port::merge(ranges));
+    }
+}
+
+/// Numbers each kind of condition; a new kind has to be thought of here.
+fn kind(condition: &Match) -> usize {
+    match condition {
+        Match::Source(_) => 0,
+        Match::Destination(_) => 1,
+        Match::InInterface(_) => 2,
+        Match::OutInterface(_) => 3,
+        Match::Protocol(_) => 4,
+        Match::SourcePort(_) => 5,
+        Match::DestinationPort(_) => 6,
+        Match::DestinationPorts(_) => 7,
+        Match::UidOwner(_) => 8,
+        Match::GidOwner(_) => 9,
+        Match::ConnState(_) => 10,
+        Match::Mark(_) => 11,
+        Match::Connmark(_) => 12,
+        Match::Comment(_) => 13,
+    }
+}
+
+/// Numbers each kind of target.
+fn effect(target: &Target) -> usize {
+    match target {
+        Target::Accept => 0,
+        Target::Drop => 1,
+        Target::Return => 2,
+        Target::Jump(_) => 3,
+        Target::Redirect(_) => 4,
+        Target::Tproxy { .. } => 5,
+        Target::SetMark(_) => 6,
+        Target::SaveMark => 7,
+        Target::RestoreMark => 8,
+        Target::SetZone(_) => 9,
+        Target::Log { .. } => 10,
+    }
+}
+
+#[test]
+fn the_strategies_make_every_condition_and_every_target() {
+    let mut runner = TestRunner::deterministic();
+    let (mut kinds, mut effects) = (BTreeSet::new(), BTreeSet::new());
+    for _ in 0..300 {
+        let made: Checked = checked(OURS).new_tree(&mut runner).expect("a rule set").current();
+        for Rule { matches, target } in made.rules().statements.iter().map(|statement| &statement.rule) {
+            kinds.extend(matches.iter().map(kind));
+            effects.insert(effect(target));
+        }
+    }
+    assert_eq!(kinds, (0..14).collect());
+    assert_eq!(effects, (0..11).collect());
+}

@@ -1,0 +1,203 @@
+//! Texts at random: what becomes a value is harmless, and what does not is refused without a panic.
+//!
+//! Below the laws stand the faults that were found by them, one test each.
+
+use proptest::{prelude::*, sample::select, test_runner::TestCaseResult};
+use rules::{
+    Chain, ChainName, Cidr, Comment, Family, Hook, InterfaceName, Mark, Match, Port, PortRange, PortSet,
+    Position, Protocol, Rule, RuleSet, Sense, State, Statement, Table, Target, Uid, Version,
+    check::check,
+    parse,
+    plan::plan,
+    render::iptables::{appended, change},
+};
+use std::{
+    fmt::{Debug, Display},
+    str::FromStr,
+};
+
+/// Texts that are values of one type or another, to be spoilt.
+const VALUES: &[&str] =
+    &["eth0", "br+", "10.0.0.0/8", "2001:db8::/32", "80", "8000-9000", "1337", "0x539/0xff", "ISTIO_OUTPUT"];
+
+/// Characters that mean something to a shell, to iptables or to a terminal.
+const TROUBLE: &[char] = &[
+    '\n', '\r', '\0', '\t', ' ', '"', '\'', '\\', '!', '-', '/', ',', '*', '#', '$', '`', ';', ':', '+', '@',
+    '\u{85}', '\u{a0}', '\u{2028}', 'ä', '０', '１',
+];
+
+fn text() -> impl Strategy<Value = String> {
+    let spoilt = (select(VALUES), any::<prop::sample::Index>(), select(TROUBLE)).prop_map(|(text, at, c)| {
+        let mut text = text.to_owned();
+        text.insert(at.index(text.len() + 1), c);
+        text
+    });
+    prop_oneof![any::<String>(), "[0-9a-fx:./,+-]{0,20}", "[A-Za-z0-9_.:@ +-]{0,32}", spoilt]
+}
+
+/// A text is refused, or is a value that is written without harm and read back as the same.
+fn harmless<T: FromStr + Display + Debug + PartialEq>(text: &str, between: &[char]) -> TestCaseResult {
+    let Ok(value) = text.parse::<T>() else { return Ok(()) };
+    let shown = value.to_string();
+    let plain = |c: char| between.contains(&c) || (c.is_ascii_graphic() && !"\"'\\`$;&|<>#".contains(c));
+    prop_assert!(!shown.is_empty() && shown.chars().all(plain), "{text:?} shows as {shown:?}");
+    prop_assert_eq!(shown.parse::<T>().ok(), Some(value));
+    Ok(())
+}
+
+/// As [`harmless`], for words that stand outside quotes, where a first `-` or `!` would be an option.
+fn word<T: FromStr + Display + Debug + PartialEq>(text: &str) -> TestCaseResult {
+    harmless::<T>(text, &[])?;
+    let shown = text.parse::<T>().ok().map(|value| value.to_string());
+    prop_assert!(shown.is_none_or(|shown| !shown.starts_with(['-', '!'])), "{text:?}");
+    Ok(())
+}
+
+fn listed_line() -> impl Strategy<Value = String> {
+    let piece = select(
+        &[
+            "*nat",
+            "*filter",
+            "COMMIT",
+            ":OUTPUT ACCEPT [0:0]",
+            "-A OUTPUT",
+            "-I OUTPUT 18446744073709551615",
+            "-I OUTPUT 0",
+            "-N ISTIO_A",
+            "[1:2] -A OUTPUT",
+            "[",
+            "-p tcp",
+            "--dport",
+            "-m multiport --dports 1,2",
+            "-j",
+            "-j TPROXY --on-port",
+            "-j NFLOG --nflog-prefix \"",
+            "!",
+            "--comment \"",
+            "\\",
+        ][..],
+    );
+    let word = prop_oneof![3 => piece.prop_map(str::to_owned), 1 => text()];
+    prop::collection::vec(word, 0..8).prop_map(|words| words.join(" "))
+}
+
+proptest! {
+    #[test]
+    fn a_text_becomes_a_harmless_value_or_none(text in text()) {
+        word::<InterfaceName>(&text)?;
+        word::<ChainName>(&text)?;
+        word::<Cidr>(&text)?;
+        word::<Port>(&text)?;
+        word::<PortRange>(&text)?;
+        word::<PortSet>(&text)?;
+        word::<Uid>(&text)?;
+        word::<Mark>(&text)?;
+        word::<Version>(&text)?;
+        harmless::<Comment>(&text, &[' ', ';'])?;
+    }
+
+    #[test]
+    fn reading_never_panics(text in any::<String>(), lines in prop::collection::vec(listed_line(), 0..12)) {
+        for text in [&text, &lines.join("\n")] {
+            for family in Family::BOTH {
+                let _ = parse::save(text, family);
+                let _ = parse::restore(text, family);
+            }
+        }
+    }
+}
+
+/// The only statement of a rule set, in a chain of ours.
+fn check_refuses(table: Table, matches: &[Match], target: Target) {
+    let chain = Chain::User("ISTIO_A".parse().expect("valid"));
+    let rule = Rule::new(matches.iter().cloned(), target);
+    let statement = Statement { table, chain, position: Position::Append, rule, origin: None };
+    let rules = RuleSet { family: Family::V4, statements: vec![statement.clone()] };
+    assert!(check(rules).is_err(), "iptables takes no such rule: {statement:?}");
+}
+
+fn http() -> PortRange {
+    Port::new(80).expect("not 0").into()
+}
+
+#[test]
+fn ports_before_their_protocol_are_refused() {
+    let tcp = Match::Protocol(Protocol::Tcp);
+    let ports = PortSet::new([http()]).expect("one port");
+    for port in [Match::DestinationPort(Sense::Is(http())), Match::DestinationPorts(Sense::Is(ports))] {
+        check_refuses(Table::Nat, &[port, tcp.clone()], Target::Return);
+    }
+}
+
+#[test]
+fn conditions_that_can_be_said_once_are_refused_twice() {
+    let (tcp, udp) = (Match::Protocol(Protocol::Tcp), Match::Protocol(Protocol::Udp));
+    let cidr: Cidr = "10.0.0.0/8".parse().expect("valid");
+    let (source, destination) = (Match::Source(Sense::Is(cidr)), Match::Destination(Sense::Not(cidr)));
+    let interface = InterfaceName::loopback();
+    let (from, to) =
+        (Match::InInterface(Sense::Is(interface.clone())), Match::OutInterface(Sense::Is(interface)));
+    for twice in [&source, &destination, &from, &to] {
+        check_refuses(Table::Nat, &[twice.clone(), twice.clone()], Target::Return);
+    }
+    check_refuses(Table::Nat, &[tcp.clone(), udp], Target::Return);
+    let port = Match::DestinationPort(Sense::Is(http()));
+    check_refuses(Table::Nat, &[tcp, port.clone(), port], Target::Return);
+}
+
+#[test]
+fn targets_with_ports_are_refused_without_a_protocol() {
+    let mark = Mark::whole(1337);
+    check_refuses(Table::Nat, &[], Target::Redirect(http()));
+    check_refuses(Table::Mangle, &[], Target::Tproxy { port: http().first(), mark });
+}
+
+#[test]
+fn nothing_is_dropped_in_the_nat_table() {
+    check_refuses(Table::Nat, &[], Target::Drop);
+}
+
+#[test]
+fn names_of_targets_and_of_base_chains_are_no_names_for_chains() {
+    for name in ["ACCEPT", "DROP", "RETURN", "REDIRECT", "OUTPUT", "PREROUTING"] {
+        let Ok(chain) = name.parse::<ChainName>() else { continue };
+        check_refuses(Table::Mangle, &[], Target::Jump(chain));
+    }
+}
+
+/// iptables finds a rule to delete only by its conditions in the order and spelling in which it has them.
+#[test]
+fn a_rule_that_leads_to_us_is_deleted_as_it_is_listed() {
+    for rule in [
+        "-p tcp -m comment --comment x -m tcp --dport 80 -j ISTIO_A",
+        "-p tcp -m multiport --dports 8080,80 -j ISTIO_A",
+        "-p tcp -m multiport --dports 80,81 -j ISTIO_A",
+        "-m mark --mark 0x1 -m owner --uid-owner 5 -j ISTIO_A",
+        "-m owner --uid-owner 5 --gid-owner 7 -j ISTIO_A",
+    ] {
+        let listing = format!("*nat\n:OUTPUT ACCEPT [0:0]\n:ISTIO_A - [0:0]\n-A OUTPUT {rule}\nCOMMIT\n");
+        let live = parse::save(&listing, Family::V4).expect("a listing");
+        let script: String = plan(&live, &State::default()).iter().map(change).collect();
+        assert!(script.contains(&format!("-D OUTPUT {rule}\n")), "{rule}: {script}");
+    }
+}
+
+#[test]
+fn chains_of_others_may_have_any_name_that_iptables_takes() {
+    for name in ["a/b", "a#b", "f2b-ä", ".x", "_", "a@b%", "=~"] {
+        for table in ["nat", "filter"] {
+            let listing =
+                format!("*{table}\n:OUTPUT ACCEPT [0:0]\n:{name} - [0:0]\n-A {name} -j RETURN\nCOMMIT\n");
+            let read = parse::save(&listing, Family::V4);
+            assert!(read.is_ok(), "{name:?} in {table}: {read:?}");
+        }
+    }
+}
+
+#[test]
+fn jumps_to_chains_of_others_are_kept() {
+    let text = "*nat\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -j a/b\nCOMMIT\n";
+    let state = parse::save(text, Family::V4).expect("a listing");
+    let line = &state.lines(Table::Nat, &Chain::Base(Hook::Output))[0];
+    assert_eq!(appended(&Chain::Base(Hook::Output), line), "-A OUTPUT -j a/b");
+}

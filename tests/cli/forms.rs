@@ -1,0 +1,170 @@
+//! How flags and variables may be written, by which names the program may be called, and which of several
+//! values wins.
+
+use super::{Ended, Folder, POD, preview, rules, settings};
+use assert_cmd::Command;
+
+/// The preview has these lines, and none of those.
+fn check(arguments: &[&str], variables: &[(&str, &str)], lines: &[&str], absent: &[&str]) {
+    let ended = preview(arguments, variables);
+    let rules: Vec<&str> = ended.rules().lines().collect();
+    for line in lines {
+        assert!(rules.contains(line), "{arguments:?} {variables:?}: no {line:?} in {rules:#?}");
+    }
+    for line in absent {
+        assert!(!rules.contains(line), "{arguments:?} {variables:?}: {line:?} in {rules:#?}");
+    }
+}
+
+const TO_15101: &str = "-A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15101";
+const TO_15102: &str = "-A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15102";
+const DROP_INVALID: &str = "-A PREROUTING -m conntrack --ctstate INVALID -j ISTIO_DROP";
+const DNS: &str = "-A ISTIO_OUTPUT_DNS -p udp --dport 53 -j REDIRECT --to-ports 15053";
+const V6: &str = "# ip6tables-restore";
+
+#[test]
+fn values_of_flags() {
+    for form in [
+        &["-p", "15101"][..],
+        &["-p15101"],
+        &["-p=15101"],
+        &["--envoy-port", "15101"],
+        &["--envoy-port=15101"],
+        &["--envoy-port= 15101 "],
+        &["-p", "1", "--envoy-port=2", "-p15101"],
+        &["-nfp15101"],
+        &["-nfp=15101"],
+        &["-nfp", "15101"],
+    ] {
+        check(form, &[], &[TO_15101], &[]);
+    }
+}
+
+#[test]
+fn values_of_nothing() {
+    let none = rules(&[]);
+    for short in ["-b", "-d", "-c", "-i", "-x", "-q", "-o", "-k", "-u", "-g"] {
+        for value in ["", " ", ",", " , ,"] {
+            assert_eq!(rules(&[short, value]), none, "{short} {value:?}");
+        }
+        assert_eq!(rules(&[&format!("{short}=")]), none, "{short}");
+    }
+    check(&["-x", "", "-b", "*"], &[], &["-A ISTIO_INBOUND -p tcp -j ISTIO_IN_REDIRECT"], &[]);
+}
+
+#[test]
+fn switches() {
+    for on in ["", "=1", "=t", "=T", "=TRUE", "=true", "=True"] {
+        check(&[&format!("--drop-invalid{on}")], &[], &[DROP_INVALID], &[]);
+    }
+    for off in ["=0", "=f", "=F", "=FALSE", "=false", "=False"] {
+        check(&[&format!("--drop-invalid{off}")], &[], &[], &[DROP_INVALID]);
+    }
+    check(&["--drop-invalid", "--drop-invalid=false"], &[], &[], &[DROP_INVALID]);
+    check(&["--drop-invalid=false", "--drop-invalid"], &[], &[DROP_INVALID], &[]);
+}
+
+#[test]
+fn modes_in_any_case() {
+    for mode in ["tproxy", "TPROXY", "Tproxy", " TPROXY "] {
+        check(&["-m", mode, "-b", "*"], &[], &["-A PREROUTING -p tcp -j ISTIO_INBOUND", "* mangle"], &[]);
+    }
+}
+
+#[test]
+fn lists() {
+    let lines = [
+        "-A ISTIO_INBOUND -p tcp --dport 80 -j ISTIO_IN_REDIRECT",
+        "-A ISTIO_INBOUND -p tcp --dport 8000:9000 -j ISTIO_IN_REDIRECT",
+    ];
+    for list in ["80,8000-9000", " 80 ,\t8000:9000 ", ",80,,8000-9000,"] {
+        check(&["-b", list], &[], &lines, &[]);
+    }
+}
+
+#[test]
+fn the_command_line_wins_over_the_environment_and_it_over_defaults() {
+    let port = ("ENVOY_PORT", "15102");
+    check(&[], &[port], &[TO_15102], &[]);
+    check(&["-p", "15101"], &[port], &[TO_15101], &[TO_15102]);
+    check(&["--drop-invalid=false"], &[("DROP_INVALID", "true")], &[], &[DROP_INVALID]);
+    check(&["-p", "15101"], &[("ENVOY_PORT", "abc")], &[TO_15101], &[]);
+    check(&["-b", ""], &[("ISTIO_INBOUND_PORTS", "*")], &[], &["-A PREROUTING -p tcp -j ISTIO_INBOUND"]);
+}
+
+#[test]
+fn the_second_name_of_a_variable_counts_where_the_first_is_missing() {
+    let all = ["--capture-all-dns"];
+    check(&all, &[("ISTIO_META_DNS_CAPTURE", "true")], &[DNS], &[]);
+    check(&all, &[("REDIRECT_DNS", "false"), ("ISTIO_META_DNS_CAPTURE", "true")], &[], &[DNS]);
+    check(&all, &[("REDIRECT_DNS", ""), ("ISTIO_META_DNS_CAPTURE", "true")], &[DNS], &[]);
+    check(&[], &[("INVALID_DROP", "1")], &[DROP_INVALID], &[]);
+    check(&[], &[("DROP_INVALID", "0"), ("INVALID_DROP", "1")], &[], &[DROP_INVALID]);
+    let pod = ["--pod-ips", "10.1.2.3,2001:db8::1"];
+    check(&pod, &[("ISTIO_DUAL_STACK", "true")], &[V6], &[]);
+    check(&pod, &[("DUAL_STACK", "false"), ("ISTIO_DUAL_STACK", "true")], &[], &[V6]);
+    check(&pod, &[], &[], &[V6]);
+}
+
+#[test]
+fn an_empty_variable_is_as_good_as_none() {
+    let none = rules(&[]);
+    for row in settings().filter(|row| !row.long.is_empty()) {
+        for variable in row.variables {
+            assert_eq!(preview::<&str, _>(&[], &[(variable, "")]).rules(), none, "{variable}");
+        }
+    }
+    for variable in ["ENVOY_USER", "ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR", "ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE"]
+    {
+        assert_eq!(preview::<&str, _>(&[], &[(variable, "")]).rules(), none, "{variable}");
+    }
+    // Nobody's group is captured: all traffic returns.
+    check(&[], &[("ISTIO_OUTBOUND_OWNER_GROUPS", "")], &["-A ISTIO_OUTPUT -j RETURN"], &[]);
+}
+
+#[test]
+fn names_that_upstream_calls_it_by() {
+    let folder = Folder::new();
+    let (istio_iptables, pilot_agent) = (folder.link("istio-iptables"), folder.link("pilot-agent"));
+    let expected = rules(&["-b", "*"]);
+    for (program, command) in [
+        (istio_iptables.clone(), &[][..]),
+        (istio_iptables, &["--log_output_level=default:debug"]),
+        (pilot_agent.clone(), &["istio-iptables"]),
+        (pilot_agent, &["--log_output_level=default:debug", "istio-iptables"]),
+    ] {
+        let mut call = Command::new(&program);
+        call.env_clear().args(command).args(POD).args(["-n", "-b", "*"]);
+        let ended: Ended = call.output().expect("it runs").into();
+        assert_eq!(ended.rules(), expected, "{program:?} {command:?}");
+    }
+}
+
+#[test]
+fn owners_by_name_and_by_the_greatest_number() {
+    check(&["-u", "root"], &[], &["-A ISTIO_OUTPUT -m owner --uid-owner 0 -j RETURN"], &[]);
+    check(&["-g", "root"], &[], &["-A ISTIO_OUTPUT -m owner --gid-owner 0 -j RETURN"], &[]);
+    let greatest = "-A ISTIO_OUTPUT -m owner --uid-owner 4294967294 -j RETURN";
+    check(&["-u", "4294967294"], &[], &[greatest], &[]);
+    check(&[], &[("ENVOY_USER", "root")], &["-A ISTIO_OUTPUT -m owner --uid-owner 0 -j RETURN"], &[]);
+    let groups = ("ISTIO_OUTBOUND_OWNER_GROUPS", "root,1001");
+    let rule = "-A ISTIO_OUTPUT -m owner ! --gid-owner 0 -m owner ! --gid-owner 1001 -j RETURN";
+    check(&[], &[groups], &[rule], &[]);
+    let excluded = ("ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE", "root,1001");
+    let rules = ["0", "1001"].map(|id| format!("-A ISTIO_OUTPUT -m owner --gid-owner {id} -j RETURN"));
+    check(&[], &[excluded], &[&rules[0], &rules[1]], &[]);
+}
+
+#[test]
+fn as_many_owner_groups_as_there_may_be() {
+    let most: Vec<String> = (1..=64).map(|id| id.to_string()).collect();
+    let ended = preview::<&str, _>(&[], &[("ISTIO_OUTBOUND_OWNER_GROUPS", most.join(","))]);
+    assert_eq!(ended.rules().matches("! --gid-owner").count(), 64 + 1);
+}
+
+#[test]
+fn no_names_are_looked_up_in_cni_mode() {
+    let user = ("ENVOY_USER", "root");
+    let rule = "-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN";
+    check(&["--cni-mode"], &[user], &[rule], &[]);
+}

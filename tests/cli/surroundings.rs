@@ -1,0 +1,90 @@
+//! What a preview needs of the machine, which is nothing, and what happens when it can't be printed.
+
+use super::{Ended, Folder, POD, apart, bare, binary, preview, rules};
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    process::{Command, Stdio},
+};
+
+fn full() -> File {
+    OpenOptions::new().write(true).open("/dev/full").expect("/dev/full")
+}
+
+/// The preview with these streams. Tells no rules: they go elsewhere.
+fn preview_to(arguments: &[&str], stdout: impl Into<Stdio>, stderr: impl Into<Stdio>) -> Ended {
+    let mut command = Command::new(binary());
+    command.env_clear().args(["istio-iptables", "--dry-run"]).args(POD).args(arguments);
+    let child = command.stdout(stdout).stderr(stderr).spawn().expect("it starts");
+    child.wait_with_output().expect("it ends").into()
+}
+
+#[test]
+fn nobody_without_network_or_variables_gets_the_same_preview() {
+    let folder = Folder::new();
+    let nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "env", "-i"];
+    let flags = ["-n", "-b", "*", "-i", "*", "--redirect-dns", "--dns-servers", "10.0.0.53", "-u", "1337"];
+    let ended = apart(&nobody, &folder.copy(), &[&POD[..], &flags].concat(), &[]);
+    assert_eq!(ended.rules(), rules(&flags));
+    assert_eq!(ended.stderr, "");
+}
+
+#[test]
+fn a_namespace_is_not_entered_for_a_preview_whose_facts_are_declared() {
+    let ended = preview::<_, &str>(&["--network-namespace", "/no/such/file"], &[]);
+    assert_eq!(ended.rules(), rules(&[]));
+}
+
+#[test]
+fn a_namespace_that_is_none_is_refused() {
+    for path in ["/no/such/file", "/dev/null", "/proc/self/ns/mnt"] {
+        let ended: Ended = bare()
+            .args(["istio-iptables", "--dry-run", "--network-namespace", path])
+            .output()
+            .expect("it runs")
+            .into();
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{path}");
+        let told = format!("--network-namespace: {path:?} can't be entered: ");
+        assert!(ended.stderr.contains(&told), "{}", ended.stderr);
+        assert!(ended.stderr.contains("expected a network namespace such as"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_pod_without_an_address_is_told_how_to_declare_one() {
+    let check = |ended: Ended| {
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{ended:?}");
+        assert!(ended.stderr.contains("--pod-ips: no valid local IP address found"), "{}", ended.stderr);
+    };
+    check(apart(&[], &binary(), &["--dry-run"], &[]));
+    check(preview::<_, &str>(&["--pod-ips", ""], &[]));
+    check(preview::<_, &str>(&["--pod-ips", "127.0.0.1,169.254.1.1,224.0.0.1,::1,fe80::1,ff02::1"], &[]));
+}
+
+#[test]
+fn rules_that_can_not_be_printed_are_a_failure() {
+    let ended = preview_to(&[], full(), Stdio::piped());
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("error: ") && !ended.stderr.contains("panicked"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_reader_that_has_gone_is_a_failure() {
+    let (reader, writer) = io::pipe().expect("a pipe");
+    drop(reader);
+    let ended = preview_to(&["-b", "*"], writer, Stdio::piped());
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("error: ") && !ended.stderr.contains("panicked"), "{}", ended.stderr);
+}
+
+#[test]
+fn complaints_that_can_not_be_printed_change_no_exit_code() {
+    assert_eq!(preview_to(&["-b", "abc"], Stdio::null(), full()).code, Some(2));
+    assert_eq!(preview_to(&[], full(), full()).code, Some(1));
+}
+
+#[test]
+fn warnings_that_can_not_be_printed_stop_nothing() {
+    let ended = preview_to(&["-b", "0"], Stdio::piped(), full());
+    assert_eq!(ended.rules(), rules(&["-b", "0"]));
+}

@@ -1,0 +1,197 @@
+//! No text, wherever it stands, becomes a rule that the typed model did not hold.
+//!
+//! Every setting gets texts made to break out of their place: line breaks, options, quotes, negations. The
+//! configuration either refuses them, or the preview reads back as exactly the rules that were meant.
+
+use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestCaseResult};
+use rules::{Family, Gid, RuleSet, Uid, parse, render::iptables};
+use sidecar_init::{
+    capture,
+    config::{CaptureConfig, Host, Raw, Resolved, Setting, TABLE, resolve},
+};
+use std::{io, net::IpAddr};
+
+/// A host that knows everybody, so that no text is refused just because it names nobody.
+struct Obliging;
+
+impl Host for Obliging {
+    fn user(&self, _: &str) -> io::Result<Option<Uid>> {
+        Ok(Uid::new(1000))
+    }
+
+    fn group(&self, _: &str) -> io::Result<Option<Gid>> {
+        Ok(Gid::new(1000))
+    }
+
+    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(vec![[10, 1, 2, 3].into(), [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into()])
+    }
+
+    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(vec![[10, 0, 0, 53].into()])
+    }
+}
+
+/// A valid value of the setting, other than its default.
+fn valid(setting: Setting) -> &'static str {
+    use Setting::{
+        DnsServers, EnvoyPort, EnvoyUser, ExcludeInterfaces, InboundCapturePort, InboundPorts,
+        InboundPortsExclude, InboundTunnelPort, InterceptionMode, LoopbackCidr, OutboundPorts,
+        OutboundPortsExclude, OwnerGroups, OwnerGroupsExclude, PodIps, ProxyGid, ProxyUid, ServiceCidr,
+        ServiceExcludeCidr, TproxyMark, TproxyRouteTable, VmInterfaces,
+    };
+    match setting {
+        EnvoyPort | InboundCapturePort | InboundTunnelPort => "16001",
+        ProxyUid | ProxyGid | OwnerGroups | OwnerGroupsExclude => "istio-proxy,4294967294",
+        InterceptionMode => "tproxy",
+        InboundPorts | InboundPortsExclude | OutboundPorts | OutboundPortsExclude => "80,8000-9000",
+        ExcludeInterfaces | VmInterfaces => "eth1,br+",
+        ServiceCidr | ServiceExcludeCidr => "10.1.2.3/8,2001:db8::/32",
+        TproxyMark | TproxyRouteTable => "0x10",
+        LoopbackCidr => "127.0.0.0/8",
+        EnvoyUser => "istio-proxy",
+        PodIps => "10.1.2.3,2001:db8::1",
+        DnsServers => "10.0.0.53,2001:db8::53",
+        _ => "true",
+    }
+}
+
+/// The settings that shape rules.
+fn settings() -> Vec<Setting> {
+    use sidecar_init::config::Topic;
+    let shaping = TABLE.iter().filter(|row| matches!(row.topic, Topic::Capture | Topic::Facts));
+    shaping.map(|row| row.setting).filter(|setting| *setting != Setting::IptablesVersion).collect()
+}
+
+/// Pieces that mean something to iptables, to a shell or to a reader of lists.
+const TROUBLE: &[&str] = &[
+    "\n",
+    "\r\n",
+    "\n-A OUTPUT -j ACCEPT",
+    "\nCOMMIT\n* filter\n",
+    " -j ACCEPT",
+    "-j",
+    "! ",
+    "!",
+    "\"",
+    "'",
+    "\\",
+    "$(id)",
+    "`id`",
+    ";",
+    "#",
+    "*",
+    ",",
+    " ",
+    "\t",
+    "\0",
+    "/",
+    "+",
+    "-",
+    ":",
+    "..",
+    "\u{2028}",
+    "\u{85}",
+    "\u{a0}",
+    "\u{feff}",
+    "٣",
+    "０",
+    "é",
+];
+
+fn text(setting: Setting) -> impl Strategy<Value = String> {
+    let trouble = || select(TROUBLE).prop_map(str::to_owned);
+    let piece = prop_oneof![
+        2 => Just(valid(setting).to_owned()),
+        2 => trouble(),
+        1 => any::<String>(),
+        1 => "[0-9a-zA-Z.:/,+_@* -]{0,20}",
+    ];
+    let spoilt = (any::<prop::sample::Index>(), trouble()).prop_map(move |(at, piece)| {
+        let mut text = valid(setting).to_owned();
+        text.insert_str(at.index(text.len() + 1), &piece);
+        text
+    });
+    prop_oneof![vec(piece, 0..4).prop_map(|pieces| pieces.concat()), spoilt]
+}
+
+/// A call: each setting is absent, valid, or whatever it may be.
+fn call() -> impl Strategy<Value = Vec<(Setting, String)>> {
+    let given = |setting: Setting| {
+        prop_oneof![
+            6 => Just(None),
+            5 => Just(Some((setting, valid(setting).to_owned()))),
+            1 => text(setting).prop_map(move |text| Some((setting, text))),
+        ]
+    };
+    settings().into_iter().map(given).collect::<Vec<_>>().prop_map(|all| all.into_iter().flatten().collect())
+}
+
+fn resolved(flags: &[(Setting, String)]) -> Option<Resolved> {
+    resolve(&Raw::new(flags.iter().cloned(), |_| true, |_| None), &Obliging, Vec::new()).ok()
+}
+
+/// Both forms of the preview say what the model says, no more and no less.
+fn check(config: &CaptureConfig) -> TestCaseResult {
+    for family in Family::BOTH {
+        let checked = capture::rules(config, family);
+        let meant = text_order(checked.rules());
+        let text = iptables::restore(&checked);
+        prop_assert_eq!(parse::restore(&text, family), Ok(meant));
+        let commands = iptables::commands(&checked);
+        let in_tables = text.lines().filter(|line| !line.starts_with("* ") && *line != "COMMIT");
+        let without_table = commands.lines().map(|line| line.splitn(4, ' ').nth(3).unwrap_or_default());
+        prop_assert!(without_table.eq(in_tables), "{commands}");
+        let harmless = |c: char| c.is_ascii_alphanumeric() || " \n!\"*+,-./:@_".contains(c);
+        prop_assert!(text.chars().all(harmless), "{text}");
+    }
+    Ok(())
+}
+
+/// Statements as text has them: table by table, and without their origins.
+fn text_order(rules: &RuleSet) -> RuleSet {
+    let mut rules = rules.clone();
+    rules.statements.sort_by_key(|statement| statement.table);
+    rules.statements.iter_mut().for_each(|statement| statement.origin = None);
+    rules
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn one_text_in_one_setting(
+        (setting, text) in select(settings()).prop_flat_map(|setting| (Just(setting), text(setting))),
+    ) {
+        if let Some(resolved) = resolved(&[(setting, text)]) {
+            check(&resolved.capture)?;
+        }
+    }
+
+    #[test]
+    fn texts_in_all_settings(flags in call()) {
+        if let Some(resolved) = resolved(&flags) {
+            check(&resolved.capture)?;
+        }
+    }
+}
+
+#[test]
+fn valid_values_are_accepted_alone_and_together() {
+    for setting in settings() {
+        assert!(resolved(&[(setting, valid(setting).to_owned())]).is_some(), "{setting:?}");
+    }
+    let all: Vec<_> = settings().into_iter().map(|setting| (setting, valid(setting).to_owned())).collect();
+    let all = resolved(&all).expect("all values together");
+    check(&all.capture).expect("the preview reads back");
+}
+
+#[test]
+fn no_setting_takes_a_second_line() {
+    for setting in TABLE.iter().map(|row| row.setting) {
+        for tail in ["\n", "\n-A OUTPUT -j ACCEPT", "\r", "\0", "\u{1b}"] {
+            let text = format!("{}{tail}", valid(setting));
+            assert!(resolved(&[(setting, text.clone())]).is_none(), "{setting:?} takes {text:?}");
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! House rules that no compiler checks: who may speak of whom, how files open and how long they are, and
+//! that code, tables and documents name the same things.
+//!
+//! Sources are read as text, without their comments. The rules themselves are explained in ARCHITECTURE.md.
+
+use sidecar_init::config::TABLE;
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Component, Path, PathBuf},
+};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All files below a folder with one of these endings, by their path from the root.
+fn files(below: &str, endings: &[&str]) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut open = vec![root().join(below)];
+    while let Some(path) = open.pop() {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if path.is_dir() {
+            let generated = name == "target" || (name.starts_with('.') && name != ".ci");
+            let entries = if generated { None } else { fs::read_dir(&path).ok() };
+            open.extend(entries.into_iter().flatten().map(|entry| entry.expect("an entry").path()));
+        } else if endings.iter().any(|ending| name.ends_with(ending)) {
+            let text = fs::read_to_string(&path).expect("UTF-8");
+            let path = path.strip_prefix(root()).expect("below the root").to_string_lossy().into_owned();
+            found.push((path, text));
+        }
+    }
+    assert!(!found.is_empty(), "nothing below {below:?}");
+    found.sort();
+    found
+}
+
+fn sources(below: &str) -> Vec<(String, String)> {
+    files(below, &[".rs"])
+}
+
+/// The code without line comments and without its unit tests.
+fn code(text: &str) -> String {
+    let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Whether the code says this word, and not as a part of another.
+fn says(code: &str, word: &str) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    code.match_indices(word)
+        .any(|(at, _)| !code[..at].ends_with(part) && !code[at + word.len()..].starts_with(part))
+}
+
+/// What follows `crate::` in the code, each item of a group on its own, by its first segment.
+fn imports(code: &str) -> Vec<String> {
+    let first = |path: &str| path.trim().split("::").next().unwrap_or_default().to_owned();
+    let mut found = Vec::new();
+    for (at, start) in code.match_indices("crate::") {
+        let rest = &code[at + start.len()..];
+        match rest.strip_prefix('{') {
+            Some(group) => found.extend(top_level_items(group).into_iter().map(first)),
+            None => {
+                let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+                found.push(rest[..end].to_owned());
+            }
+        }
+    }
+    found.retain(|name| !name.is_empty());
+    found
+}
+
+/// The items of `a::{b, c}, d}`, up to the brace that closes the group.
+fn top_level_items(group: &str) -> Vec<&str> {
+    let (mut depth, mut start, mut items) = (0, 0, Vec::new());
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => {
+                items.push(&group[start..at]);
+                break;
+            }
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                items.push(&group[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    items
+}
+
+/// The modules of the crate `rules`, lowest first; each may use those of lower layers and of its own.
+const LAYERS: [&[&str]; 4] = [
+    &["name", "net", "number", "port", "version"],
+    &["matches", "target"],
+    &["model"],
+    &["check", "state", "change"],
+];
+
+/// Modules above all layers, which never use each other, but for one that tells what another would do.
+const TOP: [&str; 4] = ["render", "parse", "plan", "drift"];
+
+fn layer(module: &str) -> usize {
+    LAYERS.iter().position(|layer| layer.contains(&module)).unwrap_or(LAYERS.len())
+}
+
+/// Which module each name in the crate's root comes from.
+fn origins(lib: &str) -> BTreeMap<String, String> {
+    let mut origins = BTreeMap::new();
+    for line in lib.lines().filter_map(|line| line.strip_prefix("pub use ")) {
+        let (module, names) = line.trim_end_matches(';').split_once("::").expect("a module");
+        for name in names.trim_matches(['{', '}']).split(',') {
+            origins.insert(name.trim().to_owned(), module.to_owned());
+        }
+    }
+    origins
+}
+
+#[test]
+fn modules_of_the_model_use_only_what_lies_below_them() {
+    let lib = fs::read_to_string(root().join("rules/src/lib.rs")).expect("the crate's root");
+    let origins = origins(&code(&lib));
+    for (path, text) in sources("rules/src").into_iter().filter(|(path, _)| path != "rules/src/lib.rs") {
+        let inner = path.trim_start_matches("rules/src/").trim_end_matches(".rs");
+        let module = inner.split('/').next().unwrap_or_default();
+        let known = TOP.contains(&module) || layer(module) < LAYERS.len();
+        assert!(known, "{path} has no place in the order of modules");
+        for import in imports(&code(&text)) {
+            let used = origins.get(&import).unwrap_or(&import);
+            let allowed = used == module || (module == "drift" && used == "plan");
+            assert!(allowed || layer(used) < LAYERS.len(), "{path} uses {used}");
+            assert!(layer(used) <= layer(module), "{path} uses {used}, which lies above it");
+        }
+    }
+}
+
+#[test]
+fn modules_of_the_tool_keep_to_themselves() {
+    let forbidden: [(&str, &[&str]); 5] = [
+        ("capture", &["backend", "operations", "sys", "cli"]),
+        ("config", &["capture", "backend", "operations", "sys", "cli"]),
+        ("backend", &["config", "capture", "operations", "cli"]),
+        ("operations", &["config", "capture", "cli"]),
+        ("sys", &["config", "capture", "backend", "operations", "cli"]),
+    ];
+    for (module, others) in forbidden {
+        for (path, text) in sources(&format!("src/{module}")) {
+            let code = code(&text);
+            let imports = imports(&code);
+            for other in others {
+                assert!(!imports.iter().any(|import| import == other), "{path} uses {other}");
+            }
+            let upwards = code.matches("super::super").count();
+            assert_eq!(upwards, 0, "{path} reaches past its module in a way that this test can't follow");
+        }
+    }
+}
+
+#[test]
+fn the_model_is_pure() {
+    for (path, text) in sources("rules/src") {
+        let code = code(&text);
+        for word in
+            ["std::env", "std::fs", "std::io", "std::process", "std::time", "std::net::Tcp", "println"]
+        {
+            assert!(!code.contains(word), "{path} says {word}");
+        }
+        assert!(!says(&code, "tracing"), "{path} logs");
+    }
+}
+
+#[test]
+fn the_environment_is_read_in_one_place() {
+    for (path, text) in sources("src") {
+        let code = code(&text);
+        let asks = ["env::var", "env::vars", "env::args"].iter().any(|word| code.contains(word));
+        match path.as_str() {
+            "src/cli/mod.rs" => {}
+            "src/sys/exec.rs" => {
+                assert_eq!(code.matches("env::").count(), 2);
+                assert!(
+                    code.contains("env::var_os(\"PATH\")") && code.contains("env::split_paths"),
+                    "{path}"
+                );
+            }
+            _ => assert!(!asks && !says(&code, "std::env"), "{path} reads the environment"),
+        }
+    }
+}
+
+#[test]
+fn code_outside_of_sys_is_safe() {
+    for (path, text) in sources("").into_iter().filter(|(path, _)| !path.starts_with("src/sys/")) {
+        let unsafe_words =
+            ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern", "allow(unsafe", "expect(unsafe"];
+        let found = unsafe_words.iter().find(|word| path != "tests/tidy.rs" && code(&text).contains(**word));
+        assert_eq!(found, None, "{path}");
+    }
+    let lib = fs::read_to_string(root().join("rules/src/lib.rs")).expect("the crate's root");
+    assert!(lib.contains("#![forbid(unsafe_code)]"));
+}
+
+#[test]
+fn every_file_says_what_it_is_and_stays_short() {
+    for (path, text) in sources("") {
+        assert!(text.starts_with("//! "), "{path} does not open with its purpose");
+        let lines = text.lines().count();
+        assert!(lines <= 400, "{path} has {lines} lines; one idea a file");
+    }
+}
+
+#[test]
+fn the_readme_names_every_setting() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("README.md");
+    for row in TABLE {
+        let flag = format!("--{}", row.long);
+        let named = |name: &str| says(&readme.replace('-', "_"), &name.replace('-', "_"));
+        assert!(row.long.is_empty() || named(&flag), "README.md lacks {flag}");
+        for variable in row.variables.iter().filter(|name| row.long.is_empty() || **name != row.variables[0])
+        {
+            assert!(named(variable), "README.md lacks {variable}");
+        }
+    }
+}
+
+/// The two literals of each `because("name", "option")`.
+fn origins_of_rules(code: &str) -> Vec<(&str, &str)> {
+    let mut found = Vec::new();
+    for (at, call) in code.match_indices("because(\"") {
+        let rest = &code[at + call.len()..];
+        let (name, rest) = rest.split_once('"').expect("a closed quote");
+        let argument = rest.trim_start_matches([',', ' ', '\n']).split(')').next().unwrap_or_default();
+        found.push((name, argument));
+    }
+    found
+}
+
+#[test]
+fn rules_come_from_options_that_exist() {
+    let exists = |option: &str| {
+        let named = |row: &sidecar_init::config::Row| row.long == option || row.variables.contains(&option);
+        option.is_empty() || TABLE.iter().any(named)
+    };
+    let mut count = 0;
+    for (path, text) in sources("src/capture") {
+        let code = code(&text);
+        for (name, argument) in origins_of_rules(&code) {
+            count += 1;
+            let kebab = name.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+            assert!(kebab && !name.is_empty() && name.len() < 64, "{path}: {name:?}");
+            match argument.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+                Some(option) => assert!(exists(option), "{path}: no option {option:?}"),
+                None => assert_eq!(argument, "owner.option(", "{path}"),
+            }
+        }
+    }
+    assert!(count > 15, "only {count} origins found");
+    assert!(exists("proxy-uid") && exists("proxy-gid"), "what Owner::option says");
+}
+
+/// Places that every Linux machine has.
+const SYSTEM: [&str; 14] =
+    ["bin", "dev", "etc", "home", "lib", "mnt", "opt", "proc", "run", "sbin", "sys", "tmp", "usr", "var"];
+
+/// Paths in a text that lead out of the project and not to a place of the system.
+fn strays(file: &str, text: &str) -> Vec<String> {
+    let ends = |c: char| c.is_whitespace() || "`'\"()[]{}<>|,;=".contains(c);
+    let stray = |word: &&str| {
+        let path = Path::new(word.trim_end_matches(['.', ':']));
+        let absolute = word.strip_prefix('/').is_some_and(|rest| {
+            let first = rest.split('/').next().unwrap_or_default();
+            let named =
+                rest.contains('/') && first.chars().all(|c| c.is_ascii_lowercase()) && !first.is_empty();
+            named && !SYSTEM.contains(&first)
+        });
+        absolute || (word.starts_with("../") && leaves(Path::new(file), path))
+    };
+    text.split(ends).filter(stray).map(str::to_owned).collect()
+}
+
+/// Whether a path, seen from a file of the project, leads out of it.
+fn leaves(file: &Path, path: &Path) -> bool {
+    let mut place: PathBuf = file.parent().map(Path::to_owned).unwrap_or_default();
+    path.components().any(|component| match component {
+        Component::ParentDir => !place.pop(),
+        other => {
+            place.push(other);
+            false
+        }
+    })
+}
+
+#[test]
+fn documents_speak_of_nothing_outside_of_the_project() {
+    for (path, text) in files("", &[".md"]) {
+        assert_eq!(strays(&path, &text), [""; 0], "{path}");
+    }
+    for (path, text) in sources("") {
+        let comments = text.lines().filter(|line| line.trim_start().starts_with("//"));
+        let comments: String = comments.flat_map(|line| [line, "\n"]).collect();
+        assert_eq!(strays(&path, &comments), [""; 0], "{path}");
+    }
+    for (path, text) in files("scripts", &[""]) {
+        let comments: String =
+            text.lines().filter(|line| line.starts_with('#')).flat_map(|line| [line, "\n"]).collect();
+        assert_eq!(strays(&path, &comments), [""; 0], "{path}");
+    }
+}
+
+#[test]
+fn strays_are_recognised() {
+    assert_eq!(strays("docs/a.md", "see ../../other/notes.md"), ["../../other/notes.md"]);
+    assert_eq!(
+        strays("docs/a.md", "see ../README.md, /proc/self and /elsewhere/notes."),
+        ["/elsewhere/notes."]
+    );
+}
+
+#[test]
+fn links_in_documents_lead_somewhere() {
+    for (path, text) in files("", &[".md"]) {
+        let folder = root().join(&path);
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = target.split('#').next().unwrap_or_default();
+            let here = target.contains("://") || file.is_empty();
+            let leads = folder.parent().is_some_and(|folder| folder.join(file).exists());
+            assert!(here || leads, "{path}: {target} leads nowhere");
+        }
+    }
+}
