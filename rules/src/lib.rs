@@ -12,6 +12,7 @@ pub mod matches;
 pub mod model;
 pub mod name;
 pub mod net;
+pub mod nft;
 pub mod number;
 pub mod parse;
 pub mod plan;

@@ -1,3 +1,4 @@
 //! Rule sets and changes as text for other programs.
 
 pub mod iptables;
+pub mod nft;

@@ -1,0 +1,170 @@
+//! Makes a chain as short as its meaning allows.
+//!
+//! Three facts are used. Rules with the same action whose conditions differ in one field are one rule that asks
+//! for the union. A rule may move before another if no packet fulfils both, or if both do the same. A rule whose
+//! packets have all been decided by earlier rules can go.
+
+use super::Action;
+use super::condition::{Condition, Field};
+use super::draft::Draft;
+use crate::Family;
+
+/// The fields along which rules merge, those with the longest lists first.
+const FIELDS: [Field; 11] = [
+    Field::Source(Family::V4),
+    Field::Source(Family::V6),
+    Field::Destination(Family::V4),
+    Field::Destination(Family::V6),
+    Field::SourcePort,
+    Field::DestinationPort,
+    Field::Uid,
+    Field::Gid,
+    Field::InInterface,
+    Field::OutInterface,
+    Field::Protocol,
+];
+
+/// The same decisions in fewer rules.
+pub(super) fn compact(drafts: Vec<Draft>) -> Vec<Draft> {
+    // The first pass shortens what the second looks at pair by pair; the third merges what that brought together.
+    merge(decided(merge(drafts)))
+}
+
+fn merge(drafts: Vec<Draft>) -> Vec<Draft> {
+    FIELDS.into_iter().fold(drafts, merge_along)
+}
+
+fn merge_along(drafts: Vec<Draft>, field: Field) -> Vec<Draft> {
+    let mut merged: Vec<Draft> = Vec::with_capacity(drafts.len());
+    for draft in drafts {
+        match partner(&merged, &draft, field) {
+            Some((index, at)) => {
+                merged[index].conditions[at].values.union(&draft.conditions[at].values);
+            }
+            None => merged.push(draft),
+        }
+    }
+    merged
+}
+
+/// An earlier rule that the draft can be merged into, and the place of the condition in which they differ.
+fn partner(earlier: &[Draft], draft: &Draft, field: Field) -> Option<(usize, usize)> {
+    let at = draft.conditions.iter().position(|condition| condition.field == field && !condition.negated)?;
+    if field == Field::Protocol && needs_one_protocol(&draft.action) {
+        return None;
+    }
+    for (index, other) in earlier.iter().enumerate().rev() {
+        if same_but(other, draft, at) {
+            return Some((index, at));
+        }
+        if !commute(other, draft) {
+            return None;
+        }
+    }
+    None
+}
+
+/// NAT and TPROXY to a port: `nft` wants to know which protocol the port belongs to.
+fn needs_one_protocol(action: &Action) -> bool {
+    match action {
+        Action::Redirect(_) | Action::Tproxy { .. } => true,
+        Action::Accept
+        | Action::Drop
+        | Action::Return
+        | Action::Jump(_)
+        | Action::SetMark(_)
+        | Action::SaveMark
+        | Action::RestoreMark
+        | Action::SetZone(_)
+        | Action::Report => false,
+    }
+}
+
+/// Whether two rules are the same but for the values of their condition number `at`.
+fn same_but(a: &Draft, b: &Draft, at: usize) -> bool {
+    let (a_conditions, b_conditions) = (&a.conditions, &b.conditions);
+    a_conditions.len() == b_conditions.len()
+        && (a_conditions[at].field, a_conditions[at].negated)
+            == (b_conditions[at].field, b_conditions[at].negated)
+        && (&a.action, &a.log, a.origin) == (&b.action, &b.log, b.origin)
+        && a_conditions[..at] == b_conditions[..at]
+        && a_conditions[at + 1..] == b_conditions[at + 1..]
+}
+
+/// Whether the order of two neighbours is of no consequence.
+fn commute(a: &Draft, b: &Draft) -> bool {
+    (&a.action, &a.log) == (&b.action, &b.log)
+        || a.conditions.iter().any(|one| b.conditions.iter().any(|other| one.contradicts(other)))
+}
+
+/// Without the rules that no packet reaches.
+fn decided(drafts: Vec<Draft>) -> Vec<Draft> {
+    let mut kept: Vec<Draft> = Vec::with_capacity(drafts.len());
+    for draft in drafts {
+        if !is_decided(&draft, &kept) {
+            kept.push(draft);
+        }
+    }
+    kept
+}
+
+/// Whether earlier rules decide every packet of a rule.
+///
+/// An earlier rule that asks for one thing more than is known of the packets decides those that have it, so what
+/// remains are those that do not: that much more is known of them, and other rules may now decide them all.
+fn is_decided(draft: &Draft, earlier: &[Draft]) -> bool {
+    let mut known = draft.conditions.clone();
+    let mut open: Vec<&Draft> = earlier.iter().filter(|rule| decides(&rule.action)).collect();
+    loop {
+        let before = open.len();
+        let mut rest = Vec::with_capacity(before);
+        for rule in open {
+            let mut unknown = rule.conditions.iter().filter(|c| !known.iter().any(|k| k.implies(c)));
+            match (unknown.next(), unknown.next()) {
+                (None, _) => return true,
+                (Some(condition), None) => {
+                    if know(&mut known, condition.opposite()) == Packets::None {
+                        return true;
+                    }
+                }
+                (Some(_), Some(_)) => rest.push(rule),
+            }
+        }
+        if rest.len() == before {
+            return false;
+        }
+        open = rest;
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Packets {
+    Some,
+    None,
+}
+
+/// Adds what is known of packets; says whether any can still exist.
+fn know(known: &mut Vec<Condition>, more: Condition) -> Packets {
+    if known.iter().any(|k| k.contradicts(&more)) {
+        return Packets::None;
+    }
+    match known.iter_mut().find(|k| k.field == more.field && k.negated && more.negated) {
+        Some(k) => k.values.union(&more.values),
+        None => known.push(more),
+    }
+    Packets::Some
+}
+
+/// Whether no packet goes on to the next rule.
+fn decides(action: &Action) -> bool {
+    match action {
+        Action::Accept | Action::Drop | Action::Return | Action::Redirect(_) => true,
+        Action::Jump(_)
+        | Action::Tproxy { .. }
+        | Action::SetMark(_)
+        | Action::SaveMark
+        | Action::RestoreMark
+        | Action::SetZone(_)
+        | Action::Report => false,
+    }
+}

@@ -1,0 +1,181 @@
+//! What a rule asks of a packet: whether a field of it lies in a set of numbers.
+//!
+//! The algebra at the end (implication, contradiction) is what [`super::compact`] stands on. It may miss an
+//! implication or a contradiction; it never claims one wrongly.
+
+use super::spans::{Span, Spans};
+use crate::{ConnState, Family, InterfaceName, Protocol};
+
+/// A field of a packet, or what the kernel knows about it. The order is that in which rules ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Field {
+    /// The name of the interface on which it came in: 16 bytes, padded with NUL.
+    InInterface,
+    /// The name of the interface by which it will leave.
+    OutInterface,
+    /// The address family, as [`family_number`].
+    Family,
+    /// The source address of this family.
+    Source(Family),
+    /// The destination address of this family.
+    Destination(Family),
+    /// The transport protocol, as [`protocol_number`].
+    Protocol,
+    /// The port it comes from.
+    SourcePort,
+    /// The port it goes to.
+    DestinationPort,
+    /// The user whose process made the socket. A packet without a socket has none, and fails either way: there
+    /// nf_tables differs from iptables, whose negated owner matches hold for it.
+    Uid,
+    /// The group of the process that made the socket. As with [`Field::Uid`], a packet may have none.
+    Gid,
+    /// The state of its connection, as [`state_bit`].
+    ConnState,
+    /// The bits of this mask in its mark.
+    Mark(u32),
+    /// The bits of this mask in the mark of its connection.
+    Connmark(u32),
+}
+
+impl Field {
+    /// Whether lists of its values are kept as ranges; else as single values.
+    pub fn has_ranges(self) -> bool {
+        match self {
+            Self::Source(_) | Self::Destination(_) | Self::SourcePort | Self::DestinationPort => true,
+            Self::InInterface
+            | Self::OutInterface
+            | Self::Family
+            | Self::Protocol
+            | Self::Uid
+            | Self::Gid
+            | Self::ConnState
+            | Self::Mark(_)
+            | Self::Connmark(_) => false,
+        }
+    }
+}
+
+/// The kernel's number of a family (`NFPROTO_IPV4`, `NFPROTO_IPV6` in `linux/netfilter.h`).
+pub const fn family_number(family: Family) -> u8 {
+    match family {
+        Family::V4 => 2,
+        Family::V6 => 10,
+    }
+}
+
+/// The number of a protocol in the IP header (IANA).
+pub const fn protocol_number(protocol: Protocol) -> u8 {
+    match protocol {
+        Protocol::Tcp => 6,
+        Protocol::Udp => 17,
+    }
+}
+
+/// The bit of a connection state (`NF_CT_STATE_BIT` in `linux/netfilter/nf_conntrack_common.h`).
+pub const fn state_bit(state: ConnState) -> u8 {
+    match state {
+        ConnState::Invalid => 0,
+        ConnState::Established => 1,
+        ConnState::Related => 2,
+        ConnState::New => 3,
+    }
+}
+
+/// The names that an interface name covers, as numbers: 16 bytes, the first the most significant.
+pub(super) fn interface_span(name: &InterfaceName) -> Span {
+    let padded = |text: &str, pad: u8| {
+        let mut bytes = [pad; 16];
+        bytes[..text.len()].copy_from_slice(text.as_bytes());
+        u128::from_be_bytes(bytes)
+    };
+    match name.prefix() {
+        Some(prefix) => Span { first: padded(prefix, 0), last: padded(prefix, u8::MAX) },
+        None => Span::one(padded(name.as_str(), 0)),
+    }
+}
+
+/// One condition of a rule; a packet must fulfil all of them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Condition {
+    /// What is looked at.
+    pub field: Field,
+    /// Whether it must lie outside of the values.
+    pub negated: bool,
+    /// The values.
+    pub values: Spans,
+}
+
+impl Condition {
+    /// The field has one of the values.
+    pub fn is(field: Field, values: Spans) -> Self {
+        Self { field, negated: false, values }
+    }
+
+    /// A packet of this family.
+    pub fn family(family: Family) -> Self {
+        Self::is(Field::Family, Spans::one(family_number(family).into()))
+    }
+
+    /// The condition that holds exactly where this one does not.
+    #[must_use]
+    pub(super) fn opposite(&self) -> Self {
+        Self { negated: !self.negated, ..self.clone() }
+    }
+
+    /// Whether every packet that fulfils this fulfils the other.
+    pub(super) fn implies(&self, other: &Self) -> bool {
+        self.field == other.field
+            && match (self.negated, other.negated) {
+                (false, false) => self.values.within(&other.values),
+                (false, true) => !self.values.meets(&other.values),
+                (true, true) => other.values.within(&self.values),
+                (true, false) => false,
+            }
+    }
+
+    /// Whether no packet fulfils both.
+    pub(super) fn contradicts(&self, other: &Self) -> bool {
+        self.field == other.field
+            && match (self.negated, other.negated) {
+                (false, false) => !self.values.meets(&other.values),
+                (false, true) => self.values.within(&other.values),
+                (true, false) => other.values.within(&self.values),
+                (true, true) => false,
+            }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(negated: bool, numbers: &[u128]) -> Condition {
+        let values = numbers.iter().map(|&number| Span::one(number)).collect();
+        Condition { field: Field::DestinationPort, negated, values }
+    }
+
+    #[test]
+    fn conditions_are_compared_by_the_packets_they_admit() {
+        assert!(port(false, &[80]).implies(&port(false, &[80, 443])));
+        assert!(port(false, &[80]).implies(&port(true, &[53])));
+        assert!(port(true, &[53, 80]).implies(&port(true, &[53])));
+        assert!(!port(true, &[53]).implies(&port(true, &[53, 80])));
+        assert!(!port(true, &[53]).implies(&port(false, &[80])));
+        assert!(port(false, &[80]).contradicts(&port(false, &[443])));
+        assert!(port(false, &[53]).contradicts(&port(true, &[53, 80])));
+        assert!(!port(true, &[53]).contradicts(&port(true, &[80])));
+    }
+
+    #[test]
+    fn a_wildcard_spans_the_names_it_covers() {
+        let span = |name: &str| interface_span(&name.parse().expect("valid"));
+        let bridges = span("br+");
+        for (name, covered) in
+            [("br", true), ("br-lan", true), ("brrrrrrrrrrrrrr", true), ("bs", false), ("b", false)]
+        {
+            let name = span(name);
+            assert_eq!(bridges.first <= name.first && name.last <= bridges.last, covered);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Rules on their way from iptables' vocabulary to that of nf_tables.
+
+use super::condition::{Condition, Field, interface_span, protocol_number, state_bit};
+use super::spans::{Span, Spans};
+use super::{Action, Base, Kind, Log};
+use crate::{Chain, Cidr, Hook, Mark, Match, Origin, PortRange, Rule, Sense, Statement, Table, Target};
+use std::net::IpAddr;
+
+/// A rule whose values are not yet in sets, of one family or of both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Draft {
+    /// The conditions, sorted by field.
+    pub(super) conditions: Vec<Condition>,
+    pub(super) log: Option<Log>,
+    pub(super) action: Action,
+    pub(super) origin: Option<Origin>,
+}
+
+/// The name of a chain in our table.
+pub(super) fn chain_name(table: Table, chain: &str) -> String {
+    format!("{table}_{chain}")
+}
+
+/// How the kernel calls a base chain: at the same place as iptables' own (`NF_IP_PRI_*` in
+/// `linux/netfilter_ipv4.h`).
+pub(super) fn base(table: Table, chain: &Chain) -> Option<Base> {
+    let hook = match chain {
+        Chain::Base(hook) => *hook,
+        Chain::User(_) => return None,
+    };
+    let (kind, priority) = match (table, hook) {
+        (Table::Raw, _) => (Kind::Filter, -300),
+        (Table::Mangle, Hook::Output) => (Kind::Route, -150),
+        (Table::Mangle, Hook::Prerouting | Hook::Input | Hook::Forward | Hook::Postrouting) => {
+            (Kind::Filter, -150)
+        }
+        (Table::Nat, Hook::Prerouting | Hook::Output | Hook::Forward) => (Kind::Nat, -100),
+        (Table::Nat, Hook::Input | Hook::Postrouting) => (Kind::Nat, 100),
+    };
+    Some(Base { kind, hook, priority })
+}
+
+/// The statements of a chain as drafts. A report joins the rule on which it reports.
+pub(super) fn drafts(table: Table, statements: Vec<&Statement>) -> Vec<Draft> {
+    let mut drafts = Vec::with_capacity(statements.len());
+    let mut statements = statements.into_iter().peekable();
+    while let Some(statement) = statements.next() {
+        let (statement, log) = match &statement.rule.target {
+            Target::Log { group, prefix } => {
+                let log = Some(Log { group: *group, prefix: prefix.clone() });
+                let reported = statements
+                    .next_if(|next| same_packets(&next.rule, &statement.rule) && !is_log(&next.rule));
+                (reported.unwrap_or(statement), log)
+            }
+            _ => (statement, None),
+        };
+        let Some(conditions) = conditions(&statement.rule) else {
+            continue; // No packet fulfils them.
+        };
+        let fails_closed = matches!(statement.rule.target, Target::Tproxy { .. });
+        let draft = Draft {
+            conditions,
+            log,
+            action: action(table, &statement.rule.target),
+            origin: statement.origin,
+        };
+        // Where no socket takes a packet, TPROXY of iptables drops it, and that of nf_tables lets it go on.
+        let drop = fails_closed.then(|| Draft { log: None, action: Action::Drop, ..draft.clone() });
+        drafts.push(draft);
+        drafts.extend(drop);
+    }
+    drafts
+}
+
+fn is_log(rule: &Rule) -> bool {
+    matches!(rule.target, Target::Log { .. })
+}
+
+/// Whether two rules hold for the same packets, whatever their comments.
+fn same_packets(a: &Rule, b: &Rule) -> bool {
+    let conditions = |rule: &Rule| conditions(rule);
+    conditions(a) == conditions(b)
+}
+
+/// The conditions of a rule, sorted by field; `None` if no packet fulfils them.
+fn conditions(rule: &Rule) -> Option<Vec<Condition>> {
+    let mut conditions: Vec<Condition> = Vec::with_capacity(rule.matches.len());
+    for condition in rule.matches.iter().filter_map(condition) {
+        let everything = match condition.field {
+            Field::Source(family) | Field::Destination(family) => {
+                let last = u128::MAX >> (128 - u32::from(family.bits()));
+                condition.values.single() == Some(Span { first: 0, last })
+            }
+            _ => false,
+        };
+        match (everything, condition.negated) {
+            (true, true) => return None,
+            (true, false) => continue,
+            (false, _) => {}
+        }
+        // `! a ! b` is `! {a, b}`.
+        let same =
+            |other: &&mut Condition| other.negated && condition.negated && other.field == condition.field;
+        match conditions.iter_mut().find(same) {
+            Some(other) => other.values.union(&condition.values),
+            None => conditions.push(condition),
+        }
+    }
+    conditions.sort();
+    Some(conditions)
+}
+
+fn condition(m: &Match) -> Option<Condition> {
+    let id = |number: u32| Spans::one(number.into());
+    Some(match m {
+        Match::Source(cidr) => sensed(Field::Source(cidr.value().family()), cidr, addresses),
+        Match::Destination(cidr) => sensed(Field::Destination(cidr.value().family()), cidr, addresses),
+        Match::InInterface(name) => {
+            sensed(Field::InInterface, name, |name| [interface_span(name)].into_iter().collect())
+        }
+        Match::OutInterface(name) => {
+            sensed(Field::OutInterface, name, |name| [interface_span(name)].into_iter().collect())
+        }
+        Match::Protocol(protocol) => {
+            Condition::is(Field::Protocol, Spans::one(protocol_number(*protocol).into()))
+        }
+        Match::SourcePort(range) => sensed(Field::SourcePort, range, |range| ports([*range])),
+        Match::DestinationPort(range) => sensed(Field::DestinationPort, range, |range| ports([*range])),
+        Match::DestinationPorts(set) => {
+            sensed(Field::DestinationPort, set, |set| ports(set.ranges().iter().copied()))
+        }
+        Match::UidOwner(uid) => sensed(Field::Uid, uid, |uid| id(uid.number())),
+        Match::GidOwner(gid) => sensed(Field::Gid, gid, |gid| id(gid.number())),
+        Match::ConnState(states) => sensed(Field::ConnState, states, |states| {
+            states.states().iter().map(|&state| Span::one(state_bit(state).into())).collect()
+        }),
+        Match::Mark(mark) => sensed(Field::Mark(mark.value().mask), mark, |mark: &Mark| id(mark.value)),
+        Match::Connmark(mark) => {
+            sensed(Field::Connmark(mark.value().mask), mark, |mark: &Mark| id(mark.value))
+        }
+        Match::Comment(_) => return None,
+    })
+}
+
+fn sensed<T>(field: Field, sense: &Sense<T>, values: impl Fn(&T) -> Spans) -> Condition {
+    Condition { field, negated: sense.is_negated(), values: values(sense.value()) }
+}
+
+fn ports(ranges: impl IntoIterator<Item = PortRange>) -> Spans {
+    let span =
+        |range: PortRange| Span { first: range.first().number().into(), last: range.last().number().into() };
+    ranges.into_iter().map(span).collect()
+}
+
+fn addresses(cidr: &Cidr) -> Spans {
+    let first = match cidr.address() {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => address.to_bits(),
+    };
+    let host_bits = u32::from(cidr.family().bits() - cidr.length());
+    let last = first | 1u128.checked_shl(host_bits).map_or(u128::MAX, |size| size - 1);
+    [Span { first, last }].into_iter().collect()
+}
+
+fn action(table: Table, target: &Target) -> Action {
+    match target {
+        Target::Accept => Action::Accept,
+        Target::Drop => Action::Drop,
+        Target::Return => Action::Return,
+        Target::Jump(chain) => Action::Jump(chain_name(table, chain.as_str())),
+        Target::Redirect(ports) => Action::Redirect(*ports),
+        Target::Tproxy { port, mark } => Action::Tproxy { family: None, port: *port, mark: *mark },
+        Target::SetMark(mark) => Action::SetMark(*mark),
+        Target::SaveMark => Action::SaveMark,
+        Target::RestoreMark => Action::RestoreMark,
+        Target::SetZone(zone) => Action::SetZone(*zone),
+        Target::Log { .. } => Action::Report,
+    }
+}

@@ -1,0 +1,86 @@
+//! Makes the rules of two families one list.
+//!
+//! Rules that are equal in both lose their family; the others ask for theirs. Rules of different families never
+//! meet the same packet, so all that matters is that each family's rules keep their order.
+
+use super::Action;
+use super::condition::{Condition, Field};
+use super::draft::Draft;
+use crate::{Family, Origin};
+
+/// The rules of IPv4 where IPv6 is off. In a base chain, a first rule lets IPv6 pass.
+pub(super) fn alone(v4: Vec<Draft>, is_base: bool) -> Vec<Draft> {
+    let guard = Draft {
+        conditions: vec![Condition::family(Family::V6)],
+        log: None,
+        action: Action::Return,
+        origin: Some(Origin { name: "ipv6-passes", option: "" }),
+    };
+    let rules = v4.into_iter().map(|draft| match has_address(&draft) {
+        true => only(draft, Family::V4),
+        false => draft,
+    });
+    is_base.then_some(guard).into_iter().chain(rules).collect()
+}
+
+/// The rules of both families.
+pub(super) fn join(v4: Vec<Draft>, v6: Vec<Draft>) -> Vec<Draft> {
+    let common = common(&v4, &v6);
+    let mut joined = Vec::with_capacity(v4.len() + v6.len());
+    let (mut v4, mut v6) = (v4.into_iter().enumerate(), v6.into_iter().enumerate());
+    for (in_v4, in_v6) in common {
+        // This drops IPv4's copy of the common rule as well; that of IPv6 stands for both.
+        joined.extend(
+            v4.by_ref().take_while(|(index, _)| *index < in_v4).map(|(_, draft)| only(draft, Family::V4)),
+        );
+        for (index, draft) in v6.by_ref() {
+            if index == in_v6 {
+                joined.push(draft);
+                break;
+            }
+            joined.push(only(draft, Family::V6));
+        }
+    }
+    joined.extend(v4.map(|(_, draft)| only(draft, Family::V4)));
+    joined.extend(v6.map(|(_, draft)| only(draft, Family::V6)));
+    joined
+}
+
+/// The longest list of rules that both have in this order, as pairs of places.
+fn common(a: &[Draft], b: &[Draft]) -> Vec<(usize, usize)> {
+    // lengths[i][j]: the longest common list of a[i..] and b[j..].
+    let mut lengths = vec![vec![0usize; b.len() + 1]; a.len() + 1];
+    for i in (0..a.len()).rev() {
+        for j in (0..b.len()).rev() {
+            lengths[i][j] = match a[i] == b[j] {
+                true => lengths[i + 1][j + 1] + 1,
+                false => lengths[i + 1][j].max(lengths[i][j + 1]),
+            };
+        }
+    }
+    let (mut i, mut j, mut pairs) = (0, 0, Vec::new());
+    while i < a.len() && j < b.len() {
+        if a[i] == b[j] {
+            pairs.push((i, j));
+            (i, j) = (i + 1, j + 1);
+        } else if lengths[i + 1][j] >= lengths[i][j + 1] {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    pairs
+}
+
+fn has_address(draft: &Draft) -> bool {
+    draft.conditions.iter().any(|c| matches!(c.field, Field::Source(_) | Field::Destination(_)))
+}
+
+fn only(mut draft: Draft, family: Family) -> Draft {
+    draft.conditions.push(Condition::family(family));
+    draft.conditions.sort();
+    if let Action::Tproxy { family: only, .. } = &mut draft.action {
+        *only = Some(family);
+    }
+    draft
+}

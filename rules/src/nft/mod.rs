@@ -1,0 +1,229 @@
+//! The same rules for nf_tables: one table of our own for both families, lists held in sets.
+//!
+//! Not a second policy. What comes in are the checked rules that iptables would get; what goes out decides the
+//! same about every packet (but see [`Field::Uid`] about packets without a socket). Three steps: statements
+//! become [`draft`]s, each chain is made as short as its meaning allows ([`compact`]), and the chains of the two
+//! families become one ([`join`]). How long a rule set gets depends on which options are used, never on how
+//! many values they list.
+//!
+//! Nothing here knows the kernel's encoding or the language of `nft`.
+
+mod compact;
+mod condition;
+mod draft;
+mod join;
+mod sets;
+mod spans;
+
+pub use condition::{Condition, Field, family_number, protocol_number, state_bit};
+pub use spans::{Span, Spans};
+
+use crate::{Checked, Comment, Family, Hook, Mark, Origin, Port, PortRange, Zone};
+
+/// The name of our table, family `inet`.
+pub const TABLE: &str = "sidecar_init";
+
+/// Longest comment of a rule in bytes: `nft` reads one length byte and a NUL
+/// (`NFTNL_UDATA_COMMENT_MAXLEN` of libnftnl is 128).
+pub const LONGEST_COMMENT: usize = 127;
+
+/// The contents of our table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// The sets that rules look values up in.
+    pub sets: Vec<Set>,
+    /// The chains: of each table of iptables first the base chains, then the others.
+    pub chains: Vec<Chain>,
+}
+
+/// A named set of values of one field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Set {
+    /// The name: that of the option's rule and what it holds.
+    pub name: String,
+    /// The kind of values. Sets of source and destination values are the same.
+    pub kind: SetKind,
+    /// The values.
+    pub values: Spans,
+}
+
+/// What a set holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SetKind {
+    /// Names of interfaces and, if so marked, prefixes of names.
+    Interfaces {
+        /// Whether any is a prefix; only then the set has ranges.
+        prefixes: bool,
+    },
+    /// Addresses, as ranges.
+    Addresses(Family),
+    /// Transport protocols.
+    Protocols,
+    /// Ports, as ranges.
+    Ports,
+    /// User ids.
+    Uids,
+    /// Group ids.
+    Gids,
+}
+
+impl SetKind {
+    /// Whether its elements are ranges.
+    pub fn has_ranges(self) -> bool {
+        match self {
+            Self::Addresses(_) | Self::Ports => true,
+            Self::Interfaces { prefixes } => prefixes,
+            Self::Protocols | Self::Uids | Self::Gids => false,
+        }
+    }
+}
+
+/// A chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// The name: that of the iptables table and chain, such as `nat_ISTIO_OUTPUT`.
+    pub name: String,
+    /// How the kernel calls it; `None` if only rules do.
+    pub base: Option<Base>,
+    /// The rules.
+    pub rules: Vec<Rule>,
+}
+
+/// How the kernel calls a base chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Base {
+    /// What the chain may do.
+    pub kind: Kind,
+    /// Where packets are caught.
+    pub hook: Hook,
+    /// Its place among other chains of the hook: the least first.
+    pub priority: i32,
+}
+
+/// What a base chain may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Anything but what follows.
+    Filter,
+    /// Routes a packet again when it has changed its mark.
+    Route,
+    /// Sees the first packet of a connection and may redirect it.
+    Nat,
+}
+
+impl Kind {
+    /// The name, to the kernel and to `nft`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Filter => "filter",
+            Self::Route => "route",
+            Self::Nat => "nat",
+        }
+    }
+}
+
+/// Conditions and what happens to a packet that fulfils them all. Every rule counts its packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The conditions.
+    pub tests: Vec<Test>,
+    /// A report to listeners before the action.
+    pub log: Option<Log>,
+    /// The action.
+    pub action: Action,
+    /// Which rule of the policy it is and which option made it.
+    pub comment: String,
+}
+
+/// A condition, and the set that holds its values if it takes one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Test {
+    /// The condition.
+    pub condition: Condition,
+    /// The name of the set. Without one the values are a single range, or bits to be tested together.
+    pub set: Option<String>,
+}
+
+/// A report to the listeners of an NFLOG group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// The group.
+    pub group: u16,
+    /// Text that names the rule.
+    pub prefix: Comment,
+}
+
+/// What a rule does with a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Ends the walk through this base chain.
+    Accept,
+    /// Ends the packet.
+    Drop,
+    /// Back to the calling chain; in a base chain, its policy, which is to accept.
+    Return,
+    /// Walks a chain of this name, then continues.
+    Jump(String),
+    /// NAT to the local machine at one of these ports.
+    Redirect(PortRange),
+    /// If a transparent socket takes the packet: marks and accepts it. Else the rule does not hold, where that of
+    /// iptables would drop.
+    Tproxy {
+        /// The family, where the rule is for one only.
+        family: Option<Family>,
+        /// Port of the listener.
+        port: Port,
+        /// The mark.
+        mark: Mark,
+    },
+    /// Sets the packet's mark in the bits of the mask.
+    SetMark(Mark),
+    /// Copies the packet's mark to its connection.
+    SaveMark,
+    /// Copies the connection's mark to the packet.
+    RestoreMark,
+    /// Puts the connection in a zone. The first rule that does so wins.
+    SetZone(Zone),
+    /// Nothing but the report.
+    Report,
+}
+
+/// The table that does what the rules of the two families do; `None` where there is no rule. Without `v6`,
+/// IPv6 packets pass untouched.
+pub fn table(v4: &Checked, v6: Option<&Checked>) -> Option<Table> {
+    let mut chains = Vec::new();
+    for table in crate::Table::ALL {
+        let mut of_v4 = v4.rules().chains(table);
+        let mut of_v6 = v6.map(|rules| rules.rules().chains(table)).unwrap_or_default();
+        let mut names: Vec<crate::Chain> = of_v4.keys().chain(of_v6.keys()).cloned().collect();
+        names.sort();
+        names.dedup();
+        for name in names {
+            let drafts = |chains: &mut std::collections::BTreeMap<_, _>| {
+                compact::compact(draft::drafts(table, chains.remove(&name).unwrap_or_default()))
+            };
+            let of_v4 = drafts(&mut of_v4);
+            let drafts = match v6 {
+                Some(_) => join::join(of_v4, drafts(&mut of_v6)),
+                None => join::alone(of_v4, matches!(name, crate::Chain::Base(_))),
+            };
+            chains.push((draft::chain_name(table, name.as_str()), draft::base(table, &name), drafts));
+        }
+    }
+    (!chains.is_empty()).then(|| sets::name(chains))
+}
+
+/// What a rule's comment says: the short name of the rule, and the option that made it.
+fn comment(origin: Option<Origin>) -> String {
+    let mut text = match origin {
+        None => String::new(),
+        Some(Origin { name, option: "" }) => name.to_owned(),
+        // Settings that only the environment has.
+        Some(Origin { name, option }) if option.starts_with(|c: char| c.is_ascii_uppercase()) => {
+            format!("{name} ({option})")
+        }
+        Some(Origin { name, option }) => format!("{name} (--{option})"),
+    };
+    text.truncate(LONGEST_COMMENT);
+    text
+}

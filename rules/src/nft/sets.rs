@@ -1,0 +1,101 @@
+//! Puts lists of values into sets with stable names.
+
+use super::condition::Field;
+use super::draft::Draft;
+use super::spans::{Span, Spans};
+use super::{Base, Chain, Condition, Rule, Set, SetKind, Table, Test, comment};
+use crate::{Family, Origin};
+
+/// The table of these chains, every list in a set. Equal lists of the same rule share one.
+pub(super) fn name(chains: Vec<(String, Option<Base>, Vec<Draft>)>) -> Table {
+    let mut sets = Vec::new();
+    let chains = chains
+        .into_iter()
+        .map(|(name, base, drafts)| Chain {
+            name,
+            base,
+            rules: drafts.into_iter().map(|draft| rule(&mut sets, draft)).collect(),
+        })
+        .collect();
+    Table { sets, chains }
+}
+
+fn rule(sets: &mut Vec<Set>, draft: Draft) -> Rule {
+    let Draft { conditions, log, action, origin } = draft;
+    let tests = conditions.into_iter().map(|condition| test(sets, condition, origin)).collect();
+    Rule { tests, log, action, comment: comment(origin) }
+}
+
+fn test(sets: &mut Vec<Set>, mut condition: Condition, origin: Option<Origin>) -> Test {
+    if condition.field.has_ranges() {
+        condition.values = condition.values.joined();
+    }
+    let set = kind(&condition).filter(|kind| is_list(*kind, &condition.values));
+    let set = set.map(|kind| set_name(sets, kind, &condition.values, origin));
+    Test { condition, set }
+}
+
+fn is_list(kind: SetKind, values: &Spans) -> bool {
+    match kind.has_ranges() {
+        true => values.ranges().len() > 1,
+        false => values.numbers().take(2).count() > 1,
+    }
+}
+
+/// What a set of the condition's values would hold; `None` for fields that take no set.
+fn kind(condition: &Condition) -> Option<SetKind> {
+    match condition.field {
+        Field::InInterface | Field::OutInterface => {
+            let prefixes = condition.values.ranges().iter().any(|span| !span.is_single());
+            Some(SetKind::Interfaces { prefixes })
+        }
+        Field::Source(family) | Field::Destination(family) => Some(SetKind::Addresses(family)),
+        Field::Protocol => Some(SetKind::Protocols),
+        Field::SourcePort | Field::DestinationPort => Some(SetKind::Ports),
+        Field::Uid => Some(SetKind::Uids),
+        Field::Gid => Some(SetKind::Gids),
+        Field::Family | Field::ConnState | Field::Mark(_) | Field::Connmark(_) => None,
+    }
+}
+
+/// The name of a set with these values, made if need be: `excluded_network_v4`, or with a number behind it
+/// where another list has that name.
+fn set_name(sets: &mut Vec<Set>, kind: SetKind, values: &Spans, origin: Option<Origin>) -> String {
+    let what = match kind {
+        SetKind::Interfaces { .. } => "interfaces",
+        SetKind::Addresses(Family::V4) => "v4",
+        SetKind::Addresses(Family::V6) => "v6",
+        SetKind::Protocols => "protocols",
+        SetKind::Ports => "ports",
+        SetKind::Uids => "uids",
+        SetKind::Gids => "gids",
+    };
+    let stem = match (kind, origin) {
+        // There is but one such list: TCP and UDP.
+        (SetKind::Protocols, _) | (_, None) => what.to_owned(),
+        (_, Some(origin)) => format!("{}_{what}", origin.name.replace('-', "_")),
+    };
+    let numbered = (2..).map(|number| format!("{stem}_{number}"));
+    for name in std::iter::once(stem.clone()).chain(numbered) {
+        match sets.iter().find(|set| set.name == name) {
+            Some(set) if set.kind == kind && set.values == *values => return name,
+            Some(_) => {}
+            None => {
+                sets.push(Set { name: name.clone(), kind, values: values.clone() });
+                return name;
+            }
+        }
+    }
+    unreachable!("there are more numbers than sets")
+}
+
+/// The values of a set as its elements: ranges, or single values.
+impl Set {
+    /// The elements: ranges where the kind has ranges, else single values.
+    pub fn elements(&self) -> Vec<Span> {
+        match self.kind.has_ranges() {
+            true => self.values.ranges().to_vec(),
+            false => self.values.numbers().map(Span::one).collect(),
+        }
+    }
+}

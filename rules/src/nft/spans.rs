@@ -1,0 +1,156 @@
+//! Sets of numbers, kept as ranges.
+//!
+//! Ports, addresses, ids and even interface names are numbers of a fixed width to nf_tables, so one type serves
+//! them all. Ranges that overlap become one; ranges that merely touch stay apart until [`Spans::joined`],
+//! because two prefixes of names that touch are not one prefix.
+
+/// All numbers from the first to the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span {
+    /// The least number.
+    pub first: u128,
+    /// The greatest number, not less than the first.
+    pub last: u128,
+}
+
+impl Span {
+    /// A single number.
+    pub const fn one(number: u128) -> Self {
+        Self { first: number, last: number }
+    }
+
+    /// Whether it is a single number.
+    pub fn is_single(self) -> bool {
+        self.first == self.last
+    }
+
+    /// How many leading bits all its numbers share, counted in numbers of `bits` bits, if it holds every number
+    /// with these leading bits.
+    pub fn prefix_length(self, bits: u8) -> Option<u8> {
+        let free = u128::BITS - (self.first ^ self.last).leading_zeros();
+        let host = 1u128.checked_shl(free).map_or(u128::MAX, |size| size - 1);
+        let is_whole = self.first & host == 0 && self.last & host == host;
+        u8::try_from(free).ok().filter(|_| is_whole).and_then(|free| bits.checked_sub(free))
+    }
+}
+
+/// Ranges in ascending order that do not overlap.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Spans(Vec<Span>);
+
+impl Spans {
+    /// The set of one number.
+    pub fn one(number: u128) -> Self {
+        Self(vec![Span::one(number)])
+    }
+
+    /// The ranges, ascending.
+    pub fn ranges(&self) -> &[Span] {
+        &self.0
+    }
+
+    /// Every number, ascending. Only for sets whose ranges are known to be short.
+    pub fn numbers(&self) -> impl Iterator<Item = u128> {
+        self.0.iter().flat_map(|span| span.first..=span.last)
+    }
+
+    /// The only range, if there is just one.
+    pub fn single(&self) -> Option<Span> {
+        match self.0.as_slice() {
+            [span] => Some(*span),
+            _ => None,
+        }
+    }
+
+    /// Adds a range, which swallows those that it overlaps.
+    pub fn insert(&mut self, mut span: Span) {
+        if self.0.last().is_none_or(|last| last.last < span.first) {
+            self.0.push(span);
+            return;
+        }
+        let from = self.0.partition_point(|other| other.last < span.first);
+        let to = self.0.partition_point(|other| other.first <= span.last);
+        if let [first, .., last] | [first @ last] = &self.0[from..to] {
+            span = Span { first: span.first.min(first.first), last: span.last.max(last.last) };
+        }
+        self.0.splice(from..to, [span]);
+    }
+
+    /// Adds all numbers of another set.
+    pub fn union(&mut self, other: &Self) {
+        other.0.iter().for_each(|span| self.insert(*span));
+    }
+
+    /// Whether each range lies in one of the other's. May deny it where only several of the other's ranges that
+    /// touch cover a range; never claims it wrongly.
+    pub fn within(&self, other: &Self) -> bool {
+        self.0.iter().all(|span| {
+            let at = other.0.partition_point(|o| o.last < span.first);
+            other.0.get(at).is_some_and(|o| o.first <= span.first && span.last <= o.last)
+        })
+    }
+
+    /// Whether the sets have a number in common.
+    pub fn meets(&self, other: &Self) -> bool {
+        let (few, many) = if self.0.len() <= other.0.len() { (self, other) } else { (other, self) };
+        few.0.iter().any(|span| {
+            let at = many.0.partition_point(|o| o.last < span.first);
+            many.0.get(at).is_some_and(|o| o.first <= span.last)
+        })
+    }
+
+    /// The same numbers in as few ranges as it takes.
+    #[must_use]
+    pub fn joined(&self) -> Self {
+        let mut joined: Vec<Span> = Vec::with_capacity(self.0.len());
+        for &span in &self.0 {
+            match joined.last_mut() {
+                Some(before) if before.last.checked_add(1) == Some(span.first) => before.last = span.last,
+                _ => joined.push(span),
+            }
+        }
+        Self(joined)
+    }
+}
+
+impl FromIterator<Span> for Spans {
+    fn from_iter<I: IntoIterator<Item = Span>>(spans: I) -> Self {
+        let mut set = Self::default();
+        spans.into_iter().for_each(|span| set.insert(span));
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn spans() -> impl Strategy<Value = Vec<Span>> {
+        let span = (0u128..40, 0u128..6).prop_map(|(first, more)| Span { first, last: first + more });
+        proptest::collection::vec(span, 1..8)
+    }
+
+    fn plain(spans: &[Span]) -> BTreeSet<u128> {
+        spans.iter().flat_map(|span| span.first..=span.last).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn sets_hold_what_was_put_in(list in spans()) {
+            let set: Spans = list.iter().copied().collect();
+            prop_assert!(set.ranges().windows(2).all(|pair| pair[0].last < pair[1].first));
+            prop_assert!(set.numbers().eq(plain(&list)));
+            prop_assert!(set.joined().numbers().eq(plain(&list)));
+            prop_assert!(set.joined().ranges().windows(2).all(|pair| pair[0].last + 1 < pair[1].first));
+        }
+
+        #[test]
+        fn comparisons_agree_with_plain_sets(a in spans(), b in spans()) {
+            let (set_a, set_b): (Spans, Spans) = (a.iter().copied().collect(), b.iter().copied().collect());
+            prop_assert_eq!(set_a.meets(&set_b), !plain(&a).is_disjoint(&plain(&b)));
+            prop_assert_eq!(set_a.joined().within(&set_b.joined()), plain(&a).is_subset(&plain(&b)));
+        }
+    }
+}

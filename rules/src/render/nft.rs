@@ -1,0 +1,259 @@
+//! The language of `nft`: our table as a script for `nft -f` in a namespace that has no such table.
+//!
+//! Spelled so that the oldest `nft` in use (1.0.6) takes it: priorities as numbers, and no match that `nft` adds
+//! by itself, such as the family before an address.
+
+use crate::nft::{
+    Action, Base, Chain, Condition, Field, Log, Rule, Set, SetKind, Span, TABLE, Table, Test, family_number,
+    protocol_number, state_bit,
+};
+use crate::{ConnState, Family, Mark, PortRange, Protocol};
+use std::fmt::{Display, Write};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// The script.
+pub fn script(table: &Table) -> String {
+    let mut text = String::new();
+    line(&mut text, 0, format_args!("table inet {TABLE} {{"));
+    for (index, set) in table.sets.iter().enumerate() {
+        separate(&mut text, index);
+        self::set(&mut text, set);
+    }
+    for (index, chain) in table.chains.iter().enumerate() {
+        separate(&mut text, table.sets.len() + index);
+        self::chain(&mut text, chain);
+    }
+    line(&mut text, 0, "}");
+    text
+}
+
+/// One rule, as it stands in a chain.
+pub fn rule(rule: &Rule) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let has = |wanted: fn(Field) -> bool| rule.tests.iter().any(|test| wanted(test.condition.field));
+    let has_address = has(|field| matches!(field, Field::Source(_) | Field::Destination(_)));
+    let has_port = has(|field| matches!(field, Field::SourcePort | Field::DestinationPort));
+    for test in &rule.tests {
+        let is_implied = match test.condition.field {
+            Field::Family => has_address,
+            Field::Protocol => has_port && test.set.is_none(),
+            _ => false,
+        };
+        if !is_implied {
+            words.push(self::test(test, header(rule)));
+        }
+    }
+    words.push("counter".to_owned());
+    if let Some(Log { group, prefix }) = &rule.log {
+        words.push(format!("log prefix \"{prefix}\" group {group}"));
+    }
+    words.extend(action(&rule.action));
+    if !rule.comment.is_empty() {
+        words.push(format!("comment \"{}\"", rule.comment));
+    }
+    words.join(" ")
+}
+
+fn set(text: &mut String, set: &Set) {
+    line(text, 1, format_args!("set {} {{", set.name));
+    line(text, 2, format_args!("type {}", type_name(set.kind)));
+    if set.kind.has_ranges() {
+        line(text, 2, "flags interval");
+    }
+    let elements: Vec<String> = set.elements().into_iter().map(|span| element(set.kind, span)).collect();
+    line(text, 2, format_args!("elements = {{ {} }}", elements.join(", ")));
+    line(text, 1, "}");
+}
+
+fn type_name(kind: SetKind) -> &'static str {
+    match kind {
+        SetKind::Interfaces { .. } => "ifname",
+        SetKind::Addresses(Family::V4) => "ipv4_addr",
+        SetKind::Addresses(Family::V6) => "ipv6_addr",
+        SetKind::Protocols => "inet_proto",
+        SetKind::Ports => "inet_service",
+        SetKind::Uids => "uid",
+        SetKind::Gids => "gid",
+    }
+}
+
+fn element(kind: SetKind, span: Span) -> String {
+    match kind {
+        SetKind::Interfaces { .. } => interface(span),
+        SetKind::Addresses(family) => addresses(family, span),
+        SetKind::Protocols => protocol(span.first),
+        SetKind::Ports | SetKind::Uids | SetKind::Gids => dashed(span, |number| number.to_string()),
+    }
+}
+
+fn chain(text: &mut String, chain: &Chain) {
+    line(text, 1, format_args!("chain {} {{", chain.name));
+    if let Some(Base { kind, hook, priority }) = chain.base {
+        let (kind, hook) = (kind.name(), hook.name().to_ascii_lowercase());
+        line(text, 2, format_args!("type {kind} hook {hook} priority {priority}; policy accept;"));
+    }
+    for rule in &chain.rules {
+        line(text, 2, self::rule(rule));
+    }
+    line(text, 1, "}");
+}
+
+/// The header in which `nft` looks for ports: that of the protocol, or of any that has ports.
+fn header(rule: &Rule) -> String {
+    let mut protocols = rule.tests.iter().filter(|test| test.condition.field == Field::Protocol);
+    match protocols.next() {
+        Some(Test { condition, set: None }) => {
+            condition.values.numbers().map(protocol).next().unwrap_or_default()
+        }
+        Some(Test { set: Some(_), .. }) | None => "th".to_owned(),
+    }
+}
+
+fn test(test: &Test, header: String) -> String {
+    let Condition { field, negated, values } = &test.condition;
+    let left = match field {
+        Field::InInterface => "iifname".to_owned(),
+        Field::OutInterface => "oifname".to_owned(),
+        Field::Family => "meta nfproto".to_owned(),
+        Field::Source(family) => format!("{} saddr", address_word(*family)),
+        Field::Destination(family) => format!("{} daddr", address_word(*family)),
+        Field::Protocol => "meta l4proto".to_owned(),
+        Field::SourcePort => format!("{header} sport"),
+        Field::DestinationPort => format!("{header} dport"),
+        Field::Uid => "meta skuid".to_owned(),
+        Field::Gid => "meta skgid".to_owned(),
+        Field::ConnState => return states(*negated, values.numbers()),
+        Field::Mark(mask) => masked("meta mark", *mask),
+        Field::Connmark(mask) => masked("ct mark", *mask),
+    };
+    let right = match (&test.set, values.single()) {
+        (Some(set), _) => format!("@{set}"),
+        (None, span) => value(*field, span.unwrap_or(Span::one(0))),
+    };
+    // A bare value after a masked field would read as a mask.
+    let is_masked = matches!(field, Field::Mark(mask) | Field::Connmark(mask) if *mask != u32::MAX);
+    match (negated, is_masked) {
+        (true, _) => format!("{left} != {right}"),
+        (false, true) => format!("{left} == {right}"),
+        (false, false) => format!("{left} {right}"),
+    }
+}
+
+fn value(field: Field, span: Span) -> String {
+    match field {
+        Field::InInterface | Field::OutInterface => interface(span),
+        Field::Family if span.first == u128::from(family_number(Family::V4)) => "ipv4".to_owned(),
+        Field::Family => "ipv6".to_owned(),
+        Field::Source(family) | Field::Destination(family) => addresses(family, span),
+        Field::Protocol => protocol(span.first),
+        Field::SourcePort
+        | Field::DestinationPort
+        | Field::Uid
+        | Field::Gid
+        | Field::ConnState
+        | Field::Mark(_)
+        | Field::Connmark(_) => dashed(span, |number| number.to_string()),
+    }
+}
+
+fn states(negated: bool, bits: impl Iterator<Item = u128>) -> String {
+    let name = |bit| ConnState::ALL.into_iter().find(|&state| u128::from(state_bit(state)) == bit);
+    let names: Vec<String> = bits.filter_map(name).map(|state| state.name().to_ascii_lowercase()).collect();
+    match negated {
+        true => format!("ct state & ({}) == 0", names.join(" | ")),
+        false => format!("ct state {}", names.join(",")),
+    }
+}
+
+fn masked(left: &str, mask: u32) -> String {
+    match mask {
+        u32::MAX => left.to_owned(),
+        mask => format!("{left} & {mask:#x}"),
+    }
+}
+
+fn address_word(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "ip",
+        Family::V6 => "ip6",
+    }
+}
+
+fn protocol(number: u128) -> String {
+    let named =
+        [Protocol::Tcp, Protocol::Udp].into_iter().find(|p| u128::from(protocol_number(*p)) == number);
+    named.map_or_else(|| number.to_string(), |protocol| protocol.to_string())
+}
+
+fn interface(span: Span) -> String {
+    let bytes = span.first.to_be_bytes();
+    let name = String::from_utf8_lossy(&bytes);
+    let star = if span.is_single() { "" } else { "*" };
+    format!("\"{}{star}\"", name.trim_end_matches('\0'))
+}
+
+/// A network where the range is one, else both ends.
+fn addresses(family: Family, span: Span) -> String {
+    let write = |number: u128| match family {
+        #[expect(clippy::cast_possible_truncation, reason = "IPv4 addresses have 32 bits")]
+        Family::V4 => Ipv4Addr::from_bits(number as u32).to_string(),
+        Family::V6 => Ipv6Addr::from_bits(number).to_string(),
+    };
+    match span.prefix_length(family.bits()) {
+        Some(length) if length == family.bits() => write(span.first),
+        Some(length) => format!("{}/{length}", write(span.first)),
+        None => dashed(span, write),
+    }
+}
+
+fn dashed(span: Span, write: impl Fn(u128) -> String) -> String {
+    match span.is_single() {
+        true => write(span.first),
+        false => format!("{}-{}", write(span.first), write(span.last)),
+    }
+}
+
+fn action(action: &Action) -> Option<String> {
+    Some(match action {
+        Action::Accept => "accept".to_owned(),
+        Action::Drop => "drop".to_owned(),
+        Action::Return => "return".to_owned(),
+        Action::Jump(chain) => format!("jump {chain}"),
+        Action::Redirect(ports) => format!("redirect to :{}", port_range(*ports)),
+        Action::Tproxy { family, port, mark } => {
+            let family = family.map(|family| format!("{} ", address_word(family))).unwrap_or_default();
+            format!("tproxy {family}to :{port} {} accept", set_mark(*mark))
+        }
+        Action::SetMark(mark) => set_mark(*mark),
+        Action::SaveMark => "ct mark set meta mark".to_owned(),
+        Action::RestoreMark => "meta mark set ct mark".to_owned(),
+        Action::SetZone(zone) => format!("ct zone set {zone}"),
+        Action::Report => return None,
+    })
+}
+
+fn port_range(ports: PortRange) -> String {
+    match ports.is_single() {
+        true => ports.first().to_string(),
+        false => format!("{}-{}", ports.first(), ports.last()),
+    }
+}
+
+/// Bits outside of the mask stay; bits inside become those of the value.
+fn set_mark(mark: Mark) -> String {
+    match mark.is_whole() {
+        true => format!("meta mark set {}", mark.value),
+        false => format!("meta mark set meta mark & {:#x} ^ {:#x}", !mark.mask, mark.value),
+    }
+}
+
+/// An empty line between the parts of the table.
+fn separate(text: &mut String, index: usize) {
+    if index > 0 {
+        text.push('\n');
+    }
+}
+
+fn line(text: &mut String, depth: usize, content: impl Display) {
+    writeln!(text, "{}{content}", "\t".repeat(depth)).expect("writing to a string can't fail");
+}
