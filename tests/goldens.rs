@@ -10,9 +10,10 @@ use catalogue::{Case, scenarios};
 use std::{fs, path::Path};
 
 /// Standard output and standard error of the scenario's preview.
-fn preview(case: &Case) -> (String, String) {
+fn preview(case: &Case, more: &[&str]) -> (String, String) {
     let mut command = Command::cargo_bin("sidecar-init").expect("the binary");
     command.env_clear().envs(case.variables()).args(["istio-iptables", "--dry-run"]).args(case.flags());
+    command.args(more);
     let output = command.assert().success().get_output().clone();
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     (text(output.stdout), text(output.stderr))
@@ -36,7 +37,7 @@ fn check(folder: &Path, file: &str, text: Option<&str>) {
 fn previews_are_the_texts_of_the_catalogue() {
     for folder in scenarios() {
         let case = Case::read(&folder);
-        let (stdout, stderr) = preview(&case);
+        let (stdout, stderr) = preview(&case, &[]);
         let rest = stdout.strip_prefix("# iptables-restore\n").expect("the header of IPv4");
         let (v4, v6) = match rest.split_once("# ip6tables-restore\n") {
             Some((v4, v6)) => (v4, Some(v6)),
@@ -44,6 +45,9 @@ fn previews_are_the_texts_of_the_catalogue() {
         };
         check(&folder, "v4.rules", Some(v4));
         check(&folder, "v6.rules", v6);
+        let (script, _) = preview(&case, &["--native-nftables"]);
+        let script = script.strip_prefix("# nft -f\n").expect("the header of nft");
+        check(&folder, "table.nft", Some(script));
         let warnings = case.warnings();
         for warning in &warnings {
             assert!(stderr.contains(warning), "{}: no {warning:?} in {stderr}", folder.display());

@@ -33,6 +33,15 @@ pub fn rules(config: &CaptureConfig, family: Family) -> Checked {
     rules::check::check(rules).unwrap_or_else(|faults| panic!("the policy made a bad rule set: {faults:?}"))
 }
 
+/// The same rules, both families at once, for nf_tables. `None` where nothing is captured.
+///
+/// # Panics
+/// As [`rules`].
+pub fn nft_table(config: &CaptureConfig) -> Option<rules::nft::Table> {
+    let v6 = config.ipv6.then(|| rules(config, Family::V6));
+    rules::nft::table(&rules(config, Family::V4), v6.as_ref())
+}
+
 fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     let mut writer = Writer::new(config, family);
     interfaces(&mut writer);

@@ -11,7 +11,7 @@ use crate::{
     operations::{self, Validate},
     sys::namespace,
 };
-use rules::{Family, render};
+use rules::{Checked, Family, render};
 
 /// Runs the command.
 pub(super) fn run(resolved: &Resolved) -> Exit {
@@ -47,21 +47,25 @@ fn exit<T>(done: Result<T, Box<dyn std::error::Error>>) -> Exit {
 
 /// Prints the rules.
 pub(super) fn print(capture: &CaptureConfig, form: Preview) -> Exit {
-    let mut text = String::new();
-    for family in capture.families() {
-        let rules = capture::rules(capture, family);
-        match form {
-            Preview::Restore => {
-                text.push_str(match family {
-                    Family::V4 => "# iptables-restore\n",
-                    Family::V6 => "# ip6tables-restore\n",
-                });
-                text.push_str(&render::iptables::restore(&rules));
-            }
-            Preview::Commands => text.push_str(&render::iptables::commands(&rules)),
+    let each = |text: fn(&Checked) -> String| -> String {
+        capture.families().map(|family| text(&capture::rules(capture, family))).collect()
+    };
+    report::text(&match form {
+        Preview::Restore => each(restore),
+        Preview::Commands => each(render::iptables::commands),
+        Preview::Nft => {
+            let table = capture::nft_table(capture);
+            format!("# nft -f\n{}", table.as_ref().map(render::nft::script).unwrap_or_default())
         }
-    }
-    report::text(&text)
+    })
+}
+
+fn restore(rules: &Checked) -> String {
+    let header = match rules.rules().family {
+        Family::V4 => "# iptables-restore\n",
+        Family::V6 => "# ip6tables-restore\n",
+    };
+    format!("{header}{}", render::iptables::restore(rules))
 }
 
 fn validation(resolved: &Resolved) -> Option<Validate> {

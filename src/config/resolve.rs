@@ -57,7 +57,9 @@ fn run(reader: &mut Reader<'_>) -> Run {
     let restore_format = reader.switch_or(Setting::RestoreFormat, true);
     let clean = reader.switch(Setting::CleanupOnly);
     let skip = reader.switch(Setting::SkipRuleApply);
+    let native = reader.switch(Setting::NativeNftables);
     let mode = match (dry_run, clean, skip) {
+        (true, _, _) if native => Mode::Preview(Preview::Nft),
         (true, _, _) if restore_format => Mode::Preview(Preview::Restore),
         (true, _, _) => Mode::Preview(Preview::Commands),
         (false, true, _) => Mode::Clean,
@@ -100,7 +102,7 @@ fn run(reader: &mut Reader<'_>) -> Run {
                 _ => None,
             })
             .unwrap_or(Format::Text),
-        native: reader.switch(Setting::NativeNftables),
+        native,
         validation: reader.switch(Setting::RunValidation).then_some(probe),
     }
 }

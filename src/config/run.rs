@@ -24,6 +24,8 @@ pub enum Preview {
     Restore,
     /// Commands for a shell.
     Commands,
+    /// A script for `nft -f`.
+    Nft,
 }
 
 /// A variant of iptables that somebody insists on.
