@@ -1,8 +1,9 @@
-//! The kernel as the backend: both variants of iptables, and routing.
+//! The kernel as the backend: both variants of iptables, our own table of nf_tables, and routing.
 
 use super::{
     Backend, Error, Snapshot, Step, Variant,
     iptables::{self, Lock, Programs},
+    nftables::{Nftables, Refusal},
 };
 use crate::sys::{
     netfilter,
@@ -17,6 +18,7 @@ pub struct Kernel {
     legacy: OnceCell<Option<Programs>>,
     nft: OnceCell<Option<Programs>>,
     routes: Routes,
+    nftables: Option<Nftables>,
 }
 
 impl Kernel {
@@ -26,7 +28,7 @@ impl Kernel {
     /// When the kernel refuses a netlink socket.
     pub fn open(lock: Lock) -> Result<Self, Error> {
         let routes = Routes::open().map_err(|source| netlink("opening a netlink socket", source))?;
-        Ok(Self { lock, legacy: OnceCell::new(), nft: OnceCell::new(), routes })
+        Ok(Self { lock, legacy: OnceCell::new(), nft: OnceCell::new(), routes, nftables: None })
     }
 
     /// The programs of a variant, if they are on `PATH`.
@@ -45,6 +47,22 @@ impl Kernel {
                  with --force-iptables-binary"
             ))
         })
+    }
+
+    /// Deletes the empty tables that iptables (nft) leaves behind, and says how many.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn remove_empty_iptables_tables(&mut self) -> Result<usize, Error> {
+        self.nftables()?.remove_empty_iptables_tables().map_err(refused)
+    }
+
+    fn nftables(&mut self) -> Result<&mut Nftables, Error> {
+        let nftables = match self.nftables.take() {
+            Some(nftables) => nftables,
+            None => Nftables::open().map_err(|source| netlink("opening a netlink socket", source))?,
+        };
+        Ok(self.nftables.insert(nftables))
     }
 
     /// The state of a variant and family, and whether any of its tables hold rules.
@@ -76,6 +94,8 @@ impl Backend for Kernel {
             self.routes.read().map_err(|source| netlink("reading rules, routes and addresses", source))?;
         let mut snapshot = Snapshot { foreign_address, ..Snapshot::default() };
         sort(ours, &mut snapshot.routes, &mut snapshot.duplicates);
+        let native = self.nftables()?.read();
+        snapshot.native = native.map_err(|source| netlink("reading nf_tables", source))?;
         for variant in Variant::ALL {
             for family in Family::BOTH {
                 let (state, in_use) = self.tables(variant, family)?;
@@ -94,6 +114,9 @@ impl Backend for Kernel {
             Step::Tables { variant, family, changes } => {
                 iptables::commit(self.needed(*variant)?, &self.lock, *family, changes)
             }
+            Step::Native { live, wanted } => {
+                self.nftables()?.replace(live.is_some(), wanted.as_ref()).map_err(refused)
+            }
             Step::Add(object) => self.routes.add(*object).map_err(|source| netlink(step, source)),
             Step::Remove(object) => self.routes.remove(*object).map_err(|source| netlink(step, source)),
         }
@@ -110,6 +133,13 @@ fn sort(found: Vec<Object>, once: &mut BTreeSet<Object>, again: &mut Vec<Object>
 
 fn netlink(what: &(impl ToString + ?Sized), source: io::Error) -> Error {
     Error::Netlink { what: what.to_string(), source }
+}
+
+fn refused(refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::Conflict(_) => Error::Conflict { source: refusal.into() },
+        Refusal::Refused { .. } => Error::Nftables(refusal),
+    }
 }
 
 fn netfilter_family(family: Family) -> netfilter::Family {

@@ -43,6 +43,7 @@ impl Backend for Memory {
                 };
             }
             _ if fails => {}
+            Step::Native { wanted, .. } => self.snapshot.native.clone_from(wanted),
             Step::Add(object) => {
                 self.snapshot.routes.insert(*object);
             }

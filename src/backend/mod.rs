@@ -6,14 +6,16 @@
 pub mod iptables;
 mod kernel;
 pub mod memory;
+pub mod nftables;
 
 pub use kernel::Kernel;
 
 use crate::sys::{exec::ExecError, route::Object};
+use nftables::{Image, Refusal};
 use rules::{Family, State, TableChange};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt, io,
+    error, fmt, io,
 };
 
 /// One of the two kernel interfaces behind iptables. Rules of both can stand side by side, and all fire.
@@ -52,6 +54,8 @@ pub struct Snapshot {
     pub foreign_address: bool,
     /// Whether legacy tables hold rules, ours or not, in whatever table.
     pub legacy_in_use: bool,
+    /// Our own table of nf_tables, if it is there.
+    pub native: Option<Image>,
 }
 
 impl Snapshot {
@@ -87,6 +91,13 @@ pub enum Step {
         /// The changes, at least one.
         changes: Vec<TableChange>,
     },
+    /// Our own table of nf_tables, as a whole.
+    Native {
+        /// What it replaces; `None` if it is not there.
+        live: Option<Image>,
+        /// What it becomes; `None` if it goes.
+        wanted: Option<Image>,
+    },
     /// A policy rule, route or address appears.
     Add(Object),
     /// A policy rule, route or address goes.
@@ -99,6 +110,14 @@ impl fmt::Display for Step {
             Self::Tables { variant, family, changes } => {
                 let tables: Vec<&str> = changes.iter().map(|change| change.table.name()).collect();
                 write!(f, "{family} rules ({variant}: {})", tables.join(", "))
+            }
+            Self::Native { live, wanted } => {
+                f.write_str(match (live, wanted) {
+                    (_, None) => "removing",
+                    (None, Some(_)) => "creating",
+                    (Some(_), Some(_)) => "replacing",
+                })?;
+                write!(f, " the nf_tables table {}", rules::nft::TABLE)
             }
             Self::Add(object) => write!(f, "adding {object}"),
             Self::Remove(object) => write!(f, "removing {object}"),
@@ -139,8 +158,11 @@ pub enum Error {
     #[error("another program changed the rules at the same time")]
     Conflict {
         /// The failure.
-        source: ExecError,
+        source: Box<dyn error::Error + Send + Sync>,
     },
+    /// nf_tables refused a change, of which nothing has taken effect.
+    #[error("nf_tables refused the change{}", permission(.0.cause()))]
+    Nftables(#[source] Refusal),
     /// What a program printed can't be read.
     #[error("the output of {program} can't be read")]
     Output {

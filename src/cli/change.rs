@@ -2,7 +2,7 @@
 
 use super::{Exit, report};
 use crate::{
-    backend::{Backend, Error, Kernel, Snapshot, Variant, iptables::Lock},
+    backend::{Backend, Error, Kernel, Snapshot, Step, Variant, iptables::Lock, nftables::Image},
     capture,
     config::{CaptureConfig, DnsCapture, Format, Mode, Resolved, Run, VariantChoice},
     operations::{self, Aftermath, Differences, Failure, StaleFlows, Wanted},
@@ -87,7 +87,7 @@ pub(super) fn change(
     on_drift: OnDrift,
 ) -> Result<Summary, Box<dyn error::Error>> {
     let start = Instant::now();
-    let wanted = capture.map(wanted).unwrap_or_default();
+    let wanted = capture.map(|capture| wanted(capture, run.native)).unwrap_or_default();
     let mut kernel = Kernel::open(lock(run))?;
     let (variant, steps) = commit(&mut kernel, run, &wanted, on_drift)?;
     let forgotten_flows = match capture.and_then(stale_flows) {
@@ -98,9 +98,10 @@ pub(super) fn change(
         None => 0,
     };
     let summary = Summary {
-        variant: variant.to_string(),
-        families: wanted.tables.keys().map(|family| name(*family)).collect(),
-        rules: wanted.tables.values().map(State::count_ours).sum(),
+        variant: if wanted.native.is_some() { "native".to_owned() } else { variant.to_string() },
+        families: capture.into_iter().flat_map(CaptureConfig::families).map(name).collect(),
+        rules: wanted.tables.values().map(State::count_ours).sum::<usize>()
+            + wanted.native.as_ref().map_or(0, Image::rules),
         changed: !steps.is_empty(),
         steps,
         forgotten_flows,
@@ -109,7 +110,7 @@ pub(super) fn change(
     let done = if capture.is_some() { "rules are in place" } else { "nothing of ours is left" };
     tracing::info!(
         target: "iptables",
-        variant = %variant,
+        variant = summary.variant,
         families = summary.families.join(","),
         rules = summary.rules,
         changed = summary.changed,
@@ -136,7 +137,7 @@ fn commit(
     let mut tries = TRIES;
     loop {
         let before = kernel.read()?;
-        let variant = choose(run, &before, kernel);
+        let variant = if wanted.native.is_some() { Variant::Nft } else { choose(run, &before, kernel) };
         if on_drift == OnDrift::Refuse && !run.force {
             let differences = operations::compare(&before, wanted, variant);
             if !differences.is_empty() && !differences.unfinished {
@@ -145,7 +146,14 @@ fn commit(
         }
         tries -= 1;
         match operations::apply(kernel, &before, wanted, variant, run.force) {
-            Ok(applied) => return Ok((variant, applied.steps.iter().map(ToString::to_string).collect())),
+            Ok(applied) => {
+                // Nobody needs the empty tables that the last rule of iptables (nft) leaves behind.
+                let left = |step: &Step| matches!(step, Step::Tables { variant: Variant::Nft, .. });
+                if wanted.tables.is_empty() && applied.steps.iter().any(left) {
+                    kernel.remove_empty_iptables_tables()?;
+                }
+                return Ok((variant, applied.steps.iter().map(ToString::to_string).collect()));
+            }
             Err(failure) if tries > 0 && came_between(&failure) => {
                 tracing::debug!(target: "iptables", %failure, "somebody else changed rules; again");
             }
@@ -168,8 +176,8 @@ pub(super) fn choose(run: &Run, snapshot: &Snapshot, kernel: &Kernel) -> Variant
     operations::choose(snapshot, forced, || kernel.programs(Variant::Nft).is_some())
 }
 
-/// What a configuration wants of the namespace.
-pub(super) fn wanted(config: &CaptureConfig) -> Wanted {
+/// What a configuration wants of the namespace, as iptables rules or as our own table of nf_tables.
+pub(super) fn wanted(config: &CaptureConfig, native: bool) -> Wanted {
     let rules = |family| State::of(capture::rules(config, family).rules());
     let routing = capture::routing(config);
     let mut routes: Vec<route::Object> = Vec::new();
@@ -188,8 +196,9 @@ pub(super) fn wanted(config: &CaptureConfig) -> Wanted {
         routes.retain(|object| object.family() == route::Family::V4);
     }
     Wanted {
-        tables: config.families().map(|family| (family, rules(family))).collect(),
+        tables: config.families().filter(|_| !native).map(|family| (family, rules(family))).collect(),
         routes: routes.into_iter().collect(),
+        native: native.then(|| capture::nft_table(config)).flatten().as_ref().map(Image::of),
     }
 }
 

@@ -32,7 +32,10 @@ fn compare(resolved: &Resolved) -> Result<(Variant, Differences), Error> {
     let mut kernel = Kernel::open(change::lock(&resolved.run))?;
     let snapshot = kernel.read()?;
     let variant = change::choose(&resolved.run, &snapshot, &kernel);
-    Ok((variant, operations::compare(&snapshot, &change::wanted(&resolved.capture), variant)))
+    Ok((
+        variant,
+        operations::compare(&snapshot, &change::wanted(&resolved.capture, resolved.run.native), variant),
+    ))
 }
 
 /// The outcome as programs read it.
@@ -41,6 +44,7 @@ struct Report {
     equal: bool,
     variant: String,
     chains: Vec<Chain>,
+    native: Vec<String>,
     routes: Vec<Route>,
 }
 
@@ -95,6 +99,7 @@ impl Report {
             equal: differences.is_empty(),
             variant: variant.to_string(),
             chains: chains.collect(),
+            native: differences.native.iter().map(ToString::to_string).collect(),
             routes: routes.collect(),
         }
     }

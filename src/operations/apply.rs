@@ -5,7 +5,7 @@
 //! failure is followed by the way back, worked out from what is really there.
 
 use crate::{
-    backend::{Backend, Error, Snapshot, Step, Variant},
+    backend::{Backend, Error, Snapshot, Step, Variant, nftables},
     sys::route::Object,
 };
 use rules::{Family, State, TableChange, plan};
@@ -21,6 +21,8 @@ pub struct Wanted {
     pub tables: BTreeMap<Family, State>,
     /// Policy rules, routes, addresses.
     pub routes: BTreeSet<Object>,
+    /// Our own table of nf_tables. Where there is one, `tables` are empty.
+    pub native: Option<nftables::Image>,
 }
 
 /// What it took.
@@ -106,6 +108,12 @@ pub fn apply(
 fn steps(before: &Snapshot, wanted: &Wanted, variant: Variant, anew: bool) -> Vec<Step> {
     let missing = wanted.routes.iter().filter(|object| !before.has(object));
     let mut steps: Vec<Step> = missing.copied().map(Step::Add).collect();
+    let differs = !nftables::differences(before.native.as_ref(), wanted.native.as_ref()).is_empty();
+    let native = (differs || (anew && wanted.native.is_some()))
+        .then(|| Step::Native { live: before.native.clone(), wanted: wanted.native.clone() });
+    // Whatever captures from now on stands before what captured until now goes.
+    let (first, last) = if wanted.native.is_some() { (native, None) } else { (None, native) };
+    steps.extend(first);
     let mut variants = Variant::ALL;
     variants.sort_by_key(|&other| other != variant);
     for variant_now in variants {
@@ -117,6 +125,7 @@ fn steps(before: &Snapshot, wanted: &Wanted, variant: Variant, anew: bool) -> Ve
             steps.extend(tables(variant_now, family, plan(&live, &target)));
         }
     }
+    steps.extend(last);
     let leftover = before.routes.iter().rev().filter(|object| !wanted.routes.contains(object));
     steps.extend(leftover.chain(&before.duplicates).copied().map(Step::Remove));
     steps
@@ -147,10 +156,16 @@ fn roll_back(backend: &mut dyn Backend, before: &Snapshot, steps: &[Step]) -> Af
 fn way_back(before: &Snapshot, now: &Snapshot, attempted: &[Step]) -> Vec<Step> {
     let mut back: Vec<Step> = before.routes.difference(&now.routes).copied().map(Step::Add).collect();
     for step in attempted.iter().rev() {
-        if let Step::Tables { variant, family, changes } = step {
-            let (old, new) = (before.state(*variant, *family), now.state(*variant, *family));
-            let changes = plan::back(&old, &new, changes);
-            back.extend(tables(*variant, *family, changes));
+        match step {
+            Step::Tables { variant, family, changes } => {
+                let (old, new) = (before.state(*variant, *family), now.state(*variant, *family));
+                let changes = plan::back(&old, &new, changes);
+                back.extend(tables(*variant, *family, changes));
+            }
+            Step::Native { .. } if now.native != before.native => {
+                back.push(Step::Native { live: now.native.clone(), wanted: before.native.clone() });
+            }
+            Step::Native { .. } | Step::Add(_) | Step::Remove(_) => {}
         }
     }
     back.extend(now.routes.difference(&before.routes).copied().map(Step::Remove));

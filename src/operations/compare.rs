@@ -2,7 +2,7 @@
 
 use super::Wanted;
 use crate::{
-    backend::{Snapshot, Variant},
+    backend::{Snapshot, Variant, nftables},
     sys::route::Object,
 };
 use rules::{
@@ -17,6 +17,8 @@ use std::fmt;
 pub struct Differences {
     /// Chains that are not as wanted.
     pub chains: Vec<(Variant, Family, ChainDrift)>,
+    /// How our own table of nf_tables is not as wanted.
+    pub native: Vec<nftables::Difference>,
     /// Policy rules, routes and addresses that are missing or too many.
     pub routes: Vec<(Object, Reason)>,
     /// Whether all that differs is absent as a whole, table by table: the mark of a run that was cut short
@@ -38,6 +40,8 @@ pub fn compare(snapshot: &Snapshot, wanted: &Wanted, variant: Variant) -> Differ
             }
         }
     }
+    differences.native = nftables::differences(snapshot.native.as_ref(), wanted.native.as_ref());
+    differences.unfinished &= differences.native.is_empty() || snapshot.native.is_none();
     let missing = wanted.routes.iter().filter(|object| !snapshot.has(object));
     differences.routes.extend(missing.map(|object| (*object, Reason::Missing)));
     let extra = snapshot.routes.difference(&wanted.routes).chain(&snapshot.duplicates);
@@ -55,7 +59,7 @@ fn holds_ours(state: &State, table: Table) -> bool {
 impl Differences {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.chains.is_empty() && self.routes.is_empty()
+        self.chains.is_empty() && self.native.is_empty() && self.routes.is_empty()
     }
 }
 
@@ -78,6 +82,9 @@ impl fmt::Display for Differences {
                     None => writeln!(f)?,
                 }
             }
+        }
+        for difference in &self.native {
+            writeln!(f, "# nf_tables: {difference}")?;
         }
         for (object, reason) in &self.routes {
             let sign = if *reason == Reason::Missing { '+' } else { '-' };

@@ -9,6 +9,8 @@ pub const DUMP: u16 = 0x300;
 pub const CREATE: u16 = 0x400;
 /// Fail where it is there (`NLM_F_EXCL`).
 pub const EXCLUSIVE: u16 = 0x200;
+/// Add behind what is there (`NLM_F_APPEND`).
+pub const APPEND: u16 = 0x800;
 /// Ask for an acknowledgement (`NLM_F_ACK`).
 pub const ACKNOWLEDGE: u16 = 4;
 /// It is a request (`NLM_F_REQUEST`).
@@ -50,6 +52,16 @@ impl Messages {
         self.bytes.extend(payload);
         self.pad();
         self
+    }
+
+    /// Adds a 32-bit number in network order, as netfilter's families want theirs.
+    pub fn number(&mut self, kind: u16, number: u32) -> &mut Self {
+        self.attribute(kind, &number.to_be_bytes())
+    }
+
+    /// Adds a text with a NUL behind it.
+    pub fn text(&mut self, kind: u16, text: &str) -> &mut Self {
+        self.attribute(kind, &[text.as_bytes(), &[0]].concat())
     }
 
     /// Adds an attribute that holds those that `fill` adds.

@@ -1,6 +1,6 @@
 //! The operating system: programs, namespaces, netlink. No policy, no rules.
 //!
-//! The only place where `unsafe` would be allowed; so far nothing needs it.
+//! The only place where `unsafe` is allowed: one socket option needs it.
 
 pub mod conntrack;
 pub mod exec;
@@ -8,5 +8,6 @@ pub mod message;
 pub mod namespace;
 pub mod netfilter;
 pub mod netlink;
+mod option;
 pub mod process;
 pub mod route;

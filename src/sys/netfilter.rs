@@ -43,7 +43,8 @@ pub fn iptables_tables_exist(family: Family) -> io::Result<bool> {
     }
 }
 
-fn lacks_nf_tables(error: &io::Error) -> bool {
+/// Whether the error says that the kernel has no nf_tables.
+pub fn lacks_nf_tables(error: &io::Error) -> bool {
     use nix::libc::{EINVAL, EOPNOTSUPP, EPROTONOSUPPORT};
     matches!(error.raw_os_error(), Some(EINVAL | EOPNOTSUPP | EPROTONOSUPPORT))
 }

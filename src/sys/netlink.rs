@@ -3,12 +3,15 @@
 use super::message::{self, ACKNOWLEDGE, DUMP, HEADER, Messages, Received};
 use nix::{
     errno::Errno,
+    libc,
     sys::socket::{
-        AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, sendto, socket,
+        AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, sendto,
+        setsockopt, socket, sockopt,
     },
 };
 use std::{
     io,
+    ops::Range,
     os::fd::{AsRawFd, OwnedFd},
 };
 
@@ -20,6 +23,9 @@ const DUMP_INTERRUPTED: u16 = 0x10;
 
 /// As much as the kernel ever puts into one datagram of a dump (`NLMSG_GOODSIZE` caps it at 32 KiB).
 const DATAGRAM: usize = 32 * 1024;
+
+/// The largest batch for which every machine's default buffer has room.
+const SMALL_BATCH: usize = 100_000;
 
 /// How often a disturbed dump is taken again before the state counts as unreadable.
 const DUMP_TRIES: u32 = 10;
@@ -65,6 +71,72 @@ impl Socket {
         })
     }
 
+    /// Asks for one object and gives the payload of the answer.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn one(&mut self, request: &Request<'_>, fill: impl FnOnce(&mut Messages)) -> io::Result<Vec<u8>> {
+        self.send(request, 0, fill)?;
+        let (sequence, mut found) = (self.sequence, Vec::new());
+        self.receive(|message| match message.kind {
+            _ if message.sequence != sequence => Ok(Continue::Yes),
+            ERROR => outcome(message).map(|()| Continue::No),
+            _ => {
+                found.extend(message.payload);
+                Ok(Continue::No)
+            }
+        })?;
+        Ok(found)
+    }
+
+    /// Sends messages that the kernel takes as a whole or not at all. Their numbers are consecutive and start at
+    /// [`Socket::next_sequence`]; the kernel has been asked to acknowledge one of them.
+    ///
+    /// # Errors
+    /// The first complaint. The kernel makes those about the batch as a whole under the first number.
+    pub fn batch(&mut self, bytes: &[u8], sequences: Range<u32>, acknowledged: u32) -> Result<(), Rejection> {
+        let plain = |source: io::Error| Rejection { sequence: sequences.start, message: None, source };
+        self.sequence = sequences.end - 1;
+        self.prepare(bytes.len()).map_err(plain)?;
+        let to = NetlinkAddr::new(0, 0);
+        sendto(self.descriptor.as_raw_fd(), bytes, &to, MsgFlags::empty())
+            .map_err(|error| plain(error.into()))?;
+        let mut rejection = None;
+        let received = self.receive(|message| match message.kind {
+            ERROR if sequences.contains(&message.sequence) => match outcome(message) {
+                Ok(()) if message.sequence == acknowledged => Ok(Continue::No),
+                Ok(()) => Ok(Continue::Yes),
+                Err(source) => {
+                    let (sequence, message) = (message.sequence, explanation(message));
+                    rejection = Some(Rejection { sequence, message, source });
+                    Ok(Continue::No)
+                }
+            },
+            _ => Ok(Continue::Yes),
+        });
+        received.map_err(plain)?;
+        rejection.map_or(Ok(()), Err)
+    }
+
+    /// The sequence number of the next message.
+    pub fn next_sequence(&self) -> u32 {
+        self.sequence + 1
+    }
+
+    /// Makes room for a large batch, and asks for explanations.
+    fn prepare(&self, length: usize) -> io::Result<()> {
+        // A kernel that does not know these options explains less.
+        for option in [libc::NETLINK_EXT_ACK, libc::NETLINK_CAP_ACK] {
+            let _ = super::option::switch_on(&self.descriptor, libc::SOL_NETLINK, option);
+        }
+        if length > SMALL_BATCH {
+            // Beyond the machine's limit if we may, else up to it.
+            setsockopt(&self.descriptor, sockopt::SndBufForce, &length)
+                .or_else(|_| setsockopt(&self.descriptor, sockopt::SndBuf, &length))?;
+        }
+        Ok(())
+    }
+
     /// Asks for all objects of a kind; `visit` gets the payload of each.
     ///
     /// # Errors
@@ -72,10 +144,23 @@ impl Socket {
     pub fn dump<T>(
         &mut self,
         request: &Request<'_>,
+        visit: impl FnMut(&[u8]) -> Option<T>,
+    ) -> io::Result<Vec<T>> {
+        self.dump_some(request, |_| {}, visit)
+    }
+
+    /// As [`Socket::dump`], of those objects that the attributes of the request choose.
+    ///
+    /// # Errors
+    /// As [`Socket::dump`].
+    pub fn dump_some<T>(
+        &mut self,
+        request: &Request<'_>,
+        fill: impl Fn(&mut Messages),
         mut visit: impl FnMut(&[u8]) -> Option<T>,
     ) -> io::Result<Vec<T>> {
         for _ in 0..DUMP_TRIES {
-            self.send(request, DUMP, |_| {})?;
+            self.send(request, DUMP, &fill)?;
             let (sequence, mut found, mut disturbed) = (self.sequence, Vec::new(), false);
             self.receive(|message| {
                 if message.sequence != sequence {
@@ -135,6 +220,35 @@ impl Socket {
 enum Continue {
     Yes,
     No,
+}
+
+/// Why the kernel refused a batch.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .message.as_deref().unwrap_or("the kernel gave no explanation"))]
+pub struct Rejection {
+    /// The number of the message that it complains about.
+    pub sequence: u32,
+    /// Its explanation, where it gave one.
+    pub message: Option<String>,
+    /// The error.
+    pub source: io::Error,
+}
+
+/// The text of the extended acknowledgement (`NLMSGERR_ATTR_MSG`), if there is one. With the option
+/// `NETLINK_CAP_ACK` only the header of our message stands before it.
+fn explanation(message: Received<'_>) -> Option<String> {
+    const HAS_ATTRIBUTES: u16 = 0x200; // NLM_F_ACK_TLVS
+    const CAPPED: u16 = 0x100; // NLM_F_CAPPED
+    const TEXT: u16 = 1;
+    if message.flags & HAS_ATTRIBUTES == 0 {
+        return None;
+    }
+    let ours = match message.flags & CAPPED {
+        0 => (message::u32_at(message.payload, 4)? as usize).next_multiple_of(4),
+        _ => HEADER,
+    };
+    let attributes = message.payload.get(4 + ours..)?;
+    Some(message::text(message::attribute(attributes, TEXT)?).to_owned())
 }
 
 /// An error message of number 0 is an acknowledgement.

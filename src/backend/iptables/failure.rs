@@ -10,7 +10,9 @@ use std::path::Path;
 /// Says in one sentence what happened and what helps.
 pub(super) fn explain(error: ExecError, programs: &Programs, script: &str) -> Error {
     let hint = match &error {
-        ExecError::Status { stderr, .. } if is_conflict(stderr) => return Error::Conflict { source: error },
+        ExecError::Status { stderr, .. } if is_conflict(stderr) => {
+            return Error::Conflict { source: error.into() };
+        }
         ExecError::Start { .. } => format!("the {} variant of iptables can't be run", programs.variant()),
         ExecError::Status { stderr, status, .. } => hint(stderr, status.code(), programs.variant(), script),
     };

@@ -1,0 +1,192 @@
+//! From rules to the expressions that carry them out.
+
+use super::expression::{Connection, Expression, Header, Meta, Operator, Verdict};
+use rules::nft::{Action, Condition, Field, Log, Rule, Span, Test, family_number};
+use rules::{Family, Mark, PortRange};
+
+/// The expressions of a rule: conditions, counter, report, action.
+pub(super) fn rule(rule: &Rule) -> Vec<Expression> {
+    let mut list = Vec::new();
+    for test in &rule.tests {
+        self::test(&mut list, test);
+    }
+    list.push(Expression::Counter);
+    if let Some(Log { group, prefix }) = &rule.log {
+        list.push(Expression::Log { group: *group, prefix: prefix.as_str().to_owned() });
+    }
+    action(&mut list, &rule.action);
+    list
+}
+
+fn test(list: &mut Vec<Expression>, test: &Test) {
+    let Condition { field, negated, values } = &test.condition;
+    list.push(load(*field));
+    match (&test.set, field) {
+        (Some(set), _) => list.push(Expression::Lookup { set: set.clone(), negated: *negated }),
+        (None, Field::ConnState) => {
+            let bits: u32 = values.numbers().map(|bit| 1 << bit).sum();
+            list.push(bits_of(bits));
+            // Any of the bits.
+            let operator = if *negated { Operator::Equal } else { Operator::Different };
+            list.push(Expression::Compare(operator, vec![0; 4]));
+        }
+        (None, Field::Mark(mask) | Field::Connmark(mask)) => {
+            if *mask != u32::MAX {
+                list.push(bits_of(*mask));
+            }
+            compare(list, *field, *negated, values.single());
+        }
+        (None, _) => compare(list, *field, *negated, values.single()),
+    }
+}
+
+/// Keeps these bits of a number of 32.
+fn bits_of(mask: u32) -> Expression {
+    Expression::Bits { mask: mask.to_ne_bytes().to_vec(), flip: vec![0; 4] }
+}
+
+fn load(field: Field) -> Expression {
+    let network = |offset, length| Expression::Payload { header: Header::Network, offset, length };
+    let transport = |offset| Expression::Payload { header: Header::Transport, offset, length: 2 };
+    match field {
+        Field::InInterface => Expression::Meta(Meta::InInterfaceName),
+        Field::OutInterface => Expression::Meta(Meta::OutInterfaceName),
+        Field::Family => Expression::Meta(Meta::Family),
+        // Places in the headers of IPv4 (RFC 791) and IPv6 (RFC 8200).
+        Field::Source(Family::V4) => network(12, 4),
+        Field::Source(Family::V6) => network(8, 16),
+        Field::Destination(Family::V4) => network(16, 4),
+        Field::Destination(Family::V6) => network(24, 16),
+        Field::Protocol => Expression::Meta(Meta::Protocol),
+        Field::SourcePort => transport(0),
+        Field::DestinationPort => transport(2),
+        Field::Uid => Expression::Meta(Meta::SocketUid),
+        Field::Gid => Expression::Meta(Meta::SocketGid),
+        Field::ConnState => Expression::Connection(Connection::State),
+        Field::Mark(_) => Expression::Meta(Meta::Mark),
+        Field::Connmark(_) => Expression::Connection(Connection::Mark),
+    }
+}
+
+/// Compares the register with the one range that a test without a set has.
+fn compare(list: &mut Vec<Expression>, field: Field, negated: bool, span: Option<Span>) {
+    let Some(span) = span else {
+        unreachable!("several ranges are in a set");
+    };
+    let equal = if negated { Operator::Different } else { Operator::Equal };
+    let bytes = |number| bytes(field, number);
+    if span.is_single() {
+        list.push(Expression::Compare(equal, bytes(span.first)));
+        return;
+    }
+    match (field, prefix(field, span)) {
+        // Names are compared up to the prefix's length.
+        (Field::InInterface | Field::OutInterface, Some(bits)) => {
+            let mut name = bytes(span.first);
+            name.truncate(usize::from(bits / 8));
+            list.push(Expression::Compare(equal, name));
+        }
+        (Field::Source(_) | Field::Destination(_), Some(_)) => {
+            let mask = bytes(!(span.first ^ span.last));
+            list.push(Expression::Bits { flip: vec![0; mask.len()], mask });
+            list.push(Expression::Compare(equal, bytes(span.first)));
+        }
+        _ if negated => list.push(Expression::Outside(bytes(span.first), bytes(span.last))),
+        _ => {
+            list.push(Expression::Compare(Operator::AtLeast, bytes(span.first)));
+            list.push(Expression::Compare(Operator::AtMost, bytes(span.last)));
+        }
+    }
+}
+
+fn prefix(field: Field, span: Span) -> Option<u8> {
+    u8::try_from(8 * width(field)).ok().and_then(|bits| span.prefix_length(bits))
+}
+
+/// Bytes of a field's values.
+fn width(field: Field) -> usize {
+    match field {
+        Field::InInterface | Field::OutInterface => 16,
+        Field::Source(Family::V6) | Field::Destination(Family::V6) => 16,
+        Field::Family | Field::Protocol => 1,
+        Field::SourcePort | Field::DestinationPort => 2,
+        Field::Source(Family::V4)
+        | Field::Destination(Family::V4)
+        | Field::Uid
+        | Field::Gid
+        | Field::ConnState
+        | Field::Mark(_)
+        | Field::Connmark(_) => 4,
+    }
+}
+
+/// A value as the register holds it: what comes from the packet with the most significant byte first, what
+/// comes from the kernel as this machine writes numbers.
+fn bytes(field: Field, number: u128) -> Vec<u8> {
+    let mut bytes = number.to_be_bytes()[16 - width(field)..].to_vec();
+    let host_order = match field {
+        Field::Uid | Field::Gid | Field::ConnState | Field::Mark(_) | Field::Connmark(_) => true,
+        Field::InInterface
+        | Field::OutInterface
+        | Field::Family
+        | Field::Source(_)
+        | Field::Destination(_)
+        | Field::Protocol
+        | Field::SourcePort
+        | Field::DestinationPort => false,
+    };
+    if host_order && cfg!(target_endian = "little") {
+        bytes.reverse();
+    }
+    bytes
+}
+
+fn action(list: &mut Vec<Expression>, action: &Action) {
+    match action {
+        Action::Accept => list.push(Expression::Verdict(Verdict::Accept)),
+        Action::Drop => list.push(Expression::Verdict(Verdict::Drop)),
+        Action::Return => list.push(Expression::Verdict(Verdict::Return)),
+        Action::Jump(chain) => list.push(Expression::Verdict(Verdict::Jump(chain.clone()))),
+        Action::Redirect(ports) => redirect(list, *ports),
+        Action::Tproxy { family, port, mark } => {
+            list.push(Expression::Load(port.number().to_be_bytes().to_vec()));
+            let family = family.map_or(0, |family| family_number(family).into());
+            list.push(Expression::Tproxy { family });
+            set_mark(list, *mark);
+            list.push(Expression::Verdict(Verdict::Accept));
+        }
+        Action::SetMark(mark) => set_mark(list, *mark),
+        Action::SaveMark => {
+            list.extend([Expression::Meta(Meta::Mark), Expression::SetConnmark]);
+        }
+        Action::RestoreMark => {
+            list.extend([Expression::Connection(Connection::Mark), Expression::SetMark]);
+        }
+        Action::SetZone(zone) => {
+            list.extend([Expression::Load(zone.number().to_ne_bytes().to_vec()), Expression::SetZone]);
+        }
+        Action::Report => {}
+    }
+}
+
+fn redirect(list: &mut Vec<Expression>, ports: PortRange) {
+    let port = |port: rules::Port| port.number().to_be_bytes().to_vec();
+    list.push(Expression::Load(port(ports.first())));
+    if !ports.is_single() {
+        list.push(Expression::LoadSecond(port(ports.last())));
+    }
+    list.push(Expression::Redirect { range: !ports.is_single() });
+}
+
+/// Bits outside of the mask stay; bits inside become those of the value.
+fn set_mark(list: &mut Vec<Expression>, mark: Mark) {
+    let bytes = |number: u32| number.to_ne_bytes().to_vec();
+    match mark.is_whole() {
+        true => list.push(Expression::Load(bytes(mark.value))),
+        false => list.extend([
+            Expression::Meta(Meta::Mark),
+            Expression::Bits { mask: bytes(!mark.mask), flip: bytes(mark.value) },
+        ]),
+    }
+    list.push(Expression::SetMark);
+}
