@@ -40,7 +40,7 @@ pub fn rule(rule: &Rule) -> String {
             _ => false,
         };
         if !is_implied {
-            words.push(self::test(test, header(rule)));
+            words.push(self::test(test, &header(rule)));
         }
     }
     words.push("counter".to_owned());
@@ -109,7 +109,7 @@ fn header(rule: &Rule) -> String {
     }
 }
 
-fn test(test: &Test, header: String) -> String {
+fn test(test: &Test, header: &str) -> String {
     let Condition { field, negated, values } = &test.condition;
     let left = match field {
         Field::InInterface => "iifname".to_owned(),
