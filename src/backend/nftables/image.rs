@@ -4,6 +4,7 @@
 //! handles and whatever else the kernel adds on its own are left out.
 
 use super::expression::Expression;
+use super::header::{NF_ACCEPT, SET_IS_INTERVAL};
 use rules::nft::{Chain, Kind, Set, SetKind, Span, Table};
 use rules::{Family, Hook};
 
@@ -34,7 +35,7 @@ pub struct ImageSet {
 }
 
 /// An element of a set; in a set of ranges, where a range starts or where it has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Element {
     /// The key, in its first bytes.
     pub key: [u8; 16],
@@ -81,18 +82,11 @@ const COMMENT: u8 = 0;
 impl Image {
     /// The image of a table.
     pub fn of(table: &Table) -> Self {
-        let mut image = Self {
+        Self {
             flags: 0,
             sets: table.sets.iter().map(set).collect(),
             chains: table.chains.iter().map(chain).collect(),
-        };
-        image.sort();
-        image
-    }
-
-    /// Sorts what the kernel lists in no order: the elements of sets.
-    pub(super) fn sort(&mut self) {
-        self.sets.iter_mut().for_each(|set| set.elements.sort_unstable());
+        }
     }
 
     /// The number of rules.
@@ -116,7 +110,7 @@ fn chain(chain: &Chain) -> ImageChain {
         kind: Kind::name(base.kind).to_owned(),
         hook: hook(base.hook),
         priority: base.priority,
-        policy: super::header::NF_ACCEPT,
+        policy: NF_ACCEPT,
     });
     let rule = |rule: &rules::nft::Rule| {
         let comment = rule.comment.as_bytes();
@@ -141,21 +135,25 @@ fn hook(hook: Hook) -> u32 {
     }
 }
 
-/// `NFT_SET_INTERVAL`.
-const RANGES: u32 = super::header::SET_IS_INTERVAL;
-
 fn set(set: &Set) -> ImageSet {
     let (key_type, key_length) = key(set.kind);
     let mut elements = Vec::with_capacity(set.values.ranges().len() * 2);
     for Span { first, last } in set.elements() {
         elements.push(Element { key: key_bytes(set.kind, first), is_end: false });
-        let end = last.checked_add(1).filter(|end| end >> (8 * key_length).min(127) == 0 || key_length == 16);
+        let end = last.checked_add(1).filter(|end| key_length == 16 || end >> (8 * key_length) == 0);
         if let (true, Some(end)) = (set.kind.has_ranges(), end) {
             elements.push(Element { key: key_bytes(set.kind, end), is_end: true });
         }
     }
-    let flags = if set.kind.has_ranges() { RANGES } else { 0 };
+    sort(&mut elements);
+    let flags = if set.kind.has_ranges() { SET_IS_INTERVAL } else { 0 };
     ImageSet { name: set.name.clone(), key_type, key_length, flags, elements }
+}
+
+/// Sorts elements by key. Where a range starts right behind another, its start comes after the end of the other:
+/// the kernel takes them in this order only.
+pub(super) fn sort(elements: &mut [Element]) {
+    elements.sort_unstable_by_key(|element| (element.key, !element.is_end));
 }
 
 /// What `nft` calls the type (`enum datatypes` of its `datatype.h`), and the bytes of a key.

@@ -112,13 +112,16 @@ impl Nftables {
 fn refusal(batch: &Batch, first: u32, jobs: &[Job<'_>], rejection: Rejection) -> Refusal {
     let Rejection { sequence, message, source } = rejection;
     let place = sequence.wrapping_sub(first);
-    // The job at the head finds the table gone, or already there; or the generation is an old one.
-    let table_gone = source.raw_os_error() == Some(libc::ENOENT)
-        && place == 1
-        && matches!(jobs.first(), Some(Job::Delete(..)));
-    match source.raw_os_error() {
-        Some(libc::ERESTART | libc::EEXIST) => Refusal::Conflict(source),
-        _ if table_gone => Refusal::Conflict(source),
-        _ => Refusal::Refused { subject: batch.subject(place).to_owned(), explanation: message, source },
+    // The first job finds the table gone, or already there; or the generation is an old one.
+    let is_conflict = match (source.raw_os_error(), jobs.first()) {
+        (Some(libc::ERESTART), _) => true,
+        (Some(libc::ENOENT), Some(Job::Delete(..))) | (Some(libc::EEXIST), Some(Job::Create(_))) => {
+            place == 1
+        }
+        _ => false,
+    };
+    match is_conflict {
+        true => Refusal::Conflict(source),
+        false => Refusal::Refused { subject: batch.subject(place).to_owned(), explanation: message, source },
     }
 }

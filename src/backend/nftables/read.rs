@@ -7,7 +7,7 @@ use super::header::{
     GET_TABLE, HOOK_NUMBER, HOOK_PRIORITY, INET, NF_ACCEPT, RULE_CHAIN, RULE_EXPRESSIONS, RULE_TABLE,
     RULE_USERDATA, SET_FLAGS, SET_KEY_LENGTH, SET_KEY_TYPE, SET_NAME, SET_TABLE, TABLE_FLAGS, TABLE_NAME,
 };
-use super::image::{Element, Image, ImageBase, ImageChain, ImageRule, ImageSet};
+use super::image::{self, Element, Image, ImageBase, ImageChain, ImageRule, ImageSet};
 use crate::sys::{
     message::{Messages, attribute, attributes, text},
     netlink::{Request, Socket},
@@ -36,8 +36,8 @@ pub(super) fn table(socket: &mut Socket) -> io::Result<Option<Image>> {
     }
     for set in &mut image.sets {
         set.elements = elements(socket, &set.name)?;
+        image::sort(&mut set.elements);
     }
-    image.sort();
     Ok(Some(image))
 }
 

@@ -1,0 +1,123 @@
+//! What our batch leaves in the kernel is what `nft -f` of our script leaves there.
+
+use crate::support::{BINARY, in_namespace, list, native, networks, output, ports, ruleset, script, stdout};
+use serde_json::Value;
+use std::{fs, path::Path};
+
+fn check(name: &str, flags: &[&str]) {
+    let script = script(flags);
+    let by_nft = in_namespace(|| {
+        stdout("nft", &["-c", "-f", "-"], &script);
+        stdout("nft", &["-f", "-"], &script);
+        ruleset()
+    });
+    let by_batch = in_namespace(|| {
+        native(flags);
+        ruleset()
+    });
+    let parts = |ruleset: &Value| ruleset["nftables"].as_array().cloned().expect("a list");
+    let (by_nft, by_batch) = (parts(&by_nft), parts(&by_batch));
+    for (script, batch) in by_nft.iter().zip(&by_batch) {
+        assert_eq!(script, batch, "{name}");
+    }
+    assert_eq!(by_nft.len(), by_batch.len(), "{name}");
+}
+
+#[test]
+fn every_scenario_is_the_same_by_script_and_by_batch() {
+    let catalogue = Path::new(env!("CARGO_MANIFEST_DIR")).join("rules/scenarios");
+    let mut count = 0;
+    for folder in fs::read_dir(catalogue).expect("the catalogue").map(|entry| entry.expect("an entry").path())
+    {
+        let Ok(text) = fs::read_to_string(folder.join("case.json")) else {
+            continue;
+        };
+        let case: Value = serde_json::from_str(&text).expect("JSON");
+        let words = |key: &str| -> Vec<String> {
+            let items = case[key].as_array().expect("a list").iter();
+            items.map(|item| item.as_str().expect("a text").to_owned()).collect()
+        };
+        // Variables are flags by another name; `env` passes them on.
+        let variables = case["env"].as_object().into_iter().flatten();
+        let mut call: Vec<String> =
+            variables.map(|(name, value)| format!("{name}={}", value.as_str().expect("a text"))).collect();
+        call.extend([BINARY, "istio-iptables", "--native-nftables"].map(str::to_owned));
+        call.extend(words("args"));
+        call.extend(["--pod-ips".to_owned(), words("pod_ips").join(",")]);
+        call.extend(["--dns-servers".to_owned(), words("dns_servers").join(",")]);
+        let call: Vec<&str> = call.iter().map(String::as_str).collect();
+        let script = fs::read_to_string(folder.join("table.nft")).expect("table.nft");
+        let by_nft = in_namespace(|| {
+            stdout("nft", &["-f", "-"], &script);
+            ruleset()
+        });
+        let by_batch = in_namespace(|| {
+            stdout("env", &call, "");
+            // What was just written must count as wanted.
+            let check = [&call[..call.len() - 4], &call[call.len() - 4..]].concat();
+            let again = output("env", &check, "");
+            assert!(String::from_utf8_lossy(&again.stderr).contains("changed=false"), "{}", folder.display());
+            ruleset()
+        });
+        assert_eq!(by_nft, by_batch, "{}", folder.display());
+        count += 1;
+    }
+    assert!(count > 30, "the catalogue has shrunk");
+}
+
+#[test]
+fn long_lists_are_the_same_by_script_and_by_batch() {
+    let (ports, networks) = (ports(5_000), networks(2_000));
+    check("outbound ports", &["--dual-stack", "-i", "*", "-b", "*", "-o", &ports]);
+    check("inbound ports", &["--dual-stack", "-i", "*", "-b", &ports]);
+    check("inbound ports, TPROXY", &["--dual-stack", "-i", "*", "-b", &ports, "-m", "TPROXY"]);
+    check("excluded networks", &["--dual-stack", "-i", "*", "-x", &networks]);
+    check("captured networks", &["--dual-stack", "-i", &networks, "-k", "vm0,vm+,br+"]);
+    let ids = list(300, |n| (1_000 + n).to_string());
+    check(
+        "owners",
+        &["--dual-stack", "-i", "*", "-u", &ids, "-g", &ids, "--redirect-dns", "--capture-all-dns"],
+    );
+}
+
+#[test]
+fn rare_matches_are_the_same_by_script_and_by_batch() {
+    check("hits are logged", &["--dual-stack", "-i", "*", "-b", "80,81", "--iptables-trace-logging"]);
+    check("listeners are ranges", &["-i", "*", "-b", "*", "-p", "15001-15004", "-z", "15006-15009"]);
+    check(
+        "the ends of ranges",
+        &["-i", "*", "-b", "1-65535", "-o", "1-9,65000-65535", "-x", "255.255.255.0/24"],
+    );
+    check("touching networks", &["-i", "10.0.1.0/24,10.0.2.0/24,10.0.3.0/24", "-x", "10.9.0.0/31"]);
+    check("prefixes", &["-i", "*", "-c", "br+,bs+,eth0,br0", "-k", "vm+"]);
+}
+
+/// The number of rules is that of the options in use, however much they list.
+#[test]
+fn rules_do_not_grow_with_lists() {
+    let rules = |flags: &[&str]| {
+        script(flags).lines().filter(|line| line.contains(" counter ") || line.contains("\tcounter ")).count()
+    };
+    let sizes = [3, 2_000].map(|size| {
+        let (ports, networks, ids) = (ports(size), networks(size), list(size, |n| (500 + n).to_string()));
+        let interfaces = list(size.min(40), |n| format!("eth{n}"));
+        [
+            rules(&["--dual-stack", "-i", "*", "-b", &ports, "-o", &ports, "-x", &networks, "-q", &ports]),
+            rules(&["--dual-stack", "-i", &networks, "-b", "*", "-d", &ports, "-c", &interfaces]),
+            rules(&["--dual-stack", "-i", &networks, "-k", &interfaces, "-m", "TPROXY", "-b", &ports]),
+            rules(&[
+                "--dual-stack",
+                "-i",
+                "*",
+                "-u",
+                &ids,
+                "-g",
+                &ids,
+                "--redirect-dns",
+                "--capture-all-dns",
+            ]),
+            rules(&["-i", "*", "-b", &ports, "-o", &ports, "--iptables-trace-logging"]),
+        ]
+    });
+    assert_eq!(sizes[0], sizes[1]);
+}

@@ -1,0 +1,128 @@
+//! Applying again, repairing, switching from and to iptables, cleaning.
+
+use crate::support::{BINARY, FACTS, in_namespace, native, output, ruleset, stdout};
+
+const FLAGS: [&str; 9] = ["--dual-stack", "-i", "*", "-b", "*", "-o", "80,443,8000-9000", "-c", "eth1,br+"];
+
+/// All of nf_tables, handles included: they change when something is made anew.
+fn everything() -> String {
+    stdout("nft", &["-a", "-s", "list", "ruleset"], "")
+}
+
+#[test]
+fn a_second_run_writes_nothing() {
+    in_namespace(|| {
+        native(&FLAGS);
+        let before = everything();
+        native(&FLAGS);
+        assert_eq!(before, everything());
+    });
+}
+
+/// Every edit is noticed by `check` and undone by the next run.
+#[test]
+fn edits_are_seen_and_repaired() {
+    let table = "inet sidecar_init";
+    for edit in [
+        format!("flush chain {table} nat_ISTIO_OUTPUT"),
+        format!("add rule {table} nat_ISTIO_OUTPUT accept"),
+        format!("insert rule {table} nat_OUTPUT accept"),
+        format!("add chain {table} more"),
+        format!("add chain {table} nat_OUTPUT {{ policy drop; }}"),
+        format!("delete element {table} excluded_outbound_port_ports {{ 443 }}"),
+        format!("add element {table} excluded_outbound_port_ports {{ 22 }}"),
+        format!("add set {table} more {{ type uid; }}"),
+        format!("add table {table} {{ flags dormant; }}"),
+        format!("delete table {table}"),
+    ] {
+        in_namespace(|| {
+            native(&FLAGS);
+            let before = ruleset();
+            stdout("nft", &["-f", "-"], &edit);
+            let check = output(BINARY, &[&["check", "--native-nftables"], &FACTS[..], &FLAGS].concat(), "");
+            assert_eq!(check.status.code(), Some(3), "{edit}");
+            assert!(!check.stdout.is_empty(), "{edit}");
+            native(&FLAGS);
+            assert_eq!(before, ruleset(), "{edit}");
+        });
+    }
+}
+
+/// A rule that was replaced by another of the same length is another, whatever is compared first.
+#[test]
+fn a_changed_rule_is_named() {
+    in_namespace(|| {
+        native(&FLAGS);
+        let listing =
+            stdout("nft", &["-a", "list", "chain", "inet", "sidecar_init", "nat_ISTIO_REDIRECT"], "");
+        let handle =
+            listing.lines().find(|line| line.contains("15001")).and_then(|line| line.rsplit(' ').next());
+        let rule = format!(
+            "replace rule inet sidecar_init nat_ISTIO_REDIRECT handle {} meta l4proto tcp counter redirect to :15002 \
+             comment \"to-outbound-listener (--envoy-port)\"",
+            handle.expect("a handle")
+        );
+        stdout("nft", &["-f", "-"], &rule);
+        let check = output(BINARY, &[&["check", "--native-nftables"], &FACTS[..], &FLAGS].concat(), "");
+        let text = String::from_utf8_lossy(&check.stdout);
+        assert!(text.contains("rule 1 of nat_ISTIO_REDIRECT") && text.contains("--envoy-port"), "{text}");
+    });
+}
+
+#[test]
+fn backends_replace_each_other_without_traces() {
+    let iptables = |variant: &str| {
+        let call = ["istio-iptables", "--reconcile", "--force-iptables-binary", variant];
+        stdout(BINARY, &[&call, &FACTS[..], &FLAGS].concat(), "");
+    };
+    let tables = || {
+        let listing = stdout("nft", &["list", "tables"], "");
+        listing.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    in_namespace(|| {
+        iptables("nft");
+        native(&FLAGS);
+        assert_eq!(tables(), ["table inet sidecar_init"]);
+        iptables("legacy");
+        assert_eq!(tables(), [""; 0]);
+        native(&FLAGS);
+        assert!(!stdout("iptables-legacy-save", &[], "").contains("ISTIO"));
+        stdout(BINARY, &["clean"], "");
+        assert_eq!(tables(), [""; 0]);
+    });
+}
+
+/// Tables of iptables that somebody uses stay, and so does what is not named like one of ours.
+#[test]
+fn cleaning_keeps_what_others_use() {
+    in_namespace(|| {
+        stdout("iptables-nft", &["-t", "nat", "-N", "OTHERS"], "");
+        stdout("ip6tables-nft", &["-t", "mangle", "-P", "FORWARD", "DROP"], "");
+        stdout("nft", &["add", "table", "ip", "others"], "");
+        let call = ["istio-iptables", "--force-iptables-binary", "nft"];
+        stdout(BINARY, &[&call, &FACTS[..], &FLAGS].concat(), "");
+        stdout(BINARY, &["clean"], "");
+        let tables = stdout("nft", &["list", "tables"], "");
+        let mut tables: Vec<&str> = tables.lines().collect();
+        tables.sort_unstable();
+        assert_eq!(tables, ["table ip nat", "table ip others", "table ip6 mangle"]);
+    });
+}
+
+/// Without IPv6 its packets meet no rule but the one that lets them pass.
+#[test]
+fn ipv6_passes_where_it_is_off() {
+    use std::net::{TcpListener, TcpStream};
+    let reaches = |flags: &[&str]| {
+        in_namespace(|| {
+            stdout("ip", &["address", "add", "2001:db8::1/128", "dev", "lo", "nodad"], "");
+            native(flags);
+            let listener = TcpListener::bind("[2001:db8::1]:8080").expect("a listener");
+            TcpStream::connect(listener.local_addr().expect("an address")).is_ok()
+        })
+    };
+    let flags = ["-i", "2001:db8::/32,10.0.0.0/8,::1/128", "-b", "*"];
+    assert!(reaches(&flags));
+    // Now captured, and no proxy listens.
+    assert!(!reaches(&[&flags[..], &["--dual-stack"]].concat()));
+}

@@ -1,0 +1,9 @@
+//! Our own table of nf_tables, written and read without any other program, against `nft` as the judge.
+//!
+//! Every test works in network namespaces that it makes; it fails where it may not make one, or where `nft` or
+//! iptables is missing. Where packets land is the concern of the kernel tests, not of these.
+
+mod differential;
+mod life;
+mod support;
+mod whole;

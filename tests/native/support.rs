@@ -1,0 +1,95 @@
+//! A namespace for each test, and the programs that work in it.
+
+use nix::sched::{CloneFlags, unshare};
+use serde_json::Value;
+use std::{
+    io::Write,
+    panic::resume_unwind,
+    process::{Command, Output, Stdio},
+    thread,
+};
+
+/// Runs `work` on a thread in a fresh network namespace, with `lo` up.
+pub(crate) fn in_namespace<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let inside = || {
+        unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace: these tests need root");
+        stdout("ip", &["link", "set", "lo", "up"], "");
+        work()
+    };
+    thread::scope(|scope| scope.spawn(inside).join()).unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Runs a program with this standard input.
+pub(crate) fn output(program: &str, arguments: &[&str], input: &str) -> Output {
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{program} can't be started: {error}"));
+    // A program that reads nothing may be gone already.
+    let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
+    child.wait_with_output().expect("the program ends")
+}
+
+/// What a program prints, which must end well.
+pub(crate) fn stdout(program: &str, arguments: &[&str], input: &str) -> String {
+    let output = output(program, arguments, input);
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {complaint}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// The binary under test.
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_sidecar-init");
+
+/// Facts that the host would be asked for otherwise.
+pub(crate) const FACTS: [&str; 2] = ["--pod-ips", "10.0.0.1,fd00::1"];
+
+/// Runs the drop-in with native nf_tables.
+pub(crate) fn native(flags: &[&str]) -> String {
+    stdout(BINARY, &[&["istio-iptables", "--native-nftables", "--reconcile"], &FACTS[..], flags].concat(), "")
+}
+
+/// The script that the preview prints.
+pub(crate) fn script(flags: &[&str]) -> String {
+    native(&[flags, &["--dry-run"]].concat())
+}
+
+/// All of nf_tables as `nft` sees it, handles and packet counts left out.
+pub(crate) fn ruleset() -> Value {
+    let mut ruleset = serde_json::from_str(&stdout("nft", &["-j", "list", "ruleset"], "")).expect("JSON");
+    normalise(&mut ruleset);
+    ruleset
+}
+
+fn normalise(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, _| !matches!(name.as_str(), "handle" | "packets" | "bytes"));
+            // The order of elements without ranges is that of a hash table.
+            if let Some(Value::Array(elements)) = fields.get_mut("elem") {
+                elements.sort_by_key(ToString::to_string);
+            }
+            fields.values_mut().for_each(normalise);
+        }
+        Value::Array(items) => items.iter_mut().for_each(normalise),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// A flag's value with many items: `item(0)`, `item(1)`, ..
+pub(crate) fn list(count: usize, item: impl Fn(usize) -> String) -> String {
+    (0..count).map(item).collect::<Vec<_>>().join(",")
+}
+
+/// Ports of which no two touch.
+pub(crate) fn ports(count: usize) -> String {
+    list(count, |n| (20_001 + 2 * n).to_string())
+}
+
+/// Networks of which no two touch.
+pub(crate) fn networks(count: usize) -> String {
+    list(count, |n| format!("10.{}.{}.0/24,fd00:{:x}::/32", n / 100, 2 * (n % 100), 2 * n))
+}
