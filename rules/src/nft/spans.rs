@@ -4,6 +4,8 @@
 //! them all. Ranges that overlap become one; ranges that merely touch stay apart until [`Spans::joined`],
 //! because two prefixes of names that touch are not one prefix.
 
+use std::sync::Arc;
+
 /// All numbers from the first to the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
@@ -34,14 +36,15 @@ impl Span {
     }
 }
 
-/// Ranges in ascending order that do not overlap.
+/// Ranges in ascending order that do not overlap. Copies share them until one changes: lists get long, and rules
+/// and sets hold the same ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Spans(Vec<Span>);
+pub struct Spans(Arc<Vec<Span>>);
 
 impl Spans {
     /// The set of one number.
     pub fn one(number: u128) -> Self {
-        Self(vec![Span::one(number)])
+        Self(Arc::new(vec![Span::one(number)]))
     }
 
     /// The ranges, ascending.
@@ -64,16 +67,17 @@ impl Spans {
 
     /// Adds a range, which swallows those that it overlaps.
     pub fn insert(&mut self, mut span: Span) {
-        if self.0.last().is_none_or(|last| last.last < span.first) {
-            self.0.push(span);
+        let spans = Arc::make_mut(&mut self.0);
+        if spans.last().is_none_or(|last| last.last < span.first) {
+            spans.push(span);
             return;
         }
-        let from = self.0.partition_point(|other| other.last < span.first);
-        let to = self.0.partition_point(|other| other.first <= span.last);
-        if let [first, .., last] | [first @ last] = &self.0[from..to] {
+        let from = spans.partition_point(|other| other.last < span.first);
+        let to = spans.partition_point(|other| other.first <= span.last);
+        if let [first, .., last] | [first @ last] = &spans[from..to] {
             span = Span { first: span.first.min(first.first), last: span.last.max(last.last) };
         }
-        self.0.splice(from..to, [span]);
+        spans.splice(from..to, [span]);
     }
 
     /// Adds all numbers of another set.
@@ -102,14 +106,18 @@ impl Spans {
     /// The same numbers in as few ranges as it takes.
     #[must_use]
     pub fn joined(&self) -> Self {
+        let touch = |pair: &[Span]| pair[0].last.checked_add(1) == Some(pair[1].first);
+        if !self.0.windows(2).any(touch) {
+            return self.clone();
+        }
         let mut joined: Vec<Span> = Vec::with_capacity(self.0.len());
-        for &span in &self.0 {
+        for &span in self.0.iter() {
             match joined.last_mut() {
                 Some(before) if before.last.checked_add(1) == Some(span.first) => before.last = span.last,
                 _ => joined.push(span),
             }
         }
-        Self(joined)
+        Self(Arc::new(joined))
     }
 }
 
