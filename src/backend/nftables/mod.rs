@@ -12,6 +12,8 @@ mod image;
 mod leftovers;
 mod lower;
 mod read;
+#[cfg(test)]
+mod tests;
 
 pub use compare::{Difference, DifferenceKind, Subject, differences};
 pub use expression::{Connection, Expression, Header, Meta, Operator, Verdict};

@@ -1,0 +1,188 @@
+//! Encodings as bytes, with the numbers of `linux/netfilter/nf_tables.h` written out.
+//!
+//! That the kernel takes them for what `nft` means by the same rules is shown by the tests in `tests/native`.
+
+use super::batch::{Batch, Job};
+use super::expression::{Connection, Expression, Header, Meta, Operator, Verdict};
+use super::image::{Element, Image, ImageBase, ImageChain, ImageRule, ImageSet};
+use crate::sys::message::{self, ACKNOWLEDGE, Messages};
+
+/// The expression without the header of its list item: name, then data.
+fn encoded(expression: &Expression) -> Vec<u8> {
+    let mut messages = Messages::default();
+    messages.message(0, 0, 0, &[]);
+    expression.encode(&mut messages);
+    messages.bytes()[message::HEADER..].to_vec()
+}
+
+/// Each row: an expression, its name, and the attributes of its data as number and payload.
+fn check(expression: &Expression, name: &str, expected: &[(u16, &[u8])]) {
+    let bytes = encoded(expression);
+    let item = message::attribute(&bytes, 1).expect("a list item");
+    assert_eq!(message::attribute(item, 1).map(message::text), Some(name));
+    let data = message::attribute(item, 2).expect("data");
+    assert_eq!(message::attributes(data).collect::<Vec<_>>(), expected, "{expression:?}");
+    assert_eq!(Expression::decode(item).as_ref(), Some(expression));
+}
+
+#[test]
+fn expressions_are_the_attributes_of_the_header() {
+    use Expression as E;
+    check(&E::Meta(Meta::Family), "meta", &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 15])]);
+    check(&E::Meta(Meta::SocketGid), "meta", &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 11])]);
+    check(&E::SetMark, "meta", &[(2, &[0, 0, 0, 3]), (3, &[0, 0, 0, 1])]);
+    check(&E::Connection(Connection::State), "ct", &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 0])]);
+    check(&E::SetConnmark, "ct", &[(2, &[0, 0, 0, 3]), (4, &[0, 0, 0, 1])]);
+    check(&E::SetZone, "ct", &[(2, &[0, 0, 0, 17]), (4, &[0, 0, 0, 1])]);
+    check(
+        &E::Payload { header: Header::Network, offset: 16, length: 4 },
+        "payload",
+        &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 1]), (3, &[0, 0, 0, 16]), (4, &[0, 0, 0, 4])],
+    );
+    check(
+        &E::Compare(Operator::AtLeast, vec![0x1f, 0x40]),
+        "cmp",
+        &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 5]), (3, &value(&[0x1f, 0x40]))],
+    );
+    check(
+        &E::Outside(vec![0, 80], vec![0, 90]),
+        "range",
+        &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 1]), (3, &value(&[0, 80])), (4, &value(&[0, 90]))],
+    );
+    check(
+        &E::Bits { mask: vec![255, 0, 0, 0], flip: vec![0; 4] },
+        "bitwise",
+        &[
+            (1, &[0, 0, 0, 1]),
+            (2, &[0, 0, 0, 1]),
+            (3, &[0, 0, 0, 4]),
+            (4, &value(&[255, 0, 0, 0])),
+            (5, &value(&[0; 4])),
+        ],
+    );
+    check(
+        &E::Lookup { set: "ports".to_owned(), negated: true },
+        "lookup",
+        &[(1, b"ports\0"), (2, &[0, 0, 0, 1]), (5, &[0, 0, 0, 1])],
+    );
+    check(&E::Load(vec![0x3a, 0x99]), "immediate", &[(1, &[0, 0, 0, 1]), (2, &value(&[0x3a, 0x99]))]);
+    check(
+        &E::Redirect { range: true },
+        "redir",
+        &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 2]), (3, &[0, 0, 0, 2])],
+    );
+    check(&E::Tproxy { family: 10 }, "tproxy", &[(1, &[0, 0, 0, 10]), (3, &[0, 0, 0, 1])]);
+    check(&E::Counter, "counter", &[]);
+    check(&E::Log { group: 1337, prefix: "dns".to_owned() }, "log", &[(1, &[0x05, 0x39]), (2, b"dns\0")]);
+}
+
+/// The payload of an attribute that holds a value: one attribute of its own, number 1.
+fn value(bytes: &[u8]) -> Vec<u8> {
+    let mut value = u16::try_from(bytes.len() + 4).expect("short").to_ne_bytes().to_vec();
+    value.extend(1_u16.to_ne_bytes());
+    value.extend(bytes);
+    value.resize(value.len().next_multiple_of(4), 0);
+    value
+}
+
+#[test]
+fn verdicts_come_back() {
+    for verdict in
+        [Verdict::Accept, Verdict::Drop, Verdict::Return, Verdict::Jump("nat_ISTIO_OUTPUT".to_owned())]
+    {
+        let bytes = encoded(&Expression::Verdict(verdict.clone()));
+        let item = message::attribute(&bytes, 1).expect("a list item");
+        assert_eq!(Expression::decode(item), Some(Expression::Verdict(verdict)));
+    }
+}
+
+/// What we would never write is never taken for what we write.
+#[test]
+fn strange_expressions_are_others() {
+    let item = |name: &str, numbers: &[(u16, u32)]| {
+        let mut messages = Messages::default();
+        messages.message(0, 0, 0, &[]).text(1, name).nest(2, |data| {
+            for (kind, number) in numbers {
+                data.number(*kind, *number);
+            }
+        });
+        messages.bytes()[message::HEADER..].to_vec()
+    };
+    let strange = [
+        item("meta", &[(1, 8), (2, 16)]),
+        item("meta", &[(1, 1), (2, 99)]),
+        item("cmp", &[(1, 1), (2, 2)]),
+        item("redir", &[(1, 1), (2, 1), (3, 6)]),
+        item("lookup", &[(2, 1), (5, 2)]),
+        item("immediate", &[]),
+        item("quota", &[(1, 1)]),
+    ];
+    for item in strange {
+        assert!(matches!(Expression::decode(&item), Some(Expression::Other { .. })), "{item:?}");
+    }
+    assert_eq!(Expression::decode(&[]), None);
+    // Nothing that is cut off may harm.
+    let whole = encoded(&Expression::Lookup { set: "ports".to_owned(), negated: false });
+    for cut in 0..whole.len() {
+        let _ = Expression::decode(&whole[..cut]);
+    }
+}
+
+fn image(elements: usize) -> Image {
+    let key = |n: usize| {
+        let mut key = [0; 16];
+        key[..2].copy_from_slice(&u16::try_from(n).expect("a port").to_be_bytes());
+        key
+    };
+    Image {
+        flags: 0,
+        sets: vec![ImageSet {
+            name: "ports".to_owned(),
+            key_type: 13,
+            key_length: 2,
+            flags: 4,
+            elements: (0..elements).map(|n| Element { key: key(n), is_end: n % 2 == 1 }).collect(),
+        }],
+        chains: vec![ImageChain {
+            name: "nat_OUTPUT".to_owned(),
+            base: Some(ImageBase { kind: "nat".to_owned(), hook: 3, priority: -100, policy: 1 }),
+            rules: vec![ImageRule {
+                expressions: vec![Expression::Counter],
+                userdata: b"\0\x05here\0".to_vec(),
+            }],
+        }],
+    }
+}
+
+#[test]
+fn a_batch_is_acknowledged_once_and_knows_its_parts() {
+    let image = image(2_001);
+    let batch = Batch::new(&[Job::Delete(1, "sidecar_init"), Job::Create(&image)], 7, Some(42));
+    let messages: Vec<_> = message::received(batch.messages.bytes()).collect();
+    let kinds: Vec<u16> = messages.iter().map(|message| message.kind).collect();
+    // Begin, delete, table, set, three portions of elements, chain, rule, end.
+    assert_eq!(kinds, [0x10, 0xa02, 0xa00, 0xa09, 0xa0c, 0xa0c, 0xa0c, 0xa03, 0xa06, 0x11]);
+    assert!(messages.iter().map(|message| message.sequence).eq(7..17));
+    let acknowledged: Vec<u32> =
+        messages.iter().filter(|m| m.flags & ACKNOWLEDGE != 0).map(|m| m.sequence).collect();
+    assert_eq!(acknowledged, [15]);
+    assert_eq!(messages[0].payload, [&[0, 0, 0, 10][..], &[8, 0, 1, 0, 0, 0, 0, 42]].concat());
+    assert_eq!(batch.subject(8), "the rule \"here\" of the chain nat_OUTPUT");
+    assert_eq!(batch.subject(5), "the values of the set ports");
+    assert_eq!(batch.subject(99), "the change");
+}
+
+#[test]
+fn the_last_of_whatever_comes_last_is_acknowledged() {
+    let only_chain =
+        Image { chains: vec![ImageChain { rules: Vec::new(), ..image(0).chains.remove(0) }], ..image(3) };
+    let only_sets = Image { chains: Vec::new(), ..image(3) };
+    for image in [image(0), only_chain, only_sets, Image::default()] {
+        let batch = Batch::new(&[Job::Create(&image)], 1, None);
+        let flags: Vec<bool> = message::received(batch.messages.bytes())
+            .map(|message| message.flags & ACKNOWLEDGE != 0)
+            .collect();
+        let last = flags.len() - 2;
+        assert!(flags.iter().enumerate().all(|(index, &flag)| flag == (index == last)), "{flags:?}");
+    }
+}
