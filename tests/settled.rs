@@ -1,5 +1,5 @@
 //! What a call has set, `check` with the same flags finds equal and a second call leaves alone, for every
-//! scenario of the catalogue and both variants; `clean` then leaves nothing of ours.
+//! scenario of the catalogue, both variants of iptables and native nf_tables; `clean` then leaves nothing of ours.
 
 #[path = "support/catalogue.rs"]
 #[expect(dead_code, reason = "a part of it is enough here")]
@@ -27,7 +27,10 @@ impl Call<'_> {
 
     fn with_capture(&self, command: &str) -> Output {
         let mut flags = self.case.flags();
-        flags.extend(["--force-iptables-binary".to_owned(), self.variant.to_owned()]);
+        flags.extend(match self.variant {
+            "native" => vec!["--native-nftables".to_owned()],
+            variant => vec!["--force-iptables-binary".to_owned(), variant.to_owned()],
+        });
         self.run(command, &flags)
     }
 }
@@ -49,6 +52,10 @@ fn settles(variant: &str) {
         check(&name, &call.with_capture("istio-iptables"), "changed=false");
         check(&name, &call.with_capture("apply"), "changed=false");
         check(&name, &call.run("clean", &[]), "nothing of ours is left");
+        if variant == "native" {
+            assert_eq!(call.pod.stdout("nft", &["list", "ruleset"]), "", "{name}");
+            continue;
+        }
         for program in ["iptables", "ip6tables"] {
             let save = call.pod.stdout(&format!("{program}-{variant}-save"), &[]);
             assert!(!save.contains("ISTIO_") && !save.contains("sidecar-init"), "{name}: {save}");
@@ -64,4 +71,9 @@ fn every_scenario_settles_with_nft() {
 #[test]
 fn every_scenario_settles_with_legacy() {
     settles("legacy");
+}
+
+#[test]
+fn every_scenario_settles_natively() {
+    settles("native");
 }

@@ -6,7 +6,7 @@ use crate::support::case::Caller::{App, Outside};
 use crate::support::case::Landing::{Inbound, Outbound};
 use crate::support::case::check;
 use crate::support::pod;
-use crate::support::setting::{Setting, in_every_setting};
+use crate::support::setting::{Setting, Variant, in_every_setting};
 use crate::support::traffic::Protocol::Tcp;
 
 in_every_setting! {
@@ -42,7 +42,7 @@ fn counters_go_on(setting: Setting) {
     let pod = pod::Pod::with(setting, &FLAGS);
     check(&pod, &[(App, Tcp, Service, 9080, Outbound)]);
     let before = redirect_counter(&pod);
-    assert!(!before.starts_with("[0:0]"), "{setting}: {before}");
+    assert!(!before.starts_with("[0:0]") && !before.contains("packets 0"), "{setting}: {before}");
     pod.apply(&FLAGS);
     assert_eq!(before, redirect_counter(&pod), "{setting}: the second run replaced a rule");
 }
@@ -70,9 +70,17 @@ fn state(pod: &pod::Pod) -> String {
 
 /// The line of the rule that sends outbound traffic to the proxy, with its packet and byte counts.
 fn redirect_counter(pod: &pod::Pod) -> String {
-    let save = pod.setting.variant.program(pod.setting.family, "-save");
-    let nat = pod.inside.stdout(&save, &["-c", "-t", "nat"]);
-    let line = nat.lines().find(|line| line.contains("-A ISTIO_REDIRECT ")).unwrap_or_else(|| {
+    let (nat, rule) = match pod.setting.variant {
+        Variant::Native => {
+            let chain = ["list", "chain", "inet", "sidecar_init", "nat_ISTIO_REDIRECT"];
+            (pod.inside.stdout("nft", &chain), "redirect to")
+        }
+        variant @ (Variant::Legacy | Variant::Nft) => {
+            let save = variant.program(pod.setting.family, "-save");
+            (pod.inside.stdout(&save, &["-c", "-t", "nat"]), "-A ISTIO_REDIRECT ")
+        }
+    };
+    let line = nat.lines().find(|line| line.contains(rule)).unwrap_or_else(|| {
         panic!("{}: nothing is sent to the proxy\n{nat}", pod.setting);
     });
     line.to_owned()

@@ -7,10 +7,10 @@ use crate::support::case::Landing::{Inbound, Outbound};
 use crate::support::case::check;
 use crate::support::namespace::Namespace;
 use crate::support::pod;
-use crate::support::setting::{Family, Setting, Variant, in_every_redirect_setting};
+use crate::support::setting::{Family, Setting, Variant, in_every_iptables_setting};
 use crate::support::traffic::Protocol::Tcp;
 
-in_every_redirect_setting! {
+in_every_iptables_setting! {
     rules_go_where_rules_are,
 }
 
@@ -33,7 +33,9 @@ fn rules_go_where_rules_are(setting: Setting) {
     assert!(pod.rules().contains("-A ISTIO_OUTPUT "), "{setting}: the rules are not there\n{}", pod.rules());
     match setting.variant {
         Variant::Legacy => assert!(pod.rules().contains(foreign), "{setting}: a foreign rule is gone"),
-        Variant::Nft => assert_eq!(legacy_tables(&pod.inside), "", "{setting}: looking made legacy tables"),
+        Variant::Nft | Variant::Native => {
+            assert_eq!(legacy_tables(&pod.inside), "", "{setting}: looking made legacy tables")
+        }
     }
     check(&pod, &[(App, Tcp, Service, 9080, Outbound), (Outside, Tcp, Pod, 8080, Inbound)]);
 }

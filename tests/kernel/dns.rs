@@ -12,7 +12,7 @@ use crate::support::case::Caller::{App, Proxy, ProxyGroup, ProxyUser};
 use crate::support::case::Landing::{Agent, Outbound, Passes};
 use crate::support::case::check;
 use crate::support::pod::{APP, Answerer, Pod, proxy_identity};
-use crate::support::setting::{Setting, in_every_setting};
+use crate::support::setting::{Setting, Variant, in_every_setting};
 use crate::support::traffic::Protocol::{Tcp, Udp};
 use crate::support::traffic::{Call, Identity};
 
@@ -76,8 +76,17 @@ fn same_client_port(setting: Setting) {
 
 fn same_client_port_without_zones(setting: Setting) {
     let pod = Pod::with(setting, &LISTED);
-    let iptables = setting.variant.program(setting.family, "");
-    pod.inside.stdout(&iptables, &["-w", "-t", "raw", "-F"]);
+    match setting.variant {
+        Variant::Native => {
+            for chain in ["raw_PREROUTING", "raw_OUTPUT"] {
+                pod.inside.stdout("nft", &["flush", "chain", "inet", "sidecar_init", chain]);
+            }
+        }
+        variant @ (Variant::Legacy | Variant::Nft) => {
+            let iptables = variant.program(setting.family, "");
+            pod.inside.stdout(&iptables, &["-w", "-t", "raw", "-F"]);
+        }
+    }
     let answerers = [APP, proxy_identity(setting.mode)].map(|identity| query(&pod, identity));
     assert_eq!(answerers, [Answerer::Agent; 2], "{setting}: zones are not what keeps the queries apart");
 }

@@ -6,7 +6,7 @@
 //! in.
 //!
 //! They need root (or the capabilities SYS_ADMIN, NET_ADMIN, NET_RAW, SETUID and SETGID), `ip`, and both
-//! variants of iptables. Where one of these is missing the tests fail and say so; they never skip. What is
+//! variants of iptables and `nft`. Where one of these is missing the tests fail and say so; they never skip. What is
 //! printed for which flags is not the concern here: the golden tests compare text, these watch packets.
 
 mod support;

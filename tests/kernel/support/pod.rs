@@ -103,8 +103,7 @@ impl Pod {
 
     /// The same with environment variables, and without the flag for both families.
     pub(crate) fn apply_with(&self, environment: &[(&str, &str)], flags: &[&str]) {
-        let variant = ["--force-iptables-binary", self.setting.variant.name()];
-        self.run(environment, &[&variant, flags].concat());
+        self.run(environment, &[self.setting.variant.flags(), flags].concat());
     }
 
     /// The same without saying which variant.
@@ -145,7 +144,12 @@ impl Pod {
 
     /// The pod's rules of both families as the variant lists them, without remarks and packet counts.
     pub(crate) fn rules(&self) -> String {
-        Family::BOTH.map(|family| listing(&self.inside, self.setting.variant, family)).concat()
+        match self.setting.variant {
+            Variant::Native => self.inside.stdout("nft", &["--stateless", "list", "ruleset"]),
+            variant @ (Variant::Legacy | Variant::Nft) => {
+                Family::BOTH.map(|family| listing(&self.inside, variant, family)).concat()
+            }
+        }
     }
 }
 

@@ -3,24 +3,36 @@
 
 use std::fmt;
 
-/// Which of the two implementations of iptables holds the rules.
+/// What holds the rules: one of the two implementations of iptables, or our own table of nf_tables.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Variant {
     Legacy,
     Nft,
+    Native,
 }
 
 impl Variant {
-    /// The name that `--force-iptables-binary` knows it by.
+    /// The name, and the prefix of the tests' names.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Variant::Legacy => "legacy",
             Variant::Nft => "nft",
+            Variant::Native => "native",
         }
     }
 
-    /// A program of this variant: `action` is empty, `-save` or `-restore`.
+    /// The flags that ask for it.
+    pub(crate) fn flags(self) -> &'static [&'static str] {
+        match self {
+            Variant::Legacy => &["--force-iptables-binary", "legacy"],
+            Variant::Nft => &["--force-iptables-binary", "nft"],
+            Variant::Native => &["--native-nftables"],
+        }
+    }
+
+    /// A program of this variant of iptables: `action` is empty, `-save` or `-restore`.
     pub(crate) fn program(self, family: Family, action: &str) -> String {
+        assert_ne!(self, Variant::Native, "no program of iptables is involved");
         let stem = match family {
             Family::V4 => "iptables",
             Family::V6 => "ip6tables",
@@ -84,6 +96,10 @@ macro_rules! in_every_setting {
                 nft_v4_tproxy: Nft V4 Tproxy,
                 nft_v6_redirect: Nft V6 Redirect,
                 nft_v6_tproxy: Nft V6 Tproxy,
+                native_v4_redirect: Native V4 Redirect,
+                native_v4_tproxy: Native V4 Tproxy,
+                native_v6_redirect: Native V6 Redirect,
+                native_v6_tproxy: Native V6 Tproxy,
             }
         }
     )+};
@@ -91,6 +107,22 @@ macro_rules! in_every_setting {
 
 /// Plays each scene in every variant and family in REDIRECT mode.
 macro_rules! in_every_redirect_setting {
+    ($($scene:ident),+ $(,)?) => {$(
+        mod $scene {
+            $crate::support::setting::tests! { $scene
+                legacy_v4: Legacy V4 Redirect,
+                legacy_v6: Legacy V6 Redirect,
+                nft_v4: Nft V4 Redirect,
+                nft_v6: Nft V6 Redirect,
+                native_v4: Native V4 Redirect,
+                native_v6: Native V6 Redirect,
+            }
+        }
+    )+};
+}
+
+/// Plays each scene in both variants of iptables and every family in REDIRECT mode.
+macro_rules! in_every_iptables_setting {
     ($($scene:ident),+ $(,)?) => {$(
         mod $scene {
             $crate::support::setting::tests! { $scene
@@ -112,6 +144,8 @@ macro_rules! in_every_tproxy_setting {
                 legacy_v6: Legacy V6 Tproxy,
                 nft_v4: Nft V4 Tproxy,
                 nft_v6: Nft V6 Tproxy,
+                native_v4: Native V4 Tproxy,
+                native_v6: Native V6 Tproxy,
             }
         }
     )+};
@@ -127,4 +161,6 @@ macro_rules! tests {
     )+};
 }
 
-pub(crate) use {in_every_redirect_setting, in_every_setting, in_every_tproxy_setting, tests};
+pub(crate) use {
+    in_every_iptables_setting, in_every_redirect_setting, in_every_setting, in_every_tproxy_setting, tests,
+};
