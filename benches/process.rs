@@ -53,6 +53,14 @@ const INIT_CONTAINER: &[&str] = &[
 /// The same capture for the commands of the life cycle.
 const CAPTURE: &[&str] = &["-u", "1337", "-i", "*", "-b", "*", "-d", "15090,15021,15020", "--dual-stack"];
 
+/// How many outbound ports are excluded in the tables about long lists.
+const EXCLUSIONS: [(usize, &str); 4] = [
+    (0, "Native nf_tables, both families, no excluded ports"),
+    (100, "Native nf_tables, both families, 100 excluded ports"),
+    (1_000, "Native nf_tables, both families, 1,000 excluded ports"),
+    (5_000, "Native nf_tables, both families, 5,000 excluded ports"),
+];
+
 /// The addresses of a dual-stack pod, on the only interface that a fresh namespace has.
 const POD: &str = "link set lo up
 address add 192.0.2.1/32 dev lo
@@ -121,7 +129,7 @@ fn bench(args: &[String]) -> Outcome<()> {
 fn tables(binary: &Path, scratch: &Scratch) -> Outcome<Vec<Table>> {
     let init = |flags: &[&str]| program(binary, &[&["istio-iptables"], flags].concat());
     let call = |more: &[&str]| init(&[INIT_CONTAINER, more].concat());
-    let [v4, v6] = restore_files(call(&["--dual-stack", "--dry-run"]), scratch)?;
+    let [v4, v6] = restore_files(call(&["--dual-stack", "--dry-run"]), scratch, "plain")?;
     let restore = |name: String, file| program(Path::new(&name), &["--wait", "--noflush", file]);
     let fresh_apply = |title, variant| Table {
         title,
@@ -165,7 +173,7 @@ fn tables(binary: &Path, scratch: &Scratch) -> Outcome<Vec<Table>> {
         }
     };
 
-    Ok(vec![
+    let mut tables = vec![
         Table {
             title: "Start",
             rows: vec![
@@ -178,7 +186,53 @@ fn tables(binary: &Path, scratch: &Scratch) -> Outcome<Vec<Table>> {
         fresh_apply("Fresh apply, both families, legacy", "legacy"),
         life("Life cycle, both families, nft", "nft"),
         life("Life cycle, both families, legacy", "legacy"),
-    ])
+    ];
+    for (count, title) in EXCLUSIONS {
+        tables.push(native(title, &ports(count), call, scratch)?);
+    }
+    Ok(tables)
+}
+
+/// Our own table of nf_tables against `nft` and iptables with the same rules.
+fn native(
+    title: &'static str,
+    ports: &str,
+    call: impl Fn(&[&str]) -> Command,
+    scratch: &Scratch,
+) -> Outcome<Table> {
+    let flags = |more: &[&str]| call(&[&["--dual-stack", "-o", ports], more].concat());
+    let apply = |more: &[&str]| vec![flags(&[&["--native-nftables"], more].concat())];
+    let name = |kind: &str| format!("{}-{kind}", title.replace([' ', ','], "-"));
+    let mut dry_run = apply(&["--dry-run"]);
+    let script = in_fresh_namespace(|| dry_run.iter_mut().map(stdout_of).collect::<Outcome<String>>())?;
+    let script = scratch.write(&name("nft"), &script)?;
+    let [v4, v6] = restore_files(flags(&["--dry-run"]), scratch, &name("restore"))?;
+    let restore = |variant: &str| -> Vec<Command> {
+        let one = |stem, file: &str| {
+            program(Path::new(&format!("{stem}-{variant}-restore")), &["--wait", "--noflush", file])
+        };
+        vec![one("iptables", &v4), one("ip6tables", &v6)]
+    };
+    let floor = "`/bin/true`";
+    let change = apply(&["-q", "81", "--reconcile"]);
+    let nft = vec![program(Path::new("nft"), &["-f", &script])];
+    Ok(Table {
+        title,
+        rows: vec![
+            Row::timed(floor, vec![program(Path::new("/bin/true"), &[])]),
+            Row::timed("fresh apply", apply(&[])).against(floor),
+            Row::timed("second run", apply(&[])).after(apply(&[])).against(floor),
+            Row::timed("change", change).after(apply(&[])).against(floor),
+            Row::timed("`nft -f` of the same rules", nft).against(floor),
+            Row::timed("raw restore pair, nft", restore("nft")).against(floor),
+            Row::timed("raw restore pair, legacy", restore("legacy")).against(floor),
+        ],
+    })
+}
+
+/// As many ports, of which no two touch.
+fn ports(count: usize) -> String {
+    (0..count).map(|n| (20_001 + 2 * n).to_string()).collect::<Vec<_>>().join(",")
 }
 
 impl Table {
@@ -338,11 +392,11 @@ fn stdout_of(command: &mut Command) -> Outcome<String> {
 }
 
 /// The text that `dry_run` would feed to each family's restore, as files: v4, then v6.
-fn restore_files(mut dry_run: Command, scratch: &Scratch) -> Outcome<[String; 2]> {
+fn restore_files(mut dry_run: Command, scratch: &Scratch, name: &str) -> Outcome<[String; 2]> {
     let text = in_fresh_namespace(|| stdout_of(&mut dry_run))?;
     let (v4, v6) = text.split_once("# ip6tables-restore\n").ok_or("the dry run printed no IPv6 rules")?;
     let v4 = v4.strip_prefix("# iptables-restore\n").ok_or("the dry run printed no IPv4 rules")?;
-    Ok([scratch.write("v4", v4)?, scratch.write("v6", v6)?])
+    Ok([scratch.write(&format!("{name}-v4"), v4)?, scratch.write(&format!("{name}-v6"), v6)?])
 }
 
 /// Has a process of its own run `command`: see the header.

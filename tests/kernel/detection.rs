@@ -34,7 +34,7 @@ fn rules_go_where_rules_are(setting: Setting) {
     match setting.variant {
         Variant::Legacy => assert!(pod.rules().contains(foreign), "{setting}: a foreign rule is gone"),
         Variant::Nft | Variant::Native => {
-            assert_eq!(legacy_tables(&pod.inside), "", "{setting}: looking made legacy tables")
+            assert_eq!(legacy_tables(&pod.inside), "", "{setting}: looking made legacy tables");
         }
     }
     check(&pod, &[(App, Tcp, Service, 9080, Outbound), (Outside, Tcp, Pod, 8080, Inbound)]);

@@ -3,6 +3,9 @@
 //! Every test works in network namespaces that it makes; it fails where it may not make one, or where `nft` or
 //! iptables is missing. Where packets land is the concern of the kernel tests, not of these.
 
+#[path = "../support/catalogue.rs"]
+#[expect(dead_code, reason = "a part of it is enough here")]
+mod catalogue;
 mod differential;
 mod life;
 mod support;
