@@ -38,13 +38,16 @@ fn merge_along(drafts: Vec<Draft>, field: Field) -> Vec<Draft> {
     let mut merged: Vec<Draft> = Vec::with_capacity(drafts.len());
     for draft in drafts {
         match partner(&merged, &draft, field) {
-            Some((index, at)) => {
-                merged[index].conditions[at].values.union(&draft.conditions[at].values);
-            }
+            Some(place) => absorb(&mut merged, place, &draft),
             None => merged.push(draft),
         }
     }
     merged
+}
+
+/// Adds a draft's values to those of its partner.
+fn absorb(drafts: &mut [Draft], (index, at): (usize, usize), draft: &Draft) {
+    drafts[index].conditions[at].values.union(&draft.conditions[at].values);
 }
 
 /// An earlier rule that the draft can be merged into, and the place of the condition in which they differ.
@@ -97,12 +100,18 @@ fn commute(a: &Draft, b: &Draft) -> bool {
         || a.conditions.iter().any(|one| b.conditions.iter().any(|other| one.contradicts(other)))
 }
 
-/// Without the rules that no packet reaches.
+/// Without the rules that no packet reaches. Owners, each with rules of its own, merge on the way: what is kept is
+/// looked through for every rule, so it has to stay short.
 fn decided(drafts: Vec<Draft>) -> Vec<Draft> {
     let mut kept: Vec<Draft> = Vec::with_capacity(drafts.len());
     for draft in drafts {
-        if !is_decided(&draft, &kept) {
-            kept.push(draft);
+        if is_decided(&draft, &kept) {
+            continue;
+        }
+        let partner = [Field::Uid, Field::Gid].into_iter().find_map(|field| partner(&kept, &draft, field));
+        match partner {
+            Some(place) => absorb(&mut kept, place, &draft),
+            None => kept.push(draft),
         }
     }
     kept
