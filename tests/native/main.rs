@@ -8,5 +8,6 @@
 mod catalogue;
 mod differential;
 mod life;
+mod rights;
 mod support;
 mod whole;

@@ -177,3 +177,64 @@ fn decides(action: &Action) -> bool {
         | Action::Report => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nft::spans::{Span, Spans};
+    use proptest::prelude::*;
+
+    /// Fields of two kinds, each with few values, so that random rules meet.
+    const FIELDS: [Field; 4] = [Field::OutInterface, Field::DestinationPort, Field::Uid, Field::Gid];
+
+    fn rule() -> impl Strategy<Value = Draft> {
+        let values = proptest::collection::btree_set(0u128..4, 1..3);
+        let condition = (any::<bool>(), values).prop_map(|(negated, values)| {
+            let values: Spans = values.into_iter().map(Span::one).collect();
+            (negated, values)
+        });
+        let conditions = proptest::collection::btree_map(0usize..4, condition, 0..4);
+        let action = prop_oneof![
+            3 => Just(Action::Return),
+            1 => Just(Action::Drop),
+            2 => Just(Action::Jump("a".to_owned())),
+            1 => Just(Action::SaveMark),
+        ];
+        (conditions, action).prop_map(|(conditions, action)| {
+            let condition =
+                |(at, (negated, values)): (usize, _)| Condition { field: FIELDS[at], negated, values };
+            let conditions = conditions.into_iter().map(condition).collect();
+            Draft { conditions, log: None, action, origin: None }
+        })
+    }
+
+    /// What a chain does with a packet: what happens on the way, each thing once, and what ends it.
+    fn fate(chain: &[Draft], packet: [u128; 4]) -> (Vec<&Action>, Option<&Action>) {
+        let holds = |condition: &Condition| {
+            let at = FIELDS.iter().position(|field| *field == condition.field).expect("a known field");
+            condition.values.meets(&Spans::one(packet[at])) != condition.negated
+        };
+        let mut way = Vec::new();
+        for draft in chain.iter().filter(|draft| draft.conditions.iter().all(holds)) {
+            if decides(&draft.action) {
+                return (way, Some(&draft.action));
+            }
+            if way.last() != Some(&&draft.action) {
+                way.push(&draft.action);
+            }
+        }
+        (way, None)
+    }
+
+    proptest! {
+        #[test]
+        fn a_shorter_chain_decides_the_same(chain in proptest::collection::vec(rule(), 0..9)) {
+            let short = compact(chain.clone());
+            prop_assert!(short.len() <= chain.len());
+            for number in 0..256u128 {
+                let packet = [number & 3, number >> 2 & 3, number >> 4 & 3, number >> 6];
+                prop_assert_eq!(fate(&chain, packet), fate(&short, packet), "{:?}", packet);
+            }
+        }
+    }
+}
