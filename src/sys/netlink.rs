@@ -95,7 +95,8 @@ impl Socket {
     /// # Errors
     /// The first complaint. The kernel makes those about the batch as a whole under the first number.
     pub fn batch(&mut self, bytes: &[u8], sequences: Range<u32>, acknowledged: u32) -> Result<(), Rejection> {
-        let plain = |source: io::Error| Rejection { sequence: sequences.start, message: None, source };
+        let plain =
+            |source: io::Error| Rejection { sequence: sequences.start, message: None, offset: None, source };
         self.sequence = sequences.end - 1;
         self.prepare(bytes.len()).map_err(plain)?;
         let to = NetlinkAddr::new(0, 0);
@@ -107,8 +108,8 @@ impl Socket {
                 Ok(()) if message.sequence == acknowledged => Ok(Continue::No),
                 Ok(()) => Ok(Continue::Yes),
                 Err(source) => {
-                    let (sequence, message) = (message.sequence, explanation(message));
-                    rejection = Some(Rejection { sequence, message, source });
+                    let (text, offset) = explanation(message).unwrap_or_default();
+                    rejection = Some(Rejection { sequence: message.sequence, message: text, offset, source });
                     Ok(Continue::No)
                 }
             },
@@ -230,16 +231,19 @@ pub struct Rejection {
     pub sequence: u32,
     /// Its explanation, where it gave one.
     pub message: Option<String>,
+    /// Where in that message the attribute stands that it complains about, where it says so.
+    pub offset: Option<usize>,
     /// The error.
     pub source: io::Error,
 }
 
-/// The text of the extended acknowledgement (`NLMSGERR_ATTR_MSG`), if there is one. With the option
-/// `NETLINK_CAP_ACK` only the header of our message stands before it.
-fn explanation(message: Received<'_>) -> Option<String> {
+/// What the extended acknowledgement says (`NLMSGERR_ATTR_MSG`, `NLMSGERR_ATTR_OFFS`), if there is one. With the
+/// option `NETLINK_CAP_ACK` only the header of our message stands before it.
+fn explanation(message: Received<'_>) -> Option<(Option<String>, Option<usize>)> {
     const HAS_ATTRIBUTES: u16 = 0x200; // NLM_F_ACK_TLVS
     const CAPPED: u16 = 0x100; // NLM_F_CAPPED
     const TEXT: u16 = 1;
+    const OFFSET: u16 = 2;
     if message.flags & HAS_ATTRIBUTES == 0 {
         return None;
     }
@@ -248,7 +252,9 @@ fn explanation(message: Received<'_>) -> Option<String> {
         _ => HEADER,
     };
     let attributes = message.payload.get(4 + ours..)?;
-    Some(message::text(message::attribute(attributes, TEXT)?).to_owned())
+    let text = message::attribute(attributes, TEXT).map(|text| message::text(text).to_owned());
+    let offset = message::attribute(attributes, OFFSET).and_then(|offset| message::u32_at(offset, 0));
+    Some((text, offset.map(|offset| offset as usize)))
 }
 
 /// An error message of number 0 is an acknowledgement.

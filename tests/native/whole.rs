@@ -24,7 +24,8 @@ fn a_bad_tail_changes_nothing() {
         let mut nftables = Nftables::open().expect("a socket");
         let image = nftables.read().expect("readable").expect("our table");
         let refusal = nftables.replace(true, Some(&broken(&image))).expect_err("a jump to nowhere");
-        assert!(refusal.to_string().contains("the-culprit"), "{refusal}");
+        let text = refusal.to_string();
+        assert!(text.contains("the-culprit") && text.contains("expression immediate"), "{text}");
         assert_eq!(before, stdout("nft", &["-a", "list", "ruleset"], ""));
     });
 }

@@ -11,7 +11,7 @@ use super::header::{
     SET_KEY_TYPE, SET_NAME, SET_TABLE, SET_USERDATA, SUBSYSTEM, TABLE_FLAGS, TABLE_NAME,
 };
 use super::image::{Element, Image, ImageChain, ImageRule, ImageSet};
-use crate::sys::message::{ACKNOWLEDGE, APPEND, CREATE, EXCLUSIVE, Messages};
+use crate::sys::message::{self, ACKNOWLEDGE, APPEND, CREATE, EXCLUSIVE, Messages};
 use rules::nft::TABLE;
 
 /// As many elements as safely fit into one nest, whose length is a number of 16 bits.
@@ -33,8 +33,8 @@ pub(super) enum Job<'a> {
 pub(super) struct Batch {
     /// The bytes.
     pub(super) messages: Messages,
-    /// What each message is about, from the one that begins the batch.
-    subjects: Vec<String>,
+    /// What each message is about and where it starts, from the one that begins the batch.
+    subjects: Vec<(String, usize)>,
 }
 
 impl Batch {
@@ -66,7 +66,20 @@ impl Batch {
     /// What the message at this place is about.
     pub(super) fn subject(&self, place: u32) -> &str {
         let subject = usize::try_from(place).ok().and_then(|place| self.subjects.get(place));
-        subject.map_or("the change", String::as_str)
+        subject.map_or("the change", |(subject, _)| subject.as_str())
+    }
+
+    /// The name of the expression that stands at this offset of the message at this place, if one does.
+    pub(super) fn expression(&self, place: u32, offset: usize) -> Option<&str> {
+        let (_, start) = self.subjects.get(usize::try_from(place).ok()?)?;
+        let bytes = self.messages.bytes();
+        let wanted = bytes.get(start + offset..)?.as_ptr_range().start;
+        let message = message::received(bytes.get(*start..)?).next()?;
+        let list = message::attribute(message.payload.get(4..)?, RULE_EXPRESSIONS)?;
+        let items = message::attributes(list).map(|(_, item)| item);
+        // The kernel points at the header of the item.
+        let item = items.filter(|item| item.as_ptr_range().contains(&wanted.wrapping_add(4))).last()?;
+        message::attribute(item, 1).map(message::text)
     }
 }
 
@@ -78,7 +91,7 @@ struct Writer {
 impl Writer {
     fn message(&mut self, kind: u16, flags: u16, head: [u8; 4], subject: String) -> &mut Messages {
         let sequence = self.first + self.batch.count();
-        self.batch.subjects.push(subject);
+        self.batch.subjects.push((subject, self.batch.messages.bytes().len()));
         self.batch.messages.message(kind, flags, sequence, &head)
     }
 

@@ -1,7 +1,9 @@
 //! nf_tables without any other program: our table written and read over netlink.
 //!
-//! Replacing is one batch, so the kernel holds the old table or the new one, never a part of either. Nothing is
-//! deleted without need: a deletion makes closing the socket wait 10 to 30 ms. Tables of others are not
+//! Replacing is one batch, so the kernel holds the old table or the new one, never a part of either. It deletes
+//! the table exactly if it was there when it was read, and creates it exclusively: if that is no longer so, the
+//! kernel refuses, and the caller reads again. (So no newer message that deletes what may not be there is needed.)
+//! Nothing is deleted without need: a deletion makes closing the socket wait 10 to 30 ms. Tables of others are not
 //! touched, but for the empty ones that iptables leaves behind ([`Nftables::remove_empty_iptables_tables`]).
 
 mod batch;
@@ -42,7 +44,7 @@ pub enum Refusal {
     Refused {
         /// Which part.
         subject: String,
-        /// The kernel's own words.
+        /// Which expression of a rule it is about, and the kernel's own words.
         explanation: Option<String>,
         /// The error.
         source: io::Error,
@@ -112,7 +114,7 @@ impl Nftables {
 }
 
 fn refusal(batch: &Batch, first: u32, jobs: &[Job<'_>], rejection: Rejection) -> Refusal {
-    let Rejection { sequence, message, source } = rejection;
+    let Rejection { sequence, message, offset, source } = rejection;
     let place = sequence.wrapping_sub(first);
     // The first job finds the table gone, or already there; or the generation is an old one.
     let is_conflict = match (source.raw_os_error(), jobs.first()) {
@@ -124,6 +126,12 @@ fn refusal(batch: &Batch, first: u32, jobs: &[Job<'_>], rejection: Rejection) ->
     };
     match is_conflict {
         true => Refusal::Conflict(source),
-        false => Refusal::Refused { subject: batch.subject(place).to_owned(), explanation: message, source },
+        false => {
+            let expression = offset.and_then(|offset| batch.expression(place, offset));
+            let expression = expression.map(|name| format!("expression {name}"));
+            let explanation: Vec<String> = expression.into_iter().chain(message).collect();
+            let explanation = (!explanation.is_empty()).then(|| explanation.join(": "));
+            Refusal::Refused { subject: batch.subject(place).to_owned(), explanation, source }
+        }
     }
 }
