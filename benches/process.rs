@@ -22,6 +22,9 @@ use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+#[path = "process/native.rs"]
+mod native;
+
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::resource::{UsageWho, getrusage};
 
@@ -52,14 +55,6 @@ const INIT_CONTAINER: &[&str] = &[
 
 /// The same capture for the commands of the life cycle.
 const CAPTURE: &[&str] = &["-u", "1337", "-i", "*", "-b", "*", "-d", "15090,15021,15020", "--dual-stack"];
-
-/// How many outbound ports are excluded in the tables about long lists.
-const EXCLUSIONS: [(usize, &str); 4] = [
-    (0, "Native nf_tables, both families, no excluded ports"),
-    (100, "Native nf_tables, both families, 100 excluded ports"),
-    (1_000, "Native nf_tables, both families, 1,000 excluded ports"),
-    (5_000, "Native nf_tables, both families, 5,000 excluded ports"),
-];
 
 /// The addresses of a dual-stack pod, on the only interface that a fresh namespace has.
 const POD: &str = "link set lo up
@@ -187,52 +182,8 @@ fn tables(binary: &Path, scratch: &Scratch) -> Outcome<Vec<Table>> {
         life("Life cycle, both families, nft", "nft"),
         life("Life cycle, both families, legacy", "legacy"),
     ];
-    for (count, title) in EXCLUSIONS {
-        tables.push(native(title, &ports(count), call, scratch)?);
-    }
+    tables.extend(native::tables(call, scratch)?);
     Ok(tables)
-}
-
-/// Our own table of nf_tables against `nft` and iptables with the same rules.
-fn native(
-    title: &'static str,
-    ports: &str,
-    call: impl Fn(&[&str]) -> Command,
-    scratch: &Scratch,
-) -> Outcome<Table> {
-    let flags = |more: &[&str]| call(&[&["--dual-stack", "-o", ports], more].concat());
-    let apply = |more: &[&str]| vec![flags(&[&["--native-nftables"], more].concat())];
-    let name = |kind: &str| format!("{}-{kind}", title.replace([' ', ','], "-"));
-    let mut dry_run = apply(&["--dry-run"]);
-    let script = in_fresh_namespace(|| dry_run.iter_mut().map(stdout_of).collect::<Outcome<String>>())?;
-    let script = scratch.write(&name("nft"), &script)?;
-    let [v4, v6] = restore_files(flags(&["--dry-run"]), scratch, &name("restore"))?;
-    let restore = |variant: &str| -> Vec<Command> {
-        let one = |stem, file: &str| {
-            program(Path::new(&format!("{stem}-{variant}-restore")), &["--wait", "--noflush", file])
-        };
-        vec![one("iptables", &v4), one("ip6tables", &v6)]
-    };
-    let floor = "`/bin/true`";
-    let change = apply(&["-q", "81", "--reconcile"]);
-    let nft = vec![program(Path::new("nft"), &["-f", &script])];
-    Ok(Table {
-        title,
-        rows: vec![
-            Row::timed(floor, vec![program(Path::new("/bin/true"), &[])]),
-            Row::timed("fresh apply", apply(&[])).against(floor),
-            Row::timed("second run", apply(&[])).after(apply(&[])).against(floor),
-            Row::timed("change", change).after(apply(&[])).against(floor),
-            Row::timed("`nft -f` of the same rules", nft).against(floor),
-            Row::timed("raw restore pair, nft", restore("nft")).against(floor),
-            Row::timed("raw restore pair, legacy", restore("legacy")).against(floor),
-        ],
-    })
-}
-
-/// As many ports, of which no two touch.
-fn ports(count: usize) -> String {
-    (0..count).map(|n| (20_001 + 2 * n).to_string()).collect::<Vec<_>>().join(",")
 }
 
 impl Table {

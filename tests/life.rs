@@ -17,7 +17,11 @@ fn wanted(v4: &str, v6: Option<&str>, routes: &[Object]) -> Wanted {
     let state = |text, family| State::of(&parse::restore(text, family).expect("a text of the catalogue"));
     let v4 = [(Family::V4, state(v4, Family::V4))];
     let v6 = v6.map(|text| (Family::V6, state(text, Family::V6)));
-    Wanted { tables: v4.into_iter().chain(v6).collect(), routes: routes.iter().copied().collect() }
+    Wanted {
+        tables: v4.into_iter().chain(v6).collect(),
+        routes: routes.iter().copied().collect(),
+        native: None,
+    }
 }
 
 macro_rules! text {

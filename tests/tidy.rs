@@ -93,11 +93,12 @@ fn top_level_items(group: &str) -> Vec<&str> {
 }
 
 /// The modules of the crate `rules`, lowest first; each may use those of lower layers and of its own.
-const LAYERS: [&[&str]; 4] = [
+const LAYERS: [&[&str]; 5] = [
     &["name", "net", "number", "port", "version"],
     &["matches", "target"],
     &["model"],
     &["check", "state", "change"],
+    &["nft"],
 ];
 
 /// Modules above all layers, which never use each other, but for one that tells what another would do.

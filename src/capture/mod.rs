@@ -36,7 +36,7 @@ pub fn rules(config: &CaptureConfig, family: Family) -> Checked {
 /// The same rules, both families at once, for nf_tables. `None` where nothing is captured.
 ///
 /// # Panics
-/// As [`rules`].
+/// As [`rules()`].
 pub fn nft_table(config: &CaptureConfig) -> Option<rules::nft::Table> {
     let v6 = config.ipv6.then(|| rules(config, Family::V6));
     rules::nft::table(&rules(config, Family::V4), v6.as_ref())

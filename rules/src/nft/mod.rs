@@ -2,8 +2,8 @@
 //!
 //! Not a second policy. What comes in are the checked rules that iptables would get; what goes out decides the
 //! same about every packet (but see [`Field::Uid`] about packets without a socket). Three steps: statements
-//! become [`draft`]s, each chain is made as short as its meaning allows ([`compact`]), and the chains of the two
-//! families become one ([`join`]). How long a rule set gets depends on which options are used, never on how
+//! become drafts, each chain is made as short as its meaning allows (`compact`), and the chains of the two
+//! families become one (`join`). How long a rule set gets depends on which options are used, never on how
 //! many values they list.
 //!
 //! Nothing here knows the kernel's encoding or the language of `nft`.
