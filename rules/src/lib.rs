@@ -8,6 +8,7 @@
 pub mod change;
 pub mod check;
 pub mod drift;
+pub mod listing;
 pub mod matches;
 pub mod model;
 pub mod name;
@@ -18,12 +19,14 @@ pub mod parse;
 pub mod plan;
 pub mod port;
 pub mod render;
+pub mod simulate;
 pub mod state;
 pub mod target;
 pub mod version;
 
 pub use change::TableChange;
 pub use check::Checked;
+pub use listing::{Action, Condition, Layer, Listed, ListedChain, Listing, Policy};
 pub use matches::{ConnState, ConnStates, Match, Protocol, Sense};
 pub use model::{Chain, Hook, Origin, Position, Rule, RuleSet, Statement, Table};
 pub use name::{ChainName, Comment, InterfaceName, NameError};

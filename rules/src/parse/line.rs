@@ -6,7 +6,12 @@ use crate::Position;
 /// One line inside a table.
 pub(super) enum Entry<'a> {
     /// A chain is declared: `:NAME POLICY [PACKETS:BYTES]` or `-N NAME`.
-    Chain(&'a str),
+    Chain {
+        /// The chain's name.
+        chain: &'a str,
+        /// Whether packets that reach its end are dropped.
+        drops: bool,
+    },
     /// A rule is put into a chain.
     Rule {
         /// The chain.
@@ -24,12 +29,14 @@ pub(super) enum Entry<'a> {
 pub(super) fn entry(text: &str) -> Result<Entry<'_>, Problem> {
     let unknown = || Problem::Unknown(text.to_owned());
     if let Some(declared) = text.strip_prefix(':') {
-        return Ok(Entry::Chain(declared.split(' ').next().unwrap_or_default()));
+        let mut words = declared.split(' ');
+        let chain = words.next().unwrap_or_default();
+        return Ok(Entry::Chain { chain, drops: words.next() == Some("DROP") });
     }
     let (verb, rest) = without_counters(text).split_once(' ').ok_or_else(unknown)?;
     let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
     let (position, text) = match verb {
-        "-N" => return Ok(Entry::Chain(name)),
+        "-N" => return Ok(Entry::Chain { chain: name, drops: false }),
         "-A" => (Position::Append, rest),
         "-I" => match rest.split_once(' ').map(|(number, rest)| (number.parse(), rest)) {
             Some((Ok(number @ 1..), rest)) => (Position::Insert(number), rest),

@@ -3,7 +3,11 @@
 //! What the model can't say stays as text ([`crate::Foreign`]); nothing is guessed and nothing is lost.
 
 mod line;
+mod listing;
+mod loose;
 mod rule;
+
+pub use listing::listing;
 
 use crate::{Chain, ChainState, Family, Foreign, Line, Position, RuleSet, State, Statement, Table};
 use line::Entry;
@@ -47,12 +51,12 @@ pub fn save(text: &str, family: Family) -> Result<State, ParseError> {
     let mut state = State::default();
     read(text, |table, entry| {
         let Some(table) = table else { return Ok(()) };
-        let (Entry::Chain(name) | Entry::Rule { chain: name, .. }) = entry;
+        let (Entry::Chain { chain: name, .. } | Entry::Rule { chain: name, .. }) = entry;
         let Ok(chain) = chain(name) else { return Ok(()) };
         let ours = chain.is_ours();
         let ChainState { lines } = state.tables.entry(table).or_default().entry(chain).or_default();
         match entry {
-            Entry::Chain(_) => {}
+            Entry::Chain { .. } => {}
             Entry::Rule { position, words, text, .. } => {
                 // Chains of ours go as a whole; from others a rule is deleted by what it says.
                 let line = match rule::rule(&words, family) {
@@ -105,9 +109,18 @@ fn foreign(words: &[String], text: String) -> Foreign {
 /// Walks the lines; `visit` gets each entry with its table, `None` for a table that we do not know.
 fn read(
     text: &str,
-    mut visit: impl FnMut(Option<Table>, Entry<'_>) -> Result<(), Problem>,
+    visit: impl FnMut(Option<Table>, Entry<'_>) -> Result<(), Problem>,
 ) -> Result<(), ParseError> {
-    let mut table: Option<Option<Table>> = None;
+    read_tables(text, |name| Table::ALL.into_iter().find(|table| table.name() == name), visit)
+}
+
+/// The same with tables of another kind.
+fn read_tables<T: Copy>(
+    text: &str,
+    named: impl Fn(&str) -> Option<T>,
+    mut visit: impl FnMut(Option<T>, Entry<'_>) -> Result<(), Problem>,
+) -> Result<(), ParseError> {
+    let mut table: Option<Option<T>> = None;
     for (index, text) in text.lines().enumerate() {
         let at = |problem| ParseError { number: index + 1, problem };
         let text = text.trim();
@@ -115,7 +128,7 @@ fn read(
             continue;
         }
         if let Some(name) = text.strip_prefix('*') {
-            table = Some(Table::ALL.into_iter().find(|table| table.name() == name.trim()));
+            table = Some(named(name.trim()));
         } else if text == "COMMIT" {
             table = None;
         } else {

@@ -78,16 +78,16 @@ pub(super) fn is_as_we_write_it(rule: &Rule, words: &[String]) -> bool {
     rule.canonical() == *rule && modules.count() == needed.count()
 }
 
-fn with<T>(negated: bool, value: T) -> Sense<T> {
+pub(super) fn with<T>(negated: bool, value: T) -> Sense<T> {
     if negated { Sense::Not(value) } else { Sense::Is(value) }
 }
 
-fn sense<T: FromStr>(negated: bool, value: &str) -> Option<Sense<T>> {
+pub(super) fn sense<T: FromStr>(negated: bool, value: &str) -> Option<Sense<T>> {
     value.parse().ok().map(|value| with(negated, value))
 }
 
 /// An address without a length is a host, as iptables takes it.
-fn network(negated: bool, value: &str, family: Family) -> Option<Sense<crate::Cidr>> {
+pub(super) fn network(negated: bool, value: &str, family: Family) -> Option<Sense<crate::Cidr>> {
     let cidr = match value.parse() {
         Ok(address) => crate::Cidr::host(address),
         Err(_) => value.parse().ok()?,
@@ -96,7 +96,7 @@ fn network(negated: bool, value: &str, family: Family) -> Option<Sense<crate::Ci
 }
 
 /// Matches write ranges with a colon; a dash would be a service name to iptables.
-fn ports(negated: bool, value: &str) -> Option<Sense<PortRange>> {
+pub(super) fn ports(negated: bool, value: &str) -> Option<Sense<PortRange>> {
     (!value.contains('-')).then(|| sense(negated, value))?
 }
 
@@ -114,7 +114,7 @@ fn states(value: &str) -> Option<ConnStates> {
     ConnStates::new(states)
 }
 
-fn target(name: &str, options: &[&str]) -> Option<Target> {
+pub(super) fn target(name: &str, options: &[&str]) -> Option<Target> {
     match (name, options) {
         ("ACCEPT", []) => Some(Target::Accept),
         ("DROP", []) => Some(Target::Drop),
@@ -158,7 +158,7 @@ const BUILT_IN: [&str; 14] = [
     "TRACE",
 ];
 
-fn redirect(ports: &str) -> Option<Target> {
+pub(super) fn redirect(ports: &str) -> Option<Target> {
     (!ports.contains(':')).then(|| ports.parse().ok().map(Target::Redirect))?
 }
 

@@ -1,0 +1,84 @@
+//! What a walk tells.
+
+use crate::{Hook, Port, PortRange};
+use std::net::SocketAddr;
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// It goes on to where it was sent, or to where other tools sent it.
+    Pass,
+    /// It goes to this machine, to this port or one of these.
+    Redirect(PortRange),
+    /// It is handed to the transparent listener at this port.
+    Tproxy(Port),
+    /// It ends.
+    Drop,
+    /// A rule that is not understood could decide.
+    Unknown,
+}
+
+/// The place of a rule in a [`super::View`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct At {
+    /// Index of the chain.
+    pub chain: usize,
+    /// Index of the rule in the chain, counted from 0. The number of rules, for the policy of a base chain.
+    pub rule: usize,
+}
+
+/// How a packet and a rule got along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Met {
+    /// All conditions hold.
+    Matched,
+    /// This condition does not, the first that is known not to; its index.
+    Failed(usize),
+    /// None is known to fail, but of this one it is not known whether it holds; its index.
+    Unsure(usize),
+}
+
+/// One rule met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Step {
+    /// The hook from which the chain was reached.
+    pub hook: Hook,
+    /// The rule.
+    pub at: At,
+    /// The result.
+    pub met: Met,
+}
+
+/// Gets to know each rule that a packet meets, in order.
+pub trait Observer {
+    /// A rule was met.
+    fn met(&mut self, step: Step);
+}
+
+impl Observer for () {
+    fn met(&mut self, _: Step) {}
+}
+
+/// Remembers every step.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace(pub Vec<Step>);
+
+impl Observer for Trace {
+    fn met(&mut self, step: Step) {
+        self.0.push(step);
+    }
+}
+
+/// The end of a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Outcome {
+    /// What becomes of the packet.
+    pub verdict: Verdict,
+    /// The rule that decided it: for a chain that does nothing but redirect, the rule that led there. `None`
+    /// where no rule had a say.
+    pub decided_by: Option<At>,
+    /// Where the packet goes, if another tool's rule gave it a new destination that is known.
+    pub translated: Option<SocketAddr>,
+    /// Whether the packet ends up on this machine.
+    pub stays: bool,
+}

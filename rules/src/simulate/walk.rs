@@ -1,0 +1,363 @@
+//! The walk itself: hooks, tables, chains, and what targets do.
+//!
+//! Facts of the kernel that shape it, each seen in the differential tests:
+//! - A hook's interfaces are fixed when it is entered: `filter` sees the way that the packet had before
+//!   `nat` turned it around (`nf_hook_state` in `linux/netfilter.h`).
+//! - A packet that a machine sends to itself passes OUTPUT and POSTROUTING, then PREROUTING and INPUT, with
+//!   its mark and its connection, but without its socket. `nat` has decided by then.
+//! - `nat` sees only packets that start a connection (`nf_nat_inet_fn`).
+//! - TPROXY ends only its own table's walk. The socket it assigns gets the packet, be it rewritten by `nat`
+//!   afterwards, and a packet that has a socket is never forwarded (`ip_forward`).
+
+use super::facts::{Facts, Interface};
+use super::packet::{LOOPBACK, Packet, Routing, Way};
+use super::trace::{At, Met, Observer, Outcome, Step, Verdict};
+use super::view::{View, ViewRule};
+use crate::listing::marked;
+use crate::{Action, ConnState, Family, Hook, Layer, Mark, Policy, Port, PortRange, Target};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Rules that one walk may meet. Chains can call each other so often that no walk would end; the kernel
+/// itself refuses chains that reach themselves, but text does not.
+const MOST_STEPS: usize = 100_000;
+/// Depth of calls. The kernel's own limit depends on the number of chains.
+const MOST_CALLS: usize = 128;
+
+/// Walks a packet through the rules.
+pub fn walk(view: &View, routing: &Routing, packet: &Packet, observer: &mut impl Observer) -> Outcome {
+    let stays = match &packet.way {
+        Way::Out { interface, .. } => interface == LOOPBACK || routing.takes_mark(packet.mark),
+        Way::In { local, .. } => *local,
+    };
+    let mut walker = Walker {
+        view,
+        routing,
+        observer,
+        facts: Facts::of(packet, routing),
+        hook: Hook::Output,
+        stays,
+        calls: Vec::new(),
+        steps: 0,
+        captured: None,
+        passed: None,
+        translated: false,
+    };
+    let stopped = match &packet.way {
+        Way::Out { .. } => walker.out(),
+        Way::In { .. } => walker.arrive(),
+    };
+    walker.outcome(stopped.err())
+}
+
+/// The end of a packet before its way is done: what, and by which rule.
+type Stop = (Verdict, Option<At>);
+
+/// How the walk through a chain ended.
+enum End {
+    /// Back to the calling chain.
+    Returned,
+    /// The table is done with the packet.
+    Accepted,
+}
+
+struct Walker<'a, O> {
+    view: &'a View,
+    routing: &'a Routing,
+    observer: &'a mut O,
+    facts: Facts<'a>,
+    hook: Hook,
+    /// Whether the packet is for this machine.
+    stays: bool,
+    /// The rules whose chains are being walked.
+    calls: Vec<At>,
+    steps: usize,
+    /// A capture, and the rule that decided it.
+    captured: Option<(Verdict, At)>,
+    /// The rule by which the packet was let go in `nat`, or else in another table.
+    passed: Option<(Layer, At)>,
+    /// Whether the destination was changed by something else than a capture.
+    translated: bool,
+}
+
+impl<O: Observer> Walker<'_, O> {
+    /// A packet of this machine.
+    fn out(&mut self) -> Result<(), Stop> {
+        let mark = self.facts.mark;
+        self.hook(Hook::Output, &[Layer::Raw, Layer::Mangle, Layer::Nat, Layer::Filter, Layer::Security])?;
+        self.route_again(mark);
+        if self.stays {
+            self.facts.leaves_by = Interface::Named(LOOPBACK);
+        } else if self.translated {
+            self.facts.leaves_by = Interface::Unknown;
+        }
+        self.hook(Hook::Postrouting, &[Layer::Mangle, Layer::Nat])?;
+        if !self.stays {
+            return Ok(());
+        }
+        self.facts.owner = None;
+        self.facts.leaves_by = Interface::None;
+        self.facts.arrives_at = Interface::Named(LOOPBACK);
+        self.hook(Hook::Prerouting, &[Layer::Raw, Layer::Mangle])?;
+        self.input()
+    }
+
+    /// A mark that changed in `mangle` is routed anew (`ip_route_me_harder`).
+    fn route_again(&mut self, before: Option<u32>) {
+        if self.facts.mark != before && self.facts.mark.is_some_and(|mark| self.routing.takes_mark(mark)) {
+            self.stays = true;
+        }
+    }
+
+    /// A packet from outside.
+    fn arrive(&mut self) -> Result<(), Stop> {
+        self.hook(Hook::Prerouting, &[Layer::Raw, Layer::Mangle, Layer::Nat])?;
+        self.stays |= self.facts.mark.is_some_and(|mark| self.routing.takes_mark(mark));
+        if self.stays {
+            return self.input();
+        }
+        if let Some((Verdict::Tproxy(_), at)) = self.captured {
+            return Err((Verdict::Drop, Some(at)));
+        }
+        self.facts.leaves_by = Interface::Unknown;
+        self.hook(Hook::Forward, &[Layer::Mangle, Layer::Filter, Layer::Security])?;
+        self.facts.arrives_at = Interface::None;
+        self.hook(Hook::Postrouting, &[Layer::Mangle, Layer::Nat])
+    }
+
+    fn input(&mut self) -> Result<(), Stop> {
+        self.hook(Hook::Input, &[Layer::Mangle, Layer::Filter, Layer::Security, Layer::Nat])
+    }
+
+    fn hook(&mut self, hook: Hook, layers: &[Layer]) -> Result<(), Stop> {
+        self.hook = hook;
+        for &layer in layers {
+            if layer == Layer::Nat && !self.starts_connection() {
+                continue;
+            }
+            let Some(chain) = self.view.base(layer, hook) else { continue };
+            let end = self.chain(chain);
+            match (end, self.view.chains()[chain].policy) {
+                // What source NAT does not tell, nobody can ask afterwards.
+                (Err((Verdict::Unknown, _)), _) if self.is_source_nat(layer) => self.forget_source(),
+                (Err(stop), _) => return Err(stop),
+                (Ok(End::Returned), Policy::Drop) => {
+                    let rule = self.view.chains()[chain].rules.len();
+                    return Err((Verdict::Drop, Some(At { chain, rule })));
+                }
+                (Ok(End::Accepted), _) | (Ok(End::Returned), Policy::Accept) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn starts_connection(&self) -> bool {
+        matches!(self.facts.state, Some(ConnState::New | ConnState::Related))
+    }
+
+    fn is_source_nat(&self, layer: Layer) -> bool {
+        layer == Layer::Nat && matches!(self.hook, Hook::Input | Hook::Postrouting)
+    }
+
+    fn forget_source(&mut self) {
+        self.calls.clear();
+        self.facts.source = None;
+        self.facts.source_port = None;
+    }
+
+    fn chain(&mut self, chain: usize) -> Result<End, Stop> {
+        let view = self.view;
+        for (rule, ViewRule { rule: listed, leads_to, .. }) in view.chains()[chain].rules.iter().enumerate() {
+            let at = At { chain, rule };
+            self.steps += 1;
+            if self.steps > MOST_STEPS {
+                return Err((Verdict::Unknown, Some(at)));
+            }
+            let met = self.facts.meet(&listed.conditions);
+            self.observer.met(Step { hook: self.hook, at, met });
+            match met {
+                Met::Failed(_) => continue,
+                Met::Unsure(_) if is_harmless(&listed.action) => continue,
+                Met::Unsure(_) => return Err((Verdict::Unknown, Some(at))),
+                Met::Matched => {}
+            }
+            if let Some(end) = self.act(&listed.action, *leads_to, at)? {
+                return Ok(end);
+            }
+        }
+        Ok(End::Returned)
+    }
+
+    /// Does what a rule says; `None` if the next rule follows.
+    fn act(&mut self, action: &Action, leads_to: Option<usize>, at: At) -> Result<Option<End>, Stop> {
+        match action {
+            Action::Target(target) => return self.target(target, leads_to, at),
+            Action::Goto(_) => {
+                // The end of that chain is the end of this one.
+                return self.call(leads_to, at).map(Some);
+            }
+            Action::Continue(_) => {}
+            Action::Reject => return Err((Verdict::Drop, Some(self.decider(at)))),
+            Action::RedirectSamePort => {
+                let port = self.facts.destination_port.and_then(Port::new);
+                let port = port.ok_or((Verdict::Unknown, Some(at)))?;
+                return Ok(Some(self.redirect(port.into(), at)));
+            }
+            Action::Destination { address, ports } => {
+                self.translate(*address, *ports);
+                return Ok(Some(End::Accepted));
+            }
+            Action::Source(_) => {
+                self.facts.source = None;
+                self.facts.source_port = None;
+                return Ok(Some(End::Accepted));
+            }
+            Action::Notrack => self.facts.state = None,
+            Action::Marks(_) => {
+                self.facts.mark = None;
+                self.facts.connmark = None;
+            }
+            Action::Unknown(_) => return Err((Verdict::Unknown, Some(at))),
+        }
+        Ok(None)
+    }
+
+    fn target(&mut self, target: &Target, leads_to: Option<usize>, at: At) -> Result<Option<End>, Stop> {
+        match target {
+            Target::Accept => {
+                self.let_go(at);
+                return Ok(Some(End::Accepted));
+            }
+            Target::Drop => return Err((Verdict::Drop, Some(self.decider(at)))),
+            Target::Return => {
+                self.let_go(at);
+                return Ok(Some(End::Returned));
+            }
+            Target::Jump(_) => {
+                if let End::Accepted = self.call(leads_to, at)? {
+                    return Ok(Some(End::Accepted));
+                }
+            }
+            Target::Redirect(ports) => return Ok(Some(self.redirect(*ports, at))),
+            Target::Tproxy { port, mark } => {
+                self.captured = Some((Verdict::Tproxy(*port), self.decider(at)));
+                self.facts.mark = self.facts.mark.map(|before| marked(before, *mark));
+                return Ok(Some(End::Accepted));
+            }
+            Target::SetMark(mark) => self.set_mark(*mark),
+            Target::SaveMark if self.facts.state.is_some() => self.facts.connmark = self.facts.mark,
+            Target::RestoreMark if self.facts.state.is_some() => self.facts.mark = self.facts.connmark,
+            Target::SaveMark | Target::RestoreMark | Target::SetZone(_) | Target::Log { .. } => {}
+        }
+        Ok(None)
+    }
+
+    fn call(&mut self, leads_to: Option<usize>, at: At) -> Result<End, Stop> {
+        let unknown = (Verdict::Unknown, Some(at));
+        let chain = leads_to.ok_or(unknown)?;
+        if self.calls.len() >= MOST_CALLS {
+            return Err(unknown);
+        }
+        self.calls.push(at);
+        let end = self.chain(chain)?;
+        self.calls.pop();
+        Ok(end)
+    }
+
+    fn set_mark(&mut self, mark: Mark) {
+        self.facts.mark = match self.facts.mark {
+            Some(before) => Some(marked(before, mark)),
+            // A whole mark leaves nothing of what was not known.
+            None => mark.is_whole().then_some(mark.value),
+        };
+    }
+
+    /// To this machine: in OUTPUT to loopback, else to the address of the interface (`nf_nat_redirect.c`).
+    fn redirect(&mut self, ports: PortRange, at: At) -> End {
+        if !matches!(self.captured, Some((Verdict::Tproxy(_), _))) {
+            self.captured = Some((Verdict::Redirect(ports), self.decider(at)));
+        }
+        self.facts.destination = match (self.hook, self.view.family()) {
+            (Hook::Output, Family::V4) => Some(Ipv4Addr::LOCALHOST.into()),
+            (Hook::Output, Family::V6) => Some(Ipv6Addr::LOCALHOST.into()),
+            (Hook::Prerouting | Hook::Input | Hook::Forward | Hook::Postrouting, _) => None,
+        };
+        self.facts.destination_port = port_in(ports, self.facts.destination_port);
+        self.facts.destination_local = true;
+        self.stays = true;
+        End::Accepted
+    }
+
+    fn translate(&mut self, address: Option<IpAddr>, ports: Option<PortRange>) {
+        self.translated = true;
+        if let Some(address) = address {
+            self.facts.destination = Some(address);
+            self.stays = self.routing.takes_address(address);
+            self.facts.destination_local = self.stays;
+        }
+        if let Some(ports) = ports {
+            self.facts.destination_port = port_in(ports, self.facts.destination_port);
+        }
+    }
+
+    /// The rule to name for what `at` does: the one that led to its chain, if the chain does nothing else.
+    fn decider(&self, at: At) -> At {
+        match self.calls.last() {
+            Some(caller) if self.view.chains()[at.chain].is_detour => *caller,
+            _ => at,
+        }
+    }
+
+    fn let_go(&mut self, at: At) {
+        let layer = self.view.chains()[at.chain].layer;
+        let nat_has_spoken = matches!(self.passed, Some((Layer::Nat, _)));
+        if !self.is_source_nat(layer) && (layer == Layer::Nat || !nat_has_spoken) {
+            self.passed = Some((layer, self.decider(at)));
+        }
+    }
+
+    fn outcome(&self, stopped: Option<Stop>) -> Outcome {
+        let (verdict, decided_by) = match (stopped, self.captured) {
+            (Some((verdict, at)), _) => (verdict, at),
+            (None, Some((verdict, at))) => (verdict, Some(at)),
+            (None, None) => (Verdict::Pass, self.passed.map(|(_, at)| at)),
+        };
+        let translated = self.facts.destination.zip(self.facts.destination_port);
+        let translated = translated.filter(|_| self.translated && verdict == Verdict::Pass);
+        Outcome { verdict, decided_by, translated: translated.map(SocketAddr::from), stays: self.stays }
+    }
+}
+
+/// The port after NAT to a range: one inside stays; otherwise the kernel picks one.
+fn port_in(ports: PortRange, now: Option<u16>) -> Option<u16> {
+    match now {
+        _ if ports.is_single() => Some(ports.first().number()),
+        Some(port) if ports.contains(port) => Some(port),
+        _ => None,
+    }
+}
+
+/// Whether it makes no difference to the verdict if a rule with this action matches.
+fn is_harmless(action: &Action) -> bool {
+    match action {
+        Action::Continue(_) | Action::Target(Target::Log { .. } | Target::SetZone(_)) => true,
+        Action::Target(
+            Target::Accept
+            | Target::Drop
+            | Target::Return
+            | Target::Jump(_)
+            | Target::Redirect(_)
+            | Target::Tproxy { .. }
+            | Target::SetMark(_)
+            | Target::SaveMark
+            | Target::RestoreMark,
+        )
+        | Action::Goto(_)
+        | Action::Reject
+        | Action::RedirectSamePort
+        | Action::Destination { .. }
+        | Action::Source(_)
+        | Action::Notrack
+        | Action::Marks(_)
+        | Action::Unknown(_) => false,
+    }
+}

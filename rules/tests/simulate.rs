@@ -1,0 +1,241 @@
+//! Packets and where they end: the rules of the catalogue, and listings in the styles of other tools.
+//!
+//! Each expectation is what the kernel does; the differential tests of the tool hold the same walk against
+//! it. Here the cases are few, named, and need no kernel.
+
+use rules::simulate::{Packet, Routing, Trace, Verdict, View, Way, walk};
+use rules::{ConnState, Family, Gid, Protocol, Uid, parse};
+use std::path::Path;
+
+/// The pod's own address in all cases.
+const POD: &str = "10.44.0.7";
+
+fn routing() -> Routing {
+    Routing {
+        local_marks: vec![rules::Mark::whole(1337)],
+        addresses: vec![POD.parse().unwrap(), "fd44::7".parse().unwrap()],
+    }
+}
+
+fn uid(id: u32) -> Uid {
+    Uid::new(id).unwrap()
+}
+
+fn gid(id: u32) -> Gid {
+    Gid::new(id).unwrap()
+}
+
+/// What a process with this user and group sends.
+fn from_process(protocol: Protocol, id: u32, destination: &str) -> Packet {
+    let destination: std::net::SocketAddr = destination.parse().unwrap();
+    let stays = destination.ip().is_loopback() || routing().addresses.contains(&destination.ip());
+    let own = if destination.is_ipv4() { "10.44.0.7:40000" } else { "[fd44::7]:40000" };
+    Packet {
+        way: Way::Out { interface: if stays { "lo" } else { "eth0" }.to_owned(), uid: uid(id), gid: gid(id) },
+        protocol,
+        source: own.parse().unwrap(),
+        destination,
+        mark: 0,
+        connmark: 0,
+        state: ConnState::New,
+    }
+}
+
+fn from_outside(port: u16) -> Packet {
+    Packet {
+        way: Way::In { interface: "eth0".to_owned(), local: true },
+        protocol: Protocol::Tcp,
+        source: "10.44.0.1:40000".parse().unwrap(),
+        destination: format!("{POD}:{port}").parse().unwrap(),
+        mark: 0,
+        connmark: 0,
+        state: ConnState::New,
+    }
+}
+
+fn redirect(port: u16) -> Verdict {
+    Verdict::Redirect(rules::Port::new(port).unwrap().into())
+}
+
+fn tproxy(port: u16) -> Verdict {
+    Verdict::Tproxy(rules::Port::new(port).unwrap())
+}
+
+/// Walks each packet through the scenario's rules for IPv4.
+fn scenario(name: &str, cases: &[(Packet, Verdict)]) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(name).join("v4.rules");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    check(&text, cases);
+}
+
+/// Walks each packet through a listing.
+fn check(text: &str, cases: &[(Packet, Verdict)]) {
+    let view = View::of_listing(parse::listing(text, Family::V4).expect("a listing"));
+    for (packet, expected) in cases {
+        let mut trace = Trace::default();
+        let outcome = walk(&view, &routing(), packet, &mut trace);
+        assert_eq!(outcome.verdict, *expected, "{packet:?}\n{trace:#?}\n{text}");
+    }
+}
+
+use Protocol::{Tcp, Udp};
+
+#[test]
+fn everything_is_captured_except_the_proxys_own_traffic() {
+    scenario(
+        "istio-init-container",
+        &[
+            (from_process(Tcp, 1000, "10.9.9.9:443"), redirect(15001)),
+            (from_process(Udp, 1000, "10.9.9.9:443"), Verdict::Pass),
+            (from_process(Tcp, 1337, "10.9.9.9:443"), Verdict::Pass),
+            (from_process(Tcp, 1000, "127.0.0.1:80"), Verdict::Pass),
+            (from_process(Tcp, 1000, "10.44.0.7:80"), Verdict::Pass),
+            (from_process(Tcp, 1337, "10.44.0.7:80"), redirect(15006)),
+            (from_outside(8080), redirect(15006)),
+            (from_outside(15008), Verdict::Pass),
+            (from_outside(15090), Verdict::Pass),
+            (Packet { state: ConnState::Established, ..from_outside(8080) }, Verdict::Pass),
+        ],
+    );
+}
+
+#[test]
+fn tproxy_hands_over_and_the_proxys_calls_to_its_pod_come_in_again() {
+    scenario(
+        "tproxy-all-inbound",
+        &[
+            (from_outside(8080), tproxy(15006)),
+            (from_process(Tcp, 1000, "10.44.0.7:80"), Verdict::Pass),
+            (from_process(Tcp, 1337, "10.44.0.7:80"), redirect(15006)),
+        ],
+    );
+}
+
+#[test]
+fn tproxy_of_a_packet_for_another_machine_needs_the_policy_rule() {
+    let text =
+        "*mangle\n-A PREROUTING -p tcp -j TPROXY --on-port 15006 --tproxy-mark 0x539/0xffffffff\nCOMMIT\n";
+    let view = View::of_listing(parse::listing(text, Family::V4).unwrap());
+    let packet = Packet {
+        way: Way::In { interface: "eth0".to_owned(), local: false },
+        destination: "10.9.9.9:80".parse().unwrap(),
+        ..from_outside(80)
+    };
+    assert_eq!(walk(&view, &routing(), &packet, &mut ()).verdict, tproxy(15006));
+    assert_eq!(walk(&view, &Routing::default(), &packet, &mut ()).verdict, Verdict::Drop);
+}
+
+#[test]
+fn a_match_that_is_not_known_makes_the_verdict_unknown_only_where_it_could_matter() {
+    let text = "*nat
+-A OUTPUT -d 10.1.0.0/16 -m set --match-set mesh dst -j REDIRECT --to-ports 9000
+-A OUTPUT -m statistic --mode random --probability 0.5 -j LOG --log-prefix \"odd - \"
+-A OUTPUT -p tcp --dport 80 -j REDIRECT --to-ports 4140
+COMMIT
+";
+    check(
+        text,
+        &[
+            (from_process(Tcp, 0, "10.1.2.3:80"), Verdict::Unknown),
+            (from_process(Tcp, 0, "10.2.2.3:80"), redirect(4140)),
+            (from_process(Tcp, 0, "10.2.2.3:81"), Verdict::Pass),
+        ],
+    );
+}
+
+#[test]
+fn a_firewall_drops_what_nat_let_go_and_what_nat_turned_around() {
+    let text = "*filter
+:INPUT DROP [0:0]
+:OUTPUT ACCEPT [0:0]
+-A INPUT -i lo -p tcp --dport 15001 -j ACCEPT
+-A INPUT -m state --state RELATED,ESTABLISHED -j ACCEPT
+-A OUTPUT -d 10.6.6.6/32 -j REJECT --reject-with icmp-port-unreachable
+COMMIT
+*nat
+-A OUTPUT -p tcp --dport 80 -j REDIRECT --to-ports 15001
+-A OUTPUT -p tcp --dport 81 -j REDIRECT --to-ports 15002
+COMMIT
+";
+    check(
+        text,
+        &[
+            (from_process(Tcp, 0, "10.2.2.3:80"), redirect(15001)),
+            (from_process(Tcp, 0, "10.2.2.3:81"), Verdict::Drop),
+            (from_process(Tcp, 0, "10.6.6.6:443"), Verdict::Drop),
+            (from_process(Tcp, 0, "10.6.6.6:80"), redirect(15001)),
+            (from_outside(22), Verdict::Drop),
+            (Packet { state: ConnState::Established, ..from_outside(22) }, Verdict::Pass),
+        ],
+    );
+}
+
+#[test]
+fn gotos_notrack_and_translations_are_followed() {
+    let text = "*raw
+-A OUTPUT -d 169.254.20.10/32 -p udp -m udp --dport 53 -j NOTRACK
+COMMIT
+*nat
+:HELD - [0:0]
+-A OUTPUT -d 169.254.20.10/32 -j REDIRECT --to-ports 15053
+-A OUTPUT -d 10.3.0.0/16 -g HELD
+-A OUTPUT -p tcp -j REDIRECT --to-ports 1
+-A HELD -d 10.3.1.1/32 -p tcp -j DNAT --to-destination 127.0.0.11:4053
+COMMIT
+";
+    check(
+        text,
+        &[
+            (from_process(Udp, 0, "169.254.20.10:53"), Verdict::Pass),
+            (from_process(Tcp, 0, "169.254.20.10:53"), redirect(15053)),
+            (from_process(Tcp, 0, "10.3.9.9:80"), Verdict::Pass),
+            (from_process(Tcp, 0, "10.4.9.9:80"), redirect(1)),
+        ],
+    );
+    let view = View::of_listing(parse::listing(text, Family::V4).unwrap());
+    let outcome = walk(&view, &routing(), &from_process(Tcp, 0, "10.3.1.1:80"), &mut ());
+    assert_eq!(outcome.verdict, Verdict::Pass);
+    assert_eq!(outcome.translated, Some("127.0.0.11:4053".parse().unwrap()));
+}
+
+#[test]
+fn chains_that_call_each_other_without_end_are_unknown() {
+    let text = "*nat\n-A OUTPUT -j A\n-A A -j B\n-A B -j A\nCOMMIT\n";
+    check(text, &[(from_process(Tcp, 0, "10.1.1.1:1"), Verdict::Unknown)]);
+    let mut text = "*nat\n-A OUTPUT -j C0\n".to_owned();
+    for n in 0..60 {
+        text += &format!("-A C{n} -j C{0}\n-A C{n} -j C{0}\n", n + 1);
+    }
+    text += ":C60 - [0:0]\nCOMMIT\n";
+    check(&text, &[(from_process(Tcp, 0, "10.1.1.1:1"), Verdict::Unknown)]);
+}
+
+mod any_text {
+    //! The bounded run of the fuzz target `walk`: whatever text, no panic and an end.
+
+    use super::{Family, Routing, Tcp, Trace, View, from_outside, from_process, parse, walk};
+    use proptest::prelude::{ProptestConfig, proptest};
+
+    const WORDS: &str = "(\\*(nat|mangle|raw|filter)\n|COMMIT\n|:[A-C] - \\[0:0\\]\n|-A (OUTPUT|PREROUTING|INPUT|[A-C])( (! )?-(s|d) (10\\.0\\.0\\.0/8|0/0|x)| -p (tcp|udp|6|icmp)| -(m|j|g) ([A-C]|tcp|owner|MARK|ACCEPT|RETURN|DROP|CT)| --(dport|on-port|to-ports|set-xmark|zone|uid-owner) [0-9]{1,6}){0,5}\n)";
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+        #[test]
+        fn is_walked_without_a_panic(lines in proptest::collection::vec(WORDS, 0..40)) {
+            let text = lines.concat();
+            if let Ok(listing) = parse::listing(&text, Family::V4) {
+                let view = View::of_listing(listing);
+                for packet in [from_outside(80), from_process(Tcp, 0, "10.0.0.1:80"), from_process(Tcp, 0, "127.0.0.1:1")] {
+                    walk(&view, &Routing::default(), &packet, &mut Trace::default());
+                }
+            }
+        }
+
+        #[test]
+        fn is_read_without_a_panic(text in "\\PC{0,200}") {
+            let _ = parse::listing(&format!("*nat\n-A OUTPUT {text}\n"), Family::V6);
+            let _ = parse::listing(&text, Family::V4);
+            let _ = parse::save(&text, Family::V4);
+        }
+    }
+}
