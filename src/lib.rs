@@ -8,5 +8,6 @@ pub mod backend;
 pub mod capture;
 pub mod cli;
 pub mod config;
+pub mod explain;
 pub mod operations;
 pub mod sys;

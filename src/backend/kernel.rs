@@ -9,7 +9,7 @@ use crate::sys::{
     netfilter,
     route::{Found, Object, Routes},
 };
-use rules::{Family, State};
+use rules::{Family, Listing, State};
 use std::{cell::OnceCell, collections::BTreeSet, io};
 
 /// The tables and routes of the thread's network namespace.
@@ -65,13 +65,28 @@ impl Kernel {
         Ok(self.nftables.insert(nftables))
     }
 
+    /// Every rule of a variant and family, those of other programs included; `None` if there are no tables.
+    ///
+    /// # Errors
+    /// When they can't be read.
+    pub fn listing(&self, variant: Variant, family: Family) -> Result<Option<Listing>, Error> {
+        match Self::exist(variant, family)? {
+            true => iptables::listing(self.needed(variant)?, family).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn exist(variant: Variant, family: Family) -> Result<bool, Error> {
+        match variant {
+            Variant::Legacy => Ok(iptables::legacy_tables_exist(family)),
+            Variant::Nft => netfilter::iptables_tables_exist(netfilter_family(family))
+                .map_err(|source| netlink("listing the tables of nf_tables", source)),
+        }
+    }
+
     /// The state of a variant and family, and whether any of its tables hold rules.
     fn tables(&self, variant: Variant, family: Family) -> Result<(State, bool), Error> {
-        let exist = match variant {
-            Variant::Legacy => iptables::legacy_tables_exist(family),
-            Variant::Nft => netfilter::iptables_tables_exist(netfilter_family(family))
-                .map_err(|source| netlink("listing the tables of nf_tables", source))?,
-        };
+        let exist = Self::exist(variant, family)?;
         if !exist {
             return Ok((State::default(), false));
         }

@@ -7,6 +7,7 @@
 use super::{
     Exit,
     command::{COMMANDS, Command, Entry},
+    options::{self, Choice, Options},
     report,
 };
 use crate::config::{self, Kind, Problem, Problems, Row, Setting, TABLE, Topic};
@@ -23,6 +24,8 @@ pub(super) struct Invocation {
     pub(super) command: Command,
     /// Flags given, with their text.
     pub(super) flags: Vec<(Setting, String)>,
+    /// What was given of the command's own options.
+    pub(super) options: Options,
     /// What is wrong with the form.
     pub(super) problems: Vec<Problem>,
 }
@@ -43,7 +46,13 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
             Ok(matches) => {
                 let (name, matches) = matches.subcommand().expect("a command is required");
                 let entry = COMMANDS.iter().find(|entry| entry.name == name).expect("commands are known");
-                return Ok(Invocation { command: entry.command, flags: flags(entry, matches), problems });
+                let options = own_options(entry.command, matches);
+                return Ok(Invocation {
+                    command: entry.command,
+                    flags: flags(entry, matches),
+                    options,
+                    problems,
+                });
             }
             Err(error) => match without_culprit(&error, &mut arguments) {
                 Some(problem) => problems.push(problem),
@@ -111,6 +120,12 @@ fn flags(entry: &Entry, matches: &ArgMatches) -> Vec<(Setting, String)> {
     TABLE.iter().filter(|row| !row.long.is_empty() && (entry.takes)(row)).filter_map(value).collect()
 }
 
+fn own_options(command: Command, matches: &ArgMatches) -> Options {
+    let value =
+        |choice: &Choice| Some((choice.long, config::text(matches.get_one::<OsString>(choice.long)?)));
+    options::of(command).iter().filter_map(value).collect()
+}
+
 /// The parser for a call. Only a command that the call names gets its flags: all of them for all commands
 /// would take longer to build than everything else that a dry run does.
 fn parser(arguments: &[OsString]) -> clap::Command {
@@ -149,7 +164,14 @@ fn command(entry: &Entry, called: bool) -> clap::Command {
     if !environment.is_empty() {
         command = command.after_long_help(format!("Only in the environment:\n{environment}"));
     }
-    command.args(taken().filter(|row| !row.long.is_empty() && !is_global(row)).map(argument))
+    command
+        .args(options::of(entry.command).iter().map(choice))
+        .args(taken().filter(|row| !row.long.is_empty() && !is_global(row)).map(argument))
+}
+
+fn choice(choice: &Choice) -> Arg {
+    let argument = Arg::new(choice.long).long(choice.long).action(ArgAction::Set).help(choice.help);
+    valued(argument, choice.kind)
 }
 
 fn argument(row: &Row) -> Arg {
@@ -157,17 +179,18 @@ fn argument(row: &Row) -> Arg {
         [] => row.help.to_owned(),
         variables => format!("{} [env: {}]", row.help, variables.join(", ")),
     };
-    let argument = Arg::new(row.long)
-        .long(row.long)
-        .action(ArgAction::Set)
-        .value_parser(clap::value_parser!(OsString))
-        .help(help)
-        .help_heading(row.topic.heading());
+    let argument =
+        Arg::new(row.long).long(row.long).action(ArgAction::Set).help(help).help_heading(row.topic.heading());
     let argument = match row.short {
         Some(short) => argument.short(short),
         None => argument,
     };
-    match row.kind {
+    valued(argument, row.kind)
+}
+
+fn valued(argument: Arg, kind: Kind) -> Arg {
+    let argument = argument.value_parser(clap::value_parser!(OsString));
+    match kind {
         Kind::Value(name) => argument.value_name(name).num_args(1).allow_hyphen_values(true),
         Kind::Switch => argument
             .value_name("BOOL")

@@ -15,6 +15,8 @@ pub(super) enum Command {
     Clean,
     /// Tell what works here.
     Doctor,
+    /// Tell what becomes of a packet, and why.
+    Explain,
 }
 
 /// A command's row in the table.
@@ -103,6 +105,21 @@ pub(super) const COMMANDS: &[Entry] = &[
             Topic::Validation => false,
             Topic::Operation => matches!(row.setting, Setting::NetworkNamespace | Setting::Format),
         },
+    },
+    Entry {
+        command: Command::Explain,
+        name: "explain",
+        about: "Tell whether a packet is captured, and why",
+        long_about: "Walks a packet through the rules that the capture flags describe, those of the network \
+                     namespace (--live), or those of a listing (--from-save), and tells where it ends and which \
+                     rule decided. Every rule that it meets is shown: + for those it fulfils, with the condition \
+                     that failed for the others, and with the option that made the rule.\n\nWhere a rule of \
+                     another program is not understood and could decide, the verdict is unknown. Changes nothing. \
+                     All flags of istio-iptables are taken, so that a manifest's arguments can be pasted.\n\n\
+                     Examples:\n  sidecar-init explain -i '*' --as app --destination 10.0.0.5:443\n  sidecar-init \
+                     explain -b '*' --as external --destination 8080\n  sidecar-init explain --live --uid 1337 \
+                     --destination 10.0.0.5:443\n\nExit codes: 0 answered, 1 the rules can't be read, 2 bad input.",
+        takes: |_| true,
     },
     Entry {
         command: Command::IstioIptables,

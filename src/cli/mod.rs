@@ -8,9 +8,12 @@ mod change;
 mod check;
 mod command;
 mod doctor;
+mod explain;
 mod host;
 mod istio_iptables;
 mod logging;
+mod options;
+mod packet;
 mod report;
 
 use crate::config::{self, Logging, Mode, Problem, Problems, Raw, Resolved, Setting};
@@ -47,12 +50,13 @@ pub fn main() -> ExitCode {
 }
 
 fn run(invocation: Invocation) -> Exit {
-    let Invocation { command, flags, mut problems } = invocation;
+    let Invocation { command, flags, options, mut problems } = invocation;
     let raw = Raw::new(flags, command.entry().takes, |name| std::env::var_os(name));
     problems.extend(enter_namespace(&raw));
     let done = match command {
         Command::Clean => clean(&raw, problems),
         Command::Doctor => doctor(&raw, problems),
+        Command::Explain => explain::run(&raw, &options, problems),
         Command::Apply => with_capture(&raw, problems, change::apply),
         Command::Check => with_capture(&raw, problems, check::run),
         Command::IstioIptables => with_capture(&raw, problems, istio_iptables::run),

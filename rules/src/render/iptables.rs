@@ -95,6 +95,21 @@ pub fn rule(rule: &Rule) -> String {
     text
 }
 
+/// One condition, as it stands in a rule.
+pub fn condition(m: &Match) -> String {
+    let mut text = String::new();
+    matched(&mut text, m);
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// A target, as it stands in a rule.
+pub fn target_text(target: &Target) -> String {
+    let mut text = String::new();
+    self::target(&mut text, target);
+    text
+}
+
 fn line_text(line: &Line) -> String {
     match line {
         Line::Typed(typed) => rule(typed),

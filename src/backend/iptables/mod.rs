@@ -7,7 +7,7 @@ pub use programs::{Programs, find};
 
 use super::{Error, Variant};
 use crate::sys::exec;
-use rules::{Family, State, TableChange, Version, parse, render};
+use rules::{Family, Listing, State, TableChange, Version, parse, render};
 use std::{
     ffi::OsStr,
     fs,
@@ -42,6 +42,14 @@ pub(super) fn read(programs: &Programs, family: Family) -> Result<(State, bool),
     let any = output.stdout.lines().any(|line| line.starts_with("-A") || is_user_chain(line));
     parse::save(&output.stdout, family)
         .map(|state| (state, any))
+        .map_err(|source| Error::Output { program: program.display().to_string(), source })
+}
+
+/// Reads all tables of one family, with the rules of other programs as far as they are understood.
+pub(super) fn listing(programs: &Programs, family: Family) -> Result<Listing, Error> {
+    let program = programs.save(family)?;
+    let output = exec::run(program, &[], &[], "").map_err(|error| failure::explain(error, programs, ""))?;
+    parse::listing(&output.stdout, family)
         .map_err(|source| Error::Output { program: program.display().to_string(), source })
 }
 

@@ -1,0 +1,105 @@
+//! An explanation for programs.
+
+use super::{Explanation, rule_text};
+use rules::simulate::{At, Met, Verdict};
+use serde::Serialize;
+
+/// A whole explanation.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// `redirect`, `tproxy`, `pass`, `drop` or `unknown`.
+    pub verdict: &'static str,
+    /// The listener's port, the first of a range.
+    pub port: Option<u16>,
+    /// The last port, where a range of listeners shares the traffic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_port: Option<u16>,
+    /// The rule that decided.
+    pub decided_by: Option<DecidedBy>,
+    /// Every rule met, in order.
+    pub trace: Vec<TraceEntry>,
+}
+
+/// The rule that decided.
+#[derive(Debug, Serialize)]
+pub struct DecidedBy {
+    /// Its table.
+    pub table: &'static str,
+    /// Its chain.
+    pub chain: String,
+    /// Its number in the chain, from 1; absent for the chain's policy.
+    pub rule: Option<usize>,
+    /// What it says.
+    pub text: String,
+    /// The option that made it; absent where that is not known.
+    pub option: Option<&'static str>,
+    /// The reason in words.
+    pub reason: String,
+}
+
+/// One rule met.
+#[derive(Debug, Serialize)]
+pub struct TraceEntry {
+    /// Its table.
+    pub table: &'static str,
+    /// Its chain.
+    pub chain: String,
+    /// Its number in the chain, from 1.
+    pub rule: usize,
+    /// What it says.
+    pub text: String,
+    /// Whether the packet fulfils it; null where that is not known.
+    pub matched: Option<bool>,
+    /// The option that made it, empty for what is always there; null where that is not known.
+    pub option: Option<&'static str>,
+}
+
+impl Explanation<'_> {
+    /// The explanation as data.
+    pub fn report(&self) -> Report {
+        let (verdict, ports) = match self.outcome.verdict {
+            Verdict::Pass => ("pass", None),
+            Verdict::Redirect(ports) => ("redirect", Some(ports)),
+            Verdict::Tproxy(port) => ("tproxy", Some(port.into())),
+            Verdict::Drop => ("drop", None),
+            Verdict::Unknown => ("unknown", None),
+        };
+        Report {
+            verdict,
+            port: ports.map(|ports| ports.first().number()),
+            last_port: ports.filter(|ports| !ports.is_single()).map(|ports| ports.last().number()),
+            decided_by: self.outcome.decided_by.map(|at| self.decided_by(at)),
+            trace: self.trace.0.iter().filter_map(|step| self.entry(step.at, step.met)).collect(),
+        }
+    }
+
+    fn decided_by(&self, at: At) -> DecidedBy {
+        let chain = &self.view.chains()[at.chain];
+        let rule = self.view.rule(at);
+        DecidedBy {
+            table: chain.layer.name(),
+            chain: chain.chain.to_string(),
+            rule: rule.map(|_| at.rule + 1),
+            text: self.rule_text(at),
+            option: rule.and_then(|rule| rule.origin).map(|origin| origin.option),
+            reason: self.reason(),
+        }
+    }
+
+    fn entry(&self, at: At, met: Met) -> Option<TraceEntry> {
+        let chain = &self.view.chains()[at.chain];
+        let rule = self.view.rule(at)?;
+        Some(TraceEntry {
+            table: chain.layer.name(),
+            chain: chain.chain.to_string(),
+            rule: at.rule + 1,
+            text: rule_text(&rule.rule),
+            matched: match met {
+                Met::Matched => Some(true),
+                Met::Failed(_) => Some(false),
+                Met::Unsure(_) => None,
+            },
+            option: rule.origin.map(|origin| origin.option),
+        })
+    }
+}

@@ -1,0 +1,94 @@
+//! Why a packet is captured, or is not: a walk through rules, told to people and programs.
+//!
+//! The walk is [`rules::simulate`]'s. Here it gets words: which option made a rule, which condition failed,
+//! whose port it is. Nothing here reads rules or configurations.
+
+mod because;
+mod json;
+mod matrix;
+mod text;
+
+pub use json::{DecidedBy, Report, TraceEntry};
+pub use matrix::{Case, matrix};
+
+use rules::simulate::{At, Outcome, Packet, Routing, Trace, View, walk};
+use rules::{Action, Condition, Listed, Target, render};
+
+/// A packet, the rules it met, and its end.
+#[derive(Debug)]
+pub struct Explanation<'a> {
+    view: &'a View,
+    packet: &'a Packet,
+    outcome: Outcome,
+    trace: Trace,
+}
+
+/// Walks the packet and remembers everything.
+pub fn explain<'a>(view: &'a View, routing: &Routing, packet: &'a Packet) -> Explanation<'a> {
+    let mut trace = Trace::default();
+    let outcome = walk(view, routing, packet, &mut trace);
+    Explanation { view, packet, outcome, trace }
+}
+
+impl Explanation<'_> {
+    /// The end of the walk.
+    pub fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
+    /// The rule's text, as `iptables-save` would print it after the chain's name.
+    fn rule_text(&self, at: At) -> String {
+        match self.view.rule(at) {
+            Some(rule) => rule_text(&rule.rule),
+            None => "the chain's policy".to_owned(),
+        }
+    }
+}
+
+/// A rule as text: as it was read, or as we would print it.
+fn rule_text(rule: &Listed) -> String {
+    if !rule.text.is_empty() {
+        return rule.text.clone();
+    }
+    let target = match &rule.action {
+        Action::Target(target) => render::iptables::target_text(target),
+        // Only rules that were read have others, and those have a text.
+        Action::Goto(chain) => format!("-g {chain}"),
+        Action::Reject => "-j REJECT".to_owned(),
+        Action::RedirectSamePort => "-j REDIRECT".to_owned(),
+        Action::Notrack => "-j NOTRACK".to_owned(),
+        Action::Destination { .. } => "-j DNAT".to_owned(),
+        Action::Continue(text) | Action::Source(text) | Action::Marks(text) | Action::Unknown(text) => {
+            format!("-j {text}")
+        }
+    };
+    let conditions = rule.conditions.iter().map(condition_text);
+    conditions.chain([target]).collect::<Vec<_>>().join(" ")
+}
+
+/// A condition as text.
+fn condition_text(condition: &Condition) -> String {
+    match condition {
+        Condition::Known(m) => render::iptables::condition(m),
+        Condition::Protocol(sense) => {
+            let not = if sense.is_negated() { "! " } else { "" };
+            match sense.value() {
+                Some(protocol) => format!("{not}-p {protocol}"),
+                None => format!("{not}-p of another protocol"),
+            }
+        }
+        Condition::DestinationLocal(sense) => {
+            let not = if sense.is_negated() { "! " } else { "" };
+            format!("-m addrtype {not}--dst-type LOCAL")
+        }
+        Condition::TcpFlags { text, .. } | Condition::Always(text) | Condition::Unknown(text) => text.clone(),
+    }
+}
+
+/// Whether a rule sends packets to a listener.
+fn captures(rule: &Listed) -> bool {
+    matches!(
+        rule.action,
+        Action::Target(Target::Redirect(_) | Target::Tproxy { .. }) | Action::RedirectSamePort
+    )
+}
