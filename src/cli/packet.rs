@@ -50,7 +50,7 @@ pub(super) fn read(options: &Options, pod: &Pod, problems: &mut Vec<Problem>) ->
         ConnState::ALL.into_iter().find(|state| state.name().eq_ignore_ascii_case(text))
     });
     let source = options.read("source", "an address, or ADDRESS:PORT", problems, |text| {
-        text.parse().ok().or_else(|| Some(SocketAddr::new(text.parse().ok()?, 0)))
+        text.parse().ok().or_else(|| Some(SocketAddr::new(text.parse().ok()?, SOURCE_PORT)))
     });
     let way = match inbound {
         true => arriving(options, pod, destination, problems),
@@ -93,6 +93,9 @@ pub(super) fn usual(
     let source = default_source(pod, inbound, destination, &mut Vec::new())?;
     Some(Packet { way, protocol, source, destination, mark: 0, connmark: 0, state: ConnState::New })
 }
+
+/// A port such as the kernel picks (`net.ipv4.ip_local_port_range` starts at 32768).
+const SOURCE_PORT: u16 = 40_000;
 
 /// The interface of a pod, as container runtimes name it.
 const OUTSIDE: &str = "eth0";
@@ -170,7 +173,7 @@ fn default_source(
             found?
         }
     };
-    Some(SocketAddr::new(address, 0))
+    Some(SocketAddr::new(address, SOURCE_PORT))
 }
 
 fn arriving(

@@ -5,7 +5,7 @@
 
 use super::{Explanation, captures, rule_text};
 use rules::simulate::{At, Met, Packet, Verdict, ViewRule, Way};
-use rules::{Chain, Condition, ConnState, Match, Origin};
+use rules::{Action, Chain, Condition, ConnState, Listed, Match, Origin, Target};
 
 impl Explanation<'_> {
     /// The verdict and its reason in one sentence, without a full stop.
@@ -46,7 +46,11 @@ impl Explanation<'_> {
     /// Whose ports they are, by the rule that names them.
     fn listener(&self, noun: &str) -> String {
         let steps = self.trace.0.iter().rev().filter(|step| step.met == Met::Matched);
-        let at = steps.map(|step| step.at).find(|&at| self.view.rule(at).is_some_and(|r| captures(&r.rule)));
+        let handed = matches!(self.outcome.verdict, Verdict::Tproxy(_));
+        let names_it = |rule: &Listed| {
+            captures(rule) && handed == matches!(rule.action, Action::Target(Target::Tproxy { .. }))
+        };
+        let at = steps.map(|step| step.at).find(|&at| self.view.rule(at).is_some_and(|r| names_it(&r.rule)));
         let name = at.and_then(|at| {
             let origin = self.view.rule(at)?.origin.map(|origin| origin.name);
             origin.or_else(|| by_chain(&self.view.chains()[at.chain].chain))

@@ -1,0 +1,95 @@
+//! The simulator against the kernel: random configurations, random packets, one answer.
+//!
+//! Each configuration is set by the binary in a namespace of its own. Then real sockets of real users and groups
+//! call, and where a call lands must be what `explain` says: over the rules that the policy made, and over the same
+//! rules as the kernel lists them. A disagreement is made as small as it gets and printed.
+//!
+//! `DIFFERENTIAL_PAIRS` sets how many pairs of a configuration and a packet are tried in all (default 1,000),
+//! `DIFFERENTIAL_SEED` where the random numbers start. Needs what the kernel tests need; never skips.
+
+#[path = "../kernel/support/mod.rs"]
+#[expect(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    reason = "shared with the kernel tests, which use all of it"
+)]
+mod support;
+
+mod calls;
+mod configurations;
+mod foreign;
+mod oracle;
+mod random;
+
+use calls::Packet;
+use configurations::Configuration;
+use oracle::{Disagreement, Scene};
+use random::Random;
+use support::setting::{Family, Mode, Setting, Variant};
+
+/// Packets tried in each configuration; a namespace costs more than a packet.
+const PACKETS: usize = 25;
+
+fn number(variable: &str, default: u64) -> u64 {
+    match std::env::var(variable) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text:?}")),
+        Err(_) => default,
+    }
+}
+
+/// Tries its share of all pairs, in both modes.
+fn check(variant: Variant, family: Family) {
+    let seed = number("DIFFERENTIAL_SEED", 1);
+    let pairs = number("DIFFERENTIAL_PAIRS", 1_000) / 4;
+    let mut random = Random::new(seed ^ (variant as u64) << 32 ^ (family as u64) << 33);
+    let configurations = pairs.div_ceil(PACKETS as u64);
+    for turn in 0..configurations {
+        let mode = if turn % 2 == 0 { Mode::Redirect } else { Mode::Tproxy };
+        let setting = Setting { variant, family, mode };
+        let configuration = Configuration::random(&mut random);
+        let packets: Vec<Packet> =
+            (0..PACKETS).map(|_| Packet::random(&mut random, &configuration)).collect();
+        let scene = Scene::new(setting, &configuration);
+        for packet in packets {
+            if let Err(disagreement) = scene.try_packet(&packet) {
+                panic!("seed {seed}: {}", smallest(setting, configuration, &packet, disagreement));
+            }
+        }
+    }
+}
+
+/// Takes parts of the configuration away as long as the disagreement stays.
+fn smallest(setting: Setting, start: Configuration, packet: &Packet, found: Disagreement) -> Disagreement {
+    let (mut configuration, mut disagreement) = (start, found);
+    let mut part = 0;
+    while part < configuration.parts.len() {
+        let smaller = configuration.without(part);
+        let can_send = packet.from != calls::Sender::Vm || smaller.has_vm();
+        match can_send.then(|| Scene::new(setting, &smaller).try_packet(packet)) {
+            Some(Err(same)) => (configuration, disagreement) = (smaller, same),
+            Some(Ok(())) | None => part += 1,
+        }
+    }
+    disagreement
+}
+
+#[test]
+fn legacy_v4() {
+    check(Variant::Legacy, Family::V4);
+}
+
+#[test]
+fn legacy_v6() {
+    check(Variant::Legacy, Family::V6);
+}
+
+#[test]
+fn nft_v4() {
+    check(Variant::Nft, Family::V4);
+}
+
+#[test]
+fn nft_v6() {
+    check(Variant::Nft, Family::V6);
+}
