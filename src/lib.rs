@@ -9,5 +9,6 @@ pub mod capture;
 pub mod cli;
 pub mod config;
 pub mod explain;
+pub mod lint;
 pub mod operations;
 pub mod sys;

@@ -17,6 +17,8 @@ pub(super) enum Command {
     Doctor,
     /// Tell what becomes of a packet, and why.
     Explain,
+    /// Tell what is odd about the flags.
+    Lint,
 }
 
 /// A command's row in the table.
@@ -119,6 +121,16 @@ pub(super) const COMMANDS: &[Entry] = &[
                      Examples:\n  sidecar-init explain -i '*' --as app --destination 10.0.0.5:443\n  sidecar-init \
                      explain -b '*' --as external --destination 8080\n  sidecar-init explain --live --uid 1337 \
                      --destination 10.0.0.5:443\n\nExit codes: 0 answered, 1 the rules can't be read, 2 bad input.",
+        takes: |_| true,
+    },
+    Entry {
+        command: Command::Lint,
+        name: "lint",
+        about: "Tell what is odd about the flags",
+        long_about: "Looks at the capture flags, and at the rules that they make, for what is valid but hardly meant: \
+                     rules that nothing reaches, options without effect, items that lie in others, and settings \
+                     that are known to surprise. Each finding names the option and what helps. Touches \
+                     nothing.\n\nExit codes: 0 told, 1 with --deny if there is a warning, 2 bad input.",
         takes: |_| true,
     },
     Entry {

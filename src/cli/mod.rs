@@ -11,6 +11,7 @@ mod doctor;
 mod explain;
 mod host;
 mod istio_iptables;
+mod lint;
 mod logging;
 mod options;
 mod packet;
@@ -57,6 +58,7 @@ fn run(invocation: Invocation) -> Exit {
         Command::Clean => clean(&raw, problems),
         Command::Doctor => doctor(&raw, problems),
         Command::Explain => explain::run(&raw, &options, problems),
+        Command::Lint => lint::run(&raw, &options, &System, problems),
         Command::Apply => with_capture(&raw, problems, change::apply),
         Command::Check => with_capture(&raw, problems, check::run),
         Command::IstioIptables => with_capture(&raw, problems, istio_iptables::run),

@@ -27,9 +27,12 @@ const fn switch(long: &'static str, help: &'static str) -> Choice {
 pub(super) fn of(command: Command) -> &'static [Choice] {
     match command {
         Command::Explain => EXPLAIN,
+        Command::Lint => LINT,
         Command::Apply | Command::Check | Command::Clean | Command::Doctor | Command::IstioIptables => &[],
     }
 }
+
+const LINT: &[Choice] = &[switch("deny", "Exit with 1 if there is a warning")];
 
 const EXPLAIN: &[Choice] = &[
     switch("live", "Walk through the rules of the network namespace, not through those of the flags"),

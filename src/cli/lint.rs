@@ -1,0 +1,68 @@
+//! `sidecar-init lint`: what is odd about the capture flags.
+
+use super::{Exit, options::Options, report, start_logging};
+use crate::{
+    config::{self, Format, Host, Problem, Problems, Raw},
+    lint::{Finding, Level, lint},
+};
+use serde::Serialize;
+
+/// Runs the command.
+pub(super) fn run(
+    raw: &Raw,
+    options: &Options,
+    host: &dyn Host,
+    mut problems: Vec<Problem>,
+) -> Result<Exit, Problems> {
+    let deny = options.is_on("deny", &mut problems);
+    let resolved = config::resolve(raw, host, problems)?;
+    start_logging(&resolved.logging, resolved.run.mode)?;
+    let findings = lint(raw, &resolved);
+    let mut items: Vec<Item<'_>> = resolved.warnings.iter().map(|text| Item::said(text)).collect();
+    items.extend(findings.iter().map(Item::from));
+    let printed = match resolved.run.format {
+        Format::Text => report::text(&items.iter().map(line).collect::<String>()),
+        Format::Json => report::json(&items),
+    };
+    let warned = items.iter().any(|item| item.level == word(Level::Warning));
+    Ok(match printed {
+        Exit::Done if deny && warned => Exit::Failed,
+        exit => exit,
+    })
+}
+
+/// A finding as programs read it.
+#[derive(Serialize)]
+struct Item<'a> {
+    level: &'static str,
+    option: Option<&'a str>,
+    text: &'a str,
+    remedy: Option<&'a str>,
+}
+
+impl<'a> Item<'a> {
+    /// A remark that reading the flags has made; it names the option itself.
+    fn said(text: &'a str) -> Self {
+        Self { level: word(Level::Warning), option: None, text, remedy: None }
+    }
+}
+
+impl<'a> From<&'a Finding> for Item<'a> {
+    fn from(finding: &'a Finding) -> Self {
+        let Finding { level, option, text, remedy } = finding;
+        Self { level: word(*level), option: Some(option), text, remedy: Some(remedy) }
+    }
+}
+
+fn word(level: Level) -> &'static str {
+    match level {
+        Level::Warning => "warning",
+        Level::Note => "note",
+    }
+}
+
+fn line(item: &Item<'_>) -> String {
+    let option = item.option.map(|option| format!("{option}: ")).unwrap_or_default();
+    let remedy = item.remedy.map(|remedy| format!("\n         -> {remedy}")).unwrap_or_default();
+    format!("{:8} {option}{}{remedy}\n", item.level, item.text)
+}
