@@ -117,6 +117,7 @@ fn flags(entry: &Entry, matches: &ArgMatches) -> Vec<(Setting, String)> {
         let value = matches.get_one::<OsString>(row.long)?;
         Some((row.setting, config::text(value)))
     };
+    // A command's own option may bear the name of a flag that it does not take.
     TABLE.iter().filter(|row| !row.long.is_empty() && (entry.takes)(row)).filter_map(value).collect()
 }
 

@@ -19,6 +19,8 @@ pub(super) enum Command {
     Explain,
     /// Tell what is odd about the flags.
     Lint,
+    /// Print the rules in some language.
+    Render,
 }
 
 /// A command's row in the table.
@@ -132,6 +134,15 @@ pub(super) const COMMANDS: &[Entry] = &[
                      that are known to surprise. Each finding names the option and what helps. Touches \
                      nothing.\n\nExit codes: 0 told, 1 with --deny if there is a warning, 2 bad input.",
         takes: |_| true,
+    },
+    Entry {
+        command: Command::Render,
+        name: "render",
+        about: "Print the rules that the flags describe, as text, data or a picture",
+        long_about: "Prints the rules that apply would set with the same flags: as text for iptables-restore, as \
+                     commands, as JSON, or as a picture (mermaid, dot, svg) of hooks and chains, with the rules \
+                     that lead from one to another. Touches nothing.\n\nExit codes: 0 printed, 2 bad input.",
+        takes: |row| row.setting != Setting::Format,
     },
     Entry {
         command: Command::IstioIptables,

@@ -15,6 +15,7 @@ mod lint;
 mod logging;
 mod options;
 mod packet;
+mod render;
 mod report;
 
 use crate::config::{self, Logging, Mode, Problem, Problems, Raw, Resolved, Setting};
@@ -58,6 +59,7 @@ fn run(invocation: Invocation) -> Exit {
         Command::Clean => clean(&raw, problems),
         Command::Doctor => doctor(&raw, problems),
         Command::Explain => explain::run(&raw, &options, problems),
+        Command::Render => render::run(&raw, &options, &System, problems),
         Command::Lint => lint::run(&raw, &options, &System, problems),
         Command::Apply => with_capture(&raw, problems, change::apply),
         Command::Check => with_capture(&raw, problems, check::run),

@@ -28,11 +28,17 @@ pub(super) fn of(command: Command) -> &'static [Choice] {
     match command {
         Command::Explain => EXPLAIN,
         Command::Lint => LINT,
+        Command::Render => RENDER,
         Command::Apply | Command::Check | Command::Clean | Command::Doctor | Command::IstioIptables => &[],
     }
 }
 
 const LINT: &[Choice] = &[switch("deny", "Exit with 1 if there is a warning")];
+
+const RENDER: &[Choice] = &[
+    value("format", "FORMAT", "iptables, commands, json, mermaid, dot or svg [default: iptables]"),
+    value("family", "FAMILY", "Of which family to draw a picture: v4 or v6 [default: v4]"),
+];
 
 const EXPLAIN: &[Choice] = &[
     switch("live", "Walk through the rules of the network namespace, not through those of the flags"),

@@ -1,4 +1,8 @@
-//! Rule sets and changes as text for other programs.
+//! Rule sets and changes as text for other programs, and as pictures for people.
 
+pub mod dot;
+pub mod graph;
 pub mod iptables;
 pub mod nft;
+pub mod mermaid;
+pub mod svg;

@@ -1,0 +1,117 @@
+//! `sidecar-init render`: the rules that the flags describe, in the language of one's choice.
+
+use super::{Exit, istio_iptables, options::Options, report, start_logging};
+use crate::{
+    capture,
+    config::{self, CaptureConfig, Host, Preview, Problem, Problems, Raw},
+};
+use rules::render::{dot::dot, graph::graph, iptables, mermaid::mermaid, svg::svg};
+use rules::{Checked, Family, Table};
+use serde::Serialize;
+
+/// A language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Language {
+    Iptables,
+    Commands,
+    Json,
+    Mermaid,
+    Dot,
+    Svg,
+}
+
+/// Runs the command.
+pub(super) fn run(
+    raw: &Raw,
+    options: &Options,
+    host: &dyn Host,
+    mut problems: Vec<Problem>,
+) -> Result<Exit, Problems> {
+    let expected = "iptables, commands, json, mermaid, dot or svg";
+    let language = options.read("format", expected, &mut problems, |text| match text {
+        "iptables" => Some(Language::Iptables),
+        "commands" => Some(Language::Commands),
+        "json" => Some(Language::Json),
+        "mermaid" => Some(Language::Mermaid),
+        "dot" => Some(Language::Dot),
+        "svg" => Some(Language::Svg),
+        _ => None,
+    });
+    let family = options.read("family", "v4 or v6", &mut problems, |text| match text {
+        "v4" => Some(Family::V4),
+        "v6" => Some(Family::V6),
+        _ => None,
+    });
+    let resolved = config::resolve(raw, host, problems)?;
+    start_logging(&resolved.logging, resolved.run.mode)?;
+    for warning in &resolved.warnings {
+        tracing::warn!(target: "config", "{warning}");
+    }
+    let config = &resolved.capture;
+    let picture = || graph(&capture::rules(config, family.unwrap_or(Family::V4)));
+    Ok(match language.unwrap_or(Language::Iptables) {
+        Language::Iptables => istio_iptables::print(config, Preview::Restore),
+        Language::Commands => istio_iptables::print(config, Preview::Commands),
+        Language::Json => report::json(&data(config)),
+        Language::Mermaid => report::text(&mermaid(&picture())),
+        Language::Dot => report::text(&dot(&picture())),
+        Language::Svg => report::text(&svg(&picture())),
+    })
+}
+
+/// The rules of one family, as programs read them.
+#[derive(Serialize)]
+struct Rules {
+    family: &'static str,
+    chains: Vec<Chain>,
+}
+
+#[derive(Serialize)]
+struct Chain {
+    table: &'static str,
+    chain: String,
+    rules: Vec<Rule>,
+}
+
+#[derive(Serialize)]
+struct Rule {
+    /// As `iptables -A CHAIN` takes it.
+    text: String,
+    matches: Vec<String>,
+    target: String,
+    /// The rule's short name, and the option that made it.
+    name: Option<&'static str>,
+    option: Option<&'static str>,
+}
+
+fn data(config: &CaptureConfig) -> Vec<Rules> {
+    let of_family = |family| Rules {
+        family: match family {
+            Family::V4 => "ipv4",
+            Family::V6 => "ipv6",
+        },
+        chains: Table::ALL
+            .into_iter()
+            .flat_map(|table| chains(&capture::rules(config, family), table))
+            .collect(),
+    };
+    config.families().map(of_family).collect()
+}
+
+fn chains(rules: &Checked, table: Table) -> Vec<Chain> {
+    let chains = rules.rules().chains(table).into_iter().map(|(chain, statements)| Chain {
+        table: table.name(),
+        chain: chain.to_string(),
+        rules: statements
+            .into_iter()
+            .map(|statement| Rule {
+                text: iptables::rule(&statement.rule),
+                matches: statement.rule.matches.iter().map(iptables::condition).collect(),
+                target: iptables::target_text(&statement.rule.target),
+                name: statement.origin.map(|origin| origin.name),
+                option: statement.origin.map(|origin| origin.option),
+            })
+            .collect(),
+    });
+    chains.collect()
+}
