@@ -38,7 +38,8 @@ impl Configuration {
             ("-o", &["", "", "8080", "53", "9000-9100"]),
             ("-c", &["", "", "net1", "eth+", "lo"]),
             ("-u", &["1337", "1337,2000", "0", "1000"]),
-            ("-g", &["1337", "1337,2000", "2000"]),
+            // An agent that no option names asks and answers in the wrong conntrack zone: its answers get lost.
+            ("-g", &["1337", "1337,2000", "2000,1337"]),
             ("-e", &["15008", "9080"]),
         ];
         let mut parts = Vec::new();

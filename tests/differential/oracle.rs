@@ -10,7 +10,9 @@ use crate::support::traffic::{Arrival, Protocol};
 use rules::simulate::{Routing, Verdict, View, walk};
 use rules::{Mark, parse};
 use sidecar_init::{capture, explain};
-use std::fmt;
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+use std::{fmt, thread};
 
 /// A pod whose rules are set, with the same rules for the simulator.
 pub(crate) struct Scene {
@@ -37,6 +39,7 @@ impl Scene {
             pod.attach_vm();
         }
         pod.apply_with(&configuration.variables(), &[&["--dual-stack"][..], &configuration.flags()].concat());
+        await_six(&pod);
         let family = family(setting);
         let config = configuration.resolve(setting.mode.name());
         let saved = saved(&pod, setting);
@@ -67,6 +70,18 @@ impl Scene {
             }
         }
         Ok(())
+    }
+}
+
+/// Waits until calls to the proxy's own address find their route: the kernel adds the route of a new IPv6 address
+/// a moment after the address (`addrconf_dad_work`), and on a busy machine a call can come in between.
+fn await_six(pod: &Pod) {
+    let (from, six) = (Place::Six.at(pod.setting.family, 0), Place::Six.at(pod.setting.family, 9));
+    let deadline = Instant::now() + Duration::from_secs(5);
+    let reach = || UdpSocket::bind(from)?.connect(six);
+    while let Err(error) = pod.inside.run(reach) {
+        assert!(Instant::now() < deadline, "{six} can't be reached: {error}");
+        thread::yield_now();
     }
 }
 

@@ -1,0 +1,169 @@
+//! `explain`, `lint` and `render` as people call them: the questions that everybody asks, and their answers.
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+/// A usual pod: everything is captured, but the proxy's own ports.
+const POD: [&str; 8] = ["--pod-ips", "10.44.0.7", "-i", "*", "-b", "*", "-d", "15090"];
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("sidecar-init").expect("the binary");
+    command.env_clear().args(arguments);
+    command
+}
+
+fn stdout(arguments: &[&str]) -> String {
+    let output = command(arguments).assert().success().get_output().clone();
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// The first line that `explain` prints about the usual pod, with more arguments.
+fn check(more: &[&str], expected: &str) {
+    let text = stdout(&[&["explain"], &POD[..], more].concat());
+    assert_eq!(text.lines().next(), Some(expected), "{more:?}\n{text}");
+}
+
+#[test]
+fn my_app_calls_itself_by_its_service_address() {
+    check(
+        &["--as", "app", "--destination", "10.96.0.20:80"],
+        "captured: goes to the proxy's outbound port 15001, because -i '*' redirects all other outbound traffic",
+    );
+    check(
+        &["--as", "proxy", "--destination", "10.44.0.7:80"],
+        "captured: goes to the proxy's inbound port 15006, because the proxy calls its own pod, so that the call \
+         comes in through the mesh",
+    );
+    check(
+        &["--as", "app", "--destination", "10.44.0.7:80"],
+        "not captured: goes to 10.44.0.7:80 as it was sent, because the pod talks to itself, and calls of the \
+         application to itself are not captured",
+    );
+}
+
+#[test]
+fn my_readiness_probe() {
+    check(
+        &["--as", "external", "--destination", "8080"],
+        "captured: goes to the proxy's inbound port 15006, because -b '*' captures all other inbound ports",
+    );
+    check(
+        &["--as", "external", "--destination", "15090"],
+        "not captured: goes to 10.44.0.7:15090 as it was sent, because -d leaves port 15090 alone",
+    );
+}
+
+#[test]
+fn dns_to_a_node_local_resolver() {
+    let ask = ["--proto", "udp", "--destination", "169.254.20.10:53", "--redirect-dns", "--dns-servers"];
+    check(
+        &[&ask[..], &["169.254.20.10"]].concat(),
+        "captured: goes to the agent's DNS port 15053, because --redirect-dns captures DNS queries",
+    );
+    check(
+        &[&ask[..], &["10.96.0.10"]].concat(),
+        "not captured: goes to 169.254.20.10:53 as it was sent, because what redirects is not for udp",
+    );
+}
+
+#[test]
+fn traffic_to_an_excluded_cidr_by_an_included_port() {
+    check(
+        &["-x", "10.1.0.0/16", "-q", "443", "--destination", "10.1.2.3:443"],
+        "not captured: goes to 10.1.2.3:443 as it was sent, because -x leaves 10.1.0.0/16 alone",
+    );
+}
+
+#[test]
+fn a_call_from_a_process_that_runs_as_uid_1337() {
+    check(
+        &["--uid", "1337", "--gid", "1000", "--destination", "10.0.0.5:443"],
+        "not captured: goes to 10.0.0.5:443 as it was sent, because user 1337 is the proxy's (--proxy-uid), whose \
+         own calls are never captured",
+    );
+}
+
+#[test]
+fn a_listing_of_another_program() {
+    let listing = "*nat\n-A OUTPUT -p tcp -m set --match-set mesh dst -j REDIRECT --to-ports 4140\nCOMMIT\n";
+    let ask = ["explain", "--pod-ips", "10.44.0.7", "--from-save", "-", "--destination"];
+    let output = command(&[&ask[..], &["10.0.0.5:443"]].concat())
+        .write_stdin(listing)
+        .assert()
+        .success()
+        .get_output()
+        .clone();
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let expected = "unknown: what becomes of it can't be told, because rule 1 of OUTPUT in table nat (-p tcp -m \
+                    set --match-set mesh dst -j REDIRECT --to-ports 4140) is not understood and could decide";
+    assert_eq!(text.lines().next(), Some(expected), "{text}");
+}
+
+#[test]
+fn json_has_the_verdict_the_decider_and_the_trace() {
+    let ask = ["--format", "json", "--destination", "10.0.0.5:443"];
+    let report: Value =
+        serde_json::from_str(&stdout(&[&["explain"], &POD[..], &ask].concat())).expect("JSON");
+    assert_eq!((&report["verdict"], &report["port"]), (&"redirect".into(), &15001.into()));
+    assert_eq!(report["decided_by"]["option"], "istio-service-cidr");
+    assert_eq!(report["decided_by"]["chain"], "ISTIO_OUTPUT");
+    let first = &report["trace"][0];
+    for (field, value) in [("table", "nat"), ("chain", "OUTPUT"), ("text", "-j ISTIO_OUTPUT"), ("option", "")]
+    {
+        assert_eq!(first[field], value);
+    }
+    assert_eq!((&first["rule"], &first["matched"]), (&1.into(), &true.into()));
+    let fields: Vec<&String> = report.as_object().expect("an object").keys().collect();
+    assert_eq!(fields, ["decided_by", "port", "trace", "verdict"]);
+}
+
+#[test]
+fn the_matrix_shows_usual_packets() {
+    let text = stdout(&[&["explain"], &POD[..], &["-x", "10.1.0.0/16", "--matrix"]].concat());
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .map(|line| line.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect())
+        .collect();
+    assert_eq!(rows[0], ["pod ip", "loopback", "service", "excluded"]);
+    assert_eq!(rows[1], ["app", "tcp", "passes", "passes", "-> 15001", "passes"]);
+    assert_eq!(rows[4], ["proxy", "tcp", "-> 15006", "passes", "passes", "passes"]);
+    assert_eq!(rows[7], ["external", "tcp", "-> 15006", "-", "-", "-"]);
+}
+
+#[test]
+fn all_problems_of_a_packet_are_told_at_once() {
+    let ask =
+        ["--destination", "nowhere", "--proto", "sctp", "--uid", "me", "--mark", "x", "--ct-state", "old"];
+    let output = command(&[&["explain"], &POD[..], &ask].concat()).assert().code(2).get_output().clone();
+    let text = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(text.starts_with("error: 5 problems in the input"), "{text}");
+}
+
+#[test]
+fn lint_names_option_and_remedy_and_can_deny() {
+    let odd =
+        ["lint", "--pod-ips", "10.44.0.7", "-i", "10.0.0.0/8", "-x", "10.0.0.0/8", "-b", "80", "-d", "90"];
+    let text = stdout(&odd);
+    for part in
+        ["--istio-local-exclude-ports: has no effect", "is never reached", "-> ", "--drop-invalid: is off"]
+    {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+    command(&[&odd[..], &["--deny"]].concat()).assert().code(1);
+    let clean =
+        ["lint", "--deny", "--pod-ips", "10.44.0.7", "-i", "*", "-b", "*", "--drop-invalid", "--format=json"];
+    let findings: Value = serde_json::from_str(&stdout(&clean)).expect("JSON");
+    let levels: Vec<&Value> =
+        findings.as_array().expect("a list").iter().map(|finding| &finding["level"]).collect();
+    assert_eq!(levels, ["note"]);
+}
+
+#[test]
+fn every_language_of_render_speaks_of_the_listener() {
+    for language in ["iptables", "commands", "json", "mermaid", "dot", "svg"] {
+        let text = stdout(&[&["render"], &POD[..], &["--format", language]].concat());
+        assert!(text.contains("15006"), "{language}: {text}");
+    }
+    let svg = stdout(&[&["render"], &POD[..], &["--format", "svg"]].concat());
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("ISTIO_IN_REDIRECT"));
+}

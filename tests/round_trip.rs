@@ -1,0 +1,115 @@
+//! A verdict does not change when rules are written down and read back: scenarios of the catalogue, and random
+//! configurations, each with random packets. In process; the differential tests do the same by way of the kernel.
+
+use rules::simulate::{Packet, Routing, Verdict, View, Way, walk};
+use rules::{ConnState, Family, Gid, Mark, Protocol, RuleSet, State, Uid, parse, render};
+use std::{fs, net::SocketAddr, path::Path};
+
+#[path = "differential/configurations.rs"]
+#[expect(dead_code, reason = "shared with the differential tests, which use all of it")]
+mod configurations;
+#[path = "differential/random.rs"]
+mod random;
+/// The map of addresses, of which configurations need the networks.
+mod support {
+    pub(crate) mod address {
+        pub(crate) const SERVICE_CIDRS: &str = "10.99.0.0/16,fd99::/16";
+        pub(crate) const RESOLVERS: &str = "10.88.0.10,fd88::10";
+    }
+}
+
+use configurations::Configuration;
+use random::Random;
+
+const PACKETS: usize = 20;
+
+/// All ways by which the rules can come back.
+fn views(rules: &RuleSet) -> [(&'static str, View); 4] {
+    let checked = rules::check::check(rules.clone()).expect("the policy makes valid rules");
+    let family = rules.family;
+    let text = render::iptables::restore(&checked);
+    let saved = parse::save(&text, family).expect("our own text");
+    [
+        ("the rule set", View::of_rules(rules)),
+        ("its state", View::of_state(&State::of(rules), family)),
+        ("its text as a state", View::of_state(&saved, family)),
+        ("its text as a listing", View::of_listing(parse::listing(&text, family).expect("our own text"))),
+    ]
+}
+
+fn check(rules: &RuleSet, routing: &Routing, packets: &[Packet], told: &str) {
+    let [(_, first), others @ ..] = views(rules);
+    for packet in packets {
+        let expected = walk(&first, routing, packet, &mut ());
+        assert_ne!(expected.verdict, Verdict::Unknown, "{told}: {packet:?}");
+        for (name, view) in &others {
+            let outcome = walk(view, routing, packet, &mut ());
+            assert_eq!(outcome.verdict, expected.verdict, "{told}: {packet:?} over {name}");
+        }
+    }
+}
+
+fn packet(random: &mut Random, family: Family) -> Packet {
+    let addresses: &[&str] = match family {
+        Family::V4 => {
+            &["10.77.0.2", "127.0.0.1", "127.0.0.6", "10.99.0.1", "10.98.0.1", "10.88.0.10", "8.8.8.8"]
+        }
+        Family::V6 => &["fd77::2", "::1", "::6", "fd99::1", "fd98::1", "fd88::10", "2001:db8::8"],
+    };
+    let address =
+        |random: &mut Random, port| SocketAddr::new(random.of(addresses).parse().expect("an address"), port);
+    let way = if random.one_in(3) {
+        Way::In { interface: random.of(&["eth0", "net1", "vm0"]).to_owned(), local: random.one_in(2) }
+    } else {
+        Way::Out {
+            interface: random.of(&["lo", "eth0", "net1"]).to_owned(),
+            uid: Uid::new(random.of(&[0, 1000, 1337, 2000])).expect("a user"),
+            gid: Gid::new(random.of(&[0, 1000, 1337, 2000])).expect("a group"),
+        }
+    };
+    let port = random.of(&[53, 80, 443, 8080, 9080, 15001, 15006, 15008, 65535]);
+    Packet {
+        way,
+        protocol: random.of(&[Protocol::Tcp, Protocol::Tcp, Protocol::Udp]),
+        source: address(random, 40_000),
+        destination: address(random, port),
+        mark: random.of(&[0, 0, 0, 1337, 1338]),
+        connmark: random.of(&[0, 0, 1337]),
+        state: random.of(&[ConnState::New, ConnState::New, ConnState::Established, ConnState::Invalid]),
+    }
+}
+
+#[test]
+fn random_configurations() {
+    let mut random = Random::new(11);
+    for turn in 0..1_000 {
+        let configuration = Configuration::random(&mut random);
+        let config = configuration.resolve(random.of(&["REDIRECT", "TPROXY"]));
+        for family in Family::BOTH {
+            let packets: Vec<Packet> = (0..PACKETS).map(|_| packet(&mut random, family)).collect();
+            let marks = sidecar_init::capture::routing(&config).transparent.map(|route| route.mark);
+            let routing = Routing { local_marks: marks.into_iter().collect(), addresses: Vec::new() };
+            let told = format!("{turn}: {:?}", configuration.parts);
+            check(&configurations::rules(&config, family), &routing, &packets, &told);
+        }
+    }
+}
+
+#[test]
+fn scenarios() {
+    let catalogue = Path::new(env!("CARGO_MANIFEST_DIR")).join("rules/scenarios");
+    let mut random = Random::new(12);
+    let mut tried = 0;
+    for folder in fs::read_dir(catalogue).expect("the catalogue") {
+        let folder = folder.expect("an entry").path();
+        for (family, file) in [(Family::V4, "v4.rules"), (Family::V6, "v6.rules")] {
+            let Ok(text) = fs::read_to_string(folder.join(file)) else { continue };
+            let rules = parse::restore(&text, family).expect("a golden is ours");
+            let packets: Vec<Packet> = (0..100).map(|_| packet(&mut random, family)).collect();
+            let routing = Routing { local_marks: vec![Mark::whole(1337)], addresses: Vec::new() };
+            check(&rules, &routing, &packets, &folder.display().to_string());
+            tried += 1;
+        }
+    }
+    assert!(tried > 40, "the catalogue has shrunk");
+}
