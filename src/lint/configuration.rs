@@ -106,6 +106,17 @@ fn limits(config: &CaptureConfig) -> Vec<Finding> {
             "give --drop-invalid",
         ));
     }
+    if inbound
+        && !config.vm_interfaces.is_empty()
+        && matches!(config.interception, Interception::Tproxy { .. })
+    {
+        findings.push(Finding::warning(
+            "--kube-virt-interfaces",
+            "with TPROXY, what virtual machines send is captured as inbound, and the answers to what is left alone \
+             are taken for the proxy's own, so that those connections never come about",
+            "use -m REDIRECT",
+        ));
+    }
     let several = match &config.inbound_ports {
         InboundPorts::AllBut(_) => true,
         InboundPorts::Only(ports) => ports.len() > 1 || ports.iter().any(|range| !range.is_single()),
