@@ -113,9 +113,8 @@ impl Configuration {
         });
         let flags = always.into_iter().chain(given).map(|(flag, value)| (setting(flag), value.to_owned()));
         let variables = self.variables();
-        let variable = |name: &str| {
-            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
-        };
+        let variable =
+            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into());
         let raw = Raw::new(flags, |_| true, variable);
         config::resolve(&raw, &Nobody, Vec::new()).expect("configurations are valid").capture
     }
