@@ -1,6 +1,11 @@
 //! `explain`, `lint` and `render` as people call them: the questions that everybody asks, and their answers.
 
+#[path = "kernel/support/namespace.rs"]
+#[expect(dead_code, reason = "a part of it is enough here")]
+mod namespace;
+
 use assert_cmd::Command;
+use namespace::Namespace;
 use serde_json::Value;
 
 /// A usual pod: everything is captured, but the proxy's own ports.
@@ -166,4 +171,31 @@ fn every_language_of_render_speaks_of_the_listener() {
     }
     let svg = stdout(&[&["render"], &POD[..], &["--format", "svg"]].concat());
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("ISTIO_IN_REDIRECT"));
+}
+
+#[test]
+fn rules_of_the_namespace_answer_too() {
+    let pod = Namespace::new();
+    pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
+    for variant in ["legacy", "nft"] {
+        let inside = ["--network-namespace", &pod.path()];
+        let flags = ["-i", "*", "-b", "*", "-m", "TPROXY", "--force-iptables-binary", variant];
+        command(&[&["apply"], &inside[..], &flags].concat())
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .assert()
+            .success();
+        let ask = |more: &[&str]| {
+            let output = command(&[&["explain", "--live"], &inside[..], more].concat())
+                .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+                .assert()
+                .success()
+                .get_output()
+                .clone();
+            String::from_utf8(output.stdout).expect("UTF-8")
+        };
+        let text = ask(&["--destination", "10.0.0.5:443"]);
+        assert!(text.starts_with("captured: goes to the proxy's outbound port 15001"), "{variant}: {text}");
+        let text = ask(&["--as", "external", "--destination", "8080"]);
+        assert!(text.starts_with("captured: handed unchanged to the proxy's inbound port 15006"), "{text}");
+    }
 }

@@ -124,8 +124,8 @@ fn answer(scenes: &[Scene], question: &Question, format: Format) -> Exit {
                 reports.push(explained.report());
             }
             Question::Matrix(cases) => {
-                let own = |case: &Case| case.packet.as_ref().is_none_or(|p| p.family() == scene.family);
-                let cases: Vec<Case> = cases.iter().filter(|case| own(case)).cloned().collect();
+                let own = cases.iter().filter(|case| case.family == scene.family);
+                let cases: Vec<Case> = own.cloned().collect();
                 text.push_str(&matrix(&scene.view, &scene.routing, &cases));
             }
         }
@@ -221,7 +221,11 @@ fn pod(raw: &Raw, config: Option<&CaptureConfig>, ask: bool) -> Pod {
     let default = Uid::new(DEFAULT_PROXY).expect("the number is valid");
     let uid = config.and_then(|config| config.proxy_uids.first().copied()).unwrap_or(default);
     let gid = config.and_then(|config| config.proxy_gids.first().copied()).unwrap_or(Gid::from(default));
-    Pod { addresses: addresses.into_iter().filter(|a| !a.is_loopback()).collect(), proxy: (uid, gid) }
+    let is_pods = |address: &IpAddr| match address {
+        IpAddr::V4(address) => !address.is_loopback(),
+        IpAddr::V6(address) => !address.is_loopback() && !address.is_unicast_link_local(),
+    };
+    Pod { addresses: addresses.into_iter().filter(is_pods).collect(), proxy: (uid, gid) }
 }
 
 /// The proxy's user and group where no flag names them.
@@ -242,7 +246,7 @@ fn usual_cases(pod: &Pod, config: Option<&CaptureConfig>) -> Vec<Case> {
                     let packet = address.and_then(|address| {
                         packet::usual(sender, pod, protocol, SocketAddr::new(address, port))
                     });
-                    cases.push(Case { who, what, to, packet });
+                    cases.push(Case { family, who, what, to, packet });
                 }
             }
         }

@@ -1,11 +1,14 @@
 //! The usual packets at a glance: who calls, what, and where it ends.
 
 use super::{Explanation, explain};
+use rules::Family;
 use rules::simulate::{Packet, Routing, Verdict, View};
 
 /// One cell of the table.
 #[derive(Clone, Debug)]
 pub struct Case {
+    /// The family of its addresses.
+    pub family: Family,
     /// Who sends it: the row.
     pub who: &'static str,
     /// What it is: the row, behind who.
