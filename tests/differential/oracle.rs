@@ -93,7 +93,7 @@ impl Scene {
 
 /// Waits until the proxy's own address hears itself: the kernel adds the local route of a new IPv6 address a moment
 /// after the address (`addrconf_dad_work`), and on a busy machine a call can come in between and take the default route.
-fn await_six(pod: &Pod) {
+pub(crate) fn await_six(pod: &Pod) {
     let six = Place::Six.at(pod.setting.family, 0);
     let deadline = Instant::now() + Duration::from_secs(5);
     let hears_itself = || {
