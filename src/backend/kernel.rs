@@ -84,21 +84,15 @@ impl Kernel {
         }
     }
 
-    /// The state of a variant and family, and whether any of its tables hold rules.
-    fn tables(&self, variant: Variant, family: Family) -> Result<(State, bool), Error> {
-        let exist = Self::exist(variant, family)?;
-        if !exist {
-            return Ok((State::default(), false));
+    /// The state of a variant and family, and whether any of its tables hold rules; `None` if there are tables
+    /// and no program to read them.
+    fn tables(&self, variant: Variant, family: Family) -> Result<Option<(State, bool)>, Error> {
+        if !Self::exist(variant, family)? {
+            return Ok(Some((State::default(), false)));
         }
-        match self.programs(variant) {
-            Some(programs) => iptables::read(programs, family),
-            None => {
-                tracing::warn!(
-                    target: "iptables",
-                    "{family} tables of the {variant} variant exist, but its programs are not on PATH to read them"
-                );
-                Ok((State::default(), true))
-            }
+        match self.programs(variant).filter(|programs| programs.save(family).is_ok()) {
+            Some(programs) => iptables::read(programs, family).map(Some),
+            None => Ok(None),
         }
     }
 }
@@ -113,7 +107,14 @@ impl Backend for Kernel {
         snapshot.native = native.map_err(|source| netlink("reading nf_tables", source))?;
         for variant in Variant::ALL {
             for family in Family::BOTH {
-                let (state, in_use) = self.tables(variant, family)?;
+                let Some((state, in_use)) = self.tables(variant, family)? else {
+                    tracing::warn!(
+                        target: "iptables",
+                        "{family} tables of the {variant} variant are there, and no program on PATH to read them"
+                    );
+                    snapshot.unreadable.push((variant, family));
+                    continue;
+                };
                 snapshot.legacy_in_use |= in_use && variant == Variant::Legacy;
                 if state.holds_rules() {
                     snapshot.tables.insert((variant, family), state);

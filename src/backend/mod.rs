@@ -52,6 +52,8 @@ pub struct Snapshot {
     pub duplicates: Vec<Object>,
     /// Whether `::6` is on `lo` and not by our doing.
     pub foreign_address: bool,
+    /// Tables that exist and that no program on `PATH` can read.
+    pub unreadable: Vec<(Variant, Family)>,
     /// Whether legacy tables hold rules, ours or not, in whatever table.
     pub legacy_in_use: bool,
     /// Our own table of nf_tables, if it is there.

@@ -1,8 +1,11 @@
 //! `sidecar-init check`: how the rules differ from the wanted ones.
 
-use super::{Exit, change, report};
+use super::{
+    Exit, change, report,
+    target::{self, Target, Usual},
+};
 use crate::{
-    backend::{Backend, Error, Kernel, Variant},
+    backend::{Backend, Error, Kernel},
     config::{Format, Resolved},
     operations::{self, Differences},
 };
@@ -11,31 +14,30 @@ use serde::Serialize;
 
 /// Runs the command.
 pub(super) fn run(resolved: &Resolved) -> Exit {
-    let (variant, differences) = match compare(resolved) {
+    let (target, differences) = match compare(resolved) {
         Ok(compared) => compared,
         Err(error) => return report::failure(&error, Exit::Failed),
     };
     let printed = match resolved.run.format {
         Format::Text => report::text(&differences.to_string()),
-        Format::Json => report::json(&Report::new(variant, &differences)),
+        Format::Json => report::json(&Report::new(target, &differences)),
     };
     match printed {
         Exit::Done if !differences.is_empty() => {
-            tracing::warn!(target: "iptables", variant = %variant, "the rules are not as wanted");
+            tracing::warn!(target: "iptables", variant = target.name(), "the rules are not as wanted");
             Exit::Drift
         }
         exit => exit,
     }
 }
 
-fn compare(resolved: &Resolved) -> Result<(Variant, Differences), Error> {
-    let mut kernel = Kernel::open(change::lock(&resolved.run))?;
+fn compare(resolved: &Resolved) -> Result<(Target, Differences), Error> {
+    let Resolved { capture, run, .. } = resolved;
+    let mut kernel = Kernel::open(change::lock(run))?;
     let snapshot = kernel.read()?;
-    let variant = change::choose(&resolved.run, &snapshot, &kernel);
-    Ok((
-        variant,
-        operations::compare(&snapshot, &change::wanted(&resolved.capture, resolved.run.native), variant),
-    ))
+    let target = target::choose(run, Usual::Native, &snapshot, &kernel);
+    let wanted = target::wanted(capture, target);
+    Ok((target, operations::compare(&snapshot, &wanted, target.variant())))
 }
 
 /// The outcome as programs read it.
@@ -71,7 +73,7 @@ struct Route {
 }
 
 impl Report {
-    fn new(variant: Variant, differences: &Differences) -> Self {
+    fn new(target: Target, differences: &Differences) -> Self {
         let chains = differences.chains.iter().map(|(variant, family, drift)| Chain {
             variant: variant.to_string(),
             family: family.to_string(),
@@ -97,7 +99,7 @@ impl Report {
             .map(|(object, reason)| Route { object: object.to_string(), reason: reason.to_string() });
         Self {
             equal: differences.is_empty(),
-            variant: variant.to_string(),
+            variant: target.name(),
             chains: chains.collect(),
             native: differences.native.iter().map(ToString::to_string).collect(),
             routes: routes.collect(),

@@ -73,6 +73,7 @@ pub(super) const COMMANDS: &[Entry] = &[
                     | Setting::CniMode
                     | Setting::ForceBinary
                     | Setting::NativeNftables
+                    | Setting::Backend
                     | Setting::Format
             ),
         },

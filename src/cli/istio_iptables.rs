@@ -1,10 +1,6 @@
 //! The drop-in for `istio-iptables`.
 
-use super::{
-    Exit,
-    change::{OnDrift, change},
-    report,
-};
+use super::{Exit, change::change, report, target::Usual};
 use crate::{
     capture,
     config::{CaptureConfig, Interception, Mode, Preview, Resolved},
@@ -19,11 +15,10 @@ pub(super) fn run(resolved: &Resolved) -> Exit {
     if namespace::is_host() && matches!(run.mode, Mode::Apply | Mode::Clean) {
         tracing::warn!(target: "iptables", "this is the machine's own network namespace");
     }
-    let on_drift = if run.reconcile { OnDrift::Repair } else { OnDrift::Refuse };
     let done = match run.mode {
         Mode::Preview(form) => return print(capture, form),
-        Mode::Clean => return exit(change(run, None, OnDrift::Repair)),
-        Mode::Apply => exit(change(run, Some(capture), on_drift)),
+        Mode::Clean => return exit(change(run, None, Usual::Iptables)),
+        Mode::Apply => exit(change(run, Some(capture), Usual::Iptables)),
         Mode::Nothing => Exit::Done,
     };
     match (done, validation(resolved)) {

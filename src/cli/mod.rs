@@ -17,6 +17,7 @@ mod options;
 mod packet;
 mod render;
 mod report;
+mod target;
 
 use crate::config::{self, Logging, Mode, Problem, Problems, Raw, Resolved, Setting};
 use arguments::Invocation;

@@ -36,7 +36,7 @@ pub(super) fn of(command: Command) -> &'static [Choice] {
 const LINT: &[Choice] = &[switch("deny", "Exit with 1 if there is a warning")];
 
 const RENDER: &[Choice] = &[
-    value("format", "FORMAT", "iptables, commands, json, mermaid, dot or svg [default: iptables]"),
+    value("format", "FORMAT", "iptables, commands, nft, json, mermaid, dot or svg [default: iptables]"),
     value("family", "FAMILY", "Of which family to draw a picture: v4 or v6 [default: v4]"),
 ];
 

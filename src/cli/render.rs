@@ -14,6 +14,7 @@ use serde::Serialize;
 enum Language {
     Iptables,
     Commands,
+    Nft,
     Json,
     Mermaid,
     Dot,
@@ -27,10 +28,11 @@ pub(super) fn run(
     host: &dyn Host,
     mut problems: Vec<Problem>,
 ) -> Result<Exit, Problems> {
-    let expected = "iptables, commands, json, mermaid, dot or svg";
+    let expected = "iptables, commands, nft, json, mermaid, dot or svg";
     let language = options.read("format", expected, &mut problems, |text| match text {
         "iptables" => Some(Language::Iptables),
         "commands" => Some(Language::Commands),
+        "nft" => Some(Language::Nft),
         "json" => Some(Language::Json),
         "mermaid" => Some(Language::Mermaid),
         "dot" => Some(Language::Dot),
@@ -52,6 +54,7 @@ pub(super) fn run(
     Ok(match language.unwrap_or(Language::Iptables) {
         Language::Iptables => istio_iptables::print(config, Preview::Restore),
         Language::Commands => istio_iptables::print(config, Preview::Commands),
+        Language::Nft => istio_iptables::print(config, Preview::Nft),
         Language::Json => report::json(&data(config)),
         Language::Mermaid => report::text(&mermaid(&picture())),
         Language::Dot => report::text(&dot(&picture())),

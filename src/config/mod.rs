@@ -22,5 +22,5 @@ pub use host::Host;
 pub use problem::{Problem, Problems};
 pub use raw::{Given, Raw, Source, text};
 pub use resolve::{Resolved, resolve, resolve_run};
-pub use run::{Format, Logging, Mode, Preview, Run, Validation, VariantChoice};
+pub use run::{BackendChoice, Format, Logging, Mode, Preview, Run, Validation, VariantChoice};
 pub use setting::{Kind, Row, Setting, TABLE, Topic};

@@ -1,8 +1,8 @@
 //! Turns raw values into a configuration, or into everything that is wrong with them.
 
 use super::{
-    CaptureConfig, DnsCapture, Format, Host, InboundPorts, Interception, Logging, Mode, OutboundCidrs,
-    PROXY_MARK, Preview, Problem, Problems, RouteTable, Run, Validation, VariantChoice,
+    BackendChoice, CaptureConfig, DnsCapture, Format, Host, InboundPorts, Interception, Logging, Mode,
+    OutboundCidrs, PROXY_MARK, Preview, Problem, Problems, RouteTable, Run, Validation, VariantChoice,
     names::Names,
     raw::{Raw, Source},
     reader::{Reader, Wildcard},
@@ -57,9 +57,9 @@ fn run(reader: &mut Reader<'_>) -> Run {
     let restore_format = reader.switch_or(Setting::RestoreFormat, true);
     let clean = reader.switch(Setting::CleanupOnly);
     let skip = reader.switch(Setting::SkipRuleApply);
-    let native = reader.switch(Setting::NativeNftables);
+    let backend = backend(reader);
     let mode = match (dry_run, clean, skip) {
-        (true, _, _) if native => Mode::Preview(Preview::Nft),
+        (true, _, _) if backend == BackendChoice::Nftables => Mode::Preview(Preview::Nft),
         (true, _, _) if restore_format => Mode::Preview(Preview::Restore),
         (true, _, _) => Mode::Preview(Preview::Commands),
         (false, true, _) => Mode::Clean,
@@ -70,20 +70,11 @@ fn run(reader: &mut Reader<'_>) -> Run {
         probe_port: reader.port(Setting::ProbePort, port(15002)),
         timeout: reader.duration(Setting::ProbeTimeout, Duration::from_secs(5)),
     };
-    let variant = |text: &str| match text.to_ascii_lowercase().as_str() {
-        "legacy" => Some(VariantChoice::Legacy),
-        "nft" => Some(VariantChoice::Nft),
-        _ => None,
-    };
     Run {
         mode,
         namespace: reader.optional(Setting::NetworkNamespace, "", |path| Some(PathBuf::from(path))),
         cni: reader.switch(Setting::CniMode),
-        variant: reader.optional(
-            Setting::ForceBinary,
-            "is no variant of iptables; expected legacy or nft",
-            variant,
-        ),
+        backend,
         iptables_version: reader.optional(
             Setting::IptablesVersion,
             "is no version; expected one such as 1.8.9",
@@ -102,8 +93,41 @@ fn run(reader: &mut Reader<'_>) -> Run {
                 _ => None,
             })
             .unwrap_or(Format::Text),
-        native,
         validation: reader.switch(Setting::RunValidation).then_some(probe),
+    }
+}
+
+fn backend(reader: &mut Reader<'_>) -> BackendChoice {
+    let native = reader.switch(Setting::NativeNftables);
+    let variant = |text: &str| match text.to_ascii_lowercase().as_str() {
+        "legacy" => Some(VariantChoice::Legacy),
+        "nft" => Some(VariantChoice::Nft),
+        _ => None,
+    };
+    let variant =
+        reader.optional(Setting::ForceBinary, "is no variant of iptables; expected legacy or nft", variant);
+    let named =
+        reader.optional(
+            Setting::Backend,
+            "is no backend; expected nftables or iptables",
+            |text| match text {
+                "nftables" => Some(BackendChoice::Nftables),
+                "iptables" => Some(BackendChoice::Iptables(None)),
+                _ => None,
+            },
+        );
+    match (named, native, variant) {
+        (Some(BackendChoice::Iptables(_)), true, _) => {
+            reader.blame(Setting::Backend, "contradicts --native-nftables; give one of them");
+            BackendChoice::Any
+        }
+        (Some(BackendChoice::Nftables), _, Some(_)) => {
+            reader.blame(Setting::Backend, "contradicts --force-iptables-binary; give one of them");
+            BackendChoice::Any
+        }
+        (Some(BackendChoice::Nftables), ..) | (_, true, _) => BackendChoice::Nftables,
+        (Some(BackendChoice::Iptables(_)), ..) | (_, _, Some(_)) => BackendChoice::Iptables(variant),
+        (Some(BackendChoice::Any) | None, false, None) => BackendChoice::Any,
     }
 }
 

@@ -28,6 +28,17 @@ pub enum Preview {
     Nft,
 }
 
+/// By which interface of the kernel the rules are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackendChoice {
+    /// Nobody says: what is in use decides.
+    Any,
+    /// nf_tables, natively.
+    Nftables,
+    /// iptables, perhaps a certain variant of it.
+    Iptables(Option<VariantChoice>),
+}
+
 /// A variant of iptables that somebody insists on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VariantChoice {
@@ -77,8 +88,8 @@ pub struct Run {
     pub namespace: Option<PathBuf>,
     /// Whether we run on the node's file system.
     pub cni: bool,
-    /// The variant to use whatever is in use.
-    pub variant: Option<VariantChoice>,
+    /// By which interface the rules are set.
+    pub backend: BackendChoice,
     /// The version of iptables, where the caller knows it.
     pub iptables_version: Option<Version>,
     /// Replace rules that are not as wanted.
@@ -91,8 +102,6 @@ pub struct Run {
     pub allow_host: bool,
     /// How to print the outcome.
     pub format: Format,
-    /// Use nf_tables natively.
-    pub native: bool,
     /// Validate afterwards.
     pub validation: Option<Validation>,
 }

@@ -42,8 +42,12 @@ pub fn compare(snapshot: &Snapshot, wanted: &Wanted, variant: Variant) -> Differ
     }
     differences.native = nftables::differences(snapshot.native.as_ref(), wanted.native.as_ref());
     differences.unfinished &= differences.native.is_empty() || snapshot.native.is_none();
-    let missing = wanted.routes.iter().filter(|object| !snapshot.has(object));
-    differences.routes.extend(missing.map(|object| (*object, Reason::Missing)));
+    // Routing comes before rules: where rules stand without it, no run was cut short, somebody removed it.
+    let rules_stand = snapshot.native.is_some() || snapshot.variants_in_use().next().is_some();
+    for object in wanted.routes.iter().filter(|object| !snapshot.has(object)) {
+        differences.unfinished &= !rules_stand;
+        differences.routes.push((*object, Reason::Missing));
+    }
     let extra = snapshot.routes.difference(&wanted.routes).chain(&snapshot.duplicates);
     for object in extra {
         differences.unfinished = false;

@@ -4,6 +4,7 @@
 
 pub mod conntrack;
 pub mod exec;
+pub mod lock;
 pub mod message;
 pub mod namespace;
 pub mod netfilter;

@@ -3,6 +3,6 @@
 pub mod dot;
 pub mod graph;
 pub mod iptables;
-pub mod nft;
 pub mod mermaid;
+pub mod nft;
 pub mod svg;

@@ -24,7 +24,8 @@ const LOCK: &str = "/run/xtables.lock";
 
 /// nf_tables refuses a change that was made against an older generation of the rules.
 fn is_conflict(stderr: &str) -> bool {
-    stderr.contains("Resource temporarily unavailable")
+    // The legacy variant says the same of its lock.
+    stderr.contains("Resource temporarily unavailable") && !stderr.contains("lock")
         || stderr.contains("Interrupted system call should be restarted")
 }
 

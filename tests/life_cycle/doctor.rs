@@ -1,0 +1,230 @@
+//! `doctor` sees what is wrong, in words and as JSON, and changes nothing.
+
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::stage::{Ended, FULL, PATH, REDIRECT, VARIANTS, binary, call, ended, run, state, succeed};
+use crate::support::namespace::Namespace;
+use crate::support::setting::{Family, Variant};
+
+const POD: [&str; 2] = ["--pod-ips", "10.77.0.2"];
+
+/// Each finding as `LEVEL TOPIC TEXT` in words, and the same from JSON.
+fn findings(namespace: &Namespace, flags: &[&str]) -> (Option<i32>, String) {
+    let before = all(namespace);
+    let text = run(namespace, &[&["doctor"], flags].concat());
+    let json = run(namespace, &[&["doctor", "--format", "json"], flags].concat());
+    assert_eq!(before, all(namespace), "doctor changed something");
+    assert_eq!(text.code, json.code);
+    let items: Vec<Value> = serde_json::from_str(&json.stdout).expect("JSON");
+    let word = |item: &Value, key: &str| item[key].as_str().unwrap_or_default().to_owned();
+    for item in &items {
+        let [level, topic, told] = ["level", "topic", "text"].map(|key| word(item, key));
+        let found = text.stdout.lines().any(|line| {
+            line.starts_with(&level)
+                && line.contains(&topic)
+                && line.contains(told.lines().next().unwrap_or_default())
+        });
+        // Processes come and go between two calls.
+        assert!(found || topic == "processes", "{item} is not in\n{}", text.stdout);
+        assert!(matches!(level.as_str(), "ok" | "warn" | "fail"), "{item}");
+        assert!(level == "ok" || !word(item, "remedy").is_empty(), "no remedy: {item}");
+    }
+    (text.code, text.stdout)
+}
+
+/// Whether a line of this level says this.
+fn says(told: &str, level: &str, text: &str) -> bool {
+    told.lines().any(|line| line.starts_with(level) && line.contains(text))
+}
+
+fn all(namespace: &Namespace) -> String {
+    let legacy = namespace.run(|| std::fs::read_to_string("/proc/thread-self/net/ip_tables_names"));
+    state(namespace)
+        + &namespace.stdout("nft", &["list", "ruleset"])
+        + &legacy.expect("legacy tables are known")
+}
+
+#[test]
+fn a_fresh_namespace_is_fine() {
+    let (code, told) = findings(&Namespace::new(), &POD);
+    assert_eq!(code, Some(0), "{told}");
+    for text in [
+        "not the machine's own",
+        "CAP_NET_ADMIN is held",
+        "CAP_NET_RAW is held",
+        "iptables (legacy) 1.",
+        "iptables (nft) 1.",
+        "has all matches and targets",
+        "none of ours",
+        "enabled",
+    ] {
+        assert!(says(&told, "ok", text), "{text:?} is not in\n{told}");
+    }
+}
+
+#[test]
+fn rules_of_ours_are_counted() {
+    for variant in VARIANTS {
+        let namespace = Namespace::new();
+        succeed(&namespace, &call("apply", variant, FULL));
+        let (code, told) = findings(&namespace, &POD);
+        assert_eq!(code, Some(0), "{told}");
+        let line = told.lines().find(|line| line.contains("ours: ")).unwrap_or_else(|| panic!("{told}"));
+        assert!(line.contains("IPv4") && line.contains("IPv6") && line.contains(variant.name()), "{line}");
+        assert!(!told.contains("sees packets before ours"), "{told}");
+    }
+}
+
+#[test]
+fn missing_rights_are_named() {
+    let namespace = Namespace::new();
+    succeed(&namespace, &call("apply", Variant::Nft, REDIRECT));
+    for format in ["text", "json"] {
+        let told = powerless(&namespace, &[&["doctor", "--format", format][..], &POD].concat())
+            .with(1, "doctor")
+            .stdout;
+        assert!(
+            told.contains("CAP_NET_ADMIN is not held") && told.contains("capabilities.add: [NET_ADMIN]"),
+            "{told}"
+        );
+        assert!(told.contains("CAP_NET_RAW is not held"), "{told}");
+        assert!(!told.contains("none of ours"), "it can't know that: {told}");
+    }
+}
+
+/// Other commands name the right as well, and touch nothing.
+#[test]
+fn other_commands_without_rights_fail_and_say_why() {
+    for variant in VARIANTS {
+        let namespace = Namespace::new();
+        for arguments in [call("apply", variant, REDIRECT), call("apply", variant, FULL)] {
+            let before = all(&namespace);
+            let told = powerless(&namespace, &arguments).with(1, "apply without rights").stderr;
+            assert!(told.contains("CAP_NET_ADMIN"), "{told}");
+            assert_eq!(before, all(&namespace));
+        }
+    }
+}
+
+#[test]
+fn a_stranger_who_runs_as_the_proxy_is_named() {
+    let namespace = Namespace::new();
+    let sleeper = Sleeper::start(&namespace, "1337");
+    let (_, told) = findings(&namespace, &POD);
+    let line = format!("sleep (process {}) runs as user 1337", sleeper.0.id());
+    assert!(says(&told, "warn", &line), "{line:?} is not in\n{told}");
+    // With another proxy, somebody else is the stranger.
+    let other = Sleeper::start(&namespace, "4711");
+    let (_, told) = findings(&namespace, &[&POD[..], &["-u", "4711"]].concat());
+    assert!(says(&told, "warn", &format!("sleep (process {}) runs as user 4711", other.0.id())), "{told}");
+    assert!(!told.contains(&line), "{told}");
+    // Processes of other namespaces are no concern.
+    let (_, told) = findings(&Namespace::new(), &POD);
+    assert!(!told.contains(&format!("process {}", sleeper.0.id())), "{told}");
+}
+
+#[test]
+fn foreign_nat_is_named() {
+    let namespace = Namespace::new();
+    let script = "table inet mesh {
+      chain early { type nat hook output priority -110; tcp dport 81 redirect to :82; }
+      chain late { type nat hook output priority -90; tcp dport 81 redirect to :82; }
+      chain filter { type filter hook output priority -200; }
+    }";
+    let output = namespace.output("nft", &["-f", "-"], script);
+    assert!(output.status.success(), "{output:?}");
+    let (code, told) = findings(&namespace, &POD);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(says(&told, "warn", "table mesh of nf_tables does NAT in its chain early"), "{told}");
+    assert!(!told.contains("chain late") && !told.contains("chain filter"), "{told}");
+}
+
+#[test]
+fn foreign_rules_before_ours_are_named() {
+    for variant in VARIANTS {
+        let namespace = Namespace::new();
+        succeed(&namespace, &call("apply", variant, REDIRECT));
+        let script = "*nat\n-I OUTPUT 1 -p tcp -m tcp --dport 83 -j ACCEPT\n-A OUTPUT -p tcp -m tcp --dport 84 -j ACCEPT\nCOMMIT\n";
+        let wait: &[&str] =
+            if variant == Variant::Legacy { &["--noflush", "--wait=60"] } else { &["--noflush"] };
+        let output = namespace.output(&variant.program(Family::V4, "-restore"), wait, script);
+        assert!(output.status.success(), "{output:?}");
+        let (_, told) = findings(&namespace, &POD);
+        assert!(says(&told, "warn", "--dport 83 -j ACCEPT sees packets before ours"), "{told}");
+        assert!(!told.contains("--dport 84"), "{told}");
+    }
+}
+
+#[test]
+fn ipv6_is_told_as_it_is() {
+    for (scope, level, text) in
+        [("all", "ok", "disabled in this namespace"), ("lo", "warn", "enabled, but not on lo")]
+    {
+        let namespace = Namespace::new();
+        namespace.set(&format!("ipv6/conf/{scope}/disable_ipv6"), "1");
+        let (_, told) = findings(&namespace, &POD);
+        assert!(says(&told, level, text), "{text:?} is not in\n{told}");
+    }
+}
+
+#[test]
+fn bad_input_is_a_finding() {
+    let (code, told) = findings(&Namespace::new(), &["--pod-ips", "10.77.0.2", "-p", "70000"]);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(says(&told, "fail", "--envoy-port=70000") || says(&told, "fail", "70000"), "{told}");
+}
+
+/// Runs the binary inside as root without any capability.
+fn powerless(namespace: &Namespace, arguments: &[&str]) -> Ended {
+    let binary = binary(arguments);
+    let mut command = Command::new("setpriv");
+    command.env_clear().env("PATH", PATH);
+    command.args(["--bounding-set", "-all", "--inh-caps", "-all", "--ambient-caps", "-all", "--"]);
+    command.arg(binary.get_program()).args(binary.get_args());
+    ended(namespace, &mut command)
+}
+
+/// A process of some user's in a namespace.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn start(namespace: &Namespace, uid: &str) -> Self {
+        let mut command = Command::new("setpriv");
+        command.env("PATH", PATH).args(["--reuid", uid, "--clear-groups", "--", "sleep", "600"]);
+        let child = namespace.run(|| command.stdin(Stdio::null()).spawn()).expect("setpriv starts");
+        let name = format!("/proc/{}/comm", child.id());
+        while std::fs::read_to_string(&name).expect("it lives").trim() != "sleep" {
+            std::thread::yield_now();
+        }
+        Self(child)
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The variants that are there, in the order of preference, whatever the family.
+#[test]
+fn a_missing_variant_is_a_warning() {
+    let namespace = Namespace::new();
+    let folder = crate::stage::folder("doctor-legacy");
+    for action in ["", "-save", "-restore"] {
+        let name = Variant::Legacy.program(Family::V4, action);
+        let script = format!("#!/bin/sh\nexec /usr/sbin/{name} \"$@\"\n");
+        std::fs::write(folder.join(&name), script).expect("a script is written");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(folder.join(&name), mode).expect("it is made executable");
+    }
+    let mut command = binary(&[&["doctor"][..], &POD].concat());
+    let told = ended(&namespace, command.env("PATH", format!("{}:/bin", folder.display()))).stdout;
+    assert!(
+        says(&told, "warn", "for IPv4 only") && says(&told, "warn", "iptables (nft) is not on PATH"),
+        "{told}"
+    );
+}

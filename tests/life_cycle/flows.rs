@@ -1,0 +1,156 @@
+//! Flows that were there before a change: stale ones are captured after it, captured ones survive it.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::time::Duration;
+
+use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
+
+use crate::stage::{VARIANTS, call, succeed};
+use crate::support::address::{Place, RESOLVERS};
+use crate::support::namespace::Namespace;
+use crate::support::pod::{APP, Answerer, Pod};
+use crate::support::setting::{Family, Mode, Setting, Variant};
+use crate::support::traffic::Protocol;
+
+const COMMON: [&str; 9] = ["--dual-stack", "-u", "1337", "-g", "1337", "-i", "*", "-b", "*"];
+const DNS: [&str; 3] = ["--redirect-dns", "--dns-servers", RESOLVERS];
+const MORE: [&str; 4] = ["--drop-invalid", "-d", "15090", "--iptables-trace-logging"];
+/// For a peer that never answers.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[test]
+fn a_stale_dns_flow_is_captured() {
+    for variant in VARIANTS {
+        for family in Family::BOTH {
+            for capture in [&DNS[..], &["--redirect-dns", "--capture-all-dns"]] {
+                stale(Setting { variant, family, mode: Mode::Redirect }, capture);
+            }
+        }
+    }
+}
+
+fn stale(setting: Setting, capture: &[&str]) {
+    let pod = Pod::new(setting);
+    // Conntrack watches a namespace only where a rule asks it to.
+    let iptables = setting.variant.program(setting.family, "");
+    let wait: &[&str] = if setting.variant == Variant::Legacy { &["-w", "60"] } else { &[] };
+    let rule = ["-A", "INPUT", "-m", "conntrack", "--ctstate", "ESTABLISHED", "-j", "ACCEPT"];
+    pod.inside.stdout(&iptables, &[wait, &rule].concat());
+    pod.listen(Protocol::Udp, Place::Resolver, 53);
+    pod.listen(Protocol::Udp, Place::Resolver, 5353);
+    let (dns, other) = (udp(&pod, 53), udp(&pod, 5353));
+    assert_eq!([ask(&pod, &dns), ask(&pod, &other)], [Answerer::Destination; 2], "{setting}: before");
+    let known = flows(&pod);
+    assert!(known.contains("dport=53 ") && known.contains("dport=5353 "), "{setting}: {known}");
+    let arguments = call("apply", setting.variant, &[&COMMON[..], capture, &["--format", "json"]].concat());
+    let told = succeed(&pod.inside, &arguments).stdout;
+    assert!(told.contains("\"forgotten_flows\": 1"), "{setting}: {told}");
+    assert!(!flows(&pod).contains("dport=53 "), "{setting}: the flow is still known");
+    assert_eq!(ask(&pod, &dns), Answerer::Agent, "{setting}: the stale flow\n{}", pod.rules());
+    assert_eq!(ask(&pod, &other), Answerer::Destination, "{setting}: a flow of no concern");
+    // A second run leaves the flow alone that is captured now.
+    let told = succeed(&pod.inside, &arguments).stdout;
+    assert!(told.contains("\"forgotten_flows\": 0"), "{setting}: {told}");
+    assert_eq!(ask(&pod, &dns), Answerer::Agent, "{setting}: the same flow later");
+}
+
+/// Every change of mode, with other flags changed as well.
+const CHANGES: [[Mode; 2]; 4] = [
+    [Mode::Redirect, Mode::Redirect],
+    [Mode::Redirect, Mode::Tproxy],
+    [Mode::Tproxy, Mode::Redirect],
+    [Mode::Tproxy, Mode::Tproxy],
+];
+
+#[test]
+fn captured_flows_survive_a_change_legacy() {
+    CHANGES
+        .iter()
+        .for_each(|change| Family::BOTH.iter().for_each(|&family| survive(Variant::Legacy, family, *change)));
+}
+
+#[test]
+fn captured_flows_survive_a_change_nft() {
+    CHANGES
+        .iter()
+        .for_each(|change| Family::BOTH.iter().for_each(|&family| survive(Variant::Nft, family, *change)));
+}
+
+fn survive(variant: Variant, family: Family, [old, new]: [Mode; 2]) {
+    let setting = Setting { variant, family, mode: Mode::Tproxy };
+    let what = format!("{setting}: {} to {}", old.name(), new.name());
+    let pod = Pod::new(setting);
+    let apply = |mode: Mode, more: &[&str]| {
+        let flags = [&COMMON[..], &DNS, &["-m", mode.name()], more].concat();
+        succeed(&pod.inside, &call("apply", variant, &flags));
+    };
+    pod.listen(Protocol::Tcp, Place::Service, 9080);
+    pod.listen(Protocol::Tcp, Place::Pod, 8080);
+    pod.listen(Protocol::Udp, Place::Resolver, 53);
+    apply(old, &[]);
+    let dns = udp(&pod, 53);
+    assert_eq!(ask(&pod, &dns), Answerer::Agent, "{what}: before");
+    let outbound = tcp(&pod.inside, Place::Service.at(family, 9080));
+    let inbound = tcp(&pod.outside, Place::Pod.at(family, 8080));
+    apply(new, &MORE);
+    // Nothing was said so far: question and answer cross the new rules.
+    for (mut stream, direction) in [(outbound, "outbound"), (inbound, "inbound")] {
+        let mut answer = [0; 1];
+        let exchanged = stream.write_all(b"?").and_then(|()| stream.read_exact(&mut answer));
+        exchanged.unwrap_or_else(|error| {
+            panic!("{what}: the {direction} connection broke: {error}\n{}", pod.rules())
+        });
+    }
+    let mut arrivals: Vec<Answerer> = pod.arrivals().iter().map(|arrival| arrival.listener).collect();
+    arrivals.sort_by_key(|answerer| format!("{answerer:?}"));
+    assert_eq!(arrivals, [Answerer::Inbound, Answerer::Outbound], "{what}");
+    assert_eq!(ask(&pod, &dns), Answerer::Agent, "{what}: the flow of DNS\n{}", pod.rules());
+    // And new ones are captured as before.
+    assert_eq!(ask(&pod, &udp(&pod, 53)), Answerer::Agent, "{what}: a new flow of DNS");
+}
+
+/// A connection of the application's, or of a host outside, that has said nothing yet.
+fn tcp(home: &Namespace, to: SocketAddr) -> TcpStream {
+    let stream = home.run(|| {
+        act_as_application();
+        TcpStream::connect_timeout(&to, PATIENCE)
+    });
+    let stream = stream.unwrap_or_else(|error| panic!("connecting to {to} failed: {error}"));
+    stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a time limit");
+    stream
+}
+
+/// A socket of the application's that talks to one port of the resolver.
+fn udp(pod: &Pod, port: u16) -> UdpSocket {
+    let family = pod.setting.family;
+    let socket = pod.inside.run(|| {
+        act_as_application();
+        let socket = UdpSocket::bind(SocketAddr::new(Place::Pod.ip(family), 0))?;
+        socket.connect(Place::Resolver.at(family, port))?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        Ok::<_, std::io::Error>(socket)
+    });
+    socket.unwrap_or_else(|error| panic!("{}: a socket: {error}", pod.setting))
+}
+
+/// Asks once more on the same socket; returns who got the question, once it is answered.
+fn ask(pod: &Pod, socket: &UdpSocket) -> Answerer {
+    let answered = socket.send(b"?").and_then(|_| socket.recv(&mut [0; 1]));
+    match (answered, pod.arrivals().as_slice()) {
+        (Ok(_), [arrival]) => arrival.listener,
+        (answered, arrivals) => panic!("{}: {answered:?}, {arrivals:?}\n{}", pod.setting, pod.rules()),
+    }
+}
+
+/// The owner match reads the ids that the socket's maker had. The thread ends with the work.
+fn act_as_application() {
+    setfsgid(Gid::from_raw(APP.gid));
+    setfsuid(Uid::from_raw(APP.uid));
+}
+
+fn flows(pod: &Pod) -> String {
+    pod.inside
+        .run(|| std::fs::read_to_string("/proc/thread-self/net/nf_conntrack"))
+        .expect("conntrack lists its flows")
+}

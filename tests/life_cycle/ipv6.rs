@@ -1,0 +1,174 @@
+//! Pods with one family or two, and machines that lack what IPv6 needs.
+
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use crate::stage::{FULL, REDIRECT, VARIANTS, binary, call, ended, folder, run, same, state, succeed};
+use crate::support::address::Place::{Pod as ThePod, Service};
+use crate::support::case::Caller::{App, Outside};
+use crate::support::case::Landing::{Inbound, Outbound};
+use crate::support::case::check;
+use crate::support::namespace::Namespace;
+use crate::support::pod::Pod;
+use crate::support::setting::{Family, Mode, Setting, Variant};
+use crate::support::traffic::Protocol::Tcp;
+
+const CAPTURE: [&str; 4] = ["-b", "*", "-i", "*"];
+
+/// The pod has no IPv6 and asks for none.
+#[test]
+fn disabled_and_not_wanted() {
+    for variant in VARIANTS {
+        for flags in [&["--pod-ips", "10.77.0.2"][..], &["--pod-ips", "10.77.0.2", "--dual-stack"]] {
+            let namespace = without_ipv6();
+            let before = state(&namespace);
+            let flags = [flags, &CAPTURE, &["-m", "TPROXY"]].concat();
+            for _ in 0..2 {
+                succeed(&namespace, &call("apply", variant, &flags));
+            }
+            run(&namespace, &call("check", variant, &flags)).with(0, "check without IPv6");
+            assert!(!state(&namespace).contains("ip6tables"), "rules of IPv6 were set");
+            succeed(&namespace, &["clean"]);
+            same(&before, &state(&namespace), "clean without IPv6");
+        }
+    }
+}
+
+/// The flags say that the pod has IPv6 and the kernel says that it has not: rules are set, routing that the
+/// kernel would refuse is not, and every command agrees that this is as wanted.
+#[test]
+fn disabled_and_yet_wanted() {
+    for variant in VARIANTS {
+        let namespace = without_ipv6();
+        let before = state(&namespace);
+        for old in [&[][..], REDIRECT] {
+            if !old.is_empty() {
+                succeed(&namespace, &call("apply", variant, old));
+            }
+            let told = succeed(&namespace, &call("apply", variant, FULL)).stderr;
+            assert!(told.contains("IPv6 is disabled"), "{told}");
+            run(&namespace, &call("check", variant, FULL)).with(0, "check with IPv6 disabled");
+            let after = state(&namespace);
+            assert!(after.contains("ip6tables"), "{after}");
+            succeed(&namespace, &call("istio-iptables", variant, FULL));
+            same(&after, &state(&namespace), "the second run");
+        }
+        succeed(&namespace, &["clean"]);
+        same(&before, &state(&namespace), "clean with IPv6 disabled");
+    }
+}
+
+/// IPv6 was switched off after the rules were set.
+#[test]
+fn disabled_afterwards() {
+    for variant in VARIANTS {
+        let namespace = Namespace::new();
+        succeed(&namespace, &call("apply", variant, FULL));
+        namespace.set("ipv6/conf/all/disable_ipv6", "1");
+        succeed(&namespace, &call("apply", variant, REDIRECT));
+        run(&namespace, &call("check", variant, REDIRECT)).with(0, "IPv4 alone");
+        succeed(&namespace, &["clean"]);
+        let left = state(&namespace);
+        assert!(!left.contains("ISTIO") && !left.contains("1337") && !left.contains("133"), "{left}");
+    }
+}
+
+/// An image with the programs of IPv4 only.
+#[test]
+fn no_programs_for_ipv6() {
+    for variant in VARIANTS {
+        let path = ipv4_programs(variant);
+        let namespace = Namespace::new();
+        let run = |arguments: &[&str]| {
+            let mut command = binary(arguments);
+            ended(&namespace, command.env("PATH", &path))
+        };
+        for _ in 0..2 {
+            run(&call("apply", variant, REDIRECT)).with(0, "IPv4 alone");
+        }
+        run(&call("check", variant, REDIRECT)).with(0, "IPv4 alone");
+        let before = state(&namespace);
+        let told = run(&call("apply", variant, FULL)).with(1, "both families").stderr;
+        let program = variant.program(Family::V6, "-restore");
+        assert!(told.contains(&program), "{program} is not named: {told}");
+        same(&before, &state(&namespace), "a failed run changed something");
+        run(&["clean"]).with(0, "clean with IPv4 alone");
+        let left = state(&namespace);
+        assert!(!left.contains("ISTIO"), "{left}");
+    }
+}
+
+/// No program of iptables at all: every command says so, and clean has nothing to do.
+#[test]
+fn no_programs_at_all() {
+    let namespace = Namespace::new();
+    let empty = folder("ipv6-nothing");
+    let run = |arguments: &[&str]| {
+        let mut command = binary(arguments);
+        ended(&namespace, command.env("PATH", &empty))
+    };
+    let before = state(&namespace);
+    let told = run(&[&["apply"], REDIRECT].concat()).with(1, "apply without programs").stderr;
+    assert!(told.contains("not on PATH") && told.contains("install iptables"), "{told}");
+    run(&["clean"]).with(0, "clean without programs");
+    same(&before, &state(&namespace), "a failed run changed something");
+    // With rules there, nothing can be said of them.
+    succeed(&namespace, &call("apply", Variant::Nft, REDIRECT));
+    let told = run(&["clean"]).stderr;
+    assert!(told.contains("its programs are not on PATH to read them"), "{told}");
+}
+
+/// The NICs tell: nothing is declared.
+#[test]
+fn pods_of_each_kind() {
+    for (first, only) in [(Family::V4, true), (Family::V6, true), (Family::V4, false), (Family::V6, false)] {
+        for variant in VARIANTS {
+            for mode in [Mode::Redirect, Mode::Tproxy] {
+                pod(Setting { variant, family: first, mode }, only);
+            }
+        }
+    }
+}
+
+/// `only`: the pod has no address of the other family.
+fn pod(setting: Setting, only: bool) {
+    let pod = Pod::new(setting);
+    if only {
+        let nics = match setting.family {
+            Family::V4 => "addr del fd77::2/64 dev eth0\naddr del fd78::2/64 dev net1",
+            Family::V6 => "addr del 10.77.0.2/24 dev eth0\naddr del 10.78.0.2/24 dev net1",
+        };
+        pod.inside.ip(nics);
+    }
+    let both: &[&str] = if only { &[] } else { &["--dual-stack"] };
+    let flags = [&CAPTURE[..], both, &["-m", setting.mode.name(), "-u", "1337", "-g", "1337"]].concat();
+    for _ in 0..2 {
+        succeed(&pod.inside, &call("apply", setting.variant, &flags));
+    }
+    run(&pod.inside, &call("check", setting.variant, &flags)).with(0, "check with what the NICs tell");
+    check(&pod, &[(App, Tcp, Service, 9080, Outbound), (Outside, Tcp, ThePod, 8080, Inbound)]);
+    let expected = !only || setting.family == Family::V6;
+    assert_eq!(state(&pod.inside).contains("ip6tables"), expected, "{setting} {only}");
+}
+
+fn without_ipv6() -> Namespace {
+    let namespace = Namespace::new();
+    for scope in ["all", "default", "lo"] {
+        namespace.set(&format!("ipv6/conf/{scope}/disable_ipv6"), "1");
+    }
+    namespace
+}
+
+/// A folder with links to a variant's programs of IPv4.
+fn ipv4_programs(variant: Variant) -> PathBuf {
+    let folder = folder(&format!("ipv6-{}", variant.name()));
+    for action in ["", "-save", "-restore"] {
+        let name = variant.program(Family::V4, action);
+        let real = ["/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/bin"]
+            .map(|place| PathBuf::from(place).join(&name));
+        let real =
+            real.iter().find(|path| path.exists()).unwrap_or_else(|| panic!("{name} is not installed"));
+        symlink(real, folder.join(&name)).expect("a link can be made");
+    }
+    folder
+}

@@ -1,0 +1,122 @@
+//! From one variant of iptables to the other, and where nothing may be done at all.
+
+use crate::stage::{Ended, FULL, PATH, REDIRECT, VARIANTS, binary, call, run, same, state, succeed};
+use crate::support::namespace::Namespace;
+use crate::support::setting::{Family, Variant};
+use nix::sched::{CloneFlags, unshare};
+use std::fs;
+use std::process::Command;
+
+/// Changes of variant, with and without a change of what is wanted.
+const WAYS: [[(Variant, &[&str]); 3]; 4] = [
+    [(Variant::Legacy, FULL), (Variant::Nft, FULL), (Variant::Legacy, FULL)],
+    [(Variant::Nft, REDIRECT), (Variant::Legacy, REDIRECT), (Variant::Nft, REDIRECT)],
+    [(Variant::Legacy, REDIRECT), (Variant::Nft, FULL), (Variant::Legacy, REDIRECT)],
+    [(Variant::Nft, FULL), (Variant::Legacy, REDIRECT), (Variant::Nft, FULL)],
+];
+
+#[test]
+fn rules_of_the_other_variant_go() {
+    for way in WAYS {
+        let namespace = Namespace::new();
+        for (variant, flags) in way {
+            succeed(&namespace, &call("apply", variant, flags));
+            let alone = Namespace::new();
+            succeed(&alone, &call("apply", variant, flags));
+            same(&state(&alone), &state(&namespace), &format!("{way:?}: now {variant:?}"));
+            run(&namespace, &call("check", variant, flags)).with(0, "check of the same variant");
+            let other = other(variant);
+            let told =
+                run(&namespace, &call("check", other, flags)).with(3, "check of the other variant").stdout;
+            assert!(
+                told.contains(other.name()) && told.contains("missing") && told.contains("extra"),
+                "{told}"
+            );
+        }
+    }
+}
+
+/// Without being told, every command works with the variant that holds our rules.
+#[test]
+fn the_variant_in_use_is_found() {
+    for variant in VARIANTS {
+        let namespace = Namespace::new();
+        succeed(&namespace, &call("apply", variant, FULL));
+        let before = state(&namespace);
+        for command in ["check", "apply", "istio-iptables"] {
+            succeed(&namespace, &[&[command], FULL].concat());
+            same(&before, &state(&namespace), command);
+        }
+        succeed(&namespace, &[&["apply"], REDIRECT].concat());
+        for family in Family::BOTH {
+            let program = other(variant).program(family, "-save");
+            let saved = namespace.stdout(&program, &[]);
+            assert!(!saved.contains("ISTIO"), "{program}: {saved}");
+        }
+    }
+}
+
+/// Foreign rules of the variant that ours leave stay.
+#[test]
+fn foreign_rules_stay_where_they_are() {
+    for variant in VARIANTS {
+        let namespace = Namespace::new();
+        let script = "*nat\n:ALIEN - [0:0]\n-A OUTPUT -p tcp -m tcp --dport 4001 -j ALIEN\n-A ALIEN -j RETURN\nCOMMIT\n";
+        let wait: &[&str] =
+            if variant == Variant::Legacy { &["--noflush", "--wait=60"] } else { &["--noflush"] };
+        let output = namespace.output(&variant.program(Family::V4, "-restore"), wait, script);
+        assert!(output.status.success(), "{output:?}");
+        let before = state(&namespace);
+        succeed(&namespace, &call("apply", variant, FULL));
+        succeed(&namespace, &call("apply", other(variant), FULL));
+        succeed(&namespace, &["clean"]);
+        same(&before, &state(&namespace), "a foreign rule changed");
+    }
+}
+
+/// The machine's own namespace is refused by those who hold every right.
+///
+/// Tests keep out of it. A namespace is made to look like it: the parameter that only the first one has is
+/// put there, in a mount namespace of the scene's own.
+#[test]
+fn the_machines_own_namespace_is_refused() {
+    let namespace = Namespace::new();
+    let before = state(&namespace);
+    namespace.run(|| {
+        unshare(CloneFlags::CLONE_NEWNS).unwrap_or_else(|error| panic!("a mount namespace: {error}"));
+        mount(&["--make-rprivate", "/"]);
+        mount(&["-t", "tmpfs", "tmpfs", "/proc/sys/net/core"]);
+        fs::write("/proc/sys/net/core/netdev_max_backlog", "1000\n").expect("the parameter is put there");
+        for arguments in [call("apply", Variant::Nft, REDIRECT), call("apply", Variant::Legacy, FULL)] {
+            let told = here(&arguments).with(1, "apply in the machine's own namespace").stderr;
+            assert!(
+                told.contains("--network-namespace") && told.contains("--allow-host-namespace"),
+                "{told}"
+            );
+            same(&before, &state(&namespace), "refused, and yet something changed");
+        }
+        // A preview touches nothing, so there is nothing to refuse; neither is there in looking.
+        here(&[&["apply", "--dry-run"], REDIRECT].concat()).with(0, "a preview");
+        here(&call("check", Variant::Nft, REDIRECT)).with(3, "check");
+        here(&["clean"]).with(0, "clean");
+        // The drop-in warns, as people rely on it; apply does it where somebody insists.
+        let told = here(&call("istio-iptables", Variant::Nft, REDIRECT)).with(0, "the drop-in").stderr;
+        assert!(told.contains("the machine's own network namespace"), "{told}");
+        here(&call("apply", Variant::Nft, &[REDIRECT, &["--allow-host-namespace"]].concat()))
+            .with(0, "insisting");
+    });
+}
+
+/// Runs the binary where the calling thread is.
+fn here(arguments: &[&str]) -> Ended {
+    binary(arguments).output().expect("the binary starts").into()
+}
+
+fn mount(arguments: &[&str]) {
+    let status = Command::new("mount").env("PATH", PATH).args(arguments).status().expect("mount starts");
+    assert!(status.success(), "mount {arguments:?} failed: the tests need CAP_SYS_ADMIN");
+}
+
+fn other(variant: Variant) -> Variant {
+    VARIANTS.into_iter().find(|other| *other != variant).expect("there are two")
+}

@@ -1,0 +1,180 @@
+//! Many runs at once, and the lock that programs of iptables share.
+//!
+//! The lock is a file, `/run/xtables.lock`. Scenes that hold it do so in a mount namespace of their own,
+//! so that nobody else waits.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{self, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use nix::fcntl::{Flock, FlockArg};
+use nix::sched::{CloneFlags, unshare};
+
+use crate::stage::{Ended, FULL, PATH, REDIRECT, VARIANTS, binary, call, count, folder, run, succeed};
+use crate::support::namespace::Namespace;
+use crate::support::setting::{Family, Variant};
+
+/// Runs at the same time.
+const AT_ONCE: usize = 8;
+
+/// In CNI mode each namespace has a lock of its own. The machine's is held until all are done, so one that
+/// waited for it would never be.
+#[test]
+fn namespaces_do_not_wait_for_each_other_in_cni_mode() {
+    with_lock_held(|| {
+        let namespaces: Vec<Namespace> =
+            (0..count("LIFE_NAMESPACES", 100)).map(|_| Namespace::new()).collect();
+        let next = AtomicUsize::new(0);
+        let apply = || {
+            let mut failed = Vec::new();
+            while let Some(namespace) = namespaces.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let path = namespace.path();
+                let cni = ["--cni-mode", "--network-namespace", &path];
+                for command in ["apply", "check"] {
+                    let ended = here(&[&call(command, Variant::Legacy, FULL)[..], &cni].concat());
+                    if ended.code != Some(0) {
+                        failed.push(ended);
+                    }
+                }
+            }
+            failed
+        };
+        // Threads made here share the mount namespace.
+        let failed: Vec<Ended> = thread::scope(|scope| {
+            let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(apply)).collect();
+            workers.into_iter().flat_map(|worker| worker.join().expect("a worker ends")).collect()
+        });
+        assert!(failed.is_empty(), "{} failed: {:?}", failed.len(), failed.first());
+    });
+}
+
+/// Everywhere else the lock counts, for as long as one is ready to wait, and its holder is named.
+#[test]
+fn the_holder_of_the_lock_is_named() {
+    with_lock_held(|| {
+        let namespace = Namespace::new();
+        let path = namespace.path();
+        let arguments = call(
+            "apply",
+            Variant::Legacy,
+            &[REDIRECT, &["--lock-wait", "1", "--network-namespace", &path]].concat(),
+        );
+        let told = here(&arguments).with(1, "the lock is held").stderr;
+        assert!(told.contains(&format!("process {} holds the lock", process::id())), "{told}");
+        // The nft variant has no lock to wait for.
+        let arguments = call("apply", Variant::Nft, &[REDIRECT, &["--network-namespace", &path]].concat());
+        here(&arguments).with(0, "the nft variant");
+    });
+}
+
+/// Two that want the same of one namespace: an init container and a CNI plugin, say.
+#[test]
+fn rivals_in_one_namespace_agree() {
+    let mut wrong = Vec::new();
+    for variant in VARIANTS {
+        for round in 0..count("LIFE_RIVALS", 10) {
+            let namespace = Namespace::new();
+            let arguments = call("apply", variant, FULL);
+            let rivals: Vec<Ended> = thread::scope(|scope| {
+                let rivals: Vec<_> = (0..3).map(|_| scope.spawn(|| run(&namespace, &arguments))).collect();
+                rivals.into_iter().map(|rival| rival.join().expect("a rival ends")).collect()
+            });
+            let failed =
+                rivals.iter().filter(|rival| rival.code != Some(0)).map(|rival| rival.stderr.clone());
+            wrong.extend(failed.map(|text| format!("{variant:?} {round}: {text}")));
+            let checked = run(&namespace, &call("check", variant, FULL));
+            if checked.code != Some(0) {
+                wrong.push(format!(
+                    "{variant:?} {round}: all said they were done, and yet\n{}",
+                    checked.stdout
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Runs the real program once somebody has put a file there.
+const LATE: &str = r#"#!/bin/sh
+cat > "$LATE/script"
+: > "$LATE/started"
+until [ -e "$LATE/go" ]; do sleep 0.01; done
+/usr/sbin/"${0##*/}" "$@" < "$LATE/script"
+: > "$LATE/done"
+"#;
+
+/// A run was killed, and the program that it had started went on; then the next run came.
+#[test]
+fn a_program_of_a_killed_run_does_no_harm() {
+    for variant in VARIANTS {
+        let namespace = Namespace::new();
+        let folder = folder(&format!("late-{}", variant.name()));
+        let program = folder.join(variant.program(Family::V4, "-restore"));
+        fs::write(&program, LATE).expect("the script is written");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is made executable");
+        let mut command = binary(&call("apply", variant, REDIRECT));
+        command.env("PATH", format!("{}:{PATH}", folder.display())).env("LATE", &folder);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = namespace.run(|| command.spawn()).expect("the binary starts");
+        while !folder.join("started").exists() {
+            thread::yield_now();
+        }
+        child.kill().and_then(|()| child.wait()).expect("our child can be killed");
+        // The next run may wait for the program, but neither overlook it nor be overtaken by it.
+        let next = run(&namespace, &call("apply", variant, &[REDIRECT, &["--lock-wait", "0"]].concat()));
+        // If the program is still there, it comes to its end now.
+        fs::write(folder.join("go"), "").expect("a file can be made");
+        while is_running(&folder) {
+            thread::yield_now();
+        }
+        if next.code != Some(0) {
+            assert!(next.stderr.contains("is changing this network namespace"), "{}", next.stderr);
+            succeed(&namespace, &call("apply", variant, REDIRECT));
+        }
+        let checked = run(&namespace, &call("check", variant, REDIRECT));
+        assert_eq!(
+            checked.code,
+            Some(0),
+            "{variant:?}: the killed run's program came late\n{}",
+            checked.stdout
+        );
+    }
+}
+
+/// Whether a program of this folder runs.
+fn is_running(folder: &Path) -> bool {
+    let mut command = Command::new("pgrep");
+    command.env("PATH", PATH).arg("-f").arg(folder).stdout(Stdio::null());
+    command.status().expect("pgrep starts").success()
+}
+
+/// Runs the binary where the calling thread is.
+fn here(arguments: &[&str]) -> Ended {
+    binary(arguments).output().expect("the binary starts").into()
+}
+
+/// Holds the lock, as this process, while `work` runs in a mount namespace with a `/run` of its own.
+fn with_lock_held(work: impl FnOnce() + Send) {
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNS).unwrap_or_else(|error| panic!("a mount namespace: {error}"));
+            mount(&["--make-rprivate", "/"]);
+            mount(&["-t", "tmpfs", "tmpfs", "/run"]);
+            let file = File::create("/run/xtables.lock").expect("the lock's file");
+            let held = Flock::lock(file, FlockArg::LockExclusiveNonblock).expect("nobody else holds it");
+            work();
+            drop(held);
+        });
+        if let Err(panic) = worker.join() {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+fn mount(arguments: &[&str]) {
+    let status = Command::new("mount").env("PATH", PATH).args(arguments).status().expect("mount starts");
+    assert!(status.success(), "mount {arguments:?} failed: the tests need CAP_SYS_ADMIN");
+}

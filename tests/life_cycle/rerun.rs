@@ -1,0 +1,127 @@
+//! Identical runs after the first write nothing.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use crate::stage::{FULL, PATH, REDIRECT, call, count, folder, same, state, succeed};
+use crate::support::namespace::Namespace;
+use crate::support::setting::Variant;
+
+/// For a program that never gets ready.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[test]
+fn legacy_writes_nothing() {
+    for (name, flags) in [("redirect", REDIRECT), ("full", FULL)] {
+        check(Variant::Legacy, name, flags);
+    }
+}
+
+#[test]
+fn nft_writes_nothing() {
+    for (name, flags) in [("redirect", REDIRECT), ("full", FULL)] {
+        check(Variant::Nft, name, flags);
+    }
+}
+
+fn check(variant: Variant, name: &str, flags: &[&str]) {
+    let namespace = Namespace::new();
+    succeed(&namespace, &call("apply", variant, flags));
+    let before = state(&namespace);
+    let monitors =
+        ["nft monitor", "ip monitor all"].map(|line| Monitor::start(&namespace, variant, name, line));
+    for round in 0..count("LIFE_RERUNS", 100) / 2 {
+        // Both names of the job, and with the variant found out rather than told.
+        succeed(&namespace, &[&["apply"], flags].concat());
+        let told = succeed(&namespace, &call("istio-iptables", variant, flags)).stderr;
+        assert!(told.contains("changed=false"), "{variant:?} {name}, round {round}: {told}");
+    }
+    for monitor in monitors {
+        monitor.assert_silent(&namespace);
+    }
+    same(&before, &state(&namespace), "an identical run changed something");
+}
+
+/// A program that reports every change of a namespace to a file.
+struct Monitor {
+    line: &'static str,
+    child: Child,
+    report: std::path::PathBuf,
+}
+
+/// Words of the lines that the probe makes.
+const KNOWN: [&str; 5] = [PROBE, "192.0.2.77", "valid_lft", "# new generation", "process"];
+/// A table, and an address, that only a monitor's own proof of life makes.
+const PROBE: &str = "probe";
+const PROBE_ADDRESS: &str = "192.0.2.77/32";
+
+impl Monitor {
+    /// Starts it and waits until it reports.
+    fn start(namespace: &Namespace, variant: Variant, name: &str, line: &'static str) -> Self {
+        let words: Vec<&str> = line.split(' ').collect();
+        let folder = folder(&format!("rerun-{}-{name}-{}", variant.name(), words[0]));
+        let report = folder.join("report");
+        let file = fs::File::create(&report).expect("a file can be made");
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).env("PATH", PATH).stdout(file).stderr(Stdio::null()).stdin(Stdio::null());
+        let child = namespace.run(|| command.spawn()).expect("the monitor starts");
+        let mut monitor = Self { line, child, report };
+        monitor.proves_life(namespace);
+        // From here on it shall be silent.
+        fs::File::options().write(true).open(&monitor.report).and_then(|file| file.set_len(0)).expect("cut");
+        monitor
+    }
+
+    /// Makes changes until one is reported.
+    fn proves_life(&mut self, namespace: &Namespace) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.reported().contains(if self.line.starts_with("nft") { PROBE } else { "192.0.2.77" }) {
+            assert!(Instant::now() < deadline, "{} reports nothing", self.line);
+            probe(namespace);
+            thread::sleep(Duration::from_millis(20));
+        }
+        // Let it report what the probes did, to the last word.
+        let mut last = String::new();
+        while last != self.reported() {
+            last = self.reported();
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn reported(&self) -> String {
+        let mut bytes = Vec::new();
+        fs::File::open(&self.report).and_then(|mut file| file.read_to_end(&mut bytes)).expect("the report");
+        // A file that was cut while its writer kept its place starts with a hole.
+        bytes.retain(|byte| *byte != 0);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Everything that it reports is of the probe that it is given now.
+    fn assert_silent(mut self, namespace: &Namespace) {
+        self.proves_life(namespace);
+        let report = self.reported();
+        let known = |line: &&str| KNOWN.iter().any(|word| line.contains(word));
+        let strange: Vec<&str> = report.lines().filter(|line| !line.is_empty() && !known(line)).collect();
+        assert!(strange.is_empty(), "{} reported {strange:?}", self.line);
+        let generations = report.lines().filter(|line| line.contains("new generation")).count();
+        let probes = report.lines().filter(|line| line.contains(PROBE)).count();
+        assert!(generations <= probes, "{}: a change without content was committed\n{report}", self.line);
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A change of each kind, and its way back.
+fn probe(namespace: &Namespace) {
+    for verb in ["add", "delete"] {
+        namespace.stdout("nft", &[verb, "table", "inet", PROBE]);
+        namespace.ip(&format!("addr {} {PROBE_ADDRESS} dev lo", if verb == "add" { "add" } else { "del" }));
+    }
+}
