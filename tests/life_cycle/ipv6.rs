@@ -98,7 +98,7 @@ fn no_programs_for_ipv6() {
     }
 }
 
-/// No program of iptables at all: every command says so, and clean has nothing to do.
+/// No program of iptables at all: rules are set natively, unless iptables is asked for.
 #[test]
 fn no_programs_at_all() {
     let namespace = Namespace::new();
@@ -108,14 +108,20 @@ fn no_programs_at_all() {
         ended(&namespace, command.env("PATH", &empty))
     };
     let before = state(&namespace);
-    let told = run(&[&["apply"], REDIRECT].concat()).with(1, "apply without programs").stderr;
+    let insisting = [&["apply", "--backend", "iptables"], REDIRECT].concat();
+    let told = run(&insisting).with(1, "apply by iptables without programs").stderr;
     assert!(told.contains("not on PATH") && told.contains("install iptables"), "{told}");
-    run(&["clean"]).with(0, "clean without programs");
     same(&before, &state(&namespace), "a failed run changed something");
-    // With rules there, nothing can be said of them.
+    for (command, says) in [("apply", "native"), ("istio-iptables", "nf_tables is used natively")] {
+        let told = run(&[&[command], REDIRECT].concat()).with(0, "without programs").stderr;
+        assert!(told.contains(says), "{command}: {told}");
+        run(&["clean"]).with(0, "clean without programs");
+        same(&before, &state(&namespace), "clean left something");
+    }
+    // Where iptables has set rules, nobody can say whether they are ours, and clean must not say they are gone.
     succeed(&namespace, &call("apply", Variant::Nft, REDIRECT));
-    let told = run(&["clean"]).stderr;
-    assert!(told.contains("its programs are not on PATH to read them"), "{told}");
+    let told = run(&["clean"]).with(1, "clean of what can't be read").stderr;
+    assert!(told.contains("install iptables and clean again"), "{told}");
 }
 
 /// The NICs tell: nothing is declared.

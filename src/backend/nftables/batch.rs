@@ -5,10 +5,10 @@
 
 use super::header::{
     BATCH_BEGIN, BATCH_END, BATCH_GENERATION, CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TABLE, CHAIN_TYPE,
-    DATA_VALUE, DELETE_TABLE, ELEMENT_FLAGS, ELEMENT_IS_END, ELEMENT_KEY, ELEMENTS_LIST, ELEMENTS_SET,
-    ELEMENTS_TABLE, HOOK_NUMBER, HOOK_PRIORITY, INET, ITEM, NEW_CHAIN, NEW_ELEMENTS, NEW_RULE, NEW_SET,
-    NEW_TABLE, RULE_CHAIN, RULE_EXPRESSIONS, RULE_TABLE, RULE_USERDATA, SET_FLAGS, SET_ID, SET_KEY_LENGTH,
-    SET_KEY_TYPE, SET_NAME, SET_TABLE, SET_USERDATA, SUBSYSTEM, TABLE_FLAGS, TABLE_NAME,
+    DATA_VALUE, DELETE_CHAIN, DELETE_TABLE, ELEMENT_FLAGS, ELEMENT_IS_END, ELEMENT_KEY, ELEMENTS_LIST,
+    ELEMENTS_SET, ELEMENTS_TABLE, HOOK_NUMBER, HOOK_PRIORITY, INET, ITEM, NEW_CHAIN, NEW_ELEMENTS, NEW_RULE,
+    NEW_SET, NEW_TABLE, RULE_CHAIN, RULE_EXPRESSIONS, RULE_TABLE, RULE_USERDATA, SET_FLAGS, SET_ID,
+    SET_KEY_LENGTH, SET_KEY_TYPE, SET_NAME, SET_TABLE, SET_USERDATA, SUBSYSTEM, TABLE_FLAGS, TABLE_NAME,
 };
 use super::image::{Element, Image, ImageChain, ImageRule, ImageSet};
 use crate::sys::message::{self, ACKNOWLEDGE, APPEND, CREATE, EXCLUSIVE, Messages};
@@ -25,6 +25,8 @@ const KEY_BYTE_ORDER: u8 = 0;
 pub(super) enum Job<'a> {
     /// Deletes a table of this family and name, with all that is in it.
     Delete(u8, &'a str),
+    /// Deletes a chain of this family, table and name.
+    DeleteChain(u8, &'a str, &'a str),
     /// Makes our table, which must not be there.
     Create(&'a Image),
 }
@@ -51,6 +53,7 @@ impl Batch {
             let last = index + 1 == jobs.len();
             match job {
                 Job::Delete(family, name) => writer.delete(*family, name, last),
+                Job::DeleteChain(family, table, chain) => writer.delete_chain(*family, table, chain, last),
                 Job::Create(image) => writer.create(image, last),
             }
         }
@@ -103,6 +106,13 @@ impl Writer {
     fn border(&mut self, kind: u16) {
         let [high, low] = SUBSYSTEM.to_be_bytes();
         self.message(kind, 0, [0, 0, high, low], "the change as a whole".to_owned());
+    }
+
+    fn delete_chain(&mut self, family: u8, table: &str, chain: &str, last: bool) {
+        let flags = if last { ACKNOWLEDGE } else { 0 };
+        let subject = format!("deleting the chain {chain} of the table {table}");
+        let message = self.message(DELETE_CHAIN, flags, [family, 0, 0, 0], subject);
+        message.text(CHAIN_TABLE, table).text(CHAIN_NAME, chain);
     }
 
     fn delete(&mut self, family: u8, name: &str, last: bool) {

@@ -13,6 +13,7 @@ pub(super) const NEW_TABLE: u16 = TYPE;
 pub(super) const GET_TABLE: u16 = TYPE | 1;
 pub(super) const DELETE_TABLE: u16 = TYPE | 2;
 pub(super) const NEW_CHAIN: u16 = TYPE | 3;
+pub(super) const DELETE_CHAIN: u16 = TYPE | 5;
 pub(super) const GET_CHAIN: u16 = TYPE | 4;
 pub(super) const NEW_RULE: u16 = TYPE | 6;
 pub(super) const GET_RULE: u16 = TYPE | 7;

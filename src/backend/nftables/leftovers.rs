@@ -1,9 +1,10 @@
-//! What iptables (nft) leaves behind when its rules are gone: tables with base chains and nothing else.
+//! What iptables (nft) leaves behind when its rules are gone: base chains without rules, and tables with nothing
+//! else. It makes them anew when it needs them, and removes them itself when asked to (`iptables -X CHAIN`).
 
 use super::batch::Job;
 use super::header::{
-    CHAIN_HOOK, CHAIN_POLICY, CHAIN_TABLE, GET_CHAIN, GET_RULE, GET_SET, GET_TABLE, NF_ACCEPT, RULE_TABLE,
-    SET_TABLE, TABLE_NAME,
+    CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TABLE, GET_CHAIN, GET_RULE, GET_SET, GET_TABLE, NF_ACCEPT,
+    RULE_CHAIN, RULE_TABLE, SET_TABLE, TABLE_NAME,
 };
 use super::{Nftables, Refusal};
 use crate::sys::{
@@ -11,7 +12,7 @@ use crate::sys::{
     netfilter::{Family, lacks_nf_tables},
     netlink::{Request, Socket},
 };
-use std::io;
+use std::{collections::BTreeSet, io};
 
 /// The tables of iptables that we use.
 const NAMES: [&str; 3] = ["nat", "mangle", "raw"];
@@ -19,16 +20,34 @@ const NAMES: [&str; 3] = ["nat", "mangle", "raw"];
 /// How often to look again when others change rules meanwhile.
 const TRIES: u32 = 10;
 
+/// What can go.
+#[derive(Debug, PartialEq, Eq)]
+struct Leftover {
+    family: Family,
+    table: &'static str,
+    /// One chain of the table; `None` for the table as a whole.
+    chain: Option<String>,
+}
+
+impl Leftover {
+    fn job(&self) -> Job<'_> {
+        match &self.chain {
+            Some(chain) => Job::DeleteChain(self.family as u8, self.table, chain),
+            None => Job::Delete(self.family as u8, self.table),
+        }
+    }
+}
+
 impl Nftables {
-    /// Deletes tables of iptables that hold no rule, no set and no chain but base chains that let everything pass;
-    /// says how many. Only if nothing changes between the look and the deletion.
+    /// Deletes base chains of iptables that let everything pass and hold no rule, and tables that hold nothing
+    /// else; says how many. Only if nothing changes between the look and the deletion.
     ///
     /// # Errors
     /// When the kernel refuses.
     pub fn remove_empty_iptables_tables(&mut self) -> Result<usize, Refusal> {
         let mut tries = TRIES;
         loop {
-            let (generation, empty) = match self.empty_tables() {
+            let (generation, leftovers) = match self.leftovers() {
                 Err(error) if lacks_nf_tables(&error) => return Ok(0),
                 other => other.map_err(|source| Refusal::Refused {
                     subject: "listing the tables of iptables".to_owned(),
@@ -36,54 +55,72 @@ impl Nftables {
                     source,
                 })?,
             };
-            if empty.is_empty() {
+            if leftovers.is_empty() {
                 return Ok(0);
             }
-            let jobs: Vec<Job<'_>> =
-                empty.iter().map(|(family, name)| Job::Delete(*family as u8, name)).collect();
+            let jobs: Vec<Job<'_>> = leftovers.iter().map(Leftover::job).collect();
             tries -= 1;
             match self.commit(&jobs, Some(generation)) {
                 Err(Refusal::Conflict(_)) if tries > 0 => {}
-                other => return other.map(|()| empty.len()),
+                other => return other.map(|()| leftovers.len()),
             }
         }
     }
 
-    fn empty_tables(&mut self) -> io::Result<(u32, Vec<(Family, &'static str)>)> {
+    fn leftovers(&mut self) -> io::Result<(u32, Vec<Leftover>)> {
         let generation = self.generation()?;
-        let mut empty = Vec::new();
+        let mut leftovers = Vec::new();
         for family in [Family::V4, Family::V6] {
-            let tables = names(&mut self.socket, family, GET_TABLE, TABLE_NAME, |_| true)?;
-            let mut there = NAMES.iter().filter(|name| tables.iter().any(|table| table == *name)).peekable();
-            if there.peek().is_none() {
+            let tables: BTreeSet<String> =
+                list(&mut self.socket, family, GET_TABLE, |a| name(a, TABLE_NAME))?;
+            if !NAMES.iter().any(|name| tables.contains(*name)) {
                 continue;
             }
-            let mut in_use = names(&mut self.socket, family, GET_RULE, RULE_TABLE, |_| true)?;
-            in_use.extend(names(&mut self.socket, family, GET_SET, SET_TABLE, |_| true)?);
-            in_use
-                .extend(names(&mut self.socket, family, GET_CHAIN, CHAIN_TABLE, |chain| !lets_pass(chain))?);
-            empty.extend(
-                there.filter(|name| !in_use.iter().any(|table| table == *name)).map(|name| (family, *name)),
-            );
+            let sets: BTreeSet<String> = list(&mut self.socket, family, GET_SET, |a| name(a, SET_TABLE))?;
+            let filled: BTreeSet<(String, String)> =
+                list(&mut self.socket, family, GET_RULE, |a| name(a, RULE_TABLE).zip(name(a, RULE_CHAIN)))?;
+            let chains: BTreeSet<(String, String, bool)> = list(&mut self.socket, family, GET_CHAIN, |a| {
+                Some((name(a, CHAIN_TABLE)?, name(a, CHAIN_NAME)?, lets_pass(a)))
+            })?;
+            for table in NAMES.into_iter().filter(|table| tables.contains(*table)) {
+                let chains: Vec<_> = chains.iter().filter(|(of, ..)| of == table).collect();
+                let is_empty = |(table, chain, passes): &&&(String, String, bool)| {
+                    *passes && !filled.contains(&(table.clone(), chain.clone()))
+                };
+                let empty: Vec<_> = chains.iter().filter(is_empty).collect();
+                if empty.len() == chains.len() && !sets.contains(table) {
+                    leftovers.push(Leftover { family, table, chain: None });
+                } else {
+                    let chain = |(_, chain, _): &(String, String, bool)| Some(chain.clone());
+                    leftovers.extend(empty.iter().map(|empty| Leftover {
+                        family,
+                        table,
+                        chain: chain(empty),
+                    }));
+                }
+            }
         }
-        Ok((generation, empty))
+        Ok((generation, leftovers))
     }
 }
 
-/// The tables that the objects of a kind are in, of those objects that count.
-fn names(
+/// The objects of a kind, as `read` sees their attributes.
+fn list<T: Ord>(
     socket: &mut Socket,
     family: Family,
     kind: u16,
-    table: u16,
-    counts: impl Fn(&[u8]) -> bool,
-) -> io::Result<Vec<String>> {
+    read: impl Fn(&[u8]) -> Option<T>,
+) -> io::Result<BTreeSet<T>> {
     let request = Request { kind, flags: 0, head: &[family as u8, 0, 0, 0] };
-    socket.dump(&request, |payload| {
+    let found = socket.dump(&request, |payload| {
         let attributes = payload.get(4..)?;
-        let name = text(attribute(attributes, table)?);
-        (payload.first() == Some(&(family as u8)) && counts(attributes)).then(|| name.to_owned())
-    })
+        (payload.first() == Some(&(family as u8))).then(|| read(attributes))?
+    })?;
+    Ok(found.into_iter().collect())
+}
+
+fn name(attributes: &[u8], kind: u16) -> Option<String> {
+    attribute(attributes, kind).map(|payload| text(payload).to_owned())
 }
 
 /// Whether a chain is a base chain that accepts what no rule decides.
