@@ -88,32 +88,25 @@ fn host() -> Finding {
     }
 }
 
-fn rights() -> Vec<Finding> {
-    let finding =
-        |capability, name: &str, lack: fn(String, String) -> Finding, why: &str| match process::holds(
-            capability,
-        ) {
-            Some(true) => Finding::ok("rights", format!("{name} is held")),
-            Some(false) => lack(
-                format!("{name} is not held; {why}"),
-                format!("add it: securityContext.capabilities.add: [{}]", name.trim_start_matches("CAP_")),
-            ),
-            None => Finding::warn("rights", format!("{name} can't be seen"), "mount /proc"),
-        };
-    vec![
-        finding(
-            process::NET_ADMIN,
-            "CAP_NET_ADMIN",
-            |text, remedy| Finding::fail("rights", text, remedy),
-            "nothing can be changed without it",
-        ),
-        finding(
-            process::NET_RAW,
-            "CAP_NET_RAW",
-            |text, remedy| Finding::warn("rights", text, remedy),
-            "the legacy variant of iptables needs it",
-        ),
+fn rights() -> [Finding; 2] {
+    [
+        right(process::NET_ADMIN, "NET_ADMIN", Level::Fail, "nothing can be changed without it"),
+        right(process::NET_RAW, "NET_RAW", Level::Warn, "the legacy variant of iptables needs it"),
     ]
+}
+
+/// Whether a capability is held, and how bad it is if not.
+fn right(capability: u32, name: &str, level: Level, need: &str) -> Finding {
+    match process::holds(capability) {
+        Some(true) => Finding::ok("rights", format!("CAP_{name} is held")),
+        Some(false) => Finding {
+            level,
+            topic: "rights",
+            text: format!("CAP_{name} is not held; {need}"),
+            remedy: Some(format!("add it: securityContext.capabilities.add: [{name}]")),
+        },
+        None => Finding::warn("rights", format!("CAP_{name} can't be seen"), "mount /proc"),
+    }
 }
 
 fn programs(kernel: &Kernel) -> Vec<Finding> {
@@ -141,7 +134,7 @@ fn programs(kernel: &Kernel) -> Vec<Finding> {
         }
     }
     if findings.iter().all(|finding| finding.text.contains("not on PATH")) {
-        findings.push(Finding::fail("programs", "no program of iptables is there", "install iptables"));
+        findings.push(Finding::ok("programs", "rules are set by nf_tables natively, which needs no program"));
     }
     findings
 }
@@ -189,11 +182,13 @@ fn modprobe(module: &str) -> String {
 }
 
 fn rules(snapshot: &Snapshot) -> Finding {
+    let native = snapshot.native.as_ref().map(|table| format!("{} by nf_tables natively", table.rules()));
     let held: Vec<String> = snapshot
         .tables
         .iter()
         .filter(|(_, state)| state.holds_ours())
         .map(|((variant, family), state)| format!("{} {family} ({variant})", state.count_ours()))
+        .chain(native)
         .collect();
     match held.is_empty() {
         true => Finding::ok("rules", "none of ours"),
