@@ -12,3 +12,4 @@ pub mod explain;
 pub mod lint;
 pub mod operations;
 pub mod sys;
+pub mod trace;

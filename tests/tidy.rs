@@ -3,9 +3,9 @@
 //!
 //! Sources are read as text, without their comments. The rules themselves are explained in ARCHITECTURE.md.
 
-use sidecar_init::config::TABLE;
+use sidecar_init::{capture::OPTIONS, config::TABLE};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Component, Path, PathBuf},
 };
@@ -140,7 +140,7 @@ fn modules_of_the_model_use_only_what_lies_below_them() {
 
 #[test]
 fn modules_of_the_tool_keep_to_themselves() {
-    let forbidden: [(&str, &[&str]); 7] = [
+    let forbidden: [(&str, &[&str]); 8] = [
         ("capture", &["backend", "operations", "sys", "cli"]),
         ("config", &["capture", "backend", "operations", "sys", "cli"]),
         ("backend", &["config", "capture", "operations", "cli"]),
@@ -148,6 +148,7 @@ fn modules_of_the_tool_keep_to_themselves() {
         ("sys", &["config", "capture", "backend", "operations", "cli"]),
         ("explain", &["config", "capture", "backend", "operations", "sys", "cli"]),
         ("lint", &["backend", "operations", "sys", "cli"]),
+        ("trace", &["config", "backend", "operations", "cli"]),
     ];
     for (module, others) in forbidden {
         for (path, text) in sources(&format!("src/{module}")) {
@@ -262,6 +263,27 @@ fn rules_come_from_options_that_exist() {
     }
     assert!(count > 15, "only {count} origins found");
     assert!(exists("proxy-uid") && exists("proxy-gid"), "what Owner::option says");
+}
+
+#[test]
+fn the_options_of_rules_are_listed_by_name() {
+    let mut expected: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (_, text) in sources("src/capture") {
+        for (name, argument) in origins_of_rules(&code(&text)) {
+            let literal = argument.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+            let options = expected.entry(name.to_owned()).or_default();
+            match literal {
+                Some("") => {}
+                Some(variable) if variable.starts_with("ISTIO_") => drop(options.insert(variable.to_owned())),
+                Some(option) => drop(options.insert(format!("--{option}"))),
+                None => options.extend(["--proxy-uid", "--proxy-gid"].map(str::to_owned)),
+            }
+        }
+    }
+    let owned = |options: &[&str]| options.iter().map(|&option| option.to_owned()).collect();
+    let listed: BTreeMap<String, BTreeSet<String>> =
+        OPTIONS.iter().map(|(name, options)| ((*name).to_owned(), owned(options))).collect();
+    assert_eq!(listed, expected);
 }
 
 /// Places that every Linux machine has.

@@ -6,6 +6,7 @@
 
 mod dns;
 mod inbound;
+mod options;
 mod outbound;
 mod owner;
 mod routing;
@@ -14,6 +15,7 @@ mod words;
 mod writer;
 
 pub use dns::{AGENT_PORT, AGENT_ZONE, DNS_PORT};
+pub use options::{LOG_GROUP, OPTIONS, options_of};
 pub use routing::{PolicyRoute, Routing, routing};
 
 use crate::config::{CaptureConfig, Interception};

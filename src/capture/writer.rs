@@ -1,12 +1,12 @@
 //! Writes the policy's rules down, in order, for one family.
 
-use super::words::{Owner, Place};
+use super::{
+    options::LOG_GROUP,
+    words::{Owner, Place},
+};
 use crate::config::{CaptureConfig, DnsCapture};
 use rules::{Chain, Cidr, Comment, Family, Match, Origin, Position, Rule, RuleSet, Statement, Table, Target};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-/// NFLOG group to which rules report their hits when asked to; upstream's number.
-const LOG_GROUP: u16 = 1337;
 
 /// The rules written so far, and what the policy asks about its family.
 pub(super) struct Writer<'a> {

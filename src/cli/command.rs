@@ -21,6 +21,8 @@ pub(super) enum Command {
     Lint,
     /// Print the rules in some language.
     Render,
+    /// Show packets as they meet rules.
+    Trace,
 }
 
 /// A command's row in the table.
@@ -144,6 +146,23 @@ pub(super) const COMMANDS: &[Entry] = &[
                      commands, as JSON, or as a picture (mermaid, dot, svg) of hooks and chains, with the rules \
                      that lead from one to another. Touches nothing.\n\nExit codes: 0 printed, 2 bad input.",
         takes: |row| row.setting != Setting::Format,
+    },
+    Entry {
+        command: Command::Trace,
+        name: "trace",
+        about: "Show packets as they meet our rules",
+        long_about: "Prints one line for each packet and each rule of ours that it fulfils, as it happens: the time, the \
+                     rule's name and the option that made it, interfaces, addresses, and the user and group that \
+                     sent it. It shows rules that were set with --iptables-trace-logging, whichever backend has set \
+                     them; other rules tell nothing. NAT rules see the first packet of a connection only.\n\nIt \
+                     listens to NFLOG group 1337, adds nothing to the namespace, and ends with SIGINT or SIGTERM, \
+                     after --count lines, or after the time --for.\n\nExit codes: 0 ended as asked, 1 can't listen, \
+                     2 bad input.",
+        takes: |row| match row.topic {
+            Topic::Capture | Topic::Facts | Topic::Validation => false,
+            Topic::Logging | Topic::Compatibility => true,
+            Topic::Operation => matches!(row.setting, Setting::NetworkNamespace | Setting::Format),
+        },
     },
     Entry {
         command: Command::IstioIptables,

@@ -18,6 +18,7 @@ mod packet;
 mod render;
 mod report;
 mod target;
+mod trace;
 
 use crate::config::{self, Logging, Mode, Problem, Problems, Raw, Resolved, Setting};
 use arguments::Invocation;
@@ -62,6 +63,7 @@ fn run(invocation: Invocation) -> Exit {
         Command::Explain => explain::run(&raw, &options, problems),
         Command::Render => render::run(&raw, &options, &System, problems),
         Command::Lint => lint::run(&raw, &options, &System, problems),
+        Command::Trace => trace::run(&raw, &options, problems),
         Command::Apply => with_capture(&raw, problems, change::apply),
         Command::Check => with_capture(&raw, problems, check::run),
         Command::IstioIptables => with_capture(&raw, problems, istio_iptables::run),

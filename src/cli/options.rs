@@ -29,6 +29,7 @@ pub(super) fn of(command: Command) -> &'static [Choice] {
         Command::Explain => EXPLAIN,
         Command::Lint => LINT,
         Command::Render => RENDER,
+        Command::Trace => TRACE,
         Command::Apply | Command::Check | Command::Clean | Command::Doctor | Command::IstioIptables => &[],
     }
 }
@@ -38,6 +39,14 @@ const LINT: &[Choice] = &[switch("deny", "Exit with 1 if there is a warning")];
 const RENDER: &[Choice] = &[
     value("format", "FORMAT", "iptables, commands, nft, json, mermaid, dot or svg [default: iptables]"),
     value("family", "FAMILY", "Of which family to draw a picture: v4 or v6 [default: v4]"),
+];
+
+const TRACE: &[Choice] = &[
+    value("rule", "NAME", "Show only reports of rules of this name"),
+    value("proto", "PROTOCOL", "Show only packets of tcp, udp, icmp or icmpv6"),
+    value("destination", "WHERE", "Show only packets to this ADDRESS, NETWORK, PORT or ADDRESS:PORT"),
+    value("count", "N", "End after so many lines"),
+    value("for", "DURATION", "End after this time, such as 30s or 5m"),
 ];
 
 const EXPLAIN: &[Choice] = &[

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The duration, if the text is one and not negative.
-pub(super) fn parse(text: &str) -> Option<Duration> {
+pub fn parse(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
     }

@@ -5,7 +5,7 @@
 //! the machine goes through [`Host`].
 
 mod capture;
-mod duration;
+pub mod duration;
 mod host;
 mod names;
 mod problem;

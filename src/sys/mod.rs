@@ -9,6 +9,8 @@ pub mod message;
 pub mod namespace;
 pub mod netfilter;
 pub mod netlink;
+pub mod nflog;
 mod option;
 pub mod process;
 pub mod route;
+pub mod wait;

@@ -12,7 +12,7 @@ use nix::{
 use std::{
     io,
     ops::Range,
-    os::fd::{AsRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
 };
 
 /// Control messages (`linux/netlink.h`).
@@ -124,6 +124,29 @@ impl Socket {
         self.sequence + 1
     }
 
+    /// Makes room for messages that come faster than they are read.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn reserve(&self, bytes: usize) -> io::Result<()> {
+        // Beyond the machine's limit if we may, else up to it.
+        setsockopt(&self.descriptor, sockopt::RcvBufForce, &bytes)
+            .or_else(|_| setsockopt(&self.descriptor, sockopt::RcvBuf, &bytes))?;
+        Ok(())
+    }
+
+    /// Reads one datagram of messages that answer no request; `visit` gets the type and payload of each.
+    ///
+    /// # Errors
+    /// What the kernel says; `ENOBUFS` when messages were lost.
+    pub fn events(&mut self, mut visit: impl FnMut(u16, &[u8])) -> io::Result<()> {
+        let length = recv(self.descriptor.as_raw_fd(), &mut self.buffer, MsgFlags::empty())?;
+        for message in message::received(&self.buffer[..length]) {
+            visit(message.kind, message.payload);
+        }
+        Ok(())
+    }
+
     /// Makes room for a large batch, and asks for explanations.
     fn prepare(&self, length: usize) -> io::Result<()> {
         // A kernel that does not know these options explains less.
@@ -214,6 +237,12 @@ impl Socket {
                 }
             }
         }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
     }
 }
 

@@ -1,0 +1,113 @@
+//! `sidecar-init trace`: packets as they meet rules.
+
+use super::{Exit, options::Options, report, start_logging};
+use crate::{
+    capture::{LOG_GROUP, OPTIONS},
+    config::{self, Format, Problem, Problems, Raw, duration},
+    sys::{
+        nflog::Listener,
+        process,
+        wait::{Requests, Woken},
+    },
+    trace::{Event, Filter},
+};
+use nix::libc;
+use std::{
+    io::{self, Write},
+    time::{Duration, Instant, SystemTime},
+};
+
+/// What to show, and until when.
+struct Wish {
+    filter: Filter,
+    count: Option<u64>,
+    time: Option<Duration>,
+    format: Format,
+}
+
+/// Why there is nothing to show.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("listening to NFLOG group {LOG_GROUP} needs CAP_NET_ADMIN")]
+    Rights(#[source] io::Error),
+    #[error("NFLOG group {LOG_GROUP} can't be listened to; another program may do so (ulogd, another trace)")]
+    Listen(#[source] io::Error),
+    #[error("reports can't be read or shown any more")]
+    Show(#[from] io::Error),
+}
+
+/// Runs the command.
+pub(super) fn run(raw: &Raw, options: &Options, mut problems: Vec<Problem>) -> Result<Exit, Problems> {
+    let names: Vec<&str> = OPTIONS.iter().map(|(name, _)| *name).collect();
+    let name = |text: &str| names.contains(&text).then(|| text.to_owned());
+    let protocol = |text: &str| ["tcp", "udp", "icmp", "icmpv6"].contains(&text).then(|| text.to_owned());
+    let filter = Filter {
+        rule: options.read("rule", &format!("a rule's name: {}", names.join(", ")), &mut problems, name),
+        protocol: options.read("proto", "tcp, udp, icmp or icmpv6", &mut problems, protocol),
+        destination: options.read(
+            "destination",
+            "an address, a network, a port, or ADDRESS:PORT",
+            &mut problems,
+            |text| text.parse().ok(),
+        ),
+    };
+    let positive = |text: &str| text.parse().ok().filter(|&count| count > 0);
+    let count = options.read("count", "a number from 1", &mut problems, positive);
+    let time = options.read("for", "a duration, such as 30s or 1m30s", &mut problems, duration::parse);
+    let (run, logging) = config::resolve_run(raw, problems)?;
+    start_logging(&logging, run.mode)?;
+    Ok(match show(&Wish { filter, count, time, format: run.format }) {
+        Ok(()) => Exit::Done,
+        Err(Failure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
+        Err(failure) => report::failure(&failure, Exit::Failed),
+    })
+}
+
+fn show(wish: &Wish) -> Result<(), Failure> {
+    let end = wish.time.and_then(|time| Instant::now().checked_add(time));
+    let requests = Requests::take()?;
+    let mut listener =
+        Listener::open(LOG_GROUP).map_err(|error| match process::holds(process::NET_ADMIN) {
+            Some(false) => Failure::Rights(error),
+            Some(true) | None => Failure::Listen(error),
+        })?;
+    tracing::info!(
+        target: "trace",
+        "listening to NFLOG group {LOG_GROUP}, where rules report that were set with --iptables-trace-logging"
+    );
+    let mut shown = 0;
+    while requests.wait(&listener, end)? == Woken::Ready {
+        let reports = match listener.take() {
+            Ok(reports) => reports,
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                tracing::warn!(target: "trace", "reports were lost: they come faster than they are read");
+                continue;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error.into()),
+        };
+        for report in reports {
+            let event = Event::of(&report, SystemTime::now());
+            if !wish.filter.takes(&event) {
+                continue;
+            }
+            print(&event, wish.format)?;
+            shown += 1;
+            if wish.count == Some(shown) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Prints a line at once: somebody may be looking.
+fn print(event: &Event, format: Format) -> io::Result<()> {
+    let line = match format {
+        Format::Text => event.to_string(),
+        Format::Json => serde_json::to_string(event)?,
+    };
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}

@@ -1,0 +1,68 @@
+//! Waiting for something to read, until somebody asks us to end or time is up.
+
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        signal::{SigSet, Signal},
+        signalfd::{SfdFlags, SignalFd},
+    },
+};
+use std::{
+    io,
+    os::fd::AsFd,
+    time::{Duration, Instant},
+};
+
+/// Why waiting is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// There is something to read.
+    Ready,
+    /// SIGINT or SIGTERM asks us to end.
+    Asked,
+    /// Time is up.
+    Late,
+}
+
+/// SIGINT and SIGTERM, taken as requests from now on, by a thread that is the process's only one.
+pub struct Requests(SignalFd);
+
+impl Requests {
+    /// Starts to take them. Also as process 1, to which the kernel else delivers neither.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn take() -> io::Result<Self> {
+        let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
+        signals.thread_block()?;
+        Ok(Self(SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?))
+    }
+
+    /// Waits until there is something to read, a request comes, or it is `end`.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn wait(&self, source: &impl AsFd, end: Option<Instant>) -> io::Result<Woken> {
+        loop {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Ok(Woken::Late);
+            }
+            // Rounded up: who wakes early would spin. Longer than a poll can take is waited for in turns.
+            let timeout = left.map_or(PollTimeout::NONE, |left| {
+                PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX)
+            });
+            let mut descriptors = [
+                PollFd::new(self.0.as_fd(), PollFlags::POLLIN),
+                PollFd::new(source.as_fd(), PollFlags::POLLIN),
+            ];
+            match poll(&mut descriptors, timeout) {
+                Err(Errno::EINTR) | Ok(0) => {}
+                Err(error) => return Err(error.into()),
+                Ok(_) if descriptors[0].any() == Some(true) => return Ok(Woken::Asked),
+                Ok(_) => return Ok(Woken::Ready),
+            }
+        }
+    }
+}
