@@ -123,6 +123,35 @@ fn json_has_the_verdict_the_decider_and_the_trace() {
 }
 
 #[test]
+fn a_picture_shows_the_packets_way() {
+    let ask = ["--format", "mermaid", "--destination", "10.0.0.5:443"];
+    let text = stdout(&[&["explain"], &POD[..], &ask].concat());
+    let title = "---\ntitle: \"captured: goes to the proxy's outbound port 15001, because -i '*' redirects all \
+                 other outbound traffic\"\n---\nflowchart LR\n";
+    assert!(text.starts_with(title), "{text}");
+    let number = |label: &str| {
+        let line = text.lines().find(|line| line.contains(label)).expect("a box of this name").trim_start();
+        line.split(['(', '[', '{']).next().expect("a box").to_owned()
+    };
+    let boxes = ["nat OUTPUT", "nat ISTIO_OUTPUT", "nat ISTIO_REDIRECT", "listener at 15001"].map(number);
+    let met = text.lines().find(|line| line.ends_with(" met")).expect("the boxes of the way");
+    let mut met: Vec<&str> = met.trim().split([' ', ',']).collect();
+    assert_eq!((met.remove(0), met.pop()), ("class", Some("met")));
+    for name in &boxes {
+        assert!(met.contains(&name.as_str()), "{name}: {text}");
+    }
+    assert_eq!(met.len(), boxes.len(), "{text}");
+    let arrows: Vec<&str> = text.lines().filter(|line| line.contains("-->")).collect();
+    let style = text.lines().find(|line| line.contains("linkStyle")).expect("the arrows of the way");
+    let bright: Vec<usize> = style.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();
+    assert_eq!(bright.len(), 3, "{text}");
+    for (arrow, ends) in bright.iter().zip([[0, 1], [1, 2], [2, 3]]) {
+        let ends: Vec<bool> = ends.iter().map(|&end| arrows[*arrow].contains(&boxes[end])).collect();
+        assert_eq!(ends, [true, true], "{}", arrows[*arrow]);
+    }
+}
+
+#[test]
 fn the_matrix_shows_usual_packets() {
     let text = stdout(&[&["explain"], &POD[..], &["-x", "10.1.0.0/16", "--matrix"]].concat());
     let rows: Vec<Vec<&str>> = text

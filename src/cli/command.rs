@@ -126,7 +126,7 @@ pub(super) const COMMANDS: &[Entry] = &[
                      Examples:\n  sidecar-init explain -i '*' --as app --destination 10.0.0.5:443\n  sidecar-init \
                      explain -b '*' --as external --destination 8080\n  sidecar-init explain --live --uid 1337 \
                      --destination 10.0.0.5:443\n\nExit codes: 0 answered, 1 the rules can't be read, 2 bad input.",
-        takes: |_| true,
+        takes: |row| row.setting != Setting::Format,
     },
     Entry {
         command: Command::Lint,

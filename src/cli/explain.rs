@@ -10,9 +10,7 @@ use super::{
 use crate::{
     backend::{Backend, Kernel, Variant},
     capture,
-    config::{
-        self, CaptureConfig, DnsCapture, Format, Host, OutboundCidrs, Problem, Problems, Raw, Run, Setting,
-    },
+    config::{self, CaptureConfig, DnsCapture, Host, OutboundCidrs, Problem, Problems, Raw, Run, Setting},
     explain::{Case, explain, matrix},
     sys::route,
 };
@@ -36,6 +34,16 @@ struct Scene {
 pub(super) fn run(raw: &Raw, options: &Options, mut problems: Vec<Problem>) -> Result<Exit, Problems> {
     let live = options.is_on("live", &mut problems);
     let wants_matrix = options.is_on("matrix", &mut problems);
+    let form = options.read("format", "text, json or mermaid", &mut problems, |text| match text {
+        "text" => Some(Form::Text),
+        "json" => Some(Form::Json),
+        "mermaid" => Some(Form::Mermaid),
+        _ => None,
+    });
+    let form = form.unwrap_or(Form::Text);
+    if wants_matrix && form != Form::Text {
+        problems.push(Problem::of("--matrix", "is text; leave --format out"));
+    }
     let file = options.get("from-save");
     if live && file.is_some() {
         problems.push(Problem::of("--live", "contradicts --from-save; give one of them"));
@@ -50,7 +58,7 @@ pub(super) fn run(raw: &Raw, options: &Options, mut problems: Vec<Problem>) -> R
             None => from_kernel(&run, &pod),
         };
         return Ok(match scenes {
-            Ok(scenes) => answer(&scenes, &question, run.format),
+            Ok(scenes) => answer(&scenes, &question, form),
             Err(error) => report::failure(&*error, Exit::Failed),
         });
     }
@@ -73,7 +81,15 @@ pub(super) fn run(raw: &Raw, options: &Options, mut problems: Vec<Problem>) -> R
     if question.families().any(|family| !resolved.capture.families().any(|captured| captured == family)) {
         tracing::warn!(target: "config", "IPv6 is not captured in this pod: its first address is not IPv6");
     }
-    Ok(answer(&scenes, &question, resolved.run.format))
+    Ok(answer(&scenes, &question, form))
+}
+
+/// How to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Text,
+    Json,
+    Mermaid,
 }
 
 /// What is asked.
@@ -108,19 +124,24 @@ impl Question {
     }
 }
 
-fn answer(scenes: &[Scene], question: &Question, format: Format) -> Exit {
+fn answer(scenes: &[Scene], question: &Question, form: Form) -> Exit {
     let families: Vec<Family> = question.families().collect();
     let scenes: Vec<&Scene> = scenes.iter().filter(|scene| families.contains(&scene.family)).collect();
     let mut text = String::new();
     let mut reports = Vec::new();
     for scene in &scenes {
-        if scenes.len() > 1 {
+        if scenes.len() > 1 && form == Form::Mermaid {
+            text.push_str(&format!("%% {}\n", scene.title));
+        } else if scenes.len() > 1 {
             text.push_str(&format!("== {}\n", scene.title));
         }
         match question {
             Question::Packet(packet) => {
                 let explained = explain(&scene.view, &scene.routing, packet);
-                text.push_str(&explained.to_string());
+                match form {
+                    Form::Mermaid => text.push_str(&explained.mermaid()),
+                    Form::Text | Form::Json => text.push_str(&explained.to_string()),
+                }
                 reports.push(explained.report());
             }
             Question::Matrix(cases) => {
@@ -130,10 +151,10 @@ fn answer(scenes: &[Scene], question: &Question, format: Format) -> Exit {
             }
         }
     }
-    match (format, reports.as_slice()) {
-        (Format::Text, _) | (Format::Json, []) => report::text(&text),
-        (Format::Json, [report]) => report::json(report),
-        (Format::Json, reports) => report::json(&reports),
+    match (form, reports.as_slice()) {
+        (Form::Text | Form::Mermaid, _) | (Form::Json, []) => report::text(&text),
+        (Form::Json, [report]) => report::json(report),
+        (Form::Json, reports) => report::json(&reports),
     }
 }
 

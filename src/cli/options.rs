@@ -57,6 +57,7 @@ const EXPLAIN: &[Choice] = &[
         "Walk through the rules that iptables-save printed into this file; - reads input",
     ),
     switch("matrix", "Show the usual packets and where each ends"),
+    value("format", "FORMAT", "text, json, or mermaid for a picture of the packet's way [default: text]"),
     value("as", "WHO", "Who sends the packet: app, proxy or external [default: app]"),
     value("direction", "WAY", "outbound or inbound [default: inbound for external, else outbound]"),
     value("proto", "PROTOCOL", "tcp or udp [default: tcp]"),

@@ -6,6 +6,7 @@
 mod because;
 mod json;
 mod matrix;
+mod picture;
 mod text;
 
 pub use json::{DecidedBy, Report, TraceEntry};

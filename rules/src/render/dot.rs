@@ -14,7 +14,7 @@ pub fn dot(graph: &Graph) -> String {
         };
         let mut label = field(&node.title);
         for (number, row) in node.rows.iter().enumerate() {
-            let action = row.action.unwrap_or_default();
+            let action = row.action.as_deref().unwrap_or_default();
             let line = format!("{}. {} {action}", number + 1, row.conditions);
             label.push_str(&format!("|<r{number}>{}\\l", field(line.trim_end())));
         }

@@ -4,7 +4,10 @@
 
 use super::iptables;
 use crate::{Chain, Checked, PortRange, Statement, Table, Target};
-use std::collections::BTreeMap;
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 /// A picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,9 +46,18 @@ pub struct Row {
     /// What it asks; `all` if nothing.
     pub conditions: String,
     /// What it does, where it leads to no other box.
-    pub action: Option<&'static str>,
+    pub action: Option<Cow<'static, str>>,
     /// The index of the box that it leads to.
     pub leads_to: Option<usize>,
+}
+
+/// What stands out in a picture: a packet's way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Way {
+    /// The boxes that it comes through, by index.
+    pub boxes: BTreeSet<usize>,
+    /// The rows that it fulfils: the box, and the row in it.
+    pub rows: BTreeSet<(usize, usize)>,
 }
 
 /// The skeleton of a rule set. Rules that report hits are left out.
@@ -86,7 +98,7 @@ fn row(graph: &mut Graph, places: &BTreeMap<Chain, usize>, statement: &Statement
     };
     let conditions: Vec<String> = statement.rule.matches.iter().map(iptables::condition).collect();
     let conditions = if conditions.is_empty() { "all".to_owned() } else { conditions.join(" ") };
-    Some(Row { conditions, action, leads_to })
+    Some(Row { conditions, action: action.map(Cow::Borrowed), leads_to })
 }
 
 fn shown(ports: PortRange) -> String {

@@ -1,12 +1,21 @@
 //! The picture as a Mermaid flowchart, which GitHub draws by itself.
 
-use super::graph::{Graph, Kind, Node};
+use super::graph::{Graph, Kind, Node, Way};
+
+/// How the packet's way is drawn.
+const BRIGHT: &str = "stroke:#d9480f,stroke-width:3px";
 
 /// The flowchart.
 pub fn mermaid(graph: &Graph) -> String {
+    mermaid_of(graph, &Way::default())
+}
+
+/// The flowchart, with a packet's way through it: boxes and arrows stand out, and rules that lead nowhere else
+/// have a plus sign.
+pub fn mermaid_of(graph: &Graph, way: &Way) -> String {
     let mut text = "flowchart LR\n".to_owned();
     for (index, node) in graph.boxes.iter().enumerate() {
-        let label = escaped(&label(node));
+        let label = escaped(&label(node, index, way));
         let shape = match node.kind {
             Kind::Hook => format!("n{index}([\"{label}\"])"),
             Kind::Chain => format!("n{index}[\"{label}\"]"),
@@ -14,21 +23,34 @@ pub fn mermaid(graph: &Graph) -> String {
         };
         text.push_str(&format!("  {shape}\n"));
     }
+    let (mut arrows, mut bright) = (0, Vec::new());
     for (index, node) in graph.boxes.iter().enumerate() {
         for (number, row) in node.rows.iter().enumerate() {
             if let Some(target) = row.leads_to {
                 let label = escaped(&format!("{}. {}", number + 1, row.conditions));
                 text.push_str(&format!("  n{index} -->|\"{label}\"| n{target}\n"));
+                if way.rows.contains(&(index, number)) {
+                    bright.push(arrows.to_string());
+                }
+                arrows += 1;
             }
         }
+    }
+    if !way.boxes.is_empty() {
+        let boxes: Vec<String> = way.boxes.iter().map(|index| format!("n{index}")).collect();
+        text.push_str(&format!("  classDef met {BRIGHT}\n  class {} met\n", boxes.join(",")));
+    }
+    if !bright.is_empty() {
+        text.push_str(&format!("  linkStyle {} {BRIGHT}\n", bright.join(",")));
     }
     text
 }
 
 /// The heading, and below it the rules that lead nowhere else.
-fn label(node: &Node) -> String {
+fn label(node: &Node, index: usize, way: &Way) -> String {
     let own = node.rows.iter().enumerate().filter_map(|(number, row)| {
-        row.action.map(|action| format!("\n{}. {} {action}", number + 1, row.conditions))
+        let plus = if way.rows.contains(&(index, number)) { "+ " } else { "" };
+        row.action.as_ref().map(|action| format!("\n{plus}{}. {} {action}", number + 1, row.conditions))
     });
     node.title.clone() + &own.collect::<String>()
 }

@@ -76,7 +76,7 @@ fn node_height(node: &Node) -> usize {
 }
 
 fn row_text(row: &super::graph::Row) -> String {
-    match row.action {
+    match &row.action {
         Some(action) => format!("{}  {action}", row.conditions),
         None => row.conditions.clone(),
     }
