@@ -193,6 +193,21 @@ fn lint_names_option_and_remedy_and_can_deny() {
 }
 
 #[test]
+fn apply_warns_of_what_lint_finds_and_the_drop_in_does_not() {
+    let odd = ["--dry-run", "--pod-ips", "10.44.0.7", "-i", "*", "-b", "80", "-d", "90"];
+    let stderr = |name: &str, flags: &[&str]| {
+        let output = command(&[&[name], flags].concat()).assert().success().get_output().clone();
+        String::from_utf8(output.stderr).expect("UTF-8")
+    };
+    let text = stderr("apply", &odd);
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.contains(" WARN lint: --istio-local-exclude-ports: has no effect"), "{text}");
+    assert_eq!(stderr("istio-iptables", &odd), "");
+    let usual = [&["--dry-run"], &POD[..]].concat();
+    assert_eq!(stderr("apply", &usual), "", "notes are for those who ask");
+}
+
+#[test]
 fn every_language_of_render_speaks_of_the_listener() {
     for language in ["iptables", "commands", "json", "mermaid", "dot", "svg"] {
         let text = stdout(&[&["render"], &POD[..], &["--format", language]].concat());

@@ -20,7 +20,10 @@ mod report;
 mod target;
 mod trace;
 
-use crate::config::{self, Logging, Mode, Problem, Problems, Raw, Resolved, Setting};
+use crate::{
+    config::{self, Logging, Mode, Problem, Problems, Raw, Resolved, Setting},
+    lint::{Finding, Level, lint},
+};
 use arguments::Invocation;
 use command::Command;
 use host::System;
@@ -64,7 +67,10 @@ fn run(invocation: Invocation) -> Exit {
         Command::Render => render::run(&raw, &options, &System, problems),
         Command::Lint => lint::run(&raw, &options, &System, problems),
         Command::Trace => trace::run(&raw, &options, problems),
-        Command::Apply => with_capture(&raw, problems, change::apply),
+        Command::Apply => with_capture(&raw, problems, |resolved| {
+            warn(&raw, resolved);
+            change::apply(resolved)
+        }),
         Command::Check => with_capture(&raw, problems, check::run),
         Command::IstioIptables => with_capture(&raw, problems, istio_iptables::run),
     };
@@ -72,13 +78,25 @@ fn run(invocation: Invocation) -> Exit {
 }
 
 /// Runs a command that needs to know what to capture.
-fn with_capture(raw: &Raw, problems: Vec<Problem>, run: fn(&Resolved) -> Exit) -> Result<Exit, Problems> {
+fn with_capture(
+    raw: &Raw,
+    problems: Vec<Problem>,
+    run: impl FnOnce(&Resolved) -> Exit,
+) -> Result<Exit, Problems> {
     let resolved = config::resolve(raw, &System, problems)?;
     start_logging(&resolved.logging, resolved.run.mode)?;
     for warning in &resolved.warnings {
         tracing::warn!(target: "config", "{warning}");
     }
     Ok(run(&resolved))
+}
+
+/// Tells what is most probably not what was meant, before it takes effect.
+fn warn(raw: &Raw, resolved: &Resolved) {
+    for finding in lint(raw, resolved).into_iter().filter(|finding| finding.level == Level::Warning) {
+        let Finding { option, text, remedy, .. } = finding;
+        tracing::warn!(target: "lint", "{option}: {text}; {remedy}");
+    }
 }
 
 fn clean(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {

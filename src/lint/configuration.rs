@@ -100,7 +100,7 @@ fn limits(config: &CaptureConfig) -> Vec<Finding> {
     }
     let inbound = config.captures_inbound();
     if inbound && !config.drop_invalid {
-        findings.push(Finding::warning(
+        findings.push(Finding::note(
             "--drop-invalid",
             "is off: one packet outside its connection's window resets a captured connection",
             "give --drop-invalid",
