@@ -6,7 +6,7 @@
 mod namespace;
 
 use namespace::Namespace;
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Command};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -44,4 +44,34 @@ fn scripts_of_the_readme_are_run_by_the_test_script() {
         assert!(Path::new(ROOT).join(&command).is_file(), "{command} is a script");
         assert!(command == "scripts/test" || test.contains(&command), "scripts/test runs {command}");
     }
+}
+
+#[test]
+fn the_picture_is_what_its_command_prints() {
+    let readme = read("README.md");
+    let (before, rest) = readme.split_once("```mermaid\n").expect("a picture");
+    let picture = rest.split("```").next().expect("the end of the picture");
+    let command = before.lines().rfind(|line| line.starts_with("sidecar-init render ")).expect("its command");
+    assert_eq!(printed(command), picture);
+}
+
+#[test]
+fn explanations_are_what_their_commands_print() {
+    let readme = read("README.md");
+    let (before, rest) = readme.split_once("They answer:\n\n```text\n").expect("the answers");
+    let answers = rest.split("```").next().expect("the end of the answers");
+    let commands = before.rsplit("```sh\n").next().expect("the questions").lines();
+    let commands = commands.filter(|line| line.starts_with("sidecar-init explain "));
+    let printed: String = commands
+        .map(|command| printed(command).lines().next().expect("a verdict").to_owned() + "\n")
+        .collect();
+    assert_eq!(printed, answers);
+}
+
+/// What a command of the program prints.
+fn printed(command: &str) -> String {
+    let script = command.replacen("sidecar-init", env!("CARGO_BIN_EXE_sidecar-init"), 1);
+    let output = Command::new("sh").args(["-c", &script]).output().expect("the shell");
+    assert!(output.status.success(), "{command}");
+    String::from_utf8(output.stdout).expect("UTF-8")
 }
