@@ -218,6 +218,33 @@ fn every_language_of_render_speaks_of_the_listener() {
 }
 
 #[test]
+fn the_native_table_answers_for_the_flags_that_made_it() {
+    let pod = Namespace::new();
+    pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
+    let inside = ["--network-namespace", &pod.path()];
+    let flags = ["-i", "10.0.0.0/8", "-b", "*"];
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    command(&[&["apply", "--native-nftables"], &inside[..], &flags].concat())
+        .env("PATH", &path)
+        .assert()
+        .success();
+    let ask = |more: &[&str]| {
+        let call = [&["explain", "--live", "--destination", "10.0.0.5:443"], &inside[..], more].concat();
+        command(&call).env("PATH", &path).assert().get_output().clone()
+    };
+    let output = ask(&flags);
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let expected = "captured: goes to the proxy's outbound port 15001, because -i lists 10.0.0.0/8";
+    assert_eq!(text.lines().next(), Some(expected));
+    for other in [&[][..], &["-i", "11.0.0.0/8", "-b", "*"]] {
+        let output = ask(other);
+        let text = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), &b""[..]), "{text}");
+        assert!(text.contains("unknown: what becomes of the packet can't be told"), "{text}");
+    }
+}
+
+#[test]
 fn rules_of_the_namespace_answer_too() {
     let pod = Namespace::new();
     pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");

@@ -8,7 +8,10 @@ use super::{
     report, start_logging,
 };
 use crate::{
-    backend::{Backend, Kernel, Variant},
+    backend::{
+        Backend, Kernel, Snapshot, Variant,
+        nftables::{Image, differences},
+    },
     capture,
     config::{self, CaptureConfig, DnsCapture, Host, OutboundCidrs, Problem, Problems, Raw, Run, Setting},
     explain::{Case, explain, matrix},
@@ -17,6 +20,7 @@ use crate::{
 use rules::simulate::{Packet, Routing, View};
 use rules::{Action, Family, Gid, Layer, Listing, Mark, Protocol, Target, Uid, parse};
 use std::{
+    collections::BTreeSet,
     error::Error,
     fs, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -55,7 +59,7 @@ pub(super) fn run(raw: &Raw, options: &Options, mut problems: Vec<Problem>) -> R
         let question = Question::read(options, &pod, wants_matrix, None)?;
         let scenes = match file {
             Some(file) => from_save(file, &pod),
-            None => from_kernel(&run, &pod),
+            None => from_kernel(raw, &run, &pod),
         };
         return Ok(match scenes {
             Ok(scenes) => answer(&scenes, &question, form),
@@ -198,28 +202,33 @@ fn handed_over(listing: &Listing) -> Vec<Mark> {
     marks.collect()
 }
 
-fn from_kernel(run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
+/// The native table is there, and nobody knows what it says.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "unknown: what becomes of the packet can't be told, because the table inet sidecar_init is here and is not what \
+     these flags make; give the flags that it was set with (check tells the difference)"
+)]
+struct OtherTable;
+
+fn from_kernel(raw: &Raw, run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
     let mut kernel = Kernel::open(change::lock(run))?;
-    let routes = kernel.read()?.routes;
-    let mut scenes = Vec::new();
+    let Snapshot { routes, native, .. } = kernel.read()?;
+    let mut scenes = match &native {
+        Some(image) => of_native(raw, image, &routes, pod)?,
+        None => Vec::new(),
+    };
     for family in Family::BOTH {
-        let of_family = if family == Family::V4 { route::Family::V4 } else { route::Family::V6 };
-        let marks = routes.iter().filter_map(|object| match object {
-            route::Object::Rule { family, mark, .. } if *family == of_family => Some(Mark::whole(*mark)),
-            _ => None,
-        });
-        let routing = Routing { local_marks: marks.collect(), addresses: pod.addresses.clone() };
+        let routing = live_routing(&routes, family, pod);
         let mut found = Vec::new();
         for variant in Variant::ALL {
             let listing = kernel.listing(variant, family)?.filter(Listing::holds_rules);
             found.extend(listing.map(|listing| (variant, listing)));
         }
-        if found.len() > 1 {
-            let text =
-                "rules of both variants of iptables are here, and a packet meets both; each is shown alone";
+        if found.len() + usize::from(native.is_some()) > 1 {
+            let text = "rules are here by more than one backend, and a packet meets all; each is shown alone";
             tracing::warn!(target: "iptables", "{family}: {text}");
         }
-        if found.is_empty() {
+        if found.is_empty() && native.is_none() {
             found.push((Variant::Nft, Listing::empty(family)));
         }
         scenes.extend(found.into_iter().map(|(variant, listing)| Scene {
@@ -230,6 +239,35 @@ fn from_kernel(run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
         }));
     }
     Ok(scenes)
+}
+
+/// The policy rules that are there.
+fn live_routing(routes: &BTreeSet<route::Object>, family: Family, pod: &Pod) -> Routing {
+    let of_family = if family == Family::V4 { route::Family::V4 } else { route::Family::V6 };
+    let marks = routes.iter().filter_map(|object| match object {
+        route::Object::Rule { family, mark, .. } if *family == of_family => Some(Mark::whole(*mark)),
+        _ => None,
+    });
+    Routing { local_marks: marks.collect(), addresses: pod.addresses.clone() }
+}
+
+/// The rules that the flags describe, if the native table holds exactly those.
+fn of_native(
+    raw: &Raw,
+    image: &Image,
+    routes: &BTreeSet<route::Object>,
+    pod: &Pod,
+) -> Result<Vec<Scene>, Box<dyn Error>> {
+    let resolved = config::resolve(raw, &System, Vec::new()).map_err(|_| OtherTable)?;
+    let wanted = capture::nft_table(&resolved.capture).map(|table| Image::of(&table));
+    if !differences(Some(image), wanted.as_ref()).is_empty() {
+        return Err(OtherTable.into());
+    }
+    let scene = |family| {
+        let scene = of_capture(&resolved.capture, family, pod);
+        Scene { title: format!("{family}, nf_tables"), routing: live_routing(routes, family, pod), ..scene }
+    };
+    Ok(Family::BOTH.into_iter().map(scene).collect())
 }
 
 /// The pod's addresses, declared or asked for, and its proxy.
