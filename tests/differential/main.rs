@@ -2,10 +2,11 @@
 //!
 //! Each configuration is set by the binary in a namespace of its own. Then real sockets of real users and groups
 //! call, and where a call lands must be what `explain` says: over the rules that the policy made, and over the same
-//! rules as the kernel lists them. A disagreement is made as small as it gets and printed.
+//! rules as iptables lists them. A disagreement is made as small as it gets and printed.
 //!
-//! `DIFFERENTIAL_PAIRS` sets how many pairs of a configuration and a packet are tried in all (default 1,000),
-//! `DIFFERENTIAL_SEED` where the random numbers start. Needs what the kernel tests need; never skips.
+//! `DIFFERENTIAL_PAIRS` sets how many pairs of a configuration and a packet are tried in all (default 1,200),
+//! `DIFFERENTIAL_FATES` how many are tried with each backend in turn (default 300), `DIFFERENTIAL_SEED` where the
+//! random numbers start. Needs what the kernel tests need; never skips.
 
 #[path = "../kernel/support/mod.rs"]
 #[expect(
@@ -18,6 +19,7 @@ mod support;
 
 mod calls;
 mod configurations;
+mod fates;
 mod foreign;
 mod oracle;
 mod random;
@@ -41,7 +43,7 @@ fn number(variable: &str, default: u64) -> u64 {
 /// Tries its share of all pairs, in both modes.
 fn check(variant: Variant, family: Family) {
     let seed = number("DIFFERENTIAL_SEED", 1);
-    let pairs = number("DIFFERENTIAL_PAIRS", 1_000) / 4;
+    let pairs = number("DIFFERENTIAL_PAIRS", 1_200) / 6;
     let mut random = Random::new(seed ^ (variant as u64) << 32 ^ (family as u64) << 33);
     let configurations = pairs.div_ceil(PACKETS as u64);
     for turn in 0..configurations {
@@ -92,4 +94,14 @@ fn nft_v4() {
 #[test]
 fn nft_v6() {
     check(Variant::Nft, Family::V6);
+}
+
+#[test]
+fn native_v4() {
+    check(Variant::Native, Family::V4);
+}
+
+#[test]
+fn native_v6() {
+    check(Variant::Native, Family::V6);
 }

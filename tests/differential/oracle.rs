@@ -5,7 +5,7 @@ use super::configurations::{self, Configuration};
 use crate::support::address::Place;
 use crate::support::namespace::Namespace;
 use crate::support::pod::{Answerer, Pod};
-use crate::support::setting::{Family, Mode, Setting};
+use crate::support::setting::{Family, Mode, Setting, Variant};
 use crate::support::traffic::{Arrival, Protocol};
 use rules::simulate::{Routing, Verdict, View, Way, walk};
 use rules::{ConnState, Mark, parse};
@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Scene {
     pod: Pod,
     told: String,
-    /// The rules as the policy made them, and as the kernel lists them.
-    views: [(&'static str, View); 2],
+    /// The rules as the policy made them, and as iptables lists them.
+    views: Vec<(&'static str, View)>,
     routing: Routing,
 }
 
@@ -42,15 +42,34 @@ impl Scene {
         await_six(&pod);
         let family = family(setting);
         let config = configuration.resolve(setting.mode.name());
-        let saved = saved(&pod, setting);
-        let listing = parse::listing(&saved, family).unwrap_or_else(|error| panic!("{error}\n{saved}"));
-        let views = [
-            ("the rules of the policy", View::of_rules(&configurations::rules(&config, family))),
-            ("the kernel's listing", View::of_listing(listing)),
-        ];
+        let policy = View::of_rules(&configurations::rules(&config, family));
+        let mut views = vec![("the rules of the policy", policy)];
+        // iptables lists nothing of our own table, whose packets are judged by the policy alone.
+        if setting.variant != Variant::Native {
+            let saved = saved(&pod, setting);
+            let listing = parse::listing(&saved, family).unwrap_or_else(|error| panic!("{error}\n{saved}"));
+            views.push(("the kernel's listing", View::of_listing(listing)));
+        }
         let marks = capture::routing(&config).transparent.map(|route| route.mark);
         let told = format!("{setting} {:?} {:?}", configuration.flags(), configuration.variables());
         Scene { pod, told, views, routing: routing(setting.family, marks) }
+    }
+
+    /// Makes the call and says where it landed, in words that are the same wherever it is made again.
+    pub(crate) fn fate(&self, packet: &Packet) -> String {
+        let Landed { arrivals, answered } = land(&self.pod, packet);
+        // Ports that callers have are the kernel's choice.
+        let arrivals = arrivals.iter().map(|arrival| {
+            let Arrival { listener, peer, local, original } = arrival;
+            format!("{listener:?} at {local}, called from {}, meant for {original:?}", peer.ip())
+        });
+        let answered = answered.map(|from| from.ip()).map_err(|error| error.kind());
+        format!("{:?}, answered: {answered:?}", arrivals.collect::<Vec<_>>())
+    }
+
+    /// What is set, for a message.
+    pub(crate) fn told(&self) -> String {
+        format!("{}\n{}", self.told, self.pod.rules())
     }
 
     /// Makes the call and compares.
