@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
 
-use crate::stage::{VARIANTS, call, succeed};
+use crate::stage::{call, succeed};
 use crate::support::address::{Place, RESOLVERS};
 use crate::support::namespace::Namespace;
 use crate::support::pod::{APP, Answerer, Pod};
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 #[test]
 fn a_stale_dns_flow_is_captured() {
-    for variant in VARIANTS {
+    for variant in [Variant::Legacy, Variant::Nft, Variant::Native] {
         for family in Family::BOTH {
             for capture in [&DNS[..], &["--redirect-dns", "--capture-all-dns"]] {
                 stale(Setting { variant, family, mode: Mode::Redirect }, capture);
@@ -33,7 +33,8 @@ fn a_stale_dns_flow_is_captured() {
 fn stale(setting: Setting, capture: &[&str]) {
     let pod = Pod::new(setting);
     // Conntrack watches a namespace only where a rule asks it to.
-    let iptables = setting.variant.program(setting.family, "");
+    let watcher = if setting.variant == Variant::Native { Variant::Nft } else { setting.variant };
+    let iptables = watcher.program(setting.family, "");
     let wait: &[&str] = if setting.variant == Variant::Legacy { &["-w", "60"] } else { &[] };
     let rule = ["-A", "INPUT", "-m", "conntrack", "--ctstate", "ESTABLISHED", "-j", "ACCEPT"];
     pod.inside.stdout(&iptables, &[wait, &rule].concat());
@@ -75,6 +76,13 @@ fn captured_flows_survive_a_change_nft() {
     CHANGES
         .iter()
         .for_each(|change| Family::BOTH.iter().for_each(|&family| survive(Variant::Nft, family, *change)));
+}
+
+#[test]
+fn captured_flows_survive_a_change_native() {
+    CHANGES
+        .iter()
+        .for_each(|change| Family::BOTH.iter().for_each(|&family| survive(Variant::Native, family, *change)));
 }
 
 fn survive(variant: Variant, family: Family, [old, new]: [Mode; 2]) {

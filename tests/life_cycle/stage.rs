@@ -52,9 +52,9 @@ pub(crate) const FULL: &[&str] = &[
     "10.88.0.10,fd88::10",
 ];
 
-/// `name` with `flags`, in one variant.
+/// `name` with `flags`, for one variant.
 pub(crate) fn call<'a>(name: &'a str, variant: Variant, flags: &[&'a str]) -> Vec<&'a str> {
-    [&[name, "--force-iptables-binary", variant.name()], flags].concat()
+    [&[name], variant.flags(), flags].concat()
 }
 
 /// How a run of the binary ended.

@@ -64,16 +64,36 @@ fn nft_v6() {
     every_pair(Variant::Nft, Family::V6);
 }
 
-/// Moving to the other variant, and back.
 #[test]
-fn from_variant_to_variant_redirect() {
-    from_variant_to_variant(REDIRECT);
+fn native_v4() {
+    every_pair(Variant::Native, Family::V4);
 }
 
-fn from_variant_to_variant(flags: &[&str]) {
+#[test]
+fn native_v6() {
+    every_pair(Variant::Native, Family::V6);
+}
+
+/// Moving to another variant, and back.
+#[test]
+fn from_variant_to_variant_redirect() {
+    from_variant_to_variant([Variant::Legacy, Variant::Nft]);
+}
+
+#[test]
+fn from_legacy_to_native_redirect() {
+    from_variant_to_variant([Variant::Legacy, Variant::Native]);
+}
+
+#[test]
+fn from_nft_to_native_redirect() {
+    from_variant_to_variant([Variant::Nft, Variant::Native]);
+}
+
+fn from_variant_to_variant(variants: [Variant; 2]) {
     for family in Family::BOTH {
-        let setting = Setting { variant: Variant::Nft, family, mode: Mode::Tproxy };
-        check(setting, [(Variant::Legacy, flags), (Variant::Nft, flags)], runs());
+        let setting = Setting { variant: variants[1], family, mode: Mode::Tproxy };
+        check(setting, variants.map(|variant| (variant, REDIRECT)), runs());
     }
 }
 
@@ -85,9 +105,9 @@ fn every_pair(variant: Variant, family: Family) {
     }
 }
 
-/// Changes for each pair: four settings of four pairs, and four pairs of variants.
+/// Changes for each pair: six settings of four pairs, and six pairs of variants.
 fn runs() -> usize {
-    count("LIFE_WINDOW_RUNS", 100).div_ceil(20)
+    count("LIFE_WINDOW_RUNS", 100).div_ceil(30)
 }
 
 /// What the connecting threads saw.
