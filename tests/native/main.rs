@@ -1,12 +1,13 @@
 //! Our own table of nf_tables, written and read without any other program, against `nft` as the judge.
 //!
-//! Every test works in network namespaces that it makes; it fails where it may not make one, or where `nft` or
-//! iptables is missing. Where packets land is the concern of the kernel tests, not of these.
+//! Every test works in network namespaces that it makes; it fails where it may not make one, or where `nft`, iptables
+//! or `strace` is missing. Where which packets land is the concern of the kernel tests, not of these.
 
 #[path = "../support/catalogue.rs"]
 #[expect(dead_code, reason = "a part of it is enough here")]
 mod catalogue;
 mod differential;
+mod kills;
 mod life;
 mod rights;
 mod support;
