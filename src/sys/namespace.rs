@@ -4,6 +4,7 @@ use nix::sched::{CloneFlags, setns};
 use std::{
     fs::{self, File},
     io,
+    net::{Ipv6Addr, UdpSocket},
     path::Path,
 };
 
@@ -19,9 +20,13 @@ pub fn enter(path: &Path) -> io::Result<()> {
 }
 
 /// Whether IPv6 is switched off on an interface, or absent as a whole. Addresses and routes are refused then;
-/// rules are not.
+/// rules are not. Where `/proc` is not mounted, it is on `lo` if `::1` is there.
 pub fn lacks_ipv6(interface: &str) -> bool {
-    let file = Path::new("/proc/sys/net/ipv6/conf").join(interface).join("disable_ipv6");
+    let settings = Path::new("/proc/sys/net");
+    if !settings.exists() {
+        return UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_err();
+    }
+    let file = settings.join("ipv6/conf").join(interface).join("disable_ipv6");
     fs::read(file).map_or(true, |value| value.starts_with(b"1"))
 }
 

@@ -6,9 +6,14 @@
 #[path = "../support/catalogue.rs"]
 #[expect(dead_code, reason = "a part of it is enough here")]
 mod catalogue;
+mod chroot;
 mod differential;
 mod kills;
 mod life;
+mod musl;
+#[path = "../kernel/support/mod.rs"]
+#[expect(dead_code, unused_imports, unused_macros, reason = "the kernel tests use all of it")]
+mod pods;
 mod rights;
 mod support;
 mod whole;

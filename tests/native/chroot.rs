@@ -1,0 +1,87 @@
+//! The binary alone in an empty root directory captures a pod's traffic, by a user without further rights.
+
+use crate::musl;
+use crate::pods::address::Place;
+use crate::pods::case::{Caller, Landing, check};
+use crate::pods::pod::Pod;
+use crate::pods::setting::{Family, Mode, Setting, Variant};
+use crate::pods::traffic::Protocol;
+use std::{env, fs, os::unix::fs::PermissionsExt, path::PathBuf, process};
+
+/// A directory with the binary and nothing else; it goes when it is dropped.
+struct Root(PathBuf);
+
+impl Root {
+    fn new(name: &str) -> Self {
+        let folder = env::temp_dir().join(format!("sidecar-init-root-{name}-{}", process::id()));
+        fs::create_dir(&folder).expect("a folder");
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o555)).expect("its mode");
+        fs::copy(musl::binary(), folder.join("sidecar-init")).expect("a copy");
+        Self(folder)
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Nobody, with the right to set rules, and that to change the root directory for `chroot`.
+const USER: [&str; 7] = [
+    "--reuid=65534",
+    "--regid=65534",
+    "--clear-groups",
+    "--inh-caps=-all,+net_admin,+sys_chroot",
+    "--ambient-caps=+net_admin,+sys_chroot",
+    "--bounding-set=-all,+net_admin,+sys_chroot",
+    "--no-new-privs",
+];
+
+fn run(pod: &Pod, root: &Root, call: &[&str]) {
+    let folder = root.0.to_str().expect("UTF-8");
+    let user = [&USER[..], &["chroot", folder, "/sidecar-init"], call].concat();
+    pod.inside.stdout("setpriv", &user);
+}
+
+fn captures(family: Family, mode: Mode) {
+    let setting = Setting { variant: Variant::Native, family, mode };
+    let (pod, root) = (Pod::new(setting), Root::new(&format!("{family:?}-{}", mode.name())));
+    let flags = ["--dual-stack", "-u", "1337", "-g", "1337", "-m", mode.name(), "-i", "*", "-b", "*"];
+    let calls = |landings: [Landing; 3]| {
+        let [outbound, inbound, proxy] = landings;
+        [
+            (Caller::App, Protocol::Tcp, Place::Service, 9080, outbound),
+            (Caller::Outside, Protocol::Tcp, Place::Pod, 8080, inbound),
+            (Caller::Proxy, Protocol::Tcp, Place::Service, 9080, proxy),
+        ]
+    };
+    check(&pod, &calls([Landing::Passes; 3]));
+    run(&pod, &root, &[&["istio-iptables"], &flags[..]].concat());
+    check(&pod, &calls([Landing::Outbound, Landing::Inbound, Landing::Passes]));
+    // The address that deliveries come from is there as well.
+    check(&pod, &[(Caller::ProxyFromSix, Protocol::Tcp, Place::Pod, 8080, Landing::Passes)]);
+    run(&pod, &root, &[&["check"], &flags[..]].concat());
+    run(&pod, &root, &["clean"]);
+    check(&pod, &calls([Landing::Passes; 3]));
+}
+
+#[test]
+fn an_empty_root_is_enough_v4_redirect() {
+    captures(Family::V4, Mode::Redirect);
+}
+
+#[test]
+fn an_empty_root_is_enough_v4_tproxy() {
+    captures(Family::V4, Mode::Tproxy);
+}
+
+#[test]
+fn an_empty_root_is_enough_v6_redirect() {
+    captures(Family::V6, Mode::Redirect);
+}
+
+#[test]
+fn an_empty_root_is_enough_v6_tproxy() {
+    captures(Family::V6, Mode::Tproxy);
+}

@@ -1,0 +1,27 @@
+//! The static binary, which needs no other file: built for musl from the sources under test.
+
+use std::{env, path::PathBuf, process::Command, sync::OnceLock};
+
+/// Where it is, once it is built. Cargo has nothing to do when it is there already.
+pub(crate) fn binary() -> &'static PathBuf {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        let triple = format!("{}-unknown-linux-musl", env::consts::ARCH);
+        let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+        let target = target.parent().expect("the folder that cargo builds in");
+        // Nothing is reached over the network from the namespace that tests run in, and nothing has to be.
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--offline", "--locked", "--bin", "sidecar-init", "--target", &triple])
+            .args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
+            .arg("--target-dir")
+            .arg(target)
+            .output()
+            .expect("cargo starts");
+        let complaint = String::from_utf8_lossy(&built.stderr);
+        assert!(
+            built.status.success(),
+            "no build for {triple}, which scripts/setup makes possible: {complaint}"
+        );
+        target.join(triple).join("debug/sidecar-init")
+    })
+}
