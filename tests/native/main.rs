@@ -2,6 +2,8 @@
 //!
 //! Every test works in network namespaces that it makes; it fails where it may not make one, or where `nft`, iptables
 //! or `strace` is missing. Where which packets land is the concern of the kernel tests, not of these.
+//!
+//! `NATIVE_NAMESPACES` sets how many namespaces are set up at once (default 200).
 
 #[path = "../support/catalogue.rs"]
 #[expect(dead_code, reason = "a part of it is enough here")]
@@ -10,6 +12,7 @@ mod chroot;
 mod differential;
 mod kills;
 mod life;
+mod limits;
 mod musl;
 #[path = "../kernel/support/mod.rs"]
 #[expect(dead_code, unused_imports, unused_macros, reason = "the kernel tests use all of it")]

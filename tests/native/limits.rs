@@ -1,0 +1,46 @@
+//! Many pods at once, each with as little as an init container may be given.
+//!
+//! The limits are those of `prlimit` and `nice`, not of a cgroup: where these tests run, a cgroup of version 2 has
+//! neither the CPU nor the memory controller to be had. So each run gets an address space of 10 MiB, which is less than
+//! 10 MiB of memory, and the lowest priority; all of them are started before the first is waited for.
+
+use crate::musl;
+use crate::pods::namespace::Namespace;
+use crate::support::FACTS;
+use std::{
+    env,
+    process::{Child, Command, Stdio},
+};
+
+const FLAGS: [&str; 11] =
+    ["--dual-stack", "-u", "1337", "-g", "1337", "-i", "*", "-b", "*", "-o", "80,443,8000-9000"];
+/// 10 MiB.
+const ADDRESS_SPACE: &str = "--as=10485760";
+
+fn count() -> usize {
+    match env::var("NATIVE_NAMESPACES") {
+        Ok(text) => text.parse().expect("NATIVE_NAMESPACES is a number"),
+        Err(_) => 200,
+    }
+}
+
+fn start(namespace: &Namespace, verb: &str) -> Child {
+    let mut command = Command::new("nice");
+    command.args(["-n", "19", "prlimit", ADDRESS_SPACE, "--"]).arg(musl::binary());
+    command.args([verb, "--native-nftables"]).args(FACTS).args(FLAGS);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    namespace.run(|| command.spawn()).expect("nice and prlimit are there")
+}
+
+#[test]
+fn many_namespaces_at_once_within_limits() {
+    let namespaces: Vec<Namespace> = (0..count()).map(|_| Namespace::new()).collect();
+    for verb in ["apply", "check"] {
+        let running: Vec<Child> = namespaces.iter().map(|namespace| start(namespace, verb)).collect();
+        for (index, child) in running.into_iter().enumerate() {
+            let ended = child.wait_with_output().expect("the run ends");
+            let complaint = String::from_utf8_lossy(&ended.stderr);
+            assert!(ended.status.success(), "{verb} in namespace {index}: {}: {complaint}", ended.status);
+        }
+    }
+}
