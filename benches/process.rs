@@ -22,6 +22,8 @@ use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+#[path = "process/latency.rs"]
+mod latency;
 #[path = "process/native.rs"]
 mod native;
 
@@ -109,6 +111,9 @@ fn bench(args: &[String]) -> Outcome<()> {
     let runs = runs()?;
     let scratch = Scratch::new()?;
     writeln!(io::stdout(), "{}", surroundings(runs)?)?;
+    if let Some(table) = latency::table(&binary()?, &wanted, runs)? {
+        writeln!(io::stdout(), "\n{table}")?;
+    }
     for mut table in tables(&binary()?, &scratch)? {
         table.keep(&wanted);
         if !table.rows.is_empty() {

@@ -54,6 +54,6 @@ fn table(
 }
 
 /// As many ports, of which no two touch.
-fn ports(count: usize) -> String {
+pub(super) fn ports(count: usize) -> String {
     (0..count).map(|n| (20_001 + 2 * n).to_string()).collect::<Vec<_>>().join(",")
 }
