@@ -6,7 +6,12 @@
 use super::message::{CREATE, EXCLUSIVE, Messages, attribute, u32_at};
 use super::netlink::{Request, Socket};
 use nix::sys::socket::SockProtocol;
-use std::{fmt, io, net::Ipv6Addr};
+use std::{
+    fmt, io,
+    net::{Ipv6Addr, UdpSocket},
+    thread,
+    time::Duration,
+};
 
 /// Our routing protocol number. 137 is in nobody's `/etc/iproute2/rt_protos`.
 pub const PROTOCOL: u8 = 137;
@@ -98,6 +103,9 @@ impl fmt::Display for Object {
     }
 }
 
+/// The discard port (RFC 863); connecting a datagram socket sends nothing.
+const DISCARD: u16 = 9;
+
 /// The address that an [`Object::Address`] is.
 const ADDRESS: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);
 
@@ -151,6 +159,10 @@ impl Routes {
     pub fn add(&mut self, object: Object) -> io::Result<()> {
         match self.send(object, 0, CREATE | EXCLUSIVE) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Ok(()) if object == Object::Address => {
+                wait_for_address();
+                Ok(())
+            }
             other => other,
         }
     }
@@ -217,6 +229,26 @@ impl Routes {
             }
         }
     }
+}
+
+/// The kernel acknowledges an IPv6 address first and routes it a moment later, from a work queue; the proxy may
+/// start in between. While `lo` is down it never does, so the wait is a short one.
+fn wait_for_address() {
+    const TRIES: u32 = 50;
+    const PAUSE: Duration = Duration::from_millis(1);
+    let is_routed = || {
+        let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))?;
+        socket.connect((ADDRESS, DISCARD))?;
+        // Over any other route, the kernel would choose another source.
+        Ok::<bool, io::Error>(socket.local_addr()?.ip() == ADDRESS)
+    };
+    for _ in 0..TRIES {
+        if is_routed().unwrap_or(false) {
+            return;
+        }
+        thread::sleep(PAUSE);
+    }
+    tracing::debug!(target: "route", "{ADDRESS} is not routed yet; is lo down?");
 }
 
 /// `struct fib_rule_hdr`: family, lengths, tos, table, two reserved, action, flags.
