@@ -113,7 +113,7 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place) -> Vec<Fault> {
     for (index, m) in rule.matches.iter().enumerate() {
         let before = &rule.matches[..index];
         note(
-            is_said_once(m) && before.iter().any(|other| discriminant(other) == discriminant(m)),
+            m.module().is_none() && before.iter().any(|other| discriminant(other) == discriminant(m)),
             Fault::Repeated,
         );
         match m {
@@ -137,26 +137,6 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place) -> Vec<Fault> {
         }
     }
     faults
-}
-
-/// Conditions of iptables itself and of its protocol modules; other modules can be loaded again.
-fn is_said_once(m: &Match) -> bool {
-    match m {
-        Match::Source(_)
-        | Match::Destination(_)
-        | Match::InInterface(_)
-        | Match::OutInterface(_)
-        | Match::Protocol(_)
-        | Match::SourcePort(_)
-        | Match::DestinationPort(_) => true,
-        Match::DestinationPorts(_)
-        | Match::UidOwner(_)
-        | Match::GidOwner(_)
-        | Match::ConnState(_)
-        | Match::Mark(_)
-        | Match::Connmark(_)
-        | Match::Comment(_) => false,
-    }
 }
 
 fn target_fits(target: &Target, table: Table, hooks: &BTreeSet<Hook>) -> bool {

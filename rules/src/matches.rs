@@ -146,3 +146,26 @@ pub enum Match {
     /// `-m comment`: always true; names the rule's owner.
     Comment(Comment),
 }
+
+impl Match {
+    /// The module of iptables that has to be loaded for the condition (`-m NAME`); `None` for conditions of
+    /// iptables itself and of its protocols. A module can be loaded again in the same rule, the others are said
+    /// once.
+    pub fn module(&self) -> Option<&'static str> {
+        match self {
+            Self::Source(_)
+            | Self::Destination(_)
+            | Self::InInterface(_)
+            | Self::OutInterface(_)
+            | Self::Protocol(_)
+            | Self::SourcePort(_)
+            | Self::DestinationPort(_) => None,
+            Self::DestinationPorts(_) => Some("multiport"),
+            Self::UidOwner(_) | Self::GidOwner(_) => Some("owner"),
+            Self::ConnState(_) => Some("conntrack"),
+            Self::Mark(_) => Some("mark"),
+            Self::Connmark(_) => Some("connmark"),
+            Self::Comment(_) => Some("comment"),
+        }
+    }
+}

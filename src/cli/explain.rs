@@ -1,7 +1,7 @@
 //! `sidecar-init explain`: what becomes of a packet, and why.
 
 use super::{
-    Exit, change,
+    Exit, begin, change,
     host::System,
     options::Options,
     packet::{self, Pod, Sender},
@@ -74,10 +74,7 @@ pub(super) fn run(raw: &Raw, options: &Options, mut problems: Vec<Problem>) -> R
             return Err(problems);
         }
     };
-    start_logging(&resolved.logging, resolved.run.mode)?;
-    for warning in &resolved.warnings {
-        tracing::warn!(target: "config", "{warning}");
-    }
+    begin(&resolved)?;
     let pod = pod(raw, Some(&resolved.capture), true);
     let question = Question::read(options, &pod, wants_matrix, Some(&resolved.capture))?;
     let scenes: Vec<Scene> =

@@ -84,10 +84,7 @@ fn with_capture(
     run: impl FnOnce(&Resolved) -> Exit,
 ) -> Result<Exit, Problems> {
     let resolved = config::resolve(raw, &System, problems)?;
-    start_logging(&resolved.logging, resolved.run.mode)?;
-    for warning in &resolved.warnings {
-        tracing::warn!(target: "config", "{warning}");
-    }
+    begin(&resolved)?;
     Ok(run(&resolved))
 }
 
@@ -109,6 +106,15 @@ fn doctor(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
     let (run, logging) = config::resolve_run(raw, problems)?;
     start_logging(&logging, run.mode)?;
     Ok(doctor::run(&run, &config::resolve(raw, &System, Vec::new())))
+}
+
+/// Starts logging, and tells first what is odd about the input.
+fn begin(resolved: &Resolved) -> Result<(), Problems> {
+    start_logging(&resolved.logging, resolved.run.mode)?;
+    for warning in &resolved.warnings {
+        tracing::warn!(target: "config", "{warning}");
+    }
+    Ok(())
 }
 
 fn start_logging(logging: &Logging, mode: Mode) -> Result<(), Problems> {

@@ -1,6 +1,6 @@
 //! `sidecar-init render`: the rules that the flags describe, in the language of one's choice.
 
-use super::{Exit, istio_iptables, options::Options, report, start_logging};
+use super::{Exit, begin, istio_iptables, options::Options, report};
 use crate::{
     capture,
     config::{self, CaptureConfig, Host, Preview, Problem, Problems, Raw},
@@ -45,10 +45,7 @@ pub(super) fn run(
         _ => None,
     });
     let resolved = config::resolve(raw, host, problems)?;
-    start_logging(&resolved.logging, resolved.run.mode)?;
-    for warning in &resolved.warnings {
-        tracing::warn!(target: "config", "{warning}");
-    }
+    begin(&resolved)?;
     let config = &resolved.capture;
     let picture = || graph(&capture::rules(config, family.unwrap_or(Family::V4)));
     Ok(match language.unwrap_or(Language::Iptables) {

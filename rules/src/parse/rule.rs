@@ -59,22 +59,7 @@ pub(super) fn rule(words: &[String], family: Family) -> Option<Rule> {
 pub(super) fn is_as_we_write_it(rule: &Rule, words: &[String]) -> bool {
     let modules =
         words.windows(2).filter(|pair| pair[0] == "-m" && !matches!(pair[1].as_str(), "tcp" | "udp"));
-    let needed = rule.matches.iter().filter(|m| match m {
-        Match::DestinationPorts(_)
-        | Match::UidOwner(_)
-        | Match::GidOwner(_)
-        | Match::ConnState(_)
-        | Match::Mark(_)
-        | Match::Connmark(_)
-        | Match::Comment(_) => true,
-        Match::Source(_)
-        | Match::Destination(_)
-        | Match::InInterface(_)
-        | Match::OutInterface(_)
-        | Match::Protocol(_)
-        | Match::SourcePort(_)
-        | Match::DestinationPort(_) => false,
-    });
+    let needed = rule.matches.iter().filter_map(Match::module);
     rule.canonical() == *rule && modules.count() == needed.count()
 }
 

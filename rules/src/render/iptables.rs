@@ -118,27 +118,30 @@ fn line_text(line: &Line) -> String {
 }
 
 fn matched(text: &mut String, m: &Match) {
+    if let Some(module) = m.module() {
+        word(text, format_args!("-m {module} "));
+    }
     match m {
-        Match::Source(cidr) => option(text, "", "-s", cidr),
-        Match::Destination(cidr) => option(text, "", "-d", cidr),
-        Match::InInterface(name) => option(text, "", "-i", name),
-        Match::OutInterface(name) => option(text, "", "-o", name),
+        Match::Source(cidr) => option(text, "-s", cidr),
+        Match::Destination(cidr) => option(text, "-d", cidr),
+        Match::InInterface(name) => option(text, "-i", name),
+        Match::OutInterface(name) => option(text, "-o", name),
         Match::Protocol(protocol) => word(text, format_args!("-p {protocol} ")),
-        Match::SourcePort(port) => option(text, "", "--sport", port),
-        Match::DestinationPort(port) => option(text, "", "--dport", port),
-        Match::DestinationPorts(ports) => option(text, "-m multiport ", "--dports", ports),
-        Match::UidOwner(uid) => option(text, "-m owner ", "--uid-owner", uid),
-        Match::GidOwner(gid) => option(text, "-m owner ", "--gid-owner", gid),
-        Match::ConnState(states) => option(text, "-m conntrack ", "--ctstate", states),
-        Match::Mark(mark) => option(text, "-m mark ", "--mark", mark),
-        Match::Connmark(mark) => option(text, "-m connmark ", "--mark", mark),
-        Match::Comment(comment) => word(text, format_args!("-m comment --comment \"{comment}\" ")),
+        Match::SourcePort(port) => option(text, "--sport", port),
+        Match::DestinationPort(port) => option(text, "--dport", port),
+        Match::DestinationPorts(ports) => option(text, "--dports", ports),
+        Match::UidOwner(uid) => option(text, "--uid-owner", uid),
+        Match::GidOwner(gid) => option(text, "--gid-owner", gid),
+        Match::ConnState(states) => option(text, "--ctstate", states),
+        Match::Mark(mark) => option(text, "--mark", mark),
+        Match::Connmark(mark) => option(text, "--mark", mark),
+        Match::Comment(comment) => word(text, format_args!("--comment \"{comment}\" ")),
     }
 }
 
-fn option<T: Display>(text: &mut String, module: &str, name: &str, sense: &Sense<T>) {
+fn option<T: Display>(text: &mut String, name: &str, sense: &Sense<T>) {
     let not = if sense.is_negated() { "! " } else { "" };
-    word(text, format_args!("{module}{not}{name} {} ", sense.value()));
+    word(text, format_args!("{not}{name} {} ", sense.value()));
 }
 
 fn target(text: &mut String, target: &Target) {
