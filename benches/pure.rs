@@ -4,11 +4,10 @@
 //! Processes and the kernel's share are for the bench beside it.
 
 use divan::{Bencher, black_box};
+use policy::Setting;
+use policy::istio::{self, CaptureConfig, Resolved, resolve};
+use policy::sources::{Host, Raw};
 use rules::{Checked, Family, Gid, State, Uid, parse, plan, render::iptables};
-use sidecar_init::{
-    capture,
-    config::{CaptureConfig, Host, Raw, Resolved, Setting, resolve},
-};
 use std::{fmt, io, net::IpAddr};
 
 fn main() {
@@ -102,7 +101,7 @@ fn config(pod: Pod) -> CaptureConfig {
 }
 
 fn checked(pod: Pod) -> Checked {
-    capture::rules(&config(pod), Family::V4)
+    istio::rules(&config(pod), Family::V4)
 }
 
 fn state(pod: Pod) -> State {
@@ -132,7 +131,7 @@ fn configuration(bencher: Bencher<'_, '_>, pod: Pod) {
 #[divan::bench(args = PODS)]
 fn policy(bencher: Bencher<'_, '_>, pod: Pod) {
     let config = config(pod);
-    bencher.bench(|| capture::rules(black_box(&config), Family::V4));
+    bencher.bench(|| istio::rules(black_box(&config), Family::V4));
 }
 
 #[divan::bench(args = PODS)]

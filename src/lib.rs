@@ -1,15 +1,9 @@
-//! `sidecar-init`: sets the rules that send a pod's traffic through its service mesh proxy.
+//! The engine of `sidecar-init`: reads and changes what captures traffic in one network namespace.
 //!
-//! This file is the table of contents. Data flows one way: what was said ([`cli`]) is understood
-//! ([`config`]), turned into rules ([`capture`], in the vocabulary of the crate `rules`), compared with
-//! what is there and committed ([`operations`], through a [`backend`], which uses [`sys`]).
+//! Typed in, typed out: it is told the rules that are wanted, in the vocabulary of the crate `rules`, and who owns
+//! them; it knows no mesh, no flag and no file format, and it prints nothing. [`operations`] decides, a [`backend`]
+//! reads and commits, [`sys`] talks to the operating system. Front ends are modules of the binary alone.
 
 pub mod backend;
-pub mod capture;
-pub mod cli;
-pub mod config;
-pub mod explain;
-pub mod lint;
 pub mod operations;
 pub mod sys;
-pub mod trace;

@@ -1,9 +1,11 @@
-//! The binary: parses, calls, maps to an exit code.
+//! The binary: its front ends, which the library can't see.
+
+mod cli;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    sidecar_init::cli::main()
+    cli::main()
 }
 
 /// musl's own allocator asks the kernel for every larger piece and gives it back at once, which takes longer

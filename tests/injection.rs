@@ -3,12 +3,11 @@
 //! Every setting gets texts made to break out of their place: line breaks, options, quotes, negations. The
 //! configuration either refuses them, or the preview reads back as exactly the rules that were meant.
 
+use policy::istio::{self, CaptureConfig, Resolved, resolve};
+use policy::settings::{Setting, TABLE};
+use policy::sources::{Host, Raw};
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestCaseResult};
 use rules::{Family, Gid, RuleSet, Uid, parse, render::iptables};
-use sidecar_init::{
-    capture,
-    config::{CaptureConfig, Host, Raw, Resolved, Setting, TABLE, resolve},
-};
 use std::{io, net::IpAddr};
 
 /// A host that knows everybody, so that no text is refused just because it names nobody.
@@ -58,7 +57,7 @@ fn valid(setting: Setting) -> &'static str {
 
 /// The settings that shape rules.
 fn settings() -> Vec<Setting> {
-    use sidecar_init::config::Topic;
+    use policy::settings::Topic;
     let shaping = TABLE.iter().filter(|row| matches!(row.topic, Topic::Capture | Topic::Facts));
     shaping.map(|row| row.setting).filter(|setting| *setting != Setting::IptablesVersion).collect()
 }
@@ -134,7 +133,7 @@ fn resolved(flags: &[(Setting, String)]) -> Option<Resolved> {
 /// Both forms of the preview say what the model says, no more and no less.
 fn check(config: &CaptureConfig) -> TestCaseResult {
     for family in Family::BOTH {
-        let checked = capture::rules(config, family);
+        let checked = istio::rules(config, family);
         let meant = text_order(checked.rules());
         let text = iptables::restore(&checked);
         prop_assert_eq!(parse::restore(&text, family), Ok(meant));

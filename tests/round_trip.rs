@@ -85,7 +85,7 @@ fn random_configurations() {
         let config = configuration.resolve(random.of(&["REDIRECT", "TPROXY"]));
         for family in Family::BOTH {
             let packets: Vec<Packet> = (0..PACKETS).map(|_| packet(&mut random, family)).collect();
-            let marks = sidecar_init::capture::routing(&config).transparent.map(|route| route.mark);
+            let marks = policy::istio::routing(&config).transparent.map(|route| route.mark);
             let routing = Routing { local_marks: marks.into_iter().collect(), addresses: Vec::new() };
             let told = format!("{turn}: {:?}", configuration.parts);
             check(&configurations::rules(&config, family), &routing, &packets, &told);

@@ -19,6 +19,7 @@ pub mod parse;
 pub mod plan;
 pub mod port;
 pub mod render;
+pub mod report;
 pub mod shadow;
 pub mod simulate;
 pub mod state;

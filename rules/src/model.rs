@@ -173,8 +173,20 @@ pub enum Position {
 pub struct Origin {
     /// Short name of the rule, in kebab case: prefix of its log line, comment in nf_tables.
     pub name: &'static str,
-    /// The long form of the option that made it, without dashes; empty for what is always there.
+    /// The long form of the option that made it, without dashes, or the variable of one that has no such form; empty
+    /// for what is always there.
     pub option: &'static str,
+}
+
+impl Origin {
+    /// The option as its author writes it: `--flag`, a variable, or that there is none.
+    pub fn option_text(&self) -> String {
+        match self.option {
+            "" => "always there".to_owned(),
+            variable if variable.starts_with(|c: char| c.is_ascii_uppercase()) => variable.to_owned(),
+            long => format!("--{long}"),
+        }
+    }
 }
 
 /// One rule put in one place.

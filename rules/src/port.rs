@@ -86,9 +86,25 @@ impl PortRange {
         (self.first.number()..=self.last.number()).contains(&port)
     }
 
+    /// As NAT takes it, and as people write it: `80` or `8000-9000`.
+    pub fn dashed(self) -> impl fmt::Display {
+        Dashed(self)
+    }
+
     /// Slots that the range takes in a multiport match: the kernel stores both its ends.
     fn slots(self) -> usize {
         if self.is_single() { 1 } else { 2 }
+    }
+}
+
+struct Dashed(PortRange);
+
+impl fmt::Display for Dashed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.is_single() {
+            true => self.0.first.fmt(f),
+            false => write!(f, "{}-{}", self.0.first, self.0.last),
+        }
     }
 }
 

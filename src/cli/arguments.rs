@@ -2,7 +2,7 @@
 //!
 //! `-p 15001`, `-p15001`, `-p=15001`, `--envoy-port=15001`; switches bare or with `=true`; the last of a
 //! repeated flag wins; values may be empty or start with a dash. Values are text here: what they mean is
-//! for [`crate::config`] to say, so that all problems can be told at once.
+//! for the policy to say, so that all problems can be told at once.
 
 use super::{
     Exit,
@@ -10,11 +10,12 @@ use super::{
     options::{self, Choice, Options},
     report,
 };
-use crate::config::{self, Kind, Problem, Problems, Row, Setting, TABLE, Topic};
 use clap::{
     Arg, ArgAction, ArgMatches,
     error::{ContextKind, ContextValue, ErrorKind},
 };
+use policy::settings::{Kind, Row, Setting, TABLE, Topic};
+use policy::{Problem, Problems, sources};
 use std::{ffi::OsString, path::Path};
 
 /// A call, as far as its form goes.
@@ -115,7 +116,7 @@ fn flags(entry: &Entry, matches: &ArgMatches) -> Vec<(Setting, String)> {
     let value = |row: &Row| {
         // A flag must never get lost on the way: --dry-run is one.
         let value = matches.get_one::<OsString>(row.long)?;
-        Some((row.setting, config::text(value)))
+        Some((row.setting, sources::text(value)))
     };
     // A command's own option may bear the name of a flag that it does not take.
     TABLE.iter().filter(|row| !row.long.is_empty() && (entry.takes)(row)).filter_map(value).collect()
@@ -123,7 +124,7 @@ fn flags(entry: &Entry, matches: &ArgMatches) -> Vec<(Setting, String)> {
 
 fn own_options(command: Command, matches: &ArgMatches) -> Options {
     let value =
-        |choice: &Choice| Some((choice.long, config::text(matches.get_one::<OsString>(choice.long)?)));
+        |choice: &Choice| Some((choice.long, sources::text(matches.get_one::<OsString>(choice.long)?)));
     options::of(command).iter().filter_map(value).collect()
 }
 

@@ -1,18 +1,18 @@
 //! Commands that change the namespace: `apply`, `clean`, and the change that the drop-in makes.
 
+use super::run::{BackendChoice, Call, Format, Mode, Preview, Run};
 use super::{
     Exit, report,
     target::{self, Target, Usual},
 };
-use crate::{
+use policy::istio::{self, CaptureConfig, DnsCapture};
+use rules::{Family, State};
+use serde::Serialize;
+use sidecar_init::{
     backend::{Backend, Error, Kernel, Step, Variant, iptables::Lock, nftables::Image},
-    capture,
-    config::{BackendChoice, CaptureConfig, DnsCapture, Format, Mode, Preview, Resolved, Run},
     operations::{self, Aftermath, Differences, Failure, StaleFlows, Wanted},
     sys::{self, namespace},
 };
-use rules::{Family, State};
-use serde::Serialize;
 use std::{
     error,
     path::PathBuf,
@@ -45,8 +45,8 @@ pub(super) enum Refused {
 }
 
 /// `sidecar-init apply`.
-pub(super) fn apply(resolved: &Resolved) -> Exit {
-    let Resolved { capture, run, .. } = resolved;
+pub(super) fn apply(call: &Call) -> Exit {
+    let Call { capture, run, .. } = call;
     if let Mode::Preview(form) = run.mode {
         let native = run.backend == BackendChoice::Any && form == Preview::Restore;
         return super::istio_iptables::print(capture, if native { Preview::Nft } else { form });
@@ -195,9 +195,9 @@ fn stale_flows(config: &CaptureConfig) -> Option<StaleFlows> {
         DnsCapture::Servers(servers) => Some(servers.iter().copied().collect()),
     };
     Some(StaleFlows {
-        port: capture::DNS_PORT.number(),
+        port: istio::DNS_PORT.number(),
         destinations,
-        except_zone: capture::AGENT_ZONE.number(),
+        except_zone: istio::AGENT_ZONE.number(),
         ipv6: config.ipv6,
     })
 }

@@ -1,24 +1,24 @@
 //! `sidecar-init check`: how the rules differ from the wanted ones.
 
+use super::run::{Call, Format};
 use super::{
     Exit, change, report,
     target::{self, Target, Usual},
 };
-use crate::{
-    backend::{Backend, Error, Kernel},
-    config::{Format, Resolved},
-    operations::{self, Differences},
-};
 use rules::{drift::Side, render};
 use serde::Serialize;
+use sidecar_init::{
+    backend::{Backend, Error, Kernel},
+    operations::{self, Differences},
+};
 
 /// Runs the command.
-pub(super) fn run(resolved: &Resolved) -> Exit {
-    let (target, differences) = match compare(resolved) {
+pub(super) fn run(call: &Call) -> Exit {
+    let (target, differences) = match compare(call) {
         Ok(compared) => compared,
         Err(error) => return report::failure(&error, Exit::Failed),
     };
-    let printed = match resolved.run.format {
+    let printed = match call.run.format {
         Format::Text => report::text(&differences.to_string()),
         Format::Json => report::json(&Report::new(target, &differences)),
     };
@@ -31,8 +31,8 @@ pub(super) fn run(resolved: &Resolved) -> Exit {
     }
 }
 
-fn compare(resolved: &Resolved) -> Result<(Target, Differences), Error> {
-    let Resolved { capture, run, .. } = resolved;
+fn compare(call: &Call) -> Result<(Target, Differences), Error> {
+    let Call { capture, run, .. } = call;
     let mut kernel = Kernel::open(change::lock(run))?;
     let snapshot = kernel.read()?;
     let target = target::choose(run, Usual::Native, &snapshot, &kernel);

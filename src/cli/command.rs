@@ -1,6 +1,6 @@
 //! The commands: what each is for and which settings it takes.
 
-use crate::config::{Row, Setting, Topic};
+use policy::settings::{Row, Setting, Topic};
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,28 +1,29 @@
 //! `sidecar-init doctor`: what this namespace and kernel can do.
 
+use super::run::{Call, Format, Run};
 use super::{Exit, change, report};
-use crate::{
+use policy::Problems;
+use serde::Serialize;
+use sidecar_init::{
     backend::Kernel,
-    config::{Format, Problems, Resolved, Run},
     operations::{Finding, Level, examine},
 };
-use serde::Serialize;
 
 /// The proxy's user where the input does not tell.
 const USUAL_PROXY: u32 = 1337;
 
 /// Runs the command. What is wrong with the capture flags is a finding like any other.
-pub(super) fn run(run: &Run, resolved: &Result<Resolved, Problems>) -> Exit {
+pub(super) fn run(run: &Run, call: &Result<Call, Problems>) -> Exit {
     let mut kernel = match Kernel::open(change::lock(run)) {
         Ok(kernel) => kernel,
         Err(error) => return report::failure(&error, Exit::Failed),
     };
-    let uids = match resolved {
-        Ok(resolved) => resolved.capture.proxy_uids.iter().map(|uid| uid.number()).collect(),
+    let uids = match call {
+        Ok(call) => call.capture.proxy_uids.iter().map(|uid| uid.number()).collect(),
         Err(_) => vec![USUAL_PROXY],
     };
     let mut findings = examine(&mut kernel, &uids);
-    if let Err(Problems(problems)) = resolved {
+    if let Err(Problems(problems)) = call {
         findings.extend(problems.iter().map(|problem| {
             Finding::fail("input", problem.to_string(), "apply and check with these flags would refuse")
         }));

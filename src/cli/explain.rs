@@ -1,5 +1,6 @@
 //! `sidecar-init explain`: what becomes of a packet, and why.
 
+use super::run::{self, Run};
 use super::{
     Exit, begin, change,
     host::System,
@@ -7,18 +8,17 @@ use super::{
     packet::{self, Pod, Sender},
     report, start_logging,
 };
-use crate::{
-    backend::{
-        Backend, Kernel, Snapshot, Variant,
-        nftables::{Image, differences},
-    },
-    capture,
-    config::{self, CaptureConfig, DnsCapture, Host, OutboundCidrs, Problem, Problems, Raw, Run, Setting},
-    explain::{Case, explain, matrix},
-    sys::route,
-};
+use policy::explain::{Case, explain, matrix};
+use policy::istio::{self, CaptureConfig, DnsCapture, OutboundCidrs};
+use policy::sources::{Host, Raw};
+use policy::{Problem, Problems, Setting};
 use rules::simulate::{Packet, Routing, View};
 use rules::{Action, Family, Gid, Layer, Listing, Mark, Protocol, Target, Uid, parse};
+use sidecar_init::backend::{
+    Backend, Kernel, Snapshot, Variant,
+    nftables::{Image, differences},
+};
+use sidecar_init::sys::route;
 use std::{
     collections::BTreeSet,
     error::Error,
@@ -53,7 +53,7 @@ pub(super) fn run(raw: &Raw, options: &Options, mut problems: Vec<Problem>) -> R
         problems.push(Problem::of("--live", "contradicts --from-save; give one of them"));
     }
     if live || file.is_some() {
-        let (run, logging) = config::resolve_run(raw, problems)?;
+        let (run, logging) = run::resolve_run(raw, problems)?;
         start_logging(&logging, run.mode)?;
         let pod = pod(raw, None, live);
         let question = Question::read(options, &pod, wants_matrix, None)?;
@@ -66,7 +66,7 @@ pub(super) fn run(raw: &Raw, options: &Options, mut problems: Vec<Problem>) -> R
             Err(error) => report::failure(&*error, Exit::Failed),
         });
     }
-    let resolved = match config::resolve(raw, &System, problems) {
+    let resolved = match run::resolve(raw, &System, problems) {
         Ok(resolved) => resolved,
         Err(mut problems) => {
             // The packet's problems belong beside those of the flags.
@@ -160,8 +160,8 @@ fn answer(scenes: &[Scene], question: &Question, form: Form) -> Exit {
 }
 
 fn of_capture(config: &CaptureConfig, family: Family, pod: &Pod) -> Scene {
-    let rules = capture::rules(config, family);
-    let routing = capture::routing(config);
+    let rules = istio::rules(config, family);
+    let routing = istio::routing(config);
     let routed = family == Family::V4 || routing.transparent_ipv6;
     let marks = routing.transparent.filter(|_| routed).map(|route| route.mark);
     Scene {
@@ -255,8 +255,8 @@ fn of_native(
     routes: &BTreeSet<route::Object>,
     pod: &Pod,
 ) -> Result<Vec<Scene>, Box<dyn Error>> {
-    let resolved = config::resolve(raw, &System, Vec::new()).map_err(|_| OtherTable)?;
-    let wanted = capture::nft_table(&resolved.capture).map(|table| Image::of(&table));
+    let resolved = run::resolve(raw, &System, Vec::new()).map_err(|_| OtherTable)?;
+    let wanted = istio::nft_table(&resolved.capture).map(|table| Image::of(&table));
     if !differences(Some(image), wanted.as_ref()).is_empty() {
         return Err(OtherTable.into());
     }

@@ -1,7 +1,7 @@
 //! The machine that we run on, asked for facts.
 
-use crate::config::Host;
 use nix::{errno::Errno, ifaddrs::getifaddrs, unistd};
+use policy::Host;
 use rules::{Gid, Uid};
 use std::{fs, io, net::IpAddr};
 

@@ -1,17 +1,17 @@
 //! The drop-in for `istio-iptables`.
 
+use super::run::{Call, Mode, Preview};
 use super::{Exit, change::change, report, target::Usual};
-use crate::{
-    capture,
-    config::{CaptureConfig, Interception, Mode, Preview, Resolved},
+use policy::istio::{self, CaptureConfig, Interception};
+use rules::{Checked, Family, render};
+use sidecar_init::{
     operations::{self, Validate},
     sys::namespace,
 };
-use rules::{Checked, Family, render};
 
 /// Runs the command.
-pub(super) fn run(resolved: &Resolved) -> Exit {
-    let Resolved { capture, run, .. } = resolved;
+pub(super) fn run(call: &Call) -> Exit {
+    let Call { capture, run, .. } = call;
     if namespace::is_host() && matches!(run.mode, Mode::Apply | Mode::Clean) {
         tracing::warn!(target: "iptables", "this is the machine's own network namespace");
     }
@@ -21,7 +21,7 @@ pub(super) fn run(resolved: &Resolved) -> Exit {
         Mode::Apply => exit(change(run, Some(capture), Usual::Iptables)),
         Mode::Nothing => Exit::Done,
     };
-    match (done, validation(resolved)) {
+    match (done, validation(call)) {
         (Exit::Done, Some(what)) => match operations::validate(&what) {
             Ok(()) => {
                 tracing::info!(target: "validation", "capture works");
@@ -43,13 +43,13 @@ fn exit<T>(done: Result<T, Box<dyn std::error::Error>>) -> Exit {
 /// Prints the rules.
 pub(super) fn print(capture: &CaptureConfig, form: Preview) -> Exit {
     let each = |text: fn(&Checked) -> String| -> String {
-        capture.families().map(|family| text(&capture::rules(capture, family))).collect()
+        capture.families().map(|family| text(&istio::rules(capture, family))).collect()
     };
     report::text(&match form {
         Preview::Restore => each(restore),
         Preview::Commands => each(render::iptables::commands),
         Preview::Nft => {
-            let table = capture::nft_table(capture);
+            let table = istio::nft_table(capture);
             format!("# nft -f\n{}", table.as_ref().map(render::nft::script).unwrap_or_default())
         }
     })
@@ -63,8 +63,8 @@ fn restore(rules: &Checked) -> String {
     format!("{header}{}", render::iptables::restore(rules))
 }
 
-fn validation(resolved: &Resolved) -> Option<Validate> {
-    let Resolved { capture, run, .. } = resolved;
+fn validation(call: &Call) -> Option<Validate> {
+    let Call { capture, run, .. } = call;
     let what = run.validation?;
     if capture.interception == Interception::None {
         return None;

@@ -1,10 +1,10 @@
 //! `sidecar-init lint`: what is odd about the capture flags.
 
+use super::run::{self, Format};
 use super::{Exit, options::Options, report, start_logging};
-use crate::{
-    config::{self, Format, Host, Problem, Problems, Raw},
-    lint::{Finding, Level, lint},
-};
+use policy::lint::{Finding, Level, lint};
+use policy::sources::{Host, Raw};
+use policy::{Problem, Problems};
 use serde::Serialize;
 
 /// Runs the command.
@@ -15,12 +15,12 @@ pub(super) fn run(
     mut problems: Vec<Problem>,
 ) -> Result<Exit, Problems> {
     let deny = options.is_on("deny", &mut problems);
-    let resolved = config::resolve(raw, host, problems)?;
-    start_logging(&resolved.logging, resolved.run.mode)?;
-    let findings = lint(raw, &resolved);
-    let mut items: Vec<Item<'_>> = resolved.warnings.iter().map(|text| Item::said(text)).collect();
+    let call = run::resolve(raw, host, problems)?;
+    start_logging(&call.logging, call.run.mode)?;
+    let findings = lint(raw, &call.capture);
+    let mut items: Vec<Item<'_>> = call.warnings.iter().map(|text| Item::said(text)).collect();
     items.extend(findings.iter().map(Item::from));
-    let printed = match resolved.run.format {
+    let printed = match call.run.format {
         Format::Text => report::text(&items.iter().map(line).collect::<String>()),
         Format::Json => report::json(&items),
     };

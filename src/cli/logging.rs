@@ -1,6 +1,8 @@
 //! Log lines: where they go, which, and in which form.
 
-use crate::config::{Logging, Mode, Problem, Setting, Source};
+use super::run::{Logging, Mode};
+use policy::sources::Source;
+use policy::{Problem, Setting};
 use std::{
     fs::{File, OpenOptions},
     io,

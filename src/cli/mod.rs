@@ -17,16 +17,17 @@ mod options;
 mod packet;
 mod render;
 mod report;
+mod run;
 mod target;
 mod trace;
 
-use crate::{
-    config::{self, Logging, Mode, Problem, Problems, Raw, Resolved, Setting},
-    lint::{Finding, Level, lint},
-};
 use arguments::Invocation;
 use command::Command;
 use host::System;
+use policy::lint::{Finding, Level, lint};
+use policy::sources::Raw;
+use policy::{Problem, Problems, Setting};
+use run::{Call, Logging, Mode};
 use std::process::ExitCode;
 
 /// How a call ends.
@@ -49,14 +50,14 @@ impl From<Exit> for ExitCode {
 }
 
 /// Runs the program.
-pub fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     match arguments::parse(std::env::args_os()) {
-        Ok(invocation) => run(invocation).into(),
+        Ok(invocation) => call(invocation).into(),
         Err(answered) => answered.into(),
     }
 }
 
-fn run(invocation: Invocation) -> Exit {
+fn call(invocation: Invocation) -> Exit {
     let Invocation { command, flags, options, mut problems } = invocation;
     let raw = Raw::new(flags, command.entry().takes, |name| std::env::var_os(name));
     problems.extend(enter_namespace(&raw));
@@ -67,9 +68,9 @@ fn run(invocation: Invocation) -> Exit {
         Command::Render => render::run(&raw, &options, &System, problems),
         Command::Lint => lint::run(&raw, &options, &System, problems),
         Command::Trace => trace::run(&raw, &options, problems),
-        Command::Apply => with_capture(&raw, problems, |resolved| {
-            warn(&raw, resolved);
-            change::apply(resolved)
+        Command::Apply => with_capture(&raw, problems, |call| {
+            warn(&raw, call);
+            change::apply(call)
         }),
         Command::Check => with_capture(&raw, problems, check::run),
         Command::IstioIptables => with_capture(&raw, problems, istio_iptables::run),
@@ -81,37 +82,37 @@ fn run(invocation: Invocation) -> Exit {
 fn with_capture(
     raw: &Raw,
     problems: Vec<Problem>,
-    run: impl FnOnce(&Resolved) -> Exit,
+    run: impl FnOnce(&Call) -> Exit,
 ) -> Result<Exit, Problems> {
-    let resolved = config::resolve(raw, &System, problems)?;
-    begin(&resolved)?;
-    Ok(run(&resolved))
+    let call = run::resolve(raw, &System, problems)?;
+    begin(&call)?;
+    Ok(run(&call))
 }
 
 /// Tells what is most probably not what was meant, before it takes effect.
-fn warn(raw: &Raw, resolved: &Resolved) {
-    for finding in lint(raw, resolved).into_iter().filter(|finding| finding.level == Level::Warning) {
+fn warn(raw: &Raw, call: &Call) {
+    for finding in lint(raw, &call.capture).into_iter().filter(|finding| finding.level == Level::Warning) {
         let Finding { option, text, remedy, .. } = finding;
         tracing::warn!(target: "lint", "{option}: {text}; {remedy}");
     }
 }
 
 fn clean(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
-    let (run, logging) = config::resolve_run(raw, problems)?;
+    let (run, logging) = run::resolve_run(raw, problems)?;
     start_logging(&logging, run.mode)?;
     Ok(change::clean(&run))
 }
 
 fn doctor(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
-    let (run, logging) = config::resolve_run(raw, problems)?;
+    let (run, logging) = run::resolve_run(raw, problems)?;
     start_logging(&logging, run.mode)?;
-    Ok(doctor::run(&run, &config::resolve(raw, &System, Vec::new())))
+    Ok(doctor::run(&run, &run::resolve(raw, &System, Vec::new())))
 }
 
 /// Starts logging, and tells first what is odd about the input.
-fn begin(resolved: &Resolved) -> Result<(), Problems> {
-    start_logging(&resolved.logging, resolved.run.mode)?;
-    for warning in &resolved.warnings {
+fn begin(call: &Call) -> Result<(), Problems> {
+    start_logging(&call.logging, call.run.mode)?;
+    for warning in &call.warnings {
         tracing::warn!(target: "config", "{warning}");
     }
     Ok(())
@@ -128,7 +129,7 @@ fn enter_namespace(raw: &Raw) -> Option<Problem> {
     if raw.is_on(Setting::DryRun) && raw.get(Setting::PodIps).is_some() {
         return None;
     }
-    let error = crate::sys::namespace::enter(given.value.as_ref()).err()?;
+    let error = sidecar_init::sys::namespace::enter(given.value.as_ref()).err()?;
     let form =
         "expected a network namespace such as /run/netns/NAME or /proc/PID/ns/net, and the right to enter it";
     Some(Problem::with_item(&given.source, &given.value, format!("can't be entered: {error}; {form}")))

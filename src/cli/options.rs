@@ -1,7 +1,7 @@
 //! Options that belong to one command alone, and never to the environment.
 
 use super::command::Command;
-use crate::config::{Kind, Problem};
+use policy::{Problem, settings::Kind};
 use std::collections::BTreeMap;
 
 /// An option's row in the table of its command.

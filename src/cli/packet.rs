@@ -1,7 +1,7 @@
 //! The packet that `explain` is asked about, from its flags. Strict: every problem at once.
 
 use super::options::Options;
-use crate::config::Problem;
+use policy::Problem;
 use rules::simulate::{Packet, Way};
 use rules::{ConnState, Family, Gid, InterfaceName, Protocol, Uid, number::unsigned};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

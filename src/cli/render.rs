@@ -1,10 +1,10 @@
 //! `sidecar-init render`: the rules that the flags describe, in the language of one's choice.
 
+use super::run::{self, Preview};
 use super::{Exit, begin, istio_iptables, options::Options, report};
-use crate::{
-    capture,
-    config::{self, CaptureConfig, Host, Preview, Problem, Problems, Raw},
-};
+use policy::istio::{self, CaptureConfig};
+use policy::sources::{Host, Raw};
+use policy::{Problem, Problems};
 use rules::render::{dot::dot, graph::graph, iptables, mermaid::mermaid, svg::svg};
 use rules::{Checked, Family, Table};
 use serde::Serialize;
@@ -44,10 +44,10 @@ pub(super) fn run(
         "v6" => Some(Family::V6),
         _ => None,
     });
-    let resolved = config::resolve(raw, host, problems)?;
-    begin(&resolved)?;
-    let config = &resolved.capture;
-    let picture = || graph(&capture::rules(config, family.unwrap_or(Family::V4)));
+    let call = run::resolve(raw, host, problems)?;
+    begin(&call)?;
+    let config = &call.capture;
+    let picture = || graph(&istio::rules(config, family.unwrap_or(Family::V4)));
     Ok(match language.unwrap_or(Language::Iptables) {
         Language::Iptables => istio_iptables::print(config, Preview::Restore),
         Language::Commands => istio_iptables::print(config, Preview::Commands),
@@ -92,7 +92,7 @@ fn data(config: &CaptureConfig) -> Vec<Rules> {
         },
         chains: Table::ALL
             .into_iter()
-            .flat_map(|table| chains(&capture::rules(config, family), table))
+            .flat_map(|table| chains(&istio::rules(config, family), table))
             .collect(),
     };
     config.families().map(of_family).collect()

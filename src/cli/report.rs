@@ -2,7 +2,7 @@
 //! runtime.
 
 use super::Exit;
-use crate::config::Problems;
+use policy::Problems;
 use serde::Serialize;
 use std::{
     error::Error,

@@ -1,13 +1,13 @@
 //! Where rules go, and what a configuration wants there.
 
-use crate::{
+use super::run::{BackendChoice, Run, VariantChoice};
+use policy::istio::{self, CaptureConfig};
+use rules::State;
+use sidecar_init::{
     backend::{Kernel, Snapshot, Variant, nftables::Image},
-    capture,
-    config::{BackendChoice, CaptureConfig, Run, VariantChoice},
     operations::{self, Wanted},
     sys::{namespace, route},
 };
-use rules::State;
 
 /// The interface of the kernel that takes the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,10 +70,10 @@ impl Target {
 /// What a configuration wants of the namespace, as iptables rules or as our own table of nf_tables.
 pub(super) fn wanted(config: &CaptureConfig, target: Target) -> Wanted {
     let native = target == Target::Native;
-    let rules = |family| State::of(capture::rules(config, family).rules());
-    let routing = capture::routing(config);
+    let rules = |family| State::of(istio::rules(config, family).rules());
+    let routing = istio::routing(config);
     let mut routes: Vec<route::Object> = Vec::new();
-    if let Some(capture::PolicyRoute { mark, table }) = routing.transparent {
+    if let Some(istio::PolicyRoute { mark, table }) = routing.transparent {
         let families = [Some(route::Family::V4), routing.transparent_ipv6.then_some(route::Family::V6)];
         for family in families.into_iter().flatten() {
             let (mark, table) = (mark.value, table.number());
@@ -90,6 +90,6 @@ pub(super) fn wanted(config: &CaptureConfig, target: Target) -> Wanted {
     Wanted {
         tables: config.families().filter(|_| !native).map(|family| (family, rules(family))).collect(),
         routes: routes.into_iter().collect(),
-        native: native.then(|| capture::nft_table(config)).flatten().as_ref().map(Image::of),
+        native: native.then(|| istio::nft_table(config)).flatten().as_ref().map(Image::of),
     }
 }

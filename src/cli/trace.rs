@@ -1,17 +1,17 @@
 //! `sidecar-init trace`: packets as they meet rules.
 
+use super::run::{self, Format};
 use super::{Exit, options::Options, report, start_logging};
-use crate::{
-    capture::{LOG_GROUP, OPTIONS},
-    config::{self, Format, Problem, Problems, Raw, duration},
-    sys::{
-        nflog::Listener,
-        process,
-        wait::{Requests, Woken},
-    },
-    trace::{Event, Filter},
-};
 use nix::libc;
+use policy::istio::{LOG_GROUP, Reason};
+use policy::sources::{Raw, duration};
+use policy::trace::{Event, Filter};
+use policy::{Problem, Problems};
+use sidecar_init::sys::{
+    nflog::Listener,
+    process,
+    wait::{Requests, Woken},
+};
 use std::{
     io::{self, Write},
     time::{Duration, Instant, SystemTime},
@@ -38,7 +38,7 @@ enum Failure {
 
 /// Runs the command.
 pub(super) fn run(raw: &Raw, options: &Options, mut problems: Vec<Problem>) -> Result<Exit, Problems> {
-    let names: Vec<&str> = OPTIONS.iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = Reason::ALL.iter().map(|reason| reason.name()).collect();
     let name = |text: &str| names.contains(&text).then(|| text.to_owned());
     let protocol = |text: &str| ["tcp", "udp", "icmp", "icmpv6"].contains(&text).then(|| text.to_owned());
     let filter = Filter {
@@ -54,7 +54,7 @@ pub(super) fn run(raw: &Raw, options: &Options, mut problems: Vec<Problem>) -> R
     let positive = |text: &str| text.parse().ok().filter(|&count| count > 0);
     let count = options.read("count", "a number from 1", &mut problems, positive);
     let time = options.read("for", "a duration, such as 30s or 1m30s", &mut problems, duration::parse);
-    let (run, logging) = config::resolve_run(raw, problems)?;
+    let (run, logging) = run::resolve_run(raw, problems)?;
     start_logging(&logging, run.mode)?;
     Ok(match show(&Wish { filter, count, time, format: run.format }) {
         Ok(()) => Exit::Done,

@@ -5,6 +5,7 @@
 use super::message::{attributes, text};
 use super::netlink::{Request, Socket};
 use nix::{net::if_::if_indextoname, sys::socket::SockProtocol};
+use rules::report::Report;
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd},
@@ -36,29 +37,6 @@ const PAYLOAD: u16 = 9;
 const PREFIX: u16 = 10;
 const UID: u16 = 11;
 const GID: u16 = 14;
-
-/// What a rule says about a packet.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// The text that names the rule.
-    pub prefix: String,
-    /// `NF_INET_*`: 0 prerouting, 3 output.
-    pub hook: u8,
-    /// When the packet came, where the kernel has noted it.
-    pub time: Option<SystemTime>,
-    /// Where it came in.
-    pub in_interface: Option<String>,
-    /// Where it leaves.
-    pub out_interface: Option<String>,
-    /// Its mark; 0 for none.
-    pub mark: u32,
-    /// The user of its socket.
-    pub uid: Option<u32>,
-    /// The group of its socket.
-    pub gid: Option<u32>,
-    /// The packet's first bytes, from its IP header.
-    pub packet: Vec<u8>,
-}
 
 /// The listener of a group. A group has one; when it ends, reports go nowhere again.
 pub struct Listener(Socket);

@@ -9,7 +9,7 @@ mod surroundings;
 mod warnings;
 
 use assert_cmd::{Command, cargo::cargo_bin};
-use sidecar_init::config::{Row, Setting, TABLE};
+use policy::settings::{Row, Setting, TABLE};
 use std::{
     ffi::OsStr,
     fs, io,

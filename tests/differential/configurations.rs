@@ -2,9 +2,10 @@
 
 use super::random::Random;
 use crate::support::address::{RESOLVERS, SERVICE_CIDRS};
+use policy::istio::{self, CaptureConfig};
+use policy::settings::{Setting, TABLE};
+use policy::sources::{Host, Raw};
 use rules::{Family, Gid, RuleSet, Uid};
-use sidecar_init::capture;
-use sidecar_init::config::{self, CaptureConfig, Host, Raw, Setting, TABLE};
 use std::{io, net::IpAddr};
 
 const ELSEWHERE_CIDRS: &str = "10.98.0.0/16,fd98::/16";
@@ -116,13 +117,13 @@ impl Configuration {
         let variable =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into());
         let raw = Raw::new(flags, |_| true, variable);
-        config::resolve(&raw, &Nobody, Vec::new()).expect("configurations are valid").capture
+        istio::resolve(&raw, &Nobody, Vec::new()).expect("configurations are valid").capture
     }
 }
 
 /// The rules of a configuration for one family.
 pub(crate) fn rules(config: &CaptureConfig, family: Family) -> RuleSet {
-    capture::rules(config, family).rules().clone()
+    istio::rules(config, family).rules().clone()
 }
 
 fn setting(flag: &str) -> Setting {

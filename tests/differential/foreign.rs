@@ -10,9 +10,9 @@ use crate::support::address::Place;
 use crate::support::pod::{Answerer, Pod};
 use crate::support::setting::{Family, Variant};
 use crate::support::traffic::Protocol;
+use policy::explain;
 use rules::parse;
 use rules::simulate::{Outcome, Routing, Verdict, View, walk};
-use sidecar_init::explain;
 
 /// Each with a name for the message.
 const LISTINGS: [(&str, &str); 6] = [

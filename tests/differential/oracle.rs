@@ -7,9 +7,9 @@ use crate::support::namespace::Namespace;
 use crate::support::pod::{Answerer, Pod};
 use crate::support::setting::{Family, Mode, Setting, Variant};
 use crate::support::traffic::{Arrival, Protocol};
+use policy::{explain, istio};
 use rules::simulate::{Routing, Verdict, View, Way, walk};
 use rules::{ConnState, Mark, parse};
-use sidecar_init::{capture, explain};
 use std::fmt;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ impl Scene {
             let listing = parse::listing(&saved, family).unwrap_or_else(|error| panic!("{error}\n{saved}"));
             views.push(("the kernel's listing", View::of_listing(listing)));
         }
-        let marks = capture::routing(&config).transparent.map(|route| route.mark);
+        let marks = istio::routing(&config).transparent.map(|route| route.mark);
         let told = format!("{setting} {:?} {:?}", configuration.flags(), configuration.variables());
         Scene { pod, told, views, routing: routing(setting.family, marks) }
     }

@@ -218,11 +218,7 @@ fn comment(origin: Option<Origin>) -> String {
     let mut text = match origin {
         None => String::new(),
         Some(Origin { name, option: "" }) => name.to_owned(),
-        // Settings that only the environment has.
-        Some(Origin { name, option }) if option.starts_with(|c: char| c.is_ascii_uppercase()) => {
-            format!("{name} ({option})")
-        }
-        Some(Origin { name, option }) => format!("{name} (--{option})"),
+        Some(origin) => format!("{} ({})", origin.name, origin.option_text()),
     };
     text.truncate(LONGEST_COMMENT);
     text

@@ -3,7 +3,7 @@
 //! The three picture formats draw the same skeleton. Where a packet ends (a listener, nowhere) is a box too.
 
 use super::iptables;
-use crate::{Chain, Checked, PortRange, Statement, Table, Target};
+use crate::{Chain, Checked, Statement, Table, Target};
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
@@ -91,7 +91,7 @@ fn row(graph: &mut Graph, places: &BTreeMap<Chain, usize>, statement: &Statement
         Target::SetMark(_) | Target::SaveMark | Target::RestoreMark => (Some("mark"), None),
         Target::SetZone(_) => (Some("zone"), None),
         Target::Jump(name) => (None, places.get(&Chain::User(name.clone())).copied()),
-        Target::Redirect(ports) => (None, Some(end(graph, format!("listener at {}", shown(*ports))))),
+        Target::Redirect(ports) => (None, Some(end(graph, format!("listener at {}", ports.dashed())))),
         Target::Tproxy { port, .. } => (None, Some(end(graph, format!("transparent listener at {port}")))),
         Target::Drop => (None, Some(end(graph, "dropped".to_owned()))),
         Target::Log { .. } => return None,
@@ -99,13 +99,6 @@ fn row(graph: &mut Graph, places: &BTreeMap<Chain, usize>, statement: &Statement
     let conditions: Vec<String> = statement.rule.matches.iter().map(iptables::condition).collect();
     let conditions = if conditions.is_empty() { "all".to_owned() } else { conditions.join(" ") };
     Some(Row { conditions, action: action.map(Cow::Borrowed), leads_to })
-}
-
-fn shown(ports: PortRange) -> String {
-    match ports.is_single() {
-        true => ports.first().to_string(),
-        false => format!("{}-{}", ports.first(), ports.last()),
-    }
 }
 
 /// The box of an end, made when it is first needed.

@@ -4,8 +4,7 @@
 //! people who know it.
 
 use crate::{
-    Chain, Checked, Family, Line, Mark, Match, PortRange, Position, Rule, Sense, Statement, Table,
-    TableChange, Target,
+    Chain, Checked, Family, Line, Mark, Match, Position, Rule, Sense, Statement, Table, TableChange, Target,
 };
 use std::fmt::{Display, Write};
 
@@ -150,7 +149,7 @@ fn target(text: &mut String, target: &Target) {
         Target::Drop => word(text, "-j DROP"),
         Target::Return => word(text, "-j RETURN"),
         Target::Jump(chain) => word(text, format_args!("-j {chain}")),
-        Target::Redirect(ports) => word(text, format_args!("-j REDIRECT --to-ports {}", dashed(*ports))),
+        Target::Redirect(ports) => word(text, format_args!("-j REDIRECT --to-ports {}", ports.dashed())),
         Target::Tproxy { port, mark: Mark { value, mask } } => {
             word(text, format_args!("-j TPROXY --tproxy-mark {value}/{mask:#x} --on-port {port}"));
         }
@@ -162,14 +161,6 @@ fn target(text: &mut String, target: &Target) {
         Target::Log { group, prefix } => {
             word(text, format_args!("-j NFLOG --nflog-prefix \"{prefix}\" --nflog-group {group}"));
         }
-    }
-}
-
-/// NAT takes ranges with a dash where matches take a colon.
-fn dashed(ports: PortRange) -> String {
-    match ports.is_single() {
-        true => ports.first().to_string(),
-        false => format!("{}-{}", ports.first(), ports.last()),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::nft::{
     Action, Base, Chain, Condition, Field, Log, Rule, Set, SetKind, Span, TABLE, Table, Test, family_number,
     protocol_number, state_bit,
 };
-use crate::{ConnState, Family, Mark, PortRange, Protocol};
+use crate::{ConnState, Family, Mark, Protocol};
 use std::fmt::{Display, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -219,7 +219,7 @@ fn action(action: &Action) -> Option<String> {
         Action::Drop => "drop".to_owned(),
         Action::Return => "return".to_owned(),
         Action::Jump(chain) => format!("jump {chain}"),
-        Action::Redirect(ports) => format!("redirect to :{}", port_range(*ports)),
+        Action::Redirect(ports) => format!("redirect to :{}", ports.dashed()),
         Action::Tproxy { family, port, mark } => {
             let family = family.map(|family| format!("{} ", address_word(family))).unwrap_or_default();
             format!("tproxy {family}to :{port} {} accept", set_mark(*mark))
@@ -230,13 +230,6 @@ fn action(action: &Action) -> Option<String> {
         Action::SetZone(zone) => format!("ct zone set {zone}"),
         Action::Report => return None,
     })
-}
-
-fn port_range(ports: PortRange) -> String {
-    match ports.is_single() {
-        true => ports.first().to_string(),
-        false => format!("{}-{}", ports.first(), ports.last()),
-    }
 }
 
 /// Bits outside of the mask stay; bits inside become those of the value.

@@ -1,0 +1,169 @@
+//! Reasons in words: why a verdict is what it is.
+//!
+//! Rules of ours know which option made them; of rules that were read back, their place and text is all
+//! there is to say.
+
+use super::{Explanation, captures, rule_text};
+use crate::istio::Reason;
+use rules::simulate::{At, Met, Packet, Verdict, ViewRule, Way};
+use rules::{Action, Condition, ConnState, Listed, Match, Origin, Target};
+
+impl Explanation<'_> {
+    /// The verdict and its reason in one sentence, without a full stop.
+    pub fn sentence(&self) -> String {
+        format!("{}, because {}", self.verdict(), self.reason())
+    }
+
+    /// The verdict alone.
+    pub fn verdict(&self) -> String {
+        match self.outcome.verdict {
+            Verdict::Pass => self.passing(),
+            Verdict::Redirect(ports) => {
+                let noun = if ports.is_single() { "port" } else { "ports" };
+                format!("captured: goes to {} {}", self.listener(noun), ports.dashed())
+            }
+            Verdict::Tproxy(port) => {
+                format!("captured: handed unchanged to {} {port}", self.listener("port"))
+            }
+            Verdict::Drop => "dropped: reaches nobody".to_owned(),
+            Verdict::Unknown => "unknown: what becomes of it can't be told".to_owned(),
+        }
+    }
+
+    fn passing(&self) -> String {
+        match (self.outcome.translated, self.packet.state) {
+            (Some(to), _) => format!("not captured: another program's rule sends it to {to}"),
+            (None, ConnState::Established) => {
+                "let through: goes where the first packet of its connection went".to_owned()
+            }
+            (None, ConnState::New | ConnState::Related | ConnState::Invalid) => {
+                format!("not captured: goes to {} as it was sent", self.packet.destination)
+            }
+        }
+    }
+
+    /// Whose ports they are, by the rule that names them.
+    fn listener(&self, noun: &str) -> String {
+        let steps = self.trace.0.iter().rev().filter(|step| step.met == Met::Matched);
+        let handed = matches!(self.outcome.verdict, Verdict::Tproxy(_));
+        let names_it = |rule: &Listed| {
+            captures(rule) && handed == matches!(rule.action, Action::Target(Target::Tproxy { .. }))
+        };
+        let at = steps.map(|step| step.at).find(|&at| self.view.rule(at).is_some_and(|r| names_it(&r.rule)));
+        let reason = at.and_then(|at| match self.view.rule(at)?.origin {
+            Some(origin) => Reason::named(origin.name),
+            None => Reason::of_chain(&self.view.chains()[at.chain].chain),
+        });
+        match reason {
+            Some(Reason::ToOutboundListener) => format!("the proxy's outbound {noun}"),
+            Some(Reason::ToInboundListener) => format!("the proxy's inbound {noun}"),
+            Some(Reason::Dns) => format!("the agent's DNS {noun}"),
+            Some(_) | None => noun.to_owned(),
+        }
+    }
+
+    /// Why it is so.
+    pub fn reason(&self) -> String {
+        match self.outcome.decided_by {
+            None if self.misses_by_protocol() => {
+                format!("what redirects is not for {}", self.packet.protocol)
+            }
+            None => "no rule says otherwise".to_owned(),
+            Some(at) => match self.view.rule(at) {
+                None => format!("that is the policy of {}", self.place(at)),
+                Some(rule) if self.outcome.verdict == Verdict::Unknown => {
+                    format!(
+                        "{} ({}) is not understood and could decide",
+                        self.place(at),
+                        rule_text(&rule.rule)
+                    )
+                }
+                Some(ViewRule { rule, origin: None, .. }) => {
+                    format!("{} says {}", self.place(at), rule_text(rule))
+                }
+                Some(ViewRule { origin: Some(origin), .. }) => self.of_origin(at, *origin),
+            },
+        }
+    }
+
+    /// Whether a listener was in reach, but for another protocol.
+    fn misses_by_protocol(&self) -> bool {
+        self.trace.0.iter().any(|step| {
+            let Some(ViewRule { rule, .. }) = self.view.rule(step.at) else { return false };
+            let Met::Failed(index) = step.met else { return false };
+            captures(rule) && matches!(rule.conditions[index], Condition::Known(Match::Protocol(_)))
+        })
+    }
+
+    fn place(&self, at: At) -> String {
+        let chain = &self.view.chains()[at.chain];
+        match self.view.rule(at) {
+            Some(_) => format!("rule {} of {} in table {}", at.rule + 1, chain.chain, chain.layer),
+            None => format!("{} in table {}", chain.chain, chain.layer),
+        }
+    }
+
+    fn of_origin(&self, at: At, origin: Origin) -> String {
+        let conditions = self.view.rule(at).map_or(&[][..], |rule| &rule.rule.conditions);
+        let value = value(conditions);
+        let reason = Reason::named(origin.name);
+        let sentence = reason.and_then(|reason| reason.sentence(value.as_deref(), &origin.option_text()));
+        sentence.unwrap_or_else(|| format!("the rule {} ({}) says so", origin.name, self.place(at)))
+    }
+}
+
+/// What the rule is about: the item of the option's list that made it.
+fn value(conditions: &[Condition]) -> Option<String> {
+    conditions.iter().find_map(|condition| match condition {
+        Condition::Known(m) => match m {
+            Match::Source(sense) | Match::Destination(sense) => Some(sense.value().to_string()),
+            Match::InInterface(sense) | Match::OutInterface(sense) => Some(sense.value().to_string()),
+            Match::SourcePort(sense) | Match::DestinationPort(sense) => Some(sense.value().to_string()),
+            Match::DestinationPorts(sense) => Some(sense.value().to_string()),
+            Match::UidOwner(sense) => Some(format!("user {}", sense.value())),
+            Match::GidOwner(sense) => Some(format!("group {}", sense.value())),
+            Match::Protocol(_)
+            | Match::ConnState(_)
+            | Match::Mark(_)
+            | Match::Connmark(_)
+            | Match::Comment(_) => None,
+        },
+        Condition::Protocol(_)
+        | Condition::DestinationLocal(_)
+        | Condition::TcpFlags { .. }
+        | Condition::Always(_)
+        | Condition::Unknown(_) => None,
+    })
+}
+
+/// The packet's own value beside a condition that failed.
+pub(super) fn instead(condition: &Condition, packet: &Packet) -> Option<String> {
+    let Condition::Known(m) = condition else { return None };
+    let owner = |what: &str, id: u32| format!("{what} {id}");
+    match m {
+        Match::UidOwner(_) => match &packet.way {
+            Way::Out { uid, .. } => Some(owner("its user is", uid.number())),
+            Way::In { .. } => None,
+        },
+        Match::GidOwner(_) => match &packet.way {
+            Way::Out { gid, .. } => Some(owner("its group is", gid.number())),
+            Way::In { .. } => None,
+        },
+        Match::OutInterface(_) => match &packet.way {
+            Way::Out { interface, .. } => Some(format!("it leaves by {interface}")),
+            Way::In { .. } => None,
+        },
+        Match::Protocol(_) => Some(format!("it is {}", packet.protocol)),
+        // Addresses, ports and marks may have changed on the way.
+        Match::Source(_)
+        | Match::Destination(_)
+        | Match::InInterface(_)
+        | Match::SourcePort(_)
+        | Match::DestinationPort(_)
+        | Match::DestinationPorts(_)
+        | Match::ConnState(_)
+        | Match::Mark(_)
+        | Match::Connmark(_)
+        | Match::Comment(_) => None,
+    }
+}

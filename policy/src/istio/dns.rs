@@ -1,0 +1,67 @@
+//! DNS queries, sent to the agent beside the proxy.
+
+use super::config::DnsCapture;
+use super::reason::Reason;
+use super::words::{
+    INBOUND, OUTBOUND, OUTPUT, Owner, PREROUTING, Place, from, from_port, jump, own, port, tcp, to, udp,
+};
+use super::writer::Writer;
+use rules::{Cidr, Match, Origin, Port, Table, Target, Zone};
+
+/// Where the agent answers DNS, over UDP and TCP (upstream's `IstioAgentDNSListenerPort`).
+pub const AGENT_PORT: Port = Port::new(15053).expect("not 0");
+
+/// The port of DNS (RFC 1035, 4.2).
+pub const DNS_PORT: Port = Port::new(53).expect("not 0");
+
+const DNS: Place = own("ISTIO_OUTPUT_DNS");
+
+/// Zone of the agent's own queries.
+pub const AGENT_ZONE: Zone = Zone::new(1).expect("not 0");
+/// Zone of the queries that are redirected to the agent.
+const CLIENT_ZONE: Zone = Zone::new(2).expect("not 0");
+
+/// Writes redirects and zones, if DNS is captured.
+pub(super) fn write(writer: &mut Writer<'_>) {
+    let origin = Reason::Dns.origin();
+    let servers: Vec<Option<Cidr>> = match writer.config.dns {
+        DnsCapture::Off => return,
+        DnsCapture::All => vec![None],
+        DnsCapture::Servers(_) => writer.dns_servers().into_iter().map(Some).collect(),
+    };
+    writer.append(Table::Raw, OUTPUT, [], jump(DNS), origin);
+    if !servers.is_empty() {
+        writer.append(Table::Nat, OUTBOUND, [], jump(DNS), origin);
+    }
+    for protocol in [tcp(), udp()] {
+        for server in &servers {
+            let matches = [protocol.clone(), port(DNS_PORT)].into_iter().chain(server.map(to));
+            writer.append(Table::Nat, DNS, matches, Target::Redirect(AGENT_PORT.into()), origin);
+        }
+    }
+    zones(writer, &servers, origin);
+}
+
+/// The agent asks the resolver from a port of its own choosing, which may be one that an application uses
+/// for a redirected query to the same resolver. In one zone the two would be one connection to conntrack,
+/// and an answer would go to the wrong one.
+fn zones(writer: &mut Writer<'_>, servers: &[Option<Cidr>], origin: Origin) {
+    let zone = |matches: &[Match], zone| (matches.to_vec(), Target::SetZone(zone));
+    for owner in writer.owners() {
+        for (matches, target) in [
+            zone(&[udp(), port(DNS_PORT), Owner::is(owner)], AGENT_ZONE),
+            zone(&[udp(), from_port(AGENT_PORT), Owner::is(owner)], CLIENT_ZONE),
+        ] {
+            writer.append(Table::Raw, DNS, matches, target, origin);
+        }
+    }
+    if !servers.is_empty() {
+        writer.append(Table::Raw, PREROUTING, [], jump(INBOUND), origin);
+    }
+    for server in servers {
+        let query = [udp(), port(DNS_PORT)].into_iter().chain(server.map(to));
+        writer.append(Table::Raw, DNS, query, Target::SetZone(CLIENT_ZONE), origin);
+        let answer = [udp(), from_port(DNS_PORT)].into_iter().chain(server.map(from));
+        writer.append(Table::Raw, INBOUND, answer, Target::SetZone(AGENT_ZONE), origin);
+    }
+}

@@ -1,0 +1,99 @@
+//! The policy: which rules a configuration asks for. The only place that decides it.
+//!
+//! Pure: a [`CaptureConfig`] goes in, rules for one family come out. Who calls it, and which program or
+//! kernel interface will take the rules, is unknown here. The order of the rules is upstream's, because
+//! people compare previews; each step's reason stands beside it.
+
+mod config;
+mod dns;
+mod inbound;
+mod names;
+mod outbound;
+mod owner;
+mod reason;
+mod resolve;
+mod routing;
+mod tproxy;
+mod words;
+mod writer;
+
+pub use config::{
+    CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups, PROXY_MARK, RouteTable,
+};
+pub use dns::{AGENT_PORT, AGENT_ZONE, DNS_PORT};
+pub use reason::Reason;
+pub use resolve::{Resolved, configure, resolve};
+pub use routing::{PolicyRoute, Routing, routing};
+pub use writer::LOG_GROUP;
+
+use rules::{Checked, Family, RuleSet, Table, Target};
+use words::{OUTPUT, PREROUTING, own};
+use writer::Writer;
+
+/// The rules for one family, in the order in which they take effect.
+///
+/// For a family that is not captured, and with interception `NONE`, there are none.
+///
+/// # Panics
+/// If the policy broke the rules of the rule model, which would be a defect of this module.
+pub fn rules(config: &CaptureConfig, family: Family) -> Checked {
+    let wanted = config.interception != Interception::None && config.families().any(|f| f == family);
+    let rules = if wanted { write(config, family) } else { RuleSet::empty(family) };
+    rules::check::check(rules).unwrap_or_else(|faults| panic!("the policy made a bad rule set: {faults:?}"))
+}
+
+/// The same rules, both families at once, for nf_tables. `None` where nothing is captured.
+///
+/// # Panics
+/// As [`rules()`].
+pub fn nft_table(config: &CaptureConfig) -> Option<rules::nft::Table> {
+    let v6 = config.ipv6.then(|| rules(config, Family::V6));
+    rules::nft::table(&rules(config, Family::V4), v6.as_ref())
+}
+
+fn write(config: &CaptureConfig, family: Family) -> RuleSet {
+    let mut writer = Writer::new(config, family);
+    interfaces(&mut writer);
+    if config.drop_invalid {
+        drop_invalid(&mut writer);
+    }
+    inbound::write(&mut writer);
+    outbound::start(&mut writer);
+    owner::write(&mut writer);
+    dns::write(&mut writer);
+    outbound::finish(&mut writer);
+    if let Interception::Tproxy { mark, .. } = config.interception {
+        tproxy::write(&mut writer, mark);
+    }
+    writer.finish()
+}
+
+/// Excluded interfaces see none of the rules that follow; virtual ones none of the inbound rules.
+fn interfaces(writer: &mut Writer<'_>) {
+    let config = writer.config;
+    let origin = Reason::ExcludedInterface.origin();
+    let tables: &[Table] = match config.interception {
+        Interception::Tproxy { .. } => &[Table::Nat, Table::Mangle],
+        Interception::Redirect | Interception::None => &[Table::Nat],
+    };
+    for interface in &config.excluded_interfaces {
+        for &table in tables {
+            writer.append(table, PREROUTING, [words::from_interface(interface)], Target::Return, origin);
+            writer.append(table, OUTPUT, [words::to_interface(interface)], Target::Return, origin);
+        }
+    }
+    let origin = Reason::VmInterface.origin();
+    for interface in &config.vm_interfaces {
+        writer.insert(Table::Nat, PREROUTING, 1, [words::from_interface(interface)], Target::Return, origin);
+    }
+}
+
+/// A packet outside its connection's window would otherwise reach the application past the proxy, which
+/// answers with a reset that ends the redirected connection.
+fn drop_invalid(writer: &mut Writer<'_>) {
+    let origin = Reason::DropInvalid.origin();
+    let invalid = [words::state([rules::ConnState::Invalid])];
+    let drop = own("ISTIO_DROP");
+    writer.append(Table::Mangle, PREROUTING, invalid, words::jump(drop), origin);
+    writer.append(Table::Mangle, drop, [], Target::Drop, origin);
+}

@@ -1,0 +1,94 @@
+//! Users and groups: numbers as they are, names looked up once, here, so that no rule ever holds a name.
+
+use super::config::OwnerGroups;
+use crate::settings::Setting;
+use crate::sources::{Host, Reader, Source, Wildcard};
+use rules::{Gid, Uid};
+use std::{io, str::FromStr};
+
+/// The user and group of the proxy when nobody says anything (upstream's `DefaultProxyUID`).
+const PROXY_ID: u32 = 1337;
+
+/// Names of users and groups, and who may look them up.
+pub(super) struct Names<'a> {
+    pub(super) host: &'a dyn Host,
+    /// On a node, the user database is not the pod's.
+    pub(super) numbers_only: bool,
+}
+
+impl Names<'_> {
+    pub(super) fn proxy_users(&self, reader: &mut Reader<'_>) -> Vec<Uid> {
+        let before = reader.problem_count();
+        let uids = reader.list(Setting::ProxyUid, |reader, source, item| {
+            self.number(reader, source, item, "user", |name| self.host.user(name))
+        });
+        if uids.is_empty() && reader.problem_count() == before {
+            vec![self.default_user(reader)]
+        } else {
+            uids
+        }
+    }
+
+    pub(super) fn proxy_groups(&self, reader: &mut Reader<'_>, users: &[Uid]) -> Vec<Gid> {
+        let gids = reader.list(Setting::ProxyGid, |reader, source, item| self.group(reader, source, item));
+        if gids.is_empty() { users.iter().copied().map(Gid::from).collect() } else { gids }
+    }
+
+    fn default_user(&self, reader: &Reader<'_>) -> Uid {
+        let given = reader.raw.get(Setting::EnvoyUser).map(|given| given.value.as_str());
+        let name = given.filter(|name| !name.is_empty()).unwrap_or("istio-proxy");
+        let known = if self.numbers_only { None } else { self.host.user(name).ok().flatten() };
+        known.unwrap_or(Uid::new(PROXY_ID).expect("the default is valid"))
+    }
+
+    pub(super) fn owner_groups(&self, reader: &mut Reader<'_>) -> OwnerGroups {
+        /// Upstream's `maxOwnerGroupsInclude`: the kernel has no limit, but each is a match in one rule.
+        const MOST: usize = 64;
+        let read = |reader: &mut Reader<'_>, source: &Source, item: &str| self.group(reader, source, item);
+        let excluded = reader.list(Setting::OwnerGroupsExclude, read);
+        if reader.raw.get(Setting::OwnerGroups).is_none() {
+            return OwnerGroups::AllBut(excluded);
+        }
+        match reader.wildcard(Setting::OwnerGroups, read) {
+            Wildcard::All => OwnerGroups::AllBut(excluded),
+            Wildcard::Items(included) => {
+                if included.len() > MOST {
+                    let (_, source) = reader.items(Setting::OwnerGroups);
+                    let text = format!("names {} groups; at most {MOST} can be included", included.len());
+                    reader.whole(&source, text);
+                }
+                OwnerGroups::Only(included)
+            }
+        }
+    }
+
+    fn group(&self, reader: &mut Reader<'_>, source: &Source, item: &str) -> Option<Gid> {
+        self.number(reader, source, item, "group", |name| self.host.group(name))
+    }
+
+    /// A number, or a name that the host knows.
+    fn number<T: FromStr>(
+        &self,
+        reader: &mut Reader<'_>,
+        source: &Source,
+        item: &str,
+        noun: &str,
+        look_up: impl Fn(&str) -> io::Result<Option<T>>,
+    ) -> Option<T> {
+        if let Ok(number) = item.parse() {
+            return Some(number);
+        }
+        let form = format!("expected a number from 0 to 4294967294, or the name of a {noun}");
+        let complaint = if self.numbers_only {
+            format!("is no {noun} number; in CNI mode the node's names are not the pod's: give the number")
+        } else {
+            match look_up(item) {
+                Ok(Some(number)) => return Some(number),
+                Ok(None) => format!("is no {noun} here; {form}"),
+                Err(error) => format!("can't be looked up: {error}; {form}"),
+            }
+        };
+        reader.problem(source, item, complaint);
+        None
+    }
+}

@@ -1,0 +1,216 @@
+//! Turns words into a configuration, or into everything that is wrong with them.
+
+use super::config::{
+    CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, PROXY_MARK, RouteTable,
+};
+use super::names::Names;
+use crate::settings::Setting;
+use crate::sources::{Host, Raw, Reader, Source, Wildcard};
+use crate::{Problem, Problems};
+use rules::{Cidr, Family, Mark, Port, number::unsigned};
+use std::net::IpAddr;
+
+/// A configuration, and what is odd about the words that made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    pub capture: CaptureConfig,
+    pub warnings: Vec<String>,
+}
+
+/// Understands the settings that say what to capture, and no others. `before` are problems that were found before it
+/// came to values; they come first.
+///
+/// # Errors
+/// Every problem found.
+pub fn resolve(raw: &Raw, host: &dyn Host, before: Vec<Problem>) -> Result<Resolved, Problems> {
+    let mut reader = Reader::new(raw, before);
+    let capture = configure(&mut reader, host, false);
+    let warnings = reader.finish()?;
+    Ok(Resolved { capture, warnings })
+}
+
+/// Reads the configuration. Where the reader has met a problem, the outcome means nothing. `numbers_only` says that
+/// the host's users and groups are not the pod's, so that names can't be looked up.
+pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -> CaptureConfig {
+    let interception = interception(reader);
+    let inbound_listener = reader.listener(Setting::InboundCapturePort, port(15006));
+    if matches!(interception, Interception::Tproxy { .. }) && !inbound_listener.is_single() {
+        reader.blame(Setting::InboundCapturePort, "is a range, which TPROXY can't use; give one port");
+    }
+    let vm_interfaces = reader.list(Setting::VmInterfaces, Reader::interface_item);
+    if matches!(interception, Interception::Tproxy { .. }) && !vm_interfaces.is_empty() {
+        let text = "--kube-virt-interfaces: with TPROXY, connections of virtual machines reach the proxy's inbound \
+                    port; use REDIRECT";
+        reader.warn(text);
+    }
+    let names = Names { host, numbers_only };
+    let proxy_uids = names.proxy_users(reader);
+    let proxy_gids = names.proxy_groups(reader, &proxy_uids);
+    let ipv6 = ipv6(reader, host);
+    let outbound_cidrs = match reader.wildcard(Setting::ServiceCidr, Reader::cidr_item) {
+        Wildcard::All => OutboundCidrs::All,
+        Wildcard::Items(cidrs) => OutboundCidrs::Only(cidrs),
+    };
+    let excluded_cidrs = reader.list(Setting::ServiceExcludeCidr, |reader, source, item| {
+        if item == "*" {
+            reader.problem(source, item, "would leave everything alone; to capture nothing, leave -i empty");
+            return None;
+        }
+        reader.cidr_item(source, item)
+    });
+    if ipv6 == Some(false) {
+        let included: &[Cidr] = match &outbound_cidrs {
+            OutboundCidrs::Only(cidrs) => cidrs,
+            OutboundCidrs::All => &[],
+        };
+        warn_of_ipv6(reader, Setting::ServiceCidr, included);
+        warn_of_ipv6(reader, Setting::ServiceExcludeCidr, &excluded_cidrs);
+    }
+    let excluded_inbound = reader.list(Setting::InboundPortsExclude, Reader::port_item);
+    CaptureConfig {
+        ipv6: ipv6.unwrap_or(false),
+        interception,
+        outbound_listener: reader.listener(Setting::EnvoyPort, port(15001)),
+        inbound_listener,
+        tunnel_port: reader.port(Setting::InboundTunnelPort, port(15008)),
+        proxy_uids,
+        proxy_gids,
+        inbound_ports: match reader.wildcard(Setting::InboundPorts, Reader::port_item) {
+            Wildcard::All => InboundPorts::AllBut(excluded_inbound),
+            Wildcard::Items(ports) => InboundPorts::Only(ports),
+        },
+        excluded_interfaces: reader.list(Setting::ExcludeInterfaces, Reader::interface_item),
+        vm_interfaces,
+        outbound_cidrs,
+        excluded_cidrs,
+        outbound_ports: reader.list(Setting::OutboundPorts, Reader::port_item),
+        excluded_outbound_ports: reader.list(Setting::OutboundPortsExclude, Reader::port_item),
+        owner_groups: names.owner_groups(reader),
+        loopback_v4: loopback(reader),
+        dns: dns(reader, host),
+        drop_invalid: reader.switch(Setting::DropInvalid),
+        log_hits: reader.switch(Setting::TraceLogging),
+    }
+}
+
+fn port(number: u16) -> Port {
+    Port::new(number).expect("defaults are valid")
+}
+
+fn interception(reader: &mut Reader<'_>) -> Interception {
+    let table = reader
+        .scalar(
+            Setting::TproxyRouteTable,
+            "is no routing table of its own; expected a number from 1 to 4294967295 other than 253, 254 and 255",
+            |text| unsigned(text).and_then(RouteTable::new),
+        )
+        .unwrap_or(RouteTable::new(133).expect("the default is valid"));
+    let mark = reader
+        .scalar(Setting::TproxyMark, "is no mark; expected a number from 1 to 4294967295", |text| {
+            unsigned(text).filter(|&mark| mark != 0).map(Mark::whole)
+        })
+        .unwrap_or(Mark::whole(1337));
+    let mode = reader
+        .optional(
+            Setting::InterceptionMode,
+            "is no interception mode; expected REDIRECT, TPROXY or NONE",
+            |text| match text.to_ascii_uppercase().as_str() {
+                "REDIRECT" => Some(Interception::Redirect),
+                "TPROXY" => Some(Interception::Tproxy { mark, table }),
+                "NONE" => Some(Interception::None),
+                _ => None,
+            },
+        )
+        .unwrap_or(Interception::Redirect);
+    if matches!(mode, Interception::Tproxy { mark, .. } if mark == PROXY_MARK) {
+        reader.blame(
+            Setting::TproxyMark,
+            "is the mark of the proxy's own packets in TPROXY mode; give another",
+        );
+    }
+    mode
+}
+
+/// Whether IPv6 is captured; `None` where that can't be told.
+fn ipv6(reader: &mut Reader<'_>, host: &dyn Host) -> Option<bool> {
+    let dual_stack = reader.switch(Setting::DualStack);
+    let declared = reader.raw.get(Setting::PodIps).is_some();
+    let (addresses, source) = if declared {
+        let addresses = reader.list(Setting::PodIps, Reader::address_item);
+        (addresses, Source::Flag(Setting::PodIps.row().long))
+    } else {
+        let source = Source::Default(Setting::PodIps);
+        match host.addresses() {
+            Ok(addresses) => (addresses, source),
+            Err(error) => {
+                reader.whole(
+                    &source,
+                    format!("the interfaces can't be listed: {error}; declare the addresses"),
+                );
+                return None;
+            }
+        }
+    };
+    let mut global = addresses.into_iter().filter(|address| is_pod_address(*address)).peekable();
+    if global.peek().is_none() {
+        let text = "no valid local IP address found: every one is loopback, link-local or multicast; wait for the \
+                    network, or declare the pod's addresses with this flag";
+        reader.whole(&source, text);
+        return None;
+    }
+    Some(if dual_stack { global.any(|address| address.is_ipv6()) } else { global.peek()?.is_ipv6() })
+}
+
+fn is_pod_address(address: IpAddr) -> bool {
+    let link_local = match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    };
+    !(address.is_loopback() || link_local || address.is_multicast())
+}
+
+fn warn_of_ipv6(reader: &mut Reader<'_>, setting: Setting, cidrs: &[Cidr]) {
+    let (_, source) = reader.items(setting);
+    for cidr in cidrs.iter().filter(|cidr| cidr.family() == Family::V6) {
+        reader.warn(format!("{source}: {cidr} has no effect, because IPv6 is not captured in this pod"));
+    }
+}
+
+fn loopback(reader: &mut Reader<'_>) -> Cidr {
+    let complaint = "is no IPv4 loopback network; expected one within 127.0.0.0/8, such as 127.0.0.1/32";
+    reader
+        .optional(Setting::LoopbackCidr, complaint, |text| {
+            let cidr: Cidr = text.parse().ok()?;
+            (cidr.address().is_ipv4() && cidr.address().is_loopback() && cidr.length() >= 8).then_some(cidr)
+        })
+        .unwrap_or(Cidr::host(IpAddr::from([127, 0, 0, 1])))
+}
+
+fn dns(reader: &mut Reader<'_>, host: &dyn Host) -> DnsCapture {
+    let redirect = reader.switch(Setting::RedirectDns);
+    let all = reader.switch(Setting::CaptureAllDns);
+    let declared = reader.raw.get(Setting::DnsServers).is_some();
+    let mut servers = reader.list(Setting::DnsServers, Reader::address_item);
+    match (redirect, all) {
+        (true, true) => return DnsCapture::All,
+        (false, all) => {
+            if all {
+                let text = "--capture-all-dns has no effect without --redirect-dns";
+                reader.warn(text);
+            }
+            return DnsCapture::Off;
+        }
+        (true, false) => {}
+    }
+    if !declared {
+        servers = host.name_servers().unwrap_or_else(|error| {
+            reader.warn(format!("resolv.conf can't be read: {error}"));
+            Vec::new()
+        });
+    }
+    if servers.is_empty() {
+        reader.warn("DNS is not captured: no DNS server is known");
+        return DnsCapture::Off;
+    }
+    DnsCapture::Servers(servers)
+}

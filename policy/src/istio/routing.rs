@@ -1,0 +1,41 @@
+//! What the rules need beside themselves: a policy rule and route for TPROXY, an address for the proxy.
+
+use super::config::{CaptureConfig, Interception, RouteTable};
+use rules::Mark;
+
+/// A policy rule that sends marked packets to a table whose only route delivers everything locally.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PolicyRoute {
+    /// Which packets.
+    pub mark: Mark,
+    /// Which table.
+    pub table: RouteTable,
+}
+
+/// Routing wanted beside the rules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Routing {
+    /// For transparent packets, which are addressed to others than this machine.
+    pub transparent: Option<PolicyRoute>,
+    /// Whether the route is wanted for IPv6 too.
+    pub transparent_ipv6: bool,
+    /// Whether `lo` carries `::6`, from which the proxy calls the application over IPv6. IPv4 needs
+    /// nothing: all of 127.0.0.0/8 is there.
+    pub passthrough_ipv6: bool,
+}
+
+/// The routing that a configuration asks for.
+pub fn routing(config: &CaptureConfig) -> Routing {
+    let transparent = match config.interception {
+        Interception::None => return Routing::default(),
+        Interception::Tproxy { mark, table } if config.captures_inbound() => {
+            Some(PolicyRoute { mark, table })
+        }
+        Interception::Tproxy { .. } | Interception::Redirect => None,
+    };
+    Routing {
+        transparent,
+        transparent_ipv6: transparent.is_some() && config.ipv6,
+        passthrough_ipv6: config.ipv6,
+    }
+}

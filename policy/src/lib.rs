@@ -1,0 +1,19 @@
+//! What a service mesh wants captured, and why.
+//!
+//! Pure: no system call, no file, no environment, no clock, no logging; what has to be asked of a machine goes
+//! through [`Host`]. Data flows one way: words ([`sources`], by the table of [`settings`]) become a configuration
+//! and rules ([`istio`]), which are then asked about: a packet's fate ([`explain`]), what is odd ([`lint`]), what
+//! the kernel reports ([`trace`]). Who calls it, and what takes the rules, is unknown here.
+#![forbid(unsafe_code)]
+
+pub mod explain;
+pub mod istio;
+pub mod lint;
+mod problem;
+pub mod settings;
+pub mod sources;
+pub mod trace;
+
+pub use problem::{Problem, Problems};
+pub use settings::Setting;
+pub use sources::Host;

@@ -1,0 +1,249 @@
+//! Every setting of the tool in one table: flag, short form, environment, help.
+//!
+//! The command line is built from it, the environment is read by it, errors are named by it, and a test
+//! compares it with the README. Meanings and defaults are upstream's unless the help says otherwise.
+
+/// How a setting's value is written on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Takes a value.
+    Value(&'static str),
+    /// A boolean: bare, or with `=true`, `=false`, `=1`, `=0`.
+    Switch,
+}
+
+/// Heading under which `--help` lists a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// What is captured.
+    Capture,
+    /// Where and how rules are set.
+    Operation,
+    /// What the host would otherwise be asked.
+    Facts,
+    /// Checking that capture works.
+    Validation,
+    /// Log output.
+    Logging,
+    /// Accepted so that old manifests keep working.
+    Compatibility,
+}
+
+impl Topic {
+    /// The heading.
+    pub fn heading(self) -> &'static str {
+        match self {
+            Self::Capture => "Capture",
+            Self::Operation => "Operation",
+            Self::Facts => "Facts of the host",
+            Self::Validation => "Validation",
+            Self::Logging => "Logging",
+            Self::Compatibility => "Accepted for compatibility, without effect",
+        }
+    }
+}
+
+/// One setting's row in the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The setting.
+    pub setting: Setting,
+    /// Long flag without dashes; empty if the setting lives in the environment alone.
+    pub long: &'static str,
+    /// Short flag.
+    pub short: Option<char>,
+    /// Variables, the first that is set wins.
+    pub variables: &'static [&'static str],
+    /// How the value is written.
+    pub kind: Kind,
+    /// Where `--help` lists it.
+    pub topic: Topic,
+    /// One or two sentences.
+    pub help: &'static str,
+}
+
+impl Row {
+    /// The name by which people speak of the setting: its flag without dashes, or else its variable.
+    pub fn name(&self) -> &'static str {
+        if self.long.is_empty() { self.variables[0] } else { self.long }
+    }
+
+    /// The setting as its author writes it: `--flag`, or its variable where it has no flag.
+    pub fn option(&self) -> String {
+        match self.long {
+            "" => self.variables[0].to_owned(),
+            long => format!("--{long}"),
+        }
+    }
+}
+
+macro_rules! settings {
+    ($($topic:ident { $($setting:ident: $long:literal $short:tt $variables:expr, $kind:expr, $help:literal;)* })*) => {
+        /// A setting, named as its flag is.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Setting {
+            $($(#[doc = $help] $setting,)*)*
+        }
+
+        /// All settings, in the order of `--help` and of the enum.
+        pub const TABLE: &[Row] = &[$($(Row {
+            setting: Setting::$setting,
+            long: $long,
+            short: settings!(@short $short),
+            variables: &$variables,
+            kind: $kind,
+            topic: Topic::$topic,
+            help: $help,
+        },)*)*];
+    };
+    (@short _) => { None };
+    (@short $short:literal) => { Some($short) };
+}
+
+use Kind::{Switch, Value};
+
+settings! {
+    Capture {
+        EnvoyPort: "envoy-port" 'p' ["ENVOY_PORT"], Value("PORT"),
+            "Proxy port that outbound TCP goes to, or a range of them [default: 15001]";
+        InboundCapturePort: "inbound-capture-port" 'z' ["INBOUND_CAPTURE_PORT"], Value("PORT"),
+            "Proxy port that inbound TCP goes to, or a range of them [default: 15006]";
+        InboundTunnelPort: "inbound-tunnel-port" 'e' ["INBOUND_TUNNEL_PORT"], Value("PORT"),
+            "Port of the HBONE tunnel, never captured [default: 15008]";
+        ProxyUid: "proxy-uid" 'u' ["PROXY_UID"], Value("USER,.."),
+            "Users, by number or name, whose traffic is the proxy's own [default: user istio-proxy, or 1337]";
+        ProxyGid: "proxy-gid" 'g' ["PROXY_GID"], Value("GROUP,.."),
+            "Groups, by number or name, whose traffic is the proxy's own [default: the numbers of --proxy-uid]";
+        InterceptionMode: "istio-inbound-interception-mode" 'm' ["ISTIO_INBOUND_INTERCEPTION_MODE"], Value("MODE"),
+            "REDIRECT, TPROXY, or NONE to capture nothing [default: REDIRECT]";
+        InboundPorts: "istio-inbound-ports" 'b' ["ISTIO_INBOUND_PORTS"], Value("PORT,.."),
+            "Inbound ports to capture, or '*' for all; empty captures none";
+        InboundPortsExclude: "istio-local-exclude-ports" 'd' ["ISTIO_LOCAL_EXCLUDE_PORTS"], Value("PORT,.."),
+            "Inbound ports to leave alone; only with -b '*'";
+        ExcludeInterfaces: "istio-exclude-interfaces" 'c' ["ISTIO_EXCLUDE_INTERFACES"], Value("NAME,.."),
+            "Interfaces to leave alone in both directions; 'br+' means all that start with br";
+        ServiceCidr: "istio-service-cidr" 'i' ["ISTIO_SERVICE_CIDR"], Value("CIDR,.."),
+            "Outbound networks to capture, or '*' for all; empty captures none";
+        ServiceExcludeCidr: "istio-service-exclude-cidr" 'x' ["ISTIO_SERVICE_EXCLUDE_CIDR"], Value("CIDR,.."),
+            "Outbound networks to leave alone";
+        OutboundPorts: "istio-outbound-ports" 'q' ["ISTIO_OUTBOUND_PORTS"], Value("PORT,.."),
+            "Outbound ports to capture whatever the network";
+        OutboundPortsExclude: "istio-local-outbound-ports-exclude" 'o' ["ISTIO_LOCAL_OUTBOUND_PORTS_EXCLUDE"],
+            Value("PORT,.."), "Outbound ports to leave alone, TCP and UDP";
+        VmInterfaces: "kube-virt-interfaces" 'k' ["KUBE_VIRT_INTERFACES"], Value("NAME,.."),
+            "Interfaces of virtual machines, whose inbound traffic counts as outbound";
+        TproxyMark: "istio-inbound-tproxy-mark" 't' ["ISTIO_INBOUND_TPROXY_MARK"], Value("MARK"),
+            "Mark of packets handed to the proxy in TPROXY mode [default: 1337]";
+        TproxyRouteTable: "istio-inbound-tproxy-route-table" 'r' ["ISTIO_INBOUND_TPROXY_ROUTE_TABLE"],
+            Value("TABLE"), "Routing table that delivers marked packets in TPROXY mode [default: 133]";
+        RedirectDns: "redirect-dns" _ ["REDIRECT_DNS", "ISTIO_META_DNS_CAPTURE"], Switch,
+            "Capture DNS to the servers of resolv.conf, to the agent at port 15053";
+        CaptureAllDns: "capture-all-dns" _ ["CAPTURE_ALL_DNS"], Switch,
+            "With --redirect-dns: capture every packet to port 53";
+        DropInvalid: "drop-invalid" _ ["DROP_INVALID", "INVALID_DROP"], Switch,
+            "Drop packets that conntrack calls INVALID";
+        DualStack: "dual-stack" _ ["DUAL_STACK", "ISTIO_DUAL_STACK"], Switch,
+            "Capture both families; without it, the first address decides about IPv6";
+        TraceLogging: "iptables-trace-logging" _ ["IPTABLES_TRACE_LOGGING"], Switch,
+            "Report each rule's hits to NFLOG group 1337, under the rule's name";
+        OwnerGroups: "" _ ["ISTIO_OUTBOUND_OWNER_GROUPS"], Value("GROUP,.."),
+            "Groups whose outbound traffic is captured, or '*' for all [default: *]";
+        OwnerGroupsExclude: "" _ ["ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE"], Value("GROUP,.."),
+            "Groups whose outbound traffic is left alone; only with all groups captured";
+        LoopbackCidr: "" _ ["ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR"], Value("CIDR"),
+            "IPv4 network that counts as loopback [default: 127.0.0.1/32]";
+        EnvoyUser: "" _ ["ENVOY_USER"], Value("NAME"),
+            "User whose number is the default of --proxy-uid [default: istio-proxy]";
+    }
+    Operation {
+        DryRun: "dry-run" 'n' ["DRY_RUN"], Switch,
+            "Print the rules; touch nothing";
+        RestoreFormat: "restore-format" 'f' ["RESTORE_FORMAT"], Switch,
+            "With --dry-run: restore text; =false prints one command a line [default: true]";
+        NetworkNamespace: "network-namespace" _ ["NETWORK_NAMESPACE"], Value("PATH"),
+            "Work in this network namespace, such as /run/netns/NAME or /proc/PID/ns/net";
+        CniMode: "cni-mode" _ ["CNI_MODE"], Switch,
+            "Run on the node's file system: one lock a namespace, users and groups by number only";
+        ForceBinary: "force-iptables-binary" _ ["FORCE_IPTABLES_BINARY"], Value("VARIANT"),
+            "Use this variant of iptables, legacy or nft, whatever is in use";
+        Reconcile: "reconcile" _ ["RECONCILE"], Switch,
+            "Replace rules of ours that are not as wanted, instead of failing";
+        CleanupOnly: "cleanup-only" _ ["CLEANUP_ONLY"], Switch,
+            "Remove all that is ours; create nothing";
+        ForceApply: "force-apply" _ ["FORCE_APPLY"], Switch,
+            "Apply even where the state looks right";
+        LockWait: "lock-wait" _ ["LOCK_WAIT"], Value("SECONDS"),
+            "How long to wait for the lock that programs of iptables share [default: 30]";
+        AllowHostNamespace: "allow-host-namespace" _ [], Switch,
+            "Work even in the machine's own network namespace";
+        Format: "format" _ [], Value("FORMAT"),
+            "How to print the outcome: text or json [default: text]";
+        Backend: "backend" _ [], Value("BACKEND"),
+            "Set the rules by nftables or iptables [default: what holds rules of ours, else nftables]";
+        NativeNftables: "native-nftables" _ ["NATIVE_NFTABLES"], Switch,
+            "Set rules of nf_tables directly, without iptables";
+    }
+    Facts {
+        PodIps: "pod-ips" _ [], Value("IP,.."),
+            "The pod's addresses, instead of those of the interfaces";
+        DnsServers: "dns-servers" _ [], Value("IP,.."),
+            "The DNS servers, instead of those of resolv.conf; empty means none";
+        IptablesVersion: "iptables-version" _ ["IPTABLES_VERSION"], Value("VERSION"),
+            "The version of iptables, such as 1.8.9, instead of asking the program";
+    }
+    Validation {
+        RunValidation: "run-validation" _ ["RUN_VALIDATION"], Switch,
+            "Check with real connections that capture works; exit with 126 if it does not";
+        SkipRuleApply: "skip-rule-apply" _ ["SKIP_RULE_APPLY"], Switch,
+            "Set no rules; for validation of what somebody else has set";
+        ProbePort: "iptables-probe-port" _ ["IPTABLES_PROBE_PORT"], Value("PORT"),
+            "Port that the validation dials [default: 15002]";
+        ProbeTimeout: "probe-timeout" _ ["PROBE_TIMEOUT"], Value("TIME"),
+            "How long the validation tries, such as 5s or 1m30s [default: 5s]";
+    }
+    Logging {
+        LogOutputLevel: "log_output_level" _ [], Value("LEVELS"),
+            "Levels by scope, SCOPE:LEVEL,..; of none, fatal, error, warn, info, debug, trace [default: default:info]";
+        LogAsJson: "log_as_json" _ [], Switch,
+            "Write log lines as JSON";
+        LogTarget: "log_target" _ [], Value("TARGET,.."),
+            "Where log lines go: stderr, stdout, or paths of files [default: stderr]";
+    }
+    Compatibility {
+        LogCaller: "log_caller" _ [], Value("SCOPES"), "No effect";
+        LogStacktraceLevel: "log_stacktrace_level" _ [], Value("LEVELS"), "No effect";
+        LogRotate: "log_rotate" _ [], Value("PATH"), "No effect";
+        LogRotateMaxAge: "log_rotate_max_age" _ [], Value("DAYS"), "No effect";
+        LogRotateMaxBackups: "log_rotate_max_backups" _ [], Value("COUNT"), "No effect";
+        LogRotateMaxSize: "log_rotate_max_size" _ [], Value("MEGABYTES"), "No effect";
+        Vklog: "vklog" _ [], Value("LEVEL"), "No effect";
+    }
+}
+
+impl Setting {
+    /// The setting's row.
+    pub fn row(self) -> &'static Row {
+        &TABLE[self as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_row_stands_where_its_setting_says() {
+        for row in TABLE {
+            assert_eq!(row.setting.row().long, row.long);
+        }
+    }
+
+    #[test]
+    fn the_first_variable_is_the_flag_in_upper_case() {
+        for row in TABLE.iter().filter(|row| !row.long.is_empty()) {
+            if let Some(first) = row.variables.first() {
+                assert_eq!(*first, row.long.to_uppercase().replace('-', "_"));
+            }
+        }
+    }
+}

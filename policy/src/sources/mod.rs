@@ -1,0 +1,11 @@
+//! Words before they are understood, and how they are: flags and variables become a [`Raw`], which a [`Reader`]
+//! turns into values, remembering all that is wrong or odd.
+
+pub mod duration;
+mod host;
+mod raw;
+mod reader;
+
+pub use host::Host;
+pub use raw::{Given, Raw, Source, text};
+pub use reader::{Reader, Wildcard};

@@ -1,0 +1,98 @@
+//! What was said, before it is understood: values with the place they come from.
+
+use crate::settings::{Kind, Row, Setting, TABLE};
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    fmt,
+};
+
+/// Where a value comes from, as its author would name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A flag of the command line.
+    Flag(&'static str),
+    /// A variable of the environment.
+    Variable(&'static str),
+    /// Nobody said anything; a default is at fault.
+    Default(Setting),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(long) => write!(f, "--{long}"),
+            Self::Variable(name) => f.write_str(name),
+            Self::Default(setting) => write!(f, "--{}", setting.row().long),
+        }
+    }
+}
+
+/// A value and its source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// The text, as it was written.
+    pub value: String,
+    /// Who said so.
+    pub source: Source,
+}
+
+/// All values given, by setting.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Raw(BTreeMap<Setting, Given>);
+
+impl Raw {
+    /// Takes the flags, and for every other setting that the command `takes` the first of its variables
+    /// that `variable` knows. A variable that is set to nothing counts as not set, as upstream has it, except where it is
+    /// the setting's only form: there nothing can be meant.
+    pub fn new(
+        flags: impl IntoIterator<Item = (Setting, String)>,
+        takes: impl Fn(&Row) -> bool,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Self {
+        let mut given = BTreeMap::new();
+        for row in TABLE.iter().filter(|row| takes(row)) {
+            let found = row.variables.iter().find_map(|&name| {
+                let value = text(&variable(name)?);
+                let counts = row.long.is_empty() || !value.is_empty();
+                counts.then_some(Given { value, source: Source::Variable(name) })
+            });
+            given.extend(found.map(|value| (row.setting, value)));
+        }
+        for (setting, value) in flags {
+            given.insert(setting, Given { value, source: Source::Flag(setting.row().long) });
+        }
+        Self(given)
+    }
+
+    /// The value of a setting, if anybody gave one.
+    pub fn get(&self, setting: Setting) -> Option<&Given> {
+        self.0.get(&setting)
+    }
+
+    /// All values.
+    pub fn iter(&self) -> impl Iterator<Item = (Setting, &Given)> {
+        self.0.iter().map(|(&setting, given)| (setting, given))
+    }
+
+    /// Whether a switch is on, for the few that matter before all is understood. A value that is no
+    /// boolean counts as off here and is refused later.
+    pub fn is_on(&self, setting: Setting) -> bool {
+        debug_assert_eq!(setting.row().kind, Kind::Switch);
+        self.get(setting).and_then(|given| boolean(&given.value)).unwrap_or(false)
+    }
+}
+
+/// The text of a value. What is no UTF-8 becomes the replacement character, which no setting takes.
+pub fn text(value: &OsStr) -> String {
+    value.to_string_lossy().into_owned()
+}
+
+/// A boolean as Go's `strconv.ParseBool` takes it.
+pub(super) fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
+}

@@ -1,0 +1,87 @@
+//! Which packets and rules to show.
+
+use super::Event;
+use rules::Cidr;
+use std::{
+    net::{IpAddr, SocketAddr},
+    str::FromStr,
+};
+
+/// What an event must be; nothing given lets everything through.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// The rule's name.
+    pub rule: Option<String>,
+    /// The protocol's name.
+    pub protocol: Option<String>,
+    /// Where the packet goes.
+    pub destination: Option<Destination>,
+}
+
+/// A destination: a network, a port or both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Destination {
+    network: Option<Cidr>,
+    port: Option<u16>,
+}
+
+impl FromStr for Destination {
+    type Err = ();
+
+    /// `PORT`, `ADDRESS`, `NETWORK` or `ADDRESS:PORT`.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        if let Ok(port) = text.parse() {
+            return Ok(Self { network: None, port: Some(port) });
+        }
+        if let Ok(to) = text.parse::<SocketAddr>() {
+            return Ok(Self { network: Some(Cidr::host(to.ip())), port: Some(to.port()) });
+        }
+        let address = text.parse::<IpAddr>().map(Cidr::host).ok();
+        let network = address.or_else(|| text.parse().ok()).ok_or(())?;
+        Ok(Self { network: Some(network), port: None })
+    }
+}
+
+impl Filter {
+    /// Whether to show an event.
+    pub fn takes(&self, event: &Event) -> bool {
+        let goes_there = |to: &Destination| {
+            let inside = |network: Cidr| event.destination.is_some_and(|address| network.contains(address));
+            to.network.is_none_or(inside) && to.port.is_none_or(|port| event.destination_port == Some(port))
+        };
+        self.rule.as_ref().is_none_or(|rule| *rule == event.rule)
+            && self.protocol.as_ref().is_none_or(|protocol| event.protocol.as_ref() == Some(protocol))
+            && self.destination.as_ref().is_none_or(goes_there)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rules::report::Report;
+    use std::time::SystemTime;
+
+    #[test]
+    fn destinations_are_networks_ports_or_both() {
+        let mut event = Event::of(&Report::default(), SystemTime::now());
+        event.destination = Some("10.1.2.3".parse().expect("an address"));
+        event.destination_port = Some(443);
+        for (text, expected) in [
+            ("443", true),
+            ("80", false),
+            ("10.1.2.3", true),
+            ("10.1.2.4", false),
+            ("10.0.0.0/8", true),
+            ("10.1.2.3:443", true),
+            ("10.1.2.3:80", false),
+            ("2001:db8::1", false),
+            ("[::1]:443", false),
+        ] {
+            let destination = Some(text.parse().expect("a destination"));
+            assert_eq!(Filter { destination, ..Filter::default() }.takes(&event), expected, "{text}");
+        }
+        for text in ["", "nowhere", "65536", "10.1.2.3:", "10.0.0.0/33"] {
+            assert_eq!(text.parse::<Destination>(), Err(()), "{text}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What the kernel reports of a packet to the listeners of an NFLOG group (`-j NFLOG`, `log group`), and what the
+//! packet's first bytes say, as far as people ask about them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::SystemTime;
+
+/// What a rule says about a packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The text that names the rule.
+    pub prefix: String,
+    /// `NF_INET_*`: 0 prerouting, 3 output.
+    pub hook: u8,
+    /// When the packet came, where the kernel has noted it.
+    pub time: Option<SystemTime>,
+    /// Where it came in.
+    pub in_interface: Option<String>,
+    /// Where it leaves.
+    pub out_interface: Option<String>,
+    /// Its mark; 0 for none.
+    pub mark: u32,
+    /// The user of its socket.
+    pub uid: Option<u32>,
+    /// The group of its socket.
+    pub gid: Option<u32>,
+    /// The packet's first bytes, from its IP header.
+    pub packet: Vec<u8>,
+}
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ICMP: u8 = 1;
+const ICMP_V6: u8 = 58;
+
+/// What the headers say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Headers {
+    /// The protocol's number.
+    pub protocol: u8,
+    pub source: IpAddr,
+    pub destination: IpAddr,
+    /// Source and destination, for TCP and UDP.
+    pub ports: Option<(u16, u16)>,
+}
+
+impl Headers {
+    /// Reads an IP packet; `None` for anything else, and where it is cut off.
+    pub fn read(packet: &[u8]) -> Option<Self> {
+        match packet.first()? >> 4 {
+            4 => Self::v4(packet),
+            6 => Self::v6(packet),
+            _ => None,
+        }
+    }
+
+    fn v4(packet: &[u8]) -> Option<Self> {
+        let address = |at: usize| {
+            let bytes: [u8; 4] = packet.get(at..at + 4)?.try_into().ok()?;
+            Some(IpAddr::from(Ipv4Addr::from(bytes)))
+        };
+        let protocol = *packet.get(9)?;
+        let length = usize::from(packet[0] & 0xf) * 4;
+        // Only the first fragment has ports.
+        let first = number(packet, 6)? & 0x1fff == 0;
+        let ports = if first { ports(protocol, packet.get(length..)?) } else { None };
+        Some(Self { protocol, source: address(12)?, destination: address(16)?, ports })
+    }
+
+    fn v6(packet: &[u8]) -> Option<Self> {
+        let address = |at: usize| {
+            let bytes: [u8; 16] = packet.get(at..at + 16)?.try_into().ok()?;
+            Some(IpAddr::from(Ipv6Addr::from(bytes)))
+        };
+        let (source, destination) = (address(8)?, address(24)?);
+        let (mut protocol, mut at, mut first) = (packet[6], 40, true);
+        // Extension headers: options of hops and of the destination, routing, fragment.
+        while let (0 | 43 | 44 | 60, Some(&next)) = (protocol, packet.get(at)) {
+            match protocol {
+                44 => {
+                    first = number(packet, at + 2)? >> 3 == 0;
+                    at += 8;
+                }
+                _ => at += (usize::from(*packet.get(at + 1)?) + 1) * 8,
+            }
+            protocol = next;
+            if !first {
+                break;
+            }
+        }
+        let ports = if first { packet.get(at..).and_then(|rest| ports(protocol, rest)) } else { None };
+        Some(Self { protocol, source, destination, ports })
+    }
+}
+
+fn ports(protocol: u8, rest: &[u8]) -> Option<(u16, u16)> {
+    match protocol {
+        TCP | UDP => Some((number(rest, 0)?, number(rest, 2)?)),
+        _ => None,
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..at + 2)?.try_into().ok().map(u16::from_be_bytes)
+}
+
+/// A protocol's name, or its number.
+pub fn protocol_name(number: u8) -> String {
+    match number {
+        TCP => "tcp".to_owned(),
+        UDP => "udp".to_owned(),
+        ICMP => "icmp".to_owned(),
+        ICMP_V6 => "icmpv6".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_stand_behind_extension_headers() {
+        let mut packet = vec![0; 40];
+        packet[0] = 0x60;
+        packet[6] = 60;
+        packet[23] = 1;
+        packet[39] = 2;
+        packet.extend([44, 0, 0, 0, 0, 0, 0, 0]);
+        packet.extend([UDP, 0, 0, 0, 0, 0, 0, 0]);
+        packet.extend([0x10, 0, 0, 53]);
+        let headers = Headers::read(&packet).expect("an IPv6 packet");
+        assert_eq!((headers.protocol, headers.ports), (UDP, Some((0x1000, 53))));
+        assert_eq!(headers.destination, "::2".parse::<IpAddr>().expect("an address"));
+        packet[51] = 8;
+        assert_eq!(Headers::read(&packet).expect("a later fragment").ports, None);
+    }
+
+    #[test]
+    fn what_is_cut_off_or_strange_is_no_panic() {
+        let whole = [&[0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6][..], &[0; 14]].concat();
+        for cut in 0..whole.len() {
+            let _ = Headers::read(&whole[..cut]);
+        }
+        assert!(Headers::read(&whole).is_some());
+        let v6 = [&[0x60, 0, 0, 0, 0, 0, 44, 64][..], &[0; 40]].concat();
+        for cut in 0..v6.len() {
+            let _ = Headers::read(&v6[..cut]);
+        }
+        assert_eq!(Headers::read(&[0x70]), None);
+    }
+}

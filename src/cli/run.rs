@@ -1,0 +1,262 @@
+//! How to run, as opposed to what to capture.
+
+use policy::istio::{self, CaptureConfig};
+use policy::settings::Setting;
+use policy::sources::{Host, Raw, Reader};
+use policy::{Problem, Problems};
+use rules::{Port, Version, number::unsigned};
+use std::{path::PathBuf, time::Duration};
+use tracing::level_filters::LevelFilter;
+
+/// What a call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Print the rules and touch nothing.
+    Preview(Preview),
+    /// Set the rules.
+    Apply,
+    /// Remove all that is ours.
+    Clean,
+    /// Set nothing; somebody else has.
+    Nothing,
+}
+
+/// How a preview is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Preview {
+    /// Text for `iptables-restore`.
+    Restore,
+    /// Commands for a shell.
+    Commands,
+    /// A script for `nft -f`.
+    Nft,
+}
+
+/// By which interface of the kernel the rules are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BackendChoice {
+    /// Nobody says: what is in use decides.
+    Any,
+    /// nf_tables, natively.
+    Nftables,
+    /// iptables, perhaps a certain variant of it.
+    Iptables(Option<VariantChoice>),
+}
+
+/// A variant of iptables that somebody insists on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum VariantChoice {
+    /// The old kernel interface.
+    Legacy,
+    /// iptables' syntax over nf_tables.
+    Nft,
+}
+
+/// How the outcome of a command is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// Proof by real connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Validation {
+    /// The port dialled.
+    pub(super) probe_port: Port,
+    /// How long to try.
+    pub(super) timeout: Duration,
+}
+
+/// Where log lines go and which.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Logging {
+    /// Level of everything that no scope names.
+    pub(super) level: LevelFilter,
+    /// Levels of scopes.
+    pub(super) scopes: Vec<(String, LevelFilter)>,
+    /// JSON instead of text.
+    pub(super) json: bool,
+    /// `stderr`, `stdout`, or paths.
+    pub(super) targets: Vec<String>,
+}
+
+/// The port that upstream's validation dials.
+const PROBE_PORT: Port = Port::new(15002).expect("not 0");
+
+/// How to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    /// What to do.
+    pub(super) mode: Mode,
+    /// The namespace to work in; `None` for the one we are in.
+    pub(super) namespace: Option<PathBuf>,
+    /// Whether we run on the node's file system.
+    pub(super) cni: bool,
+    /// By which interface the rules are set.
+    pub(super) backend: BackendChoice,
+    /// The version of iptables, where the caller knows it.
+    pub(super) iptables_version: Option<Version>,
+    /// Replace rules that are not as wanted.
+    pub(super) reconcile: bool,
+    /// Apply even where the state looks right.
+    pub(super) force: bool,
+    /// Seconds to wait for the lock that programs of iptables share.
+    pub(super) lock_wait: u32,
+    /// Whether the machine's own namespace is fair game.
+    pub(super) allow_host: bool,
+    /// How to print the outcome.
+    pub(super) format: Format,
+    /// Validate afterwards.
+    pub(super) validation: Option<Validation>,
+}
+
+/// Everything that a call asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Call {
+    pub(super) capture: CaptureConfig,
+    pub(super) run: Run,
+    pub(super) logging: Logging,
+    /// What is odd, but does not stop us.
+    pub(super) warnings: Vec<String>,
+}
+
+/// Understands all settings.
+///
+/// # Errors
+/// Every problem found, `before` first: those that were found before it came to values.
+pub(super) fn resolve(raw: &Raw, host: &dyn Host, before: Vec<Problem>) -> Result<Call, Problems> {
+    let mut reader = Reader::new(raw, before);
+    let run = run(&mut reader);
+    let logging = logging(&mut reader);
+    let capture = istio::configure(&mut reader, host, run.cni);
+    reader.finish().map(|warnings| Call { capture, run, logging, warnings })
+}
+
+/// Understands the settings that say how to run, and no others.
+///
+/// # Errors
+/// As [`resolve`].
+pub(super) fn resolve_run(raw: &Raw, before: Vec<Problem>) -> Result<(Run, Logging), Problems> {
+    let mut reader = Reader::new(raw, before);
+    let resolved = (run(&mut reader), logging(&mut reader));
+    reader.finish().map(|_| resolved)
+}
+
+fn run(reader: &mut Reader<'_>) -> Run {
+    let dry_run = reader.switch(Setting::DryRun);
+    let restore_format = reader.switch_or(Setting::RestoreFormat, true);
+    let clean = reader.switch(Setting::CleanupOnly);
+    let skip = reader.switch(Setting::SkipRuleApply);
+    let backend = backend(reader);
+    let mode = match (dry_run, clean, skip) {
+        (true, _, _) if backend == BackendChoice::Nftables => Mode::Preview(Preview::Nft),
+        (true, _, _) if restore_format => Mode::Preview(Preview::Restore),
+        (true, _, _) => Mode::Preview(Preview::Commands),
+        (false, true, _) => Mode::Clean,
+        (false, false, true) => Mode::Nothing,
+        (false, false, false) => Mode::Apply,
+    };
+    let probe = Validation {
+        probe_port: reader.port(Setting::ProbePort, PROBE_PORT),
+        timeout: reader.duration(Setting::ProbeTimeout, Duration::from_secs(5)),
+    };
+    Run {
+        mode,
+        namespace: reader.optional(Setting::NetworkNamespace, "", |path| Some(PathBuf::from(path))),
+        cni: reader.switch(Setting::CniMode),
+        backend,
+        iptables_version: reader.optional(
+            Setting::IptablesVersion,
+            "is no version; expected one such as 1.8.9",
+            |text| text.parse::<Version>().ok(),
+        ),
+        reconcile: reader.switch(Setting::Reconcile),
+        force: reader.switch(Setting::ForceApply),
+        lock_wait: reader
+            .scalar(Setting::LockWait, "is no time to wait; expected a number of seconds", unsigned)
+            .unwrap_or(30),
+        allow_host: reader.switch(Setting::AllowHostNamespace),
+        format: reader
+            .optional(Setting::Format, "is no format; expected text or json", |text| match text {
+                "text" => Some(Format::Text),
+                "json" => Some(Format::Json),
+                _ => None,
+            })
+            .unwrap_or(Format::Text),
+        validation: reader.switch(Setting::RunValidation).then_some(probe),
+    }
+}
+
+fn backend(reader: &mut Reader<'_>) -> BackendChoice {
+    let native = reader.switch(Setting::NativeNftables);
+    let variant = |text: &str| match text.to_ascii_lowercase().as_str() {
+        "legacy" => Some(VariantChoice::Legacy),
+        "nft" => Some(VariantChoice::Nft),
+        _ => None,
+    };
+    let variant =
+        reader.optional(Setting::ForceBinary, "is no variant of iptables; expected legacy or nft", variant);
+    let named =
+        reader.optional(
+            Setting::Backend,
+            "is no backend; expected nftables or iptables",
+            |text| match text {
+                "nftables" => Some(BackendChoice::Nftables),
+                "iptables" => Some(BackendChoice::Iptables(None)),
+                _ => None,
+            },
+        );
+    match (named, native, variant) {
+        (Some(BackendChoice::Iptables(_)), true, _) => {
+            reader.blame(Setting::Backend, "contradicts --native-nftables; give one of them");
+            BackendChoice::Any
+        }
+        (Some(BackendChoice::Nftables), _, Some(_)) => {
+            reader.blame(Setting::Backend, "contradicts --force-iptables-binary; give one of them");
+            BackendChoice::Any
+        }
+        (Some(BackendChoice::Nftables), ..) | (_, true, _) => BackendChoice::Nftables,
+        (Some(BackendChoice::Iptables(_)), ..) | (_, _, Some(_)) => BackendChoice::Iptables(variant),
+        (Some(BackendChoice::Any) | None, false, None) => BackendChoice::Any,
+    }
+}
+
+fn logging(reader: &mut Reader<'_>) -> Logging {
+    let mut logging = Logging {
+        level: LevelFilter::INFO,
+        scopes: Vec::new(),
+        json: reader.switch(Setting::LogAsJson),
+        targets: reader.items(Setting::LogTarget).0.into_iter().map(str::to_owned).collect(),
+    };
+    let levels = reader.list(Setting::LogOutputLevel, |reader, source, item| {
+        let (scope, name) = item.split_once(':').unwrap_or(("default", item));
+        let level = level(name);
+        if level.is_none() {
+            let form = "expected SCOPE:LEVEL with a level of none, fatal, error, warn, info, debug or trace";
+            reader.problem(source, item, format!("names no log level; {form}"));
+        }
+        level.map(|level| (scope.to_owned(), level))
+    });
+    for (scope, level) in levels {
+        match scope.as_str() {
+            "default" | "all" => logging.level = level,
+            _ => logging.scopes.push((scope, level)),
+        }
+    }
+    logging
+}
+
+fn level(name: &str) -> Option<LevelFilter> {
+    match name {
+        "none" => Some(LevelFilter::OFF),
+        "fatal" | "error" => Some(LevelFilter::ERROR),
+        "warn" => Some(LevelFilter::WARN),
+        "info" => Some(LevelFilter::INFO),
+        "debug" => Some(LevelFilter::DEBUG),
+        "trace" => Some(LevelFilter::TRACE),
+        _ => None,
+    }
+}
