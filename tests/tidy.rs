@@ -93,10 +93,11 @@ fn top_level_items(group: &str) -> Vec<&str> {
 }
 
 /// The modules of the crate `rules`, lowest first; each may use those of lower layers and of its own.
-const LAYERS: [&[&str]; 5] = [
+const LAYERS: [&[&str]; 6] = [
     &["name", "net", "number", "port", "report", "version"],
     &["matches", "target"],
     &["model"],
+    &["ownership"],
     &["check", "state", "change"],
     &["listing", "nft"],
 ];

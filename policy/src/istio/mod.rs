@@ -26,9 +26,25 @@ pub use resolve::{Resolved, configure, resolve};
 pub use routing::{PolicyRoute, Routing, routing};
 pub use writer::LOG_GROUP;
 
-use rules::{Checked, Family, RuleSet, Table, Target};
+use rules::{Checked, Family, Ownership, RuleSet, Table, Target};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use words::{OUTPUT, PREROUTING, own};
 use writer::Writer;
+
+/// By what this policy's rules and routing are known again. The chains' prefix is upstream's, which we succeed; 137 is
+/// in nobody's `/etc/iproute2/rt_protos`.
+pub const OWNERSHIP: Ownership = Ownership {
+    chain_prefix: "ISTIO_",
+    comment: "sidecar-init",
+    table: "sidecar_init",
+    protocol: 137,
+    address: PASSTHROUGH_V6,
+};
+
+/// The addresses from which the proxy calls the application behind it (upstream's `InboundPassthroughBindIpv4` and
+/// `..Ipv6`). All of 127.0.0.0/8 is on `lo` anyway; the other has to be put there.
+pub const PASSTHROUGH_V4: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 6);
+pub const PASSTHROUGH_V6: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);
 
 /// The rules for one family, in the order in which they take effect.
 ///
@@ -48,7 +64,7 @@ pub fn rules(config: &CaptureConfig, family: Family) -> Checked {
 /// As [`rules()`].
 pub fn nft_table(config: &CaptureConfig) -> Option<rules::nft::Table> {
     let v6 = config.ipv6.then(|| rules(config, Family::V6));
-    rules::nft::table(&rules(config, Family::V4), v6.as_ref())
+    rules::nft::table(OWNERSHIP.table, &rules(config, Family::V4), v6.as_ref())
 }
 
 fn write(config: &CaptureConfig, family: Family) -> RuleSet {

@@ -2,8 +2,9 @@
 
 use super::config::{CaptureConfig, DnsCapture};
 use super::words::{Owner, Place};
+use super::{PASSTHROUGH_V4, PASSTHROUGH_V6};
 use rules::{Chain, Cidr, Comment, Family, Match, Origin, Position, Rule, RuleSet, Statement, Table, Target};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 
 /// NFLOG group to which rules report their hits when asked to; upstream's number.
 pub const LOG_GROUP: u16 = 1337;
@@ -34,8 +35,8 @@ impl<'a> Writer<'a> {
     /// The address from which the proxy calls the application behind it: 127.0.0.6, or `::6`.
     pub(super) fn passthrough(&self) -> Cidr {
         Cidr::host(match self.rules.family {
-            Family::V4 => Ipv4Addr::new(127, 0, 0, 6).into(),
-            Family::V6 => Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6).into(),
+            Family::V4 => PASSTHROUGH_V4.into(),
+            Family::V6 => PASSTHROUGH_V6.into(),
         })
     }
 

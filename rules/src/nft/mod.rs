@@ -30,6 +30,8 @@ pub const LONGEST_COMMENT: usize = 127;
 /// The contents of our table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
+    /// The name of the table, family `inet`.
+    pub name: String,
     /// The sets that rules look values up in.
     pub sets: Vec<Set>,
     /// The chains: of each table of iptables first the base chains, then the others.
@@ -190,7 +192,7 @@ pub enum Action {
 
 /// The table that does what the rules of the two families do; `None` where there is no rule. Without `v6`,
 /// IPv6 packets pass untouched.
-pub fn table(v4: &Checked, v6: Option<&Checked>) -> Option<Table> {
+pub fn table(name: &str, v4: &Checked, v6: Option<&Checked>) -> Option<Table> {
     let mut chains = Vec::new();
     for table in crate::Table::ALL {
         let mut of_v4 = v4.rules().chains(table);
@@ -198,19 +200,19 @@ pub fn table(v4: &Checked, v6: Option<&Checked>) -> Option<Table> {
         let mut names: Vec<crate::Chain> = of_v4.keys().chain(of_v6.keys()).cloned().collect();
         names.sort();
         names.dedup();
-        for name in names {
+        for chain in names {
             let drafts = |chains: &mut std::collections::BTreeMap<_, _>| {
-                compact::compact(draft::drafts(table, chains.remove(&name).unwrap_or_default()))
+                compact::compact(draft::drafts(table, chains.remove(&chain).unwrap_or_default()))
             };
             let of_v4 = drafts(&mut of_v4);
             let drafts = match v6 {
                 Some(_) => join::join(of_v4, drafts(&mut of_v6)),
-                None => join::alone(of_v4, matches!(name, crate::Chain::Base(_))),
+                None => join::alone(of_v4, matches!(chain, crate::Chain::Base(_))),
             };
-            chains.push((draft::chain_name(table, name.as_str()), draft::base(table, &name), drafts));
+            chains.push((draft::chain_name(table, chain.as_str()), draft::base(table, &chain), drafts));
         }
     }
-    (!chains.is_empty()).then(|| sets::name(chains))
+    (!chains.is_empty()).then(|| sets::name(name, chains))
 }
 
 /// What a rule's comment says: the short name of the rule, and the option that made it.

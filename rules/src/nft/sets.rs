@@ -7,7 +7,7 @@ use super::{Base, Chain, Condition, Rule, Set, SetKind, Table, Test, comment};
 use crate::{Family, Origin};
 
 /// The table of these chains, every list in a set. Equal lists of the same rule share one.
-pub(super) fn name(chains: Vec<(String, Option<Base>, Vec<Draft>)>) -> Table {
+pub(super) fn name(table: &str, chains: Vec<(String, Option<Base>, Vec<Draft>)>) -> Table {
     let mut sets = Vec::new();
     let chains = chains
         .into_iter()
@@ -17,7 +17,7 @@ pub(super) fn name(chains: Vec<(String, Option<Base>, Vec<Draft>)>) -> Table {
             rules: drafts.into_iter().map(|draft| rule(&mut sets, draft)).collect(),
         })
         .collect();
-    Table { sets, chains }
+    Table { name: table.to_owned(), sets, chains }
 }
 
 fn rule(sets: &mut Vec<Set>, draft: Draft) -> Rule {

@@ -4,7 +4,7 @@
 //! by itself, such as the family before an address.
 
 use crate::nft::{
-    Action, Base, Chain, Condition, Field, Log, Rule, Set, SetKind, Span, TABLE, Table, Test, family_number,
+    Action, Base, Chain, Condition, Field, Log, Rule, Set, SetKind, Span, Table, Test, family_number,
     protocol_number, state_bit,
 };
 use crate::{ConnState, Family, Mark, Protocol};
@@ -14,7 +14,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// The script.
 pub fn script(table: &Table) -> String {
     let mut text = String::new();
-    line(&mut text, 0, format_args!("table inet {TABLE} {{"));
+    line(&mut text, 0, format_args!("table inet {} {{", table.name));
     for (index, set) in table.sets.iter().enumerate() {
         separate(&mut text, index);
         self::set(&mut text, set);

@@ -1,0 +1,56 @@
+//! By what the rules and the routing of a policy are known again.
+//!
+//! A policy hands its ownership to whoever checks, compares, changes or cleans. It is all that cleaning needs to
+//! know: no option that made a rule has to be remembered.
+
+use crate::{Chain, ChainName, Comment, Match, Rule, Target};
+use std::net::Ipv6Addr;
+
+/// The marks of an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ownership {
+    /// Prefix of the names of its chains in the tables of iptables.
+    pub chain_prefix: &'static str,
+    /// Comment on its rules in base chains that do not jump to a chain of its own.
+    pub comment: &'static str,
+    /// Name of its table of nf_tables, of the family `inet`.
+    pub table: &'static str,
+    /// Routing protocol number of its policy rules, routes and addresses (`rtm_protocol` in `linux/rtnetlink.h`).
+    pub protocol: u8,
+    /// The address that it may put on `lo`. Kernels before 5.18 forget the protocol of addresses; there this one counts
+    /// as its own.
+    pub address: Ipv6Addr,
+}
+
+impl Ownership {
+    pub fn owns_chain_named(&self, name: &ChainName) -> bool {
+        name.as_str().starts_with(self.chain_prefix)
+    }
+
+    /// Whether the whole chain belongs to the owner.
+    pub fn owns_chain(&self, chain: &Chain) -> bool {
+        matches!(chain, Chain::User(name) if self.owns_chain_named(name))
+    }
+
+    /// Whether a rule in a chain that is not the owner's is the owner's all the same: it jumps to a chain of the owner's,
+    /// or carries the comment.
+    pub fn owns_rule(&self, rule: &Rule) -> bool {
+        matches!(&rule.target, Target::Jump(chain) if self.owns_chain_named(chain))
+            || rule
+                .matches
+                .iter()
+                .any(|m| matches!(m, Match::Comment(comment) if self.owns_comment(comment.as_str())))
+    }
+
+    pub fn owns_comment(&self, comment: &str) -> bool {
+        comment == self.comment
+    }
+
+    /// The comment for rules of the owner's in base chains.
+    ///
+    /// # Panics
+    /// If it is none that a rule can carry, which is a defect of the policy.
+    pub fn rule_comment(&self) -> Comment {
+        self.comment.parse().expect("owners have valid comments")
+    }
+}
