@@ -5,7 +5,7 @@
 
 use divan::{Bencher, black_box};
 use policy::Setting;
-use policy::istio::{self, CaptureConfig, Resolved, resolve};
+use policy::istio::{self, CaptureConfig, OWNERSHIP, Resolved, resolve};
 use policy::sources::{Host, Raw};
 use rules::{Checked, Family, Gid, State, Uid, parse, plan, render::iptables};
 use std::{fmt, io, net::IpAddr};
@@ -143,23 +143,23 @@ fn render_preview(bencher: Bencher<'_, '_>, pod: Pod) {
 #[divan::bench(args = PODS)]
 fn parse_listing(bencher: Bencher<'_, '_>, pod: Pod) {
     let text = listing(&state(pod));
-    bencher.bench(|| parse::save(black_box(&text), Family::V4));
+    bencher.bench(|| parse::save(black_box(&text), Family::V4, &OWNERSHIP));
 }
 
 #[divan::bench(args = PODS)]
 fn plan_when_in_place(bencher: Bencher<'_, '_>, pod: Pod) {
     let state = state(pod);
-    bencher.bench(|| plan::plan(black_box(&state), black_box(&state)));
+    bencher.bench(|| plan::plan(black_box(&state), black_box(&state), &OWNERSHIP));
 }
 
 #[divan::bench(args = PODS)]
 fn plan_when_empty(bencher: Bencher<'_, '_>, pod: Pod) {
     let (live, wanted) = (State::default(), state(pod));
-    bencher.bench(|| plan::plan(black_box(&live), black_box(&wanted)));
+    bencher.bench(|| plan::plan(black_box(&live), black_box(&wanted), &OWNERSHIP));
 }
 
 #[divan::bench(args = PODS)]
 fn plan_from_the_default(bencher: Bencher<'_, '_>, pod: Pod) {
     let (live, wanted) = (state(Pod::Default), state(pod));
-    bencher.bench(|| plan::plan(black_box(&live), black_box(&wanted)));
+    bencher.bench(|| plan::plan(black_box(&live), black_box(&wanted), &OWNERSHIP));
 }

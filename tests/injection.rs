@@ -150,7 +150,7 @@ fn check(config: &CaptureConfig) -> TestCaseResult {
 /// Statements as text has them: table by table, and without their origins.
 fn text_order(rules: &RuleSet) -> RuleSet {
     let mut rules = rules.clone();
-    rules.statements.sort_by_key(|statement| statement.table);
+    rules.statements.sort_by_key(|statement| statement.table.name());
     rules.statements.iter_mut().for_each(|statement| statement.origin = None);
     rules
 }

@@ -1,6 +1,7 @@
 //! Applying to a backend in memory that breaks wherever it is asked to: every call ends in the new state or
 //! in the old one, or says what is left.
 
+use policy::istio::OWNERSHIP;
 use rules::{Chain, Family, Hook, Line, State, Table, Target, parse};
 use sidecar_init::{
     backend::{Backend, Snapshot, Step, Variant, memory::Memory},
@@ -18,6 +19,7 @@ fn wanted(v4: &str, v6: Option<&str>, routes: &[Object]) -> Wanted {
     let v4 = [(Family::V4, state(v4, Family::V4))];
     let v6 = v6.map(|text| (Family::V6, state(text, Family::V6)));
     Wanted {
+        owner: OWNERSHIP,
         tables: v4.into_iter().chain(v6).collect(),
         routes: routes.iter().copied().collect(),
         native: None,
@@ -45,7 +47,7 @@ fn dns() -> Wanted {
 
 /// Everything that a pod may want, nothing included.
 fn all() -> [Wanted; 4] {
-    [Wanted::default(), redirect(), transparent(), dns()]
+    [Wanted::nothing(OWNERSHIP), redirect(), transparent(), dns()]
 }
 
 const STRANGERS: &str = "*nat
@@ -58,7 +60,7 @@ COMMIT
 
 /// Tables of both variants that hold rules of others.
 fn shared() -> Memory {
-    let strangers = parse::save(STRANGERS, Family::V4).expect("a listing");
+    let strangers = parse::save(STRANGERS, Family::V4, &OWNERSHIP).expect("a listing");
     let tables = Variant::ALL.map(|variant| ((variant, Family::V4), strangers.clone()));
     Memory { snapshot: Snapshot { tables: tables.into(), ..Snapshot::default() }, ..Memory::default() }
 }
@@ -235,7 +237,7 @@ fn capture_has_no_gap_when_the_variant_changes() {
             memory.commit(step).expect("nothing breaks");
         }
         assert!(captures_outbound(&memory.snapshot));
-        assert!(!memory.snapshot.state(from, Family::V4).holds_ours());
+        assert!(!memory.snapshot.state(from, Family::V4).holds_any_of(&OWNERSHIP));
         assert!(memory.snapshot.state(from, Family::V4).holds_rules(), "rules of others stay");
     }
 }
@@ -258,7 +260,7 @@ fn an_address_of_somebody_else_is_neither_added_nor_removed() {
     memory.snapshot.foreign_address = true;
     let steps = run(&mut memory, &transparent(), Variant::Nft).expect("nothing breaks").steps;
     assert!(!steps.contains(&Step::Add(Object::Address)));
-    let steps = run(&mut memory, &Wanted::default(), Variant::Nft).expect("nothing breaks").steps;
+    let steps = run(&mut memory, &Wanted::nothing(OWNERSHIP), Variant::Nft).expect("nothing breaks").steps;
     assert!(!steps.contains(&Step::Remove(Object::Address)));
 }
 
@@ -284,6 +286,6 @@ fn the_variant_follows_what_is_forced_then_in_use_then_there() {
     ] {
         let mut snapshot = ours.map_or_else(|| shared().snapshot, |ours| holding(&redirect(), ours).snapshot);
         snapshot.legacy_in_use = legacy_in_use;
-        assert_eq!(choose(&snapshot, forced, || nft_is_there), expected, "{forced:?} {ours:?}");
+        assert_eq!(choose(&snapshot, &OWNERSHIP, forced, || nft_is_there), expected, "{forced:?} {ours:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! A verdict does not change when rules are written down and read back: scenarios of the catalogue, and random
 //! configurations, each with random packets. In process; the differential tests do the same by way of the kernel.
 
-use rules::simulate::{Packet, Routing, Verdict, View, Way, walk};
+use rules::simulate::{Direction, Packet, Routing, Verdict, View, walk};
 use rules::{ConnState, Family, Gid, Mark, Protocol, RuleSet, State, Uid, parse, render};
 use std::{fs, net::SocketAddr, path::Path};
 
@@ -25,7 +25,8 @@ const PACKETS: usize = 20;
 
 /// All ways by which the rules can come back.
 fn views(rules: &RuleSet) -> [(&'static str, View); 3] {
-    let checked = rules::check::check(rules.clone()).expect("the policy makes valid rules");
+    let checked =
+        rules::check::check(rules.clone(), &policy::istio::OWNERSHIP).expect("the policy makes valid rules");
     let family = rules.family;
     let text = render::iptables::restore(&checked);
     [
@@ -56,10 +57,13 @@ fn packet(random: &mut Random, family: Family) -> Packet {
     };
     let address =
         |random: &mut Random, port| SocketAddr::new(random.of(addresses).parse().expect("an address"), port);
-    let way = if random.one_in(3) {
-        Way::In { interface: random.of(&["eth0", "net1", "vm0"]).to_owned(), local: random.one_in(2) }
+    let direction = if random.one_in(3) {
+        Direction::Inbound {
+            interface: random.of(&["eth0", "net1", "vm0"]).to_owned(),
+            local: random.one_in(2),
+        }
     } else {
-        Way::Out {
+        Direction::Outbound {
             interface: random.of(&["lo", "eth0", "net1"]).to_owned(),
             uid: Uid::new(random.of(&[0, 1000, 1337, 2000])).expect("a user"),
             gid: Gid::new(random.of(&[0, 1000, 1337, 2000])).expect("a group"),
@@ -67,7 +71,7 @@ fn packet(random: &mut Random, family: Family) -> Packet {
     };
     let port = random.of(&[53, 80, 443, 8080, 9080, 15001, 15006, 15008, 65535]);
     Packet {
-        way,
+        direction,
         protocol: random.of(&[Protocol::Tcp, Protocol::Tcp, Protocol::Udp]),
         source: address(random, 40_000),
         destination: address(random, port),

@@ -2,14 +2,22 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rules::{Family, check, parse, render};
+use rules::{Family, Ownership, check, parse, render};
+
+/// Whoever owns chains of any name.
+const OWNER: Ownership = Ownership {
+    chain_prefix: "",
+    comment: "sidecar-init",
+    table: "sidecar_init",
+    protocol: 137,
+    address: std::net::Ipv6Addr::LOCALHOST,
+};
 
 fuzz_target!(|text: &str| {
     for family in Family::BOTH {
-        let _ = parse::save(text, family);
-        let _ = parse::listing(text, family);
+        let _ = parse::save(text, family, &OWNER);
         let Ok(rules) = parse::restore(text, family) else { continue };
-        let Ok(checked) = check::check(rules) else { continue };
+        let Ok(checked) = check::check(rules, &OWNER) else { continue };
         let again = parse::restore(&render::iptables::restore(&checked), family);
         let again = again.expect("what was rendered can be read");
         for table in rules::Table::ALL {

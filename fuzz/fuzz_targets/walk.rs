@@ -2,26 +2,26 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rules::simulate::{Packet, Routing, Trace, View, Way, walk};
+use rules::simulate::{Packet, Routing, Trace, View, Direction, walk};
 use rules::{ConnState, Family, Gid, Protocol, Uid, parse};
 
 fuzz_target!(|text: &str| {
     let Ok(listing) = parse::listing(text, Family::V4) else { return };
     let view = View::of_listing(listing);
-    let out = Way::Out {
+    let out = Direction::Outbound {
         interface: "eth0".to_owned(),
         uid: Uid::new(1000).expect("a user"),
         gid: Gid::new(1000).expect("a group"),
     };
-    let back = Way::Out {
+    let back = Direction::Outbound {
         interface: "lo".to_owned(),
         uid: Uid::new(1000).expect("a user"),
         gid: Gid::new(1000).expect("a group"),
     };
-    let arriving = Way::In { interface: "eth0".to_owned(), local: true };
-    for way in [out, back, arriving] {
+    let arriving = Direction::Inbound { interface: "eth0".to_owned(), local: true };
+    for direction in [out, back, arriving] {
         let packet = Packet {
-            way,
+            direction,
             protocol: Protocol::Tcp,
             source: "10.0.0.2:40000".parse().expect("an address"),
             destination: "10.0.0.5:443".parse().expect("an address"),

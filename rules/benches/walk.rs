@@ -2,7 +2,7 @@
 //! them. The floor is a million a second.
 
 use divan::{Bencher, counter::ItemsCount};
-use rules::simulate::{Packet, Routing, Trace, View, Way, walk};
+use rules::simulate::{Direction, Packet, Routing, Trace, View, walk};
 use rules::{ConnState, Family, Gid, Protocol, Uid, parse};
 
 const RULES: &str = include_str!("../scenarios/istio-init-container/v4.rules");
@@ -18,7 +18,7 @@ fn view() -> View {
 /// From the application to a service: meets every rule of the longest chain.
 fn outbound() -> Packet {
     Packet {
-        way: Way::Out {
+        direction: Direction::Outbound {
             interface: "eth0".to_owned(),
             uid: Uid::new(1000).expect("a user"),
             gid: Gid::new(1000).expect("a group"),
@@ -35,7 +35,7 @@ fn outbound() -> Packet {
 /// From outside to the application.
 fn inbound() -> Packet {
     Packet {
-        way: Way::In { interface: "eth0".to_owned(), local: true },
+        direction: Direction::Inbound { interface: "eth0".to_owned(), local: true },
         source: "10.44.0.1:40000".parse().expect("an address"),
         destination: "10.44.0.7:8080".parse().expect("an address"),
         ..outbound()

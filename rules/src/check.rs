@@ -3,7 +3,7 @@
 //! [`Checked`] is the only thing that renderers accept. The policy never makes a rule set that fails here;
 //! this is the second lock on the door, and what a new policy is developed against.
 
-use crate::{Chain, Hook, Match, Position, RuleSet, Statement, Table, Target};
+use crate::{Chain, Hook, Match, Ownership, Position, RuleSet, Statement, Table, Target};
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem::discriminant,
@@ -50,27 +50,38 @@ pub enum Fault {
     /// A chain that reaches itself.
     #[error("the chain reaches itself")]
     Loop,
-    /// A rule in a base chain by which we would not know it again.
-    #[error("neither jumps to a chain of ours nor carries our comment")]
-    NotRecognisable,
+    /// A rule in a base chain that cleaning would not know again.
+    #[error("neither jumps to a chain of the owner's nor carries its comment")]
+    RuleNotOwned,
+    /// A chain that cleaning would not know again.
+    #[error("the chain's name does not start as the owner's do")]
+    ChainNotOwned,
 }
 
 /// A rule set in which [`check`] found nothing wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checked(RuleSet);
+pub struct Checked {
+    rules: RuleSet,
+    owner: Ownership,
+}
 
 impl Checked {
     /// The rule set.
     pub fn rules(&self) -> &RuleSet {
-        &self.0
+        &self.rules
+    }
+
+    /// Whose rules they are: by its marks they can be found again.
+    pub fn owner(&self) -> &Ownership {
+        &self.owner
     }
 }
 
-/// Checks every statement.
+/// Checks every statement: whether the kernel takes it, and whether cleaning finds it again by the owner's marks.
 ///
 /// # Errors
 /// All violations, in the order of the statements.
-pub fn check(rules: RuleSet) -> Result<Checked, Vec<Violation>> {
+pub fn check(rules: RuleSet, owner: &Ownership) -> Result<Checked, Vec<Violation>> {
     let mut chains: BTreeMap<(Table, &Chain), (Place, usize)> = BTreeMap::new();
     let mut violations = Vec::new();
     let calls = Table::ALL.map(|table| Calls::of(&rules, table));
@@ -79,7 +90,7 @@ pub fn check(rules: RuleSet) -> Result<Checked, Vec<Violation>> {
         let (place, length) = chains.entry((*table, chain)).or_insert_with(|| {
             (calls.iter().find(|c| c.table == *table).expect("all tables").place(chain), 0)
         });
-        let mut faults = faults(statement, &rules, place);
+        let mut faults = faults(statement, &rules, place, owner);
         if matches!(position, Position::Insert(number) if !(1..=*length + 1).contains(number)) {
             faults.push(Fault::NoSuchPosition);
         }
@@ -91,10 +102,10 @@ pub fn check(rules: RuleSet) -> Result<Checked, Vec<Violation>> {
             fault,
         }));
     }
-    if violations.is_empty() { Ok(Checked(rules)) } else { Err(violations) }
+    if violations.is_empty() { Ok(Checked { rules, owner: *owner }) } else { Err(violations) }
 }
 
-fn faults(statement: &Statement, rules: &RuleSet, place: &Place) -> Vec<Fault> {
+fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownership) -> Vec<Fault> {
     let Statement { table, chain, rule, .. } = statement;
     let at = |hook: Hook| place.hooks.contains(&hook);
     let mut faults = Vec::new();
@@ -105,7 +116,12 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place) -> Vec<Fault> {
     };
     note(matches!(chain, Chain::Base(hook) if !table.hooks().contains(hook)), Fault::NoSuchHook);
     note(!target_fits(&rule.target, *table, &place.hooks), Fault::TargetOutOfPlace);
-    note(matches!(chain, Chain::Base(_)) && !rule.is_ours(), Fault::NotRecognisable);
+    match chain {
+        Chain::Base(_) => note(!owner.owns_rule(rule), Fault::RuleNotOwned),
+        Chain::User(_) => note(!owner.owns_chain(chain), Fault::ChainNotOwned),
+    }
+    let jumps_elsewhere = matches!(&rule.target, Target::Jump(name) if !owner.owns_chain_named(name));
+    note(jumps_elsewhere, Fault::ChainNotOwned);
     note(place.loops, Fault::Loop);
     let protocols = |matches: &[Match]| matches.iter().filter(|m| matches!(m, Match::Protocol(_))).count();
     let with_port = matches!(rule.target, Target::Redirect(_) | Target::Tproxy { .. });

@@ -3,7 +3,7 @@
 //! Looks at what [`crate::plan`] looks at, and finds nothing exactly where a plan would be empty. A plan
 //! says what to do; this says what is wrong.
 
-use crate::{Chain, Line, State, Table, plan};
+use crate::{Chain, Line, Ownership, State, Table, plan};
 use similar::{Algorithm, ChangeTag, capture_diff_slices};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -72,19 +72,25 @@ impl fmt::Display for Reason {
 }
 
 /// Every chain that is not as wanted, in the order of tables and chains.
-pub fn drift(live: &State, wanted: &State) -> Vec<ChainDrift> {
+pub fn drift(live: &State, wanted: &State, owner: &Ownership) -> Vec<ChainDrift> {
     let mut found = Vec::new();
-    for table in Table::ALL {
+    for table in Table::LISTED {
         let chains: BTreeSet<&Chain> =
             live.chains(table).chain(wanted.chains(table)).map(|(chain, _)| chain).collect();
-        found.extend(chains.into_iter().filter_map(|chain| chain_drift(live, wanted, table, chain)));
+        found.extend(chains.into_iter().filter_map(|chain| chain_drift(live, wanted, table, chain, owner)));
     }
     found
 }
 
-fn chain_drift(live: &State, wanted: &State, table: Table, chain: &Chain) -> Option<ChainDrift> {
+fn chain_drift(
+    live: &State,
+    wanted: &State,
+    table: Table,
+    chain: &Chain,
+    owner: &Ownership,
+) -> Option<ChainDrift> {
     let there = live.lines(table, chain);
-    let lines = if chain.is_ours() {
+    let lines = if owner.owns_chain(chain) {
         let exists = |state: &State| state.chains(table).any(|(name, _)| name == chain);
         if exists(live) == exists(wanted) && there == wanted.lines(table, chain) {
             return None;
@@ -92,11 +98,11 @@ fn chain_drift(live: &State, wanted: &State, table: Table, chain: &Chain) -> Opt
         compare(there, wanted.lines(table, chain))
     } else {
         let wanted = if matches!(chain, Chain::Base(_)) { wanted.lines(table, chain) } else { &[] };
-        if plan::in_place(there, wanted) {
+        if plan::in_place(there, wanted, owner) {
             return None;
         }
-        let ours: Vec<Line> = there.iter().filter(|line| line.is_ours()).cloned().collect();
-        let foreign = plan::foreign_before(there).map(|line| Compared {
+        let ours: Vec<Line> = there.iter().filter(|line| line.belongs_to(owner)).cloned().collect();
+        let foreign = plan::foreign_before(there, owner).map(|line| Compared {
             side: Side::Both,
             line: line.clone(),
             reason: Some(Reason::ForeignBefore),
@@ -144,14 +150,14 @@ fn surplus(live: &[Line], wanted: &[Line]) -> BTreeMap<Line, isize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Family, parse};
+    use crate::{Family, ownership::tests::OWNER, parse};
 
     fn check(live: &str, wanted: &str, expected: &[&str]) {
         let state = |rules: &str| {
             let chain = ":PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n:ISTIO_OUTPUT - [0:0]\n";
-            parse::save(&format!("*nat\n{chain}{rules}COMMIT\n"), Family::V4).expect("valid")
+            parse::save(&format!("*nat\n{chain}{rules}COMMIT\n"), Family::V4, &OWNER).expect("valid")
         };
-        let told: Vec<String> = drift(&state(live), &state(wanted))
+        let told: Vec<String> = drift(&state(live), &state(wanted), &OWNER)
             .into_iter()
             .flat_map(|chain| chain.lines)
             .filter_map(|compared| compared.reason.map(|reason| reason.to_string()))

@@ -8,6 +8,7 @@
 pub mod change;
 pub mod check;
 pub mod drift;
+mod line;
 pub mod listing;
 pub mod matches;
 pub mod model;
@@ -29,14 +30,15 @@ pub mod version;
 
 pub use change::TableChange;
 pub use check::Checked;
-pub use listing::{Action, Condition, Layer, Listed, ListedChain, Listing, Policy};
-pub use matches::{ConnState, ConnStates, Match, Protocol, Sense};
+pub use line::{Action, Condition, Foreign, Line, Policy};
+pub use listing::{Listed, ListedChain, Listing};
+pub use matches::{ConnState, ConnStates, Match, Negatable, Protocol};
 pub use model::{Chain, Hook, Origin, Position, Rule, RuleSet, Statement, Table};
 pub use name::{ChainName, Comment, InterfaceName, NameError};
 pub use net::{Cidr, CidrError, Family};
 pub use number::{Gid, Mark, NumberError, Uid, Zone};
 pub use ownership::Ownership;
 pub use port::{Port, PortError, PortRange, PortSet};
-pub use state::{ChainState, Foreign, Line, State};
+pub use state::{ChainState, State};
 pub use target::Target;
 pub use version::Version;

@@ -5,14 +5,14 @@ use std::fmt;
 
 /// A value to match or, where the kernel can negate, to match the absence of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Sense<T> {
+pub enum Negatable<T> {
     /// The packet has this value.
     Is(T),
     /// The packet has any other value.
     Not(T),
 }
 
-impl<T> Sense<T> {
+impl<T> Negatable<T> {
     /// The value, whichever way it is meant.
     pub fn value(&self) -> &T {
         match self {
@@ -118,31 +118,31 @@ impl fmt::Display for ConnStates {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Match {
     /// `-s`: the source address is in the network.
-    Source(Sense<Cidr>),
+    Source(Negatable<Cidr>),
     /// `-d`: the destination address is in the network.
-    Destination(Sense<Cidr>),
+    Destination(Negatable<Cidr>),
     /// `-i`: the interface on which the packet came in.
-    InInterface(Sense<InterfaceName>),
+    InInterface(Negatable<InterfaceName>),
     /// `-o`: the interface by which the packet will leave.
-    OutInterface(Sense<InterfaceName>),
+    OutInterface(Negatable<InterfaceName>),
     /// `-p`: the transport protocol.
     Protocol(Protocol),
     /// `--sport`, one port or range.
-    SourcePort(Sense<PortRange>),
+    SourcePort(Negatable<PortRange>),
     /// `--dport`, one port or range.
-    DestinationPort(Sense<PortRange>),
+    DestinationPort(Negatable<PortRange>),
     /// `-m multiport --dports`.
-    DestinationPorts(Sense<PortSet>),
+    DestinationPorts(Negatable<PortSet>),
     /// `-m owner --uid-owner`: the user whose process made the socket. Local output only.
-    UidOwner(Sense<Uid>),
+    UidOwner(Negatable<Uid>),
     /// `-m owner --gid-owner`: the group of the process that made the socket. Local output only.
-    GidOwner(Sense<Gid>),
+    GidOwner(Negatable<Gid>),
     /// `-m conntrack --ctstate`.
-    ConnState(Sense<ConnStates>),
+    ConnState(Negatable<ConnStates>),
     /// `-m mark`: the packet's mark.
-    Mark(Sense<Mark>),
+    Mark(Negatable<Mark>),
     /// `-m connmark`: the mark of the packet's connection.
-    Connmark(Sense<Mark>),
+    Connmark(Negatable<Mark>),
     /// `-m comment`: always true; names the rule's owner.
     Comment(Comment),
 }

@@ -3,30 +3,39 @@
 //! A [`RuleSet`] keeps the statements in the order in which they were made, appends and inserts mixed,
 //! because that order is what a preview prints. [`RuleSet::chains`] gives what the kernel ends up with.
 
-use crate::{ChainName, Comment, Family, Match, Target};
+use crate::{ChainName, Family, Match, Target};
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
-/// A table of iptables that we use, in the order in which restore text lists them.
+/// A table of iptables. The order of the variants is that in which a hook calls them: priorities -300, -150, -100, 0 and
+/// 50 in `linux/netfilter_ipv4.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Table {
-    /// Marks and TPROXY.
-    Mangle,
-    /// REDIRECT; sees only the first packet of a connection.
-    Nat,
     /// Before conntrack.
     Raw,
+    /// Marks and TPROXY.
+    Mangle,
+    /// Addresses and REDIRECT; sees only the first packet of a connection. Its hooks that change sources come last.
+    Nat,
+    /// Where firewalls stand.
+    Filter,
+    /// Where mandatory access control stands.
+    Security,
 }
 
 impl Table {
-    /// All tables, in order.
-    pub const ALL: [Self; 3] = [Self::Mangle, Self::Nat, Self::Raw];
+    /// All tables, in the order in which a hook calls them.
+    pub const ALL: [Self; 5] = [Self::Raw, Self::Mangle, Self::Nat, Self::Filter, Self::Security];
 
-    /// The name, such as `nat`.
+    /// All tables, in the order in which restore text lists them.
+    pub const LISTED: [Self; 5] = [Self::Filter, Self::Mangle, Self::Nat, Self::Raw, Self::Security];
+
     pub fn name(self) -> &'static str {
         match self {
+            Self::Raw => "raw",
             Self::Mangle => "mangle",
             Self::Nat => "nat",
-            Self::Raw => "raw",
+            Self::Filter => "filter",
+            Self::Security => "security",
         }
     }
 
@@ -34,9 +43,10 @@ impl Table {
     pub fn hooks(self) -> &'static [Hook] {
         use Hook::{Forward, Input, Output, Postrouting, Prerouting};
         match self {
+            Self::Raw => &[Prerouting, Output],
             Self::Mangle => &[Prerouting, Input, Forward, Output, Postrouting],
             Self::Nat => &[Prerouting, Input, Output, Postrouting],
-            Self::Raw => &[Prerouting, Output],
+            Self::Filter | Self::Security => &[Input, Forward, Output],
         }
     }
 }
@@ -96,11 +106,6 @@ impl Chain {
             Self::User(name) => name.as_str(),
         }
     }
-
-    /// Whether the whole chain is ours.
-    pub fn is_ours(&self) -> bool {
-        matches!(self, Self::User(name) if name.is_ours())
-    }
 }
 
 impl FromStr for Chain {
@@ -142,20 +147,14 @@ impl Rule {
     #[must_use]
     pub fn canonical(&self) -> Self {
         let says_something = |m: &&Match| match m {
-            Match::Source(sense) | Match::Destination(sense) => {
-                sense.is_negated() || !sense.value().is_everything()
+            Match::Source(operand) | Match::Destination(operand) => {
+                operand.is_negated() || !operand.value().is_everything()
             }
             _ => true,
         };
         let mut matches: Vec<Match> = self.matches.iter().filter(says_something).cloned().collect();
         matches.sort();
         Self { matches, target: self.target.clone() }
-    }
-
-    /// Whether a rule in a foreign chain is ours: it jumps to a chain of ours or carries our comment.
-    pub fn is_ours(&self) -> bool {
-        matches!(&self.target, Target::Jump(chain) if chain.is_ours())
-            || self.matches.contains(&Match::Comment(Comment::ours()))
     }
 }
 

@@ -43,14 +43,6 @@ impl ChainName {
     /// (`linux/netfilter/x_tables.h`).
     pub const LONGEST: usize = 28;
 
-    /// Prefix of every chain that belongs to us (and to upstream, which we succeed).
-    pub const OURS: &'static str = "ISTIO_";
-
-    /// Whether the chain is ours to create, replace and remove.
-    pub fn is_ours(&self) -> bool {
-        self.0.starts_with(Self::OURS)
-    }
-
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -162,11 +154,6 @@ impl Comment {
     /// Longest comment in bytes that every place for one can hold: NFLOG's prefix, 64 with the NUL
     /// (`linux/netfilter/xt_NFLOG.h`).
     pub const LONGEST: usize = 63;
-
-    /// Marks a rule of ours in a base chain that does not jump to a chain of ours.
-    pub fn ours() -> Self {
-        Self("sidecar-init".to_owned())
-    }
 
     /// The comment as text.
     pub fn as_str(&self) -> &str {

@@ -110,6 +110,12 @@ impl Mark {
         self.mask == u32::MAX
     }
 
+    /// What setting it makes of a packet's mark: `(mark & !mask) ^ value`, as the kernel's `MARK` computes it (`mark_tg` in
+    /// `xt_mark.c`).
+    pub fn set_in(self, before: u32) -> u32 {
+        (before & !self.mask) ^ self.value
+    }
+
     /// Whether a packet that carries `mark` is meant.
     pub fn covers(self, mark: u32) -> bool {
         mark & self.mask == self.value

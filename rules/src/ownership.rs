@@ -54,3 +54,16 @@ impl Ownership {
         self.comment.parse().expect("owners have valid comments")
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) const OWNER: Ownership = Ownership {
+        chain_prefix: "ISTIO_",
+        comment: "sidecar-init",
+        table: "sidecar_init",
+        protocol: 137,
+        address: Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6),
+    };
+}

@@ -4,26 +4,26 @@
 //! rules in other chains by their order among themselves and by nothing that could decide a packet
 //! standing before them.
 
-use crate::{Chain, ChainState, Line, State, Table, TableChange, Target};
+use crate::{Chain, ChainState, Line, Ownership, State, Table, TableChange, Target};
 
 /// The changes that bring `live` to `wanted`, in the order in which to commit them; none if there is
 /// nothing to do. Each is one commit of one table.
 ///
 /// A table that starts to capture goes before all others and one that stops goes after them, so that a
 /// connection that both states capture is captured in between as well.
-pub fn plan(live: &State, wanted: &State) -> Vec<TableChange> {
-    changes(live, wanted, false)
+pub fn plan(live: &State, wanted: &State, owner: &Ownership) -> Vec<TableChange> {
+    changes(live, wanted, owner, false)
 }
 
 /// As [`plan`], but makes everything anew, be it as wanted or not.
-pub fn plan_anew(live: &State, wanted: &State) -> Vec<TableChange> {
-    changes(live, wanted, true)
+pub fn plan_anew(live: &State, wanted: &State, owner: &Ownership) -> Vec<TableChange> {
+    changes(live, wanted, owner, true)
 }
 
-fn changes(live: &State, wanted: &State, anew: bool) -> Vec<TableChange> {
-    let mut changes: Vec<TableChange> = Table::ALL
+fn changes(live: &State, wanted: &State, owner: &Ownership, anew: bool) -> Vec<TableChange> {
+    let mut changes: Vec<TableChange> = Table::LISTED
         .into_iter()
-        .map(|table| table_change(live, wanted, table, anew))
+        .map(|table| table_change(live, wanted, table, owner, anew))
         .filter(|change| !change.is_empty())
         .collect();
     changes.sort_by_key(|change| urgency(live, wanted, change.table));
@@ -31,7 +31,7 @@ fn changes(live: &State, wanted: &State, anew: bool) -> Vec<TableChange> {
 }
 
 /// The change that takes `change` back, given the state in which it was made.
-fn inverse(before: &State, change: &TableChange) -> TableChange {
+fn inverse(before: &State, change: &TableChange, owner: &Ownership) -> TableChange {
     let table = change.table;
     let existed = |chain: &crate::ChainName| {
         before.tables.get(&table).is_some_and(|chains| chains.contains_key(&Chain::User(chain.clone())))
@@ -51,7 +51,7 @@ fn inverse(before: &State, change: &TableChange) -> TableChange {
             .flat_map(|chain| {
                 let lines = before.lines(table, chain).iter().enumerate();
                 lines
-                    .filter(|(_, line)| line.is_ours())
+                    .filter(|(_, line)| line.belongs_to(owner))
                     .map(|(index, line)| (chain.clone(), index + 1, line.clone()))
             })
             .collect(),
@@ -61,32 +61,33 @@ fn inverse(before: &State, change: &TableChange) -> TableChange {
 
 /// The changes that undo those of `changes` that took effect between `old` and `now`, last first. A table
 /// that is neither as it was nor as its change would make it is brought back as far as it is ours.
-pub fn back(old: &State, now: &State, changes: &[TableChange]) -> Vec<TableChange> {
+pub fn back(old: &State, now: &State, changes: &[TableChange], owner: &Ownership) -> Vec<TableChange> {
     let restored = |change: &TableChange| {
         let table = change.table;
         if now.same_table(old, table) {
             None
         } else if now.same_table(&old.after(change), table) {
-            Some(inverse(old, change))
+            Some(inverse(old, change, owner))
         } else {
-            Some(table_change(now, &old.ours(), table, false)).filter(|change| !change.is_empty())
+            Some(table_change(now, &old.part_of(owner), table, owner, false))
+                .filter(|change| !change.is_empty())
         }
     };
     changes.iter().rev().filter_map(restored).collect()
 }
 
 /// Whether our rules in a chain that is not ours stand as wanted.
-pub fn in_place(live: &[Line], wanted: &[Line]) -> bool {
-    live.iter().filter(|line| line.is_ours()).eq(wanted) && foreign_before(live).is_none()
+pub fn in_place(live: &[Line], wanted: &[Line], owner: &Ownership) -> bool {
+    live.iter().filter(|line| line.belongs_to(owner)).eq(wanted) && foreign_before(live, owner).is_none()
 }
 
 /// The first foreign rule that stands before a rule of ours and may decide packets.
-pub fn foreign_before(lines: &[Line]) -> Option<&Line> {
-    let last = lines.iter().rposition(Line::is_ours)?;
-    lines[..last].iter().find(|line| !line.is_ours() && line.may_decide())
+pub fn foreign_before<'a>(lines: &'a [Line], owner: &Ownership) -> Option<&'a Line> {
+    let last = lines.iter().rposition(|line| line.belongs_to(owner))?;
+    lines[..last].iter().find(|line| !line.belongs_to(owner) && line.may_decide())
 }
 
-fn table_change(live: &State, wanted: &State, table: Table, anew: bool) -> TableChange {
+fn table_change(live: &State, wanted: &State, table: Table, owner: &Ownership, anew: bool) -> TableChange {
     let mut change = TableChange {
         table,
         replace: Vec::new(),
@@ -103,18 +104,18 @@ fn table_change(live: &State, wanted: &State, table: Table, anew: bool) -> Table
     }
     let settled = |chain: &Chain, live: &[Line]| {
         let wanted = if matches!(chain, Chain::Base(_)) { wanted.lines(table, chain) } else { &[] };
-        in_place(live, wanted) && !(anew && live.iter().any(Line::is_ours))
+        in_place(live, wanted, owner) && !(anew && live.iter().any(|line| line.belongs_to(owner)))
     };
     for (chain, ChainState { lines }) in live.chains(table) {
         match chain {
-            Chain::User(name) if name.is_ours() => {
+            Chain::User(name) if owner.owns_chain(chain) => {
                 if !wanted.tables.get(&table).is_some_and(|chains| chains.contains_key(chain)) {
                     change.remove.push(name.clone());
                 }
             }
             _ if settled(chain, lines) => {}
             _ => {
-                let ours = lines.iter().filter(|line| line.is_ours());
+                let ours = lines.iter().filter(|line| line.belongs_to(owner));
                 change.delete.extend(ours.map(|line| (chain.clone(), line.clone())));
             }
         }

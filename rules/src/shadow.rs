@@ -4,7 +4,7 @@
 //! go on. That is proven condition by condition, so what is reported is certain; not everything that is
 //! true is found.
 
-use crate::{Chain, Cidr, Match, PortRange, RuleSet, Sense, Statement, Table, Target};
+use crate::{Chain, Cidr, Match, Negatable, PortRange, RuleSet, Statement, Table, Target};
 
 /// A rule and the earlier one that leaves nothing for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Shadowed<'a> {
 /// All shadowed rules, table by table. Rules that only report hits are passed over.
 pub fn shadowed(rules: &RuleSet) -> Vec<Shadowed<'_>> {
     let mut found = Vec::new();
-    for table in Table::ALL {
+    for table in Table::LISTED {
         for statements in rules.chains(table).values() {
             for (index, rule) in statements.iter().enumerate() {
                 if matches!(rule.rule.target, Target::Log { .. }) {
@@ -83,19 +83,19 @@ fn implies(given: &Match, wanted: &Match) -> bool {
         | (Match::Destination(given), Match::Destination(wanted)) => follows(given, wanted, inside),
         (Match::SourcePort(given), Match::SourcePort(wanted))
         | (Match::DestinationPort(given), Match::DestinationPort(wanted)) => follows(given, wanted, within),
-        (Match::DestinationPort(Sense::Is(given)), Match::DestinationPorts(Sense::Is(wanted))) => {
+        (Match::DestinationPort(Negatable::Is(given)), Match::DestinationPorts(Negatable::Is(wanted))) => {
             wanted.ranges().iter().any(|range| within(given, range))
         }
         (given, wanted) => given == wanted,
     }
 }
 
-/// Whether one sense follows from another, given what it means that a value lies in another.
-fn follows<T>(given: &Sense<T>, wanted: &Sense<T>, lies_in: fn(&T, &T) -> bool) -> bool {
+/// Whether one value follows from another, given what it means that a value lies in another.
+fn follows<T>(given: &Negatable<T>, wanted: &Negatable<T>, lies_in: fn(&T, &T) -> bool) -> bool {
     match (given, wanted) {
-        (Sense::Is(given), Sense::Is(wanted)) => lies_in(given, wanted),
-        (Sense::Not(given), Sense::Not(wanted)) => lies_in(wanted, given),
-        (Sense::Is(_), Sense::Not(_)) | (Sense::Not(_), Sense::Is(_)) => false,
+        (Negatable::Is(given), Negatable::Is(wanted)) => lies_in(given, wanted),
+        (Negatable::Not(given), Negatable::Not(wanted)) => lies_in(wanted, given),
+        (Negatable::Is(_), Negatable::Not(_)) | (Negatable::Not(_), Negatable::Is(_)) => false,
     }
 }
 

@@ -1,56 +1,7 @@
 //! What the tables of one family hold, foreign rules included: read from the kernel, or worked out.
 
-use crate::{Chain, ChainName, Rule, RuleSet, Statement, Table, TableChange, Target};
+use crate::{Chain, Line, Ownership, RuleSet, Statement, Table, TableChange};
 use std::collections::BTreeMap;
-
-/// A rule as it stands in a chain.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Line {
-    /// A rule that the model can say, in canonical form.
-    Typed(Rule),
-    /// Any other rule.
-    Foreign(Foreign),
-}
-
-/// A rule that the model can't say: kept as text, with the little that we need to know of it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Foreign {
-    /// As `iptables-save` prints it after the chain's name.
-    pub text: String,
-    /// What follows `-j` or `-g`, if anything does.
-    pub target: Option<String>,
-    /// Whether it carries the comment that marks a rule as ours.
-    pub carries_our_comment: bool,
-}
-
-/// Targets after which a packet goes on to the next rule (`iptables-extensions(8)`).
-const CONTINUING: [&str; 11] =
-    ["AUDIT", "CHECKSUM", "CLASSIFY", "CONNMARK", "CT", "DSCP", "LOG", "MARK", "NFLOG", "TCPMSS", "TRACE"];
-
-impl Line {
-    /// Whether the rule, standing in a chain that is not ours, is ours all the same.
-    pub fn is_ours(&self) -> bool {
-        match self {
-            Self::Typed(rule) => rule.is_ours(),
-            Self::Foreign(foreign) => {
-                let jumps = foreign.target.as_ref().is_some_and(|name| name.starts_with(ChainName::OURS));
-                jumps || foreign.carries_our_comment
-            }
-        }
-    }
-
-    /// Whether a packet may end its walk here, or be led where we do not look: true of all but the rules
-    /// that are known to continue.
-    pub fn may_decide(&self) -> bool {
-        match self {
-            Self::Typed(Rule { target: Target::Jump(_), .. }) => true,
-            Self::Typed(rule) => !rule.target.continues(),
-            Self::Foreign(Foreign { target, .. }) => {
-                target.as_ref().is_some_and(|target| !CONTINUING.contains(&target.as_str()))
-            }
-        }
-    }
-}
 
 /// The rules of one chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,7 +10,7 @@ pub struct ChainState {
     pub lines: Vec<Line>,
 }
 
-/// The chains of one family's tables. Only tables of [`Table`] are held; others are no concern of ours.
+/// The chains of one family's tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// By table and chain. An absent table and an empty one mean the same.
@@ -70,7 +21,7 @@ impl State {
     /// What an otherwise empty namespace holds once the rule set has taken effect.
     pub fn of(rules: &RuleSet) -> Self {
         let mut state = Self::default();
-        for table in Table::ALL {
+        for table in Table::LISTED {
             let chains = rules.chains(table);
             if !chains.is_empty() {
                 let lines = |statements: Vec<&Statement>| ChainState {
@@ -95,23 +46,22 @@ impl State {
         self.tables.get(&table).into_iter().flatten()
     }
 
-    /// Whether anything of ours is there.
-    pub fn holds_ours(&self) -> bool {
-        self.tables
-            .values()
-            .flatten()
-            .any(|(chain, state)| chain.is_ours() || state.lines.iter().any(Line::is_ours))
+    /// Whether anything of the owner's is there.
+    pub fn holds_any_of(&self, owner: &Ownership) -> bool {
+        self.tables.values().flatten().any(|(chain, state)| {
+            owner.owns_chain(chain) || state.lines.iter().any(|line| line.belongs_to(owner))
+        })
     }
 
-    /// The part that is ours: chains of ours, and our rules in base chains.
+    /// The part that is the owner's: its chains, and its rules in base chains.
     #[must_use]
-    pub fn ours(&self) -> Self {
+    pub fn part_of(&self, owner: &Ownership) -> Self {
         let mut state = Self::default();
         for (table, chains) in &self.tables {
             for (chain, ChainState { lines }) in chains {
                 let lines: Vec<Line> = match chain {
-                    _ if chain.is_ours() => lines.clone(),
-                    Chain::Base(_) => lines.iter().filter(|line| line.is_ours()).cloned().collect(),
+                    _ if owner.owns_chain(chain) => lines.clone(),
+                    Chain::Base(_) => lines.iter().filter(|line| line.belongs_to(owner)).cloned().collect(),
                     Chain::User(_) => continue,
                 };
                 state.tables.entry(*table).or_default().insert(chain.clone(), ChainState { lines });
@@ -140,14 +90,14 @@ impl State {
             .any(|(chain, state)| matches!(chain, Chain::User(_)) || !state.lines.is_empty())
     }
 
-    /// The number of rules that are ours.
-    pub fn count_ours(&self) -> usize {
+    /// How many rules are the owner's.
+    pub fn count_of(&self, owner: &Ownership) -> usize {
         self.tables
             .values()
             .flatten()
-            .map(|(chain, state)| match chain.is_ours() {
+            .map(|(chain, state)| match owner.owns_chain(chain) {
                 true => state.lines.len(),
-                false => state.lines.iter().filter(|line| line.is_ours()).count(),
+                false => state.lines.iter().filter(|line| line.belongs_to(owner)).count(),
             })
             .sum()
     }

@@ -9,12 +9,13 @@ use crate::sys::{
     netfilter,
     route::{Found, Object, Routes},
 };
-use rules::{Family, Listing, State};
+use rules::{Family, Listing, Ownership, State};
 use std::{cell::OnceCell, collections::BTreeSet, io};
 
 /// The tables and routes of the thread's network namespace.
 pub struct Kernel {
     lock: Lock,
+    owner: Ownership,
     legacy: OnceCell<Option<Programs>>,
     nft: OnceCell<Option<Programs>>,
     routes: Routes,
@@ -26,9 +27,9 @@ impl Kernel {
     ///
     /// # Errors
     /// When the kernel refuses a netlink socket.
-    pub fn open(lock: Lock) -> Result<Self, Error> {
+    pub fn open(lock: Lock, owner: Ownership) -> Result<Self, Error> {
         let routes = Routes::open().map_err(|source| netlink("opening a netlink socket", source))?;
-        Ok(Self { lock, legacy: OnceCell::new(), nft: OnceCell::new(), routes, nftables: None })
+        Ok(Self { lock, owner, legacy: OnceCell::new(), nft: OnceCell::new(), routes, nftables: None })
     }
 
     /// The programs of a variant, if they are on `PATH`.
@@ -84,16 +85,16 @@ impl Kernel {
         }
     }
 
-    /// The state of a variant and family, and whether any of its tables hold rules; `None` if there are tables
-    /// and no program to read them.
-    fn tables(&self, variant: Variant, family: Family) -> Result<Option<(State, bool)>, Error> {
+    /// The state of a variant and family; `None` if there are tables and no program to read them.
+    fn tables(&self, variant: Variant, family: Family) -> Result<Option<State>, Error> {
         if !Self::exist(variant, family)? {
-            return Ok(Some((State::default(), false)));
+            return Ok(Some(State::default()));
         }
-        match self.programs(variant).filter(|programs| programs.save(family).is_ok()) {
-            Some(programs) => iptables::read(programs, family).map(Some),
-            None => Ok(None),
-        }
+        let listing = match self.programs(variant).filter(|programs| programs.save(family).is_ok()) {
+            Some(programs) => iptables::listing(programs, family)?,
+            None => return Ok(None),
+        };
+        Ok(Some(listing.state(&self.owner)))
     }
 }
 
@@ -107,7 +108,7 @@ impl Backend for Kernel {
         snapshot.native = native.map_err(|source| netlink("reading nf_tables", source))?;
         for variant in Variant::ALL {
             for family in Family::BOTH {
-                let Some((state, in_use)) = self.tables(variant, family)? else {
+                let Some(state) = self.tables(variant, family)? else {
                     tracing::warn!(
                         target: "iptables",
                         "{family} tables of the {variant} variant are there, and no program on PATH to read them"
@@ -115,8 +116,8 @@ impl Backend for Kernel {
                     snapshot.unreadable.push((variant, family));
                     continue;
                 };
-                snapshot.legacy_in_use |= in_use && variant == Variant::Legacy;
                 if state.holds_rules() {
+                    snapshot.legacy_in_use |= variant == Variant::Legacy;
                     snapshot.tables.insert((variant, family), state);
                 }
             }

@@ -12,7 +12,7 @@ pub use kernel::Kernel;
 
 use crate::sys::{exec::ExecError, route::Object};
 use nftables::{Image, Refusal};
-use rules::{Family, State, TableChange};
+use rules::{Family, Ownership, State, TableChange};
 use std::{
     collections::{BTreeMap, BTreeSet},
     error, fmt, io,
@@ -67,11 +67,11 @@ impl Snapshot {
     }
 
     /// The variants that hold rules of ours.
-    pub fn variants_in_use(&self) -> impl Iterator<Item = Variant> {
-        Variant::ALL.into_iter().filter(|variant| {
-            Family::BOTH
-                .iter()
-                .any(|family| self.tables.get(&(*variant, *family)).is_some_and(State::holds_ours))
+    pub fn variants_in_use(&self, owner: &Ownership) -> impl Iterator<Item = Variant> {
+        Variant::ALL.into_iter().filter(move |variant| {
+            Family::BOTH.iter().any(|family| {
+                self.tables.get(&(*variant, *family)).is_some_and(|state| state.holds_any_of(owner))
+            })
         })
     }
 

@@ -96,7 +96,7 @@ pub(super) fn change(
     let start = Instant::now();
     // Two runs at once would each add what both found missing.
     let _alone = sys::lock::hold(Duration::from_secs(run.lock_wait.into()))?;
-    let mut kernel = Kernel::open(lock(run))?;
+    let mut kernel = Kernel::open(lock(run), istio::OWNERSHIP)?;
     let Committed { target, wanted, steps } = commit(&mut kernel, run, capture, usual)?;
     let forgotten_flows = match capture.and_then(stale_flows) {
         Some(stale) => operations::forget_stale_flows(&stale).unwrap_or_else(|error| {
@@ -108,7 +108,7 @@ pub(super) fn change(
     let summary = Summary {
         variant: target.name(),
         families: capture.into_iter().flat_map(CaptureConfig::families).map(name).collect(),
-        rules: wanted.tables.values().map(State::count_ours).sum::<usize>()
+        rules: wanted.tables.values().map(|state: &State| state.count_of(&wanted.owner)).sum::<usize>()
             + wanted.native.as_ref().map_or(0, Image::rules),
         changed: !steps.is_empty(),
         steps,
@@ -153,7 +153,9 @@ fn commit(
     loop {
         let before = kernel.read()?;
         let target = target::choose(run, usual, &before, kernel);
-        let wanted = capture.map(|capture| target::wanted(capture, target)).unwrap_or_default();
+        let wanted = capture
+            .map(|capture| target::wanted(capture, target))
+            .unwrap_or_else(|| Wanted::nothing(istio::OWNERSHIP));
         if capture.is_none() && !before.unreadable.is_empty() {
             return Err(Refused::Unreadable.into());
         }

@@ -5,6 +5,7 @@ use super::{
     Exit, change, report,
     target::{self, Target, Usual},
 };
+use policy::istio;
 use rules::{drift::Side, render};
 use serde::Serialize;
 use sidecar_init::{
@@ -33,7 +34,7 @@ pub(super) fn run(call: &Call) -> Exit {
 
 fn compare(call: &Call) -> Result<(Target, Differences), Error> {
     let Call { capture, run, .. } = call;
-    let mut kernel = Kernel::open(change::lock(run))?;
+    let mut kernel = Kernel::open(change::lock(run), istio::OWNERSHIP)?;
     let snapshot = kernel.read()?;
     let target = target::choose(run, Usual::Native, &snapshot, &kernel);
     let wanted = target::wanted(capture, target);

@@ -2,7 +2,7 @@
 
 use super::run::{Call, Format, Run};
 use super::{Exit, change, report};
-use policy::Problems;
+use policy::{Problems, istio::OWNERSHIP};
 use serde::Serialize;
 use sidecar_init::{
     backend::Kernel,
@@ -14,7 +14,7 @@ const USUAL_PROXY: u32 = 1337;
 
 /// Runs the command. What is wrong with the capture flags is a finding like any other.
 pub(super) fn run(run: &Run, call: &Result<Call, Problems>) -> Exit {
-    let mut kernel = match Kernel::open(change::lock(run)) {
+    let mut kernel = match Kernel::open(change::lock(run), OWNERSHIP) {
         Ok(kernel) => kernel,
         Err(error) => return report::failure(&error, Exit::Failed),
     };
@@ -22,7 +22,7 @@ pub(super) fn run(run: &Run, call: &Result<Call, Problems>) -> Exit {
         Ok(call) => call.capture.proxy_uids.iter().map(|uid| uid.number()).collect(),
         Err(_) => vec![USUAL_PROXY],
     };
-    let mut findings = examine(&mut kernel, &uids);
+    let mut findings = examine(&mut kernel, &OWNERSHIP, &uids);
     if let Err(Problems(problems)) = call {
         findings.extend(problems.iter().map(|problem| {
             Finding::fail("input", problem.to_string(), "apply and check with these flags would refuse")

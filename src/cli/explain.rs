@@ -13,7 +13,7 @@ use policy::istio::{self, CaptureConfig, DnsCapture, OutboundCidrs};
 use policy::sources::{Host, Raw};
 use policy::{Problem, Problems, Setting};
 use rules::simulate::{Packet, Routing, View};
-use rules::{Action, Family, Gid, Layer, Listing, Mark, Protocol, Target, Uid, parse};
+use rules::{Action, Family, Gid, Listing, Mark, Protocol, Table, Target, Uid, parse};
 use sidecar_init::backend::{
     Backend, Kernel, Snapshot, Variant,
     nftables::{Image, differences},
@@ -190,10 +190,10 @@ fn from_save(file: &str, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
 
 /// The marks of all TPROXY rules: a listing does not show policy rules, so they are taken to be there.
 fn handed_over(listing: &Listing) -> Vec<Mark> {
-    let mangle = listing.chains.iter().filter(|((layer, _), _)| *layer == Layer::Mangle);
-    let actions = mangle.flat_map(|(_, chain)| &chain.rules).map(|rule| &rule.action);
+    let mangle = listing.chains.iter().filter(|((table, _), _)| *table == Table::Mangle);
+    let actions = mangle.flat_map(|(_, chain)| &chain.rules).map(|listed| listed.line.action());
     let marks = actions.filter_map(|action| match action {
-        Action::Target(Target::Tproxy { mark, .. }) if mark.value != 0 => Some(*mark),
+        Action::Target(Target::Tproxy { mark, .. }) if mark.value != 0 => Some(mark),
         _ => None,
     });
     marks.collect()
@@ -208,7 +208,7 @@ fn handed_over(listing: &Listing) -> Vec<Mark> {
 struct OtherTable;
 
 fn from_kernel(raw: &Raw, run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
-    let mut kernel = Kernel::open(change::lock(run))?;
+    let mut kernel = Kernel::open(change::lock(run), istio::OWNERSHIP)?;
     let Snapshot { routes, native, .. } = kernel.read()?;
     let mut scenes = match &native {
         Some(image) => of_native(raw, image, &routes, pod)?,

@@ -2,7 +2,7 @@
 
 use super::options::Options;
 use policy::Problem;
-use rules::simulate::{Packet, Way};
+use rules::simulate::{Direction, Packet};
 use rules::{ConnState, Family, Gid, InterfaceName, Protocol, Uid, number::unsigned};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -52,7 +52,7 @@ pub(super) fn read(options: &Options, pod: &Pod, problems: &mut Vec<Problem>) ->
     let source = options.read("source", "an address, or ADDRESS:PORT", problems, |text| {
         text.parse().ok().or_else(|| Some(SocketAddr::new(text.parse().ok()?, SOURCE_PORT)))
     });
-    let way = match inbound {
+    let direction = match inbound {
         true => arriving(options, pod, destination, problems),
         false => leaving(options, pod, sender, destination, problems),
     };
@@ -63,7 +63,7 @@ pub(super) fn read(options: &Options, pod: &Pod, problems: &mut Vec<Problem>) ->
         problems.push(Problem::with_item("--source", &source.to_string(), text));
     }
     (problems.len() == before).then_some(Packet {
-        way,
+        direction,
         protocol: protocol.unwrap_or(Protocol::Tcp),
         source: source?,
         destination,
@@ -86,12 +86,12 @@ pub(super) fn usual(
         return None;
     }
     let (uid, gid) = owner(sender, pod);
-    let way = match inbound {
-        true => Way::In { interface: OUTSIDE.to_owned(), local: true },
-        false => Way::Out { interface: route(pod, destination.ip()).to_owned(), uid, gid },
+    let direction = match inbound {
+        true => Direction::Inbound { interface: OUTSIDE.to_owned(), local: true },
+        false => Direction::Outbound { interface: route(pod, destination.ip()).to_owned(), uid, gid },
     };
     let source = default_source(pod, inbound, destination, &mut Vec::new())?;
-    Some(Packet { way, protocol, source, destination, mark: 0, connmark: 0, state: ConnState::New })
+    Some(Packet { direction, protocol, source, destination, mark: 0, connmark: 0, state: ConnState::New })
 }
 
 /// A port such as the kernel picks (`net.ipv4.ip_local_port_range` starts at 32768).
@@ -181,11 +181,11 @@ fn arriving(
     pod: &Pod,
     destination: Option<SocketAddr>,
     problems: &mut Vec<Problem>,
-) -> Way {
+) -> Direction {
     refuse(options, &["uid", "gid", "out-interface"], "inbound", problems);
     let local = destination.is_none_or(|to| pod.addresses.is_empty() || route(pod, to.ip()) == "lo");
     let interface = interface(options, "in-interface", problems);
-    Way::In { interface: interface.unwrap_or_else(|| OUTSIDE.to_owned()), local }
+    Direction::Inbound { interface: interface.unwrap_or_else(|| OUTSIDE.to_owned()), local }
 }
 
 fn leaving(
@@ -194,7 +194,7 @@ fn leaving(
     sender: Option<Sender>,
     destination: Option<SocketAddr>,
     problems: &mut Vec<Problem>,
-) -> Way {
+) -> Direction {
     refuse(options, &["in-interface"], "outbound", problems);
     let (preset_uid, preset_gid) = owner(sender.unwrap_or(Sender::App), pod);
     let expected = "a number from 0 to 4294967294";
@@ -202,7 +202,7 @@ fn leaving(
     let gid: Option<Gid> = options.read("gid", expected, problems, |text| text.parse().ok());
     let route = destination.map_or(OUTSIDE, |to| route(pod, to.ip()));
     let interface = interface(options, "out-interface", problems).unwrap_or_else(|| route.to_owned());
-    Way::Out {
+    Direction::Outbound {
         interface,
         uid: uid.unwrap_or(preset_uid),
         gid: gid.or(uid.map(Gid::from)).unwrap_or(preset_gid),

@@ -90,7 +90,7 @@ fn data(config: &CaptureConfig) -> Vec<Rules> {
             Family::V4 => "ipv4",
             Family::V6 => "ipv6",
         },
-        chains: Table::ALL
+        chains: Table::LISTED
             .into_iter()
             .flat_map(|table| chains(&istio::rules(config, family), table))
             .collect(),

@@ -31,7 +31,9 @@ pub(super) enum Usual {
 /// iptables the drop-in works natively, rather than not at all.
 pub(super) fn choose(run: &Run, usual: Usual, snapshot: &Snapshot, kernel: &Kernel) -> Target {
     let variant = |forced| {
-        Target::Iptables(operations::choose(snapshot, forced, || kernel.programs(Variant::Nft).is_some()))
+        Target::Iptables(operations::choose(snapshot, &istio::OWNERSHIP, forced, || {
+            kernel.programs(Variant::Nft).is_some()
+        }))
     };
     match run.backend {
         BackendChoice::Nftables => Target::Native,
@@ -39,7 +41,7 @@ pub(super) fn choose(run: &Run, usual: Usual, snapshot: &Snapshot, kernel: &Kern
             VariantChoice::Legacy => Variant::Legacy,
             VariantChoice::Nft => Variant::Nft,
         })),
-        BackendChoice::Any if snapshot.variants_in_use().next().is_some() => variant(None),
+        BackendChoice::Any if snapshot.variants_in_use(&istio::OWNERSHIP).next().is_some() => variant(None),
         BackendChoice::Any if usual == Usual::Native => Target::Native,
         BackendChoice::Any if Variant::ALL.iter().all(|variant| kernel.programs(*variant).is_none()) => {
             tracing::info!(target: "iptables", "no program of iptables is on PATH; nf_tables is used natively");
@@ -88,6 +90,7 @@ pub(super) fn wanted(config: &CaptureConfig, target: Target) -> Wanted {
         routes.retain(|object| object.family() == route::Family::V4);
     }
     Wanted {
+        owner: istio::OWNERSHIP,
         tables: config.families().filter(|_| !native).map(|family| (family, rules(family))).collect(),
         routes: routes.into_iter().collect(),
         native: native.then(|| istio::nft_table(config)).flatten().as_ref().map(Image::of),

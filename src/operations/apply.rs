@@ -8,21 +8,30 @@ use crate::{
     backend::{Backend, Error, Snapshot, Step, Variant, nftables},
     sys::route::Object,
 };
-use rules::{Family, State, TableChange, plan};
+use rules::{Family, Ownership, State, TableChange, plan};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
 };
 
 /// What a namespace should hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
+    /// Whose rules and routing they are.
+    pub owner: Ownership,
     /// The tables of each family, as they stand in an empty namespace.
     pub tables: BTreeMap<Family, State>,
     /// Policy rules, routes, addresses.
     pub routes: BTreeSet<Object>,
     /// Our own table of nf_tables. Where there is one, `tables` are empty.
     pub native: Option<nftables::Image>,
+}
+
+impl Wanted {
+    /// Nothing of the owner's.
+    pub fn nothing(owner: Ownership) -> Self {
+        Self { owner, tables: BTreeMap::new(), routes: BTreeSet::new(), native: None }
+    }
 }
 
 /// What it took.
@@ -73,8 +82,13 @@ impl fmt::Display for Aftermath {
 
 /// Which variant of iptables to use: the one that is forced, else the one that holds rules of ours, else
 /// legacy if it is in use already, else nft if its programs are there.
-pub fn choose(snapshot: &Snapshot, forced: Option<Variant>, nft_is_there: impl Fn() -> bool) -> Variant {
-    match forced.or_else(|| snapshot.variants_in_use().next()) {
+pub fn choose(
+    snapshot: &Snapshot,
+    owner: &Ownership,
+    forced: Option<Variant>,
+    nft_is_there: impl Fn() -> bool,
+) -> Variant {
+    match forced.or_else(|| snapshot.variants_in_use(owner).next()) {
         Some(variant) => variant,
         None if snapshot.legacy_in_use || !nft_is_there() => Variant::Legacy,
         None => Variant::Nft,
@@ -96,7 +110,7 @@ pub fn apply(
     let steps = steps(before, wanted, variant, anew);
     for step in &steps {
         if let Err(source) = backend.commit(step) {
-            let aftermath = roll_back(backend, before, &steps);
+            let aftermath = roll_back(backend, before, &steps, &wanted.owner);
             return Err(Box::new(Failure { step: step.to_string(), aftermath, source }));
         }
     }
@@ -122,7 +136,7 @@ fn steps(before: &Snapshot, wanted: &Wanted, variant: Variant, anew: bool) -> Ve
             let target = wanted.tables.get(&family).filter(|_| variant_now == variant);
             let target = target.cloned().unwrap_or_default();
             let plan = if anew { plan::plan_anew } else { plan::plan };
-            steps.extend(tables(variant_now, family, plan(&live, &target)));
+            steps.extend(tables(variant_now, family, plan(&live, &target, &wanted.owner)));
         }
     }
     steps.extend(last);
@@ -135,13 +149,13 @@ fn tables(variant: Variant, family: Family, changes: Vec<TableChange>) -> Option
     (!changes.is_empty()).then_some(Step::Tables { variant, family, changes })
 }
 
-fn roll_back(backend: &mut dyn Backend, before: &Snapshot, steps: &[Step]) -> Aftermath {
+fn roll_back(backend: &mut dyn Backend, before: &Snapshot, steps: &[Step], owner: &Ownership) -> Aftermath {
     let now = match backend.read() {
         Ok(now) => now,
         Err(error) => return Aftermath::Unknown(error),
     };
     let mut failed = Vec::new();
-    for step in way_back(before, &now, steps) {
+    for step in way_back(before, &now, steps, owner) {
         if let Err(error) = backend.commit(&step) {
             failed.push((step, error));
         }
@@ -153,13 +167,13 @@ fn roll_back(backend: &mut dyn Backend, before: &Snapshot, steps: &[Step]) -> Af
 }
 
 /// The steps from `now` back to `before`, given those that were attempted.
-fn way_back(before: &Snapshot, now: &Snapshot, attempted: &[Step]) -> Vec<Step> {
+fn way_back(before: &Snapshot, now: &Snapshot, attempted: &[Step], owner: &Ownership) -> Vec<Step> {
     let mut back: Vec<Step> = before.routes.difference(&now.routes).copied().map(Step::Add).collect();
     for step in attempted.iter().rev() {
         match step {
             Step::Tables { variant, family, changes } => {
                 let (old, new) = (before.state(*variant, *family), now.state(*variant, *family));
-                let changes = plan::back(&old, &new, changes);
+                let changes = plan::back(&old, &new, changes, owner);
                 back.extend(tables(*variant, *family, changes));
             }
             Step::Native { .. } if now.native != before.native => {

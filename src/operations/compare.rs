@@ -6,7 +6,7 @@ use crate::{
     sys::route::Object,
 };
 use rules::{
-    Family, State, Table,
+    Family, Ownership, State, Table,
     drift::{ChainDrift, Reason, Side, drift},
     render,
 };
@@ -34,8 +34,8 @@ pub fn compare(snapshot: &Snapshot, wanted: &Wanted, variant: Variant) -> Differ
             let live = snapshot.state(variant_now, family);
             let target = wanted.tables.get(&family).filter(|_| variant_now == variant);
             let target = target.cloned().unwrap_or_default();
-            for chain in drift(&live, &target) {
-                differences.unfinished &= !holds_ours(&live, chain.table);
+            for chain in drift(&live, &target, &wanted.owner) {
+                differences.unfinished &= !holds_any(&live, chain.table, &wanted.owner);
                 differences.chains.push((variant_now, family, chain));
             }
         }
@@ -43,7 +43,7 @@ pub fn compare(snapshot: &Snapshot, wanted: &Wanted, variant: Variant) -> Differ
     differences.native = nftables::differences(snapshot.native.as_ref(), wanted.native.as_ref());
     differences.unfinished &= differences.native.is_empty() || snapshot.native.is_none();
     // Routing comes before rules: where rules stand without it, no run was cut short, somebody removed it.
-    let rules_stand = snapshot.native.is_some() || snapshot.variants_in_use().next().is_some();
+    let rules_stand = snapshot.native.is_some() || snapshot.variants_in_use(&wanted.owner).next().is_some();
     for object in wanted.routes.iter().filter(|object| !snapshot.has(object)) {
         differences.unfinished &= !rules_stand;
         differences.routes.push((*object, Reason::Missing));
@@ -56,8 +56,11 @@ pub fn compare(snapshot: &Snapshot, wanted: &Wanted, variant: Variant) -> Differ
     differences
 }
 
-fn holds_ours(state: &State, table: Table) -> bool {
-    state.ours().chains(table).any(|(chain, state)| chain.is_ours() || !state.lines.is_empty())
+fn holds_any(state: &State, table: Table, owner: &Ownership) -> bool {
+    state
+        .part_of(owner)
+        .chains(table)
+        .any(|(chain, state)| owner.owns_chain(chain) || !state.lines.is_empty())
 }
 
 impl Differences {

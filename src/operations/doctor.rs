@@ -8,7 +8,7 @@ use crate::{
         process,
     },
 };
-use rules::{Chain, Family, Hook, Table, plan};
+use rules::{Chain, Family, Hook, Ownership, Table, plan};
 use std::fs;
 
 /// How good or bad a finding is.
@@ -51,15 +51,15 @@ impl Finding {
 }
 
 /// Looks at everything. `proxy_uids` are the users whose traffic passes.
-pub fn examine(kernel: &mut Kernel, proxy_uids: &[u32]) -> Vec<Finding> {
+pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy_uids: &[u32]) -> Vec<Finding> {
     let mut findings = vec![host()];
     findings.extend(rights());
     findings.extend(programs(kernel));
     findings.extend(extensions());
     match kernel.read() {
         Ok(snapshot) => {
-            findings.push(rules(&snapshot));
-            findings.extend(foreign_rules(&snapshot));
+            findings.push(rules(&snapshot, owner));
+            findings.extend(foreign_rules(&snapshot, owner));
         }
         Err(error) => {
             let cause =
@@ -181,13 +181,13 @@ fn modprobe(module: &str) -> String {
     format!("on the node: modprobe {module}{hint}")
 }
 
-fn rules(snapshot: &Snapshot) -> Finding {
+fn rules(snapshot: &Snapshot, owner: &Ownership) -> Finding {
     let native = snapshot.native.as_ref().map(|table| format!("{} by nf_tables natively", table.rules()));
     let held: Vec<String> = snapshot
         .tables
         .iter()
-        .filter(|(_, state)| state.holds_ours())
-        .map(|((variant, family), state)| format!("{} {family} ({variant})", state.count_ours()))
+        .filter(|(_, state)| state.holds_any_of(owner))
+        .map(|((variant, family), state)| format!("{} {family} ({variant})", state.count_of(owner)))
         .chain(native)
         .collect();
     match held.is_empty() {
@@ -196,12 +196,12 @@ fn rules(snapshot: &Snapshot) -> Finding {
     }
 }
 
-fn foreign_rules(snapshot: &Snapshot) -> Vec<Finding> {
+fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     let mut findings = Vec::new();
     for ((variant, family), state) in &snapshot.tables {
         for table in Table::ALL {
-            for (chain, held) in state.chains(table).filter(|(chain, _)| !chain.is_ours()) {
-                if let Some(line) = plan::foreign_before(&held.lines) {
+            for (chain, held) in state.chains(table).filter(|(chain, _)| !owner.owns_chain(chain)) {
+                if let Some(line) = plan::foreign_before(&held.lines, owner) {
                     let rule = rules::render::iptables::appended(chain, line);
                     let text = format!("{family} {table} ({variant}): {rule} sees packets before ours");
                     findings.push(Finding::warn("foreign", text, "sidecar-init apply puts ours first"));

@@ -1,6 +1,7 @@
 //! What a preview prints besides the texts of the catalogue: commands, log rules, nothing.
 
 use super::{preview, rules};
+use policy::istio::OWNERSHIP;
 use rules::{Family, Line, State, Table, Target, parse};
 
 /// A preview of IPv4 without its header.
@@ -76,7 +77,11 @@ fn each_rule_has_its_log_rule_right_before_it() {
                 let (matches, target) = log.split_once("-j ").expect("a target");
                 assert!(target.starts_with("NFLOG --nflog-prefix \""), "{log}");
                 assert!(target.ends_with("\" --nflog-group 1337"), "{log}");
-                assert_eq!(chain.is_ours(), !matches.contains("--comment \"sidecar-init\""), "{log}");
+                assert_eq!(
+                    OWNERSHIP.owns_chain(chain),
+                    !matches.contains("--comment \"sidecar-init\""),
+                    "{log}"
+                );
                 let plain = |text: &str| text.replace("-m comment --comment \"sidecar-init\" ", "");
                 assert_eq!(plain(matches), plain(rule.split_once("-j ").expect("a target").0), "{chain}");
             }

@@ -5,7 +5,7 @@ use crate::support::address::Place;
 use crate::support::pod::APP;
 use crate::support::setting::Family;
 use crate::support::traffic::{Call, Identity, Protocol};
-use rules::simulate::{self, Way};
+use rules::simulate::{self, Direction};
 use rules::{ConnState, Gid, Uid};
 use std::net::SocketAddr;
 
@@ -76,7 +76,7 @@ impl Packet {
     /// The packet as the simulator takes it. Whence it comes is known from the map of addresses.
     pub(crate) fn simulated(&self, family: Family) -> simulate::Packet {
         let local = self.place.is_in_pod();
-        let (way, source) = match self.from {
+        let (direction, source) = match self.from {
             Sender::Process(uid, gid) => (self.out(uid, gid), self.usual_source(family)),
             Sender::FromSix(uid, gid) => (self.out(uid, gid), Place::Six.at(family, 0)),
             Sender::Outside => {
@@ -84,17 +84,17 @@ impl Packet {
                     Place::PodSecondNic => ("net1", Place::SecondNeighbour),
                     _ => ("eth0", Place::Neighbour),
                 };
-                (Way::In { interface: interface.to_owned(), local }, source.at(family, 0))
+                (Direction::Inbound { interface: interface.to_owned(), local }, source.at(family, 0))
             }
             Sender::Vm => {
                 let text = if family == Family::V4 { "10.79.0.2:0" } else { "[fd79::2]:0" };
-                (Way::In { interface: "vm0".to_owned(), local }, text.parse().expect("an address"))
+                (Direction::Inbound { interface: "vm0".to_owned(), local }, text.parse().expect("an address"))
             }
         };
         // The kernel picks a port from its range, which holds none that a rule names.
         let source = SocketAddr::new(source.ip(), 40_000);
         simulate::Packet {
-            way,
+            direction,
             protocol: match self.protocol {
                 Protocol::Tcp => rules::Protocol::Tcp,
                 Protocol::Udp => rules::Protocol::Udp,
@@ -107,14 +107,14 @@ impl Packet {
         }
     }
 
-    fn out(&self, uid: u32, gid: u32) -> Way {
+    fn out(&self, uid: u32, gid: u32) -> Direction {
         let interface = match self.place {
             place if place.is_in_pod() => "lo",
             Place::SecondNeighbour => "net1",
             _ => "eth0",
         };
         let (uid, gid) = (Uid::new(uid).expect("a user"), Gid::new(gid).expect("a group"));
-        Way::Out { interface: interface.to_owned(), uid, gid }
+        Direction::Outbound { interface: interface.to_owned(), uid, gid }
     }
 
     fn usual_source(&self, family: Family) -> SocketAddr {

@@ -8,7 +8,7 @@ use crate::support::pod::{Answerer, Pod};
 use crate::support::setting::{Family, Mode, Setting, Variant};
 use crate::support::traffic::{Arrival, Protocol};
 use policy::{explain, istio};
-use rules::simulate::{Routing, Verdict, View, Way, walk};
+use rules::simulate::{Direction, Routing, Verdict, View, walk};
 use rules::{ConnState, Mark, parse};
 use std::fmt;
 use std::net::UdpSocket;
@@ -100,7 +100,7 @@ impl Scene {
         }
         let call = packet.simulated(self.pod.setting.family);
         let answer = rules::simulate::Packet {
-            way: Way::In { interface: "eth0".to_owned(), local: false },
+            direction: Direction::Inbound { interface: "eth0".to_owned(), local: false },
             source: call.destination,
             destination: call.source,
             state: ConnState::Established,

@@ -5,8 +5,8 @@
 
 use super::{Explanation, captures, rule_text};
 use crate::istio::Reason;
-use rules::simulate::{At, Met, Packet, Verdict, ViewRule, Way};
-use rules::{Action, Condition, ConnState, Listed, Match, Origin, Target};
+use rules::simulate::{At, Direction, Matched, Packet, Verdict, ViewRule};
+use rules::{Action, Condition, ConnState, Match, Origin, Target};
 
 impl Explanation<'_> {
     /// The verdict and its reason in one sentence, without a full stop.
@@ -44,12 +44,12 @@ impl Explanation<'_> {
 
     /// Whose ports they are, by the rule that names them.
     fn listener(&self, noun: &str) -> String {
-        let steps = self.trace.0.iter().rev().filter(|step| step.met == Met::Matched);
+        let steps = self.trace.0.iter().rev().filter(|step| step.matched == Matched::Yes);
         let handed = matches!(self.outcome.verdict, Verdict::Tproxy(_));
-        let names_it = |rule: &Listed| {
+        let names_it = |rule: &ViewRule| {
             captures(rule) && handed == matches!(rule.action, Action::Target(Target::Tproxy { .. }))
         };
-        let at = steps.map(|step| step.at).find(|&at| self.view.rule(at).is_some_and(|r| names_it(&r.rule)));
+        let at = steps.map(|step| step.at).find(|&at| self.view.rule(at).is_some_and(names_it));
         let reason = at.and_then(|at| match self.view.rule(at)?.origin {
             Some(origin) => Reason::named(origin.name),
             None => Reason::of_chain(&self.view.chains()[at.chain].chain),
@@ -72,13 +72,9 @@ impl Explanation<'_> {
             Some(at) => match self.view.rule(at) {
                 None => format!("that is the policy of {}", self.place(at)),
                 Some(rule) if self.outcome.verdict == Verdict::Unknown => {
-                    format!(
-                        "{} ({}) is not understood and could decide",
-                        self.place(at),
-                        rule_text(&rule.rule)
-                    )
+                    format!("{} ({}) is not understood and could decide", self.place(at), rule_text(rule))
                 }
-                Some(ViewRule { rule, origin: None, .. }) => {
+                Some(rule @ ViewRule { origin: None, .. }) => {
                     format!("{} says {}", self.place(at), rule_text(rule))
                 }
                 Some(ViewRule { origin: Some(origin), .. }) => self.of_origin(at, *origin),
@@ -89,8 +85,8 @@ impl Explanation<'_> {
     /// Whether a listener was in reach, but for another protocol.
     fn misses_by_protocol(&self) -> bool {
         self.trace.0.iter().any(|step| {
-            let Some(ViewRule { rule, .. }) = self.view.rule(step.at) else { return false };
-            let Met::Failed(index) = step.met else { return false };
+            let Some(rule) = self.view.rule(step.at) else { return false };
+            let Matched::No(index) = step.matched else { return false };
             captures(rule) && matches!(rule.conditions[index], Condition::Known(Match::Protocol(_)))
         })
     }
@@ -98,13 +94,13 @@ impl Explanation<'_> {
     fn place(&self, at: At) -> String {
         let chain = &self.view.chains()[at.chain];
         match self.view.rule(at) {
-            Some(_) => format!("rule {} of {} in table {}", at.rule + 1, chain.chain, chain.layer),
-            None => format!("{} in table {}", chain.chain, chain.layer),
+            Some(_) => format!("rule {} of {} in table {}", at.rule + 1, chain.chain, chain.table),
+            None => format!("{} in table {}", chain.chain, chain.table),
         }
     }
 
     fn of_origin(&self, at: At, origin: Origin) -> String {
-        let conditions = self.view.rule(at).map_or(&[][..], |rule| &rule.rule.conditions);
+        let conditions = self.view.rule(at).map_or(&[][..], |rule| &rule.conditions);
         let value = value(conditions);
         let reason = Reason::named(origin.name);
         let sentence = reason.and_then(|reason| reason.sentence(value.as_deref(), &origin.option_text()));
@@ -116,12 +112,12 @@ impl Explanation<'_> {
 fn value(conditions: &[Condition]) -> Option<String> {
     conditions.iter().find_map(|condition| match condition {
         Condition::Known(m) => match m {
-            Match::Source(sense) | Match::Destination(sense) => Some(sense.value().to_string()),
-            Match::InInterface(sense) | Match::OutInterface(sense) => Some(sense.value().to_string()),
-            Match::SourcePort(sense) | Match::DestinationPort(sense) => Some(sense.value().to_string()),
-            Match::DestinationPorts(sense) => Some(sense.value().to_string()),
-            Match::UidOwner(sense) => Some(format!("user {}", sense.value())),
-            Match::GidOwner(sense) => Some(format!("group {}", sense.value())),
+            Match::Source(operand) | Match::Destination(operand) => Some(operand.value().to_string()),
+            Match::InInterface(operand) | Match::OutInterface(operand) => Some(operand.value().to_string()),
+            Match::SourcePort(operand) | Match::DestinationPort(operand) => Some(operand.value().to_string()),
+            Match::DestinationPorts(operand) => Some(operand.value().to_string()),
+            Match::UidOwner(operand) => Some(format!("user {}", operand.value())),
+            Match::GidOwner(operand) => Some(format!("group {}", operand.value())),
             Match::Protocol(_)
             | Match::ConnState(_)
             | Match::Mark(_)
@@ -141,17 +137,17 @@ pub(super) fn instead(condition: &Condition, packet: &Packet) -> Option<String> 
     let Condition::Known(m) = condition else { return None };
     let owner = |what: &str, id: u32| format!("{what} {id}");
     match m {
-        Match::UidOwner(_) => match &packet.way {
-            Way::Out { uid, .. } => Some(owner("its user is", uid.number())),
-            Way::In { .. } => None,
+        Match::UidOwner(_) => match &packet.direction {
+            Direction::Outbound { uid, .. } => Some(owner("its user is", uid.number())),
+            Direction::Inbound { .. } => None,
         },
-        Match::GidOwner(_) => match &packet.way {
-            Way::Out { gid, .. } => Some(owner("its group is", gid.number())),
-            Way::In { .. } => None,
+        Match::GidOwner(_) => match &packet.direction {
+            Direction::Outbound { gid, .. } => Some(owner("its group is", gid.number())),
+            Direction::Inbound { .. } => None,
         },
-        Match::OutInterface(_) => match &packet.way {
-            Way::Out { interface, .. } => Some(format!("it leaves by {interface}")),
-            Way::In { .. } => None,
+        Match::OutInterface(_) => match &packet.direction {
+            Direction::Outbound { interface, .. } => Some(format!("it leaves by {interface}")),
+            Direction::Inbound { .. } => None,
         },
         Match::Protocol(_) => Some(format!("it is {}", packet.protocol)),
         // Addresses, ports and marks may have changed on the way.

@@ -1,7 +1,7 @@
 //! An explanation for programs.
 
 use super::{Explanation, rule_text};
-use rules::simulate::{At, Met, Verdict};
+use rules::simulate::{At, Matched, Verdict};
 use serde::Serialize;
 
 /// A whole explanation.
@@ -69,7 +69,7 @@ impl Explanation<'_> {
             port: ports.map(|ports| ports.first().number()),
             last_port: ports.filter(|ports| !ports.is_single()).map(|ports| ports.last().number()),
             decided_by: self.outcome.decided_by.map(|at| self.decided_by(at)),
-            trace: self.trace.0.iter().filter_map(|step| self.entry(step.at, step.met)).collect(),
+            trace: self.trace.0.iter().filter_map(|step| self.entry(step.at, step.matched)).collect(),
         }
     }
 
@@ -77,7 +77,7 @@ impl Explanation<'_> {
         let chain = &self.view.chains()[at.chain];
         let rule = self.view.rule(at);
         DecidedBy {
-            table: chain.layer.name(),
+            table: chain.table.name(),
             chain: chain.chain.to_string(),
             rule: rule.map(|_| at.rule + 1),
             text: self.rule_text(at),
@@ -86,18 +86,18 @@ impl Explanation<'_> {
         }
     }
 
-    fn entry(&self, at: At, met: Met) -> Option<TraceEntry> {
+    fn entry(&self, at: At, met: Matched) -> Option<TraceEntry> {
         let chain = &self.view.chains()[at.chain];
         let rule = self.view.rule(at)?;
         Some(TraceEntry {
-            table: chain.layer.name(),
+            table: chain.table.name(),
             chain: chain.chain.to_string(),
             rule: at.rule + 1,
-            text: rule_text(&rule.rule),
+            text: rule_text(rule),
             matched: match met {
-                Met::Matched => Some(true),
-                Met::Failed(_) => Some(false),
-                Met::Unsure(_) => None,
+                Matched::Yes => Some(true),
+                Matched::No(_) => Some(false),
+                Matched::Unknown(_) => None,
             },
             option: rule.origin.map(|origin| origin.option),
         })

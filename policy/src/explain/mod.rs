@@ -12,8 +12,8 @@ mod text;
 pub use json::{DecidedBy, Report, TraceEntry};
 pub use matrix::{Case, matrix};
 
-use rules::simulate::{At, Outcome, Packet, Routing, Trace, View, walk};
-use rules::{Action, Condition, Listed, Target, render};
+use rules::simulate::{At, Outcome, Packet, Routing, Trace, View, ViewRule, walk};
+use rules::{Action, Condition, Target, render};
 
 /// A packet, the rules it met, and its end.
 #[derive(Debug)]
@@ -40,16 +40,16 @@ impl Explanation<'_> {
     /// The rule's text, as `iptables-save` would print it after the chain's name.
     fn rule_text(&self, at: At) -> String {
         match self.view.rule(at) {
-            Some(rule) => rule_text(&rule.rule),
+            Some(rule) => rule_text(rule),
             None => "the chain's policy".to_owned(),
         }
     }
 }
 
 /// A rule as text: as it was read, or as we would print it.
-fn rule_text(rule: &Listed) -> String {
-    if !rule.text.is_empty() {
-        return rule.text.clone();
+fn rule_text(rule: &ViewRule) -> String {
+    if let Some(text) = &rule.text {
+        return text.clone();
     }
     let target = match &rule.action {
         Action::Target(target) => render::iptables::target_text(target),
@@ -59,7 +59,11 @@ fn rule_text(rule: &Listed) -> String {
         Action::RedirectSamePort => "-j REDIRECT".to_owned(),
         Action::Notrack => "-j NOTRACK".to_owned(),
         Action::Destination { .. } => "-j DNAT".to_owned(),
-        Action::Continue(text) | Action::Source(text) | Action::Marks(text) | Action::Unknown(text) => {
+        Action::Continue(text)
+        | Action::Source(text)
+        | Action::Marks(text)
+        | Action::Zone(text)
+        | Action::Unknown(text) => {
             format!("-j {text}")
         }
     };
@@ -71,15 +75,15 @@ fn rule_text(rule: &Listed) -> String {
 fn condition_text(condition: &Condition) -> String {
     match condition {
         Condition::Known(m) => render::iptables::condition(m),
-        Condition::Protocol(sense) => {
-            let not = if sense.is_negated() { "! " } else { "" };
-            match sense.value() {
+        Condition::Protocol(operand) => {
+            let not = if operand.is_negated() { "! " } else { "" };
+            match operand.value() {
                 Some(protocol) => format!("{not}-p {protocol}"),
                 None => format!("{not}-p of another protocol"),
             }
         }
-        Condition::DestinationLocal(sense) => {
-            let not = if sense.is_negated() { "! " } else { "" };
+        Condition::DestinationLocal(operand) => {
+            let not = if operand.is_negated() { "! " } else { "" };
             format!("-m addrtype {not}--dst-type LOCAL")
         }
         Condition::TcpFlags { text, .. } | Condition::Always(text) | Condition::Unknown(text) => text.clone(),
@@ -87,7 +91,7 @@ fn condition_text(condition: &Condition) -> String {
 }
 
 /// Whether a rule sends packets to a listener.
-fn captures(rule: &Listed) -> bool {
+fn captures(rule: &ViewRule) -> bool {
     matches!(
         rule.action,
         Action::Target(Target::Redirect(_) | Target::Tproxy { .. }) | Action::RedirectSamePort

@@ -5,8 +5,8 @@ use rules::render::{
     graph::{Graph, Kind, Node, Row, Way},
     mermaid::mermaid_of,
 };
-use rules::simulate::{Met, ViewRule};
-use rules::{Action, Chain, Layer, Target};
+use rules::simulate::{Matched, ViewRule};
+use rules::{Action, Chain, Table, Target};
 use std::{borrow::Cow, collections::BTreeMap};
 
 impl Explanation<'_> {
@@ -17,7 +17,7 @@ impl Explanation<'_> {
         for step in &self.trace.0 {
             way.boxes.insert(step.at.chain);
             let row = graph.boxes[step.at.chain].rows.get(step.at.rule);
-            if let (Met::Matched, Some(row)) = (step.met, row) {
+            if let (Matched::Yes, Some(row)) = (step.matched, row) {
                 way.rows.insert((step.at.chain, step.at.rule));
                 way.boxes.extend(row.leads_to);
             }
@@ -29,23 +29,23 @@ impl Explanation<'_> {
     /// The chains by their index in the view, then the ends.
     fn graph(&self) -> Graph {
         let chains = self.view.chains();
-        let places: BTreeMap<(Layer, &str), usize> = chains
+        let places: BTreeMap<(Table, &str), usize> = chains
             .iter()
             .enumerate()
-            .map(|(index, held)| ((held.layer, held.chain.as_str()), index))
+            .map(|(index, held)| ((held.table, held.chain.as_str()), index))
             .collect();
         // Whoever draws Mermaid finds the columns alone.
         let node = |kind, title| Node { kind, title, rows: Vec::new(), depth: 0 };
         let boxes = chains.iter().map(|held| {
             let kind = if matches!(held.chain, Chain::Base(_)) { Kind::Hook } else { Kind::Chain };
-            node(kind, format!("{} {}", held.layer, held.chain))
+            node(kind, format!("{} {}", held.table, held.chain))
         });
         let mut graph = Graph { boxes: boxes.collect() };
         for (index, held) in chains.iter().enumerate() {
             for rule in &held.rules {
-                let (action, leads_to) = match effect(&rule.rule.action) {
+                let (action, leads_to) = match effect(&rule.action) {
                     Effect::Here(action) => (Some(action), None),
-                    Effect::Chain(name) => match places.get(&(held.layer, name)) {
+                    Effect::Chain(name) => match places.get(&(held.table, name)) {
                         Some(&place) => (None, Some(place)),
                         None => (Some(name.to_owned().into()), None),
                     },
@@ -66,7 +66,7 @@ impl Explanation<'_> {
 }
 
 fn conditions(rule: &ViewRule) -> String {
-    let conditions: Vec<String> = rule.rule.conditions.iter().map(condition_text).collect();
+    let conditions: Vec<String> = rule.conditions.iter().map(condition_text).collect();
     if conditions.is_empty() { "all".to_owned() } else { conditions.join(" ") }
 }
 
@@ -100,8 +100,10 @@ fn effect(action: &Action) -> Effect<'_> {
             let ports = ports.map(|ports| format!(" port {}", ports.dashed())).unwrap_or_default();
             Effect::End(format!("sent to {}", format!("{address}{ports}").trim()))
         }
-        Action::Continue(text) | Action::Source(text) | Action::Marks(text) | Action::Unknown(text) => {
-            Effect::Here(text.clone().into())
-        }
+        Action::Continue(text)
+        | Action::Source(text)
+        | Action::Marks(text)
+        | Action::Zone(text)
+        | Action::Unknown(text) => Effect::Here(text.clone().into()),
     }
 }

@@ -1,7 +1,7 @@
 //! An explanation for people: the verdict, then each rule met.
 
 use super::{Explanation, because, condition_text, rule_text};
-use rules::simulate::{Met, Step, ViewRule, Way};
+use rules::simulate::{Direction, Matched, Step};
 use std::fmt::{self, Display};
 
 impl Display for Explanation<'_> {
@@ -20,7 +20,7 @@ impl Display for Explanation<'_> {
                     true => String::new(),
                     false => format!(" (from {})", step.hook.name()),
                 };
-                writeln!(f, "\n{} {}{from}", held.layer, held.chain)?;
+                writeln!(f, "\n{} {}{from}", held.table, held.chain)?;
             }
             self.step(f, step)?;
         }
@@ -31,11 +31,11 @@ impl Display for Explanation<'_> {
 impl Explanation<'_> {
     fn packet_line(&self) -> String {
         let packet = self.packet;
-        let way = match &packet.way {
-            Way::Out { interface, uid, gid } => {
+        let way = match &packet.direction {
+            Direction::Outbound { interface, uid, gid } => {
                 format!("from user {uid}, group {gid}, leaving by {interface}")
             }
-            Way::In { interface, .. } => format!("arriving at {interface}"),
+            Direction::Inbound { interface, .. } => format!("arriving at {interface}"),
         };
         let state = packet.state.name().to_lowercase();
         let from = match packet.source.port() {
@@ -46,19 +46,21 @@ impl Explanation<'_> {
     }
 
     fn step(&self, f: &mut fmt::Formatter<'_>, step: &Step) -> fmt::Result {
-        let Some(ViewRule { rule, origin, .. }) = self.view.rule(step.at) else { return Ok(()) };
+        let Some(rule) = self.view.rule(step.at) else { return Ok(()) };
         let decides = if self.outcome.decided_by == Some(step.at) { " <- decides" } else { "" };
-        let (mark, why) = match step.met {
-            Met::Matched => ("+", String::new()),
-            Met::Failed(index) => {
+        let (mark, why) = match step.matched {
+            Matched::Yes => ("+", String::new()),
+            Matched::No(index) => {
                 let condition = &rule.conditions[index];
                 let instead = because::instead(condition, self.packet);
                 let instead = instead.map(|text| format!(": {text}")).unwrap_or_default();
                 (" ", format!("no: {}{instead}", condition_text(condition)))
             }
-            Met::Unsure(index) => ("?", format!("not known: {}", condition_text(&rule.conditions[index]))),
+            Matched::Unknown(index) => {
+                ("?", format!("not known: {}", condition_text(&rule.conditions[index])))
+            }
         };
-        let option = origin.map(|origin| origin.option_text()).unwrap_or_default();
+        let option = rule.origin.map(|origin| origin.option_text()).unwrap_or_default();
         let notes: Vec<String> = [why, option].into_iter().filter(|note| !note.is_empty()).collect();
         let notes = if notes.is_empty() { String::new() } else { format!("   # {}", notes.join("; ")) };
         writeln!(f, "{mark} {:>3} {}{notes}{decides}", step.at.rule + 1, rule_text(rule))

@@ -55,7 +55,8 @@ pub const PASSTHROUGH_V6: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);
 pub fn rules(config: &CaptureConfig, family: Family) -> Checked {
     let wanted = config.interception != Interception::None && config.families().any(|f| f == family);
     let rules = if wanted { write(config, family) } else { RuleSet::empty(family) };
-    rules::check::check(rules).unwrap_or_else(|faults| panic!("the policy made a bad rule set: {faults:?}"))
+    rules::check::check(rules, &OWNERSHIP)
+        .unwrap_or_else(|faults| panic!("the policy made a bad rule set: {faults:?}"))
 }
 
 /// The same rules, both families at once, for nf_tables. `None` where nothing is captured.

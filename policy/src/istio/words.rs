@@ -2,8 +2,8 @@
 
 use crate::settings::Setting;
 use rules::{
-    Chain, ChainName, Cidr, ConnState, ConnStates, Gid, Hook, InterfaceName, Mark, Match, Port, PortRange,
-    PortSet, Protocol, Sense, Target, Uid,
+    Chain, ChainName, Cidr, ConnState, ConnStates, Gid, Hook, InterfaceName, Mark, Match, Negatable, Port,
+    PortRange, PortSet, Protocol, Target, Uid,
 };
 
 /// A chain by its name: a base chain or one of ours.
@@ -53,11 +53,11 @@ pub(super) fn udp() -> Match {
 }
 
 pub(super) fn from_interface(name: &InterfaceName) -> Match {
-    Match::InInterface(Sense::Is(name.clone()))
+    Match::InInterface(Negatable::Is(name.clone()))
 }
 
 pub(super) fn to_interface(name: &InterfaceName) -> Match {
-    Match::OutInterface(Sense::Is(name.clone()))
+    Match::OutInterface(Negatable::Is(name.clone()))
 }
 
 pub(super) fn from_loopback() -> Match {
@@ -69,32 +69,32 @@ pub(super) fn to_loopback() -> Match {
 }
 
 pub(super) fn from(cidr: Cidr) -> Match {
-    Match::Source(Sense::Is(cidr))
+    Match::Source(Negatable::Is(cidr))
 }
 
 pub(super) fn to(cidr: Cidr) -> Match {
-    Match::Destination(Sense::Is(cidr))
+    Match::Destination(Negatable::Is(cidr))
 }
 
 pub(super) fn not_to(cidr: Cidr) -> Match {
-    Match::Destination(Sense::Not(cidr))
+    Match::Destination(Negatable::Not(cidr))
 }
 
 pub(super) fn port(port: Port) -> Match {
-    Match::DestinationPort(Sense::Is(port.into()))
+    Match::DestinationPort(Negatable::Is(port.into()))
 }
 
 pub(super) fn not_port(port: Port) -> Match {
-    Match::DestinationPort(Sense::Not(port.into()))
+    Match::DestinationPort(Negatable::Not(port.into()))
 }
 
 pub(super) fn from_port(port: Port) -> Match {
-    Match::SourcePort(Sense::Is(port.into()))
+    Match::SourcePort(Negatable::Is(port.into()))
 }
 
 pub(super) fn not_ports(ports: [Port; 2]) -> Match {
     let set = PortSet::new(ports.map(PortRange::from)).expect("two ports fit into one match");
-    Match::DestinationPorts(Sense::Not(set))
+    Match::DestinationPorts(Negatable::Not(set))
 }
 
 /// Up to this many items of a list become a rule each, as upstream writes them; more are packed.
@@ -103,35 +103,35 @@ const ONE_RULE_EACH: usize = 15;
 /// The matches that together cover a list of ports: one an item, or as few as the kernel allows.
 pub(super) fn each_port(ports: &[PortRange]) -> Vec<Match> {
     if ports.len() <= ONE_RULE_EACH {
-        ports.iter().map(|&range| Match::DestinationPort(Sense::Is(range))).collect()
+        ports.iter().map(|&range| Match::DestinationPort(Negatable::Is(range))).collect()
     } else {
         let packed = PortSet::pack(ports.iter().copied());
-        packed.into_iter().map(|set| Match::DestinationPorts(Sense::Is(set))).collect()
+        packed.into_iter().map(|set| Match::DestinationPorts(Negatable::Is(set))).collect()
     }
 }
 
 pub(super) fn mark(mark: Mark) -> Match {
-    Match::Mark(Sense::Is(mark))
+    Match::Mark(Negatable::Is(mark))
 }
 
 pub(super) fn not_mark(mark: Mark) -> Match {
-    Match::Mark(Sense::Not(mark))
+    Match::Mark(Negatable::Not(mark))
 }
 
 pub(super) fn connmark(mark: Mark) -> Match {
-    Match::Connmark(Sense::Is(mark))
+    Match::Connmark(Negatable::Is(mark))
 }
 
 pub(super) fn state<const N: usize>(states: [ConnState; N]) -> Match {
-    Match::ConnState(Sense::Is(ConnStates::new(states).expect("at least one state")))
+    Match::ConnState(Negatable::Is(ConnStates::new(states).expect("at least one state")))
 }
 
 pub(super) fn not_group(gid: Gid) -> Match {
-    Match::GidOwner(Sense::Not(gid))
+    Match::GidOwner(Negatable::Not(gid))
 }
 
 pub(super) fn group(gid: Gid) -> Match {
-    Match::GidOwner(Sense::Is(gid))
+    Match::GidOwner(Negatable::Is(gid))
 }
 
 /// An owner of the proxy's traffic: a user or a group. Rules treat them alike.
@@ -144,14 +144,14 @@ pub(super) enum Owner {
 impl Owner {
     pub(super) fn is(self) -> Match {
         match self {
-            Self::User(uid) => Match::UidOwner(Sense::Is(uid)),
+            Self::User(uid) => Match::UidOwner(Negatable::Is(uid)),
             Self::Group(gid) => group(gid),
         }
     }
 
     pub(super) fn is_not(self) -> Match {
         match self {
-            Self::User(uid) => Match::UidOwner(Sense::Not(uid)),
+            Self::User(uid) => Match::UidOwner(Negatable::Not(uid)),
             Self::Group(gid) => not_group(gid),
         }
     }

@@ -2,8 +2,8 @@
 
 use super::config::{CaptureConfig, DnsCapture};
 use super::words::{Owner, Place};
-use super::{PASSTHROUGH_V4, PASSTHROUGH_V6};
-use rules::{Chain, Cidr, Comment, Family, Match, Origin, Position, Rule, RuleSet, Statement, Table, Target};
+use super::{OWNERSHIP, PASSTHROUGH_V4, PASSTHROUGH_V6};
+use rules::{Chain, Cidr, Family, Match, Origin, Position, Rule, RuleSet, Statement, Table, Target};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// NFLOG group to which rules report their hits when asked to; upstream's number.
@@ -99,8 +99,8 @@ impl<'a> Writer<'a> {
 
     fn put(&mut self, table: Table, place: Place, position: Position, mut rule: Rule, origin: Origin) {
         let chain = Chain::from(place);
-        if matches!(chain, Chain::Base(_)) && !rule.is_ours() {
-            rule.matches.push(Match::Comment(Comment::ours()));
+        if matches!(chain, Chain::Base(_)) && !OWNERSHIP.owns_rule(&rule) {
+            rule.matches.push(Match::Comment(OWNERSHIP.rule_comment()));
         }
         self.rules.statements.push(Statement { table, chain, position, rule, origin: Some(origin) });
     }

@@ -3,7 +3,7 @@
 use super::condition::{Condition, Field, interface_span, protocol_number, state_bit};
 use super::spans::{Span, Spans};
 use super::{Action, Base, Kind, Log};
-use crate::{Chain, Cidr, Hook, Mark, Match, Origin, PortRange, Rule, Sense, Statement, Table, Target};
+use crate::{Chain, Cidr, Hook, Mark, Match, Negatable, Origin, PortRange, Rule, Statement, Table, Target};
 use std::net::IpAddr;
 
 /// A rule whose values are not yet in sets, of one family or of both.
@@ -36,6 +36,8 @@ pub(super) fn base(table: Table, chain: &Chain) -> Option<Base> {
         }
         (Table::Nat, Hook::Prerouting | Hook::Output | Hook::Forward) => (Kind::Nat, -100),
         (Table::Nat, Hook::Input | Hook::Postrouting) => (Kind::Nat, 100),
+        (Table::Filter, _) => (Kind::Filter, 0),
+        (Table::Security, _) => (Kind::Filter, 50),
     };
     Some(Base { kind, hook, priority })
 }
@@ -113,37 +115,37 @@ fn conditions(rule: &Rule) -> Option<Vec<Condition>> {
 fn condition(m: &Match) -> Option<Condition> {
     let id = |number: u32| Spans::one(number.into());
     Some(match m {
-        Match::Source(cidr) => sensed(Field::Source(cidr.value().family()), cidr, addresses),
-        Match::Destination(cidr) => sensed(Field::Destination(cidr.value().family()), cidr, addresses),
+        Match::Source(cidr) => negatable(Field::Source(cidr.value().family()), cidr, addresses),
+        Match::Destination(cidr) => negatable(Field::Destination(cidr.value().family()), cidr, addresses),
         Match::InInterface(name) => {
-            sensed(Field::InInterface, name, |name| [interface_span(name)].into_iter().collect())
+            negatable(Field::InInterface, name, |name| [interface_span(name)].into_iter().collect())
         }
         Match::OutInterface(name) => {
-            sensed(Field::OutInterface, name, |name| [interface_span(name)].into_iter().collect())
+            negatable(Field::OutInterface, name, |name| [interface_span(name)].into_iter().collect())
         }
         Match::Protocol(protocol) => {
             Condition::is(Field::Protocol, Spans::one(protocol_number(*protocol).into()))
         }
-        Match::SourcePort(range) => sensed(Field::SourcePort, range, |range| ports([*range])),
-        Match::DestinationPort(range) => sensed(Field::DestinationPort, range, |range| ports([*range])),
+        Match::SourcePort(range) => negatable(Field::SourcePort, range, |range| ports([*range])),
+        Match::DestinationPort(range) => negatable(Field::DestinationPort, range, |range| ports([*range])),
         Match::DestinationPorts(set) => {
-            sensed(Field::DestinationPort, set, |set| ports(set.ranges().iter().copied()))
+            negatable(Field::DestinationPort, set, |set| ports(set.ranges().iter().copied()))
         }
-        Match::UidOwner(uid) => sensed(Field::Uid, uid, |uid| id(uid.number())),
-        Match::GidOwner(gid) => sensed(Field::Gid, gid, |gid| id(gid.number())),
-        Match::ConnState(states) => sensed(Field::ConnState, states, |states| {
+        Match::UidOwner(uid) => negatable(Field::Uid, uid, |uid| id(uid.number())),
+        Match::GidOwner(gid) => negatable(Field::Gid, gid, |gid| id(gid.number())),
+        Match::ConnState(states) => negatable(Field::ConnState, states, |states| {
             states.states().iter().map(|&state| Span::one(state_bit(state).into())).collect()
         }),
-        Match::Mark(mark) => sensed(Field::Mark(mark.value().mask), mark, |mark: &Mark| id(mark.value)),
+        Match::Mark(mark) => negatable(Field::Mark(mark.value().mask), mark, |mark: &Mark| id(mark.value)),
         Match::Connmark(mark) => {
-            sensed(Field::Connmark(mark.value().mask), mark, |mark: &Mark| id(mark.value))
+            negatable(Field::Connmark(mark.value().mask), mark, |mark: &Mark| id(mark.value))
         }
         Match::Comment(_) => return None,
     })
 }
 
-fn sensed<T>(field: Field, sense: &Sense<T>, values: impl Fn(&T) -> Spans) -> Condition {
-    Condition { field, negated: sense.is_negated(), values: values(sense.value()) }
+fn negatable<T>(field: Field, value: &Negatable<T>, values: impl Fn(&T) -> Spans) -> Condition {
+    Condition { field, negated: value.is_negated(), values: values(value.value()) }
 }
 
 fn ports(ranges: impl IntoIterator<Item = PortRange>) -> Spans {

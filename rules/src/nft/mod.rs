@@ -194,7 +194,7 @@ pub enum Action {
 /// IPv6 packets pass untouched.
 pub fn table(name: &str, v4: &Checked, v6: Option<&Checked>) -> Option<Table> {
     let mut chains = Vec::new();
-    for table in crate::Table::ALL {
+    for table in crate::Table::LISTED {
         let mut of_v4 = v4.rules().chains(table);
         let mut of_v6 = v6.map(|rules| rules.rules().chains(table)).unwrap_or_default();
         let mut names: Vec<crate::Chain> = of_v4.keys().chain(of_v6.keys()).cloned().collect();

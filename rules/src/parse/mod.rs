@@ -3,13 +3,12 @@
 //! What the model can't say stays as text ([`crate::Foreign`]); nothing is guessed and nothing is lost.
 
 mod line;
-mod listing;
-mod loose;
 mod rule;
+mod target;
 
-pub use listing::listing;
-
-use crate::{Chain, ChainState, Family, Foreign, Line, Position, RuleSet, State, Statement, Table};
+use crate::{
+    Chain, Family, Line, Listed, Listing, Ownership, Policy, Position, RuleSet, State, Statement, Table,
+};
 use line::Entry;
 
 /// A line that could not be read.
@@ -42,38 +41,39 @@ pub enum Problem {
     Foreign(String),
 }
 
-/// What `iptables-save` of this family printed. Tables other than [`Table`]'s are passed over, and so are
-/// chains of names that we would never give.
+/// What `iptables-save` of this family printed, whoever made the rules. Chains of names that we would never give are
+/// passed over: what leads to one is unknown, so that leaving it out is no guess.
 ///
 /// # Errors
-/// The first line that can't be read.
-pub fn save(text: &str, family: Family) -> Result<State, ParseError> {
-    let mut state = State::default();
+/// The first line that is none of such a listing.
+pub fn listing(text: &str, family: Family) -> Result<Listing, ParseError> {
+    let mut listing = Listing::empty(family);
     read(text, |table, entry| {
-        let Some(table) = table else { return Ok(()) };
-        let (Entry::Chain { chain: name, .. } | Entry::Rule { chain: name, .. }) = entry;
-        let Ok(chain) = chain(name) else { return Ok(()) };
-        let ours = chain.is_ours();
-        let ChainState { lines } = state.tables.entry(table).or_default().entry(chain).or_default();
+        let (Entry::Chain { chain: name, .. } | Entry::Rule { chain: name, .. }) = &entry;
+        let (Some(table), Ok(chain)) = (table, chain(name)) else { return Ok(()) };
+        let held = listing.chains.entry((table, chain)).or_default();
         match entry {
-            Entry::Chain { .. } => {}
+            Entry::Chain { drops, .. } => held.policy = if drops { Policy::Drop } else { Policy::Accept },
             Entry::Rule { position, words, text, .. } => {
-                // Chains of ours go as a whole; from others a rule is deleted by what it says.
-                let line = match rule::rule(&words, family) {
-                    Some(rule) if ours || rule::is_as_we_write_it(&rule, &words) => {
-                        Line::Typed(rule.canonical())
-                    }
-                    _ => Line::Foreign(foreign(&words, text)),
-                };
+                let rule::Read { line, is_our_spelling } = rule::read(&words, &text, family);
+                let listed = Listed { text, line, is_our_spelling };
                 match position {
-                    Position::Append => lines.push(line),
-                    Position::Insert(number) => lines.insert((number - 1).min(lines.len()), line),
+                    Position::Append => held.rules.push(listed),
+                    Position::Insert(number) => held.rules.insert((number - 1).min(held.rules.len()), listed),
                 }
             }
         }
         Ok(())
     })?;
-    Ok(state)
+    Ok(listing)
+}
+
+/// The same as what is compared and planned with.
+///
+/// # Errors
+/// As [`listing`].
+pub fn save(text: &str, family: Family, ownership: &Ownership) -> Result<State, ParseError> {
+    listing(text, family).map(|listing| listing.state(ownership))
 }
 
 /// A preview of ours, statement by statement, in the order and spelling in which it was written.
@@ -84,7 +84,7 @@ pub fn restore(text: &str, family: Family) -> Result<RuleSet, ParseError> {
     let mut rules = RuleSet::empty(family);
     read(text, |table, entry| {
         let Entry::Rule { chain, position, words, text } = entry else { return Ok(()) };
-        let (Some(table), Some(rule)) = (table, rule::rule(&words, family)) else {
+        let (Some(table), Line::Typed(rule)) = (table, rule::read(&words, &text, family).line) else {
             return Err(Problem::Foreign(text));
         };
         let chain = self::chain(chain)?;
@@ -94,33 +94,12 @@ pub fn restore(text: &str, family: Family) -> Result<RuleSet, ParseError> {
     Ok(rules)
 }
 
-fn foreign(words: &[String], text: String) -> Foreign {
-    let after = |options: &[&str]| {
-        words.windows(2).find(|pair| options.contains(&pair[0].as_str())).map(|pair| pair[1].clone())
-    };
-    let ours = crate::Comment::ours();
-    Foreign {
-        text,
-        target: after(&["-j", "-g"]),
-        carries_our_comment: after(&["--comment"]).is_some_and(|comment| comment == ours.as_str()),
-    }
-}
-
-/// Walks the lines; `visit` gets each entry with its table, `None` for a table that we do not know.
+/// Walks the lines; `visit` gets each entry with its table, `None` for a table that iptables does not have.
 fn read(
     text: &str,
-    visit: impl FnMut(Option<Table>, Entry<'_>) -> Result<(), Problem>,
+    mut visit: impl FnMut(Option<Table>, Entry<'_>) -> Result<(), Problem>,
 ) -> Result<(), ParseError> {
-    read_tables(text, |name| Table::ALL.into_iter().find(|table| table.name() == name), visit)
-}
-
-/// The same with tables of another kind.
-fn read_tables<T: Copy>(
-    text: &str,
-    named: impl Fn(&str) -> Option<T>,
-    mut visit: impl FnMut(Option<T>, Entry<'_>) -> Result<(), Problem>,
-) -> Result<(), ParseError> {
-    let mut table: Option<Option<T>> = None;
+    let mut table: Option<Option<Table>> = None;
     for (index, text) in text.lines().enumerate() {
         let at = |problem| ParseError { number: index + 1, problem };
         let text = text.trim();
@@ -128,7 +107,7 @@ fn read_tables<T: Copy>(
             continue;
         }
         if let Some(name) = text.strip_prefix('*') {
-            table = Some(named(name.trim()));
+            table = Some(Table::ALL.into_iter().find(|table| table.name() == name.trim()));
         } else if text == "COMMIT" {
             table = None;
         } else {

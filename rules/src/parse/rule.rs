@@ -1,165 +1,338 @@
-//! The words of one rule, read into the model where the model can say exactly the same.
+//! The words of one rule, read once: exactly where the model can say the same, else as far as they are known.
 //!
 //! Spellings differ between what we print and what the kernel's listing prints (`--set-mark 1337` against
-//! `--set-xmark 0x539/0xffffffff`, `-p tcp --dport 80` against `-p tcp -m tcp --dport 80`); both are read.
-//! Anything else, be it a module without options, makes the rule foreign rather than nearly right.
+//! `--set-xmark 0x539/0xffffffff`, `-p tcp --dport 80` against `-p tcp -m tcp --dport 80`); both are read. A condition
+//! that is not known stays as text, and so does a target; what stands beside it is kept all the same. Options and
+//! their meaning are those of `iptables-extensions(8)`.
 
-use crate::{ConnState, ConnStates, Family, Mark, Match, PortRange, Protocol, Rule, Sense, Target, Zone};
+use super::target;
+use crate::{
+    Action, Cidr, Condition, ConnState, ConnStates, Family, Foreign, Line, Match, Negatable, PortRange,
+    Protocol, Rule,
+};
 use std::str::FromStr;
 
-/// The rule, or `None` where the model has no words for it.
-pub(super) fn rule(words: &[String], family: Family) -> Option<Rule> {
-    let mut words = words.iter().map(String::as_str);
-    let mut matches: Vec<Match> = Vec::new();
-    let mut module = "";
-    let mut module_used = true;
-    loop {
-        let word = words.next()?;
-        if word == "-j" {
-            let target = target(words.next()?, &words.collect::<Vec<_>>())?;
-            return module_used.then_some(Rule { matches, target });
-        }
-        if word == "-m" {
-            if !module_used {
-                return None;
+/// A rule, and whether its words are those by which we would write it.
+pub(super) struct Read {
+    pub(super) line: Line,
+    pub(super) is_our_spelling: bool,
+}
+
+/// Reads a rule. Whatever it says, something comes out; it is exact, or foreign rather than nearly right.
+pub(super) fn read(words: &[String], text: &str, family: Family) -> Read {
+    let mut reader = Reader { family, conditions: Vec::new(), module: None, is_exact: true };
+    let mut options = options(words).into_iter();
+    let mut action = None;
+    while let Some(option) = options.next() {
+        match (option.name, option.values.as_slice()) {
+            ("-j", [name, values @ ..]) if !option.negated => {
+                let rest = options.by_ref().flat_map(|option| option.words().collect::<Vec<_>>());
+                let values: Vec<&str> = values.iter().copied().chain(rest).collect();
+                let (does, is_exact) = target::action(name, &values);
+                reader.is_exact &= is_exact;
+                action = Some(does);
             }
-            (module, module_used) = (words.next()?, false);
-            continue;
+            ("-g", [name]) if !option.negated => {
+                let chain = name.parse().map_or_else(|_| Action::Unknown((*name).to_owned()), Action::Goto);
+                action = Some(chain);
+            }
+            _ => reader.option(&option),
         }
-        let (negated, option) = if word == "!" { (true, words.next()?) } else { (false, word) };
-        let value = words.next()?;
-        let ported = matches.iter().find_map(|m| match m {
-            Match::Protocol(protocol) => Some(protocol.to_string()),
+    }
+    reader.is_exact &= reader.module.as_ref().is_none_or(|module| module.is_used);
+    reader.finish(words, text, action.unwrap_or_else(|| Action::Continue(String::new())))
+}
+
+/// An option with what follows it up to the next one.
+struct Words<'a> {
+    negated: bool,
+    name: &'a str,
+    values: Vec<&'a str>,
+}
+
+impl<'a> Words<'a> {
+    fn words(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let not = self.negated.then_some("!");
+        not.into_iter().chain([self.name]).chain(self.values.clone())
+    }
+
+    fn text(&self) -> String {
+        self.words().collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn options(words: &[String]) -> Vec<Words<'_>> {
+    let mut options: Vec<Words<'_>> = Vec::new();
+    let mut negated = false;
+    for word in words {
+        // Behind these stands a text of anybody's, be it one that looks like an option.
+        let is_free = |name| matches!(name, "--comment" | "--nflog-prefix" | "--log-prefix");
+        let in_text = options.last().is_some_and(|option| is_free(option.name) && option.values.is_empty());
+        match word.as_str() {
+            "!" if !in_text => negated = true,
+            name if name.starts_with('-') && !in_text => {
+                options.push(Words { negated, name, values: Vec::new() });
+                negated = false;
+            }
+            value => match options.last_mut() {
+                Some(option) if !negated => option.values.push(value),
+                // A value without an option, or an old `! value`: nothing that is known.
+                _ => options.push(Words { negated, name: value, values: Vec::new() }),
+            },
+        }
+    }
+    options
+}
+
+/// Modules that ask nothing by themselves: their options do.
+const TRANSPARENT: [&str; 12] = [
+    "tcp",
+    "udp",
+    "icmp",
+    "icmp6",
+    "comment",
+    "multiport",
+    "owner",
+    "conntrack",
+    "state",
+    "mark",
+    "connmark",
+    "addrtype",
+];
+
+struct Module<'a> {
+    name: &'a str,
+    is_used: bool,
+}
+
+struct Reader<'a> {
+    family: Family,
+    conditions: Vec<Condition>,
+    /// The module loaded last.
+    module: Option<Module<'a>>,
+    /// Whether the model can say all that was read so far.
+    is_exact: bool,
+}
+
+impl<'a> Reader<'a> {
+    fn option(&mut self, option: &Words<'a>) {
+        if let ("-m", false, [name]) = (option.name, option.negated, option.values.as_slice()) {
+            self.is_exact &= self.module.as_ref().is_none_or(|module| module.is_used);
+            self.module = Some(Module { name, is_used: false });
+            if !TRANSPARENT.contains(name) {
+                self.conditions.push(Condition::Unknown(option.text()));
+            }
+            return;
+        }
+        let condition = self.condition(option).unwrap_or_else(|| Condition::Unknown(option.text()));
+        if let Some(module) = &mut self.module {
+            module.is_used |= option.name.starts_with("--");
+        }
+        self.conditions.push(condition);
+    }
+
+    /// Whether options of a protocol's own module may stand here: iptables loads that module by itself.
+    fn speaks_of_ports(&self) -> bool {
+        let protocol = self.conditions.iter().find_map(|condition| match condition {
+            Condition::Known(Match::Protocol(protocol)) => Some(protocol.to_string()),
             _ => None,
         });
-        let implied = ported.is_some_and(|protocol| module == protocol || module.is_empty() || module_used);
-        matches.push(match option {
-            "-s" => Match::Source(network(negated, value, family)?),
-            "-d" => Match::Destination(network(negated, value, family)?),
-            "-i" => Match::InInterface(sense(negated, value)?),
-            "-o" => Match::OutInterface(sense(negated, value)?),
-            "-p" if !negated => Match::Protocol(protocol(value)?),
-            "--sport" if implied => Match::SourcePort(ports(negated, value)?),
-            "--dport" if implied => Match::DestinationPort(ports(negated, value)?),
-            "--dports" if module == "multiport" => Match::DestinationPorts(sense(negated, value)?),
-            "--uid-owner" if module == "owner" => Match::UidOwner(sense(negated, value)?),
-            "--gid-owner" if module == "owner" => Match::GidOwner(sense(negated, value)?),
-            "--ctstate" if module == "conntrack" => Match::ConnState(with(negated, states(value)?)),
-            "--mark" if module == "mark" => Match::Mark(sense(negated, value)?),
-            "--mark" if module == "connmark" => Match::Connmark(sense(negated, value)?),
-            "--comment" if module == "comment" && !negated => Match::Comment(value.parse().ok()?),
+        let is_own = |module: &Module<'_>| protocol.as_deref() == Some(module.name) || module.is_used;
+        protocol.is_some() && self.module.as_ref().is_none_or(is_own)
+    }
+
+    fn condition(&mut self, option: &Words<'_>) -> Option<Condition> {
+        let Words { negated, name, values } = option;
+        let negated = *negated;
+        let module = self.module.as_ref().map_or("", |module| module.name);
+        let value = match (*name, values.as_slice()) {
+            ("--tcp-flags", [mask, set]) if !negated => {
+                let takes_first = takes_first(mask, set);
+                return Some(Condition::TcpFlags { takes_first, text: option.text() });
+            }
+            (_, [value]) => *value,
             _ => return None,
-        });
-        module_used = module_used || option.starts_with("--");
+        };
+        Some(Condition::Known(match (*name, module) {
+            ("-s", _) => Match::Source(self.network(negated, value)?),
+            ("-d", _) => Match::Destination(self.network(negated, value)?),
+            ("-i", _) => Match::InInterface(negatable(negated, value)?),
+            ("-o", _) => Match::OutInterface(negatable(negated, value)?),
+            ("-p", _) => return protocol(negated, value),
+            ("--sport", _) if self.speaks_of_ports() => Match::SourcePort(ports(negated, value)?),
+            ("--dport", _) if self.speaks_of_ports() => Match::DestinationPort(ports(negated, value)?),
+            ("--dports", "multiport") => Match::DestinationPorts(negatable(negated, value)?),
+            ("--uid-owner", "owner") => Match::UidOwner(negatable(negated, value)?),
+            ("--gid-owner", "owner") => Match::GidOwner(negatable(negated, value)?),
+            ("--ctstate", "conntrack") => Match::ConnState(with(negated, states(value)?)),
+            ("--state", "state") => {
+                // We never write the older module, so a rule that uses it can't be found by our words.
+                self.is_exact = false;
+                Match::ConnState(with(negated, states(value)?))
+            }
+            ("--mark", "mark") => Match::Mark(negatable(negated, value)?),
+            ("--mark", "connmark") => Match::Connmark(negatable(negated, value)?),
+            ("--comment", "comment") if !negated => match value.parse() {
+                Ok(comment) => Match::Comment(comment),
+                Err(_) => return Some(Condition::Always(option.text())),
+            },
+            ("--dst-type", "addrtype") if value == "LOCAL" => {
+                return Some(Condition::DestinationLocal(with(negated, ())));
+            }
+            _ => return None,
+        }))
+    }
+
+    /// An address without a length is a host, as iptables takes it.
+    fn network(&self, negated: bool, value: &str) -> Option<Negatable<Cidr>> {
+        let cidr = match value.parse() {
+            Ok(address) => Cidr::host(address),
+            Err(_) => value.parse().ok()?,
+        };
+        (cidr.family() == self.family).then(|| with(negated, cidr))
+    }
+
+    fn finish(self, words: &[String], text: &str, action: Action) -> Read {
+        let known = |condition: &Condition| match condition {
+            Condition::Known(m) => Some(m.clone()),
+            _ => None,
+        };
+        let matches: Option<Vec<Match>> = self.conditions.iter().map(known).collect();
+        if let (true, Some(matches), Action::Target(target)) = (self.is_exact, matches, &action) {
+            let rule = Rule { matches, target: target.clone() };
+            let is_our_spelling = is_as_we_write_it(&rule, words);
+            return Read { line: Line::Typed(rule), is_our_spelling };
+        }
+        let comment = words.windows(2).find(|pair| pair[0] == "--comment").map(|pair| pair[1].clone());
+        let foreign = Foreign { text: text.to_owned(), conditions: self.conditions, action, comment };
+        Read { line: Line::Foreign(foreign), is_our_spelling: false }
     }
 }
 
 /// Whether our spelling of the rule has the same conditions in the same order and modules. iptables finds a
 /// rule to delete by nothing less.
-pub(super) fn is_as_we_write_it(rule: &Rule, words: &[String]) -> bool {
+fn is_as_we_write_it(rule: &Rule, words: &[String]) -> bool {
     let modules =
         words.windows(2).filter(|pair| pair[0] == "-m" && !matches!(pair[1].as_str(), "tcp" | "udp"));
     let needed = rule.matches.iter().filter_map(Match::module);
     rule.canonical() == *rule && modules.count() == needed.count()
 }
 
-pub(super) fn with<T>(negated: bool, value: T) -> Sense<T> {
-    if negated { Sense::Not(value) } else { Sense::Is(value) }
+fn with<T>(negated: bool, value: T) -> Negatable<T> {
+    if negated { Negatable::Not(value) } else { Negatable::Is(value) }
 }
 
-pub(super) fn sense<T: FromStr>(negated: bool, value: &str) -> Option<Sense<T>> {
+fn negatable<T: FromStr>(negated: bool, value: &str) -> Option<Negatable<T>> {
     value.parse().ok().map(|value| with(negated, value))
 }
 
-/// An address without a length is a host, as iptables takes it.
-pub(super) fn network(negated: bool, value: &str, family: Family) -> Option<Sense<crate::Cidr>> {
-    let cidr = match value.parse() {
-        Ok(address) => crate::Cidr::host(address),
-        Err(_) => value.parse().ok()?,
-    };
-    (cidr.family() == family).then(|| with(negated, cidr))
-}
-
 /// Matches write ranges with a colon; a dash would be a service name to iptables.
-pub(super) fn ports(negated: bool, value: &str) -> Option<Sense<PortRange>> {
-    (!value.contains('-')).then(|| sense(negated, value))?
+fn ports(negated: bool, value: &str) -> Option<Negatable<PortRange>> {
+    (!value.contains('-')).then(|| negatable(negated, value))?
 }
 
-fn protocol(value: &str) -> Option<Protocol> {
-    match value {
-        "tcp" => Some(Protocol::Tcp),
-        "udp" => Some(Protocol::Udp),
+/// `None` for `all`, which asks nothing and is not listed either.
+fn protocol(negated: bool, value: &str) -> Option<Condition> {
+    let protocol = match value {
+        "tcp" | "6" => Some(Protocol::Tcp),
+        "udp" | "17" => Some(Protocol::Udp),
+        "all" | "0" => return None,
         _ => None,
-    }
+    };
+    Some(match (protocol, negated) {
+        (Some(protocol), false) => Condition::Known(Match::Protocol(protocol)),
+        (protocol, _) => Condition::Protocol(with(negated, protocol)),
+    })
 }
 
+/// States of which all are known; `UNTRACKED`, `SNAT` and `DNAT` are not.
 fn states(value: &str) -> Option<ConnStates> {
     let state = |name: &str| ConnState::ALL.into_iter().find(|state| state.name() == name);
-    let states: Vec<ConnState> = value.split(',').map(state).collect::<Option<_>>()?;
-    ConnStates::new(states)
+    ConnStates::new(value.split(',').map(state).collect::<Option<Vec<_>>>()?)
 }
 
-pub(super) fn target(name: &str, options: &[&str]) -> Option<Target> {
-    match (name, options) {
-        ("ACCEPT", []) => Some(Target::Accept),
-        ("DROP", []) => Some(Target::Drop),
-        ("RETURN", []) => Some(Target::Return),
-        ("REDIRECT", ["--to-ports", ports]) => redirect(ports),
-        ("TPROXY", options) => tproxy(options),
-        ("MARK", ["--set-xmark", mark]) => mark.parse().ok().map(Target::SetMark),
-        ("MARK", ["--set-mark", mark]) => {
-            mark.parse().ok().filter(|mark: &Mark| mark.is_whole()).map(Target::SetMark)
-        }
-        ("CONNMARK", [verb, masks @ ..]) if whole_masks(masks) => match *verb {
-            "--save-mark" => Some(Target::SaveMark),
-            "--restore-mark" => Some(Target::RestoreMark),
-            _ => None,
-        },
-        ("CT", ["--zone", zone]) => zone.parse().ok().and_then(Zone::new).map(Target::SetZone),
-        ("NFLOG", ["--nflog-prefix", prefix, "--nflog-group", group]) => {
-            Some(Target::Log { group: group.parse().ok()?, prefix: prefix.parse().ok()? })
-        }
-        // What is left without options and in lower case or with a prefix is the name of a chain.
-        (chain, []) if !BUILT_IN.contains(&chain) => chain.parse().ok().map(Target::Jump),
-        _ => None,
+/// Whether a segment with SYN alone has, of the flags in `mask`, exactly those in `set`.
+fn takes_first(mask: &str, set: &str) -> bool {
+    let looks = mask == "ALL" || mask.split(',').any(|flag| flag == "SYN");
+    match set {
+        "NONE" => !looks,
+        "SYN" => looks,
+        _ => false,
     }
 }
 
-/// Targets of the kernel that need no options, and so could be taken for chains.
-const BUILT_IN: [&str; 14] = [
-    "CHECKSUM",
-    "CLUSTERIP",
-    "CONNMARK",
-    "CT",
-    "LOG",
-    "MASQUERADE",
-    "NETMAP",
-    "NFLOG",
-    "NFQUEUE",
-    "NOTRACK",
-    "QUEUE",
-    "REDIRECT",
-    "REJECT",
-    "TRACE",
-];
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Target;
 
-pub(super) fn redirect(ports: &str) -> Option<Target> {
-    (!ports.contains(':')).then(|| ports.parse().ok().map(Target::Redirect))?
-}
-
-fn tproxy(options: &[&str]) -> Option<Target> {
-    let (mut port, mut mark) = (None, Mark { value: 0, mask: 0 });
-    for pair in options.chunks(2) {
-        match pair {
-            ["--on-port", value] => port = value.parse().ok(),
-            ["--tproxy-mark", value] => mark = value.parse().ok()?,
-            ["--on-ip", "0.0.0.0" | "::"] => {}
-            _ => return None,
-        }
+    fn check(text: &str, conditions: &[Condition], action: &Action) {
+        let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+        let Line::Foreign(foreign) = read(&words, text, Family::V4).line else {
+            panic!("{text:?} is not foreign");
+        };
+        assert_eq!((foreign.conditions.as_slice(), &foreign.action), (conditions, action), "{text:?}");
     }
-    port.map(|port| Target::Tproxy { port, mark })
-}
 
-fn whole_masks(masks: &[&str]) -> bool {
-    masks.chunks(2).all(|pair| matches!(pair, ["--nfmask" | "--ctmask" | "--mask", "0xffffffff"]))
+    fn unknown(text: &str) -> Condition {
+        Condition::Unknown(text.to_owned())
+    }
+
+    #[test]
+    fn what_is_known_of_a_foreign_rule_is_kept_beside_what_is_not() {
+        let destination = Condition::Known(Match::Destination(Negatable::Is("10.0.0.0/8".parse().unwrap())));
+        check(
+            "-d 10.0.0.0/8 -m set --match-set block src -j DROP",
+            &[destination, unknown("-m set"), unknown("--match-set block src")],
+            &Action::Target(Target::Drop),
+        );
+        check(
+            "-p icmp -j ACCEPT",
+            &[Condition::Protocol(Negatable::Is(None))],
+            &Action::Target(Target::Accept),
+        );
+        check(
+            "! -p tcp -j ACCEPT",
+            &[Condition::Protocol(Negatable::Not(Some(Protocol::Tcp)))],
+            &Action::Target(Target::Accept),
+        );
+        check(
+            "-m comment --comment it's -g OTHER",
+            &[Condition::Always("--comment it's".to_owned())],
+            &Action::Goto("OTHER".parse().unwrap()),
+        );
+        check(
+            "-s 10.0.0.0/255.0.255.0 -j DROP",
+            &[unknown("-s 10.0.0.0/255.0.255.0")],
+            &Action::Target(Target::Drop),
+        );
+        check(
+            "-p tcp",
+            &[Condition::Known(Match::Protocol(Protocol::Tcp))],
+            &Action::Continue(String::new()),
+        );
+    }
+
+    /// What nearly says what the model can say is foreign all the same.
+    #[test]
+    fn nearly_exact_is_foreign() {
+        let state = ConnStates::from(ConnState::New);
+        check(
+            "-m state --state NEW -j ACCEPT",
+            &[Condition::Known(Match::ConnState(Negatable::Is(state)))],
+            &Action::Target(Target::Accept),
+        );
+        check("-m owner -j ACCEPT", &[], &Action::Target(Target::Accept));
+        check(
+            "-p tcp -j REDIRECT --to-ports 80 --random",
+            &[Condition::Known(Match::Protocol(Protocol::Tcp))],
+            &Action::Target(Target::Redirect("80".parse().unwrap())),
+        );
+    }
+
+    #[test]
+    fn flags_are_asked_of_the_first_segment() {
+        assert!(takes_first("FIN,SYN,RST,ACK", "SYN") && takes_first("FIN,ACK", "NONE"));
+        assert!(!takes_first("FIN,SYN", "FIN,SYN") && !takes_first("SYN,RST", "NONE"));
+    }
 }

@@ -4,14 +4,15 @@
 //! people who know it.
 
 use crate::{
-    Chain, Checked, Family, Line, Mark, Match, Position, Rule, Sense, Statement, Table, TableChange, Target,
+    Chain, Checked, Family, Line, Mark, Match, Negatable, Position, Rule, Statement, Table, TableChange,
+    Target,
 };
 use std::fmt::{Display, Write};
 
 /// Restore text of the whole rule set, for an empty namespace. A table without rules is left out.
 pub fn restore(rules: &Checked) -> String {
     let mut text = String::new();
-    for table in Table::ALL.into_iter().filter(|&table| rules.rules().of_table(table).next().is_some()) {
+    for table in Table::LISTED.into_iter().filter(|&table| rules.rules().of_table(table).next().is_some()) {
         line(&mut text, format_args!("* {table}"));
         for name in rules.rules().user_chains(table) {
             line(&mut text, format_args!("-N {name}"));
@@ -31,7 +32,7 @@ pub fn commands(rules: &Checked) -> String {
         Family::V6 => "ip6tables",
     };
     let mut text = String::new();
-    for table in Table::ALL {
+    for table in Table::LISTED {
         for name in rules.rules().user_chains(table) {
             line(&mut text, format_args!("{program} -t {table} -N {name}"));
         }
@@ -138,9 +139,9 @@ fn matched(text: &mut String, m: &Match) {
     }
 }
 
-fn option<T: Display>(text: &mut String, name: &str, sense: &Sense<T>) {
-    let not = if sense.is_negated() { "! " } else { "" };
-    word(text, format_args!("{not}{name} {} ", sense.value()));
+fn option<T: Display>(text: &mut String, name: &str, value: &Negatable<T>) {
+    let not = if value.is_negated() { "! " } else { "" };
+    word(text, format_args!("{not}{name} {} ", value.value()));
 }
 
 fn target(text: &mut String, target: &Target) {

@@ -1,7 +1,7 @@
 //! What rules see of a packet at one moment, and whether it fulfils a condition.
 
-use super::packet::{LOOPBACK, Packet, Routing, Way};
-use super::trace::Met;
+use super::packet::{Direction, LOOPBACK, Packet, Routing};
+use super::trace::Matched;
 use crate::{Condition, ConnState, Gid, Match, Protocol, Uid};
 use std::net::IpAddr;
 
@@ -36,13 +36,15 @@ pub(super) struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     pub(super) fn of(packet: &'a Packet, routing: &Routing) -> Self {
-        let (arrives_at, leaves_by, owner, local) = match &packet.way {
-            Way::Out { interface, uid, gid } => {
+        let (arrives_at, leaves_by, owner, local) = match &packet.direction {
+            Direction::Outbound { interface, uid, gid } => {
                 // The route was looked up with the socket's mark.
                 let by = if routing.takes_mark(packet.mark) { LOOPBACK } else { interface };
                 (Interface::None, Interface::Named(by), Some((*uid, *gid)), interface == LOOPBACK)
             }
-            Way::In { interface, local } => (Interface::Named(interface), Interface::None, None, *local),
+            Direction::Inbound { interface, local } => {
+                (Interface::Named(interface), Interface::None, None, *local)
+            }
         };
         Self {
             protocol: packet.protocol,
@@ -61,24 +63,24 @@ impl<'a> Facts<'a> {
     }
 
     /// Compares with all conditions of a rule. One that fails decides, whatever is not known beside it.
-    pub(super) fn meet(&self, conditions: &[Condition]) -> Met {
+    pub(super) fn fulfil(&self, conditions: &[Condition]) -> Matched {
         let mut unsure = None;
         for (index, condition) in conditions.iter().enumerate() {
-            match self.fulfils(condition) {
+            match self.fulfils_one(condition) {
                 Some(true) => {}
-                Some(false) => return Met::Failed(index),
+                Some(false) => return Matched::No(index),
                 None => unsure = unsure.or(Some(index)),
             }
         }
-        unsure.map_or(Met::Matched, Met::Unsure)
+        unsure.map_or(Matched::Yes, Matched::Unknown)
     }
 
     /// Whether the condition holds, if that is known.
-    fn fulfils(&self, condition: &Condition) -> Option<bool> {
+    fn fulfils_one(&self, condition: &Condition) -> Option<bool> {
         match condition {
             Condition::Known(m) => self.matches(m),
-            Condition::Protocol(sense) => Some(sense.holds(*sense.value() == Some(self.protocol))),
-            Condition::DestinationLocal(sense) => Some(sense.holds(self.destination_local)),
+            Condition::Protocol(operand) => Some(operand.holds(*operand.value() == Some(self.protocol))),
+            Condition::DestinationLocal(operand) => Some(operand.holds(self.destination_local)),
             Condition::TcpFlags { takes_first, .. } => match self.state {
                 _ if self.protocol != Protocol::Tcp => Some(false),
                 Some(ConnState::New | ConnState::Related) => Some(*takes_first),
@@ -91,24 +93,32 @@ impl<'a> Facts<'a> {
 
     fn matches(&self, m: &Match) -> Option<bool> {
         Some(match m {
-            Match::Source(sense) => sense.holds(sense.value().contains(self.source?)),
-            Match::Destination(sense) => sense.holds(sense.value().contains(self.destination?)),
-            Match::InInterface(sense) => sense.holds(sense.value().covers(name(self.arrives_at)?)),
-            Match::OutInterface(sense) => sense.holds(sense.value().covers(name(self.leaves_by)?)),
+            Match::Source(operand) => operand.holds(operand.value().contains(self.source?)),
+            Match::Destination(operand) => operand.holds(operand.value().contains(self.destination?)),
+            Match::InInterface(operand) => operand.holds(operand.value().covers(name(self.arrives_at)?)),
+            Match::OutInterface(operand) => operand.holds(operand.value().covers(name(self.leaves_by)?)),
             Match::Protocol(protocol) => *protocol == self.protocol,
-            Match::SourcePort(sense) => sense.holds(sense.value().contains(self.source_port?)),
-            Match::DestinationPort(sense) => sense.holds(sense.value().contains(self.destination_port?)),
-            Match::DestinationPorts(sense) => sense.holds(sense.value().contains(self.destination_port?)),
-            // Without a socket there is no owner, and "not this owner" holds (`xt_owner.c`, `owner_mt`).
-            Match::UidOwner(sense) => sense.holds(self.owner.is_some_and(|(uid, _)| uid == *sense.value())),
-            Match::GidOwner(sense) => sense.holds(self.owner.is_some_and(|(_, gid)| gid == *sense.value())),
-            Match::ConnState(sense) => {
-                sense.holds(self.state.is_some_and(|state| sense.value().states().contains(&state)))
+            Match::SourcePort(operand) => operand.holds(operand.value().contains(self.source_port?)),
+            Match::DestinationPort(operand) => {
+                operand.holds(operand.value().contains(self.destination_port?))
             }
-            Match::Mark(sense) => sense.holds(sense.value().covers(self.mark?)),
+            Match::DestinationPorts(operand) => {
+                operand.holds(operand.value().contains(self.destination_port?))
+            }
+            // Without a socket there is no owner, and "not this owner" holds (`xt_owner.c`, `owner_mt`).
+            Match::UidOwner(operand) => {
+                operand.holds(self.owner.is_some_and(|(uid, _)| uid == *operand.value()))
+            }
+            Match::GidOwner(operand) => {
+                operand.holds(self.owner.is_some_and(|(_, gid)| gid == *operand.value()))
+            }
+            Match::ConnState(operand) => {
+                operand.holds(self.state.is_some_and(|state| operand.value().states().contains(&state)))
+            }
+            Match::Mark(operand) => operand.holds(operand.value().covers(self.mark?)),
             // Without a connection the match fails, negated or not (`xt_connmark.c`, `connmark_mt`).
             Match::Connmark(_) if self.state.is_none_or(|state| state == ConnState::Invalid) => false,
-            Match::Connmark(sense) => sense.holds(sense.value().covers(self.connmark?)),
+            Match::Connmark(operand) => operand.holds(operand.value().covers(self.connmark?)),
             Match::Comment(_) => true,
         })
     }

@@ -14,7 +14,7 @@ mod trace;
 mod view;
 mod walk;
 
-pub use packet::{Packet, Routing, Way};
-pub use trace::{At, Met, Observer, Outcome, Step, Trace, Verdict};
+pub use packet::{Direction, Packet, Routing};
+pub use trace::{At, Matched, Observer, Outcome, Step, Trace, Verdict};
 pub use view::{View, ViewChain, ViewRule};
 pub use walk::walk;

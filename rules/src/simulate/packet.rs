@@ -5,9 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Where a packet comes from and where routing would take it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// A process of this machine sends it.
-    Out {
+    Outbound {
         /// The interface to which the destination is routed; `lo` for addresses of this machine.
         interface: String,
         /// The user that made the socket.
@@ -16,7 +16,7 @@ pub enum Way {
         gid: Gid,
     },
     /// It arrives from outside.
-    In {
+    Inbound {
         /// The interface on which it arrives.
         interface: String,
         /// Whether the destination is an address of this machine.
@@ -27,8 +27,7 @@ pub enum Way {
 /// A packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Its way.
-    pub way: Way,
+    pub direction: Direction,
     /// The protocol.
     pub protocol: Protocol,
     /// Where it says it comes from.

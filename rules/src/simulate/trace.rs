@@ -29,13 +29,13 @@ pub struct At {
 
 /// How a packet and a rule got along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Met {
+pub enum Matched {
     /// All conditions hold.
-    Matched,
+    Yes,
     /// This condition does not, the first that is known not to; its index.
-    Failed(usize),
+    No(usize),
     /// None is known to fail, but of this one it is not known whether it holds; its index.
-    Unsure(usize),
+    Unknown(usize),
 }
 
 /// One rule met.
@@ -46,17 +46,17 @@ pub struct Step {
     /// The rule.
     pub at: At,
     /// The result.
-    pub met: Met,
+    pub matched: Matched,
 }
 
 /// Gets to know each rule that a packet meets, in order.
 pub trait Observer {
     /// A rule was met.
-    fn met(&mut self, step: Step);
+    fn rule_met(&mut self, step: Step);
 }
 
 impl Observer for () {
-    fn met(&mut self, _: Step) {}
+    fn rule_met(&mut self, _: Step) {}
 }
 
 /// Remembers every step.
@@ -64,7 +64,7 @@ impl Observer for () {
 pub struct Trace(pub Vec<Step>);
 
 impl Observer for Trace {
-    fn met(&mut self, step: Step) {
+    fn rule_met(&mut self, step: Step) {
         self.0.push(step);
     }
 }

@@ -3,16 +3,18 @@
 //! Made from a rule set, which knows why each rule is there, or from a listing or state, which do not.
 
 use crate::{
-    Action, Chain, ChainName, Family, Hook, Layer, Listed, Listing, Origin, Policy, RuleSet, State, Table,
-    Target,
+    Action, Chain, Condition, Family, Hook, Line, Listing, Origin, Policy, RuleSet, State, Statement, Table,
 };
 use std::collections::BTreeMap;
 
 /// A rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewRule {
-    /// What it says.
-    pub rule: Listed,
+    /// As it was read; `None` for rules that were made here.
+    pub text: Option<String>,
+    /// In the order in which they are written.
+    pub conditions: Vec<Condition>,
+    pub action: Action,
     /// Why it is there, where that is known.
     pub origin: Option<Origin>,
     /// The chain that its target names; `None` if there is no such chain.
@@ -23,7 +25,7 @@ pub struct ViewRule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewChain {
     /// Its table.
-    pub layer: Layer,
+    pub table: Table,
     /// Its name.
     pub chain: Chain,
     /// What happens at its end, if the kernel calls it.
@@ -39,57 +41,67 @@ pub struct ViewChain {
 pub struct View {
     family: Family,
     chains: Vec<ViewChain>,
-    bases: [[Option<usize>; Hook::ALL.len()]; Layer::ALL.len()],
+    bases: [[Option<usize>; Hook::ALL.len()]; Table::ALL.len()],
+}
+
+impl ViewRule {
+    fn new(line: &Line, text: Option<String>, origin: Option<Origin>) -> Self {
+        Self { text, conditions: line.conditions(), action: line.action(), origin, leads_to: None }
+    }
 }
 
 impl View {
     /// The rules of a listing.
     pub fn of_listing(listing: Listing) -> Self {
-        let chains = listing.chains.into_iter().map(|((layer, chain), held)| {
-            let rules = held.rules.into_iter().map(|rule| (rule, None)).collect();
-            (layer, chain, held.policy, rules)
+        let chains = listing.chains.into_iter().map(|((table, chain), held)| {
+            let rules =
+                held.rules.into_iter().map(|listed| ViewRule::new(&listed.line, Some(listed.text), None));
+            (table, chain, held.policy, rules.collect())
         });
         Self::build(listing.family, chains)
     }
 
-    /// The rules of a state.
+    /// The rules of a state; the policies, which it does not keep, count as `ACCEPT`.
     pub fn of_state(state: &State, family: Family) -> Self {
-        Self::of_listing(Listing::of_state(state, family))
+        let chains = state.tables.iter().flat_map(|(table, chains)| {
+            chains.iter().map(|(chain, held)| {
+                let rules = held.lines.iter().map(|line| ViewRule::new(line, None, None)).collect();
+                (*table, chain.clone(), Policy::Accept, rules)
+            })
+        });
+        Self::build(family, chains)
     }
 
     /// The rules of a rule set, as they stand in an otherwise empty namespace.
     pub fn of_rules(rules: &RuleSet) -> Self {
         let chains = Table::ALL.into_iter().flat_map(|table| {
             rules.chains(table).into_iter().map(move |(chain, statements)| {
-                let rules = statements.into_iter().map(|s| (Listed::from(&s.rule), s.origin)).collect();
-                (Layer::from(table), chain, Policy::Accept, rules)
+                let rule = |s: &Statement| ViewRule::new(&Line::Typed(s.rule.clone()), None, s.origin);
+                (table, chain, Policy::Accept, statements.into_iter().map(rule).collect())
             })
         });
         Self::build(rules.family, chains)
     }
 
-    fn build(
-        family: Family,
-        chains: impl Iterator<Item = (Layer, Chain, Policy, Vec<(Listed, Option<Origin>)>)>,
-    ) -> Self {
+    fn build(family: Family, chains: impl Iterator<Item = (Table, Chain, Policy, Vec<ViewRule>)>) -> Self {
         let mut view =
-            Self { family, chains: Vec::new(), bases: [[None; Hook::ALL.len()]; Layer::ALL.len()] };
-        let mut places: BTreeMap<(Layer, Chain), usize> = BTreeMap::new();
-        for (layer, chain, policy, rules) in chains {
+            Self { family, chains: Vec::new(), bases: [[None; Hook::ALL.len()]; Table::ALL.len()] };
+        let mut places: BTreeMap<(Table, Chain), usize> = BTreeMap::new();
+        for (table, chain, policy, rules) in chains {
             let index = view.chains.len();
             if let Chain::Base(hook) = chain {
-                view.bases[layer as usize][hook as usize] = Some(index);
+                view.bases[table as usize][hook as usize] = Some(index);
             }
-            places.insert((layer, chain.clone()), index);
-            let rules = rules.into_iter().map(|(rule, origin)| ViewRule { rule, origin, leads_to: None });
-            let rules: Vec<ViewRule> = rules.collect();
-            let is_detour = rules.iter().filter(|rule| !only_reports(&rule.rule.action)).count() == 1;
-            view.chains.push(ViewChain { layer, chain, policy, rules, is_detour });
+            places.insert((table, chain.clone()), index);
+            let is_detour = rules.iter().filter(|rule| !rule.action.surely_continues()).count() == 1;
+            view.chains.push(ViewChain { table, chain, policy, rules, is_detour });
         }
         for chain in &mut view.chains {
             for rule in &mut chain.rules {
-                rule.leads_to = named(&rule.rule.action)
-                    .and_then(|name| places.get(&(chain.layer, Chain::User(name.clone()))).copied());
+                rule.leads_to = rule
+                    .action
+                    .chain()
+                    .and_then(|name| places.get(&(chain.table, Chain::User(name.clone()))).copied());
             }
         }
         view
@@ -106,32 +118,12 @@ impl View {
     }
 
     /// The base chain of a table at a hook, if there is one.
-    pub(super) fn base(&self, layer: Layer, hook: Hook) -> Option<usize> {
-        self.bases[layer as usize][hook as usize]
+    pub(super) fn base(&self, table: Table, hook: Hook) -> Option<usize> {
+        self.bases[table as usize][hook as usize]
     }
 
     /// A rule by its place; `None` for the policy of a chain.
     pub fn rule(&self, at: super::At) -> Option<&ViewRule> {
         self.chains.get(at.chain)?.rules.get(at.rule)
     }
-}
-
-/// The chain that an action leads to.
-fn named(action: &Action) -> Option<&ChainName> {
-    match action {
-        Action::Target(Target::Jump(name)) | Action::Goto(name) => Some(name),
-        Action::Target(_)
-        | Action::Continue(_)
-        | Action::Reject
-        | Action::RedirectSamePort
-        | Action::Destination { .. }
-        | Action::Source(_)
-        | Action::Notrack
-        | Action::Marks(_)
-        | Action::Unknown(_) => None,
-    }
-}
-
-fn only_reports(action: &Action) -> bool {
-    matches!(action, Action::Target(Target::Log { .. }) | Action::Continue(_))
 }

@@ -10,11 +10,10 @@
 //!   afterwards, and a packet that has a socket is never forwarded (`ip_forward`).
 
 use super::facts::{Facts, Interface};
-use super::packet::{LOOPBACK, Packet, Routing, Way};
-use super::trace::{At, Met, Observer, Outcome, Step, Verdict};
+use super::packet::{Direction, LOOPBACK, Packet, Routing};
+use super::trace::{At, Matched, Observer, Outcome, Step, Verdict};
 use super::view::{View, ViewRule};
-use crate::listing::marked;
-use crate::{Action, ConnState, Family, Hook, Layer, Mark, Policy, Port, PortRange, Target};
+use crate::{Action, ConnState, Family, Hook, Mark, Policy, Port, PortRange, Table, Target};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Rules that one walk may meet. Chains can call each other so often that no walk would end; the kernel
@@ -25,9 +24,9 @@ const MOST_CALLS: usize = 128;
 
 /// Walks a packet through the rules.
 pub fn walk(view: &View, routing: &Routing, packet: &Packet, observer: &mut impl Observer) -> Outcome {
-    let stays = match &packet.way {
-        Way::Out { interface, .. } => interface == LOOPBACK || routing.takes_mark(packet.mark),
-        Way::In { local, .. } => *local,
+    let stays = match &packet.direction {
+        Direction::Outbound { interface, .. } => interface == LOOPBACK || routing.takes_mark(packet.mark),
+        Direction::Inbound { local, .. } => *local,
     };
     let mut walker = Walker {
         view,
@@ -42,9 +41,9 @@ pub fn walk(view: &View, routing: &Routing, packet: &Packet, observer: &mut impl
         passed: None,
         translated: false,
     };
-    let stopped = match &packet.way {
-        Way::Out { .. } => walker.out(),
-        Way::In { .. } => walker.arrive(),
+    let stopped = match &packet.direction {
+        Direction::Outbound { .. } => walker.out(),
+        Direction::Inbound { .. } => walker.arrive(),
     };
     walker.outcome(stopped.err())
 }
@@ -74,7 +73,7 @@ struct Walker<'a, O> {
     /// A capture, and the rule that decided it.
     captured: Option<(Verdict, At)>,
     /// The rule by which the packet was let go in `nat`, or else in another table.
-    passed: Option<(Layer, At)>,
+    passed: Option<(Table, At)>,
     /// Whether the destination was changed by something else than a capture.
     translated: bool,
 }
@@ -83,21 +82,21 @@ impl<O: Observer> Walker<'_, O> {
     /// A packet of this machine.
     fn out(&mut self) -> Result<(), Stop> {
         let mark = self.facts.mark;
-        self.hook(Hook::Output, &[Layer::Raw, Layer::Mangle, Layer::Nat, Layer::Filter, Layer::Security])?;
+        self.hook(Hook::Output, &[Table::Raw, Table::Mangle, Table::Nat, Table::Filter, Table::Security])?;
         self.route_again(mark);
         if self.stays {
             self.facts.leaves_by = Interface::Named(LOOPBACK);
         } else if self.translated {
             self.facts.leaves_by = Interface::Unknown;
         }
-        self.hook(Hook::Postrouting, &[Layer::Mangle, Layer::Nat])?;
+        self.hook(Hook::Postrouting, &[Table::Mangle, Table::Nat])?;
         if !self.stays {
             return Ok(());
         }
         self.facts.owner = None;
         self.facts.leaves_by = Interface::None;
         self.facts.arrives_at = Interface::Named(LOOPBACK);
-        self.hook(Hook::Prerouting, &[Layer::Raw, Layer::Mangle])?;
+        self.hook(Hook::Prerouting, &[Table::Raw, Table::Mangle])?;
         self.input()
     }
 
@@ -110,7 +109,7 @@ impl<O: Observer> Walker<'_, O> {
 
     /// A packet from outside.
     fn arrive(&mut self) -> Result<(), Stop> {
-        self.hook(Hook::Prerouting, &[Layer::Raw, Layer::Mangle, Layer::Nat])?;
+        self.hook(Hook::Prerouting, &[Table::Raw, Table::Mangle, Table::Nat])?;
         self.stays |= self.facts.mark.is_some_and(|mark| self.routing.takes_mark(mark));
         if self.stays {
             return self.input();
@@ -119,26 +118,26 @@ impl<O: Observer> Walker<'_, O> {
             return Err((Verdict::Drop, Some(at)));
         }
         self.facts.leaves_by = Interface::Unknown;
-        self.hook(Hook::Forward, &[Layer::Mangle, Layer::Filter, Layer::Security])?;
+        self.hook(Hook::Forward, &[Table::Mangle, Table::Filter, Table::Security])?;
         self.facts.arrives_at = Interface::None;
-        self.hook(Hook::Postrouting, &[Layer::Mangle, Layer::Nat])
+        self.hook(Hook::Postrouting, &[Table::Mangle, Table::Nat])
     }
 
     fn input(&mut self) -> Result<(), Stop> {
-        self.hook(Hook::Input, &[Layer::Mangle, Layer::Filter, Layer::Security, Layer::Nat])
+        self.hook(Hook::Input, &[Table::Mangle, Table::Filter, Table::Security, Table::Nat])
     }
 
-    fn hook(&mut self, hook: Hook, layers: &[Layer]) -> Result<(), Stop> {
+    fn hook(&mut self, hook: Hook, tables: &[Table]) -> Result<(), Stop> {
         self.hook = hook;
-        for &layer in layers {
-            if layer == Layer::Nat && !self.starts_connection() {
+        for &table in tables {
+            if table == Table::Nat && !self.starts_connection() {
                 continue;
             }
-            let Some(chain) = self.view.base(layer, hook) else { continue };
+            let Some(chain) = self.view.base(table, hook) else { continue };
             let end = self.chain(chain);
             match (end, self.view.chains()[chain].policy) {
                 // What source NAT does not tell, nobody can ask afterwards.
-                (Err((Verdict::Unknown, _)), _) if self.is_source_nat(layer) => self.forget_source(),
+                (Err((Verdict::Unknown, _)), _) if self.is_source_nat(table) => self.forget_source(),
                 (Err(stop), _) => return Err(stop),
                 (Ok(End::Returned), Policy::Drop) => {
                     let rule = self.view.chains()[chain].rules.len();
@@ -154,8 +153,8 @@ impl<O: Observer> Walker<'_, O> {
         matches!(self.facts.state, Some(ConnState::New | ConnState::Related))
     }
 
-    fn is_source_nat(&self, layer: Layer) -> bool {
-        layer == Layer::Nat && matches!(self.hook, Hook::Input | Hook::Postrouting)
+    fn is_source_nat(&self, table: Table) -> bool {
+        table == Table::Nat && matches!(self.hook, Hook::Input | Hook::Postrouting)
     }
 
     fn forget_source(&mut self) {
@@ -166,21 +165,23 @@ impl<O: Observer> Walker<'_, O> {
 
     fn chain(&mut self, chain: usize) -> Result<End, Stop> {
         let view = self.view;
-        for (rule, ViewRule { rule: listed, leads_to, .. }) in view.chains()[chain].rules.iter().enumerate() {
+        for (rule, ViewRule { conditions, action, leads_to, .. }) in
+            view.chains()[chain].rules.iter().enumerate()
+        {
             let at = At { chain, rule };
             self.steps += 1;
             if self.steps > MOST_STEPS {
                 return Err((Verdict::Unknown, Some(at)));
             }
-            let met = self.facts.meet(&listed.conditions);
-            self.observer.met(Step { hook: self.hook, at, met });
-            match met {
-                Met::Failed(_) => continue,
-                Met::Unsure(_) if is_harmless(&listed.action) => continue,
-                Met::Unsure(_) => return Err((Verdict::Unknown, Some(at))),
-                Met::Matched => {}
+            let matched = self.facts.fulfil(conditions);
+            self.observer.rule_met(Step { hook: self.hook, at, matched });
+            match matched {
+                Matched::No(_) => continue,
+                Matched::Unknown(_) if is_harmless(action) => continue,
+                Matched::Unknown(_) => return Err((Verdict::Unknown, Some(at))),
+                Matched::Yes => {}
             }
-            if let Some(end) = self.act(&listed.action, *leads_to, at)? {
+            if let Some(end) = self.act(action, *leads_to, at)? {
                 return Ok(end);
             }
         }
@@ -216,6 +217,8 @@ impl<O: Observer> Walker<'_, O> {
                 self.facts.mark = None;
                 self.facts.connmark = None;
             }
+            // Zones part connections from each other, never a packet from its rules.
+            Action::Zone(_) => {}
             Action::Unknown(_) => return Err((Verdict::Unknown, Some(at))),
         }
         Ok(None)
@@ -240,7 +243,7 @@ impl<O: Observer> Walker<'_, O> {
             Target::Redirect(ports) => return Ok(Some(self.redirect(*ports, at))),
             Target::Tproxy { port, mark } => {
                 self.captured = Some((Verdict::Tproxy(*port), self.decider(at)));
-                self.facts.mark = self.facts.mark.map(|before| marked(before, *mark));
+                self.facts.mark = self.facts.mark.map(|before| mark.set_in(before));
                 return Ok(Some(End::Accepted));
             }
             Target::SetMark(mark) => self.set_mark(*mark),
@@ -265,7 +268,7 @@ impl<O: Observer> Walker<'_, O> {
 
     fn set_mark(&mut self, mark: Mark) {
         self.facts.mark = match self.facts.mark {
-            Some(before) => Some(marked(before, mark)),
+            Some(before) => Some(mark.set_in(before)),
             // A whole mark leaves nothing of what was not known.
             None => mark.is_whole().then_some(mark.value),
         };
@@ -308,10 +311,10 @@ impl<O: Observer> Walker<'_, O> {
     }
 
     fn let_go(&mut self, at: At) {
-        let layer = self.view.chains()[at.chain].layer;
-        let nat_has_spoken = matches!(self.passed, Some((Layer::Nat, _)));
-        if !self.is_source_nat(layer) && (layer == Layer::Nat || !nat_has_spoken) {
-            self.passed = Some((layer, self.decider(at)));
+        let table = self.view.chains()[at.chain].table;
+        let nat_has_spoken = matches!(self.passed, Some((Table::Nat, _)));
+        if !self.is_source_nat(table) && (table == Table::Nat || !nat_has_spoken) {
+            self.passed = Some((table, self.decider(at)));
         }
     }
 
@@ -338,26 +341,5 @@ fn port_in(ports: PortRange, now: Option<u16>) -> Option<u16> {
 
 /// Whether it makes no difference to the verdict if a rule with this action matches.
 fn is_harmless(action: &Action) -> bool {
-    match action {
-        Action::Continue(_) | Action::Target(Target::Log { .. } | Target::SetZone(_)) => true,
-        Action::Target(
-            Target::Accept
-            | Target::Drop
-            | Target::Return
-            | Target::Jump(_)
-            | Target::Redirect(_)
-            | Target::Tproxy { .. }
-            | Target::SetMark(_)
-            | Target::SaveMark
-            | Target::RestoreMark,
-        )
-        | Action::Goto(_)
-        | Action::Reject
-        | Action::RedirectSamePort
-        | Action::Destination { .. }
-        | Action::Source(_)
-        | Action::Notrack
-        | Action::Marks(_)
-        | Action::Unknown(_) => false,
-    }
+    action.surely_continues() || matches!(action, Action::Zone(_) | Action::Target(Target::SetZone(_)))
 }

@@ -3,10 +3,21 @@
 use proptest::{collection::vec, option, prelude::*, sample::select, string::string_regex};
 use rules::{
     Chain, Checked, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName, Line, Mark,
-    Match, Port, PortRange, PortSet, Position, Protocol, Rule, RuleSet, Sense, State, Statement, Table,
-    Target, Uid, Zone, check::check, parse,
+    Match, Negatable, Ownership, Port, PortRange, PortSet, Position, Protocol, Rule, RuleSet, State,
+    Statement, Table, Target, Uid, Zone, check::check, parse,
 };
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// The owner of [`OURS`].
+pub(super) const OWNER: Ownership = Ownership {
+    chain_prefix: "ISTIO_",
+    comment: "sidecar-init",
+    table: "sidecar_init",
+    protocol: 137,
+    address: Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6),
+};
+/// The owner of [`ANY`].
+pub(super) const EVERYBODY: Ownership = Ownership { chain_prefix: "", ..OWNER };
 
 /// Chains of ours.
 pub(super) const OURS: &[&str] = &["ISTIO_A", "ISTIO_B", "ISTIO_C", "ISTIO_OUTPUT"];
@@ -76,25 +87,28 @@ fn states() -> impl Strategy<Value = ConnStates> {
     vec(select(&ConnState::ALL[..]), 1..5).prop_map(|states| ConnStates::new(states).expect("not empty"))
 }
 
-fn sense<T: std::fmt::Debug + Clone>(value: impl Strategy<Value = T>) -> impl Strategy<Value = Sense<T>> {
-    (value, any::<bool>()).prop_map(|(value, not)| if not { Sense::Not(value) } else { Sense::Is(value) })
+fn negatable<T: std::fmt::Debug + Clone>(
+    value: impl Strategy<Value = T>,
+) -> impl Strategy<Value = Negatable<T>> {
+    (value, any::<bool>())
+        .prop_map(|(value, not)| if not { Negatable::Not(value) } else { Negatable::Is(value) })
 }
 
 fn condition(family: Family) -> impl Strategy<Value = Match> {
     prop_oneof![
-        sense(cidr(family)).prop_map(Match::Source),
-        sense(cidr(family)).prop_map(Match::Destination),
-        sense(interface()).prop_map(Match::InInterface),
-        sense(interface()).prop_map(Match::OutInterface),
+        negatable(cidr(family)).prop_map(Match::Source),
+        negatable(cidr(family)).prop_map(Match::Destination),
+        negatable(interface()).prop_map(Match::InInterface),
+        negatable(interface()).prop_map(Match::OutInterface),
         select(&[Protocol::Tcp, Protocol::Udp][..]).prop_map(Match::Protocol),
-        sense(range()).prop_map(Match::SourcePort),
-        sense(range()).prop_map(Match::DestinationPort),
-        sense(port_set()).prop_map(Match::DestinationPorts),
-        sense((0..u32::MAX).prop_map(|id| Uid::new(id).expect("in bounds"))).prop_map(Match::UidOwner),
-        sense((0..u32::MAX).prop_map(|id| Gid::new(id).expect("in bounds"))).prop_map(Match::GidOwner),
-        sense(states()).prop_map(Match::ConnState),
-        sense(mark()).prop_map(Match::Mark),
-        sense(mark()).prop_map(Match::Connmark),
+        negatable(range()).prop_map(Match::SourcePort),
+        negatable(range()).prop_map(Match::DestinationPort),
+        negatable(port_set()).prop_map(Match::DestinationPorts),
+        negatable((0..u32::MAX).prop_map(|id| Uid::new(id).expect("in bounds"))).prop_map(Match::UidOwner),
+        negatable((0..u32::MAX).prop_map(|id| Gid::new(id).expect("in bounds"))).prop_map(Match::GidOwner),
+        negatable(states()).prop_map(Match::ConnState),
+        negatable(mark()).prop_map(Match::Mark),
+        negatable(mark()).prop_map(Match::Connmark),
         comment().prop_map(Match::Comment),
     ]
 }
@@ -145,7 +159,7 @@ fn readable(matches: Vec<Match>, protocol: Protocol) -> Vec<Match> {
 
 fn rule(family: Family, names: &'static [&'static str]) -> impl Strategy<Value = Rule> {
     let protocol = select(&[Protocol::Tcp, Protocol::Udp][..]);
-    let ours = option::of(Just(Match::Comment(Comment::ours())));
+    let ours = option::of(Just(Match::Comment(OWNER.rule_comment())));
     (vec(condition(family), 0..5), protocol, ours, target(names)).prop_map(
         |(matches, protocol, ours, target)| {
             let with_ports = matches!(target, Target::Redirect(_) | Target::Tproxy { .. });
@@ -164,9 +178,10 @@ fn statement(family: Family, names: &'static [&'static str]) -> impl Strategy<Va
 
 /// A rule set that `check` lets pass: statements at will, less those that it refuses.
 pub(super) fn checked_of(family: Family, names: &'static [&'static str]) -> impl Strategy<Value = Checked> {
+    let owner = if names == ANY { EVERYBODY } else { OWNER };
     vec(statement(family, names), 0..24).prop_map(move |mut statements| {
         loop {
-            match check(RuleSet { family, statements: statements.clone() }) {
+            match check(RuleSet { family, statements: statements.clone() }, &owner) {
                 Ok(checked) => return checked,
                 Err(violations) => {
                     let mut number = 0;
@@ -212,6 +227,6 @@ pub(super) fn live() -> impl Strategy<Value = State> {
 /// A rule as the kernel's listing would show it.
 pub(super) fn line(text: &str) -> Line {
     let listing = format!("*nat\n-A OUTPUT {text}\nCOMMIT\n");
-    let state = parse::save(&listing, Family::V4).expect("a listing");
+    let state = parse::save(&listing, Family::V4, &OWNER).expect("a listing");
     state.lines(Table::Nat, &Chain::Base(Hook::Output))[0].clone()
 }

@@ -7,7 +7,7 @@
 mod arbitrary;
 mod words;
 
-use arbitrary::{ANY, OURS, checked, line, live, range, wanted};
+use arbitrary::{ANY, EVERYBODY, OURS, OWNER, checked, line, live, range, wanted};
 use proptest::{
     collection::vec,
     prelude::*,
@@ -49,9 +49,9 @@ fn same(one: &State, other: &State) -> bool {
 fn foreign(state: &State) -> Vec<(Table, Chain, Vec<Line>)> {
     let chains = state.tables.iter().flat_map(|(table, chains)| chains.iter().map(move |c| (table, c)));
     chains
-        .filter(|(_, (chain, _))| !chain.is_ours())
+        .filter(|(_, (chain, _))| !OWNER.owns_chain(chain))
         .map(|(table, (chain, state))| {
-            let lines = state.lines.iter().filter(|line| !line.is_ours());
+            let lines = state.lines.iter().filter(|line| !line.belongs_to(&OWNER));
             (*table, chain.clone(), lines.cloned().collect())
         })
         .filter(|(_, chain, lines): &(_, _, Vec<Line>)| matches!(chain, Chain::User(_)) || !lines.is_empty())
@@ -69,17 +69,25 @@ fn ports(ranges: &[PortRange]) -> Vec<bool> {
 
 /// A plan may create, fill and remove chains of ours, and put in and take out rules of ours elsewhere.
 fn touches_only_ours(change: &TableChange) -> bool {
-    change.replace.iter().map(|(chain, _)| chain).chain(&change.remove).all(|chain| chain.is_ours())
-        && change.delete.iter().all(|(chain, line)| !chain.is_ours() && line.is_ours())
-        && change.insert.iter().all(|(chain, _, line)| matches!(chain, Chain::Base(_)) && line.is_ours())
+    change
+        .replace
+        .iter()
+        .map(|(chain, _)| chain)
+        .chain(&change.remove)
+        .all(|chain| OWNER.owns_chain_named(chain))
+        && change.delete.iter().all(|(chain, line)| !OWNER.owns_chain(chain) && line.belongs_to(&OWNER))
+        && change
+            .insert
+            .iter()
+            .all(|(chain, _, line)| matches!(chain, Chain::Base(_)) && line.belongs_to(&OWNER))
 }
 
 fn check_plan(live: &State, wanted: &State, changes: &[TableChange]) -> TestCaseResult {
     prop_assert!(changes.iter().all(touches_only_ours), "{changes:#?}");
     let then = after(live, changes);
-    prop_assert!(same(&then.ours(), &wanted.ours()));
+    prop_assert!(same(&then.part_of(&OWNER), &wanted.part_of(&OWNER)));
     prop_assert_eq!(foreign(&then), foreign(live));
-    prop_assert_eq!(plan::plan(&then, wanted), []);
+    prop_assert_eq!(plan::plan(&then, wanted, &OWNER), []);
     for step in changes {
         let rules: usize = step.replace.iter().map(|(_, lines)| lines.len() + 1).sum();
         let lines = rules + step.delete.len() + step.insert.len() + 2 * step.remove.len();
@@ -94,25 +102,25 @@ proptest! {
         let read = parse::restore(&restore(&rules), rules.rules().family);
         let mut made = rules.rules().clone();
         // The text goes table by table; nothing ties a statement to one of another table.
-        made.statements.sort_by_key(|statement| statement.table);
+        made.statements.sort_by_key(|statement| statement.table.name());
         prop_assert_eq!(read, Ok(made));
     }
 
     #[test]
     fn a_listing_reads_back_as_the_state_that_it_lists(rules in checked(ANY)) {
         let state = State::of(rules.rules());
-        prop_assert_eq!(parse::save(&listing(&state), rules.rules().family), Ok(state));
+        prop_assert_eq!(parse::save(&listing(&state), rules.rules().family, &EVERYBODY), Ok(state));
     }
 
     #[test]
     fn a_listing_with_rules_of_others_reads_back_too(state in live()) {
-        prop_assert_eq!(parse::save(&listing(&state), Family::V4), Ok(state));
+        prop_assert_eq!(parse::save(&listing(&state), Family::V4, &OWNER), Ok(state));
     }
 
     #[test]
     fn counters_of_a_listing_are_of_no_consequence(state in live()) {
         let counted = listing(&state).replace("\n-A ", "\n[12:3456] -A ");
-        prop_assert_eq!(parse::save(&counted, Family::V4), Ok(state));
+        prop_assert_eq!(parse::save(&counted, Family::V4, &OWNER), Ok(state));
     }
 
     #[test]
@@ -127,33 +135,33 @@ proptest! {
     fn canonical_rules_pass_the_check(rules in checked(ANY)) {
         let RuleSet { family, mut statements } = rules.rules().clone();
         statements.iter_mut().for_each(|statement| statement.rule = statement.rule.canonical());
-        prop_assert_eq!(check(RuleSet { family, statements }).map(drop), Ok(()));
+        prop_assert_eq!(check(RuleSet { family, statements }, &EVERYBODY).map(drop), Ok(()));
     }
 
     #[test]
     fn what_is_wanted_already_needs_no_plan(state in wanted()) {
-        prop_assert_eq!(plan::plan(&state, &state), []);
+        prop_assert_eq!(plan::plan(&state, &state, &OWNER), []);
     }
 
     #[test]
     fn a_plan_reaches_what_is_wanted_and_leaves_the_rest(live in live(), wanted in wanted()) {
-        check_plan(&live, &wanted, &plan::plan(&live, &wanted))?;
-        check_plan(&live, &wanted, &plan::plan_anew(&live, &wanted))?;
+        check_plan(&live, &wanted, &plan::plan(&live, &wanted, &OWNER))?;
+        check_plan(&live, &wanted, &plan::plan_anew(&live, &wanted, &OWNER))?;
     }
 
     #[test]
     fn a_plan_for_nothing_leaves_nothing_of_ours(live in live()) {
-        let changes = plan::plan(&live, &State::default());
+        let changes = plan::plan(&live, &State::default(), &OWNER);
         check_plan(&live, &State::default(), &changes)?;
-        prop_assert!(!after(&live, &changes).holds_ours());
+        prop_assert!(!after(&live, &changes).holds_any_of(&OWNER));
     }
 
     #[test]
     fn the_way_back_is_open_after_every_change(live in live(), wanted in wanted(), anew in any::<bool>()) {
-        let changes = if anew { plan::plan_anew(&live, &wanted) } else { plan::plan(&live, &wanted) };
+        let changes = if anew { plan::plan_anew(&live, &wanted, &OWNER) } else { plan::plan(&live, &wanted, &OWNER) };
         for done in 0..=changes.len() {
             let now = after(&live, &changes[..done]);
-            let back = plan::back(&live, &now, &changes);
+            let back = plan::back(&live, &now, &changes, &OWNER);
             prop_assert!(same(&after(&now, &back), &live), "after {done} of {changes:#?}\nback {back:#?}");
         }
     }
@@ -162,23 +170,23 @@ proptest! {
     fn a_table_that_others_changed_meanwhile_goes_back_as_far_as_it_is_ours(
         live in wanted(), wanted in wanted(),
     ) {
-        let changes = plan::plan(&live, &wanted);
+        let changes = plan::plan(&live, &wanted, &OWNER);
         let mut now = after(&live, &changes);
         for chains in now.tables.values_mut() {
-            for (_, state) in chains.iter_mut().filter(|(chain, _)| !chain.is_ours()) {
+            for (_, state) in chains.iter_mut().filter(|(chain, _)| !OWNER.owns_chain(chain)) {
                 state.lines.push(line("-p icmp -j ACCEPT"));
             }
         }
-        let then = after(&now, &plan::back(&live, &now, &changes));
-        prop_assert!(same(&then.ours(), &live.ours()));
+        let then = after(&now, &plan::back(&live, &now, &changes, &OWNER));
+        prop_assert!(same(&then.part_of(&OWNER), &live.part_of(&OWNER)));
         prop_assert_eq!(foreign(&then), foreign(&now));
     }
 
     #[test]
     fn drift_is_told_exactly_where_a_plan_has_something_to_do(live in live(), wanted in wanted()) {
-        for (live, wanted) in [(&live, &wanted), (&live, &live.ours()), (&wanted, &wanted)] {
-            let nothing_to_do = plan::plan(live, wanted).is_empty();
-            prop_assert_eq!(drift::drift(live, wanted).is_empty(), nothing_to_do);
+        for (live, wanted) in [(&live, &wanted), (&live, &live.part_of(&OWNER)), (&wanted, &wanted)] {
+            let nothing_to_do = plan::plan(live, wanted, &OWNER).is_empty();
+            prop_assert_eq!(drift::drift(live, wanted, &OWNER).is_empty(), nothing_to_do);
         }
     }
 

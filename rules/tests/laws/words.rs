@@ -2,10 +2,11 @@
 //!
 //! Below the laws stand the faults that were found by them, one test each.
 
+use super::arbitrary::OWNER;
 use proptest::{prelude::*, sample::select, test_runner::TestCaseResult};
 use rules::{
-    Chain, ChainName, Cidr, Comment, Family, Hook, InterfaceName, Mark, Match, Port, PortRange, PortSet,
-    Position, Protocol, Rule, RuleSet, Sense, State, Statement, Table, Target, Uid, Version,
+    Chain, ChainName, Cidr, Comment, Family, Hook, InterfaceName, Mark, Match, Negatable, Port, PortRange,
+    PortSet, Position, Protocol, Rule, RuleSet, State, Statement, Table, Target, Uid, Version,
     check::check,
     parse,
     plan::plan,
@@ -100,7 +101,7 @@ proptest! {
     fn reading_never_panics(text in any::<String>(), lines in prop::collection::vec(listed_line(), 0..12)) {
         for text in [&text, &lines.join("\n")] {
             for family in Family::BOTH {
-                let _ = parse::save(text, family);
+                let _ = parse::save(text, family, &OWNER);
                 let _ = parse::restore(text, family);
             }
         }
@@ -113,7 +114,7 @@ fn check_refuses(table: Table, matches: &[Match], target: Target) {
     let rule = Rule::new(matches.iter().cloned(), target);
     let statement = Statement { table, chain, position: Position::Append, rule, origin: None };
     let rules = RuleSet { family: Family::V4, statements: vec![statement.clone()] };
-    assert!(check(rules).is_err(), "iptables takes no such rule: {statement:?}");
+    assert!(check(rules, &OWNER).is_err(), "iptables takes no such rule: {statement:?}");
 }
 
 fn http() -> PortRange {
@@ -124,7 +125,8 @@ fn http() -> PortRange {
 fn ports_before_their_protocol_are_refused() {
     let tcp = Match::Protocol(Protocol::Tcp);
     let ports = PortSet::new([http()]).expect("one port");
-    for port in [Match::DestinationPort(Sense::Is(http())), Match::DestinationPorts(Sense::Is(ports))] {
+    for port in [Match::DestinationPort(Negatable::Is(http())), Match::DestinationPorts(Negatable::Is(ports))]
+    {
         check_refuses(Table::Nat, &[port, tcp.clone()], Target::Return);
     }
 }
@@ -133,15 +135,16 @@ fn ports_before_their_protocol_are_refused() {
 fn conditions_that_can_be_said_once_are_refused_twice() {
     let (tcp, udp) = (Match::Protocol(Protocol::Tcp), Match::Protocol(Protocol::Udp));
     let cidr: Cidr = "10.0.0.0/8".parse().expect("valid");
-    let (source, destination) = (Match::Source(Sense::Is(cidr)), Match::Destination(Sense::Not(cidr)));
+    let (source, destination) =
+        (Match::Source(Negatable::Is(cidr)), Match::Destination(Negatable::Not(cidr)));
     let interface = InterfaceName::loopback();
     let (from, to) =
-        (Match::InInterface(Sense::Is(interface.clone())), Match::OutInterface(Sense::Is(interface)));
+        (Match::InInterface(Negatable::Is(interface.clone())), Match::OutInterface(Negatable::Is(interface)));
     for twice in [&source, &destination, &from, &to] {
         check_refuses(Table::Nat, &[twice.clone(), twice.clone()], Target::Return);
     }
     check_refuses(Table::Nat, &[tcp.clone(), udp], Target::Return);
-    let port = Match::DestinationPort(Sense::Is(http()));
+    let port = Match::DestinationPort(Negatable::Is(http()));
     check_refuses(Table::Nat, &[tcp, port.clone(), port], Target::Return);
 }
 
@@ -176,8 +179,8 @@ fn a_rule_that_leads_to_us_is_deleted_as_it_is_listed() {
         "-m owner --uid-owner 5 --gid-owner 7 -j ISTIO_A",
     ] {
         let listing = format!("*nat\n:OUTPUT ACCEPT [0:0]\n:ISTIO_A - [0:0]\n-A OUTPUT {rule}\nCOMMIT\n");
-        let live = parse::save(&listing, Family::V4).expect("a listing");
-        let script: String = plan(&live, &State::default()).iter().map(change).collect();
+        let live = parse::save(&listing, Family::V4, &OWNER).expect("a listing");
+        let script: String = plan(&live, &State::default(), &OWNER).iter().map(change).collect();
         assert!(script.contains(&format!("-D OUTPUT {rule}\n")), "{rule}: {script}");
     }
 }
@@ -188,7 +191,7 @@ fn chains_of_others_may_have_any_name_that_iptables_takes() {
         for table in ["nat", "filter"] {
             let listing =
                 format!("*{table}\n:OUTPUT ACCEPT [0:0]\n:{name} - [0:0]\n-A {name} -j RETURN\nCOMMIT\n");
-            let read = parse::save(&listing, Family::V4);
+            let read = parse::save(&listing, Family::V4, &OWNER);
             assert!(read.is_ok(), "{name:?} in {table}: {read:?}");
         }
     }
@@ -197,7 +200,7 @@ fn chains_of_others_may_have_any_name_that_iptables_takes() {
 #[test]
 fn jumps_to_chains_of_others_are_kept() {
     let text = "*nat\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -j a/b\nCOMMIT\n";
-    let state = parse::save(text, Family::V4).expect("a listing");
+    let state = parse::save(text, Family::V4, &OWNER).expect("a listing");
     let line = &state.lines(Table::Nat, &Chain::Base(Hook::Output))[0];
     assert_eq!(appended(&Chain::Base(Hook::Output), line), "-A OUTPUT -j a/b");
 }

@@ -7,7 +7,7 @@ pub use programs::{Programs, find};
 
 use super::{Error, Variant};
 use crate::sys::exec;
-use rules::{Family, Listing, State, TableChange, Version, parse, render};
+use rules::{Family, Listing, TableChange, Version, parse, render};
 use std::{
     ffi::OsStr,
     fs,
@@ -35,27 +35,12 @@ pub fn legacy_tables_exist(family: Family) -> bool {
     fs::read(file).is_ok_and(|names| !names.is_empty())
 }
 
-/// Reads the tables of one family. The second value says whether any table holds rules at all.
-pub(super) fn read(programs: &Programs, family: Family) -> Result<(State, bool), Error> {
-    let program = programs.save(family)?;
-    let output = exec::run(program, &[], &[], "").map_err(|error| failure::explain(error, programs, ""))?;
-    let any = output.stdout.lines().any(|line| line.starts_with("-A") || is_user_chain(line));
-    parse::save(&output.stdout, family)
-        .map(|state| (state, any))
-        .map_err(|source| Error::Output { program: program.display().to_string(), source })
-}
-
 /// Reads all tables of one family, with the rules of other programs as far as they are understood.
 pub(super) fn listing(programs: &Programs, family: Family) -> Result<Listing, Error> {
     let program = programs.save(family)?;
     let output = exec::run(program, &[], &[], "").map_err(|error| failure::explain(error, programs, ""))?;
     parse::listing(&output.stdout, family)
         .map_err(|source| Error::Output { program: program.display().to_string(), source })
-}
-
-/// User-defined chains have no policy: `:NAME - [0:0]`.
-fn is_user_chain(line: &str) -> bool {
-    line.strip_prefix(':').is_some_and(|line| line.contains(" - "))
 }
 
 /// Commits changes of one family's tables in one run of the program, each table on its own.

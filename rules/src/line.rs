@@ -1,0 +1,173 @@
+//! A rule as it stands in a chain, ours or somebody else's, understood as far as it can be.
+//!
+//! To plan with, a rule is what the model says, or a text. To follow a packet less is enough: a rule of another tool
+//! whose address does not fit is passed, whatever else it asks. So a foreign rule keeps what is known of each of its
+//! conditions and says what is not. It never says nearly the same.
+
+use crate::{ChainName, Match, Negatable, Ownership, PortRange, Protocol, Rule, Target};
+use std::net::IpAddr;
+
+/// A rule as it stands in a chain.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Line {
+    /// A rule that the model can say.
+    Typed(Rule),
+    /// Any other rule.
+    Foreign(Foreign),
+}
+
+/// A rule that the model can't say.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Foreign {
+    /// As `iptables-save` prints it after the chain's name.
+    pub text: String,
+    /// In the order in which they are written.
+    pub conditions: Vec<Condition>,
+    pub action: Action,
+    pub comment: Option<String>,
+}
+
+/// What becomes of a packet at the end of a base chain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// It goes on.
+    #[default]
+    Accept,
+    /// It ends.
+    Drop,
+}
+
+/// One condition of a rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Condition {
+    /// One of ours.
+    Known(Match),
+    /// `-p` of a protocol that is not TCP and not UDP (`None`), or negated.
+    Protocol(Negatable<Option<Protocol>>),
+    /// `-m addrtype --dst-type LOCAL`: the destination is an address of this machine.
+    DestinationLocal(Negatable<()>),
+    /// `-m tcp --tcp-flags`: whether a segment with SYN alone, which starts a connection, fulfils it.
+    TcpFlags {
+        /// The answer for such a segment; for others it is not known.
+        takes_first: bool,
+        /// As it is written.
+        text: String,
+    },
+    /// A condition that says nothing, such as a comment.
+    Always(String),
+    /// Any other, as it is written.
+    Unknown(String),
+}
+
+/// What a rule does.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Action {
+    /// One of ours.
+    Target(Target),
+    /// `-g`: on to a chain whose end is the end of the calling chain too.
+    Goto(ChainName),
+    /// Nothing that changes a packet's way: no target at all, `LOG`, `TCPMSS`, ...
+    Continue(String),
+    /// `REJECT`: ends the packet with an answer.
+    Reject,
+    /// `REDIRECT` without ports: to this machine, the port as it is.
+    RedirectSamePort,
+    /// `DNAT` to one address, one range of ports, or both.
+    Destination {
+        /// The new address.
+        address: Option<IpAddr>,
+        /// The new ports.
+        ports: Option<PortRange>,
+    },
+    /// `SNAT` or `MASQUERADE`: the source becomes one that is not followed.
+    Source(String),
+    /// `NOTRACK`: conntrack, and with it `nat`, never sees the packet.
+    Notrack,
+    /// A target that changes marks in a way that is not followed.
+    Marks(String),
+    /// A target that puts connections in a zone that the model can't say, such as one for a single direction.
+    Zone(String),
+    /// Any other, as it is written.
+    Unknown(String),
+}
+
+impl Line {
+    /// Whether the rule, standing in a chain that is not the owner's, is the owner's all the same.
+    pub fn belongs_to(&self, owner: &Ownership) -> bool {
+        match self {
+            Self::Typed(rule) => owner.owns_rule(rule),
+            Self::Foreign(Foreign { action, comment, .. }) => {
+                action.chain().is_some_and(|chain| owner.owns_chain_named(chain))
+                    || comment.as_ref().is_some_and(|comment| owner.owns_comment(comment))
+            }
+        }
+    }
+
+    pub fn conditions(&self) -> Vec<Condition> {
+        match self {
+            Self::Typed(rule) => rule.matches.iter().cloned().map(Condition::Known).collect(),
+            Self::Foreign(foreign) => foreign.conditions.clone(),
+        }
+    }
+
+    pub fn action(&self) -> Action {
+        match self {
+            Self::Typed(rule) => Action::Target(rule.target.clone()),
+            Self::Foreign(foreign) => foreign.action.clone(),
+        }
+    }
+
+    /// Whether a rule behind this one may see another packet because of it, or none: true of all but the rules that
+    /// surely continue and change nothing that a rule of ours asks.
+    pub fn may_decide(&self) -> bool {
+        !self.action().surely_continues()
+    }
+}
+
+impl Action {
+    /// The chain that it leads to.
+    pub fn chain(&self) -> Option<&ChainName> {
+        match self {
+            Self::Target(Target::Jump(name)) | Self::Goto(name) => Some(name),
+            Self::Target(_)
+            | Self::Continue(_)
+            | Self::Reject
+            | Self::RedirectSamePort
+            | Self::Destination { .. }
+            | Self::Source(_)
+            | Self::Notrack
+            | Self::Marks(_)
+            | Self::Zone(_)
+            | Self::Unknown(_) => None,
+        }
+    }
+
+    /// Whether the packet goes on to the next rule as it came. The one place that says so: what a plan puts ours
+    /// before, what `check` reports and what a walk passes by are decided here.
+    pub fn surely_continues(&self) -> bool {
+        match self {
+            Self::Continue(_) | Self::Target(Target::Log { .. }) => true,
+            Self::Target(
+                Target::Accept
+                | Target::Drop
+                | Target::Return
+                | Target::Jump(_)
+                | Target::Redirect(_)
+                | Target::Tproxy { .. }
+                | Target::SetMark(_)
+                | Target::SaveMark
+                | Target::RestoreMark
+                | Target::SetZone(_),
+            )
+            | Self::Goto(_)
+            | Self::Reject
+            | Self::RedirectSamePort
+            | Self::Destination { .. }
+            | Self::Source(_)
+            | Self::Notrack
+            | Self::Marks(_)
+            | Self::Zone(_)
+            | Self::Unknown(_) => false,
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! What follows `-j`: targets that the model has, and those of other tools as far as they matter to a packet's way.
+
+use crate::{Action, Mark, PortRange, Target, Zone};
+use std::net::{IpAddr, SocketAddr};
+
+/// What a target does, and whether the model says exactly that.
+///
+/// The names of extensions come first: a chain can't be called like one. What is left is the name of a chain.
+pub(super) fn action(name: &str, options: &[&str]) -> (Action, bool) {
+    if let Some(target) = exact(name, options) {
+        return (Action::Target(target), true);
+    }
+    let text = [&[name], options].concat().join(" ");
+    let action = match (name, options) {
+        ("ACCEPT", _) => Action::Target(Target::Accept),
+        ("DROP", _) => Action::Target(Target::Drop),
+        ("RETURN", _) => Action::Target(Target::Return),
+        ("REJECT", _) => Action::Reject,
+        ("REDIRECT", [] | ["--random"]) => Action::RedirectSamePort,
+        ("REDIRECT", ["--to-ports", ports, "--random"]) => {
+            redirect(ports).map_or(Action::Unknown(text), Action::Target)
+        }
+        ("DNAT", ["--to-destination", to] | ["--to-destination", to, "--random" | "--persistent"]) => {
+            destination(to).unwrap_or(Action::Unknown(text))
+        }
+        ("SNAT" | "MASQUERADE" | "NETMAP", _) => Action::Source(text),
+        ("NOTRACK", []) | ("CT", ["--notrack"]) => Action::Notrack,
+        ("CT", ["--helper" | "--ctevents" | "--timeout", ..]) => Action::Continue(text),
+        ("CT", ["--zone" | "--zone-orig" | "--zone-reply", ..]) => Action::Zone(text),
+        ("CONNMARK" | "MARK" | "HMARK", _) => Action::Marks(text),
+        _ if CONTINUING.contains(&name) => Action::Continue(text),
+        (chain, []) if !DECIDING.contains(&chain) => match chain.parse() {
+            Ok(chain) => return (Action::Target(Target::Jump(chain)), true),
+            Err(_) => Action::Unknown(text),
+        },
+        _ => Action::Unknown(text),
+    };
+    (action, false)
+}
+
+/// Targets after which a packet goes on to the next rule, with nothing changed that a rule of ours asks
+/// (`iptables-extensions(8)`).
+const CONTINUING: [&str; 20] = [
+    "AUDIT",
+    "CHECKSUM",
+    "CLASSIFY",
+    "CONNSECMARK",
+    "DSCP",
+    "ECN",
+    "HL",
+    "IDLETIMER",
+    "LED",
+    "LOG",
+    "NFLOG",
+    "RATEEST",
+    "SECMARK",
+    "SET",
+    "TCPMSS",
+    "TCPOPTSTRIP",
+    "TEE",
+    "TOS",
+    "TRACE",
+    "TTL",
+];
+
+/// Targets that may end a packet's walk or lead it elsewhere, and that could be taken for chains.
+const DECIDING: [&str; 14] = [
+    "CLUSTERIP",
+    "CONNMARK",
+    "CT",
+    "DNAT",
+    "DNPT",
+    "MARK",
+    "MIRROR",
+    "NFQUEUE",
+    "QUEUE",
+    "REDIRECT",
+    "SNPT",
+    "SYNPROXY",
+    "TPROXY",
+    "ULOG",
+];
+
+/// The target, where the model says the same.
+fn exact(name: &str, options: &[&str]) -> Option<Target> {
+    match (name, options) {
+        ("ACCEPT", []) => Some(Target::Accept),
+        ("DROP", []) => Some(Target::Drop),
+        ("RETURN", []) => Some(Target::Return),
+        ("REDIRECT", ["--to-ports", ports]) => redirect(ports),
+        ("TPROXY", options) => tproxy(options),
+        ("MARK", ["--set-xmark", mark]) => mark.parse().ok().map(Target::SetMark),
+        ("MARK", ["--set-mark", mark]) => {
+            mark.parse().ok().filter(|mark: &Mark| mark.is_whole()).map(Target::SetMark)
+        }
+        ("CONNMARK", [verb, masks @ ..]) if whole_masks(masks) => match *verb {
+            "--save-mark" => Some(Target::SaveMark),
+            "--restore-mark" => Some(Target::RestoreMark),
+            _ => None,
+        },
+        ("CT", ["--zone", zone]) => zone.parse().ok().and_then(Zone::new).map(Target::SetZone),
+        ("NFLOG", ["--nflog-prefix", prefix, "--nflog-group", group]) => {
+            Some(Target::Log { group: group.parse().ok()?, prefix: prefix.parse().ok()? })
+        }
+        _ => None,
+    }
+}
+
+fn redirect(ports: &str) -> Option<Target> {
+    (!ports.contains(':')).then(|| ports.parse().ok().map(Target::Redirect))?
+}
+
+fn tproxy(options: &[&str]) -> Option<Target> {
+    let (mut port, mut mark) = (None, Mark { value: 0, mask: 0 });
+    for pair in options.chunks(2) {
+        match pair {
+            ["--on-port", value] => port = value.parse().ok(),
+            ["--tproxy-mark", value] => mark = value.parse().ok()?,
+            ["--on-ip", "0.0.0.0" | "::"] => {}
+            _ => return None,
+        }
+    }
+    port.map(|port| Target::Tproxy { port, mark })
+}
+
+fn whole_masks(masks: &[&str]) -> bool {
+    masks.chunks(2).all(|pair| matches!(pair, ["--nfmask" | "--ctmask" | "--mask", "0xffffffff"]))
+}
+
+/// `ADDRESS`, `ADDRESS:PORTS`, `:PORTS`, or with the address in brackets. Ranges of addresses are not known.
+fn destination(text: &str) -> Option<Action> {
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Some(Action::Destination { address: Some(address), ports: None });
+    }
+    let (address, ports) = text.rsplit_once(':')?;
+    let ports: PortRange = ports.parse().ok()?;
+    let address = match address {
+        "" => None,
+        // Only the standard library's own notation has brackets where they belong.
+        address => Some(format!("{address}:{}", ports.first()).parse::<SocketAddr>().ok()?.ip()),
+    };
+    Some(Action::Destination { address, ports: Some(ports) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &Action) {
+        let words: Vec<&str> = text.split(' ').collect();
+        assert_eq!(action(words[0], &words[1..]), (expected.clone(), false), "{text:?}");
+    }
+
+    #[test]
+    fn targets_of_other_tools_are_known_as_far_as_they_can_be() {
+        let both = Action::Destination {
+            address: Some("127.0.0.11".parse().unwrap()),
+            ports: Some("4053".parse().unwrap()),
+        };
+        assert_eq!(destination("127.0.0.11:4053"), Some(both));
+        assert_eq!(destination("10.0.0.1-10.0.0.9"), None);
+        assert!(destination("[fd00::1]:53").is_some());
+        assert!(destination("fd00::1:53").is_some()); // an address
+        check("MASQUERADE --random-fully", &Action::Source("MASQUERADE --random-fully".to_owned()));
+        check("NFQUEUE --queue-num 1", &Action::Unknown("NFQUEUE --queue-num 1".to_owned()));
+        check("CT --notrack", &Action::Notrack);
+        check("TOS --set-tos 0x10/0x3f", &Action::Continue("TOS --set-tos 0x10/0x3f".to_owned()));
+        check("MARK --and-mark 0x1", &Action::Marks("MARK --and-mark 0x1".to_owned()));
+    }
+
+    #[test]
+    fn extensions_are_never_taken_for_chains() {
+        for name in CONTINUING.iter().chain(&DECIDING) {
+            let (found, exact) = action(name, &[]);
+            assert!(!exact && !matches!(found, Action::Target(_)), "{name}");
+        }
+        assert_eq!(
+            action("KUBE-HOSTPORTS", &[]).0,
+            Action::Target(Target::Jump("KUBE-HOSTPORTS".parse().unwrap()))
+        );
+    }
+}
