@@ -187,7 +187,7 @@ fn valid_values_are_accepted_alone_and_together() {
 
 #[test]
 fn no_setting_takes_a_second_line() {
-    for setting in TABLE.iter().map(|row| row.setting) {
+    for setting in TABLE.iter().filter(|row| !row.topic.is_of_one_command()).map(|row| row.setting) {
         for tail in ["\n", "\n-A OUTPUT -j ACCEPT", "\r", "\0", "\u{1b}"] {
             let text = format!("{}{tail}", valid(setting));
             assert!(resolved(&[(setting, text.clone())]).is_none(), "{setting:?} takes {text:?}");

@@ -239,7 +239,7 @@ fn every_file_says_what_it_is_and_stays_short() {
 #[test]
 fn the_readme_names_every_setting() {
     let readme = fs::read_to_string(root().join("README.md")).expect("README.md");
-    for row in TABLE {
+    for row in TABLE.iter().filter(|row| !row.topic.is_of_one_command()) {
         let flag = format!("--{}", row.long);
         let named = |name: &str| says(&readme.replace('-', "_"), &name.replace('-', "_"));
         assert!(row.long.is_empty() || named(&flag), "README.md lacks {flag}");

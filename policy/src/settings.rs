@@ -27,6 +27,16 @@ pub enum Topic {
     Logging,
     /// Accepted so that old manifests keep working.
     Compatibility,
+    /// The packet that `explain` is asked about.
+    Packet,
+    /// Options of `explain` alone.
+    Explain,
+    /// Options of `lint` alone.
+    Lint,
+    /// Options of `render` alone.
+    Render,
+    /// Options of `trace` alone.
+    Trace,
 }
 
 impl Topic {
@@ -39,6 +49,21 @@ impl Topic {
             Self::Validation => "Validation",
             Self::Logging => "Logging",
             Self::Compatibility => "Accepted for compatibility, without effect",
+            Self::Packet => "The packet",
+            Self::Explain | Self::Lint | Self::Render | Self::Trace => "Options",
+        }
+    }
+
+    /// Whether its settings belong to a single command.
+    pub fn is_of_one_command(self) -> bool {
+        match self {
+            Self::Capture
+            | Self::Operation
+            | Self::Facts
+            | Self::Validation
+            | Self::Logging
+            | Self::Compatibility => false,
+            Self::Packet | Self::Explain | Self::Lint | Self::Render | Self::Trace => true,
         }
     }
 }
@@ -217,6 +242,50 @@ settings! {
         LogRotateMaxBackups: "log_rotate_max_backups" _ [], Value("COUNT"), "No effect";
         LogRotateMaxSize: "log_rotate_max_size" _ [], Value("MEGABYTES"), "No effect";
         Vklog: "vklog" _ [], Value("LEVEL"), "No effect";
+    }
+    Packet {
+        Sender: "as" _ [], Value("WHO"), "Who sends the packet: app, proxy or external [default: app]";
+        Direction: "direction" _ [], Value("WAY"),
+            "outbound or inbound [default: inbound for external, else outbound]";
+        Protocol: "proto" _ [], Value("PROTOCOL"), "tcp or udp [default: tcp]";
+        Destination: "destination" _ [], Value("ADDRESS:PORT"),
+            "Where the packet goes; inbound, a port alone means the pod's";
+        PacketSource: "source" _ [], Value("ADDRESS[:PORT]"),
+            "Where it comes from [default: the pod; inbound, an address of nobody]";
+        SenderUid: "uid" _ [], Value("UID"),
+            "The sending process's user [default: that of --as: 1000, or the proxy's]";
+        SenderGid: "gid" _ [], Value("GID"), "The sending process's group [default: the number of the user]";
+        InInterface: "in-interface" _ [], Value("NAME"), "Where an inbound packet arrives [default: eth0]";
+        OutInterface: "out-interface" _ [], Value("NAME"),
+            "Where an outbound packet leaves [default: lo to the pod itself, else eth0]";
+        PacketMark: "mark" _ [], Value("MARK"), "The packet's mark [default: 0]";
+        CtState: "ct-state" _ [], Value("STATE"), "new, established, related or invalid [default: new]";
+    }
+    Explain {
+        Live: "live" _ [], Switch,
+            "Walk through the rules of the network namespace, not through those of the flags";
+        FromSave: "from-save" _ [], Value("FILE"),
+            "Walk through the rules that iptables-save printed into this file; - reads input";
+        Matrix: "matrix" _ [], Switch, "Show the usual packets and where each ends";
+        ExplainFormat: "format" _ [], Value("FORMAT"),
+            "text, json, or mermaid for a picture of the packet's way [default: text]";
+    }
+    Lint {
+        Deny: "deny" _ [], Switch, "Exit with 1 if there is a warning";
+    }
+    Render {
+        RenderFormat: "format" _ [], Value("FORMAT"),
+            "iptables, commands, nft, json, mermaid, dot or svg [default: iptables]";
+        PictureFamily: "family" _ [], Value("FAMILY"),
+            "Of which family to draw a picture: v4 or v6 [default: v4]";
+    }
+    Trace {
+        TraceRule: "rule" _ [], Value("NAME"), "Show only reports of rules of this name";
+        TraceProtocol: "proto" _ [], Value("PROTOCOL"), "Show only packets of tcp, udp, icmp or icmpv6";
+        TraceDestination: "destination" _ [], Value("WHERE"),
+            "Show only packets to this ADDRESS, NETWORK, PORT or ADDRESS:PORT";
+        TraceCount: "count" _ [], Value("N"), "End after so many lines";
+        TraceTime: "for" _ [], Value("DURATION"), "End after this time, such as 30s or 5m";
     }
 }
 

@@ -197,7 +197,7 @@ fn stale_flows(config: &CaptureConfig) -> Option<StaleFlows> {
         DnsCapture::Servers(servers) => Some(servers.iter().copied().collect()),
     };
     Some(StaleFlows {
-        port: istio::DNS_PORT.number(),
+        port: istio::defaults::DNS_PORT.number(),
         destinations,
         except_zone: istio::AGENT_ZONE.number(),
         ipv6: config.ipv6,

@@ -1,6 +1,6 @@
 //! The commands: what each is for and which settings it takes.
 
-use policy::settings::{Row, Setting, Topic};
+use policy::settings::{Row, Setting, TABLE, Topic};
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,14 @@ pub(super) struct Entry {
     pub(super) takes: fn(&Row) -> bool,
 }
 
+impl Entry {
+    /// The settings that the command takes.
+    pub(super) fn rows(&self) -> impl Iterator<Item = &'static Row> {
+        let takes = self.takes;
+        TABLE.iter().filter(move |row| takes(row))
+    }
+}
+
 /// All commands, in the order of `--help`.
 pub(super) const COMMANDS: &[Entry] = &[
     Entry {
@@ -53,7 +61,12 @@ pub(super) const COMMANDS: &[Entry] = &[
                      codes: 0 in place, 1 failed, 2 bad input (nothing was touched).",
         takes: |row| match row.topic {
             Topic::Capture | Topic::Facts | Topic::Logging | Topic::Compatibility => true,
-            Topic::Validation => false,
+            Topic::Validation
+            | Topic::Packet
+            | Topic::Explain
+            | Topic::Lint
+            | Topic::Render
+            | Topic::Trace => false,
             Topic::Operation => !matches!(row.setting, Setting::Reconcile | Setting::CleanupOnly),
         },
     },
@@ -68,7 +81,12 @@ pub(super) const COMMANDS: &[Entry] = &[
                      codes: 0 equal, 1 could not be read, 2 bad input, 3 different.",
         takes: |row| match row.topic {
             Topic::Capture | Topic::Facts | Topic::Logging | Topic::Compatibility => true,
-            Topic::Validation => false,
+            Topic::Validation
+            | Topic::Packet
+            | Topic::Explain
+            | Topic::Lint
+            | Topic::Render
+            | Topic::Trace => false,
             Topic::Operation => matches!(
                 row.setting,
                 Setting::NetworkNamespace
@@ -90,7 +108,14 @@ pub(super) const COMMANDS: &[Entry] = &[
                      routing of protocol 137. Rules of other programs stay.\n\nExit codes: 0 nothing of ours is \
                      left (or ever was there), 1 failed, 2 bad input.",
         takes: |row| match row.topic {
-            Topic::Capture | Topic::Facts | Topic::Validation => false,
+            Topic::Capture
+            | Topic::Facts
+            | Topic::Validation
+            | Topic::Packet
+            | Topic::Explain
+            | Topic::Lint
+            | Topic::Render
+            | Topic::Trace => false,
             Topic::Logging | Topic::Compatibility => true,
             Topic::Operation => matches!(
                 row.setting,
@@ -109,7 +134,12 @@ pub(super) const COMMANDS: &[Entry] = &[
                      helps.\n\nExit codes: 0 nothing failed, 1 something did, 2 bad input.",
         takes: |row| match row.topic {
             Topic::Capture | Topic::Facts | Topic::Logging | Topic::Compatibility => true,
-            Topic::Validation => false,
+            Topic::Validation
+            | Topic::Packet
+            | Topic::Explain
+            | Topic::Lint
+            | Topic::Render
+            | Topic::Trace => false,
             Topic::Operation => matches!(row.setting, Setting::NetworkNamespace | Setting::Format),
         },
     },
@@ -126,7 +156,10 @@ pub(super) const COMMANDS: &[Entry] = &[
                      Examples:\n  sidecar-init explain -i '*' --as app --destination 10.0.0.5:443\n  sidecar-init \
                      explain -b '*' --as external --destination 8080\n  sidecar-init explain --live --uid 1337 \
                      --destination 10.0.0.5:443\n\nExit codes: 0 answered, 1 the rules can't be read, 2 bad input.",
-        takes: |row| row.setting != Setting::Format,
+        takes: |row| match row.topic {
+            Topic::Packet | Topic::Explain => true,
+            topic => !topic.is_of_one_command() && row.setting != Setting::Format,
+        },
     },
     Entry {
         command: Command::Lint,
@@ -136,7 +169,7 @@ pub(super) const COMMANDS: &[Entry] = &[
                      rules that nothing reaches, options without effect, items that lie in others, and settings \
                      that are known to surprise. Each finding names the option and what helps. Touches \
                      nothing.\n\nExit codes: 0 told, 1 with --deny if there is a warning, 2 bad input.",
-        takes: |_| true,
+        takes: |row| row.topic == Topic::Lint || !row.topic.is_of_one_command(),
     },
     Entry {
         command: Command::Render,
@@ -145,7 +178,10 @@ pub(super) const COMMANDS: &[Entry] = &[
         long_about: "Prints the rules that apply would set with the same flags: as text for iptables-restore, as \
                      commands, as JSON, or as a picture (mermaid, dot, svg) of hooks and chains, with the rules \
                      that lead from one to another. Touches nothing.\n\nExit codes: 0 printed, 2 bad input.",
-        takes: |row| row.setting != Setting::Format,
+        takes: |row| match row.topic {
+            Topic::Render => true,
+            topic => !topic.is_of_one_command() && row.setting != Setting::Format,
+        },
     },
     Entry {
         command: Command::Trace,
@@ -159,7 +195,14 @@ pub(super) const COMMANDS: &[Entry] = &[
                      after --count lines, or after the time --for.\n\nExit codes: 0 ended as asked, 1 can't listen, \
                      2 bad input.",
         takes: |row| match row.topic {
-            Topic::Capture | Topic::Facts | Topic::Validation => false,
+            Topic::Capture
+            | Topic::Facts
+            | Topic::Validation
+            | Topic::Packet
+            | Topic::Explain
+            | Topic::Lint
+            | Topic::Render => false,
+            Topic::Trace => true,
             Topic::Logging | Topic::Compatibility => true,
             Topic::Operation => matches!(row.setting, Setting::NetworkNamespace | Setting::Format),
         },
@@ -173,7 +216,10 @@ pub(super) const COMMANDS: &[Entry] = &[
                      Lists are separated by commas. Ports may be ranges: 8000-9000. Rules of ours that are not \
                      as wanted are an error unless --reconcile is given.\n\nExit codes: 0 done, 1 failed, 2 bad \
                      input (nothing was touched), 126 validation failed.",
-        takes: |row| !matches!(row.setting, Setting::Format | Setting::AllowHostNamespace),
+        takes: |row| {
+            !row.topic.is_of_one_command()
+                && !matches!(row.setting, Setting::Format | Setting::AllowHostNamespace)
+        },
     },
 ];
 

@@ -2,15 +2,15 @@
 
 use super::run::{Call, Format, Run};
 use super::{Exit, change, report};
-use policy::{Problems, istio::OWNERSHIP};
+use policy::{
+    Problems,
+    istio::{OWNERSHIP, defaults::PROXY_ID},
+};
 use serde::Serialize;
 use sidecar_init::{
     backend::Kernel,
     operations::{Finding, Level, examine},
 };
-
-/// The proxy's user where the input does not tell.
-const USUAL_PROXY: u32 = 1337;
 
 /// Runs the command. What is wrong with the capture flags is a finding like any other.
 pub(super) fn run(run: &Run, call: &Result<Call, Problems>) -> Exit {
@@ -20,7 +20,7 @@ pub(super) fn run(run: &Run, call: &Result<Call, Problems>) -> Exit {
     };
     let uids = match call {
         Ok(call) => call.capture.proxy_uids.iter().map(|uid| uid.number()).collect(),
-        Err(_) => vec![USUAL_PROXY],
+        Err(_) => vec![PROXY_ID],
     };
     let mut findings = examine(&mut kernel, &OWNERSHIP, &uids);
     if let Err(Problems(problems)) = call {

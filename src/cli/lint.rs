@@ -1,21 +1,17 @@
 //! `sidecar-init lint`: what is odd about the capture flags.
 
 use super::run::{self, Format};
-use super::{Exit, options::Options, report, start_logging};
+use super::{Exit, report, start_logging};
 use policy::lint::{Finding, Level, lint};
-use policy::sources::{Host, Raw};
-use policy::{Problem, Problems};
+use policy::sources::{Host, Raw, Reader};
+use policy::{Problem, Problems, Setting};
 use serde::Serialize;
 
 /// Runs the command.
-pub(super) fn run(
-    raw: &Raw,
-    options: &Options,
-    host: &dyn Host,
-    mut problems: Vec<Problem>,
-) -> Result<Exit, Problems> {
-    let deny = options.is_on("deny", &mut problems);
-    let call = run::resolve(raw, host, problems)?;
+pub(super) fn run(raw: &Raw, host: &dyn Host, problems: Vec<Problem>) -> Result<Exit, Problems> {
+    let mut reader = Reader::new(raw, problems);
+    let deny = reader.switch(Setting::Deny);
+    let call = run::finish(reader, host)?;
     start_logging(&call.logging, call.run.mode)?;
     let findings = lint(raw, &call.capture);
     let mut items: Vec<Item<'_>> = call.warnings.iter().map(|text| Item::said(text)).collect();

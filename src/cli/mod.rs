@@ -13,8 +13,7 @@ mod host;
 mod istio_iptables;
 mod lint;
 mod logging;
-mod options;
-mod packet;
+mod pflag;
 mod render;
 mod report;
 mod run;
@@ -58,16 +57,16 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn call(invocation: Invocation) -> Exit {
-    let Invocation { command, flags, options, mut problems } = invocation;
+    let Invocation { command, flags, mut problems } = invocation;
     let raw = Raw::new(flags, command.entry().takes, |name| std::env::var_os(name));
     problems.extend(enter_namespace(&raw));
     let done = match command {
         Command::Clean => clean(&raw, problems),
         Command::Doctor => doctor(&raw, problems),
-        Command::Explain => explain::run(&raw, &options, problems),
-        Command::Render => render::run(&raw, &options, &System, problems),
-        Command::Lint => lint::run(&raw, &options, &System, problems),
-        Command::Trace => trace::run(&raw, &options, problems),
+        Command::Explain => explain::run(&raw, problems),
+        Command::Render => render::run(&raw, &System, problems),
+        Command::Lint => lint::run(&raw, &System, problems),
+        Command::Trace => trace::run(&raw, problems),
         Command::Apply => with_capture(&raw, problems, |call| {
             warn(&raw, call);
             change::apply(call)

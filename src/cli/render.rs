@@ -1,10 +1,10 @@
 //! `sidecar-init render`: the rules that the flags describe, in the language of one's choice.
 
 use super::run::{self, Preview};
-use super::{Exit, begin, istio_iptables, options::Options, report};
+use super::{Exit, begin, istio_iptables, report};
 use policy::istio::{self, CaptureConfig};
-use policy::sources::{Host, Raw};
-use policy::{Problem, Problems};
+use policy::sources::{Host, Raw, Reader};
+use policy::{Problem, Problems, Setting};
 use rules::render::{dot::dot, graph::graph, iptables, mermaid::mermaid, svg::svg};
 use rules::{Checked, Family, Table};
 use serde::Serialize;
@@ -22,14 +22,10 @@ enum Language {
 }
 
 /// Runs the command.
-pub(super) fn run(
-    raw: &Raw,
-    options: &Options,
-    host: &dyn Host,
-    mut problems: Vec<Problem>,
-) -> Result<Exit, Problems> {
+pub(super) fn run(raw: &Raw, host: &dyn Host, problems: Vec<Problem>) -> Result<Exit, Problems> {
+    let mut reader = Reader::new(raw, problems);
     let expected = "iptables, commands, nft, json, mermaid, dot or svg";
-    let language = options.read("format", expected, &mut problems, |text| match text {
+    let language = reader.one_of(Setting::RenderFormat, expected, |text| match text {
         "iptables" => Some(Language::Iptables),
         "commands" => Some(Language::Commands),
         "nft" => Some(Language::Nft),
@@ -39,12 +35,12 @@ pub(super) fn run(
         "svg" => Some(Language::Svg),
         _ => None,
     });
-    let family = options.read("family", "v4 or v6", &mut problems, |text| match text {
+    let family = reader.one_of(Setting::PictureFamily, "v4 or v6", |text| match text {
         "v4" => Some(Family::V4),
         "v6" => Some(Family::V6),
         _ => None,
     });
-    let call = run::resolve(raw, host, problems)?;
+    let call = run::finish(reader, host)?;
     begin(&call)?;
     let config = &call.capture;
     let picture = || graph(&istio::rules(config, family.unwrap_or(Family::V4)));

@@ -1,6 +1,6 @@
 //! How to run, as opposed to what to capture.
 
-use policy::istio::{self, CaptureConfig};
+use policy::istio::{self, CaptureConfig, defaults::PROBE_PORT};
 use policy::settings::Setting;
 use policy::sources::{Host, Raw, Reader};
 use policy::{Problem, Problems};
@@ -83,9 +83,6 @@ pub(super) struct Logging {
     pub(super) targets: Vec<String>,
 }
 
-/// The port that upstream's validation dials.
-const PROBE_PORT: Port = Port::new(15002).expect("not 0");
-
 /// How to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
@@ -128,9 +125,15 @@ pub(super) struct Call {
 /// # Errors
 /// Every problem found, `before` first: those that were found before it came to values.
 pub(super) fn resolve(raw: &Raw, host: &dyn Host, before: Vec<Problem>) -> Result<Call, Problems> {
-    let mut reader = Reader::new(raw, before);
-    let run = run(&mut reader);
-    let logging = logging(&mut reader);
+    finish(Reader::new(raw, before), host)
+}
+
+/// Understands all settings but those that only the caller knows and has read already.
+///
+/// # Errors
+/// As [`resolve`].
+pub(super) fn finish(mut reader: Reader<'_>, host: &dyn Host) -> Result<Call, Problems> {
+    let (run, logging) = read(&mut reader);
     let capture = istio::configure(&mut reader, host, run.cni);
     reader.finish().map(|warnings| Call { capture, run, logging, warnings })
 }
@@ -141,8 +144,13 @@ pub(super) fn resolve(raw: &Raw, host: &dyn Host, before: Vec<Problem>) -> Resul
 /// As [`resolve`].
 pub(super) fn resolve_run(raw: &Raw, before: Vec<Problem>) -> Result<(Run, Logging), Problems> {
     let mut reader = Reader::new(raw, before);
-    let resolved = (run(&mut reader), logging(&mut reader));
+    let resolved = read(&mut reader);
     reader.finish().map(|_| resolved)
+}
+
+/// Reads the settings that say how to run. Where the reader has met a problem, the outcome means nothing.
+pub(super) fn read(reader: &mut Reader<'_>) -> (Run, Logging) {
+    (run(reader), logging(reader))
 }
 
 fn run(reader: &mut Reader<'_>) -> Run {

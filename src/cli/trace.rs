@@ -1,12 +1,12 @@
 //! `sidecar-init trace`: packets as they meet rules.
 
 use super::run::{self, Format};
-use super::{Exit, options::Options, report, start_logging};
+use super::{Exit, report, start_logging};
 use nix::libc;
-use policy::istio::{LOG_GROUP, Reason};
-use policy::sources::{Raw, duration};
+use policy::istio::{Reason, defaults::LOG_GROUP};
+use policy::sources::{Raw, Reader, duration};
 use policy::trace::{Event, Filter};
-use policy::{Problem, Problems};
+use policy::{Problem, Problems, Setting};
 use sidecar_init::sys::{
     nflog::Listener,
     process,
@@ -37,24 +37,22 @@ enum Failure {
 }
 
 /// Runs the command.
-pub(super) fn run(raw: &Raw, options: &Options, mut problems: Vec<Problem>) -> Result<Exit, Problems> {
+pub(super) fn run(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
+    let mut reader = Reader::new(raw, problems);
+    let (run, logging) = run::read(&mut reader);
     let names: Vec<&str> = Reason::ALL.iter().map(|reason| reason.name()).collect();
     let name = |text: &str| names.contains(&text).then(|| text.to_owned());
     let protocol = |text: &str| ["tcp", "udp", "icmp", "icmpv6"].contains(&text).then(|| text.to_owned());
+    let where_to = "an address, a network, a port, or ADDRESS:PORT";
     let filter = Filter {
-        rule: options.read("rule", &format!("a rule's name: {}", names.join(", ")), &mut problems, name),
-        protocol: options.read("proto", "tcp, udp, icmp or icmpv6", &mut problems, protocol),
-        destination: options.read(
-            "destination",
-            "an address, a network, a port, or ADDRESS:PORT",
-            &mut problems,
-            |text| text.parse().ok(),
-        ),
+        rule: reader.one_of(Setting::TraceRule, &format!("a rule's name: {}", names.join(", ")), name),
+        protocol: reader.one_of(Setting::TraceProtocol, "tcp, udp, icmp or icmpv6", protocol),
+        destination: reader.one_of(Setting::TraceDestination, where_to, |text| text.parse().ok()),
     };
     let positive = |text: &str| text.parse().ok().filter(|&count| count > 0);
-    let count = options.read("count", "a number from 1", &mut problems, positive);
-    let time = options.read("for", "a duration, such as 30s or 1m30s", &mut problems, duration::parse);
-    let (run, logging) = run::resolve_run(raw, problems)?;
+    let count = reader.one_of(Setting::TraceCount, "a number from 1", positive);
+    let time = reader.one_of(Setting::TraceTime, "a duration, such as 30s or 1m30s", duration::parse);
+    reader.finish()?;
     start_logging(&logging, run.mode)?;
     Ok(match show(&Wish { filter, count, time, format: run.format }) {
         Ok(()) => Exit::Done,

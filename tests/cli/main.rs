@@ -45,7 +45,8 @@ impl Ended {
 
 /// The settings that `istio-iptables` takes.
 fn settings() -> impl Iterator<Item = &'static Row> {
-    TABLE.iter().filter(|row| !matches!(row.setting, Setting::Format | Setting::AllowHostNamespace))
+    let own = [Setting::Format, Setting::AllowHostNamespace];
+    TABLE.iter().filter(move |row| !row.topic.is_of_one_command() && !own.contains(&row.setting))
 }
 
 /// Facts of a pod with an IPv4 address and without DNS servers.

@@ -1,8 +1,11 @@
 //! The usual packets at a glance: who calls, what, and where it ends.
 
-use super::{Explanation, explain};
-use rules::Family;
+use super::pod::{Pod, Sender};
+use super::{Explanation, explain, question};
+use crate::istio::{CaptureConfig, DnsCapture, OutboundCidrs};
 use rules::simulate::{Packet, Routing, Verdict, View};
+use rules::{Cidr, Family, Protocol};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// One cell of the table.
 #[derive(Clone, Debug)]
@@ -67,4 +70,55 @@ fn aligned(lines: &[Vec<String>]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// Application, proxy and outside, each with TCP, UDP and DNS, to the places that matter.
+pub fn usual_cases(pod: &Pod, config: Option<&CaptureConfig>) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for family in Family::BOTH {
+        let own = pod.addresses.iter().copied().find(|address| Family::of(*address) == family);
+        let Some(own) = own else { continue };
+        for (who, sender) in [("app", Sender::App), ("proxy", Sender::Proxy), ("external", Sender::External)]
+        {
+            let kinds =
+                [("tcp", Protocol::Tcp, 8080), ("udp", Protocol::Udp, 8080), ("dns", Protocol::Udp, 53)];
+            for (what, protocol, port) in kinds {
+                for (to, address) in places(family, own, config, what == "dns") {
+                    let packet = address.and_then(|address| {
+                        question::usual(sender, pod, protocol, SocketAddr::new(address, port))
+                    });
+                    cases.push(Case { family, who, what, to, packet });
+                }
+            }
+        }
+    }
+    cases
+}
+
+fn places(
+    family: Family,
+    own: IpAddr,
+    config: Option<&CaptureConfig>,
+    dns: bool,
+) -> [(&'static str, Option<IpAddr>); 4] {
+    let (loopback, nobody): (IpAddr, IpAddr) = match family {
+        Family::V4 => (Ipv4Addr::LOCALHOST.into(), Ipv4Addr::new(192, 0, 2, 10).into()),
+        Family::V6 => (Ipv6Addr::LOCALHOST.into(), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 10).into()),
+    };
+    let first = |cidrs: &[Cidr]| cidrs.iter().find(|cidr| cidr.family() == family).map(Cidr::address);
+    let included = config.and_then(|config| match &config.outbound_cidrs {
+        OutboundCidrs::All => None,
+        OutboundCidrs::Only(cidrs) => first(cidrs),
+    });
+    let server = config.and_then(|config| match &config.dns {
+        DnsCapture::Servers(servers) if dns => servers.iter().copied().find(|s| Family::of(*s) == family),
+        DnsCapture::Servers(_) | DnsCapture::Off | DnsCapture::All => None,
+    });
+    let excluded = config.and_then(|config| first(&config.excluded_cidrs));
+    [
+        ("pod ip", Some(own)),
+        ("loopback", Some(loopback)),
+        ("service", Some(server.or(included).unwrap_or(nobody))),
+        ("excluded", excluded),
+    ]
 }

@@ -7,10 +7,16 @@ mod because;
 mod json;
 mod matrix;
 mod picture;
+mod pod;
+mod question;
+mod scene;
 mod text;
 
 pub use json::{DecidedBy, Report, TraceEntry};
-pub use matrix::{Case, matrix};
+pub use matrix::{Case, matrix, usual_cases};
+pub use pod::{Pod, Sender};
+pub use question::packet;
+pub use scene::Scene;
 
 use rules::simulate::{At, Outcome, Packet, Routing, Trace, View, ViewRule, walk};
 use rules::{Action, Condition, Target, render};

@@ -6,10 +6,6 @@
 use rules::{Cidr, Family, Gid, InterfaceName, Mark, Port, PortRange, Uid};
 use std::{net::IpAddr, num::NonZeroU32};
 
-/// Marks what the proxy sends over loopback in TPROXY mode, which is to be captured as inbound; upstream's
-/// number.
-pub const PROXY_MARK: Mark = Mark::whole(1338);
-
 /// How inbound connections reach the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interception {
@@ -34,8 +30,11 @@ pub struct RouteTable(NonZeroU32);
 
 impl RouteTable {
     /// The table; `None` for the kernel's own.
-    pub fn new(number: u32) -> Option<Self> {
-        NonZeroU32::new(number).filter(|n| !(253..=255).contains(&n.get())).map(Self)
+    pub const fn new(number: u32) -> Option<Self> {
+        match NonZeroU32::new(number) {
+            Some(table) if number < 253 || number > 255 => Some(Self(table)),
+            Some(_) | None => None,
+        }
     }
 
     /// The number.

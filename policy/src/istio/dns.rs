@@ -1,18 +1,13 @@
 //! DNS queries, sent to the agent beside the proxy.
 
 use super::config::DnsCapture;
+use super::defaults::{AGENT_PORT, DNS_PORT};
 use super::reason::Reason;
 use super::words::{
     INBOUND, OUTBOUND, OUTPUT, Owner, PREROUTING, Place, from, from_port, jump, own, port, tcp, to, udp,
 };
 use super::writer::Writer;
-use rules::{Cidr, Match, Origin, Port, Table, Target, Zone};
-
-/// Where the agent answers DNS, over UDP and TCP (upstream's `IstioAgentDNSListenerPort`).
-pub const AGENT_PORT: Port = Port::new(15053).expect("not 0");
-
-/// The port of DNS (RFC 1035, 4.2).
-pub const DNS_PORT: Port = Port::new(53).expect("not 0");
+use rules::{Cidr, Match, Origin, Table, Target, Zone};
 
 const DNS: Place = own("ISTIO_OUTPUT_DNS");
 

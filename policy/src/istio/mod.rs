@@ -5,6 +5,7 @@
 //! people compare previews; each step's reason stands beside it.
 
 mod config;
+pub mod defaults;
 mod dns;
 mod inbound;
 mod names;
@@ -18,16 +19,14 @@ mod words;
 mod writer;
 
 pub use config::{
-    CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups, PROXY_MARK, RouteTable,
+    CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups, RouteTable,
 };
-pub use dns::{AGENT_PORT, AGENT_ZONE, DNS_PORT};
+pub use dns::AGENT_ZONE;
 pub use reason::Reason;
 pub use resolve::{Resolved, configure, resolve};
 pub use routing::{PolicyRoute, Routing, routing};
-pub use writer::LOG_GROUP;
 
 use rules::{Checked, Family, Ownership, RuleSet, Table, Target};
-use std::net::{Ipv4Addr, Ipv6Addr};
 use words::{OUTPUT, PREROUTING, own};
 use writer::Writer;
 
@@ -38,13 +37,8 @@ pub const OWNERSHIP: Ownership = Ownership {
     comment: "sidecar-init",
     table: "sidecar_init",
     protocol: 137,
-    address: PASSTHROUGH_V6,
+    address: defaults::PASSTHROUGH_V6,
 };
-
-/// The addresses from which the proxy calls the application behind it (upstream's `InboundPassthroughBindIpv4` and
-/// `..Ipv6`). All of 127.0.0.0/8 is on `lo` anyway; the other has to be put there.
-pub const PASSTHROUGH_V4: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 6);
-pub const PASSTHROUGH_V6: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);
 
 /// The rules for one family, in the order in which they take effect.
 ///

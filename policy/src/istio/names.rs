@@ -1,13 +1,11 @@
 //! Users and groups: numbers as they are, names looked up once, here, so that no rule ever holds a name.
 
 use super::config::OwnerGroups;
+use super::defaults::{PROXY_ID, PROXY_USER};
 use crate::settings::Setting;
 use crate::sources::{Host, Reader, Source, Wildcard};
 use rules::{Gid, Uid};
 use std::{io, str::FromStr};
-
-/// The user and group of the proxy when nobody says anything (upstream's `DefaultProxyUID`).
-const PROXY_ID: u32 = 1337;
 
 /// Names of users and groups, and who may look them up.
 pub(super) struct Names<'a> {
@@ -36,7 +34,7 @@ impl Names<'_> {
 
     fn default_user(&self, reader: &Reader<'_>) -> Uid {
         let given = reader.raw.get(Setting::EnvoyUser).map(|given| given.value.as_str());
-        let name = given.filter(|name| !name.is_empty()).unwrap_or("istio-proxy");
+        let name = given.filter(|name| !name.is_empty()).unwrap_or(PROXY_USER);
         let known = if self.numbers_only { None } else { self.host.user(name).ok().flatten() };
         known.unwrap_or(Uid::new(PROXY_ID).expect("the default is valid"))
     }

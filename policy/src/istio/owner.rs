@@ -5,7 +5,7 @@ use super::words::{
     OUTBOUND, Owner, TO_INBOUND_LISTENER, group, jump, not_group, not_port, not_ports, not_to, tcp,
     to_loopback,
 };
-use super::{dns::DNS_PORT, reason::Reason, writer::Writer};
+use super::{defaults::DNS_PORT, reason::Reason, writer::Writer};
 use rules::{Table, Target};
 
 /// Writes the rules of the proxy's users and groups, then those of owner groups.

@@ -1,14 +1,13 @@
 //! Turns words into a configuration, or into everything that is wrong with them.
 
-use super::config::{
-    CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, PROXY_MARK, RouteTable,
-};
+use super::config::{CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, RouteTable};
+use super::defaults;
 use super::names::Names;
 use crate::settings::Setting;
 use crate::sources::{Host, Raw, Reader, Source, Wildcard};
 use crate::{Problem, Problems};
-use rules::{Cidr, Family, Mark, Port, number::unsigned};
-use std::net::IpAddr;
+use rules::{Cidr, Family, Mark, number::unsigned};
+use std::net::{IpAddr, Ipv4Addr};
 
 /// A configuration, and what is odd about the words that made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +32,7 @@ pub fn resolve(raw: &Raw, host: &dyn Host, before: Vec<Problem>) -> Result<Resol
 /// the host's users and groups are not the pod's, so that names can't be looked up.
 pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -> CaptureConfig {
     let interception = interception(reader);
-    let inbound_listener = reader.listener(Setting::InboundCapturePort, port(15006));
+    let inbound_listener = reader.listener(Setting::InboundCapturePort, defaults::INBOUND_LISTENER);
     if matches!(interception, Interception::Tproxy { .. }) && !inbound_listener.is_single() {
         reader.blame(Setting::InboundCapturePort, "is a range, which TPROXY can't use; give one port");
     }
@@ -70,9 +69,9 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
     CaptureConfig {
         ipv6: ipv6.unwrap_or(false),
         interception,
-        outbound_listener: reader.listener(Setting::EnvoyPort, port(15001)),
+        outbound_listener: reader.listener(Setting::EnvoyPort, defaults::OUTBOUND_LISTENER),
         inbound_listener,
-        tunnel_port: reader.port(Setting::InboundTunnelPort, port(15008)),
+        tunnel_port: reader.port(Setting::InboundTunnelPort, defaults::TUNNEL_PORT),
         proxy_uids,
         proxy_gids,
         inbound_ports: match reader.wildcard(Setting::InboundPorts, Reader::port_item) {
@@ -93,10 +92,6 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
     }
 }
 
-fn port(number: u16) -> Port {
-    Port::new(number).expect("defaults are valid")
-}
-
 fn interception(reader: &mut Reader<'_>) -> Interception {
     let table = reader
         .scalar(
@@ -104,12 +99,12 @@ fn interception(reader: &mut Reader<'_>) -> Interception {
             "is no routing table of its own; expected a number from 1 to 4294967295 other than 253, 254 and 255",
             |text| unsigned(text).and_then(RouteTable::new),
         )
-        .unwrap_or(RouteTable::new(133).expect("the default is valid"));
+        .unwrap_or(defaults::TPROXY_TABLE);
     let mark = reader
         .scalar(Setting::TproxyMark, "is no mark; expected a number from 1 to 4294967295", |text| {
             unsigned(text).filter(|&mark| mark != 0).map(Mark::whole)
         })
-        .unwrap_or(Mark::whole(1337));
+        .unwrap_or(defaults::TPROXY_MARK);
     let mode = reader
         .optional(
             Setting::InterceptionMode,
@@ -122,7 +117,7 @@ fn interception(reader: &mut Reader<'_>) -> Interception {
             },
         )
         .unwrap_or(Interception::Redirect);
-    if matches!(mode, Interception::Tproxy { mark, .. } if mark == PROXY_MARK) {
+    if matches!(mode, Interception::Tproxy { mark, .. } if mark == defaults::PROXY_MARK) {
         reader.blame(
             Setting::TproxyMark,
             "is the mark of the proxy's own packets in TPROXY mode; give another",
@@ -183,7 +178,7 @@ fn loopback(reader: &mut Reader<'_>) -> Cidr {
             let cidr: Cidr = text.parse().ok()?;
             (cidr.address().is_ipv4() && cidr.address().is_loopback() && cidr.length() >= 8).then_some(cidr)
         })
-        .unwrap_or(Cidr::host(IpAddr::from([127, 0, 0, 1])))
+        .unwrap_or(Cidr::host(Ipv4Addr::LOCALHOST.into()))
 }
 
 fn dns(reader: &mut Reader<'_>, host: &dyn Host) -> DnsCapture {

@@ -1,6 +1,6 @@
 //! The marks by which transparent connections keep their way.
 
-use super::config::PROXY_MARK;
+use super::defaults::PROXY_MARK;
 use super::reason::Reason;
 use super::words::{
     INBOUND, OUTPUT, PREROUTING, connmark, from, from_loopback, mark, not_mark, not_to, tcp, to_loopback,

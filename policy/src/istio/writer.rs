@@ -1,13 +1,11 @@
 //! Writes the policy's rules down, in order, for one family.
 
+use super::OWNERSHIP;
 use super::config::{CaptureConfig, DnsCapture};
+use super::defaults::{LOG_GROUP, PASSTHROUGH_V4, PASSTHROUGH_V6};
 use super::words::{Owner, Place};
-use super::{OWNERSHIP, PASSTHROUGH_V4, PASSTHROUGH_V6};
 use rules::{Chain, Cidr, Family, Match, Origin, Position, Rule, RuleSet, Statement, Table, Target};
 use std::net::{IpAddr, Ipv6Addr};
-
-/// NFLOG group to which rules report their hits when asked to; upstream's number.
-pub const LOG_GROUP: u16 = 1337;
 
 /// The rules written so far, and what the policy asks about its family.
 pub(super) struct Writer<'a> {

@@ -1,13 +1,11 @@
 //! Items of lists that lie in other items.
 
 use super::Finding;
+use crate::istio::defaults::DNS_PORT;
 use crate::istio::{CaptureConfig, DnsCapture, InboundPorts, OutboundCidrs};
 use rules::shadow::{inside, within};
 use rules::{Cidr, PortRange};
 use std::fmt::Display;
-
-/// The port of DNS.
-const DNS: u16 = 53;
 
 /// Looks for items that another item of the same option, or of one that wins, covers.
 pub(super) fn check(config: &CaptureConfig) -> Vec<Finding> {
@@ -24,7 +22,7 @@ pub(super) fn check(config: &CaptureConfig) -> Vec<Finding> {
         InboundPorts::AllBut(excluded) => findings.extend(ports("--istio-local-exclude-ports", excluded)),
         InboundPorts::Only(included) => findings.extend(ports("--istio-inbound-ports", included)),
     }
-    let spares_dns = config.excluded_outbound_ports.iter().any(|range| range.contains(DNS));
+    let spares_dns = config.excluded_outbound_ports.iter().any(|range| range.contains(DNS_PORT.number()));
     if spares_dns && config.dns != DnsCapture::Off {
         findings.push(Finding::warning(
             "--istio-local-outbound-ports-exclude",

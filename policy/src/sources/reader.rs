@@ -105,6 +105,16 @@ impl<'a> Reader<'a> {
         parsed
     }
 
+    /// A scalar that is one of those `expected`, as the complaint says.
+    pub fn one_of<T>(
+        &mut self,
+        setting: Setting,
+        expected: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        self.scalar(setting, &format!("is not {expected}"), parse)
+    }
+
     /// A scalar of which the empty text means that none is given.
     pub fn optional<T>(
         &mut self,

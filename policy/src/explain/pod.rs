@@ -1,0 +1,60 @@
+//! What is known of a pod beside its rules: its addresses, who its proxy is, who else sends packets.
+
+use crate::istio::CaptureConfig;
+use crate::istio::defaults::{PASSTHROUGH_V6, PROXY_ID};
+use rules::{Gid, Uid};
+use std::net::IpAddr;
+
+/// What a question about a packet does not say.
+#[derive(Clone, Debug)]
+pub struct Pod {
+    /// Its addresses; none if they are not known.
+    pub addresses: Vec<IpAddr>,
+    /// The proxy's user and group.
+    pub proxy: (Uid, Gid),
+}
+
+/// Who sends a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sender {
+    App,
+    Proxy,
+    /// Somebody outside the pod.
+    External,
+}
+
+/// The user and group of an application that nobody describes.
+const APPLICATION: u32 = 1000;
+
+/// The interface of a pod, as container runtimes name it.
+pub(super) const OUTSIDE: &str = "eth0";
+
+impl Pod {
+    /// A pod that has some of these addresses: those by which others reach it.
+    pub fn new(addresses: impl IntoIterator<Item = IpAddr>, config: Option<&CaptureConfig>) -> Self {
+        let default = Uid::new(PROXY_ID).expect("the number is valid");
+        let uid = config.and_then(|config| config.proxy_uids.first().copied()).unwrap_or(default);
+        let gid = config.and_then(|config| config.proxy_gids.first().copied()).unwrap_or(Gid::from(default));
+        let is_pods = |address: &IpAddr| match address {
+            IpAddr::V4(address) => !address.is_loopback(),
+            IpAddr::V6(address) => !address.is_loopback() && !address.is_unicast_link_local(),
+        };
+        Self { addresses: addresses.into_iter().filter(is_pods).collect(), proxy: (uid, gid) }
+    }
+
+    pub(super) fn owner(&self, sender: Sender) -> (Uid, Gid) {
+        let app = Uid::new(APPLICATION).expect("the number is valid");
+        match sender {
+            Sender::App | Sender::External => (app, app.into()),
+            Sender::Proxy => self.proxy,
+        }
+    }
+
+    /// The interface by which packets to an address leave.
+    pub(super) fn route(&self, destination: IpAddr) -> &'static str {
+        let own = destination.is_loopback()
+            || destination == IpAddr::V6(PASSTHROUGH_V6)
+            || self.addresses.contains(&destination);
+        if own { "lo" } else { OUTSIDE }
+    }
+}

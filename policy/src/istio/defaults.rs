@@ -1,0 +1,66 @@
+//! The numbers and addresses that upstream has chosen, each once. Settings change most of them.
+
+use super::config::RouteTable;
+use rules::{Mark, Port};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+const fn port(number: u16) -> Port {
+    Port::new(number).expect("not 0")
+}
+
+/// Where the proxy listens for outbound connections.
+pub const OUTBOUND_LISTENER: Port = port(15001);
+/// Where the proxy listens for inbound connections.
+pub const INBOUND_LISTENER: Port = port(15006);
+/// The HBONE tunnel's port.
+pub const TUNNEL_PORT: Port = port(15008);
+/// The port that the validation dials, where nobody listens.
+pub const PROBE_PORT: Port = port(15002);
+/// Where the agent answers DNS, over UDP and TCP (upstream's `IstioAgentDNSListenerPort`).
+pub const AGENT_PORT: Port = port(15053);
+/// The port of DNS (RFC 1035, 4.2).
+pub const DNS_PORT: Port = port(53);
+
+/// The user and the group of the proxy when nobody says anything (upstream's `DefaultProxyUID`).
+pub const PROXY_ID: u32 = 1337;
+/// The name of the proxy's user when nobody says anything.
+pub const PROXY_USER: &str = "istio-proxy";
+
+/// Marks packets that TPROXY hands to the proxy.
+pub const TPROXY_MARK: Mark = Mark::whole(1337);
+/// Marks what the proxy sends over loopback in TPROXY mode, which is to be captured as inbound.
+pub const PROXY_MARK: Mark = Mark::whole(1338);
+/// The routing table that delivers marked packets.
+pub const TPROXY_TABLE: RouteTable = RouteTable::new(133).expect("not the kernel's own");
+
+/// NFLOG group to which rules report their hits when asked to.
+pub const LOG_GROUP: u16 = 1337;
+
+/// The addresses from which the proxy calls the application behind it (upstream's `InboundPassthroughBindIpv4` and
+/// `..Ipv6`). All of 127.0.0.0/8 is on `lo` anyway; the other has to be put there.
+pub const PASSTHROUGH_V4: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 6);
+pub const PASSTHROUGH_V6: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Setting;
+
+    #[test]
+    fn the_help_names_the_defaults() {
+        let check = |setting: Setting, value: &dyn std::fmt::Display| {
+            let help = setting.row().help;
+            assert!(help.contains(&format!("[default: {value}]")), "{setting:?}: {help}");
+        };
+        check(Setting::EnvoyPort, &OUTBOUND_LISTENER);
+        check(Setting::InboundCapturePort, &INBOUND_LISTENER);
+        check(Setting::InboundTunnelPort, &TUNNEL_PORT);
+        check(Setting::ProbePort, &PROBE_PORT);
+        check(Setting::TproxyMark, &TPROXY_MARK);
+        check(Setting::TproxyRouteTable, &TPROXY_TABLE.number());
+        check(Setting::EnvoyUser, &PROXY_USER);
+        check(Setting::ProxyUid, &format_args!("user {PROXY_USER}, or {PROXY_ID}"));
+        assert!(Setting::RedirectDns.row().help.contains(&format!("port {AGENT_PORT}")));
+        assert!(Setting::TraceLogging.row().help.contains(&format!("group {LOG_GROUP}")));
+    }
+}
