@@ -1,27 +1,9 @@
 //! Netlink messages as bytes: headers, attributes, nests.
 //!
-//! Layouts from `linux/netlink.h`: a message is a 16-byte header and a payload, an attribute a 4-byte
-//! header and a payload, both padded to 4 bytes. Numbers are in host order unless a family says otherwise.
+//! Layouts from `linux/netlink.h`: a message is a 16-byte header (`struct nlmsghdr`) and a payload, an attribute a
+//! 4-byte header (`struct nlattr`) and a payload, both padded to 4 bytes. Numbers are in host order unless a family says otherwise.
 
-/// The message starts or answers a dump (`NLM_F_ROOT | NLM_F_MATCH`).
-pub const DUMP: u16 = 0x300;
-/// Create what is not there (`NLM_F_CREATE`).
-pub const CREATE: u16 = 0x400;
-/// Fail where it is there (`NLM_F_EXCL`).
-pub const EXCLUSIVE: u16 = 0x200;
-/// Add behind what is there (`NLM_F_APPEND`).
-pub const APPEND: u16 = 0x800;
-/// Ask for an acknowledgement (`NLM_F_ACK`).
-pub const ACKNOWLEDGE: u16 = 4;
-/// It is a request (`NLM_F_REQUEST`).
-const REQUEST: u16 = 1;
-
-/// Bytes of a message header.
-pub const HEADER: usize = 16;
-
-/// Bits of an attribute's type that are not its number (`NLA_F_NESTED`, `NLA_F_NET_BYTEORDER`).
-const TYPE_FLAGS: u16 = 0xc000;
-const NESTED: u16 = 0x8000;
+use super::header::*;
 
 /// Messages under construction, one behind the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,7 +18,7 @@ impl Messages {
         self.start = self.bytes.len();
         self.bytes.extend([0; 4]);
         self.bytes.extend(kind.to_ne_bytes());
-        self.bytes.extend((flags | REQUEST).to_ne_bytes());
+        self.bytes.extend((flags | NLM_F_REQUEST).to_ne_bytes());
         self.bytes.extend(sequence.to_ne_bytes());
         self.bytes.extend([0; 4]);
         self.bytes.extend(head);
@@ -46,7 +28,7 @@ impl Messages {
 
     /// Adds an attribute to the message.
     pub fn attribute(&mut self, kind: u16, payload: &[u8]) -> &mut Self {
-        let length = u16::try_from(payload.len() + 4).expect("attributes are shorter than 64 KiB");
+        let length = u16::try_from(payload.len() + NLA_HDRLEN).expect("attributes are shorter than 64 KiB");
         self.bytes.extend(length.to_ne_bytes());
         self.bytes.extend(kind.to_ne_bytes());
         self.bytes.extend(payload);
@@ -68,7 +50,7 @@ impl Messages {
     pub fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) -> &mut Self {
         let start = self.bytes.len();
         self.bytes.extend([0; 2]);
-        self.bytes.extend((kind | NESTED).to_ne_bytes());
+        self.bytes.extend((kind | NLA_F_NESTED).to_ne_bytes());
         fill(self);
         let length = u16::try_from(self.bytes.len() - start).expect("nests are shorter than 64 KiB");
         self.bytes[start..start + 2].copy_from_slice(&length.to_ne_bytes());
@@ -87,7 +69,7 @@ impl Messages {
     }
 
     fn pad(&mut self) {
-        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+        self.bytes.resize(self.bytes.len().next_multiple_of(NLMSG_ALIGNTO), 0);
         let length = u32::try_from(self.bytes.len() - self.start).expect("messages are shorter than 4 GiB");
         self.bytes[self.start..self.start + 4].copy_from_slice(&length.to_ne_bytes());
     }
@@ -96,9 +78,7 @@ impl Messages {
 /// A message received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received<'a> {
-    /// Its type.
     pub kind: u16,
-    /// Its flags.
     pub flags: u16,
     /// The sequence number of the request that it answers.
     pub sequence: u32,
@@ -114,9 +94,9 @@ pub fn received(mut bytes: &[u8]) -> impl Iterator<Item = Received<'_>> {
             kind: u16_at(bytes, 4)?,
             flags: u16_at(bytes, 6)?,
             sequence: u32_at(bytes, 8)?,
-            payload: bytes.get(HEADER..length)?,
+            payload: bytes.get(NLMSG_HDRLEN..length)?,
         };
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        bytes = bytes.get(length.next_multiple_of(NLMSG_ALIGNTO)..).unwrap_or_default();
         Some(message)
     })
 }
@@ -125,8 +105,9 @@ pub fn received(mut bytes: &[u8]) -> impl Iterator<Item = Received<'_>> {
 pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(u16_at(bytes, 0)?);
-        let attribute = (u16_at(bytes, 2)? & !TYPE_FLAGS, bytes.get(4..length)?);
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        let kind = u16_at(bytes, 2)? & !(NLA_F_NESTED | NLA_F_NET_BYTEORDER);
+        let attribute = (kind, bytes.get(NLA_HDRLEN..length)?);
+        bytes = bytes.get(length.next_multiple_of(NLA_ALIGNTO)..).unwrap_or_default();
         Some(attribute)
     })
 }
@@ -154,12 +135,13 @@ pub fn text(payload: &[u8]) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use super::super::header::NLM_F_ACK;
     use super::*;
 
     #[test]
     fn messages_come_back_as_they_were_built() {
         let mut messages = Messages::default();
-        messages.message(10, ACKNOWLEDGE, 7, &[1, 2, 3, 4]).attribute(1, b"abcde");
+        messages.message(10, NLM_F_ACK, 7, &[1, 2, 3, 4]).attribute(1, b"abcde");
         messages.message(11, 0, 8, &[]).nest(2, |nest| {
             nest.attribute(3, &[9]);
         });

@@ -4,12 +4,14 @@
 
 pub mod conntrack;
 pub mod exec;
+pub(crate) mod header;
 pub mod lock;
 pub mod message;
 pub mod namespace;
 pub mod netfilter;
 pub mod netlink;
 pub mod nflog;
+pub(crate) mod nfnetlink;
 mod option;
 pub mod process;
 pub mod route;

@@ -1,6 +1,7 @@
 //! A netlink socket: requests that are acknowledged, and dumps.
 
-use super::message::{self, ACKNOWLEDGE, DUMP, HEADER, Messages, Received};
+use super::header::*;
+use super::message::{self, Messages, Received};
 use nix::{
     errno::Errno,
     libc,
@@ -15,12 +16,6 @@ use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
 };
 
-/// Control messages (`linux/netlink.h`).
-const ERROR: u16 = 2;
-const DONE: u16 = 3;
-/// The dump was disturbed by a change and may have missed something (`NLM_F_DUMP_INTR`).
-const DUMP_INTERRUPTED: u16 = 0x10;
-
 /// As much as the kernel ever puts into one datagram of a dump (`NLMSG_GOODSIZE` caps it at 32 KiB).
 const DATAGRAM: usize = 32 * 1024;
 
@@ -32,7 +27,6 @@ const DUMP_TRIES: u32 = 10;
 
 /// A message's type, family header and flags; attributes are added by the caller.
 pub struct Request<'a> {
-    /// The message type.
     pub kind: u16,
     /// Flags other than those that the kind of request implies.
     pub flags: u16,
@@ -63,10 +57,10 @@ impl Socket {
     /// # Errors
     /// What the kernel answers.
     pub fn request(&mut self, request: &Request<'_>, fill: impl FnOnce(&mut Messages)) -> io::Result<()> {
-        self.send(request, ACKNOWLEDGE, fill)?;
+        self.send(request, NLM_F_ACK, fill)?;
         let sequence = self.sequence;
         self.receive(|message| match message.kind {
-            ERROR if message.sequence == sequence => outcome(message).map(|()| Continue::No),
+            NLMSG_ERROR if message.sequence == sequence => outcome(message).map(|()| Continue::No),
             _ => Ok(Continue::Yes),
         })
     }
@@ -80,7 +74,7 @@ impl Socket {
         let (sequence, mut found) = (self.sequence, Vec::new());
         self.receive(|message| match message.kind {
             _ if message.sequence != sequence => Ok(Continue::Yes),
-            ERROR => outcome(message).map(|()| Continue::No),
+            NLMSG_ERROR => outcome(message).map(|()| Continue::No),
             _ => {
                 found.extend(message.payload);
                 Ok(Continue::No)
@@ -104,7 +98,7 @@ impl Socket {
             .map_err(|error| plain(error.into()))?;
         let mut rejection = None;
         let received = self.receive(|message| match message.kind {
-            ERROR if sequences.contains(&message.sequence) => match outcome(message) {
+            NLMSG_ERROR if sequences.contains(&message.sequence) => match outcome(message) {
                 Ok(()) if message.sequence == acknowledged => Ok(Continue::No),
                 Ok(()) => Ok(Continue::Yes),
                 Err(source) => {
@@ -184,16 +178,16 @@ impl Socket {
         mut visit: impl FnMut(&[u8]) -> Option<T>,
     ) -> io::Result<Vec<T>> {
         for _ in 0..DUMP_TRIES {
-            self.send(request, DUMP, &fill)?;
+            self.send(request, NLM_F_DUMP, &fill)?;
             let (sequence, mut found, mut disturbed) = (self.sequence, Vec::new(), false);
             self.receive(|message| {
                 if message.sequence != sequence {
                     return Ok(Continue::Yes);
                 }
-                disturbed |= message.flags & DUMP_INTERRUPTED != 0;
+                disturbed |= message.flags & NLM_F_DUMP_INTR != 0;
                 match message.kind {
-                    ERROR => outcome(message).map(|()| Continue::No),
-                    DONE => Ok(Continue::No),
+                    NLMSG_ERROR => outcome(message).map(|()| Continue::No),
+                    NLMSG_DONE => Ok(Continue::No),
                     _ => {
                         found.extend(visit(message.payload));
                         Ok(Continue::Yes)
@@ -228,7 +222,7 @@ impl Socket {
                 Err(Errno::EINTR) => continue,
                 other => other?,
             };
-            if length < HEADER {
+            if length < NLMSG_HDRLEN {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             for message in message::received(&self.buffer[..length]) {
@@ -262,27 +256,24 @@ pub struct Rejection {
     pub message: Option<String>,
     /// Where in that message the attribute stands that it complains about, where it says so.
     pub offset: Option<usize>,
-    /// The error.
     pub source: io::Error,
 }
 
-/// What the extended acknowledgement says (`NLMSGERR_ATTR_MSG`, `NLMSGERR_ATTR_OFFS`), if there is one. With the
-/// option `NETLINK_CAP_ACK` only the header of our message stands before it.
+/// What the extended acknowledgement says, if there is one. With the option `NETLINK_CAP_ACK` only the header of our
+/// message stands before it.
 fn explanation(message: Received<'_>) -> Option<(Option<String>, Option<usize>)> {
-    const HAS_ATTRIBUTES: u16 = 0x200; // NLM_F_ACK_TLVS
-    const CAPPED: u16 = 0x100; // NLM_F_CAPPED
-    const TEXT: u16 = 1;
-    const OFFSET: u16 = 2;
-    if message.flags & HAS_ATTRIBUTES == 0 {
+    if message.flags & NLM_F_ACK_TLVS == 0 {
         return None;
     }
-    let ours = match message.flags & CAPPED {
-        0 => (message::u32_at(message.payload, 4)? as usize).next_multiple_of(4),
-        _ => HEADER,
+    let ours = match message.flags & NLM_F_CAPPED {
+        0 => (message::u32_at(message.payload, 4)? as usize).next_multiple_of(NLMSG_ALIGNTO),
+        _ => NLMSG_HDRLEN,
     };
+    // struct nlmsgerr: error, header or whole of the message.
     let attributes = message.payload.get(4 + ours..)?;
-    let text = message::attribute(attributes, TEXT).map(|text| message::text(text).to_owned());
-    let offset = message::attribute(attributes, OFFSET).and_then(|offset| message::u32_at(offset, 0));
+    let text = message::attribute(attributes, NLMSGERR_ATTR_MSG).map(|text| message::text(text).to_owned());
+    let offset =
+        message::attribute(attributes, NLMSGERR_ATTR_OFFS).and_then(|offset| message::u32_at(offset, 0));
     Some((text, offset.map(|offset| offset as usize)))
 }
 

@@ -1,9 +1,11 @@
 //! Reports of rules about packets: the listener of an NFLOG group.
 //!
-//! Numbers are from `linux/netfilter/nfnetlink_log.h`; all are in network order.
+//! All numbers are in network order.
 
+use super::header::*;
 use super::message::{attributes, text};
 use super::netlink::{Request, Socket};
+use super::nfnetlink::{body, message_type, nfgenmsg};
 use nix::{net::if_::if_indextoname, sys::socket::SockProtocol};
 use rules::report::Report;
 use std::{
@@ -12,31 +14,13 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// `NFNL_SUBSYS_ULOG`, in the upper half of a message type.
-const ULOG: u16 = 4 << 8;
-const PACKET: u16 = ULOG;
-const CONFIG: u16 = ULOG | 1;
-
-const CONFIG_COMMAND: u16 = 1;
-const CONFIG_MODE: u16 = 2;
-const CONFIG_THRESHOLD: u16 = 5;
-const COMMAND_BIND: u8 = 1;
-const COPY_PACKET: u8 = 2;
+const PACKET: u16 = message_type(NFNL_SUBSYS_ULOG, NFULNL_MSG_PACKET);
+const CONFIG: u16 = message_type(NFNL_SUBSYS_ULOG, NFULNL_MSG_CONFIG);
 
 /// Of each packet so many bytes come along: the longest headers that anybody sends.
 const HEADERS: u32 = 256;
 /// Room for some ten thousand reports.
 const ROOM: usize = 4 << 20;
-
-const HEADER: u16 = 1;
-const MARK: u16 = 2;
-const TIMESTAMP: u16 = 3;
-const IN_INTERFACE: u16 = 4;
-const OUT_INTERFACE: u16 = 5;
-const PAYLOAD: u16 = 9;
-const PREFIX: u16 = 10;
-const UID: u16 = 11;
-const GID: u16 = 14;
 
 /// The listener of a group. A group has one; when it ends, reports go nowhere again.
 pub struct Listener(Socket);
@@ -49,14 +33,13 @@ impl Listener {
     pub fn open(group: u16) -> io::Result<Self> {
         let mut socket = Socket::open(SockProtocol::NetlinkNetFilter)?;
         socket.reserve(ROOM)?;
-        let [high, low] = group.to_be_bytes();
-        // struct nfgenmsg: family, version, resource.
-        let request = Request { kind: CONFIG, flags: 0, head: &[0, 0, high, low] };
+        // The group is the resource; a family is not asked for.
+        let request = Request { kind: CONFIG, flags: 0, head: &nfgenmsg(0, group) };
         socket.request(&request, |message| {
             // struct nfulnl_msg_config_mode: range, mode, padding. A report is sent as it comes, not with others.
-            let mode = [&HEADERS.to_be_bytes()[..], &[COPY_PACKET, 0]].concat();
-            message.attribute(CONFIG_COMMAND, &[COMMAND_BIND]);
-            message.attribute(CONFIG_MODE, &mode).number(CONFIG_THRESHOLD, 1);
+            let mode = [&HEADERS.to_be_bytes()[..], &[NFULNL_COPY_PACKET, 0]].concat();
+            message.attribute(NFULA_CFG_CMD, &[NFULNL_CFG_CMD_BIND]);
+            message.attribute(NFULA_CFG_MODE, &mode).number(NFULA_CFG_QTHRESH, 1);
         })?;
         Ok(Self(socket))
     }
@@ -69,7 +52,7 @@ impl Listener {
         let mut reports = Vec::new();
         self.0.events(|kind, payload| {
             if kind == PACKET {
-                reports.extend(payload.get(4..).map(report));
+                reports.extend(body(payload).map(report));
             }
         })?;
         Ok(reports)
@@ -87,15 +70,15 @@ fn report(bytes: &[u8]) -> Report {
     for (kind, payload) in attributes(bytes) {
         match kind {
             // struct nfulnl_msg_packet_hdr: protocol, hook, padding.
-            HEADER => report.hook = payload.get(2).copied().unwrap_or_default(),
-            MARK => report.mark = number(payload).unwrap_or_default(),
-            TIMESTAMP => report.time = time(payload),
-            IN_INTERFACE => report.in_interface = number(payload).map(interface),
-            OUT_INTERFACE => report.out_interface = number(payload).map(interface),
-            PAYLOAD => report.packet = payload.to_owned(),
-            PREFIX => text(payload).clone_into(&mut report.prefix),
-            UID => report.uid = number(payload),
-            GID => report.gid = number(payload),
+            NFULA_PACKET_HDR => report.hook = payload.get(2).copied().unwrap_or_default(),
+            NFULA_MARK => report.mark = number(payload).unwrap_or_default(),
+            NFULA_TIMESTAMP => report.time = time(payload),
+            NFULA_IFINDEX_INDEV => report.in_interface = number(payload).map(interface),
+            NFULA_IFINDEX_OUTDEV => report.out_interface = number(payload).map(interface),
+            NFULA_PAYLOAD => report.packet = payload.to_owned(),
+            NFULA_PREFIX => text(payload).clone_into(&mut report.prefix),
+            NFULA_UID => report.uid = number(payload),
+            NFULA_GID => report.gid = number(payload),
             _ => {}
         }
     }
@@ -129,10 +112,10 @@ mod tests {
     #[test]
     fn reports_are_read() {
         let mut messages = Messages::default();
-        messages.message(PACKET, 0, 0, &[2, 0, 5, 57]);
-        messages.attribute(HEADER, &[8, 0, 3, 0]).text(PREFIX, "dns").number(UID, 1000).number(GID, 7);
-        messages.attribute(TIMESTAMP, &[&5_u64.to_be_bytes()[..], &6_u64.to_be_bytes()].concat());
-        messages.attribute(PAYLOAD, &[0x45, 0]).number(MARK, 1337).number(OUT_INTERFACE, u32::MAX);
+        messages.message(0x400, 0, 0, &[2, 0, 5, 57]);
+        messages.attribute(1, &[8, 0, 3, 0]).text(10, "dns").number(11, 1000).number(14, 7);
+        messages.attribute(3, &[&5_u64.to_be_bytes()[..], &6_u64.to_be_bytes()].concat());
+        messages.attribute(9, &[0x45, 0]).number(2, 1337).number(5, u32::MAX);
         let expected = Report {
             prefix: "dns".to_owned(),
             hook: 3,

@@ -1,9 +1,10 @@
 //! Policy rules, routes and addresses of ours, over rtnetlink.
 //!
 //! All carry a protocol number of our own, by which they are found again without knowing the options that
-//! made them. Numbers are from `linux/rtnetlink.h`, `linux/fib_rules.h` and `linux/if_addr.h`.
+//! made them.
 
-use super::message::{CREATE, EXCLUSIVE, Messages, attribute, u32_at};
+use super::header::*;
+use super::message::{Messages, attribute, u32_at};
 use super::netlink::{Request, Socket};
 use nix::sys::socket::SockProtocol;
 use std::{
@@ -16,35 +17,12 @@ use std::{
 /// Our routing protocol number. 137 is in nobody's `/etc/iproute2/rt_protos`.
 pub const PROTOCOL: u8 = 137;
 
-const NEW_ADDRESS: u16 = 20;
-const NEW_ROUTE: u16 = 24;
-const NEW_RULE: u16 = 32;
-/// Each object has four message types in a row: new, delete, get, set.
-const DELETE: u16 = 1;
-const GET: u16 = 2;
+/// How to add and how to remove an address, a route, a rule.
+const NEW: [u16; 3] = [RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWRULE];
+const DELETE: [u16; 3] = [RTM_DELADDR, RTM_DELROUTE, RTM_DELRULE];
 
-const RULE_MARK: u16 = 10;
-const RULE_TABLE: u16 = 15;
-const RULE_MASK: u16 = 16;
-const RULE_PROTOCOL: u16 = 21;
-/// `FR_ACT_TO_TBL`: look the table up.
-const ACTION_TABLE: u8 = 1;
-
-const ROUTE_INTERFACE: u16 = 4;
-const ROUTE_TABLE: u16 = 15;
-/// `RTN_LOCAL`: deliver here.
-const TYPE_LOCAL: u8 = 2;
-const SCOPE_HOST: u8 = 254;
-
-const ADDRESS_ADDRESS: u16 = 1;
-const ADDRESS_LOCAL: u16 = 2;
-const ADDRESS_PROTOCOL: u16 = 11;
-
-/// `IFA_F_NODAD`: without it, even an address on `lo` can't be used for a moment.
-const NO_DETECTION: u8 = 2;
-
-/// `LOOPBACK_IFINDEX`: `lo` is the first interface of every namespace (`net/flow.h`).
-const LOOPBACK: u32 = 1;
+/// `lo` is the first interface of every namespace (`net/flow.h` inside of the kernel).
+const LOOPBACK_IFINDEX: u32 = 1;
 
 /// An address family, by the numbers of `socket(2)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -137,10 +115,14 @@ impl Routes {
     pub fn read(&mut self) -> io::Result<Found> {
         let mut found = Found::default();
         for family in [Family::V4, Family::V6] {
-            found.ours.extend(self.dump(NEW_RULE, &rule_head(family, 0), |p| rule(family, p))?);
-            found.ours.extend(self.dump(NEW_ROUTE, &route_head(family, 0), |p| route(family, p))?);
+            found
+                .ours
+                .extend(self.dump(RTM_GETRULE, &rule_head(family, FR_ACT_UNSPEC), |p| rule(family, p))?);
+            found
+                .ours
+                .extend(self.dump(RTM_GETROUTE, &route_head(family, RTN_UNSPEC), |p| route(family, p))?);
         }
-        let addresses = self.dump(NEW_ADDRESS, &address_head(), loopback_address)?;
+        let addresses = self.dump(RTM_GETADDR, &address_head(), loopback_address)?;
         // A kernel before 5.18 forgets the protocol of addresses; newer ones give `::1` one of their own.
         let remembered = addresses.iter().any(|(_, protocol)| protocol.is_some());
         match addresses.iter().find(|(address, _)| *address == ADDRESS) {
@@ -157,7 +139,7 @@ impl Routes {
     /// # Errors
     /// What the kernel answers.
     pub fn add(&mut self, object: Object) -> io::Result<()> {
-        match self.send(object, 0, CREATE | EXCLUSIVE) {
+        match self.send(object, NEW, NLM_F_CREATE | NLM_F_EXCL) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Ok(()) if object == Object::Address => {
                 wait_for_address();
@@ -185,7 +167,7 @@ impl Routes {
         head: &[u8],
         read: impl FnMut(&[u8]) -> Option<T>,
     ) -> io::Result<Vec<T>> {
-        match self.0.dump(&Request { kind: kind + GET, flags: 0, head }, read) {
+        match self.0.dump(&Request { kind, flags: 0, head }, read) {
             // A kernel without IPv6, or without policy rules for it, has none of ours.
             Err(error)
                 if matches!(
@@ -199,32 +181,30 @@ impl Routes {
         }
     }
 
-    fn send(&mut self, object: Object, verb: u16, flags: u16) -> io::Result<()> {
+    fn send(&mut self, object: Object, [address, route, rule]: [u16; 3], flags: u16) -> io::Result<()> {
         match object {
             Object::Address => {
-                let request = Request { kind: NEW_ADDRESS + verb, flags, head: &address_head() };
+                let request = Request { kind: address, flags, head: &address_head() };
                 self.0.request(&request, |message| {
-                    message.attribute(ADDRESS_LOCAL, &ADDRESS.octets());
-                    message.attribute(ADDRESS_ADDRESS, &ADDRESS.octets());
-                    message.attribute(ADDRESS_PROTOCOL, &[PROTOCOL]);
+                    message.attribute(IFA_LOCAL, &ADDRESS.octets());
+                    message.attribute(IFA_ADDRESS, &ADDRESS.octets());
+                    message.attribute(IFA_PROTO, &[PROTOCOL]);
                 })
             }
             Object::Route { family, table } => {
-                let request =
-                    Request { kind: NEW_ROUTE + verb, flags, head: &route_head(family, TYPE_LOCAL) };
+                let request = Request { kind: route, flags, head: &route_head(family, RTN_LOCAL) };
                 self.0.request(&request, |message| {
-                    message.attribute(ROUTE_TABLE, &table.to_ne_bytes());
-                    message.attribute(ROUTE_INTERFACE, &LOOPBACK.to_ne_bytes());
+                    message.attribute(RTA_TABLE, &table.to_ne_bytes());
+                    message.attribute(RTA_OIF, &LOOPBACK_IFINDEX.to_ne_bytes());
                 })
             }
             Object::Rule { family, mark, table } => {
-                let request =
-                    Request { kind: NEW_RULE + verb, flags, head: &rule_head(family, ACTION_TABLE) };
+                let request = Request { kind: rule, flags, head: &rule_head(family, FR_ACT_TO_TBL) };
                 self.0.request(&request, |message: &mut Messages| {
-                    message.attribute(RULE_MARK, &mark.to_ne_bytes());
-                    message.attribute(RULE_MASK, &u32::MAX.to_ne_bytes());
-                    message.attribute(RULE_TABLE, &table.to_ne_bytes());
-                    message.attribute(RULE_PROTOCOL, &[PROTOCOL]);
+                    message.attribute(FRA_FWMARK, &mark.to_ne_bytes());
+                    message.attribute(FRA_FWMASK, &u32::MAX.to_ne_bytes());
+                    message.attribute(FRA_TABLE, &table.to_ne_bytes());
+                    message.attribute(FRA_PROTOCOL, &[PROTOCOL]);
                 })
             }
         }
@@ -258,36 +238,36 @@ fn rule_head(family: Family, action: u8) -> [u8; 12] {
 
 /// `struct rtmsg`: family, lengths, tos, table, protocol, scope, type, flags.
 fn route_head(family: Family, kind: u8) -> [u8; 12] {
-    [family as u8, 0, 0, 0, 0, PROTOCOL, SCOPE_HOST, kind, 0, 0, 0, 0]
+    [family as u8, 0, 0, 0, 0, PROTOCOL, RT_SCOPE_HOST, kind, 0, 0, 0, 0]
 }
 
 /// `struct ifaddrmsg`: family, prefix length, flags, scope, interface.
 fn address_head() -> [u8; 8] {
-    let [a, b, c, d] = LOOPBACK.to_ne_bytes();
-    [Family::V6 as u8, 128, NO_DETECTION, 0, a, b, c, d]
+    let [a, b, c, d] = LOOPBACK_IFINDEX.to_ne_bytes();
+    [Family::V6 as u8, 128, IFA_F_NODAD, 0, a, b, c, d]
 }
 
 fn rule(family: Family, payload: &[u8]) -> Option<Object> {
     let attributes = payload.get(12..)?;
-    if attribute(attributes, RULE_PROTOCOL) != Some(&[PROTOCOL]) {
+    if attribute(attributes, FRA_PROTOCOL) != Some(&[PROTOCOL]) {
         return None;
     }
     let number = |kind| attribute(attributes, kind).and_then(|payload| u32_at(payload, 0));
-    Some(Object::Rule { family, mark: number(RULE_MARK)?, table: number(RULE_TABLE)? })
+    Some(Object::Rule { family, mark: number(FRA_FWMARK)?, table: number(FRA_TABLE)? })
 }
 
 fn route(family: Family, payload: &[u8]) -> Option<Object> {
-    let table = attribute(payload.get(12..)?, ROUTE_TABLE).and_then(|payload| u32_at(payload, 0))?;
+    let table = attribute(payload.get(12..)?, RTA_TABLE).and_then(|payload| u32_at(payload, 0))?;
     (payload.get(5) == Some(&PROTOCOL)).then_some(Object::Route { family, table })
 }
 
 /// An address of `lo` and its protocol.
 fn loopback_address(payload: &[u8]) -> Option<(Ipv6Addr, Option<u8>)> {
-    if u32_at(payload, 4)? != LOOPBACK || payload.first() != Some(&(Family::V6 as u8)) {
+    if u32_at(payload, 4)? != LOOPBACK_IFINDEX || payload.first() != Some(&(Family::V6 as u8)) {
         return None;
     }
     let attributes = payload.get(8..)?;
-    let address: [u8; 16] = attribute(attributes, ADDRESS_ADDRESS)?.try_into().ok()?;
-    let protocol = attribute(attributes, ADDRESS_PROTOCOL).and_then(|payload| payload.first().copied());
+    let address: [u8; 16] = attribute(attributes, IFA_ADDRESS)?.try_into().ok()?;
+    let protocol = attribute(attributes, IFA_PROTO).and_then(|payload| payload.first().copied());
     Some((address.into(), protocol))
 }

@@ -11,7 +11,10 @@ use super::header::{
     SET_KEY_LENGTH, SET_KEY_TYPE, SET_NAME, SET_TABLE, SET_USERDATA, SUBSYSTEM, TABLE_FLAGS, TABLE_NAME,
 };
 use super::image::{Element, Image, ImageChain, ImageRule, ImageSet};
-use crate::sys::message::{self, ACKNOWLEDGE, APPEND, CREATE, EXCLUSIVE, Messages};
+use crate::sys::{
+    header::{NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL},
+    message::{self, Messages},
+};
 use rules::nft::TABLE;
 
 /// As many elements as safely fit into one nest, whose length is a number of 16 bits.
@@ -109,14 +112,14 @@ impl Writer {
     }
 
     fn delete_chain(&mut self, family: u8, table: &str, chain: &str, last: bool) {
-        let flags = if last { ACKNOWLEDGE } else { 0 };
+        let flags = if last { NLM_F_ACK } else { 0 };
         let subject = format!("deleting the chain {chain} of the table {table}");
         let message = self.message(DELETE_CHAIN, flags, [family, 0, 0, 0], subject);
         message.text(CHAIN_TABLE, table).text(CHAIN_NAME, chain);
     }
 
     fn delete(&mut self, family: u8, name: &str, last: bool) {
-        let flags = if last { ACKNOWLEDGE } else { 0 };
+        let flags = if last { NLM_F_ACK } else { 0 };
         let subject = format!("deleting the table {name}");
         self.message(DELETE_TABLE, flags, [family, 0, 0, 0], subject).text(TABLE_NAME, name);
     }
@@ -126,9 +129,9 @@ impl Writer {
             || image.chains.iter().flat_map(|chain| chain.rules.iter().map(move |rule| (chain, rule)));
         // Every image has a chain, and most have a rule; the last of whatever comes last is acknowledged.
         let (chains, mut rules_left) = (image.chains.len(), rules().count());
-        let flags = |is_last: bool| if last && is_last { ACKNOWLEDGE } else { 0 };
+        let flags = |is_last: bool| if last && is_last { NLM_F_ACK } else { 0 };
         let alone = chains == 0 && image.sets.is_empty();
-        self.ours(NEW_TABLE, CREATE | EXCLUSIVE | flags(alone), format!("the table {TABLE}"))
+        self.ours(NEW_TABLE, NLM_F_CREATE | NLM_F_EXCL | flags(alone), format!("the table {TABLE}"))
             .text(TABLE_NAME, TABLE)
             .number(TABLE_FLAGS, image.flags);
         for (index, set) in image.sets.iter().enumerate() {
@@ -150,7 +153,7 @@ impl Writer {
         let userdata = [&[KEY_BYTE_ORDER, 4], order.as_slice()].concat();
         let chunks = set.elements.chunks(ELEMENTS_A_MESSAGE);
         let mut left = chunks.len();
-        self.ours(NEW_SET, CREATE | if left == 0 { flags } else { 0 }, format!("the set {}", set.name))
+        self.ours(NEW_SET, NLM_F_CREATE | if left == 0 { flags } else { 0 }, format!("the set {}", set.name))
             .text(SET_TABLE, TABLE)
             .text(SET_NAME, &set.name)
             .number(SET_FLAGS, set.flags)
@@ -160,7 +163,7 @@ impl Writer {
             .attribute(SET_USERDATA, &userdata);
         for chunk in chunks {
             left -= 1;
-            let flags = CREATE | if left == 0 { flags } else { 0 };
+            let flags = NLM_F_CREATE | if left == 0 { flags } else { 0 };
             self.ours(NEW_ELEMENTS, flags, format!("the values of the set {}", set.name))
                 .text(ELEMENTS_TABLE, TABLE)
                 .text(ELEMENTS_SET, &set.name)
@@ -169,7 +172,7 @@ impl Writer {
     }
 
     fn chain(&mut self, chain: &ImageChain, flags: u16) {
-        let message = self.ours(NEW_CHAIN, CREATE | flags, format!("the chain {}", chain.name));
+        let message = self.ours(NEW_CHAIN, NLM_F_CREATE | flags, format!("the chain {}", chain.name));
         message.text(CHAIN_TABLE, TABLE).text(CHAIN_NAME, &chain.name);
         if let Some(base) = &chain.base {
             message
@@ -183,7 +186,7 @@ impl Writer {
 
     fn rule(&mut self, chain: &ImageChain, rule: &ImageRule, flags: u16) {
         let subject = format!("the rule {:?} of the chain {}", rule.comment(), chain.name);
-        let message = self.ours(NEW_RULE, CREATE | APPEND | flags, subject);
+        let message = self.ours(NEW_RULE, NLM_F_CREATE | NLM_F_APPEND | flags, subject);
         message.text(RULE_TABLE, TABLE).text(RULE_CHAIN, &chain.name).nest(RULE_EXPRESSIONS, |list| {
             rule.expressions.iter().for_each(|expression| expression.encode(list));
         });

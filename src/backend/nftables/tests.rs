@@ -5,14 +5,17 @@
 use super::batch::{Batch, Job};
 use super::expression::{Connection, Expression, Header, Meta, Operator, Verdict};
 use super::image::{Element, Image, ImageBase, ImageChain, ImageRule, ImageSet};
-use crate::sys::message::{self, ACKNOWLEDGE, Messages};
+use crate::sys::{
+    header::{NLM_F_ACK, NLMSG_HDRLEN},
+    message::{self, Messages},
+};
 
 /// The expression without the header of its list item: name, then data.
 fn encoded(expression: &Expression) -> Vec<u8> {
     let mut messages = Messages::default();
     messages.message(0, 0, 0, &[]);
     expression.encode(&mut messages);
-    messages.bytes()[message::HEADER..].to_vec()
+    messages.bytes()[NLMSG_HDRLEN..].to_vec()
 }
 
 /// Each row: an expression, its name, and the attributes of its data as number and payload.
@@ -106,7 +109,7 @@ fn strange_expressions_are_others() {
                 data.number(*kind, *number);
             }
         });
-        messages.bytes()[message::HEADER..].to_vec()
+        messages.bytes()[NLMSG_HDRLEN..].to_vec()
     };
     let strange = [
         item("meta", &[(1, 8), (2, 16)]),
@@ -164,7 +167,7 @@ fn a_batch_is_acknowledged_once_and_knows_its_parts() {
     assert_eq!(kinds, [0x10, 0xa02, 0xa00, 0xa09, 0xa0c, 0xa0c, 0xa0c, 0xa03, 0xa06, 0x11]);
     assert!(messages.iter().map(|message| message.sequence).eq(7..17));
     let acknowledged: Vec<u32> =
-        messages.iter().filter(|m| m.flags & ACKNOWLEDGE != 0).map(|m| m.sequence).collect();
+        messages.iter().filter(|m| m.flags & NLM_F_ACK != 0).map(|m| m.sequence).collect();
     assert_eq!(acknowledged, [15]);
     assert_eq!(messages[0].payload, [&[0, 0, 0, 10][..], &[8, 0, 1, 0, 0, 0, 0, 42]].concat());
     assert_eq!(batch.subject(8), "the rule \"here\" of the chain nat_OUTPUT");
@@ -179,9 +182,8 @@ fn the_last_of_whatever_comes_last_is_acknowledged() {
     let only_sets = Image { chains: Vec::new(), ..image(3) };
     for image in [image(0), only_chain, only_sets, Image::default()] {
         let batch = Batch::new(&[Job::Create(&image)], 1, None);
-        let flags: Vec<bool> = message::received(batch.messages.bytes())
-            .map(|message| message.flags & ACKNOWLEDGE != 0)
-            .collect();
+        let flags: Vec<bool> =
+            message::received(batch.messages.bytes()).map(|message| message.flags & NLM_F_ACK != 0).collect();
         let last = flags.len() - 2;
         assert!(flags.iter().enumerate().all(|(index, &flag)| flag == (index == last)), "{flags:?}");
     }

@@ -1,0 +1,151 @@
+//! Numbers of the kernel's headers, each once, by the name that it has there. Only what is used.
+//!
+//! The types are those in which messages carry them, not those of C. What the crate `libc` has in the same type comes
+//! from there. `tests/headers.rs` compares the others with the headers themselves.
+
+// linux/netlink.h
+
+pub(crate) const NLMSG_ALIGNTO: usize = 4;
+pub(crate) const NLMSG_HDRLEN: usize = 16;
+pub(crate) const NLMSG_ERROR: u16 = 2;
+pub(crate) const NLMSG_DONE: u16 = 3;
+
+pub(crate) const NLM_F_REQUEST: u16 = 0x1;
+pub(crate) const NLM_F_ACK: u16 = 0x4;
+/// The dump was disturbed by a change and may have missed something.
+pub(crate) const NLM_F_DUMP_INTR: u16 = 0x10;
+/// `NLM_F_ROOT | NLM_F_MATCH`.
+pub(crate) const NLM_F_DUMP: u16 = 0x300;
+/// Fail where it is there.
+pub(crate) const NLM_F_EXCL: u16 = 0x200;
+pub(crate) const NLM_F_CREATE: u16 = 0x400;
+pub(crate) const NLM_F_APPEND: u16 = 0x800;
+/// Of the request, an acknowledgement repeats the header only.
+pub(crate) const NLM_F_CAPPED: u16 = 0x100;
+/// An acknowledgement has attributes.
+pub(crate) const NLM_F_ACK_TLVS: u16 = 0x200;
+
+// enum nlmsgerr_attrs
+pub(crate) const NLMSGERR_ATTR_MSG: u16 = 1;
+pub(crate) const NLMSGERR_ATTR_OFFS: u16 = 2;
+
+pub(crate) const NLA_ALIGNTO: usize = 4;
+pub(crate) const NLA_HDRLEN: usize = 4;
+pub(crate) const NLA_F_NESTED: u16 = 0x8000;
+pub(crate) const NLA_F_NET_BYTEORDER: u16 = 0x4000;
+
+// linux/netfilter/nfnetlink.h
+
+pub(crate) const NFNETLINK_V0: u8 = 0;
+pub(crate) const NFNL_SUBSYS_CTNETLINK: u8 = 1;
+pub(crate) const NFNL_SUBSYS_ULOG: u8 = 4;
+pub(crate) const NFNL_SUBSYS_NFTABLES: u8 = 10;
+pub(crate) const NFNL_SUBSYS_NFT_COMPAT: u8 = 11;
+
+// linux/netfilter/nf_tables.h
+
+// enum nf_tables_msg_types
+pub(crate) const NFT_MSG_GETTABLE: u8 = 1;
+pub(crate) const NFT_MSG_GETCHAIN: u8 = 4;
+
+// enum nft_table_attributes
+pub(crate) const NFTA_TABLE_NAME: u16 = 1;
+
+// enum nft_chain_attributes
+pub(crate) const NFTA_CHAIN_TABLE: u16 = 1;
+pub(crate) const NFTA_CHAIN_NAME: u16 = 3;
+pub(crate) const NFTA_CHAIN_HOOK: u16 = 4;
+pub(crate) const NFTA_CHAIN_TYPE: u16 = 7;
+
+// enum nft_hook_attributes
+pub(crate) const NFTA_HOOK_HOOKNUM: u16 = 1;
+pub(crate) const NFTA_HOOK_PRIORITY: u16 = 2;
+
+// linux/netfilter/nf_tables_compat.h
+
+pub(crate) const NFNL_MSG_COMPAT_GET: u8 = 0;
+pub(crate) const NFTA_COMPAT_NAME: u16 = 1;
+pub(crate) const NFTA_COMPAT_REV: u16 = 2;
+pub(crate) const NFTA_COMPAT_TYPE: u16 = 3;
+
+// linux/netfilter/nfnetlink_conntrack.h
+
+// enum cntl_msg_types
+pub(crate) const IPCTNL_MSG_CT_GET: u8 = 1;
+pub(crate) const IPCTNL_MSG_CT_DELETE: u8 = 2;
+
+// enum ctattr_type
+pub(crate) const CTA_TUPLE_ORIG: u16 = 1;
+pub(crate) const CTA_STATUS: u16 = 3;
+pub(crate) const CTA_ZONE: u16 = 18;
+
+// enum ctattr_tuple
+pub(crate) const CTA_TUPLE_IP: u16 = 1;
+pub(crate) const CTA_TUPLE_PROTO: u16 = 2;
+
+// enum ctattr_ip
+pub(crate) const CTA_IP_V4_DST: u16 = 2;
+pub(crate) const CTA_IP_V6_DST: u16 = 4;
+
+// enum ctattr_l4proto
+pub(crate) const CTA_PROTO_NUM: u16 = 1;
+pub(crate) const CTA_PROTO_DST_PORT: u16 = 3;
+
+// linux/netfilter/nf_conntrack_common.h
+
+/// `IPS_DST_NAT | IPS_SRC_NAT`.
+pub(crate) const IPS_NAT_MASK: u32 = 0x30;
+
+// linux/in.h
+
+pub(crate) const IPPROTO_UDP: u8 = 17;
+
+// linux/netfilter/nfnetlink_log.h
+
+// enum nfulnl_msg_types
+pub(crate) const NFULNL_MSG_PACKET: u8 = 0;
+pub(crate) const NFULNL_MSG_CONFIG: u8 = 1;
+
+// enum nfulnl_attr_config
+pub(crate) const NFULA_CFG_CMD: u16 = 1;
+pub(crate) const NFULA_CFG_MODE: u16 = 2;
+pub(crate) const NFULA_CFG_QTHRESH: u16 = 5;
+pub(crate) const NFULNL_CFG_CMD_BIND: u8 = 1;
+pub(crate) const NFULNL_COPY_PACKET: u8 = 2;
+
+// enum nfulnl_attr_type
+pub(crate) const NFULA_PACKET_HDR: u16 = 1;
+pub(crate) const NFULA_MARK: u16 = 2;
+pub(crate) const NFULA_TIMESTAMP: u16 = 3;
+pub(crate) const NFULA_IFINDEX_INDEV: u16 = 4;
+pub(crate) const NFULA_IFINDEX_OUTDEV: u16 = 5;
+pub(crate) const NFULA_PAYLOAD: u16 = 9;
+pub(crate) const NFULA_PREFIX: u16 = 10;
+pub(crate) const NFULA_UID: u16 = 11;
+pub(crate) const NFULA_GID: u16 = 14;
+
+// linux/rtnetlink.h
+
+pub(crate) use nix::libc::{
+    RT_SCOPE_HOST, RTA_OIF, RTA_TABLE, RTM_DELADDR, RTM_DELROUTE, RTM_DELRULE, RTM_GETADDR, RTM_GETROUTE,
+    RTM_GETRULE, RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWRULE, RTN_LOCAL,
+};
+pub(crate) const RTN_UNSPEC: u8 = 0;
+
+// linux/fib_rules.h
+
+pub(crate) const FRA_FWMARK: u16 = 10;
+pub(crate) const FRA_TABLE: u16 = 15;
+pub(crate) const FRA_FWMASK: u16 = 16;
+pub(crate) const FRA_PROTOCOL: u16 = 21;
+pub(crate) const FR_ACT_UNSPEC: u8 = 0;
+/// Look the table up.
+pub(crate) const FR_ACT_TO_TBL: u8 = 1;
+
+// linux/if_addr.h
+
+pub(crate) use nix::libc::{IFA_ADDRESS, IFA_LOCAL};
+/// Since 5.18.
+pub(crate) const IFA_PROTO: u16 = 11;
+/// Without it, even an address on `lo` can't be used for a moment.
+pub(crate) const IFA_F_NODAD: u8 = 2;
