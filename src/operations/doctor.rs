@@ -3,6 +3,7 @@
 use crate::{
     backend::{Backend, Kernel, Snapshot, Variant, iptables},
     sys::{
+        header::{NF_INET_LOCAL_OUT, NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST},
         namespace,
         netfilter::{self, Extension},
         process,
@@ -214,14 +215,13 @@ fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
 
 /// Base chains of iptables over nf_tables are named so; ours live in them.
 const OF_IPTABLES: [&str; 3] = ["nat", "mangle", "raw"];
-/// `NF_IP_PRI_NAT_DST`: the priority of iptables' own NAT (`linux/netfilter_ipv4.h`).
-const NAT_PRIORITY: i32 = -100;
 
 fn foreign_chains() -> Vec<Finding> {
     let chains = netfilter::base_chains().unwrap_or_default();
     let before_ours = chains.into_iter().filter(|chain| {
         let name = OF_IPTABLES.contains(&chain.table.as_str());
-        !name && chain.kind == "nat" && matches!(chain.hook, 0 | 3) && chain.priority <= NAT_PRIORITY
+        let hook = matches!(chain.hook, NF_INET_PRE_ROUTING | NF_INET_LOCAL_OUT);
+        !name && chain.kind == "nat" && hook && chain.priority <= NF_IP_PRI_NAT_DST
     });
     before_ours
         .map(|chain| {

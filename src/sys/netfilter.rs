@@ -83,7 +83,7 @@ pub struct BaseChain {
     pub name: String,
     /// `filter`, `nat` or `route`.
     pub kind: String,
-    /// `NF_INET_*`: 0 prerouting, 3 output.
+    /// `NF_INET_*`.
     pub hook: u32,
     /// Lower ones see packets first.
     pub priority: i32,

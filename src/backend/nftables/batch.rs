@@ -3,25 +3,18 @@
 //! Only the last message is acknowledged. What each message is about is remembered by its number, so that a
 //! complaint can be told in terms of rules and options.
 
-use super::header::{
-    BATCH_BEGIN, BATCH_END, BATCH_GENERATION, CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TABLE, CHAIN_TYPE,
-    DATA_VALUE, DELETE_CHAIN, DELETE_TABLE, ELEMENT_FLAGS, ELEMENT_IS_END, ELEMENT_KEY, ELEMENTS_LIST,
-    ELEMENTS_SET, ELEMENTS_TABLE, HOOK_NUMBER, HOOK_PRIORITY, INET, ITEM, NEW_CHAIN, NEW_ELEMENTS, NEW_RULE,
-    NEW_SET, NEW_TABLE, RULE_CHAIN, RULE_EXPRESSIONS, RULE_TABLE, RULE_USERDATA, SET_FLAGS, SET_ID,
-    SET_KEY_LENGTH, SET_KEY_TYPE, SET_NAME, SET_TABLE, SET_USERDATA, SUBSYSTEM, TABLE_FLAGS, TABLE_NAME,
-};
 use super::image::{Element, Image, ImageChain, ImageRule, ImageSet};
-use crate::sys::{
-    header::{NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL},
-    message::{self, Messages},
-};
+use super::kind;
+use crate::sys::header::*;
+use crate::sys::message::{self, Messages};
+use crate::sys::nfnetlink::{body, nfgenmsg};
 use rules::nft::TABLE;
 
 /// As many elements as safely fit into one nest, whose length is a number of 16 bits.
 const ELEMENTS_A_MESSAGE: usize = 1_000;
 
-/// `NFTNL_UDATA_SET_KEYBYTEORDER` of libnftnl: type, length, number.
-const KEY_BYTE_ORDER: u8 = 0;
+/// Of libnftnl's `udata.h`: type, length, number.
+const NFTNL_UDATA_SET_KEYBYTEORDER: u8 = 0;
 
 /// A table to delete or an image to create, one after the other.
 #[derive(Clone, Copy, Debug)]
@@ -48,9 +41,9 @@ impl Batch {
     pub(super) fn new(jobs: &[Job<'_>], first: u32, generation: Option<u32>) -> Self {
         let mut writer =
             Writer { batch: Self { messages: Messages::default(), subjects: Vec::new() }, first };
-        writer.border(BATCH_BEGIN);
+        writer.border(NFNL_MSG_BATCH_BEGIN);
         if let Some(generation) = generation {
-            writer.batch.messages.number(BATCH_GENERATION, generation);
+            writer.batch.messages.number(NFNL_BATCH_GENID, generation);
         }
         for (index, job) in jobs.iter().enumerate() {
             let last = index + 1 == jobs.len();
@@ -60,7 +53,7 @@ impl Batch {
                 Job::Create(image) => writer.create(image, last),
             }
         }
-        writer.border(BATCH_END);
+        writer.border(NFNL_MSG_BATCH_END);
         writer.batch
     }
 
@@ -81,11 +74,12 @@ impl Batch {
         let bytes = self.messages.bytes();
         let wanted = bytes.get(start + offset..)?.as_ptr_range().start;
         let message = message::received(bytes.get(*start..)?).next()?;
-        let list = message::attribute(message.payload.get(4..)?, RULE_EXPRESSIONS)?;
+        let list = message::attribute(body(message.payload)?, NFTA_RULE_EXPRESSIONS)?;
         let items = message::attributes(list).map(|(_, item)| item);
         // The kernel points at the header of the item.
-        let item = items.filter(|item| item.as_ptr_range().contains(&wanted.wrapping_add(4))).last()?;
-        message::attribute(item, 1).map(message::text)
+        let item =
+            items.filter(|item| item.as_ptr_range().contains(&wanted.wrapping_add(NLA_HDRLEN))).last()?;
+        message::attribute(item, NFTA_EXPR_NAME).map(message::text)
     }
 }
 
@@ -101,27 +95,27 @@ impl Writer {
         self.batch.messages.message(kind, flags, sequence, &head)
     }
 
-    /// A message about our table. `struct nfgenmsg`: family, version, resource.
-    fn ours(&mut self, kind: u16, flags: u16, subject: String) -> &mut Messages {
-        self.message(kind, flags, [INET, 0, 0, 0], subject)
+    /// A message about our table.
+    fn ours(&mut self, message: u8, flags: u16, subject: String) -> &mut Messages {
+        self.message(kind(message), flags, nfgenmsg(NFPROTO_INET, 0), subject)
     }
 
     fn border(&mut self, kind: u16) {
-        let [high, low] = SUBSYSTEM.to_be_bytes();
-        self.message(kind, 0, [0, 0, high, low], "the change as a whole".to_owned());
+        let head = nfgenmsg(NFPROTO_UNSPEC, NFNL_SUBSYS_NFTABLES.into());
+        self.message(kind, 0, head, "the change as a whole".to_owned());
     }
 
     fn delete_chain(&mut self, family: u8, table: &str, chain: &str, last: bool) {
         let flags = if last { NLM_F_ACK } else { 0 };
         let subject = format!("deleting the chain {chain} of the table {table}");
-        let message = self.message(DELETE_CHAIN, flags, [family, 0, 0, 0], subject);
-        message.text(CHAIN_TABLE, table).text(CHAIN_NAME, chain);
+        let message = self.message(kind(NFT_MSG_DELCHAIN), flags, nfgenmsg(family, 0), subject);
+        message.text(NFTA_CHAIN_TABLE, table).text(NFTA_CHAIN_NAME, chain);
     }
 
     fn delete(&mut self, family: u8, name: &str, last: bool) {
         let flags = if last { NLM_F_ACK } else { 0 };
         let subject = format!("deleting the table {name}");
-        self.message(DELETE_TABLE, flags, [family, 0, 0, 0], subject).text(TABLE_NAME, name);
+        self.message(kind(NFT_MSG_DELTABLE), flags, nfgenmsg(family, 0), subject).text(NFTA_TABLE_NAME, name);
     }
 
     fn create(&mut self, image: &Image, last: bool) {
@@ -131,9 +125,9 @@ impl Writer {
         let (chains, mut rules_left) = (image.chains.len(), rules().count());
         let flags = |is_last: bool| if last && is_last { NLM_F_ACK } else { 0 };
         let alone = chains == 0 && image.sets.is_empty();
-        self.ours(NEW_TABLE, NLM_F_CREATE | NLM_F_EXCL | flags(alone), format!("the table {TABLE}"))
-            .text(TABLE_NAME, TABLE)
-            .number(TABLE_FLAGS, image.flags);
+        self.ours(NFT_MSG_NEWTABLE, NLM_F_CREATE | NLM_F_EXCL | flags(alone), format!("the table {TABLE}"))
+            .text(NFTA_TABLE_NAME, TABLE)
+            .number(NFTA_TABLE_FLAGS, image.flags);
         for (index, set) in image.sets.iter().enumerate() {
             self.set(index, set, flags(chains == 0 && index + 1 == image.sets.len()));
         }
@@ -150,59 +144,66 @@ impl Writer {
         // The kernel insists on an identifier, by which others could refer to the set within the batch.
         let id = u32::try_from(index).expect("few sets") + 1;
         let order = set.byte_order().to_ne_bytes();
-        let userdata = [&[KEY_BYTE_ORDER, 4], order.as_slice()].concat();
+        let userdata = [&[NFTNL_UDATA_SET_KEYBYTEORDER, 4], order.as_slice()].concat();
         let chunks = set.elements.chunks(ELEMENTS_A_MESSAGE);
         let mut left = chunks.len();
-        self.ours(NEW_SET, NLM_F_CREATE | if left == 0 { flags } else { 0 }, format!("the set {}", set.name))
-            .text(SET_TABLE, TABLE)
-            .text(SET_NAME, &set.name)
-            .number(SET_FLAGS, set.flags)
-            .number(SET_KEY_TYPE, set.key_type)
-            .number(SET_KEY_LENGTH, set.key_length)
-            .number(SET_ID, id)
-            .attribute(SET_USERDATA, &userdata);
+        let flags_alone = NLM_F_CREATE | if left == 0 { flags } else { 0 };
+        self.ours(NFT_MSG_NEWSET, flags_alone, format!("the set {}", set.name))
+            .text(NFTA_SET_TABLE, TABLE)
+            .text(NFTA_SET_NAME, &set.name)
+            .number(NFTA_SET_FLAGS, set.flags)
+            .number(NFTA_SET_KEY_TYPE, set.key_type)
+            .number(NFTA_SET_KEY_LEN, set.key_length)
+            .number(NFTA_SET_ID, id)
+            .attribute(NFTA_SET_USERDATA, &userdata);
         for chunk in chunks {
             left -= 1;
             let flags = NLM_F_CREATE | if left == 0 { flags } else { 0 };
-            self.ours(NEW_ELEMENTS, flags, format!("the values of the set {}", set.name))
-                .text(ELEMENTS_TABLE, TABLE)
-                .text(ELEMENTS_SET, &set.name)
-                .nest(ELEMENTS_LIST, |list| chunk.iter().for_each(|one| element(list, set.key_length, one)));
+            self.ours(NFT_MSG_NEWSETELEM, flags, format!("the values of the set {}", set.name))
+                .text(NFTA_SET_ELEM_LIST_TABLE, TABLE)
+                .text(NFTA_SET_ELEM_LIST_SET, &set.name)
+                .nest(NFTA_SET_ELEM_LIST_ELEMENTS, |list| {
+                    chunk.iter().for_each(|one| element(list, set.key_length, one));
+                });
         }
     }
 
     fn chain(&mut self, chain: &ImageChain, flags: u16) {
-        let message = self.ours(NEW_CHAIN, NLM_F_CREATE | flags, format!("the chain {}", chain.name));
-        message.text(CHAIN_TABLE, TABLE).text(CHAIN_NAME, &chain.name);
+        let message = self.ours(NFT_MSG_NEWCHAIN, NLM_F_CREATE | flags, format!("the chain {}", chain.name));
+        message.text(NFTA_CHAIN_TABLE, TABLE).text(NFTA_CHAIN_NAME, &chain.name);
         if let Some(base) = &chain.base {
             message
-                .nest(CHAIN_HOOK, |hook| {
-                    hook.number(HOOK_NUMBER, base.hook).number(HOOK_PRIORITY, base.priority.cast_unsigned());
+                .nest(NFTA_CHAIN_HOOK, |hook| {
+                    hook.number(NFTA_HOOK_HOOKNUM, base.hook)
+                        .number(NFTA_HOOK_PRIORITY, base.priority.cast_unsigned());
                 })
-                .number(CHAIN_POLICY, base.policy)
-                .text(CHAIN_TYPE, &base.kind);
+                .number(NFTA_CHAIN_POLICY, base.policy)
+                .text(NFTA_CHAIN_TYPE, &base.kind);
         }
     }
 
     fn rule(&mut self, chain: &ImageChain, rule: &ImageRule, flags: u16) {
         let subject = format!("the rule {:?} of the chain {}", rule.comment(), chain.name);
-        let message = self.ours(NEW_RULE, NLM_F_CREATE | NLM_F_APPEND | flags, subject);
-        message.text(RULE_TABLE, TABLE).text(RULE_CHAIN, &chain.name).nest(RULE_EXPRESSIONS, |list| {
-            rule.expressions.iter().for_each(|expression| expression.encode(list));
-        });
+        let message = self.ours(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND | flags, subject);
+        message.text(NFTA_RULE_TABLE, TABLE).text(NFTA_RULE_CHAIN, &chain.name).nest(
+            NFTA_RULE_EXPRESSIONS,
+            |list| {
+                rule.expressions.iter().for_each(|expression| expression.encode(list));
+            },
+        );
         if !rule.userdata.is_empty() {
-            message.attribute(RULE_USERDATA, &rule.userdata);
+            message.attribute(NFTA_RULE_USERDATA, &rule.userdata);
         }
     }
 }
 
 fn element(list: &mut Messages, key_length: u32, element: &Element) {
-    list.nest(ITEM, |item| {
-        item.nest(ELEMENT_KEY, |key| {
-            key.attribute(DATA_VALUE, &element.key[..key_length.min(16) as usize]);
+    list.nest(NFTA_LIST_ELEM, |item| {
+        item.nest(NFTA_SET_ELEM_KEY, |key| {
+            key.attribute(NFTA_DATA_VALUE, &element.key[..key_length.min(16) as usize]);
         });
         if element.is_end {
-            item.number(ELEMENT_FLAGS, ELEMENT_IS_END);
+            item.number(NFTA_SET_ELEM_FLAGS, NFT_SET_ELEM_INTERVAL_END);
         }
     });
 }

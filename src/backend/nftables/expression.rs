@@ -1,19 +1,11 @@
-//! The expressions that rules are made of, as bytes and back.
+//! The expressions that rules are made of, and how they are written.
 //!
 //! A rule is a list of small steps: load a field into a register, compare the register, act. All ours load into
 //! the first register; a range of ports takes the second as well. What an expression can't say as we would have
-//! said it is read as [`Expression::Other`], so that it never passes for one of ours. Attribute numbers are those
-//! of `linux/netfilter/nf_tables.h`.
+//! said it is read as [`Expression::Other`], so that it never passes for one of ours.
 
-use super::header::{DATA_VALUE, DATA_VERDICT, ITEM, NF_ACCEPT, NF_DROP};
-use crate::sys::message::{self, Messages};
-
-/// `NFT_REG_1` and `NFT_REG_2`, 16 bytes each.
-const FIRST: u32 = 1;
-const SECOND: u32 = 2;
-
-/// `NF_NAT_RANGE_PROTO_SPECIFIED` (`linux/netfilter/nf_nat.h`).
-const NAT_TO_PORTS: u32 = 2;
+use crate::sys::header::*;
+use crate::sys::message::Messages;
 
 /// One step of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,51 +81,47 @@ pub enum Expression {
     },
 }
 
-/// What the kernel knows of a packet (`NFT_META_*`).
+/// What the kernel knows of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the header has no more to say")]
+#[repr(u32)]
 pub enum Meta {
-    Mark = 3,
-    InInterfaceName = 6,
-    OutInterfaceName = 7,
-    SocketUid = 10,
-    SocketGid = 11,
-    Family = 15,
-    Protocol = 16,
+    Mark = NFT_META_MARK,
+    InInterfaceName = NFT_META_IIFNAME,
+    OutInterfaceName = NFT_META_OIFNAME,
+    SocketUid = NFT_META_SKUID,
+    SocketGid = NFT_META_SKGID,
+    Family = NFT_META_NFPROTO,
+    Protocol = NFT_META_L4PROTO,
 }
 
-/// What the kernel knows of a connection (`NFT_CT_*`).
+/// What the kernel knows of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the header has no more to say")]
+#[repr(u32)]
 pub enum Connection {
-    State = 0,
-    Mark = 3,
+    State = NFT_CT_STATE,
+    Mark = NFT_CT_MARK,
 }
 
-/// `NFT_CT_ZONE`.
-const CT_ZONE: u32 = 17;
-
-/// Part of a packet (`NFT_PAYLOAD_*_HEADER`).
+/// Part of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the header has no more to say")]
+#[repr(u32)]
 pub enum Header {
-    Network = 1,
-    Transport = 2,
+    Network = NFT_PAYLOAD_NETWORK_HEADER,
+    Transport = NFT_PAYLOAD_TRANSPORT_HEADER,
 }
 
-/// How to compare (`NFT_CMP_*`).
+/// How to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the header has no more to say")]
+#[repr(u32)]
 pub enum Operator {
-    Equal = 0,
-    Different = 1,
-    AtMost = 3,
-    AtLeast = 5,
+    Equal = NFT_CMP_EQ,
+    Different = NFT_CMP_NEQ,
+    AtMost = NFT_CMP_LTE,
+    AtLeast = NFT_CMP_GTE,
 }
 
 /// What becomes of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "as in the rules crate")]
 pub enum Verdict {
     Accept,
     Drop,
@@ -141,18 +129,17 @@ pub enum Verdict {
     Jump(String),
 }
 
-/// `NFT_JUMP` and `NFT_RETURN`.
-const JUMP: u32 = (-3_i32).cast_unsigned();
-const RETURN: u32 = (-5_i32).cast_unsigned();
+pub(super) const RETURN: u32 = NFT_RETURN.cast_unsigned();
+pub(super) const JUMP: u32 = NFT_JUMP.cast_unsigned();
 
 impl Expression {
     /// Adds the expression to the list that `messages` is at.
     pub(super) fn encode(&self, messages: &mut Messages) {
-        messages.nest(ITEM, |item| {
-            item.text(1, self.name());
+        messages.nest(NFTA_LIST_ELEM, |item| {
+            item.text(NFTA_EXPR_NAME, self.name());
             match self {
-                Self::Other { data, .. } => drop(item.attribute(2, data)),
-                _ => drop(item.nest(2, |data| self.data(data))),
+                Self::Other { data, .. } => drop(item.attribute(NFTA_EXPR_DATA, data)),
+                _ => drop(item.nest(NFTA_EXPR_DATA, |data| self.data(data))),
             }
         });
     }
@@ -177,217 +164,76 @@ impl Expression {
 
     fn data(&self, data: &mut Messages) {
         match self {
-            Self::Meta(key) => data.number(1, FIRST).number(2, *key as u32),
-            Self::SetMark => data.number(2, Meta::Mark as u32).number(3, FIRST),
-            Self::Connection(key) => data.number(1, FIRST).number(2, *key as u32),
-            Self::SetConnmark => data.number(2, Connection::Mark as u32).number(4, FIRST),
-            Self::SetZone => data.number(2, CT_ZONE).number(4, FIRST),
-            Self::Payload { header, offset, length } => {
-                data.number(1, FIRST).number(2, *header as u32).number(3, *offset).number(4, *length)
-            }
+            Self::Meta(key) => data.number(NFTA_META_DREG, NFT_REG_1).number(NFTA_META_KEY, *key as u32),
+            Self::SetMark => data.number(NFTA_META_KEY, NFT_META_MARK).number(NFTA_META_SREG, NFT_REG_1),
+            Self::Connection(key) => data.number(NFTA_CT_DREG, NFT_REG_1).number(NFTA_CT_KEY, *key as u32),
+            Self::SetConnmark => data.number(NFTA_CT_KEY, NFT_CT_MARK).number(NFTA_CT_SREG, NFT_REG_1),
+            Self::SetZone => data.number(NFTA_CT_KEY, NFT_CT_ZONE).number(NFTA_CT_SREG, NFT_REG_1),
+            Self::Payload { header, offset, length } => data
+                .number(NFTA_PAYLOAD_DREG, NFT_REG_1)
+                .number(NFTA_PAYLOAD_BASE, *header as u32)
+                .number(NFTA_PAYLOAD_OFFSET, *offset)
+                .number(NFTA_PAYLOAD_LEN, *length),
             Self::Compare(operator, bytes) => {
-                value(data.number(1, FIRST).number(2, *operator as u32), 3, bytes)
+                data.number(NFTA_CMP_SREG, NFT_REG_1).number(NFTA_CMP_OP, *operator as u32);
+                value(data, NFTA_CMP_DATA, bytes)
             }
             Self::Outside(first, last) => {
-                const DIFFERENT: u32 = 1; // NFT_RANGE_NEQ
-                value(value(data.number(1, FIRST).number(2, DIFFERENT), 3, first), 4, last)
+                data.number(NFTA_RANGE_SREG, NFT_REG_1).number(NFTA_RANGE_OP, NFT_RANGE_NEQ);
+                value(value(data, NFTA_RANGE_FROM_DATA, first), NFTA_RANGE_TO_DATA, last)
             }
             Self::Bits { mask, flip } => {
                 let length = u32::try_from(mask.len()).expect("a register has 16 bytes");
-                value(value(data.number(1, FIRST).number(2, FIRST).number(3, length), 4, mask), 5, flip)
+                data.number(NFTA_BITWISE_SREG, NFT_REG_1).number(NFTA_BITWISE_DREG, NFT_REG_1);
+                data.number(NFTA_BITWISE_LEN, length);
+                value(value(data, NFTA_BITWISE_MASK, mask), NFTA_BITWISE_XOR, flip)
             }
             Self::Lookup { set, negated } => {
-                data.text(1, set).number(2, FIRST).number(5, u32::from(*negated)) // NFT_LOOKUP_F_INV
+                let flags = if *negated { NFT_LOOKUP_F_INV } else { 0 };
+                data.text(NFTA_LOOKUP_SET, set)
+                    .number(NFTA_LOOKUP_SREG, NFT_REG_1)
+                    .number(NFTA_LOOKUP_FLAGS, flags)
             }
-            Self::Load(bytes) => value(data.number(1, FIRST), 2, bytes),
-            Self::LoadSecond(bytes) => value(data.number(1, SECOND), 2, bytes),
-            Self::Redirect { range } => {
-                let last = if *range { SECOND } else { FIRST };
-                data.number(1, FIRST).number(2, last).number(3, NAT_TO_PORTS)
+            Self::Load(bytes) => {
+                value(data.number(NFTA_IMMEDIATE_DREG, NFT_REG_1), NFTA_IMMEDIATE_DATA, bytes)
             }
-            Self::Tproxy { family } => data.number(1, *family).number(3, FIRST),
+            Self::LoadSecond(bytes) => {
+                value(data.number(NFTA_IMMEDIATE_DREG, NFT_REG_2), NFTA_IMMEDIATE_DATA, bytes)
+            }
+            Self::Redirect { range } => data
+                .number(NFTA_REDIR_REG_PROTO_MIN, NFT_REG_1)
+                .number(NFTA_REDIR_REG_PROTO_MAX, if *range { NFT_REG_2 } else { NFT_REG_1 })
+                .number(NFTA_REDIR_FLAGS, NF_NAT_RANGE_PROTO_SPECIFIED),
+            Self::Tproxy { family } => {
+                data.number(NFTA_TPROXY_FAMILY, *family).number(NFTA_TPROXY_REG_PORT, NFT_REG_1)
+            }
             Self::Counter => data,
-            Self::Log { group, prefix } => data.attribute(1, &group.to_be_bytes()).text(2, prefix),
-            Self::Verdict(verdict) => data.number(1, 0).nest(2, |data| {
-                data.nest(DATA_VERDICT, |data| verdict.encode(data));
-            }),
+            Self::Log { group, prefix } => {
+                data.attribute(NFTA_LOG_GROUP, &group.to_be_bytes()).text(NFTA_LOG_PREFIX, prefix)
+            }
+            Self::Verdict(verdict) => {
+                data.number(NFTA_IMMEDIATE_DREG, NFT_REG_VERDICT).nest(NFTA_IMMEDIATE_DATA, |data| {
+                    data.nest(NFTA_DATA_VERDICT, |data| verdict.encode(data));
+                })
+            }
             Self::Other { .. } => data,
         };
-    }
-
-    /// Reads one item of a list of expressions.
-    pub(super) fn decode(item: &[u8]) -> Option<Self> {
-        let name = message::text(message::attribute(item, 1)?);
-        let data = message::attribute(item, 2).unwrap_or_default();
-        let known = decode(name, &mut Fields(message::attributes(data).collect()));
-        Some(known.unwrap_or_else(|| Self::Other { name: name.to_owned(), data: data.to_vec() }))
     }
 }
 
 fn value<'a>(data: &'a mut Messages, kind: u16, bytes: &[u8]) -> &'a mut Messages {
     data.nest(kind, |nest| {
-        nest.attribute(DATA_VALUE, bytes);
+        nest.attribute(NFTA_DATA_VALUE, bytes);
     })
 }
 
 impl Verdict {
     fn encode(&self, data: &mut Messages) {
         match self {
-            Self::Accept => data.number(1, NF_ACCEPT),
-            Self::Drop => data.number(1, NF_DROP),
-            Self::Return => data.number(1, RETURN),
-            Self::Jump(chain) => data.number(1, JUMP).text(2, chain),
+            Self::Accept => data.number(NFTA_VERDICT_CODE, NF_ACCEPT),
+            Self::Drop => data.number(NFTA_VERDICT_CODE, NF_DROP),
+            Self::Return => data.number(NFTA_VERDICT_CODE, RETURN),
+            Self::Jump(chain) => data.number(NFTA_VERDICT_CODE, JUMP).text(NFTA_VERDICT_CHAIN, chain),
         };
-    }
-
-    fn decode(data: &[u8]) -> Option<Self> {
-        let code = message::attribute(data, 1)?.try_into().ok().map(u32::from_be_bytes)?;
-        match code {
-            NF_ACCEPT => Some(Self::Accept),
-            NF_DROP => Some(Self::Drop),
-            RETURN => Some(Self::Return),
-            JUMP => Some(Self::Jump(message::text(message::attribute(data, 2)?).to_owned())),
-            _ => None,
-        }
-    }
-}
-
-/// Attributes that nobody has looked at yet.
-struct Fields<'a>(Vec<(u16, &'a [u8])>);
-
-impl<'a> Fields<'a> {
-    fn take(&mut self, kind: u16) -> Option<&'a [u8]> {
-        let at = self.0.iter().position(|(number, _)| *number == kind)?;
-        Some(self.0.swap_remove(at).1)
-    }
-
-    fn number(&mut self, kind: u16) -> Option<u32> {
-        self.take(kind)?.try_into().ok().map(u32::from_be_bytes)
-    }
-
-    fn value(&mut self, kind: u16) -> Option<Vec<u8>> {
-        message::attribute(self.take(kind)?, DATA_VALUE).map(<[u8]>::to_vec)
-    }
-
-    fn text(&mut self, kind: u16) -> Option<String> {
-        self.take(kind).map(|payload| message::text(payload).to_owned())
-    }
-
-    /// Whether the first register is named there.
-    fn first(&mut self, kind: u16) -> Option<()> {
-        self.number(kind).filter(|register| *register == FIRST).map(drop)
-    }
-
-    /// Whether nothing is left that says something: the kernel writes many a zero that we leave out.
-    fn end(&self) -> Option<()> {
-        self.0.iter().all(|(_, payload)| payload.iter().all(|&byte| byte == 0)).then_some(())
-    }
-}
-
-fn decode(name: &str, data: &mut Fields<'_>) -> Option<Expression> {
-    let expression = match name {
-        "meta" => meta(data)?,
-        "ct" => connection(data)?,
-        "payload" => {
-            data.first(1)?;
-            let header = match data.number(2)? {
-                1 => Header::Network,
-                2 => Header::Transport,
-                _ => return None,
-            };
-            Expression::Payload { header, offset: data.number(3)?, length: data.number(4)? }
-        }
-        "cmp" => {
-            data.first(1)?;
-            let operator = match data.number(2)? {
-                0 => Operator::Equal,
-                1 => Operator::Different,
-                3 => Operator::AtMost,
-                5 => Operator::AtLeast,
-                _ => return None,
-            };
-            Expression::Compare(operator, data.value(3)?)
-        }
-        "range" => {
-            data.first(1)?;
-            data.number(2).filter(|operator| *operator == 1)?;
-            Expression::Outside(data.value(3)?, data.value(4)?)
-        }
-        "bitwise" => {
-            data.first(1)?;
-            data.first(2)?;
-            data.number(3)?;
-            Expression::Bits { mask: data.value(4)?, flip: data.value(5)? }
-        }
-        "lookup" => {
-            let set = data.text(1)?;
-            data.first(2)?;
-            let negated = match data.number(5).unwrap_or(0) {
-                0 => false,
-                1 => true,
-                _ => return None,
-            };
-            Expression::Lookup { set, negated }
-        }
-        "immediate" => match data.number(1)? {
-            0 => Expression::Verdict(Verdict::decode(message::attribute(data.take(2)?, DATA_VERDICT)?)?),
-            FIRST => Expression::Load(data.value(2)?),
-            SECOND => Expression::LoadSecond(data.value(2)?),
-            _ => return None,
-        },
-        "redir" => {
-            data.first(1)?;
-            data.number(3).filter(|flags| *flags == NAT_TO_PORTS)?;
-            match data.number(2)? {
-                FIRST => Expression::Redirect { range: false },
-                SECOND => Expression::Redirect { range: true },
-                _ => return None,
-            }
-        }
-        "tproxy" => {
-            data.first(3)?;
-            Expression::Tproxy { family: data.number(1).unwrap_or(0) }
-        }
-        "counter" => return Some(Expression::Counter),
-        "log" => {
-            let group = data.take(1)?.try_into().ok().map(u16::from_be_bytes)?;
-            Expression::Log { group, prefix: data.text(2)? }
-        }
-        _ => return None,
-    };
-    data.end()?;
-    Some(expression)
-}
-
-fn meta(data: &mut Fields<'_>) -> Option<Expression> {
-    const KEYS: [Meta; 7] = [
-        Meta::Mark,
-        Meta::InInterfaceName,
-        Meta::OutInterfaceName,
-        Meta::SocketUid,
-        Meta::SocketGid,
-        Meta::Family,
-        Meta::Protocol,
-    ];
-    let number = data.number(2)?;
-    let key = KEYS.into_iter().find(|key| *key as u32 == number)?;
-    if data.first(1).is_some() {
-        return Some(Expression::Meta(key));
-    }
-    data.first(3)?;
-    (key == Meta::Mark).then_some(Expression::SetMark)
-}
-
-fn connection(data: &mut Fields<'_>) -> Option<Expression> {
-    let key = data.number(2)?;
-    if data.first(1).is_some() {
-        let keys = [Connection::State, Connection::Mark];
-        return keys.into_iter().find(|known| *known as u32 == key).map(Expression::Connection);
-    }
-    data.first(4)?;
-    match key {
-        CT_ZONE => Some(Expression::SetZone),
-        _ if key == Connection::Mark as u32 => Some(Expression::SetConnmark),
-        _ => None,
     }
 }

@@ -4,7 +4,7 @@
 //! handles and whatever else the kernel adds on its own are left out.
 
 use super::expression::Expression;
-use super::header::{NF_ACCEPT, SET_IS_INTERVAL};
+use crate::sys::header::*;
 use rules::nft::{Chain, Kind, Set, SetKind, Span, Table};
 use rules::{Family, Hook};
 
@@ -76,8 +76,8 @@ pub struct ImageRule {
     pub userdata: Vec<u8>,
 }
 
-/// `NFTNL_UDATA_RULE_COMMENT` of libnftnl: type, length, text with NUL.
-const COMMENT: u8 = 0;
+/// Of libnftnl's `udata.h`: type, length, text with NUL.
+const NFTNL_UDATA_RULE_COMMENT: u8 = 0;
 
 impl Image {
     /// The image of a table.
@@ -99,7 +99,7 @@ impl ImageRule {
     /// The comment, if there is one.
     pub fn comment(&self) -> &str {
         match self.userdata.as_slice() {
-            [COMMENT, _, text @ ..] => crate::sys::message::text(text),
+            [NFTNL_UDATA_RULE_COMMENT, _, text @ ..] => crate::sys::message::text(text),
             _ => "",
         }
     }
@@ -117,21 +117,20 @@ fn chain(chain: &Chain) -> ImageChain {
         let length = u8::try_from(comment.len() + 1).expect("comments have at most 127 bytes");
         let userdata = match comment {
             [] => Vec::new(),
-            _ => [&[COMMENT, length], comment, &[0]].concat(),
+            _ => [&[NFTNL_UDATA_RULE_COMMENT, length], comment, &[0]].concat(),
         };
         ImageRule { expressions: super::lower::rule(rule), userdata }
     };
     ImageChain { name: chain.name.clone(), base, rules: chain.rules.iter().map(rule).collect() }
 }
 
-/// `NF_INET_*` (`linux/netfilter.h`).
 fn hook(hook: Hook) -> u32 {
     match hook {
-        Hook::Prerouting => 0,
-        Hook::Input => 1,
-        Hook::Forward => 2,
-        Hook::Output => 3,
-        Hook::Postrouting => 4,
+        Hook::Prerouting => NF_INET_PRE_ROUTING,
+        Hook::Input => NF_INET_LOCAL_IN,
+        Hook::Forward => NF_INET_FORWARD,
+        Hook::Output => NF_INET_LOCAL_OUT,
+        Hook::Postrouting => NF_INET_POST_ROUTING,
     }
 }
 
@@ -146,7 +145,7 @@ fn set(set: &Set) -> ImageSet {
         }
     }
     sort(&mut elements);
-    let flags = if set.kind.has_ranges() { SET_IS_INTERVAL } else { 0 };
+    let flags = if set.kind.has_ranges() { NFT_SET_INTERVAL } else { 0 };
     ImageSet { name: set.name.clone(), key_type, key_length, flags, elements }
 }
 
@@ -156,16 +155,25 @@ pub(super) fn sort(elements: &mut [Element]) {
     elements.sort_unstable_by_key(|element| (element.key, !element.is_end));
 }
 
-/// What `nft` calls the type (`enum datatypes` of its `datatype.h`), and the bytes of a key.
+// Types of keys, to `nft` only: `enum datatypes` of its `datatype.h`.
+const TYPE_IPADDR: u32 = 7;
+const TYPE_IP6ADDR: u32 = 8;
+const TYPE_INET_PROTOCOL: u32 = 12;
+const TYPE_INET_SERVICE: u32 = 13;
+const TYPE_UID: u32 = 24;
+const TYPE_GID: u32 = 25;
+const TYPE_IFNAME: u32 = 41;
+
+/// The type and the bytes of a key.
 fn key(kind: SetKind) -> (u32, u32) {
     match kind {
-        SetKind::Interfaces { .. } => (41, 16),
-        SetKind::Addresses(Family::V4) => (7, 4),
-        SetKind::Addresses(Family::V6) => (8, 16),
-        SetKind::Protocols => (12, 1),
-        SetKind::Ports => (13, 2),
-        SetKind::Uids => (24, 4),
-        SetKind::Gids => (25, 4),
+        SetKind::Interfaces { .. } => (TYPE_IFNAME, 16),
+        SetKind::Addresses(Family::V4) => (TYPE_IPADDR, 4),
+        SetKind::Addresses(Family::V6) => (TYPE_IP6ADDR, 16),
+        SetKind::Protocols => (TYPE_INET_PROTOCOL, 1),
+        SetKind::Ports => (TYPE_INET_SERVICE, 2),
+        SetKind::Uids => (TYPE_UID, 4),
+        SetKind::Gids => (TYPE_GID, 4),
     }
 }
 
@@ -188,12 +196,14 @@ fn host_order(kind: SetKind) -> bool {
 }
 
 impl ImageSet {
-    /// `NFTNL_UDATA_SET_KEYBYTEORDER`: which byte of a key comes first, so that `nft` can list it: 1 as this
-    /// machine writes numbers (`nft` counts texts among these), 2 the most significant.
+    /// Which byte of a key comes first, so that `nft` can list it: `enum byteorder` of its `datatype.h`. It counts
+    /// texts among the numbers that stand as this machine writes them.
     pub(super) fn byte_order(&self) -> u32 {
+        const BYTEORDER_HOST_ENDIAN: u32 = 1;
+        const BYTEORDER_BIG_ENDIAN: u32 = 2;
         match self.key_type {
-            24 | 25 | 41 => 1,
-            _ => 2,
+            TYPE_UID | TYPE_GID | TYPE_IFNAME => BYTEORDER_HOST_ENDIAN,
+            _ => BYTEORDER_BIG_ENDIAN,
         }
     }
 }

@@ -2,15 +2,13 @@
 //! else. It makes them anew when it needs them, and removes them itself when asked to (`iptables -X CHAIN`).
 
 use super::batch::Job;
-use super::header::{
-    CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TABLE, GET_CHAIN, GET_RULE, GET_SET, GET_TABLE, NF_ACCEPT,
-    RULE_CHAIN, RULE_TABLE, SET_TABLE, TABLE_NAME,
-};
-use super::{Nftables, Refusal};
+use super::{Nftables, Refusal, kind};
+use crate::sys::header::*;
 use crate::sys::{
     message::{attribute, text},
     netfilter::{Family, lacks_nf_tables},
     netlink::{Request, Socket},
+    nfnetlink::{body, nfgenmsg},
 };
 use std::{collections::BTreeSet, io};
 
@@ -72,16 +70,19 @@ impl Nftables {
         let mut leftovers = Vec::new();
         for family in [Family::V4, Family::V6] {
             let tables: BTreeSet<String> =
-                list(&mut self.socket, family, GET_TABLE, |a| name(a, TABLE_NAME))?;
+                list(&mut self.socket, family, NFT_MSG_GETTABLE, |a| name(a, NFTA_TABLE_NAME))?;
             if !NAMES.iter().any(|name| tables.contains(*name)) {
                 continue;
             }
-            let sets: BTreeSet<String> = list(&mut self.socket, family, GET_SET, |a| name(a, SET_TABLE))?;
-            let filled: BTreeSet<(String, String)> =
-                list(&mut self.socket, family, GET_RULE, |a| name(a, RULE_TABLE).zip(name(a, RULE_CHAIN)))?;
-            let chains: BTreeSet<(String, String, bool)> = list(&mut self.socket, family, GET_CHAIN, |a| {
-                Some((name(a, CHAIN_TABLE)?, name(a, CHAIN_NAME)?, lets_pass(a)))
+            let sets: BTreeSet<String> =
+                list(&mut self.socket, family, NFT_MSG_GETSET, |a| name(a, NFTA_SET_TABLE))?;
+            let filled: BTreeSet<(String, String)> = list(&mut self.socket, family, NFT_MSG_GETRULE, |a| {
+                name(a, NFTA_RULE_TABLE).zip(name(a, NFTA_RULE_CHAIN))
             })?;
+            let chains: BTreeSet<(String, String, bool)> =
+                list(&mut self.socket, family, NFT_MSG_GETCHAIN, |a| {
+                    Some((name(a, NFTA_CHAIN_TABLE)?, name(a, NFTA_CHAIN_NAME)?, lets_pass(a)))
+                })?;
             for table in NAMES.into_iter().filter(|table| tables.contains(*table)) {
                 let chains: Vec<_> = chains.iter().filter(|(of, ..)| of == table).collect();
                 let is_empty = |(table, chain, passes): &&&(String, String, bool)| {
@@ -108,12 +109,12 @@ impl Nftables {
 fn list<T: Ord>(
     socket: &mut Socket,
     family: Family,
-    kind: u16,
+    message: u8,
     read: impl Fn(&[u8]) -> Option<T>,
 ) -> io::Result<BTreeSet<T>> {
-    let request = Request { kind, flags: 0, head: &[family as u8, 0, 0, 0] };
+    let request = Request { kind: kind(message), flags: 0, head: &nfgenmsg(family as u8, 0) };
     let found = socket.dump(&request, |payload| {
-        let attributes = payload.get(4..)?;
+        let attributes = body(payload)?;
         (payload.first() == Some(&(family as u8))).then(|| read(attributes))?
     })?;
     Ok(found.into_iter().collect())
@@ -125,6 +126,6 @@ fn name(attributes: &[u8], kind: u16) -> Option<String> {
 
 /// Whether a chain is a base chain that accepts what no rule decides.
 fn lets_pass(chain: &[u8]) -> bool {
-    let policy = attribute(chain, CHAIN_POLICY).and_then(|policy| policy.try_into().ok());
-    attribute(chain, CHAIN_HOOK).is_some() && policy.map(u32::from_be_bytes) == Some(NF_ACCEPT)
+    let policy = attribute(chain, NFTA_CHAIN_POLICY).and_then(|policy| policy.try_into().ok());
+    attribute(chain, NFTA_CHAIN_HOOK).is_some() && policy.map(u32::from_be_bytes) == Some(NF_ACCEPT)
 }

@@ -8,8 +8,8 @@
 
 mod batch;
 mod compare;
+mod decode;
 mod expression;
-mod header;
 mod image;
 mod leftovers;
 mod lower;
@@ -21,9 +21,13 @@ pub use compare::{Difference, DifferenceKind, Subject, differences};
 pub use expression::{Connection, Expression, Header, Meta, Operator, Verdict};
 pub use image::{Element, Image, ImageBase, ImageChain, ImageRule, ImageSet};
 
-use crate::sys::netlink::{Rejection, Request, Socket};
+use crate::sys::{
+    header::*,
+    message::attribute,
+    netlink::{Rejection, Request, Socket},
+    nfnetlink::{body, message_type, nfgenmsg},
+};
 use batch::{Batch, Job};
-use header::INET;
 use nix::{libc, sys::socket::SockProtocol};
 use rules::nft::TABLE;
 use std::io;
@@ -86,7 +90,7 @@ impl Nftables {
     /// # Errors
     /// When the kernel refuses; nothing has changed then.
     pub fn replace(&mut self, present: bool, wanted: Option<&Image>) -> Result<(), Refusal> {
-        let delete = present.then_some(Job::Delete(INET, TABLE));
+        let delete = present.then_some(Job::Delete(NFPROTO_INET, TABLE));
         let jobs: Vec<Job<'_>> = delete.into_iter().chain(wanted.map(Job::Create)).collect();
         match jobs.is_empty() {
             true => Ok(()),
@@ -106,11 +110,16 @@ impl Nftables {
 
     /// The number of the last change of the namespace's tables.
     fn generation(&mut self) -> io::Result<u32> {
-        let request = Request { kind: header::GET_GENERATION, flags: 0, head: &[0; 4] };
+        let request = Request { kind: kind(NFT_MSG_GETGEN), flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
         let answer = self.socket.one(&request, |_| {})?;
-        let id = crate::sys::message::attribute(answer.get(4..).unwrap_or_default(), header::GENERATION_ID);
+        let id = body(&answer).and_then(|answer| attribute(answer, NFTA_GEN_ID));
         id.and_then(|id| id.try_into().ok()).map(u32::from_be_bytes).ok_or(io::ErrorKind::InvalidData.into())
     }
+}
+
+/// The type of a message of nf_tables.
+const fn kind(message: u8) -> u16 {
+    message_type(NFNL_SUBSYS_NFTABLES, message)
 }
 
 fn refusal(batch: &Batch, first: u32, jobs: &[Job<'_>], rejection: Rejection) -> Refusal {

@@ -1,0 +1,178 @@
+//! Expressions as the kernel tells them.
+//!
+//! It writes attributes that we leave out, in an order of its own. Each attribute is taken once; whatever is left over
+//! and says something makes the expression one of others.
+
+use super::expression::{Connection, Expression, Header, JUMP, Meta, Operator, RETURN, Verdict};
+use crate::sys::header::*;
+use crate::sys::message;
+
+impl Expression {
+    /// Reads one item of a list of expressions.
+    pub(super) fn decode(item: &[u8]) -> Option<Self> {
+        let name = message::text(message::attribute(item, NFTA_EXPR_NAME)?);
+        let data = message::attribute(item, NFTA_EXPR_DATA).unwrap_or_default();
+        let known = decode(name, &mut Fields(message::attributes(data).collect()));
+        Some(known.unwrap_or_else(|| Self::Other { name: name.to_owned(), data: data.to_vec() }))
+    }
+}
+
+impl Verdict {
+    fn decode(data: &[u8]) -> Option<Self> {
+        let code = message::attribute(data, NFTA_VERDICT_CODE)?.try_into().ok().map(u32::from_be_bytes)?;
+        match code {
+            NF_ACCEPT => Some(Self::Accept),
+            NF_DROP => Some(Self::Drop),
+            RETURN => Some(Self::Return),
+            JUMP => Some(Self::Jump(message::text(message::attribute(data, NFTA_VERDICT_CHAIN)?).to_owned())),
+            _ => None,
+        }
+    }
+}
+
+/// Attributes that nobody has looked at yet.
+struct Fields<'a>(Vec<(u16, &'a [u8])>);
+
+impl<'a> Fields<'a> {
+    fn take(&mut self, kind: u16) -> Option<&'a [u8]> {
+        let at = self.0.iter().position(|(number, _)| *number == kind)?;
+        Some(self.0.swap_remove(at).1)
+    }
+
+    fn number(&mut self, kind: u16) -> Option<u32> {
+        self.take(kind)?.try_into().ok().map(u32::from_be_bytes)
+    }
+
+    fn value(&mut self, kind: u16) -> Option<Vec<u8>> {
+        message::attribute(self.take(kind)?, NFTA_DATA_VALUE).map(<[u8]>::to_vec)
+    }
+
+    fn text(&mut self, kind: u16) -> Option<String> {
+        self.take(kind).map(|payload| message::text(payload).to_owned())
+    }
+
+    /// Whether the first register is named there.
+    fn first(&mut self, kind: u16) -> Option<()> {
+        self.number(kind).filter(|register| *register == NFT_REG_1).map(drop)
+    }
+
+    /// Whether nothing is left that says something: the kernel writes many a zero that we leave out.
+    fn end(&self) -> Option<()> {
+        self.0.iter().all(|(_, payload)| payload.iter().all(|&byte| byte == 0)).then_some(())
+    }
+}
+
+fn decode(name: &str, data: &mut Fields<'_>) -> Option<Expression> {
+    let expression = match name {
+        "meta" => meta(data)?,
+        "ct" => connection(data)?,
+        "payload" => {
+            data.first(NFTA_PAYLOAD_DREG)?;
+            let header = match data.number(NFTA_PAYLOAD_BASE)? {
+                NFT_PAYLOAD_NETWORK_HEADER => Header::Network,
+                NFT_PAYLOAD_TRANSPORT_HEADER => Header::Transport,
+                _ => return None,
+            };
+            let (offset, length) = (data.number(NFTA_PAYLOAD_OFFSET)?, data.number(NFTA_PAYLOAD_LEN)?);
+            Expression::Payload { header, offset, length }
+        }
+        "cmp" => {
+            data.first(NFTA_CMP_SREG)?;
+            let operator = match data.number(NFTA_CMP_OP)? {
+                NFT_CMP_EQ => Operator::Equal,
+                NFT_CMP_NEQ => Operator::Different,
+                NFT_CMP_LTE => Operator::AtMost,
+                NFT_CMP_GTE => Operator::AtLeast,
+                _ => return None,
+            };
+            Expression::Compare(operator, data.value(NFTA_CMP_DATA)?)
+        }
+        "range" => {
+            data.first(NFTA_RANGE_SREG)?;
+            data.number(NFTA_RANGE_OP).filter(|operator| *operator == NFT_RANGE_NEQ)?;
+            Expression::Outside(data.value(NFTA_RANGE_FROM_DATA)?, data.value(NFTA_RANGE_TO_DATA)?)
+        }
+        "bitwise" => {
+            data.first(NFTA_BITWISE_SREG)?;
+            data.first(NFTA_BITWISE_DREG)?;
+            data.number(NFTA_BITWISE_LEN)?;
+            Expression::Bits { mask: data.value(NFTA_BITWISE_MASK)?, flip: data.value(NFTA_BITWISE_XOR)? }
+        }
+        "lookup" => {
+            let set = data.text(NFTA_LOOKUP_SET)?;
+            data.first(NFTA_LOOKUP_SREG)?;
+            let negated = match data.number(NFTA_LOOKUP_FLAGS).unwrap_or(0) {
+                0 => false,
+                NFT_LOOKUP_F_INV => true,
+                _ => return None,
+            };
+            Expression::Lookup { set, negated }
+        }
+        "immediate" => match data.number(NFTA_IMMEDIATE_DREG)? {
+            NFT_REG_VERDICT => {
+                let verdict = message::attribute(data.take(NFTA_IMMEDIATE_DATA)?, NFTA_DATA_VERDICT)?;
+                Expression::Verdict(Verdict::decode(verdict)?)
+            }
+            NFT_REG_1 => Expression::Load(data.value(NFTA_IMMEDIATE_DATA)?),
+            NFT_REG_2 => Expression::LoadSecond(data.value(NFTA_IMMEDIATE_DATA)?),
+            _ => return None,
+        },
+        "redir" => {
+            data.first(NFTA_REDIR_REG_PROTO_MIN)?;
+            data.number(NFTA_REDIR_FLAGS).filter(|flags| *flags == NF_NAT_RANGE_PROTO_SPECIFIED)?;
+            match data.number(NFTA_REDIR_REG_PROTO_MAX)? {
+                NFT_REG_1 => Expression::Redirect { range: false },
+                NFT_REG_2 => Expression::Redirect { range: true },
+                _ => return None,
+            }
+        }
+        "tproxy" => {
+            data.first(NFTA_TPROXY_REG_PORT)?;
+            Expression::Tproxy { family: data.number(NFTA_TPROXY_FAMILY).unwrap_or(0) }
+        }
+        "counter" => return Some(Expression::Counter),
+        "log" => {
+            let group = data.take(NFTA_LOG_GROUP)?.try_into().ok().map(u16::from_be_bytes)?;
+            Expression::Log { group, prefix: data.text(NFTA_LOG_PREFIX)? }
+        }
+        _ => return None,
+    };
+    data.end()?;
+    Some(expression)
+}
+
+fn meta(data: &mut Fields<'_>) -> Option<Expression> {
+    const KEYS: [Meta; 7] = [
+        Meta::Mark,
+        Meta::InInterfaceName,
+        Meta::OutInterfaceName,
+        Meta::SocketUid,
+        Meta::SocketGid,
+        Meta::Family,
+        Meta::Protocol,
+    ];
+    let number = data.number(NFTA_META_KEY)?;
+    let key = KEYS.into_iter().find(|key| *key as u32 == number)?;
+    if data.first(NFTA_META_DREG).is_some() {
+        return Some(Expression::Meta(key));
+    }
+    data.first(NFTA_META_SREG)?;
+    (key == Meta::Mark).then_some(Expression::SetMark)
+}
+
+fn connection(data: &mut Fields<'_>) -> Option<Expression> {
+    let key = data.number(NFTA_CT_KEY)?;
+    if data.first(NFTA_CT_DREG).is_some() {
+        return match key {
+            NFT_CT_STATE => Some(Expression::Connection(Connection::State)),
+            NFT_CT_MARK => Some(Expression::Connection(Connection::Mark)),
+            _ => None,
+        };
+    }
+    data.first(NFTA_CT_SREG)?;
+    match key {
+        NFT_CT_ZONE => Some(Expression::SetZone),
+        NFT_CT_MARK => Some(Expression::SetConnmark),
+        _ => None,
+    }
+}
