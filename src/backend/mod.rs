@@ -11,7 +11,7 @@ pub mod nftables;
 pub use kernel::Kernel;
 
 use crate::sys::{exec::ExecError, route::Object};
-use nftables::{Image, Refusal};
+use nftables::{Refusal, bytecode};
 use rules::{Family, Ownership, State, TableChange};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -57,7 +57,7 @@ pub struct Snapshot {
     /// Whether legacy tables hold rules, ours or not, in whatever table.
     pub legacy_in_use: bool,
     /// Our own table of nf_tables, if it is there.
-    pub native: Option<Image>,
+    pub native: Option<bytecode::Table>,
 }
 
 impl Snapshot {
@@ -96,9 +96,9 @@ pub enum Step {
     /// Our own table of nf_tables, as a whole.
     Native {
         /// What it replaces; `None` if it is not there.
-        live: Option<Image>,
+        live: Option<bytecode::Table>,
         /// What it becomes; `None` if it goes.
-        wanted: Option<Image>,
+        wanted: Option<bytecode::Table>,
     },
     /// A policy rule, route or address appears.
     Add(Object),

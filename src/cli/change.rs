@@ -9,7 +9,7 @@ use policy::istio::{self, CaptureConfig, DnsCapture};
 use rules::{Family, State};
 use serde::Serialize;
 use sidecar_init::{
-    backend::{Backend, Error, Kernel, Step, Variant, iptables::Lock, nftables::Image},
+    backend::{Backend, Error, Kernel, Step, Variant, iptables::Lock, nftables::bytecode},
     operations::{self, Aftermath, Differences, Failure, StaleFlows, Wanted},
     sys::{self, namespace},
 };
@@ -109,7 +109,7 @@ pub(super) fn change(
         variant: target.name(),
         families: capture.into_iter().flat_map(CaptureConfig::families).map(name).collect(),
         rules: wanted.tables.values().map(|state: &State| state.count_of(&wanted.owner)).sum::<usize>()
-            + wanted.native.as_ref().map_or(0, Image::rules),
+            + wanted.native.as_ref().map_or(0, bytecode::Table::rules),
         changed: !steps.is_empty(),
         steps,
         forgotten_flows,

@@ -10,7 +10,7 @@ use rules::simulate::{Packet, Routing, View};
 use rules::{Family, Listing, Mark, parse};
 use sidecar_init::backend::{
     Backend, Kernel, Snapshot, Variant,
-    nftables::{Image, differences},
+    nftables::{bytecode, differences},
 };
 use sidecar_init::sys::route;
 use std::{collections::BTreeSet, error::Error, fs, io, net::IpAddr};
@@ -165,7 +165,7 @@ fn from_kernel(raw: &Raw, run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Er
     let mut kernel = Kernel::open(change::lock(run), istio::OWNERSHIP)?;
     let Snapshot { routes, native, .. } = kernel.read()?;
     let mut scenes = match &native {
-        Some(image) => of_native(raw, image, &routes, pod)?,
+        Some(table) => of_native(raw, table, &routes, pod)?,
         None => Vec::new(),
     };
     for family in Family::BOTH {
@@ -205,13 +205,13 @@ fn live_routing(routes: &BTreeSet<route::Object>, family: Family, pod: &Pod) -> 
 /// The rules that the flags describe, if the native table holds exactly those.
 fn of_native(
     raw: &Raw,
-    image: &Image,
+    native: &bytecode::Table,
     routes: &BTreeSet<route::Object>,
     pod: &Pod,
 ) -> Result<Vec<Scene>, Box<dyn Error>> {
     let resolved = istio::resolve(raw, &System, Vec::new()).map_err(|_| OtherTable)?;
-    let wanted = istio::nft_table(&resolved.capture).map(|table| Image::of(&table));
-    if !differences(Some(image), wanted.as_ref()).is_empty() {
+    let wanted = istio::nft_table(&resolved.capture).map(|table| bytecode::Table::of(&table));
+    if !differences(Some(native), wanted.as_ref()).is_empty() {
         return Err(OtherTable.into());
     }
     let scene = |family| {

@@ -4,7 +4,7 @@ use super::run::{BackendChoice, Run, VariantChoice};
 use policy::istio::{self, CaptureConfig};
 use rules::State;
 use sidecar_init::{
-    backend::{Kernel, Snapshot, Variant, nftables::Image},
+    backend::{Kernel, Snapshot, Variant, nftables::bytecode},
     operations::{self, Wanted},
     sys::{namespace, route},
 };
@@ -93,6 +93,6 @@ pub(super) fn wanted(config: &CaptureConfig, target: Target) -> Wanted {
         owner: istio::OWNERSHIP,
         tables: config.families().filter(|_| !native).map(|family| (family, rules(family))).collect(),
         routes: routes.into_iter().collect(),
-        native: native.then(|| istio::nft_table(config)).flatten().as_ref().map(Image::of),
+        native: native.then(|| istio::nft_table(config)).flatten().as_ref().map(bytecode::Table::of),
     }
 }

@@ -24,7 +24,7 @@ pub struct Wanted {
     /// Policy rules, routes, addresses.
     pub routes: BTreeSet<Object>,
     /// Our own table of nf_tables. Where there is one, `tables` are empty.
-    pub native: Option<nftables::Image>,
+    pub native: Option<nftables::bytecode::Table>,
 }
 
 impl Wanted {

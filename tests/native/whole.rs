@@ -1,19 +1,19 @@
 //! A change takes effect as a whole or not at all, and a refusal says which rule it is about.
 
 use crate::support::{in_namespace, native, ruleset, stdout};
-use sidecar_init::backend::nftables::{Expression, Image, ImageRule, Nftables, Refusal, Verdict};
+use sidecar_init::backend::nftables::{Expression, Nftables, Refusal, Verdict, bytecode};
 
 const FLAGS: [&str; 5] = ["--dual-stack", "-i", "*", "-b", "*"];
 
 /// What is in the kernel, with a rule at its end that jumps nowhere.
-fn broken(image: &Image) -> Image {
-    let mut image = image.clone();
+fn broken(table: &bytecode::Table) -> bytecode::Table {
+    let mut table = table.clone();
     let expressions = vec![Expression::Verdict(Verdict::Jump("nowhere".to_owned()))];
     let comment = b"the-culprit\0";
     let length = u8::try_from(comment.len()).expect("short");
-    let rule = ImageRule { expressions, userdata: [&[0, length], &comment[..]].concat() };
-    image.chains.last_mut().expect("a chain").rules.push(rule);
-    image
+    let rule = bytecode::Rule { expressions, userdata: [&[0, length], &comment[..]].concat() };
+    table.chains.last_mut().expect("a chain").rules.push(rule);
+    table
 }
 
 #[test]
@@ -22,8 +22,8 @@ fn a_bad_tail_changes_nothing() {
         native(&FLAGS);
         let before = stdout("nft", &["-a", "list", "ruleset"], "");
         let mut nftables = Nftables::open().expect("a socket");
-        let image = nftables.read().expect("readable").expect("our table");
-        let refusal = nftables.replace(true, Some(&broken(&image))).expect_err("a jump to nowhere");
+        let table = nftables.read().expect("readable").expect("our table");
+        let refusal = nftables.replace(true, Some(&broken(&table))).expect_err("a jump to nowhere");
         let text = refusal.to_string();
         assert!(text.contains("the-culprit") && text.contains("expression immediate"), "{text}");
         assert_eq!(before, stdout("nft", &["-a", "list", "ruleset"], ""));
@@ -38,10 +38,10 @@ fn what_was_read_can_be_put_back() {
         );
         let before = ruleset();
         let mut nftables = Nftables::open().expect("a socket");
-        let image = nftables.read().expect("readable");
+        let table = nftables.read().expect("readable");
         nftables.replace(true, None).expect("removed");
         assert_eq!(nftables.read().expect("readable"), None);
-        nftables.replace(false, image.as_ref()).expect("put back");
+        nftables.replace(false, table.as_ref()).expect("put back");
         assert_eq!(before, ruleset());
     });
 }
@@ -51,11 +51,11 @@ fn what_changed_meanwhile_is_a_conflict() {
     in_namespace(|| {
         native(&FLAGS);
         let mut nftables = Nftables::open().expect("a socket");
-        let image = nftables.read().expect("readable");
+        let table = nftables.read().expect("readable");
         let conflict = |outcome: Result<(), Refusal>| matches!(outcome, Err(Refusal::Conflict(_)));
-        assert!(conflict(nftables.replace(false, image.as_ref())), "the table is there");
+        assert!(conflict(nftables.replace(false, table.as_ref())), "the table is there");
         stdout("nft", &["delete", "table", "inet", "sidecar_init"], "");
-        assert!(conflict(nftables.replace(true, image.as_ref())), "the table is gone");
-        nftables.replace(false, image.as_ref()).expect("a fresh table");
+        assert!(conflict(nftables.replace(true, table.as_ref())), "the table is gone");
+        nftables.replace(false, table.as_ref()).expect("a fresh table");
     });
 }

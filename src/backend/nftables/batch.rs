@@ -3,7 +3,7 @@
 //! Only the last message is acknowledged. What each message is about is remembered by its number, so that a
 //! complaint can be told in terms of rules and options.
 
-use super::image::{Element, Image, ImageChain, ImageRule, ImageSet};
+use super::bytecode::{self, Element};
 use super::kind;
 use crate::sys::header::*;
 use crate::sys::message::{self, Messages};
@@ -16,7 +16,7 @@ const ELEMENTS_A_MESSAGE: usize = 1_000;
 /// Of libnftnl's `udata.h`: type, length, number.
 const NFTNL_UDATA_SET_KEYBYTEORDER: u8 = 0;
 
-/// A table to delete or an image to create, one after the other.
+/// What a batch does, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Job<'a> {
     /// Deletes a table of this family and name, with all that is in it.
@@ -24,12 +24,11 @@ pub(super) enum Job<'a> {
     /// Deletes a chain of this family, table and name.
     DeleteChain(u8, &'a str, &'a str),
     /// Makes our table, which must not be there.
-    Create(&'a Image),
+    Create(&'a bytecode::Table),
 }
 
 /// A batch ready to be sent.
 pub(super) struct Batch {
-    /// The bytes.
     pub(super) messages: Messages,
     /// What each message is about and where it starts, from the one that begins the batch.
     subjects: Vec<(String, usize)>,
@@ -50,7 +49,7 @@ impl Batch {
             match job {
                 Job::Delete(family, name) => writer.delete(*family, name, last),
                 Job::DeleteChain(family, table, chain) => writer.delete_chain(*family, table, chain, last),
-                Job::Create(image) => writer.create(image, last),
+                Job::Create(table) => writer.create(table, last),
             }
         }
         writer.border(NFNL_MSG_BATCH_END);
@@ -118,20 +117,20 @@ impl Writer {
         self.message(kind(NFT_MSG_DELTABLE), flags, nfgenmsg(family, 0), subject).text(NFTA_TABLE_NAME, name);
     }
 
-    fn create(&mut self, image: &Image, last: bool) {
+    fn create(&mut self, table: &bytecode::Table, last: bool) {
         let rules =
-            || image.chains.iter().flat_map(|chain| chain.rules.iter().map(move |rule| (chain, rule)));
-        // Every image has a chain, and most have a rule; the last of whatever comes last is acknowledged.
-        let (chains, mut rules_left) = (image.chains.len(), rules().count());
+            || table.chains.iter().flat_map(|chain| chain.rules.iter().map(move |rule| (chain, rule)));
+        // Every table of ours has a chain, and most have a rule; the last of whatever comes last is acknowledged.
+        let (chains, mut rules_left) = (table.chains.len(), rules().count());
         let flags = |is_last: bool| if last && is_last { NLM_F_ACK } else { 0 };
-        let alone = chains == 0 && image.sets.is_empty();
+        let alone = chains == 0 && table.sets.is_empty();
         self.ours(NFT_MSG_NEWTABLE, NLM_F_CREATE | NLM_F_EXCL | flags(alone), format!("the table {TABLE}"))
             .text(NFTA_TABLE_NAME, TABLE)
-            .number(NFTA_TABLE_FLAGS, image.flags);
-        for (index, set) in image.sets.iter().enumerate() {
-            self.set(index, set, flags(chains == 0 && index + 1 == image.sets.len()));
+            .number(NFTA_TABLE_FLAGS, table.flags);
+        for (index, set) in table.sets.iter().enumerate() {
+            self.set(index, set, flags(chains == 0 && index + 1 == table.sets.len()));
         }
-        for (index, chain) in image.chains.iter().enumerate() {
+        for (index, chain) in table.chains.iter().enumerate() {
             self.chain(chain, flags(rules_left == 0 && index + 1 == chains));
         }
         for (chain, rule) in rules() {
@@ -140,7 +139,7 @@ impl Writer {
         }
     }
 
-    fn set(&mut self, index: usize, set: &ImageSet, flags: u16) {
+    fn set(&mut self, index: usize, set: &bytecode::Set, flags: u16) {
         // The kernel insists on an identifier, by which others could refer to the set within the batch.
         let id = u32::try_from(index).expect("few sets") + 1;
         let order = set.byte_order().to_ne_bytes();
@@ -168,7 +167,7 @@ impl Writer {
         }
     }
 
-    fn chain(&mut self, chain: &ImageChain, flags: u16) {
+    fn chain(&mut self, chain: &bytecode::Chain, flags: u16) {
         let message = self.ours(NFT_MSG_NEWCHAIN, NLM_F_CREATE | flags, format!("the chain {}", chain.name));
         message.text(NFTA_CHAIN_TABLE, TABLE).text(NFTA_CHAIN_NAME, &chain.name);
         if let Some(base) = &chain.base {
@@ -182,7 +181,7 @@ impl Writer {
         }
     }
 
-    fn rule(&mut self, chain: &ImageChain, rule: &ImageRule, flags: u16) {
+    fn rule(&mut self, chain: &bytecode::Chain, rule: &bytecode::Rule, flags: u16) {
         let subject = format!("the rule {:?} of the chain {}", rule.comment(), chain.name);
         let message = self.ours(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND | flags, subject);
         message.text(NFTA_RULE_TABLE, TABLE).text(NFTA_RULE_CHAIN, &chain.name).nest(

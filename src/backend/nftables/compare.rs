@@ -1,38 +1,29 @@
 //! How our table differs from what it should be.
 
-use super::image::{Image, ImageChain, ImageSet};
+use super::bytecode;
 use std::fmt;
 
-/// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// What it is about.
     pub subject: Subject,
-    /// How it differs.
     pub kind: DifferenceKind,
 }
 
 /// What a difference is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// The table as a whole.
     Table,
-    /// A set, by name.
     Set(String),
     /// A chain, by name, or how the kernel calls it.
     Chain(String),
-    /// A rule.
     Rule {
-        /// Its chain.
         chain: String,
         /// Its place, counted from 1.
         number: usize,
-        /// Its comment.
         comment: String,
     },
 }
 
-/// How something differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DifferenceKind {
     /// It should be there.
@@ -60,7 +51,7 @@ impl fmt::Display for Difference {
 }
 
 /// All differences between what is there and what is wanted; none if they are equal.
-pub fn differences(live: Option<&Image>, wanted: Option<&Image>) -> Vec<Difference> {
+pub fn differences(live: Option<&bytecode::Table>, wanted: Option<&bytecode::Table>) -> Vec<Difference> {
     let table = |kind| vec![Difference { subject: Subject::Table, kind }];
     let (live, wanted) = match (live, wanted) {
         (None, None) => return Vec::new(),
@@ -75,7 +66,7 @@ pub fn differences(live: Option<&Image>, wanted: Option<&Image>) -> Vec<Differen
     by_name(
         &live.sets,
         &wanted.sets,
-        |set: &ImageSet| &set.name,
+        |set: &bytecode::Set| &set.name,
         |kind, set, other| {
             if other.is_none_or(|other| other != set) {
                 found.push(Difference { subject: Subject::Set(set.name.clone()), kind });
@@ -85,7 +76,7 @@ pub fn differences(live: Option<&Image>, wanted: Option<&Image>) -> Vec<Differen
     by_name(
         &live.chains,
         &wanted.chains,
-        |chain: &ImageChain| &chain.name,
+        |chain: &bytecode::Chain| &chain.name,
         |kind, chain, other| {
             let Some(other) = other else {
                 found.push(Difference { subject: Subject::Chain(chain.name.clone()), kind });
@@ -120,7 +111,7 @@ fn by_name<T>(
 }
 
 /// Differences of the rules of one chain, place by place between what both begin and end with.
-fn rules(live: &ImageChain, wanted: &ImageChain) -> Vec<Difference> {
+fn rules(live: &bytecode::Chain, wanted: &bytecode::Chain) -> Vec<Difference> {
     let (a, b) = (&live.rules, &wanted.rules);
     let head = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let tail = a[head..].iter().rev().zip(b[head..].iter().rev()).take_while(|(a, b)| a == b).count();

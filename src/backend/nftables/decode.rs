@@ -3,7 +3,7 @@
 //! It writes attributes that we leave out, in an order of its own. Each attribute is taken once; whatever is left over
 //! and says something makes the expression one of others.
 
-use super::expression::{Connection, Expression, Header, JUMP, Meta, Operator, RETURN, Verdict};
+use super::expression::{Ct, Expression, Header, JUMP, Meta, Operator, RETURN, Register, Verdict};
 use crate::sys::header::*;
 use crate::sys::message;
 
@@ -65,7 +65,7 @@ impl<'a> Fields<'a> {
 fn decode(name: &str, data: &mut Fields<'_>) -> Option<Expression> {
     let expression = match name {
         "meta" => meta(data)?,
-        "ct" => connection(data)?,
+        "ct" => ct(data)?,
         "payload" => {
             data.first(NFTA_PAYLOAD_DREG)?;
             let header = match data.number(NFTA_PAYLOAD_BASE)? {
@@ -79,24 +79,24 @@ fn decode(name: &str, data: &mut Fields<'_>) -> Option<Expression> {
         "cmp" => {
             data.first(NFTA_CMP_SREG)?;
             let operator = match data.number(NFTA_CMP_OP)? {
-                NFT_CMP_EQ => Operator::Equal,
-                NFT_CMP_NEQ => Operator::Different,
-                NFT_CMP_LTE => Operator::AtMost,
-                NFT_CMP_GTE => Operator::AtLeast,
+                NFT_CMP_EQ => Operator::Eq,
+                NFT_CMP_NEQ => Operator::Neq,
+                NFT_CMP_LTE => Operator::Lte,
+                NFT_CMP_GTE => Operator::Gte,
                 _ => return None,
             };
-            Expression::Compare(operator, data.value(NFTA_CMP_DATA)?)
+            Expression::Cmp(operator, data.value(NFTA_CMP_DATA)?)
         }
         "range" => {
             data.first(NFTA_RANGE_SREG)?;
             data.number(NFTA_RANGE_OP).filter(|operator| *operator == NFT_RANGE_NEQ)?;
-            Expression::Outside(data.value(NFTA_RANGE_FROM_DATA)?, data.value(NFTA_RANGE_TO_DATA)?)
+            Expression::Range(data.value(NFTA_RANGE_FROM_DATA)?, data.value(NFTA_RANGE_TO_DATA)?)
         }
         "bitwise" => {
             data.first(NFTA_BITWISE_SREG)?;
             data.first(NFTA_BITWISE_DREG)?;
             data.number(NFTA_BITWISE_LEN)?;
-            Expression::Bits { mask: data.value(NFTA_BITWISE_MASK)?, flip: data.value(NFTA_BITWISE_XOR)? }
+            Expression::Bitwise { mask: data.value(NFTA_BITWISE_MASK)?, xor: data.value(NFTA_BITWISE_XOR)? }
         }
         "lookup" => {
             let set = data.text(NFTA_LOOKUP_SET)?;
@@ -113,16 +113,16 @@ fn decode(name: &str, data: &mut Fields<'_>) -> Option<Expression> {
                 let verdict = message::attribute(data.take(NFTA_IMMEDIATE_DATA)?, NFTA_DATA_VERDICT)?;
                 Expression::Verdict(Verdict::decode(verdict)?)
             }
-            NFT_REG_1 => Expression::Load(data.value(NFTA_IMMEDIATE_DATA)?),
-            NFT_REG_2 => Expression::LoadSecond(data.value(NFTA_IMMEDIATE_DATA)?),
+            NFT_REG_1 => Expression::Immediate(Register::First, data.value(NFTA_IMMEDIATE_DATA)?),
+            NFT_REG_2 => Expression::Immediate(Register::Second, data.value(NFTA_IMMEDIATE_DATA)?),
             _ => return None,
         },
         "redir" => {
             data.first(NFTA_REDIR_REG_PROTO_MIN)?;
             data.number(NFTA_REDIR_FLAGS).filter(|flags| *flags == NF_NAT_RANGE_PROTO_SPECIFIED)?;
             match data.number(NFTA_REDIR_REG_PROTO_MAX)? {
-                NFT_REG_1 => Expression::Redirect { range: false },
-                NFT_REG_2 => Expression::Redirect { range: true },
+                NFT_REG_1 => Expression::Redir { range: false },
+                NFT_REG_2 => Expression::Redir { range: true },
                 _ => return None,
             }
         }
@@ -142,37 +142,30 @@ fn decode(name: &str, data: &mut Fields<'_>) -> Option<Expression> {
 }
 
 fn meta(data: &mut Fields<'_>) -> Option<Expression> {
-    const KEYS: [Meta; 7] = [
-        Meta::Mark,
-        Meta::InInterfaceName,
-        Meta::OutInterfaceName,
-        Meta::SocketUid,
-        Meta::SocketGid,
-        Meta::Family,
-        Meta::Protocol,
-    ];
+    const KEYS: [Meta; 7] =
+        [Meta::Mark, Meta::Iifname, Meta::Oifname, Meta::Skuid, Meta::Skgid, Meta::Nfproto, Meta::L4proto];
     let number = data.number(NFTA_META_KEY)?;
     let key = KEYS.into_iter().find(|key| *key as u32 == number)?;
     if data.first(NFTA_META_DREG).is_some() {
         return Some(Expression::Meta(key));
     }
     data.first(NFTA_META_SREG)?;
-    (key == Meta::Mark).then_some(Expression::SetMark)
+    (key == Meta::Mark).then_some(Expression::SetMetaMark)
 }
 
-fn connection(data: &mut Fields<'_>) -> Option<Expression> {
+fn ct(data: &mut Fields<'_>) -> Option<Expression> {
     let key = data.number(NFTA_CT_KEY)?;
     if data.first(NFTA_CT_DREG).is_some() {
         return match key {
-            NFT_CT_STATE => Some(Expression::Connection(Connection::State)),
-            NFT_CT_MARK => Some(Expression::Connection(Connection::Mark)),
+            NFT_CT_STATE => Some(Expression::Ct(Ct::State)),
+            NFT_CT_MARK => Some(Expression::Ct(Ct::Mark)),
             _ => None,
         };
     }
     data.first(NFTA_CT_SREG)?;
     match key {
-        NFT_CT_ZONE => Some(Expression::SetZone),
-        NFT_CT_MARK => Some(Expression::SetConnmark),
+        NFT_CT_ZONE => Some(Expression::SetCtZone),
+        NFT_CT_MARK => Some(Expression::SetCtMark),
         _ => None,
     }
 }

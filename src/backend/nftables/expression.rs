@@ -7,52 +7,41 @@
 use crate::sys::header::*;
 use crate::sys::message::Messages;
 
-/// One step of a rule.
+/// One step of a rule. A register that is not named is the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expression {
     /// Loads what the kernel knows of the packet.
     Meta(Meta),
-    /// Sets the packet's mark.
-    SetMark,
+    SetMetaMark,
     /// Loads what the kernel knows of the connection.
-    Connection(Connection),
-    /// Sets the connection's mark.
-    SetConnmark,
-    /// Sets the connection's zone.
-    SetZone,
+    Ct(Ct),
+    SetCtMark,
+    SetCtZone,
     /// Loads bytes of the packet.
     Payload {
-        /// From which header.
         header: Header,
-        /// Where in it.
         offset: u32,
-        /// How many.
         length: u32,
     },
     /// Goes on if the register compares so to the value.
-    Compare(Operator, Vec<u8>),
-    /// Goes on if the register lies outside of both and what is between.
-    Outside(Vec<u8>, Vec<u8>),
+    Cmp(Operator, Vec<u8>),
+    /// Goes on if the register lies outside of both and what is between (`neq`; ranges that it may lie in are two
+    /// comparisons).
+    Range(Vec<u8>, Vec<u8>),
     /// Changes the register: bits of the mask stay, then bits of the second value are flipped.
-    Bits {
-        /// Bits that stay.
+    Bitwise {
         mask: Vec<u8>,
-        /// Bits that are flipped.
-        flip: Vec<u8>,
+        xor: Vec<u8>,
     },
-    /// Goes on if the set holds the register's value.
+    /// Goes on if the set holds the register's value, or, negated, if it does not.
     Lookup {
-        /// The set.
         set: String,
-        /// Goes on if it does not.
         negated: bool,
     },
     /// Loads a value.
-    Load(Vec<u8>),
-    /// Loads a value into the second register.
-    LoadSecond(Vec<u8>),
+    Immediate(Register, Vec<u8>),
     /// NAT to this machine, at the port in the first register.
-    Redirect {
+    Redir {
         /// Or at one of the ports up to that in the second register.
         range: bool,
     },
@@ -63,18 +52,15 @@ pub enum Expression {
     },
     /// Counts packets and bytes.
     Counter,
-    /// Reports to listeners.
+    /// Reports to the listeners of an NFLOG group.
     Log {
-        /// The group.
         group: u16,
-        /// The text.
         prefix: String,
     },
-    /// Ends or leads on the walk.
+    /// Ends or leads on the walk: an immediate value for the register of verdicts.
     Verdict(Verdict),
     /// Anything that we never write.
     Other {
-        /// Its name.
         name: String,
         /// Its attributes.
         data: Vec<u8>,
@@ -86,18 +72,18 @@ pub enum Expression {
 #[repr(u32)]
 pub enum Meta {
     Mark = NFT_META_MARK,
-    InInterfaceName = NFT_META_IIFNAME,
-    OutInterfaceName = NFT_META_OIFNAME,
-    SocketUid = NFT_META_SKUID,
-    SocketGid = NFT_META_SKGID,
-    Family = NFT_META_NFPROTO,
-    Protocol = NFT_META_L4PROTO,
+    Iifname = NFT_META_IIFNAME,
+    Oifname = NFT_META_OIFNAME,
+    Skuid = NFT_META_SKUID,
+    Skgid = NFT_META_SKGID,
+    Nfproto = NFT_META_NFPROTO,
+    L4proto = NFT_META_L4PROTO,
 }
 
 /// What the kernel knows of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Connection {
+pub enum Ct {
     State = NFT_CT_STATE,
     Mark = NFT_CT_MARK,
 }
@@ -110,14 +96,21 @@ pub enum Header {
     Transport = NFT_PAYLOAD_TRANSPORT_HEADER,
 }
 
-/// How to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Operator {
-    Equal = NFT_CMP_EQ,
-    Different = NFT_CMP_NEQ,
-    AtMost = NFT_CMP_LTE,
-    AtLeast = NFT_CMP_GTE,
+    Eq = NFT_CMP_EQ,
+    Neq = NFT_CMP_NEQ,
+    Lte = NFT_CMP_LTE,
+    Gte = NFT_CMP_GTE,
+}
+
+/// 16 bytes each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Register {
+    First = NFT_REG_1,
+    Second = NFT_REG_2,
 }
 
 /// What becomes of a packet.
@@ -146,15 +139,15 @@ impl Expression {
 
     fn name(&self) -> &str {
         match self {
-            Self::Meta(_) | Self::SetMark => "meta",
-            Self::Connection(_) | Self::SetConnmark | Self::SetZone => "ct",
+            Self::Meta(_) | Self::SetMetaMark => "meta",
+            Self::Ct(_) | Self::SetCtMark | Self::SetCtZone => "ct",
             Self::Payload { .. } => "payload",
-            Self::Compare(..) => "cmp",
-            Self::Outside(..) => "range",
-            Self::Bits { .. } => "bitwise",
+            Self::Cmp(..) => "cmp",
+            Self::Range(..) => "range",
+            Self::Bitwise { .. } => "bitwise",
             Self::Lookup { .. } => "lookup",
-            Self::Load(_) | Self::LoadSecond(_) | Self::Verdict(_) => "immediate",
-            Self::Redirect { .. } => "redir",
+            Self::Immediate(..) | Self::Verdict(_) => "immediate",
+            Self::Redir { .. } => "redir",
             Self::Tproxy { .. } => "tproxy",
             Self::Counter => "counter",
             Self::Log { .. } => "log",
@@ -165,28 +158,28 @@ impl Expression {
     fn data(&self, data: &mut Messages) {
         match self {
             Self::Meta(key) => data.number(NFTA_META_DREG, NFT_REG_1).number(NFTA_META_KEY, *key as u32),
-            Self::SetMark => data.number(NFTA_META_KEY, NFT_META_MARK).number(NFTA_META_SREG, NFT_REG_1),
-            Self::Connection(key) => data.number(NFTA_CT_DREG, NFT_REG_1).number(NFTA_CT_KEY, *key as u32),
-            Self::SetConnmark => data.number(NFTA_CT_KEY, NFT_CT_MARK).number(NFTA_CT_SREG, NFT_REG_1),
-            Self::SetZone => data.number(NFTA_CT_KEY, NFT_CT_ZONE).number(NFTA_CT_SREG, NFT_REG_1),
+            Self::SetMetaMark => data.number(NFTA_META_KEY, NFT_META_MARK).number(NFTA_META_SREG, NFT_REG_1),
+            Self::Ct(key) => data.number(NFTA_CT_DREG, NFT_REG_1).number(NFTA_CT_KEY, *key as u32),
+            Self::SetCtMark => data.number(NFTA_CT_KEY, NFT_CT_MARK).number(NFTA_CT_SREG, NFT_REG_1),
+            Self::SetCtZone => data.number(NFTA_CT_KEY, NFT_CT_ZONE).number(NFTA_CT_SREG, NFT_REG_1),
             Self::Payload { header, offset, length } => data
                 .number(NFTA_PAYLOAD_DREG, NFT_REG_1)
                 .number(NFTA_PAYLOAD_BASE, *header as u32)
                 .number(NFTA_PAYLOAD_OFFSET, *offset)
                 .number(NFTA_PAYLOAD_LEN, *length),
-            Self::Compare(operator, bytes) => {
+            Self::Cmp(operator, bytes) => {
                 data.number(NFTA_CMP_SREG, NFT_REG_1).number(NFTA_CMP_OP, *operator as u32);
                 value(data, NFTA_CMP_DATA, bytes)
             }
-            Self::Outside(first, last) => {
+            Self::Range(first, last) => {
                 data.number(NFTA_RANGE_SREG, NFT_REG_1).number(NFTA_RANGE_OP, NFT_RANGE_NEQ);
                 value(value(data, NFTA_RANGE_FROM_DATA, first), NFTA_RANGE_TO_DATA, last)
             }
-            Self::Bits { mask, flip } => {
+            Self::Bitwise { mask, xor } => {
                 let length = u32::try_from(mask.len()).expect("a register has 16 bytes");
                 data.number(NFTA_BITWISE_SREG, NFT_REG_1).number(NFTA_BITWISE_DREG, NFT_REG_1);
                 data.number(NFTA_BITWISE_LEN, length);
-                value(value(data, NFTA_BITWISE_MASK, mask), NFTA_BITWISE_XOR, flip)
+                value(value(data, NFTA_BITWISE_MASK, mask), NFTA_BITWISE_XOR, xor)
             }
             Self::Lookup { set, negated } => {
                 let flags = if *negated { NFT_LOOKUP_F_INV } else { 0 };
@@ -194,13 +187,10 @@ impl Expression {
                     .number(NFTA_LOOKUP_SREG, NFT_REG_1)
                     .number(NFTA_LOOKUP_FLAGS, flags)
             }
-            Self::Load(bytes) => {
-                value(data.number(NFTA_IMMEDIATE_DREG, NFT_REG_1), NFTA_IMMEDIATE_DATA, bytes)
+            Self::Immediate(register, bytes) => {
+                value(data.number(NFTA_IMMEDIATE_DREG, *register as u32), NFTA_IMMEDIATE_DATA, bytes)
             }
-            Self::LoadSecond(bytes) => {
-                value(data.number(NFTA_IMMEDIATE_DREG, NFT_REG_2), NFTA_IMMEDIATE_DATA, bytes)
-            }
-            Self::Redirect { range } => data
+            Self::Redir { range } => data
                 .number(NFTA_REDIR_REG_PROTO_MIN, NFT_REG_1)
                 .number(NFTA_REDIR_REG_PROTO_MAX, if *range { NFT_REG_2 } else { NFT_REG_1 })
                 .number(NFTA_REDIR_FLAGS, NF_NAT_RANGE_PROTO_SPECIFIED),

@@ -1,6 +1,6 @@
 //! From rules to the expressions that carry them out.
 
-use super::expression::{Connection, Expression, Header, Meta, Operator, Verdict};
+use super::expression::{Ct, Expression, Header, Meta, Operator, Register, Verdict};
 use rules::nft::{Action, Condition, Field, Log, Rule, Span, Test, family_number};
 use rules::{Family, Mark, PortRange};
 
@@ -27,8 +27,8 @@ fn test(list: &mut Vec<Expression>, test: &Test) {
             let bits: u32 = values.numbers().map(|bit| 1 << bit).sum();
             list.push(bits_of(bits));
             // Any of the bits.
-            let operator = if *negated { Operator::Equal } else { Operator::Different };
-            list.push(Expression::Compare(operator, vec![0; 4]));
+            let operator = if *negated { Operator::Eq } else { Operator::Neq };
+            list.push(Expression::Cmp(operator, vec![0; 4]));
         }
         (None, Field::Mark(mask) | Field::Connmark(mask)) => {
             if *mask != u32::MAX {
@@ -42,29 +42,29 @@ fn test(list: &mut Vec<Expression>, test: &Test) {
 
 /// Keeps these bits of a number of 32.
 fn bits_of(mask: u32) -> Expression {
-    Expression::Bits { mask: mask.to_ne_bytes().to_vec(), flip: vec![0; 4] }
+    Expression::Bitwise { mask: mask.to_ne_bytes().to_vec(), xor: vec![0; 4] }
 }
 
 fn load(field: Field) -> Expression {
     let network = |offset, length| Expression::Payload { header: Header::Network, offset, length };
     let transport = |offset| Expression::Payload { header: Header::Transport, offset, length: 2 };
     match field {
-        Field::InInterface => Expression::Meta(Meta::InInterfaceName),
-        Field::OutInterface => Expression::Meta(Meta::OutInterfaceName),
-        Field::Family => Expression::Meta(Meta::Family),
+        Field::InInterface => Expression::Meta(Meta::Iifname),
+        Field::OutInterface => Expression::Meta(Meta::Oifname),
+        Field::Family => Expression::Meta(Meta::Nfproto),
         // Places in the headers of IPv4 (RFC 791) and IPv6 (RFC 8200).
         Field::Source(Family::V4) => network(12, 4),
         Field::Source(Family::V6) => network(8, 16),
         Field::Destination(Family::V4) => network(16, 4),
         Field::Destination(Family::V6) => network(24, 16),
-        Field::Protocol => Expression::Meta(Meta::Protocol),
+        Field::Protocol => Expression::Meta(Meta::L4proto),
         Field::SourcePort => transport(0),
         Field::DestinationPort => transport(2),
-        Field::Uid => Expression::Meta(Meta::SocketUid),
-        Field::Gid => Expression::Meta(Meta::SocketGid),
-        Field::ConnState => Expression::Connection(Connection::State),
+        Field::Uid => Expression::Meta(Meta::Skuid),
+        Field::Gid => Expression::Meta(Meta::Skgid),
+        Field::ConnState => Expression::Ct(Ct::State),
         Field::Mark(_) => Expression::Meta(Meta::Mark),
-        Field::Connmark(_) => Expression::Connection(Connection::Mark),
+        Field::Connmark(_) => Expression::Ct(Ct::Mark),
     }
 }
 
@@ -73,10 +73,10 @@ fn compare(list: &mut Vec<Expression>, field: Field, negated: bool, span: Option
     let Some(span) = span else {
         unreachable!("several ranges are in a set");
     };
-    let equal = if negated { Operator::Different } else { Operator::Equal };
+    let equal = if negated { Operator::Neq } else { Operator::Eq };
     let bytes = |number| bytes(field, number);
     if span.is_single() {
-        list.push(Expression::Compare(equal, bytes(span.first)));
+        list.push(Expression::Cmp(equal, bytes(span.first)));
         return;
     }
     match (field, prefix(field, span)) {
@@ -84,17 +84,17 @@ fn compare(list: &mut Vec<Expression>, field: Field, negated: bool, span: Option
         (Field::InInterface | Field::OutInterface, Some(bits)) => {
             let mut name = bytes(span.first);
             name.truncate(usize::from(bits / 8));
-            list.push(Expression::Compare(equal, name));
+            list.push(Expression::Cmp(equal, name));
         }
         (Field::Source(_) | Field::Destination(_), Some(_)) => {
             let mask = bytes(!(span.first ^ span.last));
-            list.push(Expression::Bits { flip: vec![0; mask.len()], mask });
-            list.push(Expression::Compare(equal, bytes(span.first)));
+            list.push(Expression::Bitwise { xor: vec![0; mask.len()], mask });
+            list.push(Expression::Cmp(equal, bytes(span.first)));
         }
-        _ if negated => list.push(Expression::Outside(bytes(span.first), bytes(span.last))),
+        _ if negated => list.push(Expression::Range(bytes(span.first), bytes(span.last))),
         _ => {
-            list.push(Expression::Compare(Operator::AtLeast, bytes(span.first)));
-            list.push(Expression::Compare(Operator::AtMost, bytes(span.last)));
+            list.push(Expression::Cmp(Operator::Gte, bytes(span.first)));
+            list.push(Expression::Cmp(Operator::Lte, bytes(span.last)));
         }
     }
 }
@@ -149,7 +149,7 @@ fn action(list: &mut Vec<Expression>, action: &Action) {
         Action::Jump(chain) => list.push(Expression::Verdict(Verdict::Jump(chain.clone()))),
         Action::Redirect(ports) => redirect(list, *ports),
         Action::Tproxy { family, port, mark } => {
-            list.push(Expression::Load(port.number().to_be_bytes().to_vec()));
+            list.push(Expression::Immediate(Register::First, port.number().to_be_bytes().to_vec()));
             let family = family.map_or(0, |family| family_number(family).into());
             list.push(Expression::Tproxy { family });
             set_mark(list, *mark);
@@ -157,13 +157,16 @@ fn action(list: &mut Vec<Expression>, action: &Action) {
         }
         Action::SetMark(mark) => set_mark(list, *mark),
         Action::SaveMark => {
-            list.extend([Expression::Meta(Meta::Mark), Expression::SetConnmark]);
+            list.extend([Expression::Meta(Meta::Mark), Expression::SetCtMark]);
         }
         Action::RestoreMark => {
-            list.extend([Expression::Connection(Connection::Mark), Expression::SetMark]);
+            list.extend([Expression::Ct(Ct::Mark), Expression::SetMetaMark]);
         }
         Action::SetZone(zone) => {
-            list.extend([Expression::Load(zone.number().to_ne_bytes().to_vec()), Expression::SetZone]);
+            list.extend([
+                Expression::Immediate(Register::First, zone.number().to_ne_bytes().to_vec()),
+                Expression::SetCtZone,
+            ]);
         }
         Action::Report => {}
     }
@@ -171,22 +174,22 @@ fn action(list: &mut Vec<Expression>, action: &Action) {
 
 fn redirect(list: &mut Vec<Expression>, ports: PortRange) {
     let port = |port: rules::Port| port.number().to_be_bytes().to_vec();
-    list.push(Expression::Load(port(ports.first())));
+    list.push(Expression::Immediate(Register::First, port(ports.first())));
     if !ports.is_single() {
-        list.push(Expression::LoadSecond(port(ports.last())));
+        list.push(Expression::Immediate(Register::Second, port(ports.last())));
     }
-    list.push(Expression::Redirect { range: !ports.is_single() });
+    list.push(Expression::Redir { range: !ports.is_single() });
 }
 
 /// Bits outside of the mask stay; bits inside become those of the value.
 fn set_mark(list: &mut Vec<Expression>, mark: Mark) {
     let bytes = |number: u32| number.to_ne_bytes().to_vec();
     match mark.is_whole() {
-        true => list.push(Expression::Load(bytes(mark.value))),
+        true => list.push(Expression::Immediate(Register::First, bytes(mark.value))),
         false => list.extend([
             Expression::Meta(Meta::Mark),
-            Expression::Bits { mask: bytes(!mark.mask), flip: bytes(mark.value) },
+            Expression::Bitwise { mask: bytes(!mark.mask), xor: bytes(mark.value) },
         ]),
     }
-    list.push(Expression::SetMark);
+    list.push(Expression::SetMetaMark);
 }

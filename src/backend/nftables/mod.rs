@@ -7,10 +7,10 @@
 //! touched, but for the empty ones that iptables leaves behind ([`Nftables::remove_empty_iptables_tables`]).
 
 mod batch;
+pub mod bytecode;
 mod compare;
 mod decode;
 mod expression;
-mod image;
 mod leftovers;
 mod lower;
 mod read;
@@ -18,8 +18,7 @@ mod read;
 mod tests;
 
 pub use compare::{Difference, DifferenceKind, Subject, differences};
-pub use expression::{Connection, Expression, Header, Meta, Operator, Verdict};
-pub use image::{Element, Image, ImageBase, ImageChain, ImageRule, ImageSet};
+pub use expression::{Ct, Expression, Header, Meta, Operator, Register, Verdict};
 
 use crate::sys::{
     header::*,
@@ -46,17 +45,14 @@ pub enum Refusal {
     /// The kernel refused a part of the batch.
     #[error("the kernel refused {subject}{}", .explanation.as_ref().map(|text| format!(" ({text})")).unwrap_or_default())]
     Refused {
-        /// Which part.
         subject: String,
         /// Which expression of a rule it is about, and the kernel's own words.
         explanation: Option<String>,
-        /// The error.
         source: io::Error,
     },
 }
 
 impl Refusal {
-    /// The kernel's error.
     pub fn cause(&self) -> &io::Error {
         match self {
             Self::Conflict(source) | Self::Refused { source, .. } => source,
@@ -77,7 +73,7 @@ impl Nftables {
     ///
     /// # Errors
     /// When the kernel refuses. One without nf_tables holds no table.
-    pub fn read(&mut self) -> io::Result<Option<Image>> {
+    pub fn read(&mut self) -> io::Result<Option<bytecode::Table>> {
         match read::table(&mut self.socket) {
             Err(error) if crate::sys::netfilter::lacks_nf_tables(&error) => Ok(None),
             other => other,
@@ -89,7 +85,7 @@ impl Nftables {
     ///
     /// # Errors
     /// When the kernel refuses; nothing has changed then.
-    pub fn replace(&mut self, present: bool, wanted: Option<&Image>) -> Result<(), Refusal> {
+    pub fn replace(&mut self, present: bool, wanted: Option<&bytecode::Table>) -> Result<(), Refusal> {
         let delete = present.then_some(Job::Delete(NFPROTO_INET, TABLE));
         let jobs: Vec<Job<'_>> = delete.into_iter().chain(wanted.map(Job::Create)).collect();
         match jobs.is_empty() {

@@ -1,7 +1,7 @@
 //! Reads our table back.
 
+use super::bytecode::{self, Element};
 use super::expression::Expression;
-use super::image::{self, Element, Image, ImageBase, ImageChain, ImageRule, ImageSet};
 use super::kind;
 use crate::sys::header::*;
 use crate::sys::{
@@ -15,7 +15,7 @@ use std::io;
 const HEAD: [u8; 4] = nfgenmsg(NFPROTO_INET, 0);
 
 /// Our table; `None` if it is not there.
-pub(super) fn table(socket: &mut Socket) -> io::Result<Option<Image>> {
+pub(super) fn table(socket: &mut Socket) -> io::Result<Option<bytecode::Table>> {
     let request = Request { kind: kind(NFT_MSG_GETTABLE), flags: 0, head: &HEAD };
     let table = match socket.one(&request, |message| {
         message.text(NFTA_TABLE_NAME, TABLE);
@@ -24,17 +24,17 @@ pub(super) fn table(socket: &mut Socket) -> io::Result<Option<Image>> {
         other => other?,
     };
     let flags = body(&table).and_then(|table| number(table, NFTA_TABLE_FLAGS)).unwrap_or(0);
-    let mut image = Image { flags, sets: sets(socket)?, chains: chains(socket)? };
+    let mut table = bytecode::Table { flags, sets: sets(socket)?, chains: chains(socket)? };
     for (name, rule) in rules(socket)? {
-        if let Some(chain) = image.chains.iter_mut().find(|chain| chain.name == name) {
+        if let Some(chain) = table.chains.iter_mut().find(|chain| chain.name == name) {
             chain.rules.push(rule);
         }
     }
-    for set in &mut image.sets {
+    for set in &mut table.sets {
         set.elements = elements(socket, &set.name)?;
-        image::sort(&mut set.elements);
+        bytecode::sort(&mut set.elements);
     }
-    Ok(Some(image))
+    Ok(Some(table))
 }
 
 fn number(attributes: &[u8], kind: u16) -> Option<u32> {
@@ -62,32 +62,32 @@ fn dump<T>(
     })
 }
 
-fn chains(socket: &mut Socket) -> io::Result<Vec<ImageChain>> {
+fn chains(socket: &mut Socket) -> io::Result<Vec<bytecode::Chain>> {
     dump(socket, NFT_MSG_GETCHAIN, NFTA_CHAIN_TABLE, |chain| {
         let base = attribute(chain, NFTA_CHAIN_HOOK).and_then(|hook| {
-            Some(ImageBase {
+            Some(bytecode::BaseChain {
                 kind: name(chain, NFTA_CHAIN_TYPE)?,
                 hook: number(hook, NFTA_HOOK_HOOKNUM)?,
                 priority: number(hook, NFTA_HOOK_PRIORITY)?.cast_signed(),
                 policy: number(chain, NFTA_CHAIN_POLICY).unwrap_or(NF_ACCEPT),
             })
         });
-        Some(ImageChain { name: name(chain, NFTA_CHAIN_NAME)?, base, rules: Vec::new() })
+        Some(bytecode::Chain { name: name(chain, NFTA_CHAIN_NAME)?, base, rules: Vec::new() })
     })
 }
 
-fn rules(socket: &mut Socket) -> io::Result<Vec<(String, ImageRule)>> {
+fn rules(socket: &mut Socket) -> io::Result<Vec<(String, bytecode::Rule)>> {
     dump(socket, NFT_MSG_GETRULE, NFTA_RULE_TABLE, |rule| {
         let list = attribute(rule, NFTA_RULE_EXPRESSIONS).unwrap_or_default();
         let expressions = attributes(list).filter_map(|(_, item)| Expression::decode(item)).collect();
         let userdata = attribute(rule, NFTA_RULE_USERDATA).unwrap_or_default().to_vec();
-        Some((name(rule, NFTA_RULE_CHAIN)?, ImageRule { expressions, userdata }))
+        Some((name(rule, NFTA_RULE_CHAIN)?, bytecode::Rule { expressions, userdata }))
     })
 }
 
-fn sets(socket: &mut Socket) -> io::Result<Vec<ImageSet>> {
+fn sets(socket: &mut Socket) -> io::Result<Vec<bytecode::Set>> {
     dump(socket, NFT_MSG_GETSET, NFTA_SET_TABLE, |set| {
-        Some(ImageSet {
+        Some(bytecode::Set {
             name: name(set, NFTA_SET_NAME)?,
             key_type: number(set, NFTA_SET_KEY_TYPE)?,
             key_length: number(set, NFTA_SET_KEY_LEN)?,

@@ -3,8 +3,8 @@
 //! That the kernel takes them for what `nft` means by the same rules is shown by the tests in `tests/native`.
 
 use super::batch::{Batch, Job};
-use super::expression::{Connection, Expression, Header, Meta, Operator, Verdict};
-use super::image::{Element, Image, ImageBase, ImageChain, ImageRule, ImageSet};
+use super::bytecode::{self, Element};
+use super::expression::{Ct, Expression, Header, Meta, Operator, Register, Verdict};
 use crate::sys::{
     header::{NLM_F_ACK, NLMSG_HDRLEN},
     message::{self, Messages},
@@ -31,29 +31,29 @@ fn check(expression: &Expression, name: &str, expected: &[(u16, &[u8])]) {
 #[test]
 fn expressions_are_the_attributes_of_the_header() {
     use Expression as E;
-    check(&E::Meta(Meta::Family), "meta", &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 15])]);
-    check(&E::Meta(Meta::SocketGid), "meta", &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 11])]);
-    check(&E::SetMark, "meta", &[(2, &[0, 0, 0, 3]), (3, &[0, 0, 0, 1])]);
-    check(&E::Connection(Connection::State), "ct", &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 0])]);
-    check(&E::SetConnmark, "ct", &[(2, &[0, 0, 0, 3]), (4, &[0, 0, 0, 1])]);
-    check(&E::SetZone, "ct", &[(2, &[0, 0, 0, 17]), (4, &[0, 0, 0, 1])]);
+    check(&E::Meta(Meta::Nfproto), "meta", &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 15])]);
+    check(&E::Meta(Meta::Skgid), "meta", &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 11])]);
+    check(&E::SetMetaMark, "meta", &[(2, &[0, 0, 0, 3]), (3, &[0, 0, 0, 1])]);
+    check(&E::Ct(Ct::State), "ct", &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 0])]);
+    check(&E::SetCtMark, "ct", &[(2, &[0, 0, 0, 3]), (4, &[0, 0, 0, 1])]);
+    check(&E::SetCtZone, "ct", &[(2, &[0, 0, 0, 17]), (4, &[0, 0, 0, 1])]);
     check(
         &E::Payload { header: Header::Network, offset: 16, length: 4 },
         "payload",
         &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 1]), (3, &[0, 0, 0, 16]), (4, &[0, 0, 0, 4])],
     );
     check(
-        &E::Compare(Operator::AtLeast, vec![0x1f, 0x40]),
+        &E::Cmp(Operator::Gte, vec![0x1f, 0x40]),
         "cmp",
         &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 5]), (3, &value(&[0x1f, 0x40]))],
     );
     check(
-        &E::Outside(vec![0, 80], vec![0, 90]),
+        &E::Range(vec![0, 80], vec![0, 90]),
         "range",
         &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 1]), (3, &value(&[0, 80])), (4, &value(&[0, 90]))],
     );
     check(
-        &E::Bits { mask: vec![255, 0, 0, 0], flip: vec![0; 4] },
+        &E::Bitwise { mask: vec![255, 0, 0, 0], xor: vec![0; 4] },
         "bitwise",
         &[
             (1, &[0, 0, 0, 1]),
@@ -68,12 +68,12 @@ fn expressions_are_the_attributes_of_the_header() {
         "lookup",
         &[(1, b"ports\0"), (2, &[0, 0, 0, 1]), (5, &[0, 0, 0, 1])],
     );
-    check(&E::Load(vec![0x3a, 0x99]), "immediate", &[(1, &[0, 0, 0, 1]), (2, &value(&[0x3a, 0x99]))]);
     check(
-        &E::Redirect { range: true },
-        "redir",
-        &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 2]), (3, &[0, 0, 0, 2])],
+        &E::Immediate(Register::First, vec![0x3a, 0x99]),
+        "immediate",
+        &[(1, &[0, 0, 0, 1]), (2, &value(&[0x3a, 0x99]))],
     );
+    check(&E::Redir { range: true }, "redir", &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 2]), (3, &[0, 0, 0, 2])]);
     check(&E::Tproxy { family: 10 }, "tproxy", &[(1, &[0, 0, 0, 10]), (3, &[0, 0, 0, 1])]);
     check(&E::Counter, "counter", &[]);
     check(&E::Log { group: 1337, prefix: "dns".to_owned() }, "log", &[(1, &[0x05, 0x39]), (2, b"dns\0")]);
@@ -131,25 +131,25 @@ fn strange_expressions_are_others() {
     }
 }
 
-fn image(elements: usize) -> Image {
+fn table(elements: usize) -> bytecode::Table {
     let key = |n: usize| {
         let mut key = [0; 16];
         key[..2].copy_from_slice(&u16::try_from(n).expect("a port").to_be_bytes());
         key
     };
-    Image {
+    bytecode::Table {
         flags: 0,
-        sets: vec![ImageSet {
+        sets: vec![bytecode::Set {
             name: "ports".to_owned(),
             key_type: 13,
             key_length: 2,
             flags: 4,
             elements: (0..elements).map(|n| Element { key: key(n), is_end: n % 2 == 1 }).collect(),
         }],
-        chains: vec![ImageChain {
+        chains: vec![bytecode::Chain {
             name: "nat_OUTPUT".to_owned(),
-            base: Some(ImageBase { kind: "nat".to_owned(), hook: 3, priority: -100, policy: 1 }),
-            rules: vec![ImageRule {
+            base: Some(bytecode::BaseChain { kind: "nat".to_owned(), hook: 3, priority: -100, policy: 1 }),
+            rules: vec![bytecode::Rule {
                 expressions: vec![Expression::Counter],
                 userdata: b"\0\x05here\0".to_vec(),
             }],
@@ -159,8 +159,8 @@ fn image(elements: usize) -> Image {
 
 #[test]
 fn a_batch_is_acknowledged_once_and_knows_its_parts() {
-    let image = image(2_001);
-    let batch = Batch::new(&[Job::Delete(1, "sidecar_init"), Job::Create(&image)], 7, Some(42));
+    let table = table(2_001);
+    let batch = Batch::new(&[Job::Delete(1, "sidecar_init"), Job::Create(&table)], 7, Some(42));
     let messages: Vec<_> = message::received(batch.messages.bytes()).collect();
     let kinds: Vec<u16> = messages.iter().map(|message| message.kind).collect();
     // Begin, delete, table, set, three portions of elements, chain, rule, end.
@@ -177,11 +177,13 @@ fn a_batch_is_acknowledged_once_and_knows_its_parts() {
 
 #[test]
 fn the_last_of_whatever_comes_last_is_acknowledged() {
-    let only_chain =
-        Image { chains: vec![ImageChain { rules: Vec::new(), ..image(0).chains.remove(0) }], ..image(3) };
-    let only_sets = Image { chains: Vec::new(), ..image(3) };
-    for image in [image(0), only_chain, only_sets, Image::default()] {
-        let batch = Batch::new(&[Job::Create(&image)], 1, None);
+    let only_chain = bytecode::Table {
+        chains: vec![bytecode::Chain { rules: Vec::new(), ..table(0).chains.remove(0) }],
+        ..table(3)
+    };
+    let only_sets = bytecode::Table { chains: Vec::new(), ..table(3) };
+    for table in [table(0), only_chain, only_sets, bytecode::Table::default()] {
+        let batch = Batch::new(&[Job::Create(&table)], 1, None);
         let flags: Vec<bool> =
             message::received(batch.messages.bytes()).map(|message| message.flags & NLM_F_ACK != 0).collect();
         let last = flags.len() - 2;

@@ -1,28 +1,26 @@
 //! Our table as the kernel holds it: what is written, and what is read back.
 //!
-//! One type for both directions, so that comparing and restoring an old state need no third form. Counters,
-//! handles and whatever else the kernel adds on its own are left out.
+//! Rules are bytecode here: lists of expressions, which the kernel's virtual machine of nf_tables carries out one by
+//! one, and which `nft --debug=netlink` prints. One type for both directions, so that comparing and restoring an old
+//! state need no third form. Counters, handles and whatever else the kernel adds on its own are left out.
 
 use super::expression::Expression;
 use crate::sys::header::*;
-use rules::nft::{Chain, Kind, Set, SetKind, Span, Table};
+use rules::nft::{self, Kind, SetKind, Span};
 use rules::{Family, Hook};
 
-/// The table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Image {
-    /// Flags of the table: none, if it is as we make it.
+pub struct Table {
+    /// None, if the table is as we make it.
     pub flags: u32,
-    /// The sets, in the order in which they were made.
-    pub sets: Vec<ImageSet>,
-    /// The chains, in the order in which they were made.
-    pub chains: Vec<ImageChain>,
+    /// In the order in which they were made.
+    pub sets: Vec<Set>,
+    /// In the order in which they were made.
+    pub chains: Vec<Chain>,
 }
 
-/// A set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ImageSet {
-    /// The name.
+pub struct Set {
     pub name: String,
     /// What `nft` takes the keys for; the kernel does not care.
     pub key_type: u32,
@@ -30,7 +28,7 @@ pub struct ImageSet {
     pub key_length: u32,
     /// `NFT_SET_*`.
     pub flags: u32,
-    /// The elements, ascending.
+    /// Ascending.
     pub elements: Vec<Element>,
 }
 
@@ -43,34 +41,28 @@ pub struct Element {
     pub is_end: bool,
 }
 
-/// A chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ImageChain {
-    /// The name.
+pub struct Chain {
     pub name: String,
-    /// Where the kernel calls it.
-    pub base: Option<ImageBase>,
-    /// The rules.
-    pub rules: Vec<ImageRule>,
+    pub base: Option<BaseChain>,
+    pub rules: Vec<Rule>,
 }
 
 /// Where the kernel calls a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ImageBase {
+pub struct BaseChain {
     /// `filter`, `route` or `nat`.
     pub kind: String,
     /// `NF_INET_*`.
     pub hook: u32,
-    /// The place among others.
+    /// The place among others: the least first.
     pub priority: i32,
     /// `NF_ACCEPT` or `NF_DROP`.
     pub policy: u32,
 }
 
-/// A rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ImageRule {
-    /// The expressions.
+pub struct Rule {
     pub expressions: Vec<Expression>,
     /// Bytes that the kernel keeps for us: the comment.
     pub userdata: Vec<u8>,
@@ -79,9 +71,8 @@ pub struct ImageRule {
 /// Of libnftnl's `udata.h`: type, length, text with NUL.
 const NFTNL_UDATA_RULE_COMMENT: u8 = 0;
 
-impl Image {
-    /// The image of a table.
-    pub fn of(table: &Table) -> Self {
+impl Table {
+    pub fn of(table: &nft::Table) -> Self {
         Self {
             flags: 0,
             sets: table.sets.iter().map(set).collect(),
@@ -89,14 +80,14 @@ impl Image {
         }
     }
 
-    /// The number of rules.
+    /// How many there are.
     pub fn rules(&self) -> usize {
         self.chains.iter().map(|chain| chain.rules.len()).sum()
     }
 }
 
-impl ImageRule {
-    /// The comment, if there is one.
+impl Rule {
+    /// Empty if there is none.
     pub fn comment(&self) -> &str {
         match self.userdata.as_slice() {
             [NFTNL_UDATA_RULE_COMMENT, _, text @ ..] => crate::sys::message::text(text),
@@ -105,23 +96,23 @@ impl ImageRule {
     }
 }
 
-fn chain(chain: &Chain) -> ImageChain {
-    let base = chain.base.map(|base| ImageBase {
+fn chain(chain: &nft::Chain) -> Chain {
+    let base = chain.base.map(|base| BaseChain {
         kind: Kind::name(base.kind).to_owned(),
         hook: hook(base.hook),
         priority: base.priority,
         policy: NF_ACCEPT,
     });
-    let rule = |rule: &rules::nft::Rule| {
+    let rule = |rule: &nft::Rule| {
         let comment = rule.comment.as_bytes();
         let length = u8::try_from(comment.len() + 1).expect("comments have at most 127 bytes");
         let userdata = match comment {
             [] => Vec::new(),
             _ => [&[NFTNL_UDATA_RULE_COMMENT, length], comment, &[0]].concat(),
         };
-        ImageRule { expressions: super::lower::rule(rule), userdata }
+        Rule { expressions: super::lower::rule(rule), userdata }
     };
-    ImageChain { name: chain.name.clone(), base, rules: chain.rules.iter().map(rule).collect() }
+    Chain { name: chain.name.clone(), base, rules: chain.rules.iter().map(rule).collect() }
 }
 
 fn hook(hook: Hook) -> u32 {
@@ -134,7 +125,7 @@ fn hook(hook: Hook) -> u32 {
     }
 }
 
-fn set(set: &Set) -> ImageSet {
+fn set(set: &nft::Set) -> Set {
     let (key_type, key_length) = key(set.kind);
     let mut elements = Vec::with_capacity(set.values.ranges().len() * 2);
     for Span { first, last } in set.elements() {
@@ -146,7 +137,7 @@ fn set(set: &Set) -> ImageSet {
     }
     sort(&mut elements);
     let flags = if set.kind.has_ranges() { NFT_SET_INTERVAL } else { 0 };
-    ImageSet { name: set.name.clone(), key_type, key_length, flags, elements }
+    Set { name: set.name.clone(), key_type, key_length, flags, elements }
 }
 
 /// Sorts elements by key. Where a range starts right behind another, its start comes after the end of the other:
@@ -195,7 +186,7 @@ fn host_order(kind: SetKind) -> bool {
     }
 }
 
-impl ImageSet {
+impl Set {
     /// Which byte of a key comes first, so that `nft` can list it: `enum byteorder` of its `datatype.h`. It counts
     /// texts among the numbers that stand as this machine writes them.
     pub(super) fn byte_order(&self) -> u32 {
