@@ -11,8 +11,8 @@ fn numbers_are_those_of_the_kernels_headers() {
     let mut claims = String::new();
     let mut count = 0;
     for line in include_str!("../src/sys/header.rs").lines() {
-        if let Some(header) = line.strip_prefix("// linux/") {
-            claims.push_str(&format!("#include <linux/{header}>\n"));
+        if let Some(header) = line.strip_prefix("// ").filter(|header| header.ends_with(".h")) {
+            claims.push_str(&format!("#include <{header}>\n"));
         }
         if let Some((name, value)) = line.strip_prefix("pub(crate) const ").and_then(claim) {
             claims.push_str(&format!("_Static_assert({name} == {value}, \"{name} is not {value}\");\n"));

@@ -6,13 +6,13 @@ use rules::{Chain, Family, Hook, Line, State, Table, Target, parse};
 use sidecar_init::{
     backend::{Backend, Snapshot, Step, Variant, memory::Memory},
     operations::{Applied, Wanted, apply, choose},
-    sys::route::{self, Object},
+    sys::route::Object,
 };
 
-const V4_MARK: Object = Object::Rule { family: route::Family::V4, mark: 1337, table: 133 };
-const V4_ROUTE: Object = Object::Route { family: route::Family::V4, table: 133 };
-const V6_MARK: Object = Object::Rule { family: route::Family::V6, mark: 1337, table: 133 };
-const V6_ROUTE: Object = Object::Route { family: route::Family::V6, table: 133 };
+const V4_MARK: Object = Object::Rule { family: Family::V4, mark: 1337, table: 133 };
+const V4_ROUTE: Object = Object::Route { family: Family::V4, table: 133 };
+const V6_MARK: Object = Object::Rule { family: Family::V6, mark: 1337, table: 133 };
+const V6_ROUTE: Object = Object::Route { family: Family::V6, table: 133 };
 
 fn wanted(v4: &str, v6: Option<&str>, routes: &[Object]) -> Wanted {
     let state = |text, family| State::of(&parse::restore(text, family).expect("a text of the catalogue"));

@@ -80,7 +80,7 @@ impl Kernel {
     fn exist(variant: Variant, family: Family) -> Result<bool, Error> {
         match variant {
             Variant::Legacy => Ok(iptables::legacy_tables_exist(family)),
-            Variant::Nft => netfilter::iptables_tables_exist(netfilter_family(family))
+            Variant::Nft => netfilter::iptables_tables_exist(family)
                 .map_err(|source| netlink("listing the tables of nf_tables", source)),
         }
     }
@@ -156,12 +156,5 @@ fn refused(refusal: Refusal) -> Error {
     match refusal {
         Refusal::Conflict(_) => Error::Conflict { source: refusal.into() },
         Refusal::Refused { .. } => Error::Nftables(refusal),
-    }
-}
-
-fn netfilter_family(family: Family) -> netfilter::Family {
-    match family {
-        Family::V4 => netfilter::Family::V4,
-        Family::V6 => netfilter::Family::V6,
     }
 }

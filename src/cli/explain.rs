@@ -194,9 +194,8 @@ fn from_kernel(raw: &Raw, run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Er
 
 /// The policy rules that are there.
 fn live_routing(routes: &BTreeSet<route::Object>, family: Family, pod: &Pod) -> Routing {
-    let of_family = if family == Family::V4 { route::Family::V4 } else { route::Family::V6 };
     let marks = routes.iter().filter_map(|object| match object {
-        route::Object::Rule { family, mark, .. } if *family == of_family => Some(Mark::whole(*mark)),
+        route::Object::Rule { family: of, mark, .. } if *of == family => Some(Mark::whole(*mark)),
         _ => None,
     });
     Routing { local_marks: marks.collect(), addresses: pod.addresses.clone() }

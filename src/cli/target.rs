@@ -2,7 +2,7 @@
 
 use super::run::{BackendChoice, Run, VariantChoice};
 use policy::istio::{self, CaptureConfig};
-use rules::State;
+use rules::{Family, State};
 use sidecar_init::{
     backend::{Kernel, Snapshot, Variant, nftables::bytecode},
     operations::{self, Wanted},
@@ -76,7 +76,7 @@ pub(super) fn wanted(config: &CaptureConfig, target: Target) -> Wanted {
     let routing = istio::routing(config);
     let mut routes: Vec<route::Object> = Vec::new();
     if let Some(istio::PolicyRoute { mark, table }) = routing.transparent {
-        let families = [Some(route::Family::V4), routing.transparent_ipv6.then_some(route::Family::V6)];
+        let families = [Some(Family::V4), routing.transparent_ipv6.then_some(Family::V6)];
         for family in families.into_iter().flatten() {
             let (mark, table) = (mark.value, table.number());
             routes.push(route::Object::Rule { family, mark, table });
@@ -87,7 +87,7 @@ pub(super) fn wanted(config: &CaptureConfig, target: Target) -> Wanted {
     if config.ipv6 && namespace::lacks_ipv6("lo") {
         // Where no packet of IPv6 can pass, its rules do no harm and its routes are not missed.
         tracing::warn!(target: "config", "IPv6 is disabled on lo: rules are set for it, addresses and routes are not");
-        routes.retain(|object| object.family() == route::Family::V4);
+        routes.retain(|object| object.family() == Family::V4);
     }
     Wanted {
         owner: istio::OWNERSHIP,

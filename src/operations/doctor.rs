@@ -159,7 +159,7 @@ fn extensions() -> Vec<Finding> {
     let named = |kind, names: &'static [&'static str]| names.iter().map(move |name| (kind, *name));
     let mut missing = Vec::new();
     for (kind, name) in named(Extension::Match, &MATCHES).chain(named(Extension::Target, &TARGETS)) {
-        match netfilter::has_extension(netfilter::Family::V4, kind, name) {
+        match netfilter::has_extension(Family::V4, kind, name) {
             Ok(true) => {}
             Ok(false) => missing.push(name),
             Err(error) => {

@@ -4,10 +4,8 @@
 //! past rules that came later; conntrack has to forget such flows. Redirected flows are left alone: their
 //! entry is what leads answers back.
 
-use crate::sys::{
-    conntrack::{Conntrack, Flow},
-    netfilter::Family,
-};
+use crate::sys::conntrack::{Conntrack, Flow};
+use rules::Family;
 use std::{collections::BTreeSet, io, net::IpAddr};
 
 /// Which flows are captured from now on.

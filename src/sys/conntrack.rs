@@ -2,10 +2,10 @@
 
 use super::header::*;
 use super::message::{Messages, attribute, u32_at};
-use super::netfilter::Family;
 use super::netlink::{Request, Socket};
-use super::nfnetlink::{body, message_type, nfgenmsg};
+use super::nfnetlink::{body, message_type, nfgenmsg, nfproto};
 use nix::sys::socket::SockProtocol;
+use rules::Family;
 use std::{io, net::IpAddr};
 
 const GET: u16 = message_type(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_GET);
@@ -43,7 +43,7 @@ impl Conntrack {
     /// # Errors
     /// What the kernel answers.
     pub fn udp_flows(&mut self, family: Family) -> io::Result<Vec<Flow>> {
-        let request = Request { kind: GET, flags: 0, head: &nfgenmsg(family as u8, 0) };
+        let request = Request { kind: GET, flags: 0, head: &nfgenmsg(nfproto(family), 0) };
         self.0.dump(&request, |payload| flow(family, body(payload)?))
     }
 
@@ -52,7 +52,7 @@ impl Conntrack {
     /// # Errors
     /// What the kernel answers.
     pub fn forget(&mut self, flow: &Flow) -> io::Result<()> {
-        let request = Request { kind: DELETE, flags: 0, head: &nfgenmsg(flow.family as u8, 0) };
+        let request = Request { kind: DELETE, flags: 0, head: &nfgenmsg(nfproto(flow.family), 0) };
         let outcome = self.0.request(&request, |message: &mut Messages| {
             message.nest(CTA_TUPLE_ORIG, |nest| nest.raw(&flow.tuple));
             message.attribute(CTA_ZONE, &flow.zone.to_be_bytes());

@@ -49,6 +49,8 @@ pub(crate) const NF_INET_POST_ROUTING: u32 = 4;
 pub(crate) const NFPROTO_UNSPEC: u8 = 0;
 /// Of nf_tables: both families.
 pub(crate) const NFPROTO_INET: u8 = 1;
+pub(crate) const NFPROTO_IPV4: u8 = 2;
+pub(crate) const NFPROTO_IPV6: u8 = 10;
 
 // linux/netfilter_ipv4.h
 
@@ -299,6 +301,11 @@ pub(crate) const NFULA_PAYLOAD: u16 = 9;
 pub(crate) const NFULA_PREFIX: u16 = 10;
 pub(crate) const NFULA_UID: u16 = 11;
 pub(crate) const NFULA_GID: u16 = 14;
+
+// sys/socket.h
+
+pub(crate) const AF_INET: u8 = 2;
+pub(crate) const AF_INET6: u8 = 10;
 
 // linux/rtnetlink.h
 

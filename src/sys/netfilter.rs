@@ -3,22 +3,14 @@
 use super::header::*;
 use super::message::{attribute, text};
 use super::netlink::{Request, Socket};
-use super::nfnetlink::{body, message_type, nfgenmsg};
+use super::nfnetlink::{body, message_type, nfgenmsg, nfproto};
 use nix::sys::socket::SockProtocol;
+use rules::Family;
 use std::io;
 
 const GET_TABLE: u16 = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETTABLE);
 const GET_CHAIN: u16 = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETCHAIN);
 const COMPAT_GET: u16 = message_type(NFNL_SUBSYS_NFT_COMPAT, NFNL_MSG_COMPAT_GET);
-
-/// A netfilter family, by its number (`NFPROTO_*`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    /// `ip`.
-    V4 = 2,
-    /// `ip6`.
-    V6 = 10,
-}
 
 /// Whether nf_tables holds tables by the names that iptables uses. Asking creates none.
 ///
@@ -29,10 +21,10 @@ pub fn iptables_tables_exist(family: Family) -> io::Result<bool> {
         Err(error) if lacks_nf_tables(&error) => return Ok(false),
         other => other?,
     };
-    let request = Request { kind: GET_TABLE, flags: 0, head: &nfgenmsg(family as u8, 0) };
+    let request = Request { kind: GET_TABLE, flags: 0, head: &nfgenmsg(nfproto(family), 0) };
     let names = socket.dump(&request, |payload| {
         let name = text(attribute(body(payload)?, NFTA_TABLE_NAME)?);
-        (payload.first() == Some(&(family as u8)) && matches!(name, "nat" | "mangle" | "raw")).then_some(())
+        (payload.first() == Some(&nfproto(family)) && matches!(name, "nat" | "mangle" | "raw")).then_some(())
     });
     match names {
         Ok(names) => Ok(!names.is_empty()),
@@ -63,7 +55,7 @@ pub enum Extension {
 /// When the kernel can't be asked.
 pub fn has_extension(family: Family, kind: Extension, name: &str) -> io::Result<bool> {
     let mut socket = Socket::open(SockProtocol::NetlinkNetFilter)?;
-    let request = Request { kind: COMPAT_GET, flags: 0, head: &nfgenmsg(family as u8, 0) };
+    let request = Request { kind: COMPAT_GET, flags: 0, head: &nfgenmsg(nfproto(family), 0) };
     let answer = socket.request(&request, |message| {
         message.text(NFTA_COMPAT_NAME, name).number(NFTA_COMPAT_REV, 0).number(NFTA_COMPAT_TYPE, kind as u32);
     });
@@ -95,7 +87,7 @@ pub struct BaseChain {
 /// When the kernel can't be asked. One without nf_tables has none.
 pub fn base_chains() -> io::Result<Vec<BaseChain>> {
     let mut socket = Socket::open(SockProtocol::NetlinkNetFilter)?;
-    let request = Request { kind: GET_CHAIN, flags: 0, head: &nfgenmsg(0, 0) };
+    let request = Request { kind: GET_CHAIN, flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
     match socket.dump(&request, |payload| base_chain(body(payload)?)) {
         Err(error) if lacks_nf_tables(&error) => Ok(Vec::new()),
         other => other,

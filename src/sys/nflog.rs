@@ -33,8 +33,8 @@ impl Listener {
     pub fn open(group: u16) -> io::Result<Self> {
         let mut socket = Socket::open(SockProtocol::NetlinkNetFilter)?;
         socket.reserve(ROOM)?;
-        // The group is the resource; a family is not asked for.
-        let request = Request { kind: CONFIG, flags: 0, head: &nfgenmsg(0, group) };
+        // The resource is the group, of whatever family.
+        let request = Request { kind: CONFIG, flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, group) };
         socket.request(&request, |message| {
             // struct nfulnl_msg_config_mode: range, mode, padding. A report is sent as it comes, not with others.
             let mode = [&HEADERS.to_be_bytes()[..], &[NFULNL_COPY_PACKET, 0]].concat();

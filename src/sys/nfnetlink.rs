@@ -1,7 +1,15 @@
-//! What the messages of all of netfilter's subsystems have in common: how their type is made up, and the header before
-//! their attributes.
+//! What the messages of all of netfilter's subsystems have in common: the numbers of families, how their type is made up,
+//! and the header before their attributes.
 
-use super::header::NFNETLINK_V0;
+use super::header::{NFNETLINK_V0, NFPROTO_IPV4, NFPROTO_IPV6};
+use rules::Family;
+
+pub(crate) const fn nfproto(family: Family) -> u8 {
+    match family {
+        Family::V4 => NFPROTO_IPV4,
+        Family::V6 => NFPROTO_IPV6,
+    }
+}
 
 /// The type of a subsystem's message (`nfnl_msg_type` inside of the kernel).
 pub(crate) const fn message_type(subsystem: u8, message: u8) -> u16 {

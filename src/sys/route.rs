@@ -7,6 +7,7 @@ use super::header::*;
 use super::message::{Messages, attribute, u32_at};
 use super::netlink::{Request, Socket};
 use nix::sys::socket::SockProtocol;
+use rules::Family;
 use std::{
     fmt, io,
     net::{Ipv6Addr, UdpSocket},
@@ -24,13 +25,11 @@ const DELETE: [u16; 3] = [RTM_DELADDR, RTM_DELROUTE, RTM_DELRULE];
 /// `lo` is the first interface of every namespace (`net/flow.h` inside of the kernel).
 const LOOPBACK_IFINDEX: u32 = 1;
 
-/// An address family, by the numbers of `socket(2)`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Family {
-    /// `AF_INET`.
-    V4 = 2,
-    /// `AF_INET6`.
-    V6 = 10,
+const fn af(family: Family) -> u8 {
+    match family {
+        Family::V4 => AF_INET,
+        Family::V6 => AF_INET6,
+    }
 }
 
 /// Something of ours that routes packets.
@@ -114,7 +113,7 @@ impl Routes {
     /// When a dump fails.
     pub fn read(&mut self) -> io::Result<Found> {
         let mut found = Found::default();
-        for family in [Family::V4, Family::V6] {
+        for family in Family::BOTH {
             found
                 .ours
                 .extend(self.dump(RTM_GETRULE, &rule_head(family, FR_ACT_UNSPEC), |p| rule(family, p))?);
@@ -233,18 +232,18 @@ fn wait_for_address() {
 
 /// `struct fib_rule_hdr`: family, lengths, tos, table, two reserved, action, flags.
 fn rule_head(family: Family, action: u8) -> [u8; 12] {
-    [family as u8, 0, 0, 0, 0, 0, 0, action, 0, 0, 0, 0]
+    [af(family), 0, 0, 0, 0, 0, 0, action, 0, 0, 0, 0]
 }
 
 /// `struct rtmsg`: family, lengths, tos, table, protocol, scope, type, flags.
 fn route_head(family: Family, kind: u8) -> [u8; 12] {
-    [family as u8, 0, 0, 0, 0, PROTOCOL, RT_SCOPE_HOST, kind, 0, 0, 0, 0]
+    [af(family), 0, 0, 0, 0, PROTOCOL, RT_SCOPE_HOST, kind, 0, 0, 0, 0]
 }
 
 /// `struct ifaddrmsg`: family, prefix length, flags, scope, interface.
 fn address_head() -> [u8; 8] {
     let [a, b, c, d] = LOOPBACK_IFINDEX.to_ne_bytes();
-    [Family::V6 as u8, 128, IFA_F_NODAD, 0, a, b, c, d]
+    [AF_INET6, 128, IFA_F_NODAD, 0, a, b, c, d]
 }
 
 fn rule(family: Family, payload: &[u8]) -> Option<Object> {
@@ -263,7 +262,7 @@ fn route(family: Family, payload: &[u8]) -> Option<Object> {
 
 /// An address of `lo` and its protocol.
 fn loopback_address(payload: &[u8]) -> Option<(Ipv6Addr, Option<u8>)> {
-    if u32_at(payload, 4)? != LOOPBACK_IFINDEX || payload.first() != Some(&(Family::V6 as u8)) {
+    if u32_at(payload, 4)? != LOOPBACK_IFINDEX || payload.first() != Some(&AF_INET6) {
         return None;
     }
     let attributes = payload.get(8..)?;

@@ -128,7 +128,8 @@ fn decode(name: &str, data: &mut Fields<'_>) -> Option<Expression> {
         }
         "tproxy" => {
             data.first(NFTA_TPROXY_REG_PORT)?;
-            Expression::Tproxy { family: data.number(NFTA_TPROXY_FAMILY).unwrap_or(0) }
+            let family = data.number(NFTA_TPROXY_FAMILY).map_or(Ok(NFPROTO_UNSPEC), u8::try_from).ok()?;
+            Expression::Tproxy { family }
         }
         "counter" => return Some(Expression::Counter),
         "log" => {

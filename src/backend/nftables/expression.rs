@@ -47,8 +47,8 @@ pub enum Expression {
     },
     /// Hands the packet to a transparent socket at the port in the register.
     Tproxy {
-        /// `NFPROTO_*`; 0 for any.
-        family: u32,
+        /// `NFPROTO_*`.
+        family: u8,
     },
     /// Counts packets and bytes.
     Counter,
@@ -195,7 +195,7 @@ impl Expression {
                 .number(NFTA_REDIR_REG_PROTO_MAX, if *range { NFT_REG_2 } else { NFT_REG_1 })
                 .number(NFTA_REDIR_FLAGS, NF_NAT_RANGE_PROTO_SPECIFIED),
             Self::Tproxy { family } => {
-                data.number(NFTA_TPROXY_FAMILY, *family).number(NFTA_TPROXY_REG_PORT, NFT_REG_1)
+                data.number(NFTA_TPROXY_FAMILY, (*family).into()).number(NFTA_TPROXY_REG_PORT, NFT_REG_1)
             }
             Self::Counter => data,
             Self::Log { group, prefix } => {

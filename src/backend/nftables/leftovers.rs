@@ -6,10 +6,11 @@ use super::{Nftables, Refusal, kind};
 use crate::sys::header::*;
 use crate::sys::{
     message::{attribute, text},
-    netfilter::{Family, lacks_nf_tables},
+    netfilter::lacks_nf_tables,
     netlink::{Request, Socket},
-    nfnetlink::{body, nfgenmsg},
+    nfnetlink::{body, nfgenmsg, nfproto},
 };
+use rules::Family;
 use std::{collections::BTreeSet, io};
 
 /// The tables of iptables that we use.
@@ -30,8 +31,8 @@ struct Leftover {
 impl Leftover {
     fn job(&self) -> Job<'_> {
         match &self.chain {
-            Some(chain) => Job::DeleteChain(self.family as u8, self.table, chain),
-            None => Job::Delete(self.family as u8, self.table),
+            Some(chain) => Job::DeleteChain(nfproto(self.family), self.table, chain),
+            None => Job::Delete(nfproto(self.family), self.table),
         }
     }
 }
@@ -68,7 +69,7 @@ impl Nftables {
     fn leftovers(&mut self) -> io::Result<(u32, Vec<Leftover>)> {
         let generation = self.generation()?;
         let mut leftovers = Vec::new();
-        for family in [Family::V4, Family::V6] {
+        for family in Family::BOTH {
             let tables: BTreeSet<String> =
                 list(&mut self.socket, family, NFT_MSG_GETTABLE, |a| name(a, NFTA_TABLE_NAME))?;
             if !NAMES.iter().any(|name| tables.contains(*name)) {
@@ -112,10 +113,10 @@ fn list<T: Ord>(
     message: u8,
     read: impl Fn(&[u8]) -> Option<T>,
 ) -> io::Result<BTreeSet<T>> {
-    let request = Request { kind: kind(message), flags: 0, head: &nfgenmsg(family as u8, 0) };
+    let request = Request { kind: kind(message), flags: 0, head: &nfgenmsg(nfproto(family), 0) };
     let found = socket.dump(&request, |payload| {
         let attributes = body(payload)?;
-        (payload.first() == Some(&(family as u8))).then(|| read(attributes))?
+        (payload.first() == Some(&nfproto(family))).then(|| read(attributes))?
     })?;
     Ok(found.into_iter().collect())
 }

@@ -1,7 +1,8 @@
 //! From rules to the expressions that carry them out.
 
 use super::expression::{Ct, Expression, Header, Meta, Operator, Register, Verdict};
-use rules::nft::{Action, Condition, Field, Log, Rule, Span, Test, family_number};
+use crate::sys::{header::NFPROTO_UNSPEC, nfnetlink::nfproto};
+use rules::nft::{Action, Condition, Field, Log, Rule, Span, Test};
 use rules::{Family, Mark, PortRange};
 
 /// The expressions of a rule: conditions, counter, report, action.
@@ -150,7 +151,7 @@ fn action(list: &mut Vec<Expression>, action: &Action) {
         Action::Redirect(ports) => redirect(list, *ports),
         Action::Tproxy { family, port, mark } => {
             list.push(Expression::Immediate(Register::First, port.number().to_be_bytes().to_vec()));
-            let family = family.map_or(0, |family| family_number(family).into());
+            let family = family.map_or(NFPROTO_UNSPEC, nfproto);
             list.push(Expression::Tproxy { family });
             set_mark(list, *mark);
             list.push(Expression::Verdict(Verdict::Accept));
