@@ -2,17 +2,17 @@
 //! in the old one, or says what is left.
 
 use policy::istio::OWNERSHIP;
-use rules::{Chain, Family, Hook, Line, State, Table, Target, parse};
+use rules::{Chain, Family, Hook, Line, State, Table, Target, parse, routing::Object};
 use sidecar_init::{
     backend::{Backend, Snapshot, Step, Variant, memory::Memory},
     operations::{Applied, Wanted, apply, choose},
-    sys::route::Object,
 };
 
 const V4_MARK: Object = Object::Rule { family: Family::V4, mark: 1337, table: 133 };
 const V4_ROUTE: Object = Object::Route { family: Family::V4, table: 133 };
 const V6_MARK: Object = Object::Rule { family: Family::V6, mark: 1337, table: 133 };
 const V6_ROUTE: Object = Object::Route { family: Family::V6, table: 133 };
+const ADDRESS: Object = Object::Address(OWNERSHIP.address);
 
 fn wanted(v4: &str, v6: Option<&str>, routes: &[Object]) -> Wanted {
     let state = |text, family| State::of(&parse::restore(text, family).expect("a text of the catalogue"));
@@ -37,12 +37,12 @@ fn redirect() -> Wanted {
 }
 
 fn transparent() -> Wanted {
-    let routes = [V4_MARK, V4_ROUTE, V6_MARK, V6_ROUTE, Object::Address];
+    let routes = [V4_MARK, V4_ROUTE, V6_MARK, V6_ROUTE, ADDRESS];
     wanted(text!("tproxy-dual-stack/v4"), Some(text!("tproxy-dual-stack/v6")), &routes)
 }
 
 fn dns() -> Wanted {
-    wanted(text!("dns-both-families/v4"), Some(text!("dns-both-families/v6")), &[Object::Address])
+    wanted(text!("dns-both-families/v4"), Some(text!("dns-both-families/v6")), &[ADDRESS])
 }
 
 /// Everything that a pod may want, nothing included.
@@ -259,9 +259,9 @@ fn an_address_of_somebody_else_is_neither_added_nor_removed() {
     let mut memory = shared();
     memory.snapshot.foreign_address = true;
     let steps = run(&mut memory, &transparent(), Variant::Nft).expect("nothing breaks").steps;
-    assert!(!steps.contains(&Step::Add(Object::Address)));
+    assert!(!steps.contains(&Step::Add(ADDRESS)));
     let steps = run(&mut memory, &Wanted::nothing(OWNERSHIP), Variant::Nft).expect("nothing breaks").steps;
-    assert!(!steps.contains(&Step::Remove(Object::Address)));
+    assert!(!steps.contains(&Step::Remove(ADDRESS)));
 }
 
 #[test]

@@ -22,6 +22,7 @@ pub mod plan;
 pub mod port;
 pub mod render;
 pub mod report;
+pub mod routing;
 pub mod shadow;
 pub mod simulate;
 pub mod state;

@@ -7,9 +7,9 @@ use super::{
 };
 use crate::sys::{
     netfilter,
-    route::{Found, Object, Routes},
+    route::{Found, Routes},
 };
-use rules::{Family, Listing, Ownership, State};
+use rules::{Family, Listing, Ownership, State, routing::Object};
 use std::{cell::OnceCell, collections::BTreeSet, io};
 
 /// The tables and routes of the thread's network namespace.
@@ -28,7 +28,7 @@ impl Kernel {
     /// # Errors
     /// When the kernel refuses a netlink socket.
     pub fn open(lock: Lock, owner: Ownership) -> Result<Self, Error> {
-        let routes = Routes::open().map_err(|source| netlink("opening a netlink socket", source))?;
+        let routes = Routes::open(owner).map_err(|source| netlink("opening a netlink socket", source))?;
         Ok(Self { lock, owner, legacy: OnceCell::new(), nft: OnceCell::new(), routes, nftables: None })
     }
 

@@ -10,9 +10,9 @@ pub mod nftables;
 
 pub use kernel::Kernel;
 
-use crate::sys::{exec::ExecError, route::Object};
+use crate::sys::exec::ExecError;
 use nftables::{Refusal, bytecode};
-use rules::{Family, Ownership, State, TableChange};
+use rules::{Family, Ownership, State, TableChange, routing::Object};
 use std::{
     collections::{BTreeMap, BTreeSet},
     error, fmt, io,
@@ -50,7 +50,7 @@ pub struct Snapshot {
     pub routes: BTreeSet<Object>,
     /// Copies of policy rules of ours beyond the first, which nobody wants.
     pub duplicates: Vec<Object>,
-    /// Whether `::6` is on `lo` and not by our doing.
+    /// Whether the owner's address is on `lo` and not by our doing.
     pub foreign_address: bool,
     /// Tables that exist and that no program on `PATH` can read.
     pub unreadable: Vec<(Variant, Family)>,
@@ -63,7 +63,7 @@ pub struct Snapshot {
 impl Snapshot {
     /// Whether an object is there; the address counts whoever put it there.
     pub fn has(&self, object: &Object) -> bool {
-        self.routes.contains(object) || (*object == Object::Address && self.foreign_address)
+        self.routes.contains(object) || (matches!(object, Object::Address(_)) && self.foreign_address)
     }
 
     /// The variants that hold rules of ours.

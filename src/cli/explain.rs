@@ -7,12 +7,11 @@ use policy::istio::{self, CaptureConfig};
 use policy::sources::{Host, Raw, Reader, Source};
 use policy::{Problem, Problems, Setting};
 use rules::simulate::{Packet, Routing, View};
-use rules::{Family, Listing, Mark, parse};
+use rules::{Family, Listing, Mark, parse, routing::Object};
 use sidecar_init::backend::{
     Backend, Kernel, Snapshot, Variant,
     nftables::{bytecode, differences},
 };
-use sidecar_init::sys::route;
 use std::{collections::BTreeSet, error::Error, fs, io, net::IpAddr};
 
 /// How to answer.
@@ -193,9 +192,9 @@ fn from_kernel(raw: &Raw, run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Er
 }
 
 /// The policy rules that are there.
-fn live_routing(routes: &BTreeSet<route::Object>, family: Family, pod: &Pod) -> Routing {
+fn live_routing(routes: &BTreeSet<Object>, family: Family, pod: &Pod) -> Routing {
     let marks = routes.iter().filter_map(|object| match object {
-        route::Object::Rule { family: of, mark, .. } if *of == family => Some(Mark::whole(*mark)),
+        Object::Rule { family: of, mark, .. } if *of == family => Some(Mark::whole(*mark)),
         _ => None,
     });
     Routing { local_marks: marks.collect(), addresses: pod.addresses.clone() }
@@ -205,7 +204,7 @@ fn live_routing(routes: &BTreeSet<route::Object>, family: Family, pod: &Pod) -> 
 fn of_native(
     raw: &Raw,
     native: &bytecode::Table,
-    routes: &BTreeSet<route::Object>,
+    routes: &BTreeSet<Object>,
     pod: &Pod,
 ) -> Result<Vec<Scene>, Box<dyn Error>> {
     let resolved = istio::resolve(raw, &System, Vec::new()).map_err(|_| OtherTable)?;

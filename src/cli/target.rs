@@ -2,11 +2,11 @@
 
 use super::run::{BackendChoice, Run, VariantChoice};
 use policy::istio::{self, CaptureConfig};
-use rules::{Family, State};
+use rules::{Family, State, routing::Object};
 use sidecar_init::{
     backend::{Kernel, Snapshot, Variant, nftables::bytecode},
     operations::{self, Wanted},
-    sys::{namespace, route},
+    sys::namespace,
 };
 
 /// The interface of the kernel that takes the rules.
@@ -74,16 +74,16 @@ pub(super) fn wanted(config: &CaptureConfig, target: Target) -> Wanted {
     let native = target == Target::Native;
     let rules = |family| State::of(istio::rules(config, family).rules());
     let routing = istio::routing(config);
-    let mut routes: Vec<route::Object> = Vec::new();
+    let mut routes: Vec<Object> = Vec::new();
     if let Some(istio::PolicyRoute { mark, table }) = routing.transparent {
         let families = [Some(Family::V4), routing.transparent_ipv6.then_some(Family::V6)];
         for family in families.into_iter().flatten() {
             let (mark, table) = (mark.value, table.number());
-            routes.push(route::Object::Rule { family, mark, table });
-            routes.push(route::Object::Route { family, table });
+            routes.push(Object::Rule { family, mark, table });
+            routes.push(Object::Route { family, table });
         }
     }
-    routes.extend(routing.passthrough_ipv6.then_some(route::Object::Address));
+    routes.extend(routing.passthrough_ipv6.then_some(Object::Address(istio::OWNERSHIP.address)));
     if config.ipv6 && namespace::lacks_ipv6("lo") {
         // Where no packet of IPv6 can pass, its rules do no harm and its routes are not missed.
         tracing::warn!(target: "config", "IPv6 is disabled on lo: rules are set for it, addresses and routes are not");

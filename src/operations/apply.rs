@@ -4,11 +4,8 @@
 //! therefore ordered so that every state between them captures at least what both ends capture, and a
 //! failure is followed by the way back, worked out from what is really there.
 
-use crate::{
-    backend::{Backend, Error, Snapshot, Step, Variant, nftables},
-    sys::route::Object,
-};
-use rules::{Family, Ownership, State, TableChange, plan};
+use crate::backend::{Backend, Error, Snapshot, Step, Variant, nftables};
+use rules::{Family, Ownership, State, TableChange, plan, routing::Object};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,

@@ -1,14 +1,12 @@
 //! What is there against what is wanted, for people and for decisions.
 
 use super::Wanted;
-use crate::{
-    backend::{Snapshot, Variant, nftables},
-    sys::route::Object,
-};
+use crate::backend::{Snapshot, Variant, nftables};
 use rules::{
     Family, Ownership, State, Table,
     drift::{ChainDrift, Reason, Side, drift},
     render,
+    routing::Object,
 };
 use std::fmt;
 

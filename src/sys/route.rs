@@ -1,22 +1,18 @@
-//! Policy rules, routes and addresses of ours, over rtnetlink.
+//! Policy rules, routes and addresses of an owner, over rtnetlink.
 //!
-//! All carry a protocol number of our own, by which they are found again without knowing the options that
-//! made them.
+//! All carry the owner's protocol number, by which they are found again without knowing the options that made them.
 
 use super::header::*;
-use super::message::{Messages, attribute, u32_at};
+use super::message::{attribute, u32_at};
 use super::netlink::{Request, Socket};
 use nix::sys::socket::SockProtocol;
-use rules::Family;
+use rules::{Family, Ownership, routing::Object};
 use std::{
-    fmt, io,
+    io,
     net::{Ipv6Addr, UdpSocket},
     thread,
     time::Duration,
 };
-
-/// Our routing protocol number. 137 is in nobody's `/etc/iproute2/rt_protos`.
-pub const PROTOCOL: u8 = 137;
 
 /// How to add and how to remove an address, a route, a rule.
 const NEW: [u16; 3] = [RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWRULE];
@@ -25,108 +21,53 @@ const DELETE: [u16; 3] = [RTM_DELADDR, RTM_DELROUTE, RTM_DELRULE];
 /// `lo` is the first interface of every namespace (`net/flow.h` inside of the kernel).
 const LOOPBACK_IFINDEX: u32 = 1;
 
-const fn af(family: Family) -> u8 {
-    match family {
-        Family::V4 => AF_INET,
-        Family::V6 => AF_INET6,
-    }
-}
-
-/// Something of ours that routes packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Object {
-    /// `::6/128` on `lo`.
-    Address,
-    /// A local default route on `lo`, alone in its table.
-    Route {
-        /// Its family.
-        family: Family,
-        /// Its table.
-        table: u32,
-    },
-    /// A rule that sends packets of this mark to this table.
-    Rule {
-        /// Its family.
-        family: Family,
-        /// The packets' mark, all bits.
-        mark: u32,
-        /// The table.
-        table: u32,
-    },
-}
-
-impl Object {
-    /// The family that it belongs to.
-    pub fn family(self) -> Family {
-        match self {
-            Self::Address => Family::V6,
-            Self::Route { family, .. } | Self::Rule { family, .. } => family,
-        }
-    }
-}
-
-impl fmt::Display for Object {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let option = |family| if family == Family::V6 { "-6 " } else { "" };
-        match *self {
-            Self::Address => write!(f, "address {ADDRESS}/128 on lo"),
-            Self::Route { family, table } => {
-                write!(f, "route {}local default dev lo table {table}", option(family))
-            }
-            Self::Rule { family, mark, table } => {
-                write!(f, "policy rule {}fwmark {mark} lookup {table}", option(family))
-            }
-        }
-    }
-}
-
 /// The discard port (RFC 863); connecting a datagram socket sends nothing.
 const DISCARD: u16 = 9;
 
-/// The address that an [`Object::Address`] is.
-const ADDRESS: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);
-
-/// What is there, of ours and in our place.
+/// What is there of the owner's, and in its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// All that is ours, duplicates included.
+    /// Duplicates included.
     pub ours: Vec<Object>,
-    /// Whether somebody else has put `::6` on `lo`.
+    /// Whether somebody else has put the owner's address on `lo`.
     pub foreign_address: bool,
 }
 
-/// A connection to the kernel's routing.
-pub struct Routes(Socket);
+/// The routing of a network namespace, as far as an owner has a part in it.
+pub struct Routes {
+    socket: Socket,
+    owner: Ownership,
+}
 
 impl Routes {
     /// Opens a connection in the thread's network namespace.
     ///
     /// # Errors
     /// When the kernel refuses the socket.
-    pub fn open() -> io::Result<Self> {
-        Socket::open(SockProtocol::NetlinkRoute).map(Self)
+    pub fn open(owner: Ownership) -> io::Result<Self> {
+        Ok(Self { socket: Socket::open(SockProtocol::NetlinkRoute)?, owner })
     }
 
-    /// Reads what is ours. Creates nothing.
+    /// Reads what is the owner's. Creates nothing.
     ///
     /// # Errors
     /// When a dump fails.
     pub fn read(&mut self) -> io::Result<Found> {
+        let Ownership { protocol: ours, address, .. } = self.owner;
         let mut found = Found::default();
         for family in Family::BOTH {
-            found
-                .ours
-                .extend(self.dump(RTM_GETRULE, &rule_head(family, FR_ACT_UNSPEC), |p| rule(family, p))?);
-            found
-                .ours
-                .extend(self.dump(RTM_GETROUTE, &route_head(family, RTN_UNSPEC), |p| route(family, p))?);
+            let head = fib_rule_hdr(family, FR_ACT_UNSPEC);
+            found.ours.extend(self.dump(RTM_GETRULE, &head, |payload| rule(family, payload, ours))?);
+            let head = rtmsg(family, ours, RTN_UNSPEC);
+            found.ours.extend(self.dump(RTM_GETROUTE, &head, |payload| route(family, payload, ours))?);
         }
-        let addresses = self.dump(RTM_GETADDR, &address_head(), loopback_address)?;
+        let addresses = self.dump(RTM_GETADDR, &ifaddrmsg(), loopback_address)?;
         // A kernel before 5.18 forgets the protocol of addresses; newer ones give `::1` one of their own.
-        let remembered = addresses.iter().any(|(_, protocol)| protocol.is_some());
-        match addresses.iter().find(|(address, _)| *address == ADDRESS) {
-            Some((_, Some(PROTOCOL))) => found.ours.push(Object::Address),
-            Some((_, None)) if !remembered => found.ours.push(Object::Address),
+        let remembers = addresses.iter().any(|(_, protocol)| protocol.is_some());
+        match addresses.iter().find(|(there, _)| *there == address) {
+            Some((_, protocol)) if *protocol == Some(ours) || !remembers => {
+                found.ours.push(Object::Address(address));
+            }
             Some(_) => found.foreign_address = true,
             None => {}
         }
@@ -138,13 +79,13 @@ impl Routes {
     /// # Errors
     /// What the kernel answers.
     pub fn add(&mut self, object: Object) -> io::Result<()> {
-        match self.send(object, NEW, NLM_F_CREATE | NLM_F_EXCL) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            Ok(()) if object == Object::Address => {
-                wait_for_address();
+        match (self.send(object, NEW, NLM_F_CREATE | NLM_F_EXCL), object) {
+            (Err(error), _) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            (Ok(()), Object::Address(address)) => {
+                wait_for(address);
                 Ok(())
             }
-            other => other,
+            (other, _) => other,
         }
     }
 
@@ -166,14 +107,10 @@ impl Routes {
         head: &[u8],
         read: impl FnMut(&[u8]) -> Option<T>,
     ) -> io::Result<Vec<T>> {
-        match self.0.dump(&Request { kind, flags: 0, head }, read) {
+        use nix::libc::{EAFNOSUPPORT, EOPNOTSUPP, EPFNOSUPPORT};
+        match self.socket.dump(&Request { kind, flags: 0, head }, read) {
             // A kernel without IPv6, or without policy rules for it, has none of ours.
-            Err(error)
-                if matches!(
-                    error.raw_os_error(),
-                    Some(nix::libc::EAFNOSUPPORT | nix::libc::EOPNOTSUPP | nix::libc::EPFNOSUPPORT)
-                ) =>
-            {
+            Err(error) if matches!(error.raw_os_error(), Some(EAFNOSUPPORT | EOPNOTSUPP | EPFNOSUPPORT)) => {
                 Ok(Vec::new())
             }
             other => other,
@@ -181,29 +118,30 @@ impl Routes {
     }
 
     fn send(&mut self, object: Object, [address, route, rule]: [u16; 3], flags: u16) -> io::Result<()> {
+        let protocol = self.owner.protocol;
         match object {
-            Object::Address => {
-                let request = Request { kind: address, flags, head: &address_head() };
-                self.0.request(&request, |message| {
-                    message.attribute(IFA_LOCAL, &ADDRESS.octets());
-                    message.attribute(IFA_ADDRESS, &ADDRESS.octets());
-                    message.attribute(IFA_PROTO, &[PROTOCOL]);
+            Object::Address(ip) => {
+                let request = Request { kind: address, flags, head: &ifaddrmsg() };
+                self.socket.request(&request, |message| {
+                    message.attribute(IFA_LOCAL, &ip.octets());
+                    message.attribute(IFA_ADDRESS, &ip.octets());
+                    message.attribute(IFA_PROTO, &[protocol]);
                 })
             }
             Object::Route { family, table } => {
-                let request = Request { kind: route, flags, head: &route_head(family, RTN_LOCAL) };
-                self.0.request(&request, |message| {
+                let request = Request { kind: route, flags, head: &rtmsg(family, protocol, RTN_LOCAL) };
+                self.socket.request(&request, |message| {
                     message.attribute(RTA_TABLE, &table.to_ne_bytes());
                     message.attribute(RTA_OIF, &LOOPBACK_IFINDEX.to_ne_bytes());
                 })
             }
             Object::Rule { family, mark, table } => {
-                let request = Request { kind: rule, flags, head: &rule_head(family, FR_ACT_TO_TBL) };
-                self.0.request(&request, |message: &mut Messages| {
+                let request = Request { kind: rule, flags, head: &fib_rule_hdr(family, FR_ACT_TO_TBL) };
+                self.socket.request(&request, |message| {
                     message.attribute(FRA_FWMARK, &mark.to_ne_bytes());
                     message.attribute(FRA_FWMASK, &u32::MAX.to_ne_bytes());
                     message.attribute(FRA_TABLE, &table.to_ne_bytes());
-                    message.attribute(FRA_PROTOCOL, &[PROTOCOL]);
+                    message.attribute(FRA_PROTOCOL, &[protocol]);
                 })
             }
         }
@@ -212,14 +150,14 @@ impl Routes {
 
 /// The kernel acknowledges an IPv6 address first and routes it a moment later, from a work queue; the proxy may
 /// start in between. While `lo` is down it never does, so the wait is a short one.
-fn wait_for_address() {
+fn wait_for(address: Ipv6Addr) {
     const TRIES: u32 = 50;
     const PAUSE: Duration = Duration::from_millis(1);
     let is_routed = || {
         let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))?;
-        socket.connect((ADDRESS, DISCARD))?;
+        socket.connect((address, DISCARD))?;
         // Over any other route, the kernel would choose another source.
-        Ok::<bool, io::Error>(socket.local_addr()?.ip() == ADDRESS)
+        Ok::<bool, io::Error>(socket.local_addr()?.ip() == address)
     };
     for _ in 0..TRIES {
         if is_routed().unwrap_or(false) {
@@ -227,45 +165,59 @@ fn wait_for_address() {
         }
         thread::sleep(PAUSE);
     }
-    tracing::debug!(target: "route", "{ADDRESS} is not routed yet; is lo down?");
+    tracing::debug!(target: "route", "{address} is not routed yet; is lo down?");
 }
 
+const fn af(family: Family) -> u8 {
+    match family {
+        Family::V4 => AF_INET,
+        Family::V6 => AF_INET6,
+    }
+}
+
+type FibRuleHdr = [u8; 12];
+type RtMsg = [u8; 12];
+type IfAddrMsg = [u8; 8];
+
 /// `struct fib_rule_hdr`: family, lengths, tos, table, two reserved, action, flags.
-fn rule_head(family: Family, action: u8) -> [u8; 12] {
+fn fib_rule_hdr(family: Family, action: u8) -> FibRuleHdr {
     [af(family), 0, 0, 0, 0, 0, 0, action, 0, 0, 0, 0]
 }
 
 /// `struct rtmsg`: family, lengths, tos, table, protocol, scope, type, flags.
-fn route_head(family: Family, kind: u8) -> [u8; 12] {
-    [af(family), 0, 0, 0, 0, PROTOCOL, RT_SCOPE_HOST, kind, 0, 0, 0, 0]
+fn rtmsg(family: Family, protocol: u8, kind: u8) -> RtMsg {
+    [af(family), 0, 0, 0, 0, protocol, RT_SCOPE_HOST, kind, 0, 0, 0, 0]
 }
 
 /// `struct ifaddrmsg`: family, prefix length, flags, scope, interface.
-fn address_head() -> [u8; 8] {
+fn ifaddrmsg() -> IfAddrMsg {
     let [a, b, c, d] = LOOPBACK_IFINDEX.to_ne_bytes();
     [AF_INET6, 128, IFA_F_NODAD, 0, a, b, c, d]
 }
 
-fn rule(family: Family, payload: &[u8]) -> Option<Object> {
-    let attributes = payload.get(12..)?;
-    if attribute(attributes, FRA_PROTOCOL) != Some(&[PROTOCOL]) {
+fn rule(family: Family, payload: &[u8], protocol: u8) -> Option<Object> {
+    let attributes = payload.get(size_of::<FibRuleHdr>()..)?;
+    if attribute(attributes, FRA_PROTOCOL) != Some(&[protocol]) {
         return None;
     }
     let number = |kind| attribute(attributes, kind).and_then(|payload| u32_at(payload, 0));
     Some(Object::Rule { family, mark: number(FRA_FWMARK)?, table: number(FRA_TABLE)? })
 }
 
-fn route(family: Family, payload: &[u8]) -> Option<Object> {
-    let table = attribute(payload.get(12..)?, RTA_TABLE).and_then(|payload| u32_at(payload, 0))?;
-    (payload.get(5) == Some(&PROTOCOL)).then_some(Object::Route { family, table })
+fn route(family: Family, payload: &[u8], protocol: u8) -> Option<Object> {
+    let (head, attributes) = payload.split_first_chunk::<{ size_of::<RtMsg>() }>()?;
+    let [_, _, _, _, _, rtm_protocol, ..] = head;
+    let table = attribute(attributes, RTA_TABLE).and_then(|payload| u32_at(payload, 0))?;
+    (*rtm_protocol == protocol).then_some(Object::Route { family, table })
 }
 
 /// An address of `lo` and its protocol.
 fn loopback_address(payload: &[u8]) -> Option<(Ipv6Addr, Option<u8>)> {
-    if u32_at(payload, 4)? != LOOPBACK_IFINDEX || payload.first() != Some(&AF_INET6) {
+    let (head, attributes) = payload.split_first_chunk::<{ size_of::<IfAddrMsg>() }>()?;
+    let [ifa_family, _, _, _, ifa_index @ ..] = *head;
+    if u32::from_ne_bytes(ifa_index) != LOOPBACK_IFINDEX || ifa_family != AF_INET6 {
         return None;
     }
-    let attributes = payload.get(8..)?;
     let address: [u8; 16] = attribute(attributes, IFA_ADDRESS)?.try_into().ok()?;
     let protocol = attribute(attributes, IFA_PROTO).and_then(|payload| payload.first().copied());
     Some((address.into(), protocol))

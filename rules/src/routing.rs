@@ -1,0 +1,41 @@
+//! What routes packets beside the rules.
+
+use crate::Family;
+use std::{fmt, net::Ipv6Addr};
+
+/// Objects of routing, all on `lo`, in the order in which they are added: a policy rule comes last, as it sends packets
+/// to a table that should have its route by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Object {
+    /// An address, alone in its network.
+    Address(Ipv6Addr),
+    /// A local default route, alone in its table.
+    Route { family: Family, table: u32 },
+    /// A policy rule that sends packets of this mark, all its bits compared, to this table.
+    Rule { family: Family, mark: u32, table: u32 },
+}
+
+impl Object {
+    pub fn family(self) -> Family {
+        match self {
+            Self::Address(_) => Family::V6,
+            Self::Route { family, .. } | Self::Rule { family, .. } => family,
+        }
+    }
+}
+
+/// As the arguments of `ip` say it.
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let option = |family| if family == Family::V6 { "-6 " } else { "" };
+        match *self {
+            Self::Address(address) => write!(f, "address {address}/128 on lo"),
+            Self::Route { family, table } => {
+                write!(f, "route {}local default dev lo table {table}", option(family))
+            }
+            Self::Rule { family, mark, table } => {
+                write!(f, "policy rule {}fwmark {mark} lookup {table}", option(family))
+            }
+        }
+    }
+}
