@@ -61,7 +61,8 @@ impl Kernel {
     fn nftables(&mut self) -> Result<&mut Nftables, Error> {
         let nftables = match self.nftables.take() {
             Some(nftables) => nftables,
-            None => Nftables::open().map_err(|source| netlink("opening a netlink socket", source))?,
+            None => Nftables::open(self.owner.table)
+                .map_err(|source| netlink("opening a netlink socket", source))?,
         };
         Ok(self.nftables.insert(nftables))
     }

@@ -119,7 +119,8 @@ impl fmt::Display for Step {
                     (None, Some(_)) => "creating",
                     (Some(_), Some(_)) => "replacing",
                 })?;
-                write!(f, " the nf_tables table {}", rules::nft::TABLE)
+                let table = wanted.as_ref().or(live.as_ref()).map_or("", |table| table.name.as_str());
+                write!(f, " the nf_tables table {table}")
             }
             Self::Add(object) => write!(f, "adding {object}"),
             Self::Remove(object) => write!(f, "removing {object}"),

@@ -1,6 +1,7 @@
 //! A change takes effect as a whole or not at all, and a refusal says which rule it is about.
 
 use crate::support::{in_namespace, native, ruleset, stdout};
+use policy::istio::OWNERSHIP;
 use sidecar_init::backend::nftables::{Expression, Nftables, Refusal, Verdict, bytecode};
 
 const FLAGS: [&str; 5] = ["--dual-stack", "-i", "*", "-b", "*"];
@@ -21,7 +22,7 @@ fn a_bad_tail_changes_nothing() {
     in_namespace(|| {
         native(&FLAGS);
         let before = stdout("nft", &["-a", "list", "ruleset"], "");
-        let mut nftables = Nftables::open().expect("a socket");
+        let mut nftables = Nftables::open(OWNERSHIP.table).expect("a socket");
         let table = nftables.read().expect("readable").expect("our table");
         let refusal = nftables.replace(true, Some(&broken(&table))).expect_err("a jump to nowhere");
         let text = refusal.to_string();
@@ -37,7 +38,7 @@ fn what_was_read_can_be_put_back() {
             &[&FLAGS[..], &["-m", "TPROXY", "-o", "80,443", "--redirect-dns", "--capture-all-dns"]].concat(),
         );
         let before = ruleset();
-        let mut nftables = Nftables::open().expect("a socket");
+        let mut nftables = Nftables::open(OWNERSHIP.table).expect("a socket");
         let table = nftables.read().expect("readable");
         nftables.replace(true, None).expect("removed");
         assert_eq!(nftables.read().expect("readable"), None);
@@ -50,7 +51,7 @@ fn what_was_read_can_be_put_back() {
 fn what_changed_meanwhile_is_a_conflict() {
     in_namespace(|| {
         native(&FLAGS);
-        let mut nftables = Nftables::open().expect("a socket");
+        let mut nftables = Nftables::open(OWNERSHIP.table).expect("a socket");
         let table = nftables.read().expect("readable");
         let conflict = |outcome: Result<(), Refusal>| matches!(outcome, Err(Refusal::Conflict(_)));
         assert!(conflict(nftables.replace(false, table.as_ref())), "the table is there");

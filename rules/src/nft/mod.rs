@@ -20,9 +20,6 @@ pub use spans::{Span, Spans};
 
 use crate::{Checked, Comment, Family, Hook, Mark, Origin, Port, PortRange, Zone};
 
-/// The name of our table, family `inet`.
-pub const TABLE: &str = "sidecar_init";
-
 /// Longest comment of a rule in bytes: `nft` reads one length byte and a NUL
 /// (`NFTNL_UDATA_COMMENT_MAXLEN` of libnftnl is 128).
 pub const LONGEST_COMMENT: usize = 127;

@@ -8,7 +8,6 @@ use super::kind;
 use crate::sys::header::*;
 use crate::sys::message::{self, Messages};
 use crate::sys::nfnetlink::{body, nfgenmsg};
-use rules::nft::TABLE;
 
 /// As many elements as safely fit into one nest, whose length is a number of 16 bits.
 const ELEMENTS_A_MESSAGE: usize = 1_000;
@@ -124,22 +123,23 @@ impl Writer {
         let (chains, mut rules_left) = (table.chains.len(), rules().count());
         let flags = |is_last: bool| if last && is_last { NLM_F_ACK } else { 0 };
         let alone = chains == 0 && table.sets.is_empty();
-        self.ours(NFT_MSG_NEWTABLE, NLM_F_CREATE | NLM_F_EXCL | flags(alone), format!("the table {TABLE}"))
-            .text(NFTA_TABLE_NAME, TABLE)
+        let name = table.name.as_str();
+        self.ours(NFT_MSG_NEWTABLE, NLM_F_CREATE | NLM_F_EXCL | flags(alone), format!("the table {name}"))
+            .text(NFTA_TABLE_NAME, name)
             .number(NFTA_TABLE_FLAGS, table.flags);
         for (index, set) in table.sets.iter().enumerate() {
-            self.set(index, set, flags(chains == 0 && index + 1 == table.sets.len()));
+            self.set(name, index, set, flags(chains == 0 && index + 1 == table.sets.len()));
         }
         for (index, chain) in table.chains.iter().enumerate() {
-            self.chain(chain, flags(rules_left == 0 && index + 1 == chains));
+            self.chain(name, chain, flags(rules_left == 0 && index + 1 == chains));
         }
         for (chain, rule) in rules() {
             rules_left -= 1;
-            self.rule(chain, rule, flags(rules_left == 0));
+            self.rule(name, chain, rule, flags(rules_left == 0));
         }
     }
 
-    fn set(&mut self, index: usize, set: &bytecode::Set, flags: u16) {
+    fn set(&mut self, table: &str, index: usize, set: &bytecode::Set, flags: u16) {
         // The kernel insists on an identifier, by which others could refer to the set within the batch.
         let id = u32::try_from(index).expect("few sets") + 1;
         let order = set.byte_order().to_ne_bytes();
@@ -148,7 +148,7 @@ impl Writer {
         let mut left = chunks.len();
         let flags_alone = NLM_F_CREATE | if left == 0 { flags } else { 0 };
         self.ours(NFT_MSG_NEWSET, flags_alone, format!("the set {}", set.name))
-            .text(NFTA_SET_TABLE, TABLE)
+            .text(NFTA_SET_TABLE, table)
             .text(NFTA_SET_NAME, &set.name)
             .number(NFTA_SET_FLAGS, set.flags)
             .number(NFTA_SET_KEY_TYPE, set.key_type)
@@ -159,7 +159,7 @@ impl Writer {
             left -= 1;
             let flags = NLM_F_CREATE | if left == 0 { flags } else { 0 };
             self.ours(NFT_MSG_NEWSETELEM, flags, format!("the values of the set {}", set.name))
-                .text(NFTA_SET_ELEM_LIST_TABLE, TABLE)
+                .text(NFTA_SET_ELEM_LIST_TABLE, table)
                 .text(NFTA_SET_ELEM_LIST_SET, &set.name)
                 .nest(NFTA_SET_ELEM_LIST_ELEMENTS, |list| {
                     chunk.iter().for_each(|one| element(list, set.key_length, one));
@@ -167,9 +167,9 @@ impl Writer {
         }
     }
 
-    fn chain(&mut self, chain: &bytecode::Chain, flags: u16) {
+    fn chain(&mut self, table: &str, chain: &bytecode::Chain, flags: u16) {
         let message = self.ours(NFT_MSG_NEWCHAIN, NLM_F_CREATE | flags, format!("the chain {}", chain.name));
-        message.text(NFTA_CHAIN_TABLE, TABLE).text(NFTA_CHAIN_NAME, &chain.name);
+        message.text(NFTA_CHAIN_TABLE, table).text(NFTA_CHAIN_NAME, &chain.name);
         if let Some(base) = &chain.base {
             message
                 .nest(NFTA_CHAIN_HOOK, |hook| {
@@ -181,15 +181,13 @@ impl Writer {
         }
     }
 
-    fn rule(&mut self, chain: &bytecode::Chain, rule: &bytecode::Rule, flags: u16) {
+    fn rule(&mut self, table: &str, chain: &bytecode::Chain, rule: &bytecode::Rule, flags: u16) {
         let subject = format!("the rule {:?} of the chain {}", rule.comment(), chain.name);
         let message = self.ours(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND | flags, subject);
-        message.text(NFTA_RULE_TABLE, TABLE).text(NFTA_RULE_CHAIN, &chain.name).nest(
-            NFTA_RULE_EXPRESSIONS,
-            |list| {
-                rule.expressions.iter().for_each(|expression| expression.encode(list));
-            },
-        );
+        message.text(NFTA_RULE_TABLE, table).text(NFTA_RULE_CHAIN, &chain.name);
+        message.nest(NFTA_RULE_EXPRESSIONS, |list| {
+            rule.expressions.iter().for_each(|expression| expression.encode(list));
+        });
         if !rule.userdata.is_empty() {
             message.attribute(NFTA_RULE_USERDATA, &rule.userdata);
         }

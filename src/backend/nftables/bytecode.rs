@@ -11,6 +11,7 @@ use rules::{Family, Hook};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
+    pub name: String,
     /// None, if the table is as we make it.
     pub flags: u32,
     /// In the order in which they were made.
@@ -74,6 +75,7 @@ const NFTNL_UDATA_RULE_COMMENT: u8 = 0;
 impl Table {
     pub fn of(table: &nft::Table) -> Self {
         Self {
+            name: table.name.clone(),
             flags: 0,
             sets: table.sets.iter().map(set).collect(),
             chains: table.chains.iter().map(chain).collect(),

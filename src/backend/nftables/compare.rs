@@ -60,7 +60,7 @@ pub fn differences(live: Option<&bytecode::Table>, wanted: Option<&bytecode::Tab
         (Some(live), Some(wanted)) => (live, wanted),
     };
     let mut found = Vec::new();
-    if live.flags != wanted.flags {
+    if (&live.name, live.flags) != (&wanted.name, wanted.flags) {
         found.extend(table(DifferenceKind::Changed));
     }
     by_name(

@@ -28,12 +28,12 @@ use crate::sys::{
 };
 use batch::{Batch, Job};
 use nix::{libc, sys::socket::SockProtocol};
-use rules::nft::TABLE;
 use std::io;
 
 /// nf_tables of the thread's network namespace.
 pub struct Nftables {
     socket: Socket,
+    table: &'static str,
 }
 
 /// Why a batch did not take effect. Nothing has changed then.
@@ -61,12 +61,12 @@ impl Refusal {
 }
 
 impl Nftables {
-    /// Opens a socket.
+    /// Opens a socket. Our table is that of the family `inet` and this name.
     ///
     /// # Errors
     /// When the kernel refuses it, or has no netfilter.
-    pub fn open() -> io::Result<Self> {
-        Ok(Self { socket: Socket::open(SockProtocol::NetlinkNetFilter)? })
+    pub fn open(table: &'static str) -> io::Result<Self> {
+        Ok(Self { socket: Socket::open(SockProtocol::NetlinkNetFilter)?, table })
     }
 
     /// Our table; `None` if it is not there. Reading creates nothing.
@@ -74,7 +74,7 @@ impl Nftables {
     /// # Errors
     /// When the kernel refuses. One without nf_tables holds no table.
     pub fn read(&mut self) -> io::Result<Option<bytecode::Table>> {
-        match read::table(&mut self.socket) {
+        match read::table(&mut self.socket, self.table) {
             Err(error) if crate::sys::netfilter::lacks_nf_tables(&error) => Ok(None),
             other => other,
         }
@@ -86,7 +86,7 @@ impl Nftables {
     /// # Errors
     /// When the kernel refuses; nothing has changed then.
     pub fn replace(&mut self, present: bool, wanted: Option<&bytecode::Table>) -> Result<(), Refusal> {
-        let delete = present.then_some(Job::Delete(NFPROTO_INET, TABLE));
+        let delete = present.then_some(Job::Delete(NFPROTO_INET, self.table));
         let jobs: Vec<Job<'_>> = delete.into_iter().chain(wanted.map(Job::Create)).collect();
         match jobs.is_empty() {
             true => Ok(()),

@@ -9,32 +9,105 @@ use crate::sys::{
     netlink::{Request, Socket},
     nfnetlink::{body, nfgenmsg},
 };
-use rules::nft::TABLE;
 use std::io;
 
 const HEAD: [u8; 4] = nfgenmsg(NFPROTO_INET, 0);
 
-/// Our table; `None` if it is not there.
-pub(super) fn table(socket: &mut Socket) -> io::Result<Option<bytecode::Table>> {
+/// The table of this name; `None` if it is not there.
+pub(super) fn table(socket: &mut Socket, name: &str) -> io::Result<Option<bytecode::Table>> {
     let request = Request { kind: kind(NFT_MSG_GETTABLE), flags: 0, head: &HEAD };
-    let table = match socket.one(&request, |message| {
-        message.text(NFTA_TABLE_NAME, TABLE);
+    let answer = match socket.one(&request, |message| {
+        message.text(NFTA_TABLE_NAME, name);
     }) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
-    let flags = body(&table).and_then(|table| number(table, NFTA_TABLE_FLAGS)).unwrap_or(0);
-    let mut table = bytecode::Table { flags, sets: sets(socket)?, chains: chains(socket)? };
-    for (name, rule) in rules(socket)? {
+    let flags = body(&answer).and_then(|table| number(table, NFTA_TABLE_FLAGS)).unwrap_or(0);
+    let mut reader = Reader { socket, table: name };
+    let (sets, chains) = (reader.sets()?, reader.chains()?);
+    let mut table = bytecode::Table { name: name.to_owned(), flags, sets, chains };
+    for (name, rule) in reader.rules()? {
         if let Some(chain) = table.chains.iter_mut().find(|chain| chain.name == name) {
             chain.rules.push(rule);
         }
     }
     for set in &mut table.sets {
-        set.elements = elements(socket, &set.name)?;
+        set.elements = reader.elements(&set.name)?;
         bytecode::sort(&mut set.elements);
     }
     Ok(Some(table))
+}
+
+/// Reads what is in a table.
+struct Reader<'a> {
+    socket: &'a mut Socket,
+    table: &'a str,
+}
+
+impl Reader<'_> {
+    /// All objects of a kind. Old kernels ignore the wish for one table only.
+    fn dump<T>(&mut self, message: u8, table: u16, read: impl Fn(&[u8]) -> Option<T>) -> io::Result<Vec<T>> {
+        let request = Request { kind: kind(message), flags: 0, head: &HEAD };
+        let name = self.table;
+        let of_table = |message: &mut Messages| {
+            message.text(table, name);
+        };
+        self.socket.dump_some(&request, of_table, |payload| {
+            let attributes = body(payload)?;
+            (attribute(attributes, table).map(text) == Some(name)).then(|| read(attributes)).flatten()
+        })
+    }
+
+    fn chains(&mut self) -> io::Result<Vec<bytecode::Chain>> {
+        self.dump(NFT_MSG_GETCHAIN, NFTA_CHAIN_TABLE, |chain| {
+            let base = attribute(chain, NFTA_CHAIN_HOOK).and_then(|hook| {
+                Some(bytecode::BaseChain {
+                    kind: name(chain, NFTA_CHAIN_TYPE)?,
+                    hook: number(hook, NFTA_HOOK_HOOKNUM)?,
+                    priority: number(hook, NFTA_HOOK_PRIORITY)?.cast_signed(),
+                    policy: number(chain, NFTA_CHAIN_POLICY).unwrap_or(NF_ACCEPT),
+                })
+            });
+            Some(bytecode::Chain { name: name(chain, NFTA_CHAIN_NAME)?, base, rules: Vec::new() })
+        })
+    }
+
+    fn rules(&mut self) -> io::Result<Vec<(String, bytecode::Rule)>> {
+        self.dump(NFT_MSG_GETRULE, NFTA_RULE_TABLE, |rule| {
+            let list = attribute(rule, NFTA_RULE_EXPRESSIONS).unwrap_or_default();
+            let expressions = attributes(list).filter_map(|(_, item)| Expression::decode(item)).collect();
+            let userdata = attribute(rule, NFTA_RULE_USERDATA).unwrap_or_default().to_vec();
+            Some((name(rule, NFTA_RULE_CHAIN)?, bytecode::Rule { expressions, userdata }))
+        })
+    }
+
+    fn sets(&mut self) -> io::Result<Vec<bytecode::Set>> {
+        self.dump(NFT_MSG_GETSET, NFTA_SET_TABLE, |set| {
+            Some(bytecode::Set {
+                name: name(set, NFTA_SET_NAME)?,
+                key_type: number(set, NFTA_SET_KEY_TYPE)?,
+                key_length: number(set, NFTA_SET_KEY_LEN)?,
+                flags: number(set, NFTA_SET_FLAGS).unwrap_or(0),
+                elements: Vec::new(),
+            })
+        })
+    }
+
+    fn elements(&mut self, set: &str) -> io::Result<Vec<Element>> {
+        let request = Request { kind: kind(NFT_MSG_GETSETELEM), flags: 0, head: &HEAD };
+        let table = self.table;
+        let of_set = |message: &mut Messages| {
+            message.text(NFTA_SET_ELEM_LIST_TABLE, table).text(NFTA_SET_ELEM_LIST_SET, set);
+        };
+        let chunks = self.socket.dump_some(&request, of_set, |payload| {
+            let list = attribute(body(payload)?, NFTA_SET_ELEM_LIST_ELEMENTS)?;
+            Some(attributes(list).filter_map(|(_, item)| element(item)).collect::<Vec<_>>())
+        })?;
+        let mut elements = chunks.concat();
+        // `nft` may put the end of nothing at zero, before the first range.
+        elements.retain(|element| *element != Element { key: [0; 16], is_end: true });
+        Ok(elements)
+    }
 }
 
 fn number(attributes: &[u8], kind: u16) -> Option<u32> {
@@ -43,73 +116,6 @@ fn number(attributes: &[u8], kind: u16) -> Option<u32> {
 
 fn name(attributes: &[u8], kind: u16) -> Option<String> {
     attribute(attributes, kind).map(|payload| text(payload).to_owned())
-}
-
-/// All objects of a kind in our table. Old kernels ignore the wish for one table only.
-fn dump<T>(
-    socket: &mut Socket,
-    message: u8,
-    table: u16,
-    read: impl Fn(&[u8]) -> Option<T>,
-) -> io::Result<Vec<T>> {
-    let request = Request { kind: kind(message), flags: 0, head: &HEAD };
-    let of_table = |message: &mut Messages| {
-        message.text(table, TABLE);
-    };
-    socket.dump_some(&request, of_table, |payload| {
-        let attributes = body(payload)?;
-        (attribute(attributes, table).map(text) == Some(TABLE)).then(|| read(attributes)).flatten()
-    })
-}
-
-fn chains(socket: &mut Socket) -> io::Result<Vec<bytecode::Chain>> {
-    dump(socket, NFT_MSG_GETCHAIN, NFTA_CHAIN_TABLE, |chain| {
-        let base = attribute(chain, NFTA_CHAIN_HOOK).and_then(|hook| {
-            Some(bytecode::BaseChain {
-                kind: name(chain, NFTA_CHAIN_TYPE)?,
-                hook: number(hook, NFTA_HOOK_HOOKNUM)?,
-                priority: number(hook, NFTA_HOOK_PRIORITY)?.cast_signed(),
-                policy: number(chain, NFTA_CHAIN_POLICY).unwrap_or(NF_ACCEPT),
-            })
-        });
-        Some(bytecode::Chain { name: name(chain, NFTA_CHAIN_NAME)?, base, rules: Vec::new() })
-    })
-}
-
-fn rules(socket: &mut Socket) -> io::Result<Vec<(String, bytecode::Rule)>> {
-    dump(socket, NFT_MSG_GETRULE, NFTA_RULE_TABLE, |rule| {
-        let list = attribute(rule, NFTA_RULE_EXPRESSIONS).unwrap_or_default();
-        let expressions = attributes(list).filter_map(|(_, item)| Expression::decode(item)).collect();
-        let userdata = attribute(rule, NFTA_RULE_USERDATA).unwrap_or_default().to_vec();
-        Some((name(rule, NFTA_RULE_CHAIN)?, bytecode::Rule { expressions, userdata }))
-    })
-}
-
-fn sets(socket: &mut Socket) -> io::Result<Vec<bytecode::Set>> {
-    dump(socket, NFT_MSG_GETSET, NFTA_SET_TABLE, |set| {
-        Some(bytecode::Set {
-            name: name(set, NFTA_SET_NAME)?,
-            key_type: number(set, NFTA_SET_KEY_TYPE)?,
-            key_length: number(set, NFTA_SET_KEY_LEN)?,
-            flags: number(set, NFTA_SET_FLAGS).unwrap_or(0),
-            elements: Vec::new(),
-        })
-    })
-}
-
-fn elements(socket: &mut Socket, set: &str) -> io::Result<Vec<Element>> {
-    let request = Request { kind: kind(NFT_MSG_GETSETELEM), flags: 0, head: &HEAD };
-    let of_set = |message: &mut Messages| {
-        message.text(NFTA_SET_ELEM_LIST_TABLE, TABLE).text(NFTA_SET_ELEM_LIST_SET, set);
-    };
-    let chunks = socket.dump_some(&request, of_set, |payload| {
-        let list = attribute(body(payload)?, NFTA_SET_ELEM_LIST_ELEMENTS)?;
-        Some(attributes(list).filter_map(|(_, item)| element(item)).collect::<Vec<_>>())
-    })?;
-    let mut elements = chunks.concat();
-    // `nft` may put the end of nothing at zero, before the first range.
-    elements.retain(|element| *element != Element { key: [0; 16], is_end: true });
-    Ok(elements)
 }
 
 fn element(item: &[u8]) -> Option<Element> {

@@ -138,6 +138,7 @@ fn table(elements: usize) -> bytecode::Table {
         key
     };
     bytecode::Table {
+        name: "sidecar_init".to_owned(),
         flags: 0,
         sets: vec![bytecode::Set {
             name: "ports".to_owned(),
