@@ -7,6 +7,7 @@
 
 pub mod change;
 pub mod check;
+pub mod desired;
 pub mod drift;
 mod line;
 pub mod listing;

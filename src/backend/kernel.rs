@@ -1,21 +1,23 @@
-//! The kernel as the backend: both variants of iptables, our own table of nf_tables, and routing.
+//! The kernel as the backend: both variants of iptables, the owner's table of nf_tables, and routing.
 
 use super::{
-    Backend, Error, Snapshot, Step, Variant,
+    Backend, Error, Snapshot, Step, Variant, flows,
     iptables::{self, Lock, Programs},
     nftables::{Nftables, Refusal},
 };
 use crate::sys::{
-    netfilter,
+    lock::{self, Held},
+    namespace, netfilter,
     route::{Found, Routes},
 };
-use rules::{Family, Listing, Ownership, State, routing::Object};
-use std::{cell::OnceCell, collections::BTreeSet, io};
+use rules::{Family, Listing, Ownership, State, desired::StaleFlows, routing::Object};
+use std::{cell::OnceCell, collections::BTreeSet, io, time::Duration};
 
-/// The tables and routes of the thread's network namespace.
+/// The network namespace of the thread that opens it. It has to be used by that thread alone, while that is there.
 pub struct Kernel {
     lock: Lock,
     owner: Ownership,
+    held: Option<Held>,
     legacy: OnceCell<Option<Programs>>,
     nft: OnceCell<Option<Programs>>,
     routes: Routes,
@@ -29,7 +31,8 @@ impl Kernel {
     /// When the kernel refuses a netlink socket.
     pub fn open(lock: Lock, owner: Ownership) -> Result<Self, Error> {
         let routes = Routes::open(owner).map_err(|source| netlink("opening a netlink socket", source))?;
-        Ok(Self { lock, owner, legacy: OnceCell::new(), nft: OnceCell::new(), routes, nftables: None })
+        let (legacy, nft) = (OnceCell::new(), OnceCell::new());
+        Ok(Self { lock, owner, held: None, legacy, nft, routes, nftables: None })
     }
 
     /// The programs of a variant, if they are on `PATH`.
@@ -44,18 +47,10 @@ impl Kernel {
     fn needed(&self, variant: Variant) -> Result<&Programs, Error> {
         self.programs(variant).ok_or_else(|| {
             Error::NoProgram(format!(
-                "the {variant} variant of iptables is not on PATH; install iptables, or choose the other variant \
-                 with --force-iptables-binary"
+                "{variant} is not on PATH; install iptables, or choose another backend with --backend or \
+                 --force-iptables-binary"
             ))
         })
-    }
-
-    /// Deletes the empty tables that iptables (nft) leaves behind, and says how many.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub fn remove_empty_iptables_tables(&mut self) -> Result<usize, Error> {
-        self.nftables()?.remove_empty_iptables_tables().map_err(refused)
     }
 
     fn nftables(&mut self) -> Result<&mut Nftables, Error> {
@@ -100,27 +95,33 @@ impl Kernel {
 }
 
 impl Backend for Kernel {
+    fn hold(&mut self) -> Result<(), Error> {
+        if self.held.is_none() {
+            self.held = Some(lock::hold(Duration::from_secs(self.lock.wait.into()))?);
+        }
+        Ok(())
+    }
+
     fn read(&mut self) -> Result<Snapshot, Error> {
         let Found { ours, foreign_address } =
             self.routes.read().map_err(|source| netlink("reading rules, routes and addresses", source))?;
-        let mut snapshot = Snapshot { foreign_address, ..Snapshot::default() };
+        let mut snapshot = Snapshot::default();
+        snapshot.foreign_address = foreign_address;
+        snapshot.lo_lacks_ipv6 = namespace::lacks_ipv6("lo");
         sort(ours, &mut snapshot.routes, &mut snapshot.duplicates);
-        let native = self.nftables()?.read();
-        snapshot.native = native.map_err(|source| netlink("reading nf_tables", source))?;
+        let table = self.nftables()?.read();
+        snapshot.set_nftables(table.map_err(|source| netlink("reading nf_tables", source))?);
         for variant in Variant::ALL {
             for family in Family::BOTH {
                 let Some(state) = self.tables(variant, family)? else {
                     tracing::warn!(
                         target: "iptables",
-                        "{family} tables of the {variant} variant are there, and no program on PATH to read them"
+                        "{family} tables of {variant} are there, and no program on PATH to read them"
                     );
                     snapshot.unreadable.push((variant, family));
                     continue;
                 };
-                if state.holds_rules() {
-                    snapshot.legacy_in_use |= variant == Variant::Legacy;
-                    snapshot.tables.insert((variant, family), state);
-                }
+                snapshot.set_iptables(variant, family, state);
             }
         }
         Ok(snapshot)
@@ -129,15 +130,26 @@ impl Backend for Kernel {
     fn commit(&mut self, step: &Step) -> Result<(), Error> {
         tracing::debug!(target: "backend", %step, "commit");
         match step {
-            Step::Tables { variant, family, changes } => {
+            Step::Iptables { variant, family, changes } => {
                 iptables::commit(self.needed(*variant)?, &self.lock, *family, changes)
             }
-            Step::Native { live, wanted } => {
+            Step::Nftables { live, wanted } => {
                 self.nftables()?.replace(live.is_some(), wanted.as_ref()).map_err(refused)
             }
             Step::Add(object) => self.routes.add(*object).map_err(|source| netlink(step, source)),
             Step::Remove(object) => self.routes.remove(*object).map_err(|source| netlink(step, source)),
+            Step::DropEmptyTables => {
+                self.nftables()?.remove_empty_iptables_tables().map(drop).map_err(refused)
+            }
         }
+    }
+
+    fn has_programs(&self, variant: Variant) -> bool {
+        self.programs(variant).is_some()
+    }
+
+    fn forget_flows(&mut self, stale: &StaleFlows) -> Result<usize, Error> {
+        flows::forget(stale).map_err(|source| netlink("forgetting flows", source))
     }
 }
 

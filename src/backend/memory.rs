@@ -1,11 +1,11 @@
 //! A backend in memory: the kernel's part in tests of the life cycle, with faults at will.
 
-use super::{Backend, Error, Snapshot, Step};
+use super::{Backend, Error, Snapshot, Step, Variant};
+use rules::desired::StaleFlows;
 
 /// Tables and routes in memory.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    /// What it holds.
     pub snapshot: Snapshot,
     /// What was committed, in order.
     pub committed: Vec<Step>,
@@ -15,14 +15,28 @@ pub struct Memory {
     pub tables_before_fault: usize,
     /// Whether commits after the failing one fail too.
     pub stays_broken: bool,
+    /// How many commits still fail because somebody else has changed the rules meanwhile.
+    pub conflicts: u32,
+    /// The variants of iptables whose programs are there.
+    pub programs: Vec<Variant>,
+    /// How many flows conntrack knows that the rules would pass by.
+    pub stale_flows: usize,
 }
 
 impl Backend for Memory {
+    fn hold(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn read(&mut self) -> Result<Snapshot, Error> {
         Ok(self.snapshot.clone())
     }
 
     fn commit(&mut self, step: &Step) -> Result<(), Error> {
+        if self.conflicts > 0 {
+            self.conflicts -= 1;
+            return Err(Error::Conflict { source: format!("{step} came too late, as asked").into() });
+        }
         let fails = self.fails_after == Some(0);
         self.fails_after = match self.fails_after {
             Some(0) if self.stays_broken => Some(0),
@@ -30,20 +44,15 @@ impl Backend for Memory {
             Some(left) => Some(left - 1),
         };
         match step {
-            Step::Tables { variant, family, changes } => {
+            Step::Iptables { variant, family, changes } => {
                 let effective =
                     if fails { self.tables_before_fault.min(changes.len()) } else { changes.len() };
-                let mut state = self.snapshot.state(*variant, *family);
-                for change in &changes[..effective] {
-                    state = state.after(change);
-                }
-                match state.holds_rules() {
-                    true => self.snapshot.tables.insert((*variant, *family), state),
-                    false => self.snapshot.tables.remove(&(*variant, *family)),
-                };
+                let state = self.snapshot.iptables(*variant, *family);
+                let state = changes[..effective].iter().fold(state, |state, change| state.after(change));
+                self.snapshot.set_iptables(*variant, *family, state);
             }
             _ if fails => {}
-            Step::Native { wanted, .. } => self.snapshot.native.clone_from(wanted),
+            Step::Nftables { wanted, .. } => self.snapshot.set_nftables(wanted.clone()),
             Step::Add(object) => {
                 self.snapshot.routes.insert(*object);
             }
@@ -51,11 +60,21 @@ impl Backend for Memory {
                 Some(copy) => drop(self.snapshot.duplicates.remove(copy)),
                 None => drop(self.snapshot.routes.remove(object)),
             },
+            // Tables without rules are none here.
+            Step::DropEmptyTables => {}
         }
         if fails {
             return Err(Error::Injected(format!("{step} failed as asked")));
         }
         self.committed.push(step.clone());
         Ok(())
+    }
+
+    fn has_programs(&self, variant: Variant) -> bool {
+        self.programs.contains(&variant)
+    }
+
+    fn forget_flows(&mut self, _: &StaleFlows) -> Result<usize, Error> {
+        Ok(std::mem::take(&mut self.stale_flows))
     }
 }

@@ -1,59 +1,50 @@
 //! `sidecar-init check`: how the rules differ from the wanted ones.
 
 use super::run::{Call, Format};
-use super::{
-    Exit, change, report,
-    target::{self, Target, Usual},
-};
+use super::{Exit, change, report};
 use policy::istio;
 use rules::{drift::Side, render};
 use serde::Serialize;
-use sidecar_init::{
-    backend::{Backend, Error, Kernel},
-    operations::{self, Differences},
-};
+use sidecar_init::engine::{self, Comparison, Preference};
 
 /// Runs the command.
 pub(super) fn run(call: &Call) -> Exit {
-    let (target, differences) = match compare(call) {
+    let Call { capture, run, .. } = call;
+    let choice = run.backend.choice(Preference::Nftables);
+    let compared = change::open(run)
+        .map_err(engine::Error::from)
+        .and_then(|mut kernel| engine::check(&mut kernel, &istio::desired(capture), choice));
+    let compared = match compared {
         Ok(compared) => compared,
         Err(error) => return report::failure(&error, Exit::Failed),
     };
-    let printed = match call.run.format {
+    let Comparison { backend, differences } = &compared;
+    let printed = match run.format {
         Format::Text => report::text(&differences.to_string()),
-        Format::Json => report::json(&Report::new(target, &differences)),
+        Format::Json => report::json(&Report::new(&compared)),
     };
     match printed {
         Exit::Done if !differences.is_empty() => {
-            tracing::warn!(target: "iptables", variant = target.name(), "the rules are not as wanted");
+            tracing::warn!(target: "iptables", %backend, "the rules are not as wanted");
             Exit::Drift
         }
         exit => exit,
     }
 }
 
-fn compare(call: &Call) -> Result<(Target, Differences), Error> {
-    let Call { capture, run, .. } = call;
-    let mut kernel = Kernel::open(change::lock(run), istio::OWNERSHIP)?;
-    let snapshot = kernel.read()?;
-    let target = target::choose(run, Usual::Native, &snapshot, &kernel);
-    let wanted = target::wanted(capture, target);
-    Ok((target, operations::compare(&snapshot, &wanted, target.variant())))
-}
-
 /// The outcome as programs read it.
 #[derive(Serialize)]
 struct Report {
     equal: bool,
-    variant: String,
+    backend: String,
     chains: Vec<Chain>,
-    native: Vec<String>,
+    nftables: Vec<String>,
     routes: Vec<Route>,
 }
 
 #[derive(Serialize)]
 struct Chain {
-    variant: String,
+    backend: String,
     family: String,
     table: &'static str,
     chain: String,
@@ -74,9 +65,9 @@ struct Route {
 }
 
 impl Report {
-    fn new(target: Target, differences: &Differences) -> Self {
+    fn new(Comparison { backend, differences }: &Comparison) -> Self {
         let chains = differences.chains.iter().map(|(variant, family, drift)| Chain {
-            variant: variant.to_string(),
+            backend: variant.to_string(),
             family: family.to_string(),
             table: drift.table.name(),
             chain: drift.chain.to_string(),
@@ -100,9 +91,9 @@ impl Report {
             .map(|(object, reason)| Route { object: object.to_string(), reason: reason.to_string() });
         Self {
             equal: differences.is_empty(),
-            variant: target.name(),
+            backend: backend.to_string(),
             chains: chains.collect(),
-            native: differences.native.iter().map(ToString::to_string).collect(),
+            nftables: differences.nftables.iter().map(ToString::to_string).collect(),
             routes: routes.collect(),
         }
     }

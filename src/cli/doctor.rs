@@ -7,14 +7,11 @@ use policy::{
     istio::{OWNERSHIP, defaults::PROXY_ID},
 };
 use serde::Serialize;
-use sidecar_init::{
-    backend::Kernel,
-    operations::{Finding, Level, examine},
-};
+use sidecar_init::engine::{Finding, Level, examine};
 
 /// Runs the command. What is wrong with the capture flags is a finding like any other.
 pub(super) fn run(run: &Run, call: &Result<Call, Problems>) -> Exit {
-    let mut kernel = match Kernel::open(change::lock(run), OWNERSHIP) {
+    let mut kernel = match change::open(run) {
         Ok(kernel) => kernel,
         Err(error) => return report::failure(&error, Exit::Failed),
     };

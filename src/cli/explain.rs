@@ -6,10 +6,11 @@ use policy::explain::{Case, Pod, Scene, explain, matrix, packet, usual_cases};
 use policy::istio::{self, CaptureConfig};
 use policy::sources::{Host, Raw, Reader, Source};
 use policy::{Problem, Problems, Setting};
+use rules::routing::Object;
 use rules::simulate::{Packet, Routing, View};
-use rules::{Family, Listing, Mark, parse, routing::Object};
+use rules::{Family, Listing, Mark, parse};
 use sidecar_init::backend::{
-    Backend, Kernel, Snapshot, Variant,
+    Backend, Snapshot, Variant,
     nftables::{bytecode, differences},
 };
 use std::{collections::BTreeSet, error::Error, fs, io, net::IpAddr};
@@ -161,14 +162,16 @@ fn from_save(file: &str, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
 struct OtherTable;
 
 fn from_kernel(raw: &Raw, run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
-    let mut kernel = Kernel::open(change::lock(run), istio::OWNERSHIP)?;
-    let Snapshot { routes, native, .. } = kernel.read()?;
-    let mut scenes = match &native {
-        Some(table) => of_native(raw, table, &routes, pod)?,
+    let mut kernel = change::open(run)?;
+    let snapshot = kernel.read()?;
+    let Snapshot { routes, .. } = &snapshot;
+    let native = snapshot.nftables();
+    let mut scenes = match native {
+        Some(table) => of_nftables(raw, table, routes, pod)?,
         None => Vec::new(),
     };
     for family in Family::BOTH {
-        let routing = live_routing(&routes, family, pod);
+        let routing = live_routing(routes, family, pod);
         let mut found = Vec::new();
         for variant in Variant::ALL {
             let listing = kernel.listing(variant, family)?.filter(Listing::holds_rules);
@@ -192,29 +195,30 @@ fn from_kernel(raw: &Raw, run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Er
 }
 
 /// The policy rules that are there.
-fn live_routing(routes: &BTreeSet<Object>, family: Family, pod: &Pod) -> Routing {
+fn live_routing(routes: &BTreeSet<Object>, of_family: Family, pod: &Pod) -> Routing {
     let marks = routes.iter().filter_map(|object| match object {
-        Object::Rule { family: of, mark, .. } if *of == family => Some(Mark::whole(*mark)),
-        _ => None,
+        Object::Rule { family, mark, .. } if *family == of_family => Some(Mark::whole(*mark)),
+        Object::Rule { .. } | Object::Route { .. } | Object::Address(_) => None,
     });
     Routing { local_marks: marks.collect(), addresses: pod.addresses.clone() }
 }
 
-/// The rules that the flags describe, if the native table holds exactly those.
-fn of_native(
+/// The rules that the flags describe, if the table of nf_tables holds exactly those.
+fn of_nftables(
     raw: &Raw,
-    native: &bytecode::Table,
+    live: &bytecode::Table,
     routes: &BTreeSet<Object>,
     pod: &Pod,
 ) -> Result<Vec<Scene>, Box<dyn Error>> {
     let resolved = istio::resolve(raw, &System, Vec::new()).map_err(|_| OtherTable)?;
-    let wanted = istio::nft_table(&resolved.capture).map(|table| bytecode::Table::of(&table));
-    if !differences(Some(native), wanted.as_ref()).is_empty() {
+    let wanted = istio::desired(&resolved.capture).nft_table();
+    let wanted = wanted.as_ref().map(bytecode::Table::of);
+    if !differences(Some(live), wanted.as_ref()).is_empty() {
         return Err(OtherTable.into());
     }
     let scene = |family| {
         let scene = Scene::of_config(&resolved.capture, family, pod);
-        Scene { title: format!("{family}, nf_tables"), routing: live_routing(routes, family, pod), ..scene }
+        Scene { title: format!("{family}, nftables"), routing: live_routing(routes, family, pod), ..scene }
     };
     Ok(Family::BOTH.into_iter().map(scene).collect())
 }

@@ -1,11 +1,12 @@
 //! The drop-in for `istio-iptables`.
 
 use super::run::{Call, Mode, Preview};
-use super::{Exit, change::change, report, target::Usual};
+use super::{Exit, change, report};
+use policy::istio::defaults::{PASSTHROUGH_V4, PASSTHROUGH_V6};
 use policy::istio::{self, CaptureConfig, Interception};
 use rules::{Checked, Family, render};
 use sidecar_init::{
-    operations::{self, Validate},
+    engine::{self, OnDrift, Options, Preference, Validate},
     sys::namespace,
 };
 
@@ -17,12 +18,17 @@ pub(super) fn run(call: &Call) -> Exit {
     }
     let done = match run.mode {
         Mode::Preview(form) => return print(capture, form),
-        Mode::Clean => return exit(change(run, None, Usual::Iptables)),
-        Mode::Apply => exit(change(run, Some(capture), Usual::Iptables)),
+        Mode::Clean => return exit(change::remove(run)),
+        Mode::Apply => {
+            // Rules of ours that are not as wanted are an error, unless they may be reconciled.
+            let on_drift = if run.reconcile { OnDrift::Replace } else { OnDrift::Refuse };
+            let choice = run.backend.choice(Preference::Iptables);
+            exit(change::set(run, capture, &Options { choice, on_drift, anew: run.force }))
+        }
         Mode::Nothing => Exit::Done,
     };
     match (done, validation(call)) {
-        (Exit::Done, Some(what)) => match operations::validate(&what) {
+        (Exit::Done, Some(what)) => match engine::validate(&what) {
             Ok(()) => {
                 tracing::info!(target: "validation", "capture works");
                 Exit::Done
@@ -49,7 +55,7 @@ pub(super) fn print(capture: &CaptureConfig, form: Preview) -> Exit {
         Preview::Restore => each(restore),
         Preview::Commands => each(render::iptables::commands),
         Preview::Nft => {
-            let table = istio::nft_table(capture);
+            let table = istio::desired(capture).nft_table();
             format!("# nft -f\n{}", table.as_ref().map(render::nft::script).unwrap_or_default())
         }
     })
@@ -79,7 +85,7 @@ fn validation(call: &Call) -> Option<Validate> {
             capture.proxy_uids.first().map_or(0, |uid| uid.number()),
             capture.proxy_gids.first().map_or(0, |gid| gid.number()),
         ),
-        ipv6: capture.ipv6,
+        passthrough: (PASSTHROUGH_V4, capture.ipv6.then_some(PASSTHROUGH_V6)),
         timeout: what.timeout,
     })
 }

@@ -17,7 +17,6 @@ mod pflag;
 mod render;
 mod report;
 mod run;
-mod target;
 mod trace;
 
 use arguments::Invocation;

@@ -1,7 +1,7 @@
 //! `sidecar-init render`: the rules that the flags describe, in the language of one's choice.
 
 use super::run::{self, Preview};
-use super::{Exit, begin, istio_iptables, report};
+use super::{Exit, begin, change, istio_iptables, report};
 use policy::istio::{self, CaptureConfig};
 use policy::sources::{Host, Raw, Reader};
 use policy::{Problem, Problems, Setting};
@@ -82,10 +82,7 @@ struct Rule {
 
 fn data(config: &CaptureConfig) -> Vec<Rules> {
     let of_family = |family| Rules {
-        family: match family {
-            Family::V4 => "ipv4",
-            Family::V6 => "ipv6",
-        },
+        family: change::name(family),
         chains: Table::LISTED
             .into_iter()
             .flat_map(|table| chains(&istio::rules(config, family), table))

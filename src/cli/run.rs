@@ -5,6 +5,10 @@ use policy::settings::Setting;
 use policy::sources::{Host, Raw, Reader};
 use policy::{Problem, Problems};
 use rules::{Port, Version, number::unsigned};
+use sidecar_init::{
+    backend::{BackendName, Variant},
+    engine::{Choice, Preference},
+};
 use std::{path::PathBuf, time::Duration};
 use tracing::level_filters::LevelFilter;
 
@@ -37,19 +41,20 @@ pub(super) enum Preview {
 pub(super) enum BackendChoice {
     /// Nobody says: what is in use decides.
     Any,
-    /// nf_tables, natively.
     Nftables,
     /// iptables, perhaps a certain variant of it.
-    Iptables(Option<VariantChoice>),
+    Iptables(Option<Variant>),
 }
 
-/// A variant of iptables that somebody insists on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum VariantChoice {
-    /// The old kernel interface.
-    Legacy,
-    /// iptables' syntax over nf_tables.
-    Nft,
+impl BackendChoice {
+    /// What to tell the engine, where a command has a preference of its own.
+    pub(super) fn choice(self, preference: Preference) -> Choice {
+        match self {
+            Self::Any => Choice::InUse(preference),
+            Self::Nftables => Choice::Nftables,
+            Self::Iptables(variant) => Choice::Iptables(variant),
+        }
+    }
 }
 
 /// How the outcome of a command is printed.
@@ -200,34 +205,32 @@ fn run(reader: &mut Reader<'_>) -> Run {
 
 fn backend(reader: &mut Reader<'_>) -> BackendChoice {
     let native = reader.switch(Setting::NativeNftables);
-    let variant = |text: &str| match text.to_ascii_lowercase().as_str() {
-        "legacy" => Some(VariantChoice::Legacy),
-        "nft" => Some(VariantChoice::Nft),
-        _ => None,
+    let variant = |text: &str| match text.to_ascii_lowercase().parse() {
+        Ok(BackendName::Iptables(variant)) => Some(variant),
+        Ok(BackendName::Nftables) | Err(_) => None,
     };
     let variant =
         reader.optional(Setting::ForceBinary, "is no variant of iptables; expected legacy or nft", variant);
-    let named =
-        reader.optional(
-            Setting::Backend,
-            "is no backend; expected nftables or iptables",
-            |text| match text {
-                "nftables" => Some(BackendChoice::Nftables),
-                "iptables" => Some(BackendChoice::Iptables(None)),
-                _ => None,
-            },
-        );
+    let complaint = "is no backend; expected nftables, iptables, iptables-nft or iptables-legacy";
+    let named = reader.optional(Setting::Backend, complaint, |text| match (text, text.parse()) {
+        ("iptables", _) => Some(BackendChoice::Iptables(None)),
+        (_, Ok(BackendName::Nftables)) => Some(BackendChoice::Nftables),
+        (_, Ok(BackendName::Iptables(variant))) => Some(BackendChoice::Iptables(Some(variant))),
+        (_, Err(_)) => None,
+    });
+    let mut contradicts = |option: &str| {
+        reader.blame(Setting::Backend, &format!("contradicts {option}; give one of them"));
+        BackendChoice::Any
+    };
     match (named, native, variant) {
-        (Some(BackendChoice::Iptables(_)), true, _) => {
-            reader.blame(Setting::Backend, "contradicts --native-nftables; give one of them");
-            BackendChoice::Any
-        }
-        (Some(BackendChoice::Nftables), _, Some(_)) => {
-            reader.blame(Setting::Backend, "contradicts --force-iptables-binary; give one of them");
-            BackendChoice::Any
+        (Some(BackendChoice::Iptables(_)), true, _) => contradicts("--native-nftables"),
+        (Some(BackendChoice::Nftables), _, Some(_)) => contradicts("--force-iptables-binary"),
+        (Some(BackendChoice::Iptables(Some(one))), _, Some(other)) if one != other => {
+            contradicts("--force-iptables-binary")
         }
         (Some(BackendChoice::Nftables), ..) | (_, true, _) => BackendChoice::Nftables,
-        (Some(BackendChoice::Iptables(_)), ..) | (_, _, Some(_)) => BackendChoice::Iptables(variant),
+        (Some(BackendChoice::Iptables(one)), ..) => BackendChoice::Iptables(one.or(variant)),
+        (_, _, Some(_)) => BackendChoice::Iptables(variant),
         (Some(BackendChoice::Any) | None, false, None) => BackendChoice::Any,
     }
 }

@@ -5,7 +5,9 @@ use std::{
     fs::{self, File},
     io,
     net::{Ipv6Addr, UdpSocket},
+    panic::resume_unwind,
     path::Path,
+    thread,
 };
 
 /// Moves the calling thread into the namespace behind `path`, for good. Threads and processes that it
@@ -17,6 +19,18 @@ pub fn enter(path: &Path) -> io::Result<()> {
     let file = File::open(path)?;
     setns(file, CloneFlags::CLONE_NEWNET)?;
     Ok(())
+}
+
+/// Does `work` in the namespace behind `path`, on a thread of its own that ends with it: the caller's stays where it is.
+///
+/// # Errors
+/// As [`enter`].
+///
+/// # Panics
+/// If `work` does.
+pub fn within<T: Send>(path: &Path, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    let inside = || enter(path).map(|()| work());
+    thread::scope(|scope| scope.spawn(inside).join()).unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// Whether IPv6 is switched off on an interface, or absent as a whole. Addresses and routes are refused then;

@@ -47,7 +47,7 @@ const ROUTING: &str = "rule add fwmark 7 lookup 77
 route add blackhole default table 77
 rule add fwmark 8 lookup 133
 route add 198.51.100.0/24 dev lo table 133
-addr add 2001:db8::7/128 dev lo
+addr add 2001:db8::7/128 dev lo nodad
 ";
 
 #[test]

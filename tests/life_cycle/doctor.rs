@@ -54,8 +54,8 @@ fn a_fresh_namespace_is_fine() {
         "not the machine's own",
         "CAP_NET_ADMIN is held",
         "CAP_NET_RAW is held",
-        "iptables (legacy) 1.",
-        "iptables (nft) 1.",
+        "iptables-legacy 1.",
+        "iptables-nft 1.",
         "has all matches and targets",
         "none of ours",
         "enabled",
@@ -224,7 +224,7 @@ fn a_missing_variant_is_a_warning() {
     let mut command = binary(&[&["doctor"][..], &POD].concat());
     let told = ended(&namespace, command.env("PATH", format!("{}:/bin", folder.display()))).stdout;
     assert!(
-        says(&told, "warn", "for IPv4 only") && says(&told, "warn", "iptables (nft) is not on PATH"),
+        says(&told, "warn", "for IPv4 only") && says(&told, "warn", "iptables-nft is not on PATH"),
         "{told}"
     );
 }

@@ -112,7 +112,7 @@ fn no_programs_at_all() {
     let told = run(&insisting).with(1, "apply by iptables without programs").stderr;
     assert!(told.contains("not on PATH") && told.contains("install iptables"), "{told}");
     same(&before, &state(&namespace), "a failed run changed something");
-    for (command, says) in [("apply", "native"), ("istio-iptables", "nf_tables is used natively")] {
+    for (command, says) in [("apply", "nftables"), ("istio-iptables", "nftables is used")] {
         let told = run(&[&[command], REDIRECT].concat()).with(0, "without programs").stderr;
         assert!(told.contains(says), "{command}: {told}");
         run(&["clean"]).with(0, "clean without programs");

@@ -1,18 +1,18 @@
 //! DNS queries, sent to the agent beside the proxy.
 
-use super::config::DnsCapture;
+use super::config::{CaptureConfig, DnsCapture};
 use super::defaults::{AGENT_PORT, DNS_PORT};
 use super::reason::Reason;
 use super::words::{
     INBOUND, OUTBOUND, OUTPUT, Owner, PREROUTING, Place, from, from_port, jump, own, port, tcp, to, udp,
 };
 use super::writer::Writer;
-use rules::{Cidr, Match, Origin, Table, Target, Zone};
+use rules::{Cidr, Match, Origin, Table, Target, Zone, desired::StaleFlows};
 
 const DNS: Place = own("ISTIO_OUTPUT_DNS");
 
 /// Zone of the agent's own queries.
-pub const AGENT_ZONE: Zone = Zone::new(1).expect("not 0");
+const AGENT_ZONE: Zone = Zone::new(1).expect("not 0");
 /// Zone of the queries that are redirected to the agent.
 const CLIENT_ZONE: Zone = Zone::new(2).expect("not 0");
 
@@ -59,4 +59,19 @@ fn zones(writer: &mut Writer<'_>, servers: &[Option<Cidr>], origin: Origin) {
         let answer = [udp(), from_port(DNS_PORT)].into_iter().chain(server.map(from));
         writer.append(Table::Raw, INBOUND, answer, Target::SetZone(AGENT_ZONE), origin);
     }
+}
+
+/// Queries that the rules capture and that conntrack may know from before. The agent's own are left alone.
+pub(super) fn stale_flows(config: &CaptureConfig) -> Option<StaleFlows> {
+    let destinations = match &config.dns {
+        DnsCapture::Off => return None,
+        DnsCapture::All => None,
+        DnsCapture::Servers(servers) => Some(servers.iter().copied().collect()),
+    };
+    Some(StaleFlows {
+        port: DNS_PORT.number(),
+        destinations,
+        except_zone: AGENT_ZONE,
+        families: config.families().collect(),
+    })
 }

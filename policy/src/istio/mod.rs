@@ -21,12 +21,11 @@ mod writer;
 pub use config::{
     CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups, RouteTable,
 };
-pub use dns::AGENT_ZONE;
 pub use reason::Reason;
 pub use resolve::{Resolved, configure, resolve};
 pub use routing::{PolicyRoute, Routing, routing};
 
-use rules::{Checked, Family, Ownership, RuleSet, Table, Target};
+use rules::{Checked, Family, Ownership, RuleSet, Table, Target, desired::Desired};
 use words::{OUTPUT, PREROUTING, own};
 use writer::Writer;
 
@@ -53,13 +52,18 @@ pub fn rules(config: &CaptureConfig, family: Family) -> Checked {
         .unwrap_or_else(|faults| panic!("the policy made a bad rule set: {faults:?}"))
 }
 
-/// The same rules, both families at once, for nf_tables. `None` where nothing is captured.
+/// All that a configuration asks of a network namespace.
 ///
 /// # Panics
 /// As [`rules()`].
-pub fn nft_table(config: &CaptureConfig) -> Option<rules::nft::Table> {
-    let v6 = config.ipv6.then(|| rules(config, Family::V6));
-    rules::nft::table(OWNERSHIP.table, &rules(config, Family::V4), v6.as_ref())
+pub fn desired(config: &CaptureConfig) -> Desired {
+    Desired {
+        owner: OWNERSHIP,
+        v4: rules(config, Family::V4),
+        v6: config.ipv6.then(|| rules(config, Family::V6)),
+        routing: routing(config).objects(),
+        stale_flows: dns::stale_flows(config),
+    }
 }
 
 fn write(config: &CaptureConfig, family: Family) -> RuleSet {

@@ -1,7 +1,9 @@
 //! What the rules need beside themselves: a policy rule and route for TPROXY, an address for the proxy.
 
 use super::config::{CaptureConfig, Interception, RouteTable};
-use rules::Mark;
+use super::defaults::PASSTHROUGH_V6;
+use rules::{Family, Mark, routing::Object};
+use std::collections::BTreeSet;
 
 /// A policy rule that sends marked packets to a table whose only route delivers everything locally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,22 @@ pub struct Routing {
     /// Whether `lo` carries `::6`, from which the proxy calls the application over IPv6. IPv4 needs
     /// nothing: all of 127.0.0.0/8 is there.
     pub passthrough_ipv6: bool,
+}
+
+impl Routing {
+    /// The policy rules, routes and addresses.
+    pub fn objects(&self) -> BTreeSet<Object> {
+        let mut objects = BTreeSet::new();
+        if let Some(PolicyRoute { mark, table }) = self.transparent {
+            let v6 = self.transparent_ipv6.then_some(Family::V6);
+            for family in [Some(Family::V4), v6].into_iter().flatten() {
+                let (mark, table) = (mark.value, table.number());
+                objects.extend([Object::Rule { family, mark, table }, Object::Route { family, table }]);
+            }
+        }
+        objects.extend(self.passthrough_ipv6.then_some(Object::Address(PASSTHROUGH_V6)));
+        objects
+    }
 }
 
 /// The routing that a configuration asks for.

@@ -13,7 +13,7 @@ pub(super) fn explain(error: ExecError, programs: &Programs, script: &str) -> Er
         ExecError::Status { stderr, .. } if is_conflict(stderr) => {
             return Error::Conflict { source: error.into() };
         }
-        ExecError::Start { .. } => format!("the {} variant of iptables can't be run", programs.variant()),
+        ExecError::Start { .. } => format!("{} can't be run", programs.variant()),
         ExecError::Status { stderr, status, .. } => hint(stderr, status.code(), programs.variant(), script),
     };
     Error::Program { hint, source: error }
@@ -44,18 +44,16 @@ fn hint(stderr: &str, code: Option<i32>, variant: Variant, script: &str) -> Stri
             }
         }
     } else if says("Permission denied") || says("Operation not permitted") {
-        format!("iptables ({variant}) may not change rules here; it needs CAP_NET_ADMIN and CAP_NET_RAW")
+        format!("{variant} may not change rules here; it needs CAP_NET_ADMIN and CAP_NET_RAW")
     } else if says("can't initialize") || says("does not exist") && says("Table") {
         let module = if variant == Variant::Legacy { "modprobe iptable_nat" } else { "modprobe nf_tables" };
-        format!(
-            "the kernel has no tables for the {variant} variant; try {module} on the node, or the other variant"
-        )
+        format!("the kernel has no tables for {variant}; try {module} on the node, or another backend")
     } else if let Some(line) =
         failed_line(stderr).and_then(|number| script.lines().nth(number.checked_sub(1)?))
     {
-        format!("iptables ({variant}) refused {line:?}")
+        format!("{variant} refused {line:?}")
     } else {
-        format!("iptables ({variant}) failed")
+        format!("{variant} failed")
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a namespace and its kernel can do, and what commonly goes wrong. Reads only.
 
 use crate::{
-    backend::{Backend, Kernel, Snapshot, Variant, iptables},
+    backend::{Backend, Contents, Kernel, Snapshot, Variant, iptables},
     sys::{
         header::{NF_INET_LOCAL_OUT, NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST},
         namespace,
@@ -114,16 +114,12 @@ fn programs(kernel: &Kernel) -> Vec<Finding> {
     let mut findings = Vec::new();
     for variant in Variant::ALL {
         let Some(programs) = kernel.programs(variant) else {
-            findings.push(Finding::warn(
-                "programs",
-                format!("iptables ({variant}) is not on PATH"),
-                "install iptables",
-            ));
+            findings.push(Finding::warn("programs", format!("{variant} is not on PATH"), "install iptables"));
             continue;
         };
         let version =
             programs.version().map_or("of unknown version".to_owned(), |version| version.to_string());
-        let text = format!("iptables ({variant}) {version}");
+        let text = format!("{variant} {version}");
         findings.push(match programs.restore(Family::V6) {
             Ok(_) => Finding::ok("programs", text),
             Err(error) => Finding::warn("programs", format!("{text}, for IPv4 only"), error.to_string()),
@@ -135,7 +131,7 @@ fn programs(kernel: &Kernel) -> Vec<Finding> {
         }
     }
     if findings.iter().all(|finding| finding.text.contains("not on PATH")) {
-        findings.push(Finding::ok("programs", "rules are set by nf_tables natively, which needs no program"));
+        findings.push(Finding::ok("programs", "rules are set by nftables, which needs no program"));
     }
     findings
 }
@@ -143,7 +139,7 @@ fn programs(kernel: &Kernel) -> Vec<Finding> {
 /// Whether the program can list what the kernel holds: an old one can't list what a newer one has written.
 fn unreadable(programs: &iptables::Programs, variant: Variant) -> Option<Finding> {
     let error = programs.list(Table::Nat, &Chain::Base(Hook::Output)).err()?;
-    let text = format!("iptables ({variant}) can't list the chain OUTPUT of the table nat: {error}");
+    let text = format!("{variant} can't list the chain OUTPUT of the table nat: {error}");
     Some(Finding::fail(
         "programs",
         text,
@@ -183,14 +179,16 @@ fn modprobe(module: &str) -> String {
 }
 
 fn rules(snapshot: &Snapshot, owner: &Ownership) -> Finding {
-    let native = snapshot.native.as_ref().map(|table| format!("{} by nf_tables natively", table.rules()));
-    let held: Vec<String> = snapshot
-        .tables
-        .iter()
-        .filter(|(_, state)| state.holds_any_of(owner))
-        .map(|((variant, family), state)| format!("{} {family} ({variant})", state.count_of(owner)))
-        .chain(native)
-        .collect();
+    let held = snapshot.all_contents().filter(|contents| contents.holds_any_of(owner));
+    let held = held.flat_map(|contents| match contents {
+        Contents::Iptables { variant, families } => families
+            .iter()
+            .filter(|(_, state)| state.holds_any_of(owner))
+            .map(|(family, state)| format!("{} {family} ({variant})", state.count_of(owner)))
+            .collect(),
+        Contents::Nftables(table) => vec![format!("{} (nftables)", table.rules())],
+    });
+    let held: Vec<String> = held.collect();
     match held.is_empty() {
         true => Finding::ok("rules", "none of ours"),
         false => Finding::ok("rules", format!("ours: {}", held.join(", "))),
@@ -199,7 +197,13 @@ fn rules(snapshot: &Snapshot, owner: &Ownership) -> Finding {
 
 fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for ((variant, family), state) in &snapshot.tables {
+    let of_iptables = snapshot.all_contents().flat_map(|contents| match contents {
+        Contents::Iptables { variant, families } => {
+            families.iter().map(|(family, state)| (*variant, *family, state)).collect()
+        }
+        Contents::Nftables(_) => Vec::new(),
+    });
+    for (variant, family, state) in of_iptables {
         for table in Table::ALL {
             for (chain, held) in state.chains(table).filter(|(chain, _)| !owner.owns_chain(chain)) {
                 if let Some(line) = plan::foreign_before(&held.lines, owner) {

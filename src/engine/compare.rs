@@ -1,7 +1,7 @@
 //! What is there against what is wanted, for people and for decisions.
 
-use super::Wanted;
-use crate::backend::{Snapshot, Variant, nftables};
+use super::wanted::Wanted;
+use crate::backend::{BackendName, Snapshot, Variant, nftables};
 use rules::{
     Family, Ownership, State, Table,
     drift::{ChainDrift, Reason, Side, drift},
@@ -10,13 +10,21 @@ use rules::{
 };
 use std::fmt;
 
+/// The outcome of a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comparison {
+    /// What was expected to hold the rules.
+    pub backend: BackendName,
+    pub differences: Differences,
+}
+
 /// All differences; none if the namespace is as wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Differences {
-    /// Chains that are not as wanted.
+    /// Chains of iptables that are not as wanted.
     pub chains: Vec<(Variant, Family, ChainDrift)>,
-    /// How our own table of nf_tables is not as wanted.
-    pub native: Vec<nftables::Difference>,
+    /// How the table of nf_tables is not as wanted.
+    pub nftables: Vec<nftables::Difference>,
     /// Policy rules, routes and addresses that are missing or too many.
     pub routes: Vec<(Object, Reason)>,
     /// Whether all that differs is absent as a whole, table by table: the mark of a run that was cut short
@@ -24,24 +32,23 @@ pub struct Differences {
     pub unfinished: bool,
 }
 
-/// Compares a namespace with what is wanted of it in one variant, and of the other variant: nothing.
-pub fn compare(snapshot: &Snapshot, wanted: &Wanted, variant: Variant) -> Differences {
+/// Compares a namespace with what is wanted of it, by every backend: of all but one, nothing.
+pub fn compare(snapshot: &Snapshot, wanted: &Wanted) -> Differences {
     let mut differences = Differences { unfinished: true, ..Differences::default() };
-    for variant_now in Variant::ALL {
+    for variant in Variant::ALL {
         for family in Family::BOTH {
-            let live = snapshot.state(variant_now, family);
-            let target = wanted.tables.get(&family).filter(|_| variant_now == variant);
-            let target = target.cloned().unwrap_or_default();
+            let live = snapshot.iptables(variant, family);
+            let target = wanted.iptables(BackendName::Iptables(variant), family);
             for chain in drift(&live, &target, &wanted.owner) {
                 differences.unfinished &= !holds_any(&live, chain.table, &wanted.owner);
-                differences.chains.push((variant_now, family, chain));
+                differences.chains.push((variant, family, chain));
             }
         }
     }
-    differences.native = nftables::differences(snapshot.native.as_ref(), wanted.native.as_ref());
-    differences.unfinished &= differences.native.is_empty() || snapshot.native.is_none();
+    differences.nftables = nftables::differences(snapshot.nftables(), wanted.nftables());
+    differences.unfinished &= differences.nftables.is_empty() || snapshot.nftables().is_none();
     // Routing comes before rules: where rules stand without it, no run was cut short, somebody removed it.
-    let rules_stand = snapshot.native.is_some() || snapshot.variants_in_use(&wanted.owner).next().is_some();
+    let rules_stand = snapshot.all_contents().any(|contents| contents.holds_any_of(&wanted.owner));
     for object in wanted.routes.iter().filter(|object| !snapshot.has(object)) {
         differences.unfinished &= !rules_stand;
         differences.routes.push((*object, Reason::Missing));
@@ -64,7 +71,7 @@ fn holds_any(state: &State, table: Table, owner: &Ownership) -> bool {
 impl Differences {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.chains.is_empty() && self.native.is_empty() && self.routes.is_empty()
+        self.chains.is_empty() && self.nftables.is_empty() && self.routes.is_empty()
     }
 }
 
@@ -88,8 +95,8 @@ impl fmt::Display for Differences {
                 }
             }
         }
-        for difference in &self.native {
-            writeln!(f, "# nf_tables: {difference}")?;
+        for difference in &self.nftables {
+            writeln!(f, "# nftables: {difference}")?;
         }
         for (object, reason) in &self.routes {
             let sign = if *reason == Reason::Missing { '+' } else { '-' };

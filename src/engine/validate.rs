@@ -30,8 +30,9 @@ pub struct Validate {
     pub probe_port: u16,
     /// User and group of the dialling socket: the proxy's, whose calls to the pod itself are captured.
     pub owner: (u32, u32),
-    /// Whether IPv6 has to work as well.
-    pub ipv6: bool,
+    /// The addresses that are dialled: those from which the proxy calls the application, so that no rule but the proxy's
+    /// own captures the call. IPv6 has to work where it is given.
+    pub passthrough: (Ipv4Addr, Option<Ipv6Addr>),
     /// How long to try each family.
     pub timeout: Duration,
 }
@@ -70,9 +71,10 @@ const LOOK: Duration = Duration::from_millis(5);
 /// # Errors
 /// When one of them is not captured.
 pub fn validate(what: &Validate) -> Result<(), Unproven> {
-    prove(what, Ipv4Addr::LOCALHOST.into(), Ipv4Addr::new(127, 0, 0, 6).into())?;
-    if what.ipv6 {
-        prove(what, Ipv6Addr::LOCALHOST.into(), Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6).into())?;
+    let (v4, v6) = what.passthrough;
+    prove(what, Ipv4Addr::LOCALHOST.into(), v4.into())?;
+    if let Some(v6) = v6 {
+        prove(what, Ipv6Addr::LOCALHOST.into(), v6.into())?;
     }
     Ok(())
 }
@@ -124,7 +126,7 @@ fn dial((uid, gid): (u32, u32), from: IpAddr, to: SocketAddr, timeout: Duration)
 }
 
 /// Connects from a given address. Left to itself, the kernel would call a local address from that same
-/// address, and what comes from 127.0.0.6 or `::6` is not captured.
+/// address, and what comes from these is not captured.
 fn connect(from: SocketAddr, to: SocketAddr, timeout: Duration) -> nix::Result<()> {
     let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let caller = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;

@@ -1,0 +1,164 @@
+//! The verbs: plan, apply, check, clean.
+
+use super::choice::Choice;
+use super::commit::{Failure, commit};
+use super::compare::{Comparison, Differences, compare};
+use super::steps::steps;
+use super::wanted::Wanted;
+use crate::backend::{self, Backend, BackendName, Snapshot, Step};
+use rules::{Family, Ownership, desired::Desired};
+
+/// How often a change is planned anew when another program changes the rules at the same time.
+const TRIES: u32 = 5;
+
+/// How to apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    pub choice: Choice,
+    pub on_drift: OnDrift,
+    /// Makes everything again, be it in place or not.
+    pub anew: bool,
+}
+
+/// What to do where rules of the owner's are there that are not as wanted. Unfinished is not drift: what a killed run
+/// leaves is completed either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnDrift {
+    Replace,
+    Refuse,
+}
+
+/// Why a namespace is not in the wanted state.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It can't be read, or not be held.
+    #[error(transparent)]
+    Backend(#[from] backend::Error),
+    /// Tables exist that can't be read, so nobody knows whether they hold rules of the owner's.
+    #[error(
+        "tables of iptables are there and its programs are not on PATH to read them, so rules of ours may be left; \
+         install iptables and clean again"
+    )]
+    Unreadable,
+    /// The rules are not as wanted, and nobody allowed to replace them.
+    #[error(
+        "rules of ours are there and not as wanted; run with --reconcile to replace them. The difference:\n{0}"
+    )]
+    Drift(Differences),
+    /// A step failed.
+    #[error(transparent)]
+    Failed(#[from] Box<Failure>),
+}
+
+/// What would be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// What was there when it was made.
+    pub before: Snapshot,
+    pub wanted: Wanted,
+    /// None if everything is in place.
+    pub steps: Vec<Step>,
+}
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// What holds the rules now; `None` where none are wanted.
+    pub backend: Option<BackendName>,
+    pub families: Vec<Family>,
+    /// How many rules of the owner's there are now.
+    pub rules: usize,
+    /// None if everything was in place.
+    pub steps: Vec<Step>,
+    /// How many flows conntrack has forgotten, because they were older than the rules and would have passed them by.
+    pub forgotten_flows: usize,
+}
+
+/// Plans the way to the desired state. Changes nothing.
+///
+/// # Errors
+/// When the namespace can't be read, or holds rules that are not as wanted and may not be replaced.
+pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> Result<Plan, Error> {
+    let before = backend.read()?;
+    let name = options.choice.backend(backend, &before, &desired.owner);
+    let wanted = Wanted::of(desired, name, &before);
+    if options.on_drift == OnDrift::Refuse && !options.anew {
+        let differences = compare(&before, &wanted);
+        if !differences.is_empty() && !differences.unfinished {
+            return Err(Error::Drift(differences));
+        }
+    }
+    let steps = steps(&before, &wanted, options.anew);
+    Ok(Plan { before, wanted, steps })
+}
+
+/// Brings a namespace to the desired state, or leaves it in the old one. Idempotent: a second call finds nothing to do.
+///
+/// # Errors
+/// As [`plan()`], or when a step fails; the error says in which state the namespace is.
+pub fn apply(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> Result<Summary, Error> {
+    let Plan { wanted, steps, .. } = carry_out(backend, |backend| plan(backend, desired, options))?;
+    let forgotten_flows = match &desired.stale_flows {
+        // The rules stand: that a flow is not forgotten is no reason to take them back.
+        Some(stale) => backend.forget_flows(stale).unwrap_or_else(|error| {
+            tracing::warn!(target: "conntrack", %error, "flows from before the rules may pass them by");
+            0
+        }),
+        None => 0,
+    };
+    Ok(Summary {
+        backend: wanted.contents.as_ref().map(|contents| contents.backend()),
+        families: desired.families().collect(),
+        rules: wanted.contents.as_ref().map_or(0, |contents| contents.count_of(&wanted.owner)),
+        steps,
+        forgotten_flows,
+    })
+}
+
+/// Removes all that is the owner's, whatever options made it. Idempotent.
+///
+/// # Errors
+/// When the namespace can't be read in full, or when a step fails; the error says in which state it is.
+pub fn clean(backend: &mut dyn Backend, owner: Ownership) -> Result<Summary, Error> {
+    let wanted = Wanted::nothing(owner);
+    let Plan { steps, .. } = carry_out(backend, |backend| {
+        let before = backend.read()?;
+        if !before.unreadable.is_empty() {
+            return Err(Error::Unreadable);
+        }
+        let steps = steps(&before, &wanted, false);
+        Ok(Plan { before, wanted: wanted.clone(), steps })
+    })?;
+    Ok(Summary { backend: None, families: Vec::new(), rules: 0, steps, forgotten_flows: 0 })
+}
+
+/// Compares a namespace with the desired state. Changes nothing.
+///
+/// # Errors
+/// When the namespace can't be read.
+pub fn check(backend: &mut dyn Backend, desired: &Desired, choice: Choice) -> Result<Comparison, Error> {
+    let snapshot = backend.read()?;
+    let name = choice.backend(backend, &snapshot, &desired.owner);
+    let wanted = Wanted::of(desired, name, &snapshot);
+    Ok(Comparison { backend: name, differences: compare(&snapshot, &wanted) })
+}
+
+/// Plans and commits. Starts again when somebody else's change came between.
+fn carry_out(
+    backend: &mut dyn Backend,
+    mut plan: impl FnMut(&mut dyn Backend) -> Result<Plan, Error>,
+) -> Result<Plan, Error> {
+    backend.hold()?;
+    let mut tries = TRIES;
+    loop {
+        let planned = plan(backend)?;
+        tries -= 1;
+        match commit(backend, &planned.before, &planned.steps, &planned.wanted.owner) {
+            Ok(()) => return Ok(planned),
+            Err(failure) if tries > 0 && failure.is_conflict() => {
+                tracing::debug!(target: "backend", %failure, "somebody else changed rules; again");
+            }
+            Err(failure) => return Err(failure.into()),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Which backend takes the rules.
+
+use crate::backend::{Backend, BackendName, Snapshot, Variant};
+use rules::Ownership;
+
+/// What the caller says about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Nothing: what holds rules of the owner's stays in use; else what is preferred.
+    InUse(Preference),
+    Nftables,
+    /// iptables, perhaps a certain variant of it.
+    Iptables(Option<Variant>),
+}
+
+/// What to use where nothing of the owner's is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preference {
+    Nftables,
+    /// iptables, or nf_tables where no program of iptables is there: rather that than nothing.
+    Iptables,
+}
+
+impl Choice {
+    /// Chooses.
+    pub fn backend(self, backend: &dyn Backend, snapshot: &Snapshot, owner: &Ownership) -> BackendName {
+        match self {
+            Self::Nftables => BackendName::Nftables,
+            Self::Iptables(forced) => BackendName::Iptables(variant(backend, snapshot, owner, forced)),
+            Self::InUse(preference) => match (snapshot.variants_of(owner).next(), preference) {
+                (Some(variant), _) => BackendName::Iptables(variant),
+                (None, Preference::Nftables) => BackendName::Nftables,
+                (None, Preference::Iptables) if !Variant::ALL.iter().any(|v| backend.has_programs(*v)) => {
+                    tracing::info!(target: "backend", "no program of iptables is on PATH; nftables is used");
+                    BackendName::Nftables
+                }
+                (None, Preference::Iptables) => {
+                    BackendName::Iptables(variant(backend, snapshot, owner, None))
+                }
+            },
+        }
+    }
+}
+
+/// The variant that is forced, else the one that holds rules of the owner's, else legacy if it is in use already, else
+/// nft if its programs are there.
+fn variant(
+    backend: &dyn Backend,
+    snapshot: &Snapshot,
+    owner: &Ownership,
+    forced: Option<Variant>,
+) -> Variant {
+    match forced.or_else(|| snapshot.variants_of(owner).next()) {
+        Some(variant) => variant,
+        None if snapshot.is_in_use(Variant::Legacy) || !backend.has_programs(Variant::Nft) => Variant::Legacy,
+        None => Variant::Nft,
+    }
+}

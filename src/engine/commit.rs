@@ -1,0 +1,80 @@
+//! Commits steps as a whole, or leaves the old state: a failure is followed by the way back, worked out from what is
+//! really there.
+
+use super::steps::way_back;
+use crate::backend::{Backend, Error, Snapshot, Step};
+use rules::Ownership;
+use std::fmt;
+
+/// Why a namespace is not in the wanted state, and in which it is.
+#[derive(Debug, thiserror::Error)]
+#[error("{step} failed; {aftermath}")]
+pub struct Failure {
+    pub step: String,
+    pub aftermath: Aftermath,
+    pub source: Error,
+}
+
+/// The state that a failed change leaves.
+#[derive(Debug)]
+pub enum Aftermath {
+    /// The old state.
+    RolledBack,
+    /// Neither the old nor the new one: these steps back failed as well, each with its reason.
+    Left { steps: Vec<(Step, Error)> },
+    /// It can't even be read.
+    Unknown(Error),
+}
+
+impl fmt::Display for Aftermath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RolledBack => f.write_str("the old state is back in place"),
+            Self::Left { steps } => {
+                f.write_str("it could not be taken back in full, so run this again or clean; left undone:")?;
+                steps.iter().try_for_each(|(step, error)| write!(f, "\n  {step}: {error}"))
+            }
+            Self::Unknown(error) => write!(f, "whether the old state is back can't be read: {error}"),
+        }
+    }
+}
+
+impl Failure {
+    /// Whether a step failed because another program changed rules at the same time, and nothing is left of the attempt.
+    pub(super) fn is_conflict(&self) -> bool {
+        matches!(self.aftermath, Aftermath::RolledBack) && matches!(&self.source, Error::Conflict { .. })
+    }
+}
+
+/// Commits the steps in order.
+pub(super) fn commit(
+    backend: &mut dyn Backend,
+    before: &Snapshot,
+    steps: &[Step],
+    owner: &Ownership,
+) -> Result<(), Box<Failure>> {
+    for step in steps {
+        if let Err(source) = backend.commit(step) {
+            let aftermath = roll_back(backend, before, steps, owner);
+            return Err(Box::new(Failure { step: step.to_string(), aftermath, source }));
+        }
+    }
+    Ok(())
+}
+
+fn roll_back(backend: &mut dyn Backend, before: &Snapshot, steps: &[Step], owner: &Ownership) -> Aftermath {
+    let now = match backend.read() {
+        Ok(now) => now,
+        Err(error) => return Aftermath::Unknown(error),
+    };
+    let mut failed = Vec::new();
+    for step in way_back(before, &now, steps, owner) {
+        if let Err(error) = backend.commit(&step) {
+            failed.push((step, error));
+        }
+    }
+    match failed.is_empty() {
+        true => Aftermath::RolledBack,
+        false => Aftermath::Left { steps: failed },
+    }
+}

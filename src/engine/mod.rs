@@ -1,0 +1,24 @@
+//! What is done to a network namespace: from what a policy wants and what is there to steps, and from steps to a state
+//! that is either the new one or the old one.
+//!
+//! Every front end calls the same functions, on any [`crate::backend::Backend`]. They decide which backend takes the
+//! rules, refuse drift where they are asked to, start again when somebody else's change came between, roll back and
+//! forget stale flows. They hold no state between calls and print nothing: a plan comes before, a summary after.
+
+mod apply;
+mod choice;
+mod commit;
+mod compare;
+mod doctor;
+mod steps;
+mod validate;
+mod wanted;
+
+pub use apply::{Error, OnDrift, Options, Plan, Summary, apply, check, clean, plan};
+pub use choice::{Choice, Preference};
+pub use commit::{Aftermath, Failure};
+pub use compare::{Comparison, Differences, compare};
+pub use doctor::{Finding, Level, examine};
+pub use steps::steps;
+pub use validate::{Unproven, Validate, validate};
+pub use wanted::Wanted;

@@ -1,0 +1,67 @@
+//! What is wanted, in the terms of what holds it.
+
+use crate::backend::{BackendName, Contents, Snapshot, nftables::bytecode};
+use rules::{Family, Ownership, State, desired::Desired, routing::Object};
+use std::collections::BTreeSet;
+
+/// What a namespace should hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    pub owner: Ownership,
+    /// The rules; `None` where none are wanted. Everything else that can hold rules should hold none of the owner's.
+    pub contents: Option<Contents>,
+    pub routes: BTreeSet<Object>,
+}
+
+impl Wanted {
+    /// Nothing of the owner's.
+    pub fn nothing(owner: Ownership) -> Self {
+        Self { owner, contents: None, routes: BTreeSet::new() }
+    }
+
+    /// What is desired of a namespace, by a backend.
+    pub fn of(desired: &Desired, backend: BackendName, snapshot: &Snapshot) -> Self {
+        let Desired { owner, v6, routing, .. } = desired;
+        let contents = match backend {
+            BackendName::Nftables => {
+                let table = desired.nft_table();
+                table.map(|table| Contents::Nftables(bytecode::Table::of(&table)))
+            }
+            BackendName::Iptables(variant) => {
+                let states = desired.families().filter_map(|family| {
+                    desired.rules(family).map(|rules| (family, State::of(rules.rules())))
+                });
+                Some(Contents::Iptables { variant, families: states.collect() })
+            }
+        };
+        let mut routes = routing.clone();
+        if v6.is_some() && snapshot.lo_lacks_ipv6 {
+            // Where no packet of IPv6 can pass, its rules do no harm and its routes are not missed.
+            let text = "IPv6 is disabled on lo: rules are set for it, addresses and routes are not";
+            tracing::warn!(target: "config", "{text}");
+            routes.retain(|object| object.family() == Family::V4);
+        }
+        Self { owner: *owner, contents, routes }
+    }
+
+    /// What a backend should hold.
+    pub fn contents(&self, backend: BackendName) -> Option<&Contents> {
+        self.contents.as_ref().filter(|contents| contents.backend() == backend)
+    }
+
+    /// The tables of iptables that a backend should hold for a family.
+    pub(super) fn iptables(&self, backend: BackendName, family: Family) -> State {
+        match self.contents(backend) {
+            Some(Contents::Iptables { families, .. }) => families.get(&family).cloned().unwrap_or_default(),
+            Some(Contents::Nftables(_)) | None => State::default(),
+        }
+    }
+
+    /// The table of nf_tables.
+    pub(super) fn nftables(&self) -> Option<&bytecode::Table> {
+        match &self.contents {
+            Some(Contents::Nftables(table)) => Some(table),
+            Some(Contents::Iptables { .. }) | None => None,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The lists of ARCHITECTURE.md, "How to add", held against the code: what they name is there, and where the code says
+//! by itself which files an addition of a kind needs, they name exactly those.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The files that a list names, by its heading.
+fn listed(heading: &str) -> BTreeSet<String> {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let section = text.split_once("## How to add").expect("the section").1;
+    let section = section.split("\n## ").next().expect("an end");
+    let list = section.split("\n### ").find(|part| part.starts_with(heading));
+    let list = list.unwrap_or_else(|| panic!("no list {heading:?}"));
+    let files = list.lines().filter_map(|line| line.strip_prefix("- `")?.split('`').next());
+    let files: BTreeSet<String> = files.map(str::to_owned).collect();
+    assert!(!files.is_empty(), "{heading} names no file");
+    for file in &files {
+        assert!(root().join(file).is_file(), "{heading}: there is no {file}");
+    }
+    files
+}
+
+fn sources(below: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut open = vec![root().join(below)];
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(fs::read_dir(&path).expect("a folder").map(|entry| entry.expect("an entry").path()));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let name = path.strip_prefix(root()).expect("below the root").to_string_lossy().into_owned();
+            found.push((name, fs::read_to_string(&path).expect("UTF-8")));
+        }
+    }
+    found
+}
+
+/// The files that say one of these words outside of comments.
+fn saying(words: &[&str], below: &[&str]) -> BTreeSet<String> {
+    let says = |text: &str| {
+        let mut code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+        code.any(|line| words.iter().any(|word| line.contains(word)))
+    };
+    let files = below.iter().flat_map(|folder| sources(folder)).filter(|(_, text)| says(text));
+    files.map(|(path, _)| path).collect()
+}
+
+#[test]
+fn a_flag() {
+    // A switch that makes rules touches what a flag can touch.
+    assert_eq!(
+        listed("A flag"),
+        saying(&["DropInvalid", "config.drop_invalid"], &["rules/src", "policy/src", "src"])
+    );
+}
+
+#[test]
+fn every_flag_is_read() {
+    let table = sources("policy/src").into_iter().find(|(path, _)| path == "policy/src/settings.rs");
+    let (_, table) = table.expect("the table");
+    let rows =
+        table.split("\nsettings! {").nth(1).expect("the rows").split("\nimpl ").next().expect("an end");
+    let mut topic = "";
+    let mut count = 0;
+    for line in rows.lines() {
+        if let Some(name) = line.strip_suffix(" {").map(str::trim) {
+            topic = name;
+        }
+        let Some((name, _)) = line.strip_prefix("        ").and_then(|line| line.split_once(": \"")) else {
+            continue;
+        };
+        count += 1;
+        let read = saying(&[&format!("Setting::{name}")], &["policy/src", "src"]);
+        assert!(!read.is_empty() || topic == "Compatibility", "nobody reads {name}");
+    }
+    assert!(count > 60, "only {count} rows found");
+}
+
+#[test]
+fn a_match() {
+    let used = saying(&["Match::Connmark", "    Connmark("], &["rules/src", "policy/src", "src"]);
+    let values = ["rules/src/nft/condition.rs"].map(str::to_owned).into();
+    assert_eq!(listed("A match"), &used - &values);
+}
+
+#[test]
+fn a_backend() {
+    let words = ["BackendName::Nftables", "Self::Nftables", "Contents::Nftables", "Step::Nftables"];
+    let mut used = saying(&words, &["src"]);
+    used.extend(saying(&["differences.nftables"], &["src/engine"]));
+    assert_eq!(listed("A backend"), used);
+}
+
+#[test]
+fn a_front_end() {
+    assert_eq!(listed("A front end"), ["src/main.rs".to_owned()].into());
+    let main = fs::read_to_string(root().join("src/main.rs")).expect("the binary");
+    let library = fs::read_to_string(root().join("src/lib.rs")).expect("the library");
+    assert!(
+        main.contains("mod cli;") && !library.contains("cli"),
+        "front ends are modules of the binary alone"
+    );
+}
+
+#[test]
+fn a_mesh() {
+    let listed = listed("A mesh");
+    assert!(listed.contains("policy/src/lib.rs") && listed.contains("policy/src/settings.rs"));
+    // Neither the vocabulary nor the engine speaks of a mesh.
+    let speaking = saying(&["istio::", "policy::"], &["rules/src", "src/engine", "src/backend", "src/sys"]);
+    assert_eq!(speaking, BTreeSet::new());
+}

@@ -1,0 +1,114 @@
+//! In which order things change, and by which backend.
+
+use super::{
+    ADDRESS, LEGACY, NFT, V4_MARK, V4_ROUTE, holding, holds, redirect, run, shared, steps, transparent,
+};
+use policy::istio::OWNERSHIP;
+use rules::{Chain, Family, Hook, Line, State, Table, Target};
+use sidecar_init::{
+    backend::{Backend, BackendName, Snapshot, Step, Variant},
+    engine::{Choice, Preference},
+};
+
+/// Whether a connection that the pod makes is redirected by one backend or another.
+fn captures_outbound(snapshot: &Snapshot) -> bool {
+    let output = Chain::Base(Hook::Output);
+    let by_iptables = Variant::ALL.into_iter().any(|variant| {
+        let state = snapshot.iptables(variant, Family::V4);
+        let to = |line: &Line, to: &str| {
+            matches!(line, Line::Typed(rule) if matches!(&rule.target, Target::Jump(name) if name.as_str() == to))
+        };
+        let inner: Chain = "ISTIO_OUTPUT".parse().expect("valid");
+        state.lines(Table::Nat, &output).iter().any(|line| to(line, "ISTIO_OUTPUT"))
+            && state.lines(Table::Nat, &inner).iter().any(|line| to(line, "ISTIO_REDIRECT"))
+    });
+    by_iptables || snapshot.nftables().is_some()
+}
+
+#[test]
+fn capture_has_no_gap_when_the_backend_changes() {
+    for (from, to) in BackendName::ALL.into_iter().flat_map(|a| BackendName::ALL.map(|b| (a, b))) {
+        let mut memory = holding(&redirect(), from);
+        for step in steps(&memory, &redirect(), to) {
+            assert!(captures_outbound(&memory.snapshot), "before {step}");
+            memory.commit(&step).expect("nothing breaks");
+        }
+        assert!(captures_outbound(&memory.snapshot));
+        for variant in Variant::ALL {
+            let state = memory.snapshot.iptables(variant, Family::V4);
+            assert_eq!(state.holds_any_of(&OWNERSHIP), to == BackendName::Iptables(variant));
+            assert!(state.holds_rules(), "rules of others stay");
+        }
+    }
+}
+
+#[test]
+fn routes_come_before_the_rules_that_need_them_and_go_after() {
+    let tables = |step: &Step| matches!(step, Step::Iptables { .. });
+    let made = steps(&shared(), &transparent(), NFT);
+    assert_eq!(made.len(), 7);
+    assert!(made[..5].iter().all(|step| matches!(step, Step::Add(_))) && made[5..].iter().all(tables));
+    let made = steps(&holding(&transparent(), NFT), &redirect(), NFT);
+    assert_eq!(made.len(), 7);
+    assert!(made[..2].iter().all(tables) && made[2..].iter().all(|step| matches!(step, Step::Remove(_))));
+}
+
+#[test]
+fn routing_of_ipv6_is_left_out_where_lo_has_none() {
+    let mut memory = shared();
+    memory.snapshot.lo_lacks_ipv6 = true;
+    run(&mut memory, &transparent(), NFT).expect("nothing breaks");
+    assert_eq!(memory.snapshot.routes, [V4_ROUTE, V4_MARK].into());
+}
+
+#[test]
+fn an_address_of_somebody_else_is_neither_added_nor_removed() {
+    let mut memory = shared();
+    memory.snapshot.foreign_address = true;
+    let made = run(&mut memory, &transparent(), NFT).expect("nothing breaks").steps;
+    assert!(!made.contains(&Step::Add(ADDRESS)));
+    let made = run(&mut memory, &None, NFT).expect("nothing breaks").steps;
+    assert!(!made.contains(&Step::Remove(ADDRESS)));
+}
+
+#[test]
+fn copies_of_policy_rules_go() {
+    let mut memory = holding(&transparent(), NFT);
+    memory.snapshot.duplicates = vec![V4_MARK, V4_MARK];
+    run(&mut memory, &transparent(), NFT).expect("nothing breaks");
+    assert!(holds(&memory.snapshot, &transparent(), NFT));
+}
+
+#[test]
+fn the_backend_follows_what_is_forced_then_in_use_then_preferred_and_there() {
+    use BackendName::Nftables;
+    use Variant::{Legacy, Nft};
+    let iptables = |variant| Choice::Iptables(variant);
+    let (native, drop_in) = (Choice::InUse(Preference::Nftables), Choice::InUse(Preference::Iptables));
+    for (choice, ours, strangers, programs, expected) in [
+        (iptables(Some(Nft)), Some(LEGACY), true, &[Legacy][..], NFT),
+        (iptables(Some(Legacy)), Some(NFT), false, &[Nft], LEGACY),
+        (iptables(None), Some(NFT), true, &[Nft], NFT),
+        (iptables(None), Some(LEGACY), true, &[Nft], LEGACY),
+        (iptables(None), None, true, &[Nft], LEGACY),
+        (iptables(None), None, false, &[Nft], NFT),
+        (iptables(None), None, false, &[], LEGACY),
+        (Choice::Nftables, Some(NFT), true, &[Nft], Nftables),
+        (native, Some(LEGACY), true, &[Nft], LEGACY),
+        (native, None, true, &[Nft], Nftables),
+        (drop_in, None, true, &[Nft], LEGACY),
+        (drop_in, None, false, &[Nft], NFT),
+        (drop_in, None, true, &[], Nftables),
+        (drop_in, Some(NFT), true, &[], NFT),
+    ] {
+        let mut memory = ours.map_or_else(shared, |ours| holding(&redirect(), ours));
+        if !strangers && ours.is_none() {
+            for variant in Variant::ALL {
+                memory.snapshot.set_iptables(variant, Family::V4, State::default());
+            }
+        }
+        memory.programs = programs.to_vec();
+        let found = choice.backend(&memory, &memory.snapshot, &OWNERSHIP);
+        assert_eq!(found, expected, "{choice:?} {ours:?} {strangers} {programs:?}");
+    }
+}

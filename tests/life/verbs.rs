@@ -1,0 +1,97 @@
+//! What each verb promises where nothing breaks.
+
+use super::{
+    LEGACY, NFT, all, dns, holding, holds, options, redirect, run, same, shared, steps, transparent,
+};
+use policy::istio::OWNERSHIP;
+use rules::{Family, Zone, desired::Desired, desired::StaleFlows};
+use sidecar_init::{
+    backend::{BackendName, Variant, memory::Memory},
+    engine::{self, OnDrift, Options},
+};
+
+#[test]
+fn a_second_call_finds_nothing_to_do() {
+    for old in all() {
+        for new in all() {
+            for (from, to) in BackendName::ALL.into_iter().flat_map(|a| BackendName::ALL.map(|b| (a, b))) {
+                let mut memory = holding(&old, from);
+                run(&mut memory, &new, to).expect("nothing breaks");
+                assert!(holds(&memory.snapshot, &new, to));
+                assert_eq!(steps(&memory, &new, to), []);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_in_place_is_made_anew_on_demand() {
+    let desired = transparent().expect("something");
+    for (backend, expected) in [(NFT, 2), (LEGACY, 2), (BackendName::Nftables, 1)] {
+        let mut memory = holding(&transparent(), backend);
+        let before = memory.snapshot.clone();
+        let options = Options { anew: true, ..options(backend) };
+        let summary = engine::apply(&mut memory, &desired, &options).expect("nothing breaks");
+        assert_eq!(summary.steps.len(), expected, "{backend}");
+        assert!(same(&memory.snapshot, &before));
+    }
+}
+
+#[test]
+fn somebody_elses_change_in_between_starts_it_again() {
+    for (conflicts, works) in [(1, true), (4, true), (5, false)] {
+        let mut memory = Memory { conflicts, ..shared() };
+        let done = run(&mut memory, &redirect(), NFT);
+        assert_eq!(done.is_ok(), works, "{conflicts}: {done:?}");
+        assert_eq!(holds(&memory.snapshot, &redirect(), NFT), works);
+    }
+}
+
+#[test]
+fn drift_is_refused_where_that_is_asked_and_unfinished_is_none() {
+    let desired = redirect().expect("something");
+    for backend in BackendName::ALL {
+        let refuse = Options { on_drift: OnDrift::Refuse, ..options(backend) };
+        let mut memory = holding(&dns(), backend);
+        let before = memory.snapshot.clone();
+        let refused = engine::apply(&mut memory, &desired, &refuse);
+        assert!(matches!(refused, Err(engine::Error::Drift(_))), "{refused:?}");
+        assert!(same(&memory.snapshot, &before) && memory.committed.is_empty());
+        engine::apply(&mut shared(), &desired, &refuse).expect("nothing is there");
+        engine::apply(&mut holding(&redirect(), backend), &desired, &refuse).expect("all is there");
+    }
+}
+
+#[test]
+fn flows_from_before_the_rules_are_forgotten_once_those_stand() {
+    let stale = StaleFlows {
+        port: 53,
+        destinations: None,
+        except_zone: Zone::new(1).expect("not 0"),
+        families: vec![Family::V4],
+    };
+    let desired = Desired { stale_flows: Some(stale), ..redirect().expect("something") };
+    let mut memory = Memory { stale_flows: 3, ..shared() };
+    let summary = engine::apply(&mut memory, &desired, &options(NFT)).expect("nothing breaks");
+    assert_eq!((summary.forgotten_flows, summary.backend), (3, Some(NFT)));
+}
+
+#[test]
+fn a_plan_changes_nothing_and_says_what_an_apply_does() {
+    for goal in all().into_iter().flatten() {
+        let mut memory = holding(&dns(), LEGACY);
+        let before = memory.snapshot.clone();
+        let plan = engine::plan(&mut memory, &goal, &options(NFT)).expect("nothing breaks");
+        assert!(memory.snapshot == before && memory.committed.is_empty());
+        let summary = engine::apply(&mut memory, &goal, &options(NFT)).expect("nothing breaks");
+        assert_eq!(plan.steps, summary.steps);
+    }
+}
+
+#[test]
+fn nothing_is_cleaned_where_something_can_not_be_read() {
+    let mut memory = holding(&redirect(), NFT);
+    memory.snapshot.unreadable.push((Variant::Legacy, Family::V4));
+    assert!(matches!(engine::clean(&mut memory, OWNERSHIP), Err(engine::Error::Unreadable)));
+    assert_eq!(memory.committed, []);
+}
