@@ -37,7 +37,7 @@ pub use listing::{Listed, ListedChain, Listing};
 pub use matches::{ConnState, ConnStates, Match, Negatable, Protocol};
 pub use model::{Chain, Hook, Origin, Position, Rule, RuleSet, Statement, Table};
 pub use name::{ChainName, Comment, InterfaceName, NameError};
-pub use net::{Cidr, CidrError, Family};
+pub use net::{ByFamily, Cidr, CidrError, Family};
 pub use number::{Gid, Mark, NumberError, Uid, Zone};
 pub use ownership::Ownership;
 pub use port::{Port, PortError, PortRange, PortSet};

@@ -39,6 +39,33 @@ impl fmt::Display for Family {
     }
 }
 
+/// One of each family.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ByFamily<T> {
+    pub v4: T,
+    pub v6: T,
+}
+
+impl<T> ByFamily<T> {
+    pub fn get(&self, family: Family) -> &T {
+        match family {
+            Family::V4 => &self.v4,
+            Family::V6 => &self.v6,
+        }
+    }
+
+    pub fn get_mut(&mut self, family: Family) -> &mut T {
+        match family {
+            Family::V4 => &mut self.v4,
+            Family::V6 => &mut self.v6,
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (Family, &T)> {
+        [(Family::V4, &self.v4), (Family::V6, &self.v6)].into_iter()
+    }
+}
+
 /// Why a text is not a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CidrError {

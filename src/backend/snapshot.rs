@@ -1,14 +1,14 @@
 //! All that concerns us in a network namespace at one moment.
 
 use super::{BackendName, Variant, nftables::bytecode};
-use rules::{Family, Ownership, State, routing::Object};
-use std::collections::{BTreeMap, BTreeSet};
+use rules::{ByFamily, Family, Ownership, State, routing::Object};
+use std::collections::BTreeSet;
 
 /// Rules, as what holds them holds them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contents {
-    /// Tables of iptables, by family. An absent family holds nothing.
-    Iptables { variant: Variant, families: BTreeMap<Family, State> },
+    /// Tables of iptables.
+    Iptables { variant: Variant, tables: ByFamily<State> },
     /// A table of nf_tables, for both families.
     Nftables(bytecode::Table),
 }
@@ -24,14 +24,14 @@ impl Contents {
     /// How many rules are the owner's.
     pub fn count_of(&self, owner: &Ownership) -> usize {
         match self {
-            Self::Iptables { families, .. } => families.values().map(|state| state.count_of(owner)).sum(),
+            Self::Iptables { tables, .. } => tables.iter().map(|(_, state)| state.count_of(owner)).sum(),
             Self::Nftables(table) => table.rules(),
         }
     }
 
     pub fn holds_any_of(&self, owner: &Ownership) -> bool {
         match self {
-            Self::Iptables { families, .. } => families.values().any(|state| state.holds_any_of(owner)),
+            Self::Iptables { tables, .. } => tables.iter().any(|(_, state)| state.holds_any_of(owner)),
             Self::Nftables(_) => true,
         }
     }
@@ -40,8 +40,9 @@ impl Contents {
 /// What a namespace holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The rules, those of others in the tables of iptables included. What holds none is not listed.
-    contents: BTreeMap<BackendName, Contents>,
+    /// The rules, those of others in the tables of iptables included, in the order of the backends' names. What holds
+    /// none is not listed.
+    contents: Vec<Contents>,
     /// Policy rules, routes and addresses of the owner's, in the order in which they are added.
     pub routes: BTreeSet<Object>,
     /// Copies of policy rules beyond the first, which nobody wants.
@@ -57,18 +58,18 @@ pub struct Snapshot {
 impl Snapshot {
     /// What a backend holds, if that is anything.
     pub fn contents(&self, backend: BackendName) -> Option<&Contents> {
-        self.contents.get(&backend)
+        self.contents.iter().find(|contents| contents.backend() == backend)
     }
 
     /// All that holds rules.
     pub fn all_contents(&self) -> impl Iterator<Item = &Contents> {
-        self.contents.values()
+        self.contents.iter()
     }
 
     /// The tables of iptables of one variant and family.
     pub fn iptables(&self, variant: Variant, family: Family) -> State {
         match self.contents(BackendName::Iptables(variant)) {
-            Some(Contents::Iptables { families, .. }) => families.get(&family).cloned().unwrap_or_default(),
+            Some(Contents::Iptables { tables, .. }) => tables.get(family).clone(),
             Some(Contents::Nftables(_)) | None => State::default(),
         }
     }
@@ -83,25 +84,32 @@ impl Snapshot {
 
     /// Sets the tables of one variant and family.
     pub fn set_iptables(&mut self, variant: Variant, family: Family, state: State) {
-        let empty = || Contents::Iptables { variant, families: BTreeMap::new() };
-        let backend = BackendName::Iptables(variant);
-        if let Contents::Iptables { families, .. } = self.contents.entry(backend).or_insert_with(empty) {
-            match state.holds_rules() {
-                true => drop(families.insert(family, state)),
-                false => drop(families.remove(&family)),
-            }
-            if families.is_empty() {
-                self.contents.remove(&backend);
-            }
+        let mut tables = match self.take(BackendName::Iptables(variant)) {
+            Some(Contents::Iptables { tables, .. }) => tables,
+            Some(Contents::Nftables(_)) | None => ByFamily::default(),
+        };
+        *tables.get_mut(family) = state;
+        if tables.iter().any(|(_, state)| state.holds_rules()) {
+            self.put(Contents::Iptables { variant, tables });
         }
     }
 
     /// Sets the table of nf_tables.
     pub fn set_nftables(&mut self, table: Option<bytecode::Table>) {
-        match table {
-            Some(table) => self.contents.insert(BackendName::Nftables, Contents::Nftables(table)),
-            None => self.contents.remove(&BackendName::Nftables),
-        };
+        drop(self.take(BackendName::Nftables));
+        if let Some(table) = table {
+            self.put(Contents::Nftables(table));
+        }
+    }
+
+    fn take(&mut self, backend: BackendName) -> Option<Contents> {
+        let index = self.contents.iter().position(|contents| contents.backend() == backend)?;
+        Some(self.contents.remove(index))
+    }
+
+    fn put(&mut self, contents: Contents) {
+        let index = self.contents.partition_point(|other| other.backend() < contents.backend());
+        self.contents.insert(index, contents);
     }
 
     /// Whether an object is there; the address counts whoever put it there.
@@ -119,6 +127,6 @@ impl Snapshot {
 
     /// Whether tables of a variant hold rules, whoever has set them.
     pub fn is_in_use(&self, variant: Variant) -> bool {
-        self.contents.contains_key(&BackendName::Iptables(variant))
+        self.contents(BackendName::Iptables(variant)).is_some()
     }
 }

@@ -181,7 +181,7 @@ fn modprobe(module: &str) -> String {
 fn rules(snapshot: &Snapshot, owner: &Ownership) -> Finding {
     let held = snapshot.all_contents().filter(|contents| contents.holds_any_of(owner));
     let held = held.flat_map(|contents| match contents {
-        Contents::Iptables { variant, families } => families
+        Contents::Iptables { variant, tables } => tables
             .iter()
             .filter(|(_, state)| state.holds_any_of(owner))
             .map(|(family, state)| format!("{} {family} ({variant})", state.count_of(owner)))
@@ -198,8 +198,8 @@ fn rules(snapshot: &Snapshot, owner: &Ownership) -> Finding {
 fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     let mut findings = Vec::new();
     let of_iptables = snapshot.all_contents().flat_map(|contents| match contents {
-        Contents::Iptables { variant, families } => {
-            families.iter().map(|(family, state)| (*variant, *family, state)).collect()
+        Contents::Iptables { variant, tables } => {
+            tables.iter().map(|(family, state)| (*variant, family, state)).collect()
         }
         Contents::Nftables(_) => Vec::new(),
     });

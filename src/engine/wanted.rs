@@ -1,7 +1,7 @@
 //! What is wanted, in the terms of what holds it.
 
 use crate::backend::{BackendName, Contents, Snapshot, nftables::bytecode};
-use rules::{Family, Ownership, State, desired::Desired, routing::Object};
+use rules::{ByFamily, Family, Ownership, State, desired::Desired, routing::Object};
 use std::collections::BTreeSet;
 
 /// What a namespace should hold.
@@ -28,10 +28,12 @@ impl Wanted {
                 table.map(|table| Contents::Nftables(bytecode::Table::of(&table)))
             }
             BackendName::Iptables(variant) => {
-                let states = desired.families().filter_map(|family| {
-                    desired.rules(family).map(|rules| (family, State::of(rules.rules())))
-                });
-                Some(Contents::Iptables { variant, families: states.collect() })
+                let state = |family| match desired.rules(family) {
+                    Some(rules) => State::of(rules.rules()),
+                    None => State::default(),
+                };
+                let tables = ByFamily { v4: state(Family::V4), v6: state(Family::V6) };
+                Some(Contents::Iptables { variant, tables })
             }
         };
         let mut routes = routing.clone();
@@ -52,7 +54,7 @@ impl Wanted {
     /// The tables of iptables that a backend should hold for a family.
     pub(super) fn iptables(&self, backend: BackendName, family: Family) -> State {
         match self.contents(backend) {
-            Some(Contents::Iptables { families, .. }) => families.get(&family).cloned().unwrap_or_default(),
+            Some(Contents::Iptables { tables, .. }) => tables.get(family).clone(),
             Some(Contents::Nftables(_)) | None => State::default(),
         }
     }

@@ -48,8 +48,10 @@ pub const OWNERSHIP: Ownership = Ownership {
 pub fn rules(config: &CaptureConfig, family: Family) -> Checked {
     let wanted = config.interception != Interception::None && config.families().any(|f| f == family);
     let rules = if wanted { write(config, family) } else { RuleSet::empty(family) };
-    rules::check::check(rules, &OWNERSHIP)
-        .unwrap_or_else(|faults| panic!("the policy made a bad rule set: {faults:?}"))
+    rules::check::check(rules, &OWNERSHIP).unwrap_or_else(|faults| {
+        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        panic!("the policy made a bad rule set: {}", faults.join("; "))
+    })
 }
 
 /// All that a configuration asks of a network namespace.
