@@ -40,7 +40,6 @@ pub enum Topic {
 }
 
 impl Topic {
-    /// The heading.
     pub fn heading(self) -> &'static str {
         match self {
             Self::Capture => "Capture",
@@ -71,7 +70,6 @@ impl Topic {
 /// One setting's row in the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// The setting.
     pub setting: Setting,
     /// Long flag without dashes; empty if the setting lives in the environment alone.
     pub long: &'static str,

@@ -5,7 +5,6 @@ use crate::{Chain, ChainName, Line, Table};
 /// What to do in a table. The parts take effect in the order of the fields, in one commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableChange {
-    /// The table.
     pub table: Table,
     /// Chains of ours to create or to give these rules instead of those they have.
     pub replace: Vec<(ChainName, Vec<Line>)>,

@@ -15,9 +15,7 @@ use std::{
 pub struct Violation {
     /// Which statement, counted from 1.
     pub number: usize,
-    /// Its table.
     pub table: Table,
-    /// Its chain.
     pub chain: Chain,
     /// What is wrong.
     pub fault: Fault,
@@ -66,7 +64,6 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// The rule set.
     pub fn rules(&self) -> &RuleSet {
         &self.rules
     }

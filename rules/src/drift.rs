@@ -13,9 +13,7 @@ use std::{
 /// A chain that is not as wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainDrift {
-    /// Its table.
     pub table: Table,
-    /// The chain.
     pub chain: Chain,
     /// Its lines in order, live and wanted ones. None where an empty chain is missing, or is there and
     /// should not be.
@@ -27,7 +25,6 @@ pub struct ChainDrift {
 pub struct Compared {
     /// Where the line is.
     pub side: Side,
-    /// The line.
     pub line: Line,
     /// What is wrong with it; `None` for context.
     pub reason: Option<Reason>,

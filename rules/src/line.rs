@@ -73,12 +73,7 @@ pub enum Action {
     /// `REDIRECT` without ports: to this machine, the port as it is.
     RedirectSamePort,
     /// `DNAT` to one address, one range of ports, or both.
-    Destination {
-        /// The new address.
-        address: Option<IpAddr>,
-        /// The new ports.
-        ports: Option<PortRange>,
-    },
+    Destination { address: Option<IpAddr>, ports: Option<PortRange> },
     /// `SNAT` or `MASQUERADE`: the source becomes one that is not followed.
     Source(String),
     /// `NOTRACK`: conntrack, and with it `nat`, never sees the packet.

@@ -90,7 +90,6 @@ impl ConnStates {
         (!states.is_empty()).then_some(Self(states))
     }
 
-    /// The states.
     pub fn states(&self) -> &[ConnState] {
         &self.0
     }

@@ -130,7 +130,6 @@ impl fmt::Display for Chain {
 pub struct Rule {
     /// The conditions, in the order in which they are written.
     pub matches: Vec<Match>,
-    /// The action.
     pub target: Target,
 }
 
@@ -191,13 +190,10 @@ impl Origin {
 /// One rule put in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// The table.
     pub table: Table,
-    /// The chain.
     pub chain: Chain,
     /// The place in the chain.
     pub position: Position,
-    /// The rule.
     pub rule: Rule,
     /// Why it exists. `None` for rules read back, which do not say.
     pub origin: Option<Origin>,

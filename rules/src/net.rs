@@ -96,7 +96,6 @@ impl Cidr {
         IpNetwork::new(network.network(), length).ok().map(Self)
     }
 
-    /// The first address.
     pub fn address(&self) -> IpAddr {
         self.0.ip()
     }

@@ -37,7 +37,6 @@ impl Uid {
         (id <= GREATEST_ID).then_some(Self(id))
     }
 
-    /// The number.
     pub fn number(self) -> u32 {
         self.0
     }
@@ -49,7 +48,6 @@ impl Gid {
         (id <= GREATEST_ID).then_some(Self(id))
     }
 
-    /// The number.
     pub fn number(self) -> u32 {
         self.0
     }
@@ -169,7 +167,6 @@ impl Zone {
         }
     }
 
-    /// The number.
     pub fn number(self) -> u16 {
         self.0.get()
     }

@@ -29,7 +29,6 @@ impl Port {
         }
     }
 
-    /// The number.
     pub fn number(self) -> u16 {
         self.0.get()
     }
@@ -66,12 +65,10 @@ impl PortRange {
         (first <= last).then_some(Self { first, last })
     }
 
-    /// The least port.
     pub fn first(self) -> Port {
         self.first
     }
 
-    /// The greatest port.
     pub fn last(self) -> Port {
         self.last
     }

@@ -127,11 +127,7 @@ pub enum Error {
     Output { program: String, source: rules::parse::ParseError },
     /// The kernel refused a netlink request.
     #[error("{what} failed{}", permission(.source))]
-    Netlink {
-        /// The request.
-        what: String,
-        source: io::Error,
-    },
+    Netlink { what: String, source: io::Error },
     /// A fault that a test asked for.
     #[error("{0}")]
     Injected(String),

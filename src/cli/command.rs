@@ -27,7 +27,6 @@ pub(super) enum Command {
 
 /// A command's row in the table.
 pub(super) struct Entry {
-    /// The command.
     pub(super) command: Command,
     /// Its name on the command line.
     pub(super) name: &'static str,

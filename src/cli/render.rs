@@ -9,7 +9,6 @@ use rules::render::{dot::dot, graph::graph, iptables, mermaid::mermaid, svg::svg
 use rules::{Checked, Family, Table};
 use serde::Serialize;
 
-/// A language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Language {
     Iptables,

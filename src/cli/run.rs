@@ -69,7 +69,6 @@ pub(super) enum Format {
 /// Proof by real connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Validation {
-    /// The port dialled.
     pub(super) probe_port: Port,
     /// How long to try.
     pub(super) timeout: Duration,

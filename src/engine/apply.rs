@@ -45,7 +45,6 @@ pub enum Error {
         "rules of ours are there and not as wanted; run with --reconcile to replace them. The difference:\n{0}"
     )]
     Drift(Differences),
-    /// A step failed.
     #[error(transparent)]
     Failed(#[from] Box<Failure>),
 }

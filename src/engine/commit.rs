@@ -18,10 +18,11 @@ pub struct Failure {
 /// The state that a failed change leaves.
 #[derive(Debug)]
 pub enum Aftermath {
-    /// The old state.
     RolledBack,
     /// Neither the old nor the new one: these steps back failed as well, each with its reason.
-    Left { steps: Vec<(Step, Error)> },
+    Left {
+        steps: Vec<(Step, Error)>,
+    },
     /// It can't even be read.
     Unknown(Error),
 }

@@ -24,7 +24,6 @@ pub enum ExecError {
     /// It could not be started.
     #[error("{command} can't be started")]
     Start {
-        /// The command line.
         command: String,
         /// Why.
         source: io::Error,
@@ -32,7 +31,6 @@ pub enum ExecError {
     /// It ended with a failure.
     #[error("{command} failed ({status}): {}", tail(.stderr))]
     Status {
-        /// The command line.
         command: String,
         /// How it ended.
         status: ExitStatus,

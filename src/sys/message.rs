@@ -75,7 +75,6 @@ impl Messages {
     }
 }
 
-/// A message received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received<'a> {
     pub kind: u16,

@@ -26,7 +26,6 @@ pub struct Process {
     pub id: u32,
     /// Its name, cut to 15 bytes by the kernel.
     pub name: String,
-    /// Its effective user.
     pub uid: u32,
 }
 

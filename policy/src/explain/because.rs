@@ -14,7 +14,6 @@ impl Explanation<'_> {
         format!("{}, because {}", self.verdict(), self.reason())
     }
 
-    /// The verdict alone.
     pub fn verdict(&self) -> String {
         match self.outcome.verdict {
             Verdict::Pass => self.passing(),

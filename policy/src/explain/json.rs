@@ -4,7 +4,6 @@ use super::{Explanation, rule_text};
 use rules::simulate::{At, Matched, Verdict};
 use serde::Serialize;
 
-/// A whole explanation.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// `redirect`, `tproxy`, `pass`, `drop` or `unknown`.
@@ -23,9 +22,7 @@ pub struct Report {
 /// The rule that decided.
 #[derive(Debug, Serialize)]
 pub struct DecidedBy {
-    /// Its table.
     pub table: &'static str,
-    /// Its chain.
     pub chain: String,
     /// Its number in the chain, from 1; absent for the chain's policy.
     pub rule: Option<usize>,
@@ -40,9 +37,7 @@ pub struct DecidedBy {
 /// One rule met.
 #[derive(Debug, Serialize)]
 pub struct TraceEntry {
-    /// Its table.
     pub table: &'static str,
-    /// Its chain.
     pub chain: String,
     /// Its number in the chain, from 1.
     pub rule: usize,

@@ -2,7 +2,7 @@
 
 use super::{Explanation, condition_text};
 use rules::render::{
-    graph::{Graph, Kind, Node, Row, Way},
+    graph::{Graph, Highlight, Kind, Node, Row},
     mermaid::mermaid_of,
 };
 use rules::simulate::{Matched, ViewRule};
@@ -13,7 +13,7 @@ impl Explanation<'_> {
     /// A Mermaid flowchart. Its title is the verdict; the rules that the packet fulfilled stand out.
     pub fn mermaid(&self) -> String {
         let graph = self.graph();
-        let mut way = Way::default();
+        let mut way = Highlight::default();
         for step in &self.trace.0 {
             way.boxes.insert(step.at.chain);
             let row = graph.boxes[step.at.chain].rows.get(step.at.rule);

@@ -37,7 +37,6 @@ impl RouteTable {
         }
     }
 
-    /// The number.
     pub fn number(self) -> u32 {
         self.0.get()
     }

@@ -128,7 +128,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A single port.
     pub fn port(&mut self, setting: Setting, default: Port) -> Port {
         self.scalar(setting, "is no port; expected a number from 1 to 65535", |text| text.parse().ok())
             .unwrap_or(default)
@@ -140,7 +139,6 @@ impl<'a> Reader<'a> {
             .unwrap_or(default.into())
     }
 
-    /// A duration.
     pub fn duration(&mut self, setting: Setting, default: Duration) -> Duration {
         let complaint = "is no duration; expected numbers with units, such as 5s, 250ms or 1m30s";
         self.scalar(setting, complaint, duration::parse).unwrap_or(default)

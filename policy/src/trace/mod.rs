@@ -39,7 +39,6 @@ pub struct Event {
     pub source_port: Option<u16>,
     /// Where it goes.
     pub destination: Option<IpAddr>,
-    /// Its destination port.
     pub destination_port: Option<u16>,
     /// The packet's mark.
     pub mark: u32,

@@ -132,7 +132,7 @@ fn is_decided(draft: &Draft, earlier: &[Draft]) -> bool {
             match (unknown.next(), unknown.next()) {
                 (None, _) => return true,
                 (Some(condition), None) => {
-                    if know(&mut known, condition.opposite()) == Packets::None {
+                    if !know(&mut known, condition.opposite()) {
                         return true;
                     }
                 }
@@ -146,22 +146,16 @@ fn is_decided(draft: &Draft, earlier: &[Draft]) -> bool {
     }
 }
 
-#[derive(PartialEq, Eq)]
-enum Packets {
-    Some,
-    None,
-}
-
 /// Adds what is known of packets; says whether any can still exist.
-fn know(known: &mut Vec<Condition>, more: Condition) -> Packets {
+fn know(known: &mut Vec<Condition>, more: Condition) -> bool {
     if known.iter().any(|k| k.contradicts(&more)) {
-        return Packets::None;
+        return false;
     }
     match known.iter_mut().find(|k| k.field == more.field && k.negated && more.negated) {
         Some(k) => k.values.union(&more.values),
         None => known.push(more),
     }
-    Packets::Some
+    true
 }
 
 /// Whether no packet goes on to the next rule.
@@ -181,7 +175,7 @@ fn decides(action: &Action) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nft::spans::{Span, Spans};
+    use crate::nft::intervals::{Interval, Intervals};
     use proptest::prelude::*;
 
     /// Fields of two kinds, each with few values, so that random rules meet.
@@ -190,7 +184,7 @@ mod tests {
     fn rule() -> impl Strategy<Value = Draft> {
         let values = proptest::collection::btree_set(0u128..4, 1..3);
         let condition = (any::<bool>(), values).prop_map(|(negated, values)| {
-            let values: Spans = values.into_iter().map(Span::one).collect();
+            let values: Intervals = values.into_iter().map(Interval::one).collect();
             (negated, values)
         });
         let conditions = proptest::collection::btree_map(0usize..4, condition, 0..4);
@@ -212,7 +206,7 @@ mod tests {
     fn fate(chain: &[Draft], packet: [u128; 4]) -> (Vec<&Action>, Option<&Action>) {
         let holds = |condition: &Condition| {
             let at = FIELDS.iter().position(|field| *field == condition.field).expect("a known field");
-            condition.values.meets(&Spans::one(packet[at])) != condition.negated
+            condition.values.meets(&Intervals::one(packet[at])) != condition.negated
         };
         let mut way = Vec::new();
         for draft in chain.iter().filter(|draft| draft.conditions.iter().all(holds)) {

@@ -3,7 +3,7 @@
 //! The algebra at the end (implication, contradiction) is what [`super::compact`] stands on. It may miss an
 //! implication or a contradiction; it never claims one wrongly.
 
-use super::spans::{Span, Spans};
+use super::intervals::{Interval, Intervals};
 use crate::{ConnState, Family, InterfaceName, Protocol};
 
 /// A field of a packet, or what the kernel knows about it. The order is that in which rules ask.
@@ -83,15 +83,15 @@ pub const fn state_bit(state: ConnState) -> u8 {
 }
 
 /// The names that an interface name covers, as numbers: 16 bytes, the first the most significant.
-pub(super) fn interface_span(name: &InterfaceName) -> Span {
+pub(super) fn interface_interval(name: &InterfaceName) -> Interval {
     let padded = |text: &str, pad: u8| {
         let mut bytes = [pad; 16];
         bytes[..text.len()].copy_from_slice(text.as_bytes());
         u128::from_be_bytes(bytes)
     };
     match name.prefix() {
-        Some(prefix) => Span { first: padded(prefix, 0), last: padded(prefix, u8::MAX) },
-        None => Span::one(padded(name.as_str(), 0)),
+        Some(prefix) => Interval { first: padded(prefix, 0), last: padded(prefix, u8::MAX) },
+        None => Interval::one(padded(name.as_str(), 0)),
     }
 }
 
@@ -102,19 +102,18 @@ pub struct Condition {
     pub field: Field,
     /// Whether it must lie outside of the values.
     pub negated: bool,
-    /// The values.
-    pub values: Spans,
+    pub values: Intervals,
 }
 
 impl Condition {
     /// The field has one of the values.
-    pub fn is(field: Field, values: Spans) -> Self {
+    pub fn is(field: Field, values: Intervals) -> Self {
         Self { field, negated: false, values }
     }
 
     /// A packet of this family.
     pub fn family(family: Family) -> Self {
-        Self::is(Field::Family, Spans::one(family_number(family).into()))
+        Self::is(Field::Family, Intervals::one(family_number(family).into()))
     }
 
     /// The condition that holds exactly where this one does not.
@@ -151,7 +150,7 @@ mod tests {
     use super::*;
 
     fn port(negated: bool, numbers: &[u128]) -> Condition {
-        let values = numbers.iter().map(|&number| Span::one(number)).collect();
+        let values = numbers.iter().map(|&number| Interval::one(number)).collect();
         Condition { field: Field::DestinationPort, negated, values }
     }
 
@@ -169,12 +168,12 @@ mod tests {
 
     #[test]
     fn a_wildcard_spans_the_names_it_covers() {
-        let span = |name: &str| interface_span(&name.parse().expect("valid"));
-        let bridges = span("br+");
+        let interval = |name: &str| interface_interval(&name.parse().expect("valid"));
+        let bridges = interval("br+");
         for (name, covered) in
             [("br", true), ("br-lan", true), ("brrrrrrrrrrrrrr", true), ("bs", false), ("b", false)]
         {
-            let name = span(name);
+            let name = interval(name);
             assert_eq!(bridges.first <= name.first && name.last <= bridges.last, covered);
         }
     }

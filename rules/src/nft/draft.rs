@@ -1,7 +1,7 @@
 //! Rules on their way from iptables' vocabulary to that of nf_tables.
 
-use super::condition::{Condition, Field, interface_span, protocol_number, state_bit};
-use super::spans::{Span, Spans};
+use super::condition::{Condition, Field, interface_interval, protocol_number, state_bit};
+use super::intervals::{Interval, Intervals};
 use super::{Action, Base, Kind, Log};
 use crate::{Chain, Cidr, Hook, Mark, Match, Negatable, Origin, PortRange, Rule, Statement, Table, Target};
 use std::net::IpAddr;
@@ -91,7 +91,7 @@ fn conditions(rule: &Rule) -> Option<Vec<Condition>> {
         let everything = match condition.field {
             Field::Source(family) | Field::Destination(family) => {
                 let last = u128::MAX >> (128 - u32::from(family.bits()));
-                condition.values.single() == Some(Span { first: 0, last })
+                condition.values.single() == Some(Interval { first: 0, last })
             }
             _ => false,
         };
@@ -113,18 +113,18 @@ fn conditions(rule: &Rule) -> Option<Vec<Condition>> {
 }
 
 fn condition(m: &Match) -> Option<Condition> {
-    let id = |number: u32| Spans::one(number.into());
+    let id = |number: u32| Intervals::one(number.into());
     Some(match m {
         Match::Source(cidr) => negatable(Field::Source(cidr.value().family()), cidr, addresses),
         Match::Destination(cidr) => negatable(Field::Destination(cidr.value().family()), cidr, addresses),
         Match::InInterface(name) => {
-            negatable(Field::InInterface, name, |name| [interface_span(name)].into_iter().collect())
+            negatable(Field::InInterface, name, |name| [interface_interval(name)].into_iter().collect())
         }
         Match::OutInterface(name) => {
-            negatable(Field::OutInterface, name, |name| [interface_span(name)].into_iter().collect())
+            negatable(Field::OutInterface, name, |name| [interface_interval(name)].into_iter().collect())
         }
         Match::Protocol(protocol) => {
-            Condition::is(Field::Protocol, Spans::one(protocol_number(*protocol).into()))
+            Condition::is(Field::Protocol, Intervals::one(protocol_number(*protocol).into()))
         }
         Match::SourcePort(range) => negatable(Field::SourcePort, range, |range| ports([*range])),
         Match::DestinationPort(range) => negatable(Field::DestinationPort, range, |range| ports([*range])),
@@ -134,7 +134,7 @@ fn condition(m: &Match) -> Option<Condition> {
         Match::UidOwner(uid) => negatable(Field::Uid, uid, |uid| id(uid.number())),
         Match::GidOwner(gid) => negatable(Field::Gid, gid, |gid| id(gid.number())),
         Match::ConnState(states) => negatable(Field::ConnState, states, |states| {
-            states.states().iter().map(|&state| Span::one(state_bit(state).into())).collect()
+            states.states().iter().map(|&state| Interval::one(state_bit(state).into())).collect()
         }),
         Match::Mark(mark) => negatable(Field::Mark(mark.value().mask), mark, |mark: &Mark| id(mark.value)),
         Match::Connmark(mark) => {
@@ -144,24 +144,26 @@ fn condition(m: &Match) -> Option<Condition> {
     })
 }
 
-fn negatable<T>(field: Field, value: &Negatable<T>, values: impl Fn(&T) -> Spans) -> Condition {
+fn negatable<T>(field: Field, value: &Negatable<T>, values: impl Fn(&T) -> Intervals) -> Condition {
     Condition { field, negated: value.is_negated(), values: values(value.value()) }
 }
 
-fn ports(ranges: impl IntoIterator<Item = PortRange>) -> Spans {
-    let span =
-        |range: PortRange| Span { first: range.first().number().into(), last: range.last().number().into() };
-    ranges.into_iter().map(span).collect()
+fn ports(ranges: impl IntoIterator<Item = PortRange>) -> Intervals {
+    let interval = |range: PortRange| Interval {
+        first: range.first().number().into(),
+        last: range.last().number().into(),
+    };
+    ranges.into_iter().map(interval).collect()
 }
 
-fn addresses(cidr: &Cidr) -> Spans {
+fn addresses(cidr: &Cidr) -> Intervals {
     let first = match cidr.address() {
         IpAddr::V4(address) => address.to_bits().into(),
         IpAddr::V6(address) => address.to_bits(),
     };
     let host_bits = u32::from(cidr.family().bits() - cidr.length());
     let last = first | 1u128.checked_shl(host_bits).map_or(u128::MAX, |size| size - 1);
-    [Span { first, last }].into_iter().collect()
+    [Interval { first, last }].into_iter().collect()
 }
 
 fn action(table: Table, target: &Target) -> Action {

@@ -11,12 +11,12 @@
 mod compact;
 mod condition;
 mod draft;
+mod intervals;
 mod join;
 mod sets;
-mod spans;
 
 pub use condition::{Condition, Field, family_number, protocol_number, state_bit};
-pub use spans::{Span, Spans};
+pub use intervals::{Interval, Intervals};
 
 use crate::{Checked, Comment, Family, Hook, Mark, Origin, Port, PortRange, Zone};
 
@@ -42,8 +42,7 @@ pub struct Set {
     pub name: String,
     /// The kind of values. Sets of source and destination values are the same.
     pub kind: SetKind,
-    /// The values.
-    pub values: Spans,
+    pub values: Intervals,
 }
 
 /// What a set holds.
@@ -77,14 +76,12 @@ impl SetKind {
     }
 }
 
-/// A chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain {
     /// The name: that of the iptables table and chain, such as `nat_ISTIO_OUTPUT`.
     pub name: String,
     /// How the kernel calls it; `None` if only rules do.
     pub base: Option<Base>,
-    /// The rules.
     pub rules: Vec<Rule>,
 }
 
@@ -124,11 +121,9 @@ impl Kind {
 /// Conditions and what happens to a packet that fulfils them all. Every rule counts its packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// The conditions.
     pub tests: Vec<Test>,
     /// A report to listeners before the action.
     pub log: Option<Log>,
-    /// The action.
     pub action: Action,
     /// Which rule of the policy it is and which option made it.
     pub comment: String,
@@ -137,7 +132,6 @@ pub struct Rule {
 /// A condition, and the set that holds its values if it takes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Test {
-    /// The condition.
     pub condition: Condition,
     /// The name of the set. Without one the values are a single range, or bits to be tested together.
     pub set: Option<String>,
@@ -146,7 +140,6 @@ pub struct Test {
 /// A report to the listeners of an NFLOG group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
-    /// The group.
     pub group: u16,
     /// Text that names the rule.
     pub prefix: Comment,
@@ -172,7 +165,6 @@ pub enum Action {
         family: Option<Family>,
         /// Port of the listener.
         port: Port,
-        /// The mark.
         mark: Mark,
     },
     /// Sets the packet's mark in the bits of the mask.

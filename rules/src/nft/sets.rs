@@ -2,7 +2,7 @@
 
 use super::condition::Field;
 use super::draft::Draft;
-use super::spans::{Span, Spans};
+use super::intervals::{Interval, Intervals};
 use super::{Base, Chain, Condition, Rule, Set, SetKind, Table, Test, comment};
 use crate::{Family, Origin};
 
@@ -35,7 +35,7 @@ fn test(sets: &mut Vec<Set>, mut condition: Condition, origin: Option<Origin>) -
     Test { condition, set }
 }
 
-fn is_list(kind: SetKind, values: &Spans) -> bool {
+fn is_list(kind: SetKind, values: &Intervals) -> bool {
     match kind.has_ranges() {
         true => values.ranges().len() > 1,
         false => values.numbers().take(2).count() > 1,
@@ -46,7 +46,7 @@ fn is_list(kind: SetKind, values: &Spans) -> bool {
 fn kind(condition: &Condition) -> Option<SetKind> {
     match condition.field {
         Field::InInterface | Field::OutInterface => {
-            let prefixes = condition.values.ranges().iter().any(|span| !span.is_single());
+            let prefixes = condition.values.ranges().iter().any(|interval| !interval.is_single());
             Some(SetKind::Interfaces { prefixes })
         }
         Field::Source(family) | Field::Destination(family) => Some(SetKind::Addresses(family)),
@@ -60,7 +60,7 @@ fn kind(condition: &Condition) -> Option<SetKind> {
 
 /// The name of a set with these values, made if need be: `excluded_network_v4`, or with a number behind it
 /// where another list has that name.
-fn set_name(sets: &mut Vec<Set>, kind: SetKind, values: &Spans, origin: Option<Origin>) -> String {
+fn set_name(sets: &mut Vec<Set>, kind: SetKind, values: &Intervals, origin: Option<Origin>) -> String {
     let what = match kind {
         SetKind::Interfaces { .. } => "interfaces",
         SetKind::Addresses(Family::V4) => "v4",
@@ -92,10 +92,10 @@ fn set_name(sets: &mut Vec<Set>, kind: SetKind, values: &Spans, origin: Option<O
 /// The values of a set as its elements: ranges, or single values.
 impl Set {
     /// The elements: ranges where the kind has ranges, else single values.
-    pub fn elements(&self) -> Vec<Span> {
+    pub fn elements(&self) -> Vec<Interval> {
         match self.kind.has_ranges() {
             true => self.values.ranges().to_vec(),
-            false => self.values.numbers().map(Span::one).collect(),
+            false => self.values.numbers().map(Interval::one).collect(),
         }
     }
 }

@@ -14,7 +14,6 @@ pub(super) enum Entry<'a> {
     },
     /// A rule is put into a chain.
     Rule {
-        /// The chain.
         chain: &'a str,
         /// The place in it.
         position: Position,

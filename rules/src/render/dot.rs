@@ -2,7 +2,6 @@
 
 use super::graph::{Graph, Kind};
 
-/// The digraph.
 pub fn dot(graph: &Graph) -> String {
     let mut text =
         "digraph rules {\n  rankdir=LR;\n  node [fontname=\"monospace\", fontsize=10];\n".to_owned();

@@ -9,7 +9,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-/// A picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
     /// The boxes; a box comes after some box that leads to it.
@@ -27,12 +26,10 @@ pub enum Kind {
     End,
 }
 
-/// A box.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// What it stands for.
     pub kind: Kind,
-    /// Its heading.
     pub title: String,
     /// One row a rule.
     pub rows: Vec<Row>,
@@ -53,7 +50,7 @@ pub struct Row {
 
 /// What stands out in a picture: a packet's way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Way {
+pub struct Highlight {
     /// The boxes that it comes through, by index.
     pub boxes: BTreeSet<usize>,
     /// The rows that it fulfils: the box, and the row in it.

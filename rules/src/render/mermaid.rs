@@ -1,18 +1,17 @@
 //! The picture as a Mermaid flowchart, which GitHub draws by itself.
 
-use super::graph::{Graph, Kind, Node, Way};
+use super::graph::{Graph, Highlight, Kind, Node};
 
 /// How the packet's way is drawn.
 const BRIGHT: &str = "stroke:#d9480f,stroke-width:3px";
 
-/// The flowchart.
 pub fn mermaid(graph: &Graph) -> String {
-    mermaid_of(graph, &Way::default())
+    mermaid_of(graph, &Highlight::default())
 }
 
 /// The flowchart, with a packet's way through it: boxes and arrows stand out, and rules that lead nowhere else
 /// have a plus sign.
-pub fn mermaid_of(graph: &Graph, way: &Way) -> String {
+pub fn mermaid_of(graph: &Graph, way: &Highlight) -> String {
     let mut text = "flowchart LR\n".to_owned();
     for (index, node) in graph.boxes.iter().enumerate() {
         let label = escaped(&label(node, index, way));
@@ -47,7 +46,7 @@ pub fn mermaid_of(graph: &Graph, way: &Way) -> String {
 }
 
 /// The heading, and below it the rules that lead nowhere else.
-fn label(node: &Node, index: usize, way: &Way) -> String {
+fn label(node: &Node, index: usize, way: &Highlight) -> String {
     let own = node.rows.iter().enumerate().filter_map(|(number, row)| {
         let plus = if way.rows.contains(&(index, number)) { "+ " } else { "" };
         row.action.as_ref().map(|action| format!("\n{plus}{}. {} {action}", number + 1, row.conditions))

@@ -4,14 +4,13 @@
 //! by itself, such as the family before an address.
 
 use crate::nft::{
-    Action, Base, Chain, Condition, Field, Log, Rule, Set, SetKind, Span, Table, Test, family_number,
+    Action, Base, Chain, Condition, Field, Interval, Log, Rule, Set, SetKind, Table, Test, family_number,
     protocol_number, state_bit,
 };
 use crate::{ConnState, Family, Mark, Protocol};
 use std::fmt::{Display, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The script.
 pub fn script(table: &Table) -> String {
     let mut text = String::new();
     line(&mut text, 0, format_args!("table inet {} {{", table.name));
@@ -60,7 +59,8 @@ fn set(text: &mut String, set: &Set) {
     if set.kind.has_ranges() {
         line(text, 2, "flags interval");
     }
-    let elements: Vec<String> = set.elements().into_iter().map(|span| element(set.kind, span)).collect();
+    let elements: Vec<String> =
+        set.elements().into_iter().map(|interval| element(set.kind, interval)).collect();
     line(text, 2, format_args!("elements = {{ {} }}", elements.join(", ")));
     line(text, 1, "}");
 }
@@ -77,12 +77,12 @@ fn type_name(kind: SetKind) -> &'static str {
     }
 }
 
-fn element(kind: SetKind, span: Span) -> String {
+fn element(kind: SetKind, interval: Interval) -> String {
     match kind {
-        SetKind::Interfaces { .. } => interface(span),
-        SetKind::Addresses(family) => addresses(family, span),
-        SetKind::Protocols => protocol(span.first),
-        SetKind::Ports | SetKind::Uids | SetKind::Gids => dashed(span, |number| number.to_string()),
+        SetKind::Interfaces { .. } => interface(interval),
+        SetKind::Addresses(family) => addresses(family, interval),
+        SetKind::Protocols => protocol(interval.first),
+        SetKind::Ports | SetKind::Uids | SetKind::Gids => dashed(interval, |number| number.to_string()),
     }
 }
 
@@ -128,7 +128,7 @@ fn test(test: &Test, header: &str) -> String {
     };
     let right = match (&test.set, values.single()) {
         (Some(set), _) => format!("@{set}"),
-        (None, span) => value(*field, span.unwrap_or(Span::one(0))),
+        (None, interval) => value(*field, interval.unwrap_or(Interval::one(0))),
     };
     // A bare value after a masked field would read as a mask.
     let is_masked = matches!(field, Field::Mark(mask) | Field::Connmark(mask) if *mask != u32::MAX);
@@ -139,20 +139,20 @@ fn test(test: &Test, header: &str) -> String {
     }
 }
 
-fn value(field: Field, span: Span) -> String {
+fn value(field: Field, interval: Interval) -> String {
     match field {
-        Field::InInterface | Field::OutInterface => interface(span),
-        Field::Family if span.first == u128::from(family_number(Family::V4)) => "ipv4".to_owned(),
+        Field::InInterface | Field::OutInterface => interface(interval),
+        Field::Family if interval.first == u128::from(family_number(Family::V4)) => "ipv4".to_owned(),
         Field::Family => "ipv6".to_owned(),
-        Field::Source(family) | Field::Destination(family) => addresses(family, span),
-        Field::Protocol => protocol(span.first),
+        Field::Source(family) | Field::Destination(family) => addresses(family, interval),
+        Field::Protocol => protocol(interval.first),
         Field::SourcePort
         | Field::DestinationPort
         | Field::Uid
         | Field::Gid
         | Field::ConnState
         | Field::Mark(_)
-        | Field::Connmark(_) => dashed(span, |number| number.to_string()),
+        | Field::Connmark(_) => dashed(interval, |number| number.to_string()),
     }
 }
 
@@ -185,31 +185,31 @@ fn protocol(number: u128) -> String {
     named.map_or_else(|| number.to_string(), |protocol| protocol.to_string())
 }
 
-fn interface(span: Span) -> String {
-    let bytes = span.first.to_be_bytes();
+fn interface(interval: Interval) -> String {
+    let bytes = interval.first.to_be_bytes();
     let name = String::from_utf8_lossy(&bytes);
-    let star = if span.is_single() { "" } else { "*" };
+    let star = if interval.is_single() { "" } else { "*" };
     format!("\"{}{star}\"", name.trim_end_matches('\0'))
 }
 
 /// A network where the range is one, else both ends.
-fn addresses(family: Family, span: Span) -> String {
+fn addresses(family: Family, interval: Interval) -> String {
     let write = |number: u128| match family {
         #[expect(clippy::cast_possible_truncation, reason = "IPv4 addresses have 32 bits")]
         Family::V4 => Ipv4Addr::from_bits(number as u32).to_string(),
         Family::V6 => Ipv6Addr::from_bits(number).to_string(),
     };
-    match span.prefix_length(family.bits()) {
-        Some(length) if length == family.bits() => write(span.first),
-        Some(length) => format!("{}/{length}", write(span.first)),
-        None => dashed(span, write),
+    match interval.prefix_length(family.bits()) {
+        Some(length) if length == family.bits() => write(interval.first),
+        Some(length) => format!("{}/{length}", write(interval.first)),
+        None => dashed(interval, write),
     }
 }
 
-fn dashed(span: Span, write: impl Fn(u128) -> String) -> String {
-    match span.is_single() {
-        true => write(span.first),
-        false => format!("{}-{}", write(span.first), write(span.last)),
+fn dashed(interval: Interval, write: impl Fn(u128) -> String) -> String {
+    match interval.is_single() {
+        true => write(interval.first),
+        false => format!("{}-{}", write(interval.first), write(interval.last)),
     }
 }
 

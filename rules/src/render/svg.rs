@@ -21,7 +21,6 @@ struct Place {
     width: usize,
 }
 
-/// The drawing.
 pub fn svg(graph: &Graph) -> String {
     let (places, width, height) = layout(graph);
     let mut text = format!(

@@ -24,11 +24,9 @@ pub enum Direction {
     },
 }
 
-/// A packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     pub direction: Direction,
-    /// The protocol.
     pub protocol: Protocol,
     /// Where it says it comes from.
     pub source: SocketAddr,

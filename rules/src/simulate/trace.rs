@@ -43,9 +43,7 @@ pub enum Matched {
 pub struct Step {
     /// The hook from which the chain was reached.
     pub hook: Hook,
-    /// The rule.
     pub at: At,
-    /// The result.
     pub matched: Matched,
 }
 

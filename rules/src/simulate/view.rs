@@ -7,7 +7,6 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// A rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewRule {
     /// As it was read; `None` for rules that were made here.
@@ -21,12 +20,9 @@ pub struct ViewRule {
     pub(super) leads_to: Option<usize>,
 }
 
-/// A chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewChain {
-    /// Its table.
     pub table: Table,
-    /// Its name.
     pub chain: Chain,
     /// What happens at its end, if the kernel calls it.
     pub policy: Policy,
@@ -107,7 +103,6 @@ impl View {
         view
     }
 
-    /// The family.
     pub fn family(&self) -> Family {
         self.family
     }

@@ -6,7 +6,7 @@
 
 use super::expression::Expression;
 use crate::sys::header::*;
-use rules::nft::{self, Kind, SetKind, Span};
+use rules::nft::{self, Interval, Kind, SetKind};
 use rules::{Family, Hook};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -130,7 +130,7 @@ fn hook(hook: Hook) -> u32 {
 fn set(set: &nft::Set) -> Set {
     let (key_type, key_length) = key(set.kind);
     let mut elements = Vec::with_capacity(set.values.ranges().len() * 2);
-    for Span { first, last } in set.elements() {
+    for Interval { first, last } in set.elements() {
         elements.push(Element { key: key_bytes(set.kind, first), is_end: false });
         let end = last.checked_add(1).filter(|end| key_length == 16 || end >> (8 * key_length) == 0);
         if let (true, Some(end)) = (set.kind.has_ranges(), end) {

@@ -62,7 +62,6 @@ pub enum Expression {
     /// Anything that we never write.
     Other {
         name: String,
-        /// Its attributes.
         data: Vec<u8>,
     },
 }

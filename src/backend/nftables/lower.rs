@@ -2,7 +2,7 @@
 
 use super::expression::{Ct, Expression, Header, Meta, Operator, Register, Verdict};
 use crate::sys::{header::NFPROTO_UNSPEC, nfnetlink::nfproto};
-use rules::nft::{Action, Condition, Field, Log, Rule, Span, Test};
+use rules::nft::{Action, Condition, Field, Interval, Log, Rule, Test};
 use rules::{Family, Mark, PortRange};
 
 /// The expressions of a rule: conditions, counter, report, action.
@@ -70,38 +70,38 @@ fn load(field: Field) -> Expression {
 }
 
 /// Compares the register with the one range that a test without a set has.
-fn compare(list: &mut Vec<Expression>, field: Field, negated: bool, span: Option<Span>) {
-    let Some(span) = span else {
+fn compare(list: &mut Vec<Expression>, field: Field, negated: bool, interval: Option<Interval>) {
+    let Some(interval) = interval else {
         unreachable!("several ranges are in a set");
     };
     let equal = if negated { Operator::Neq } else { Operator::Eq };
     let bytes = |number| bytes(field, number);
-    if span.is_single() {
-        list.push(Expression::Cmp(equal, bytes(span.first)));
+    if interval.is_single() {
+        list.push(Expression::Cmp(equal, bytes(interval.first)));
         return;
     }
-    match (field, prefix(field, span)) {
+    match (field, prefix(field, interval)) {
         // Names are compared up to the prefix's length.
         (Field::InInterface | Field::OutInterface, Some(bits)) => {
-            let mut name = bytes(span.first);
+            let mut name = bytes(interval.first);
             name.truncate(usize::from(bits / 8));
             list.push(Expression::Cmp(equal, name));
         }
         (Field::Source(_) | Field::Destination(_), Some(_)) => {
-            let mask = bytes(!(span.first ^ span.last));
+            let mask = bytes(!(interval.first ^ interval.last));
             list.push(Expression::Bitwise { xor: vec![0; mask.len()], mask });
-            list.push(Expression::Cmp(equal, bytes(span.first)));
+            list.push(Expression::Cmp(equal, bytes(interval.first)));
         }
-        _ if negated => list.push(Expression::Range(bytes(span.first), bytes(span.last))),
+        _ if negated => list.push(Expression::Range(bytes(interval.first), bytes(interval.last))),
         _ => {
-            list.push(Expression::Cmp(Operator::Gte, bytes(span.first)));
-            list.push(Expression::Cmp(Operator::Lte, bytes(span.last)));
+            list.push(Expression::Cmp(Operator::Gte, bytes(interval.first)));
+            list.push(Expression::Cmp(Operator::Lte, bytes(interval.last)));
         }
     }
 }
 
-fn prefix(field: Field, span: Span) -> Option<u8> {
-    u8::try_from(8 * width(field)).ok().and_then(|bits| span.prefix_length(bits))
+fn prefix(field: Field, interval: Interval) -> Option<u8> {
+    u8::try_from(8 * width(field)).ok().and_then(|bits| interval.prefix_length(bits))
 }
 
 /// Bytes of a field's values.

@@ -1,22 +1,20 @@
 //! Sets of numbers, kept as ranges.
 //!
 //! Ports, addresses, ids and even interface names are numbers of a fixed width to nf_tables, so one type serves
-//! them all. Ranges that overlap become one; ranges that merely touch stay apart until [`Spans::joined`],
+//! them all. Ranges that overlap become one; ranges that merely touch stay apart until [`Intervals::joined`],
 //! because two prefixes of names that touch are not one prefix.
 
 use std::sync::Arc;
 
 /// All numbers from the first to the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Span {
-    /// The least number.
+pub struct Interval {
     pub first: u128,
     /// The greatest number, not less than the first.
     pub last: u128,
 }
 
-impl Span {
-    /// A single number.
+impl Interval {
     pub const fn one(number: u128) -> Self {
         Self { first: number, last: number }
     }
@@ -39,92 +37,95 @@ impl Span {
 /// Ranges in ascending order that do not overlap. Copies share them until one changes: lists get long, and rules
 /// and sets hold the same ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Spans(Arc<Vec<Span>>);
+pub struct Intervals(Arc<Vec<Interval>>);
 
-impl Spans {
+impl Intervals {
     /// The set of one number.
     pub fn one(number: u128) -> Self {
-        Self(Arc::new(vec![Span::one(number)]))
+        Self(Arc::new(vec![Interval::one(number)]))
     }
 
     /// The ranges, ascending.
-    pub fn ranges(&self) -> &[Span] {
+    pub fn ranges(&self) -> &[Interval] {
         &self.0
     }
 
     /// Every number, ascending. Only for sets whose ranges are known to be short.
     pub fn numbers(&self) -> impl Iterator<Item = u128> {
-        self.0.iter().flat_map(|span| span.first..=span.last)
+        self.0.iter().flat_map(|interval| interval.first..=interval.last)
     }
 
     /// The only range, if there is just one.
-    pub fn single(&self) -> Option<Span> {
+    pub fn single(&self) -> Option<Interval> {
         match self.0.as_slice() {
-            [span] => Some(*span),
+            [interval] => Some(*interval),
             _ => None,
         }
     }
 
     /// Adds a range, which swallows those that it overlaps.
-    pub fn insert(&mut self, mut span: Span) {
-        let spans = Arc::make_mut(&mut self.0);
-        if spans.last().is_none_or(|last| last.last < span.first) {
-            spans.push(span);
+    pub fn insert(&mut self, mut interval: Interval) {
+        let intervals = Arc::make_mut(&mut self.0);
+        if intervals.last().is_none_or(|last| last.last < interval.first) {
+            intervals.push(interval);
             return;
         }
-        let from = spans.partition_point(|other| other.last < span.first);
-        let to = spans.partition_point(|other| other.first <= span.last);
-        if let [first, .., last] | [first @ last] = &spans[from..to] {
-            span = Span { first: span.first.min(first.first), last: span.last.max(last.last) };
+        let from = intervals.partition_point(|other| other.last < interval.first);
+        let to = intervals.partition_point(|other| other.first <= interval.last);
+        if let [first, .., last] | [first @ last] = &intervals[from..to] {
+            interval =
+                Interval { first: interval.first.min(first.first), last: interval.last.max(last.last) };
         }
-        spans.splice(from..to, [span]);
+        intervals.splice(from..to, [interval]);
     }
 
     /// Adds all numbers of another set.
     pub fn union(&mut self, other: &Self) {
-        other.0.iter().for_each(|span| self.insert(*span));
+        other.0.iter().for_each(|interval| self.insert(*interval));
     }
 
     /// Whether each range lies in one of the other's. May deny it where only several of the other's ranges that
     /// touch cover a range; never claims it wrongly.
     pub fn within(&self, other: &Self) -> bool {
-        self.0.iter().all(|span| {
-            let at = other.0.partition_point(|o| o.last < span.first);
-            other.0.get(at).is_some_and(|o| o.first <= span.first && span.last <= o.last)
+        self.0.iter().all(|interval| {
+            let at = other.0.partition_point(|o| o.last < interval.first);
+            other.0.get(at).is_some_and(|o| o.first <= interval.first && interval.last <= o.last)
         })
     }
 
     /// Whether the sets have a number in common.
     pub fn meets(&self, other: &Self) -> bool {
         let (few, many) = if self.0.len() <= other.0.len() { (self, other) } else { (other, self) };
-        few.0.iter().any(|span| {
-            let at = many.0.partition_point(|o| o.last < span.first);
-            many.0.get(at).is_some_and(|o| o.first <= span.last)
+        few.0.iter().any(|interval| {
+            let at = many.0.partition_point(|o| o.last < interval.first);
+            many.0.get(at).is_some_and(|o| o.first <= interval.last)
         })
     }
 
     /// The same numbers in as few ranges as it takes.
     #[must_use]
     pub fn joined(&self) -> Self {
-        let touch = |pair: &[Span]| pair[0].last.checked_add(1) == Some(pair[1].first);
+        let touch = |pair: &[Interval]| pair[0].last.checked_add(1) == Some(pair[1].first);
         if !self.0.windows(2).any(touch) {
             return self.clone();
         }
-        let mut joined: Vec<Span> = Vec::with_capacity(self.0.len());
-        for &span in self.0.iter() {
+        let mut joined: Vec<Interval> = Vec::with_capacity(self.0.len());
+        for &interval in self.0.iter() {
             match joined.last_mut() {
-                Some(before) if before.last.checked_add(1) == Some(span.first) => before.last = span.last,
-                _ => joined.push(span),
+                Some(before) if before.last.checked_add(1) == Some(interval.first) => {
+                    before.last = interval.last;
+                }
+                _ => joined.push(interval),
             }
         }
         Self(Arc::new(joined))
     }
 }
 
-impl FromIterator<Span> for Spans {
-    fn from_iter<I: IntoIterator<Item = Span>>(spans: I) -> Self {
+impl FromIterator<Interval> for Intervals {
+    fn from_iter<I: IntoIterator<Item = Interval>>(intervals: I) -> Self {
         let mut set = Self::default();
-        spans.into_iter().for_each(|span| set.insert(span));
+        intervals.into_iter().for_each(|interval| set.insert(interval));
         set
     }
 }
@@ -135,19 +136,19 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    fn spans() -> impl Strategy<Value = Vec<Span>> {
-        let span = (0u128..40, 0u128..6).prop_map(|(first, more)| Span { first, last: first + more });
-        proptest::collection::vec(span, 1..8)
+    fn intervals() -> impl Strategy<Value = Vec<Interval>> {
+        let interval = (0u128..40, 0u128..6).prop_map(|(first, more)| Interval { first, last: first + more });
+        proptest::collection::vec(interval, 1..8)
     }
 
-    fn plain(spans: &[Span]) -> BTreeSet<u128> {
-        spans.iter().flat_map(|span| span.first..=span.last).collect()
+    fn plain(intervals: &[Interval]) -> BTreeSet<u128> {
+        intervals.iter().flat_map(|interval| interval.first..=interval.last).collect()
     }
 
     proptest! {
         #[test]
-        fn sets_hold_what_was_put_in(list in spans()) {
-            let set: Spans = list.iter().copied().collect();
+        fn sets_hold_what_was_put_in(list in intervals()) {
+            let set: Intervals = list.iter().copied().collect();
             prop_assert!(set.ranges().windows(2).all(|pair| pair[0].last < pair[1].first));
             prop_assert!(set.numbers().eq(plain(&list)));
             prop_assert!(set.joined().numbers().eq(plain(&list)));
@@ -155,8 +156,8 @@ mod tests {
         }
 
         #[test]
-        fn comparisons_agree_with_plain_sets(a in spans(), b in spans()) {
-            let (set_a, set_b): (Spans, Spans) = (a.iter().copied().collect(), b.iter().copied().collect());
+        fn comparisons_agree_with_plain_sets(a in intervals(), b in intervals()) {
+            let (set_a, set_b): (Intervals, Intervals) = (a.iter().copied().collect(), b.iter().copied().collect());
             prop_assert_eq!(set_a.meets(&set_b), !plain(&a).is_disjoint(&plain(&b)));
             prop_assert_eq!(set_a.joined().within(&set_b.joined()), plain(&a).is_subset(&plain(&b)));
         }
