@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rules::simulate::{Packet, Routing, Trace, View, Direction, walk};
+use rules::simulate::{Direction, Packet, Routing, Trace, View, walk};
 use rules::{ConnState, Family, Gid, Protocol, Uid, parse};
 
 fuzz_target!(|text: &str| {
