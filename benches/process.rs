@@ -10,8 +10,8 @@
 //!
 //! It does not measure single functions, and it never touches the namespace that it was started in.
 //!
-//! `BENCH_RUNS` sets the runs of each row, `SIDECAR_INIT` the binary, and arguments choose rows by a part of the table's title
-//! or the row's name.
+//! `BENCH_RUNS` sets the runs of each row, `SIDECAR_INIT` the binary, `BENCH_BEFORE` another one to run beside it, and
+//! arguments choose rows by a part of the table's title or the row's name.
 
 use std::env;
 use std::error::Error;
@@ -22,6 +22,8 @@ use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+#[path = "process/before.rs"]
+mod before;
 #[path = "process/latency.rs"]
 mod latency;
 #[path = "process/native.rs"]
@@ -116,6 +118,7 @@ fn bench(args: &[String]) -> Outcome<()> {
     }
     for mut table in tables(&binary()?, &scratch)? {
         table.keep(&wanted);
+        before::add_to(&mut table, &binary()?)?;
         if !table.rows.is_empty() {
             writeln!(io::stderr(), "bench: {}: {runs} runs of {} rows", table.title, table.rows.len())?;
             let figures = measure(&mut table.rows, runs)?;
