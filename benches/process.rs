@@ -26,8 +26,8 @@ use std::time::{Duration, Instant};
 mod before;
 #[path = "process/latency.rs"]
 mod latency;
-#[path = "process/native.rs"]
-mod native;
+#[path = "process/nftables.rs"]
+mod nftables;
 
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -185,12 +185,12 @@ fn tables(binary: &Path, scratch: &Scratch) -> Outcome<Vec<Table>> {
                 Row::timed("dry run, init container", vec![call(&["--dry-run"])]).against("`/bin/true`"),
             ],
         },
-        fresh_apply("Fresh apply, both families, nft", "nft"),
-        fresh_apply("Fresh apply, both families, legacy", "legacy"),
-        life("Life cycle, both families, nft", "nft"),
-        life("Life cycle, both families, legacy", "legacy"),
+        fresh_apply("Fresh apply, both families, iptables-nft", "nft"),
+        fresh_apply("Fresh apply, both families, iptables-legacy", "legacy"),
+        life("Life cycle, both families, iptables-nft", "nft"),
+        life("Life cycle, both families, iptables-legacy", "legacy"),
     ];
-    tables.extend(native::tables(call, scratch)?);
+    tables.extend(nftables::tables(call, scratch)?);
     Ok(tables)
 }
 

@@ -4,7 +4,7 @@
 //! list names, so that all of the rules are asked, and lands at a listener in the same namespace; without rules it
 //! goes there directly. It is ended by a reset, which leaves nothing behind that the next one would meet.
 
-use super::native::ports;
+use super::nftables::ports;
 use super::{Outcome, in_fresh_namespace, program, stdout_of, succeed};
 use nix::{
     libc::linger,
@@ -29,9 +29,9 @@ const DESTINATION: &str = "203.0.113.1:8080";
 
 /// The flags that choose what holds the rules, by the name of the column.
 const COLUMNS: [(&str, &[&str]); 3] = [
-    ("native", &["--native-nftables"]),
-    ("iptables, nft", &["--force-iptables-binary", "nft"]),
-    ("iptables, legacy", &["--force-iptables-binary", "legacy"]),
+    ("nftables", &["--native-nftables"]),
+    ("iptables-nft", &["--force-iptables-binary", "nft"]),
+    ("iptables-legacy", &["--force-iptables-binary", "legacy"]),
 ];
 
 /// Asks for a turn; its times come back.

@@ -202,7 +202,7 @@ settings! {
         Format: "format" _ [], Value("FORMAT"),
             "How to print the outcome: text or json [default: text]";
         Backend: "backend" _ [], Value("BACKEND"),
-            "Set the rules by nftables or iptables [default: what holds rules of ours, else nftables]";
+            "nftables, iptables, iptables-nft or iptables-legacy [default: what holds rules of ours, else nftables]";
         NativeNftables: "native-nftables" _ ["NATIVE_NFTABLES"], Switch,
             "Set rules of nf_tables directly, without iptables";
     }

@@ -5,7 +5,11 @@
 use super::header::*;
 use super::message::{attribute, u32_at};
 use super::netlink::{Request, Socket};
-use nix::sys::socket::SockProtocol;
+use nix::{
+    ifaddrs::{InterfaceAddress, getifaddrs},
+    net::if_::InterfaceFlags,
+    sys::socket::SockProtocol,
+};
 use rules::{Family, Ownership, routing::Object};
 use std::{
     io,
@@ -148,10 +152,10 @@ impl Routes {
     }
 }
 
-/// The kernel acknowledges an IPv6 address first and routes it a moment later, from a work queue; the proxy may
-/// start in between. While `lo` is down it never does, so the wait is a short one.
+/// The kernel acknowledges an IPv6 address first and routes it a moment later, from a work queue that a busy node may
+/// keep waiting; the proxy may start in between. While `lo` is down it never does.
 fn wait_for(address: Ipv6Addr) {
-    const TRIES: u32 = 50;
+    const TRIES: u32 = 1_000;
     const PAUSE: Duration = Duration::from_millis(1);
     let is_routed = || {
         let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))?;
@@ -160,12 +164,19 @@ fn wait_for(address: Ipv6Addr) {
         Ok::<bool, io::Error>(socket.local_addr()?.ip() == address)
     };
     for _ in 0..TRIES {
-        if is_routed().unwrap_or(false) {
+        if is_routed().unwrap_or(false) || !is_loopback_up() {
             return;
         }
         thread::sleep(PAUSE);
     }
-    tracing::debug!(target: "route", "{address} is not routed yet; is lo down?");
+    tracing::debug!(target: "route", "{address} is not routed yet");
+}
+
+/// When nobody can tell, it is up: waiting in vain costs less than a proxy that can't bind its address.
+fn is_loopback_up() -> bool {
+    let is_down =
+        |link: InterfaceAddress| link.interface_name == "lo" && !link.flags.contains(InterfaceFlags::IFF_UP);
+    getifaddrs().map_or(true, |mut links| !links.any(is_down))
 }
 
 const fn af(family: Family) -> u8 {

@@ -47,8 +47,8 @@ fn table(
             Row::timed("second run", apply(&[])).after(apply(&[])).against(floor),
             Row::timed("change", change).after(apply(&[])).against(floor),
             Row::timed("`nft -f` of the same rules", nft).against(floor),
-            Row::timed("raw restore pair, nft", restore("nft")).against(floor),
-            Row::timed("raw restore pair, legacy", restore("legacy")).against(floor),
+            Row::timed("raw restore pair, iptables-nft", restore("nft")).against(floor),
+            Row::timed("raw restore pair, iptables-legacy", restore("legacy")).against(floor),
         ],
     })
 }
