@@ -49,7 +49,7 @@ impl Topic {
             Self::Logging => "Logging",
             Self::Compatibility => "Accepted for compatibility, without effect",
             Self::Packet => "The packet",
-            Self::Explain | Self::Lint | Self::Render | Self::Trace => "Options",
+            Self::Explain | Self::Lint | Self::Render | Self::Trace => "This command",
         }
     }
 

@@ -95,8 +95,12 @@ fn with_flags(command: clap::Command) -> clap::Command {
         true => command,
         false => command.after_long_help(format!("Only in the environment:\n{environment}")),
     };
-    let own = entry.rows().filter(|row| !row.long.is_empty() && !pflag::is_global(row));
-    command.args(own.map(argument))
+    let (own, shared): (Vec<_>, Vec<_>) = entry
+        .rows()
+        .filter(|row| !row.long.is_empty() && !pflag::is_global(row))
+        .partition(|row| row.topic.is_of_one_command());
+    // Help shows groups in this order: what only this command takes comes first.
+    command.args(own.into_iter().chain(shared).map(argument))
 }
 
 fn argument(row: &Row) -> Arg {
