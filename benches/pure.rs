@@ -6,33 +6,12 @@
 use divan::{Bencher, black_box};
 use policy::Setting;
 use policy::istio::{self, CaptureConfig, OWNERSHIP, Resolved, resolve};
-use policy::sources::{Host, Raw};
-use rules::{Checked, Family, Gid, State, Uid, parse, plan, render::iptables};
-use std::{fmt, io, net::IpAddr};
+use policy::sources::{NoHost, Raw};
+use rules::{Checked, Family, State, parse, plan, render::iptables};
+use std::fmt;
 
 fn main() {
     divan::main();
-}
-
-/// A host that is never asked: all facts are declared.
-struct Nowhere;
-
-impl Host for Nowhere {
-    fn user(&self, _: &str) -> io::Result<Option<Uid>> {
-        Ok(None)
-    }
-
-    fn group(&self, _: &str) -> io::Result<Option<Gid>> {
-        Ok(None)
-    }
-
-    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
-        Ok(Vec::new())
-    }
-
-    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
-        Ok(Vec::new())
-    }
 }
 
 /// A pod to set up.
@@ -93,7 +72,7 @@ fn raw(pod: Pod) -> Raw {
 }
 
 fn resolved(raw: &Raw) -> Resolved {
-    resolve(raw, &Nowhere, Vec::new()).expect("valid flags")
+    resolve(raw, &NoHost, Vec::new()).expect("valid flags")
 }
 
 fn config(pod: Pod) -> CaptureConfig {

@@ -8,41 +8,20 @@ mod namespace;
 use namespace::Namespace;
 use policy::Setting;
 use policy::istio::{self, OWNERSHIP};
-use policy::sources::{Host, Raw};
-use rules::{Gid, Uid, desired::Desired};
+use policy::sources::{NoHost, Raw};
+use rules::desired::Desired;
 use sidecar_init::{
     backend::{BackendName, Kernel, Variant, iptables::Lock},
     engine::{self, Choice, Differences, OnDrift, Options},
     sys::namespace::within,
 };
-use std::{fs, io, net::IpAddr, path::Path, thread};
-
-/// A host that is asked nothing.
-struct Nobody;
-
-impl Host for Nobody {
-    fn user(&self, _: &str) -> io::Result<Option<Uid>> {
-        Ok(None)
-    }
-
-    fn group(&self, _: &str) -> io::Result<Option<Gid>> {
-        Ok(None)
-    }
-
-    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
-        Ok(Vec::new())
-    }
-
-    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
-        Ok(Vec::new())
-    }
-}
+use std::{fs, path::Path, thread};
 
 fn desired(flags: &[(Setting, &str)]) -> Desired {
     let pod = [(Setting::PodIps, "10.0.0.1,fd00::1"), (Setting::DualStack, "true")];
     let flags = pod.iter().chain(flags).map(|(setting, value)| (*setting, (*value).to_owned()));
     let raw = Raw::new(flags, |_| true, |_| None);
-    istio::desired(&istio::resolve(&raw, &Nobody, Vec::new()).expect("valid").capture)
+    istio::desired(&istio::resolve(&raw, &NoHost, Vec::new()).expect("valid").capture)
 }
 
 fn kernel() -> Kernel {

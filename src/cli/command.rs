@@ -34,15 +34,24 @@ pub(super) struct Entry {
     pub(super) about: &'static str,
     /// What a newcomer should know.
     pub(super) long_about: &'static str,
-    /// Whether it takes a setting.
-    pub(super) takes: fn(&Row) -> bool,
+    /// What it takes the settings of ..
+    pub(super) topics: &'static [Topic],
+    /// .. and single ones beside,
+    pub(super) also: &'static [Setting],
+    /// but for these.
+    pub(super) without: &'static [Setting],
 }
 
 impl Entry {
     /// The settings that the command takes.
     pub(super) fn rows(&self) -> impl Iterator<Item = &'static Row> {
-        let takes = self.takes;
-        TABLE.iter().filter(move |row| takes(row))
+        TABLE.iter().filter(|row| self.takes(row))
+    }
+
+    /// Whether the command takes a setting.
+    pub(super) fn takes(&self, row: &Row) -> bool {
+        let is_named = self.topics.contains(&row.topic) || self.also.contains(&row.setting);
+        is_named && !self.without.contains(&row.setting)
     }
 }
 
@@ -58,16 +67,9 @@ pub(super) const COMMANDS: &[Entry] = &[
                      capture gets past the proxy. Rules of other programs stay as they are; ours stand before \
                      them.\n\nRun it as often as you like: if everything is in place, nothing is written.\n\nExit \
                      codes: 0 in place, 1 failed, 2 bad input (nothing was touched).",
-        takes: |row| match row.topic {
-            Topic::Capture | Topic::Facts | Topic::Logging | Topic::Compatibility => true,
-            Topic::Validation
-            | Topic::Packet
-            | Topic::Explain
-            | Topic::Lint
-            | Topic::Render
-            | Topic::Trace => false,
-            Topic::Operation => !matches!(row.setting, Setting::Reconcile | Setting::CleanupOnly),
-        },
+        topics: &[Topic::Capture, Topic::Operation, Topic::Facts, Topic::Logging, Topic::Compatibility],
+        also: &[],
+        without: &[Setting::Reconcile, Setting::CleanupOnly],
     },
     Entry {
         command: Command::Check,
@@ -78,24 +80,16 @@ pub(super) const COMMANDS: &[Entry] = &[
                      with - is there, a line with + is wanted, and behind # stands why: missing, extra, moved, \
                      changed, or a foreign rule that stands before ours and may decide about packets.\n\nExit \
                      codes: 0 equal, 1 could not be read, 2 bad input, 3 different.",
-        takes: |row| match row.topic {
-            Topic::Capture | Topic::Facts | Topic::Logging | Topic::Compatibility => true,
-            Topic::Validation
-            | Topic::Packet
-            | Topic::Explain
-            | Topic::Lint
-            | Topic::Render
-            | Topic::Trace => false,
-            Topic::Operation => matches!(
-                row.setting,
-                Setting::NetworkNamespace
-                    | Setting::CniMode
-                    | Setting::ForceBinary
-                    | Setting::NativeNftables
-                    | Setting::Backend
-                    | Setting::Format
-            ),
-        },
+        topics: &[Topic::Capture, Topic::Facts, Topic::Logging, Topic::Compatibility],
+        also: &[
+            Setting::NetworkNamespace,
+            Setting::CniMode,
+            Setting::ForceBinary,
+            Setting::NativeNftables,
+            Setting::Backend,
+            Setting::Format,
+        ],
+        without: &[],
     },
     Entry {
         command: Command::Clean,
@@ -106,21 +100,9 @@ pub(super) const COMMANDS: &[Entry] = &[
                      ours: chains named ISTIO_*, jumps to them, rules that carry the comment sidecar-init, and \
                      routing of protocol 137. Rules of other programs stay.\n\nExit codes: 0 nothing of ours is \
                      left (or ever was there), 1 failed, 2 bad input.",
-        takes: |row| match row.topic {
-            Topic::Capture
-            | Topic::Facts
-            | Topic::Validation
-            | Topic::Packet
-            | Topic::Explain
-            | Topic::Lint
-            | Topic::Render
-            | Topic::Trace => false,
-            Topic::Logging | Topic::Compatibility => true,
-            Topic::Operation => matches!(
-                row.setting,
-                Setting::NetworkNamespace | Setting::CniMode | Setting::LockWait | Setting::Format
-            ),
-        },
+        topics: &[Topic::Logging, Topic::Compatibility],
+        also: &[Setting::NetworkNamespace, Setting::CniMode, Setting::LockWait, Setting::Format],
+        without: &[],
     },
     Entry {
         command: Command::Doctor,
@@ -131,16 +113,9 @@ pub(super) const COMMANDS: &[Entry] = &[
                      programs that see packets before ours, processes that run as the proxy's user, and IPv6. \
                      Changes nothing.\n\nEach line starts with ok, warn or fail; warn and fail say what \
                      helps.\n\nExit codes: 0 nothing failed, 1 something did, 2 bad input.",
-        takes: |row| match row.topic {
-            Topic::Capture | Topic::Facts | Topic::Logging | Topic::Compatibility => true,
-            Topic::Validation
-            | Topic::Packet
-            | Topic::Explain
-            | Topic::Lint
-            | Topic::Render
-            | Topic::Trace => false,
-            Topic::Operation => matches!(row.setting, Setting::NetworkNamespace | Setting::Format),
-        },
+        topics: &[Topic::Capture, Topic::Facts, Topic::Logging, Topic::Compatibility],
+        also: &[Setting::NetworkNamespace, Setting::Format],
+        without: &[],
     },
     Entry {
         command: Command::Explain,
@@ -155,10 +130,18 @@ pub(super) const COMMANDS: &[Entry] = &[
                      Examples:\n  sidecar-init explain -i '*' --as app --destination 10.0.0.5:443\n  sidecar-init \
                      explain -b '*' --as external --destination 8080\n  sidecar-init explain --live --uid 1337 \
                      --destination 10.0.0.5:443\n\nExit codes: 0 answered, 1 the rules can't be read, 2 bad input.",
-        takes: |row| match row.topic {
-            Topic::Packet | Topic::Explain => true,
-            topic => !topic.is_of_one_command() && row.setting != Setting::Format,
-        },
+        topics: &[
+            Topic::Packet,
+            Topic::Explain,
+            Topic::Capture,
+            Topic::Operation,
+            Topic::Facts,
+            Topic::Validation,
+            Topic::Logging,
+            Topic::Compatibility,
+        ],
+        also: &[],
+        without: &[Setting::Format],
     },
     Entry {
         command: Command::Lint,
@@ -168,7 +151,17 @@ pub(super) const COMMANDS: &[Entry] = &[
                      rules that nothing reaches, options without effect, items that lie in others, and settings \
                      that are known to surprise. Each finding names the option and what helps. Touches \
                      nothing.\n\nExit codes: 0 told, 1 with --deny if there is a warning, 2 bad input.",
-        takes: |row| row.topic == Topic::Lint || !row.topic.is_of_one_command(),
+        topics: &[
+            Topic::Lint,
+            Topic::Capture,
+            Topic::Operation,
+            Topic::Facts,
+            Topic::Validation,
+            Topic::Logging,
+            Topic::Compatibility,
+        ],
+        also: &[],
+        without: &[],
     },
     Entry {
         command: Command::Render,
@@ -177,10 +170,17 @@ pub(super) const COMMANDS: &[Entry] = &[
         long_about: "Prints the rules that apply would set with the same flags: as text for iptables-restore, as \
                      commands, as JSON, or as a picture (mermaid, dot, svg) of hooks and chains, with the rules \
                      that lead from one to another. Touches nothing.\n\nExit codes: 0 printed, 2 bad input.",
-        takes: |row| match row.topic {
-            Topic::Render => true,
-            topic => !topic.is_of_one_command() && row.setting != Setting::Format,
-        },
+        topics: &[
+            Topic::Render,
+            Topic::Capture,
+            Topic::Operation,
+            Topic::Facts,
+            Topic::Validation,
+            Topic::Logging,
+            Topic::Compatibility,
+        ],
+        also: &[],
+        without: &[Setting::Format],
     },
     Entry {
         command: Command::Trace,
@@ -193,18 +193,9 @@ pub(super) const COMMANDS: &[Entry] = &[
                      listens to NFLOG group 1337, adds nothing to the namespace, and ends with SIGINT or SIGTERM, \
                      after --count lines, or after the time --for.\n\nExit codes: 0 ended as asked, 1 can't listen, \
                      2 bad input.",
-        takes: |row| match row.topic {
-            Topic::Capture
-            | Topic::Facts
-            | Topic::Validation
-            | Topic::Packet
-            | Topic::Explain
-            | Topic::Lint
-            | Topic::Render => false,
-            Topic::Trace => true,
-            Topic::Logging | Topic::Compatibility => true,
-            Topic::Operation => matches!(row.setting, Setting::NetworkNamespace | Setting::Format),
-        },
+        topics: &[Topic::Trace, Topic::Logging, Topic::Compatibility],
+        also: &[Setting::NetworkNamespace, Setting::Format],
+        without: &[],
     },
     Entry {
         command: Command::IstioIptables,
@@ -215,10 +206,16 @@ pub(super) const COMMANDS: &[Entry] = &[
                      Lists are separated by commas. Ports may be ranges: 8000-9000. Rules of ours that are not \
                      as wanted are an error unless --reconcile is given.\n\nExit codes: 0 done, 1 failed, 2 bad \
                      input (nothing was touched), 126 validation failed.",
-        takes: |row| {
-            !row.topic.is_of_one_command()
-                && !matches!(row.setting, Setting::Format | Setting::AllowHostNamespace)
-        },
+        topics: &[
+            Topic::Capture,
+            Topic::Operation,
+            Topic::Facts,
+            Topic::Validation,
+            Topic::Logging,
+            Topic::Compatibility,
+        ],
+        also: &[],
+        without: &[Setting::Format, Setting::AllowHostNamespace],
     },
 ];
 
@@ -226,5 +223,16 @@ impl Command {
     /// The command's row.
     pub(super) fn entry(self) -> &'static Entry {
         COMMANDS.iter().find(|entry| entry.command == self).expect("every command has a row")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COMMANDS, TABLE};
+
+    #[test]
+    fn every_setting_is_taken_by_a_command() {
+        let orphans = TABLE.iter().filter(|row| !COMMANDS.iter().any(|entry| entry.takes(row)));
+        assert_eq!(orphans.map(|row| row.long).collect::<Vec<_>>(), Vec::<&str>::new());
     }
 }

@@ -57,7 +57,7 @@ pub(crate) fn main() -> ExitCode {
 
 fn call(invocation: Invocation) -> Exit {
     let Invocation { command, flags, mut problems } = invocation;
-    let raw = Raw::new(flags, command.entry().takes, |name| std::env::var_os(name));
+    let raw = Raw::new(flags, |row| command.entry().takes(row), |name| std::env::var_os(name));
     problems.extend(enter_namespace(&raw));
     let done = match command {
         Command::Clean => clean(&raw, problems),

@@ -67,7 +67,7 @@ impl Sieve {
     /// The flags that may stand here.
     fn rows(&self) -> impl Iterator<Item = &'static Row> + use<> {
         let entry = self.entry;
-        let here = move |row: &&Row| entry.map_or(is_global(row), |entry| (entry.takes)(row));
+        let here = move |row: &&Row| entry.map_or(is_global(row), |entry| entry.takes(row));
         TABLE.iter().filter(here).filter(|row| !row.long.is_empty())
     }
 

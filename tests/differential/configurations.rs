@@ -4,9 +4,8 @@ use super::random::Random;
 use crate::support::address::{RESOLVERS, SERVICE_CIDRS};
 use policy::istio::{self, CaptureConfig};
 use policy::settings::{Setting, TABLE};
-use policy::sources::{Host, Raw};
-use rules::{Family, Gid, RuleSet, Uid};
-use std::{io, net::IpAddr};
+use policy::sources::{NoHost, Raw};
+use rules::{Family, RuleSet};
 
 const ELSEWHERE_CIDRS: &str = "10.98.0.0/16,fd98::/16";
 const LOOPBACK_CIDRS: &str = "127.0.0.1/32,::1/128";
@@ -117,7 +116,7 @@ impl Configuration {
         let variable =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into());
         let raw = Raw::new(flags, |_| true, variable);
-        istio::resolve(&raw, &Nobody, Vec::new()).expect("configurations are valid").capture
+        istio::resolve(&raw, &NoHost, Vec::new()).expect("configurations are valid").capture
     }
 }
 
@@ -132,25 +131,4 @@ fn setting(flag: &str) -> Setting {
         None => row.short.is_some_and(|short| flag.ends_with(short)),
     });
     row.unwrap_or_else(|| panic!("no flag {flag}")).setting
-}
-
-/// A host that is asked nothing.
-struct Nobody;
-
-impl Host for Nobody {
-    fn user(&self, _: &str) -> io::Result<Option<Uid>> {
-        Ok(None)
-    }
-
-    fn group(&self, _: &str) -> io::Result<Option<Gid>> {
-        Ok(None)
-    }
-
-    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
-        Ok(Vec::new())
-    }
-
-    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
-        Ok(Vec::new())
-    }
 }

@@ -29,3 +29,26 @@ pub trait Host {
     /// When it can't be read or understood.
     fn name_servers(&self) -> io::Result<Vec<IpAddr>>;
 }
+
+/// No host to ask, as for a preview or a webhook: names of users are unknown, and addresses and servers are declared or
+/// there are none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoHost;
+
+impl Host for NoHost {
+    fn user(&self, _: &str) -> io::Result<Option<Uid>> {
+        Ok(None)
+    }
+
+    fn group(&self, _: &str) -> io::Result<Option<Gid>> {
+        Ok(None)
+    }
+
+    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(Vec::new())
+    }
+
+    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(Vec::new())
+    }
+}

@@ -6,6 +6,6 @@ mod host;
 mod raw;
 mod reader;
 
-pub use host::Host;
+pub use host::{Host, NoHost};
 pub use raw::{Given, Raw, Source, text};
 pub use reader::{Reader, Wildcard};
