@@ -1,16 +1,14 @@
 //! Commands that change the namespace: `apply`, `clean`, and the change that the drop-in makes.
 
 use super::run::{Call, Format, Mode, Preview, Run};
-use super::{Exit, report};
+use super::{Exit, render, report};
 use policy::istio::{self, CaptureConfig};
-use rules::Family;
 use serde::Serialize;
 use sidecar_init::{
-    backend::{self, Kernel, iptables::Lock},
     engine::{self, Choice, OnDrift, Options, Preference, Summary},
     sys::namespace,
 };
-use std::{error, path::PathBuf, time::Instant};
+use std::{error, time::Instant};
 
 /// The namespace is the machine's own.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +24,7 @@ pub(super) fn apply(call: &Call) -> Exit {
     let choice = run.backend.choice(Preference::Nftables);
     if let Mode::Preview(form) = run.mode {
         let nftables = choice == Choice::InUse(Preference::Nftables) && form == Preview::Restore;
-        return super::istio_iptables::print(capture, if nftables { Preview::Nft } else { form });
+        return render::preview(capture, if nftables { Preview::Nft } else { form });
     }
     let done = match namespace::is_host() && !run.allow_host {
         true => Err(Host.into()),
@@ -57,24 +55,15 @@ pub(super) fn set(
     options: &Options,
 ) -> Result<Report, Box<dyn error::Error>> {
     let start = Instant::now();
-    let summary = engine::apply(&mut open(run)?, &istio::desired(capture), options)?;
+    let summary = engine::apply(&mut run.open()?, &istio::desired(capture), options)?;
     Ok(Report::new(&summary, start).logged("rules are in place"))
 }
 
 /// Removes all that is ours.
 pub(super) fn remove(run: &Run) -> Result<Report, Box<dyn error::Error>> {
     let start = Instant::now();
-    let summary = engine::clean(&mut open(run)?, istio::OWNERSHIP)?;
+    let summary = engine::clean(&mut run.open()?, istio::OWNERSHIP)?;
     Ok(Report::new(&summary, start).logged("nothing of ours is left"))
-}
-
-/// The namespace that we are in.
-pub(super) fn open(run: &Run) -> Result<Kernel, backend::Error> {
-    // On a node all pods share the file system, and with it the lock that each would wait for. We hold the
-    // namespace's own, so the program may lock whatever is its alone: its standard input.
-    let own = || PathBuf::from("/proc/self/fd/0");
-    let lock = Lock { wait: run.lock_wait, file: run.cni.then(own), version: run.iptables_version };
-    Kernel::open(lock, istio::OWNERSHIP)
 }
 
 /// What a change did, for the log and for programs.
@@ -93,7 +82,7 @@ impl Report {
     fn new(summary: &Summary, start: Instant) -> Self {
         Self {
             backend: summary.backend.map(|backend| backend.to_string()),
-            families: summary.families.iter().copied().map(name).collect(),
+            families: summary.families.iter().copied().map(report::family).collect(),
             rules: summary.rules,
             changed: !summary.steps.is_empty(),
             steps: summary.steps.iter().map(ToString::to_string).collect(),
@@ -113,13 +102,5 @@ impl Report {
             "{done}"
         );
         self
-    }
-}
-
-/// The family in JSON and in logs.
-pub(super) fn name(family: Family) -> &'static str {
-    match family {
-        Family::V4 => "ipv4",
-        Family::V6 => "ipv6",
     }
 }

@@ -1,7 +1,7 @@
 //! `sidecar-init check`: how the rules differ from the wanted ones.
 
 use super::run::{Call, Format};
-use super::{Exit, change, report};
+use super::{Exit, report};
 use policy::istio;
 use rules::{drift::Side, render};
 use serde::Serialize;
@@ -11,7 +11,8 @@ use sidecar_init::engine::{self, Comparison, Preference};
 pub(super) fn run(call: &Call) -> Exit {
     let Call { capture, run, .. } = call;
     let choice = run.backend.choice(Preference::Nftables);
-    let compared = change::open(run)
+    let compared = run
+        .open()
         .map_err(engine::Error::from)
         .and_then(|mut kernel| engine::check(&mut kernel, &istio::desired(capture), choice));
     let compared = match compared {

@@ -1,7 +1,7 @@
 //! `sidecar-init doctor`: what this namespace and kernel can do.
 
 use super::run::{Call, Format, Run};
-use super::{Exit, change, report};
+use super::{Exit, report};
 use policy::{
     Problems,
     istio::{OWNERSHIP, defaults::PROXY_ID},
@@ -11,7 +11,7 @@ use sidecar_init::engine::{Finding, Level, examine};
 
 /// Runs the command. What is wrong with the capture flags is a finding like any other.
 pub(super) fn run(run: &Run, call: &Result<Call, Problems>) -> Exit {
-    let mut kernel = match change::open(run) {
+    let mut kernel = match run.open() {
         Ok(kernel) => kernel,
         Err(error) => return report::failure(&error, Exit::Failed),
     };

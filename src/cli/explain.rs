@@ -1,7 +1,7 @@
 //! `sidecar-init explain`: what becomes of a packet, and why.
 
 use super::run::{self, Call, Run};
-use super::{Exit, begin, change, host::System, report, start_logging};
+use super::{Exit, begin, host::System, report, start_logging};
 use policy::explain::{Case, Pod, Scene, explain, matrix, packet, usual_cases};
 use policy::istio::{self, CaptureConfig};
 use policy::sources::{Host, Raw, Reader, Source};
@@ -162,7 +162,7 @@ fn from_save(file: &str, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
 struct OtherTable;
 
 fn from_kernel(raw: &Raw, run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
-    let mut kernel = change::open(run)?;
+    let mut kernel = run.open()?;
     let snapshot = kernel.read()?;
     let Snapshot { routes, .. } = &snapshot;
     let native = snapshot.nftables();

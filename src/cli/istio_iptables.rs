@@ -1,10 +1,9 @@
 //! The drop-in for `istio-iptables`.
 
-use super::run::{Call, Mode, Preview};
-use super::{Exit, change, report};
+use super::run::{Call, Mode};
+use super::{Exit, change, render, report};
+use policy::istio::Interception;
 use policy::istio::defaults::{PASSTHROUGH_V4, PASSTHROUGH_V6};
-use policy::istio::{self, CaptureConfig, Interception};
-use rules::{Checked, Family, render};
 use sidecar_init::{
     engine::{self, OnDrift, Options, Preference, Validate},
     sys::namespace,
@@ -17,7 +16,7 @@ pub(super) fn run(call: &Call) -> Exit {
         tracing::warn!(target: "iptables", "this is the machine's own network namespace");
     }
     let done = match run.mode {
-        Mode::Preview(form) => return print(capture, form),
+        Mode::Preview(form) => return render::preview(capture, form),
         Mode::Clean => return exit(change::remove(run)),
         Mode::Apply => {
             // Rules of ours that are not as wanted are an error, unless they may be reconciled.
@@ -44,29 +43,6 @@ fn exit<T>(done: Result<T, Box<dyn std::error::Error>>) -> Exit {
         Ok(_) => Exit::Done,
         Err(error) => report::failure(&*error, Exit::Failed),
     }
-}
-
-/// Prints the rules.
-pub(super) fn print(capture: &CaptureConfig, form: Preview) -> Exit {
-    let each = |text: fn(&Checked) -> String| -> String {
-        capture.families().map(|family| text(&istio::rules(capture, family))).collect()
-    };
-    report::text(&match form {
-        Preview::Restore => each(restore),
-        Preview::Commands => each(render::iptables::commands),
-        Preview::Nft => {
-            let table = istio::desired(capture).nft_table();
-            format!("# nft -f\n{}", table.as_ref().map(render::nft::script).unwrap_or_default())
-        }
-    })
-}
-
-fn restore(rules: &Checked) -> String {
-    let header = match rules.rules().family {
-        Family::V4 => "# iptables-restore\n",
-        Family::V6 => "# ip6tables-restore\n",
-    };
-    format!("{header}{}", render::iptables::restore(rules))
 }
 
 fn validation(call: &Call) -> Option<Validate> {

@@ -1,11 +1,11 @@
 //! `sidecar-init render`: the rules that the flags describe, in the language of one's choice.
 
 use super::run::{self, Preview};
-use super::{Exit, begin, change, istio_iptables, report};
+use super::{Exit, begin, report};
 use policy::istio::{self, CaptureConfig};
 use policy::sources::{Host, Raw, Reader};
 use policy::{Problem, Problems, Setting};
-use rules::render::{dot::dot, graph::graph, iptables, mermaid::mermaid, svg::svg};
+use rules::render::{dot::dot, graph::graph, iptables, mermaid::mermaid, nft, svg::svg};
 use rules::{Checked, Family, Table};
 use serde::Serialize;
 
@@ -44,14 +44,37 @@ pub(super) fn run(raw: &Raw, host: &dyn Host, problems: Vec<Problem>) -> Result<
     let config = &call.capture;
     let picture = || graph(&istio::rules(config, family.unwrap_or(Family::V4)));
     Ok(match language.unwrap_or(Language::Iptables) {
-        Language::Iptables => istio_iptables::print(config, Preview::Restore),
-        Language::Commands => istio_iptables::print(config, Preview::Commands),
-        Language::Nft => istio_iptables::print(config, Preview::Nft),
+        Language::Iptables => preview(config, Preview::Restore),
+        Language::Commands => preview(config, Preview::Commands),
+        Language::Nft => preview(config, Preview::Nft),
         Language::Json => report::json(&data(config)),
         Language::Mermaid => report::text(&mermaid(&picture())),
         Language::Dot => report::text(&dot(&picture())),
         Language::Svg => report::text(&svg(&picture())),
     })
+}
+
+/// Prints the rules as text: what a dry run shows.
+pub(super) fn preview(capture: &CaptureConfig, form: Preview) -> Exit {
+    let each = |text: fn(&Checked) -> String| -> String {
+        capture.families().map(|family| text(&istio::rules(capture, family))).collect()
+    };
+    report::text(&match form {
+        Preview::Restore => each(restore),
+        Preview::Commands => each(iptables::commands),
+        Preview::Nft => {
+            let table = istio::desired(capture).nft_table();
+            format!("# nft -f\n{}", table.as_ref().map(nft::script).unwrap_or_default())
+        }
+    })
+}
+
+fn restore(rules: &Checked) -> String {
+    let header = match rules.rules().family {
+        Family::V4 => "# iptables-restore\n",
+        Family::V6 => "# ip6tables-restore\n",
+    };
+    format!("{header}{}", iptables::restore(rules))
 }
 
 /// The rules of one family, as programs read them.
@@ -81,7 +104,7 @@ struct Rule {
 
 fn data(config: &CaptureConfig) -> Vec<Rules> {
     let of_family = |family| Rules {
-        family: change::name(family),
+        family: report::family(family),
         chains: Table::LISTED
             .into_iter()
             .flat_map(|table| chains(&istio::rules(config, family), table))

@@ -3,6 +3,7 @@
 
 use super::Exit;
 use policy::Problems;
+use rules::Family;
 use serde::Serialize;
 use std::{
     error::Error,
@@ -28,6 +29,14 @@ pub(super) fn json(data: &impl Serialize) -> Exit {
     match serde_json::to_string_pretty(data) {
         Ok(json) => text(&format!("{json}\n")),
         Err(error) => failure(&error, Exit::Failed),
+    }
+}
+
+/// The family in data and in logs.
+pub(super) fn family(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "ipv4",
+        Family::V6 => "ipv6",
     }
 }
 

@@ -6,7 +6,7 @@ use policy::sources::{Host, Raw, Reader};
 use policy::{Problem, Problems};
 use rules::{Port, Version, number::unsigned};
 use sidecar_init::{
-    backend::{BackendName, Variant},
+    backend::{self, BackendName, Kernel, Variant, iptables::Lock},
     engine::{Choice, Preference},
 };
 use std::{path::PathBuf, time::Duration};
@@ -112,6 +112,17 @@ pub(super) struct Run {
     pub(super) format: Format,
     /// Validate afterwards.
     pub(super) validation: Option<Validation>,
+}
+
+impl Run {
+    /// The network namespace that we are in.
+    pub(super) fn open(&self) -> Result<Kernel, backend::Error> {
+        // On a node all pods share the file system, and with it the lock that each would wait for. We hold the
+        // namespace's own, so the program may lock whatever is its alone: its standard input.
+        let own = || PathBuf::from("/proc/self/fd/0");
+        let lock = Lock { wait: self.lock_wait, file: self.cni.then(own), version: self.iptables_version };
+        Kernel::open(lock, istio::OWNERSHIP)
+    }
 }
 
 /// Everything that a call asks for.
