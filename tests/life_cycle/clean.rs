@@ -147,6 +147,10 @@ fn cleanup_only_needs_no_memory_of_what_was_applied() {
 fn a_foreign_address_stays() {
     let namespace = Namespace::new();
     namespace.ip("addr add ::6/128 dev lo");
+    // The kernel makes its route a moment later.
+    while !namespace.stdout("ip", &["-6", "route", "show", "table", "local"]).contains("::6") {
+        std::thread::yield_now();
+    }
     let before = routing(&namespace);
     succeed(&namespace, &call("apply", Variant::Nft, FULL));
     run(&namespace, &call("check", Variant::Nft, FULL)).with(0, "with a foreign ::6");
