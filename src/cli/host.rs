@@ -1,7 +1,7 @@
 //! The machine that we run on, asked for facts.
 
 use nix::{errno::Errno, ifaddrs::getifaddrs, unistd};
-use policy::Host;
+use policy::{Host, sources::name_servers};
 use rules::{Gid, Uid};
 use std::{fs, io, net::IpAddr};
 
@@ -31,12 +31,10 @@ impl Host for System {
     }
 
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
-        let text = match fs::read(RESOLV_CONF) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            other => other?,
-        };
-        let config = resolv_conf::Config::parse(text).map_err(io::Error::other)?;
-        Ok(config.nameservers.iter().map(IpAddr::from).collect())
+        match fs::read(RESOLV_CONF) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            text => Ok(name_servers(&text?)),
+        }
     }
 }
 

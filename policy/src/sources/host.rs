@@ -26,7 +26,7 @@ pub trait Host {
     /// The DNS servers of resolv.conf; none if there is no such file.
     ///
     /// # Errors
-    /// When it can't be read or understood.
+    /// When it can't be read.
     fn name_servers(&self) -> io::Result<Vec<IpAddr>>;
 }
 

@@ -5,7 +5,9 @@ pub mod duration;
 mod host;
 mod raw;
 mod reader;
+mod resolv;
 
 pub use host::{Host, NoHost};
 pub use raw::{Given, Raw, Source, text};
 pub use reader::{Reader, Wildcard};
+pub use resolv::name_servers;
