@@ -57,13 +57,13 @@ fn the_holder_of_the_lock_is_named() {
     with_lock_held(|| {
         let namespace = Namespace::new();
         let path = namespace.path();
-        let arguments = call(
-            "apply",
-            Variant::Legacy,
-            &[REDIRECT, &["--lock-wait", "1", "--network-namespace", &path]].concat(),
-        );
-        let told = here(&arguments).with(1, "the lock is held").stderr;
-        assert!(told.contains(&format!("process {} holds the lock", process::id())), "{told}");
+        // The programs of iptables take 0 for "as long as it needs".
+        for seconds in ["1", "0"] {
+            let flags = ["--lock-wait", seconds, "--network-namespace", &path];
+            let arguments = call("apply", Variant::Legacy, &[REDIRECT, &flags].concat());
+            let told = here(&arguments).with(1, "the lock is held").stderr;
+            assert!(told.contains(&format!("process {} holds the lock", process::id())), "{told}");
+        }
         // The nft variant has no lock to wait for.
         let arguments = call("apply", Variant::Nft, &[REDIRECT, &["--network-namespace", &path]].concat());
         here(&arguments).with(0, "the nft variant");

@@ -52,7 +52,8 @@ pub(super) fn commit(
 ) -> Result<(), Error> {
     let program = programs.restore(family)?;
     let script: String = changes.iter().map(render::iptables::change).collect();
-    let wait = format!("--wait={}", lock.wait);
+    // Zero, or no flag at all, means to wait for ever to the programs of 1.8.9: they set no alarm then.
+    let wait = format!("--wait={}", lock.wait.max(1));
     let arguments: &[&str] = if programs.waits() { &["--noflush", &wait] } else { &["--noflush"] };
     let file = lock.file.as_deref().filter(|_| programs.moves_lock(lock.version)).map(Path::as_os_str);
     let variables: Vec<(&str, &OsStr)> = file.into_iter().map(|file| ("XTABLES_LOCKFILE", file)).collect();
