@@ -127,7 +127,7 @@ use Kind::{Switch, Value};
 
 settings! {
     Capture {
-        EnvoyPort: "envoy-port" 'p' ["ENVOY_PORT"], Value("PORT"),
+        EnvoyPort: "envoy-port" 'p' [], Value("PORT"),
             "Proxy port that outbound TCP goes to, or a range of them [default: 15001]";
         InboundCapturePort: "inbound-capture-port" 'z' ["INBOUND_CAPTURE_PORT"], Value("PORT"),
             "Proxy port that inbound TCP goes to, or a range of them [default: 15006]";

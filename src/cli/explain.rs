@@ -1,7 +1,7 @@
 //! `sidecar-init explain`: what becomes of a packet, and why.
 
 use super::run::{self, Call, Run};
-use super::{Exit, begin, host::System, report, start_logging};
+use super::{Exit, begin, host::System, logging::Stdout, report, start_logging};
 use policy::explain::{Case, Pod, Scene, explain, matrix, packet, usual_cases};
 use policy::istio::{self, CaptureConfig};
 use policy::sources::{Host, Raw, Reader, Source};
@@ -48,12 +48,12 @@ pub(super) fn run(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
     let question = question.expect("what is not understood is a problem");
     let scenes = match (capture, file) {
         (Some(capture), _) => {
-            begin(&Call { capture: capture.clone(), run, logging, warnings })?;
+            begin(raw, &Call { capture: capture.clone(), run, logging, warnings }, Stdout::Answer)?;
             warn_of_ipv6(&question, &capture);
             Ok(Family::BOTH.map(|family| Scene::of_config(&capture, family, &pod)).into())
         }
         (None, file) => {
-            start_logging(&logging, run.mode)?;
+            start_logging(raw, &logging, Stdout::Answer)?;
             match file {
                 Some(file) => from_save(file, &pod),
                 None => from_kernel(raw, &run, &pod),

@@ -1,7 +1,7 @@
 //! `sidecar-init lint`: what is odd about the capture flags.
 
 use super::run::{self, Format};
-use super::{Exit, report, start_logging};
+use super::{Exit, logging::Stdout, report, start_logging};
 use policy::lint::{Finding, Level, lint};
 use policy::sources::{Host, Raw, Reader};
 use policy::{Problem, Problems, Setting};
@@ -12,7 +12,7 @@ pub(super) fn run(raw: &Raw, host: &dyn Host, problems: Vec<Problem>) -> Result<
     let mut reader = Reader::new(raw, problems);
     let deny = reader.switch(Setting::Deny);
     let call = run::finish(reader, host)?;
-    start_logging(&call.logging, call.run.mode)?;
+    start_logging(raw, &call.logging, Stdout::Answer)?;
     let findings = lint(raw, &call.capture);
     let mut items: Vec<Item<'_>> = call.warnings.iter().map(|text| Item::said(text)).collect();
     items.extend(findings.iter().map(Item::from));

@@ -1,11 +1,13 @@
 //! Log lines: where they go, which, and in which form.
 
-use super::run::{Logging, Mode};
+use super::run::Logging;
+use nix::libc::O_NONBLOCK;
 use policy::sources::Source;
 use policy::{Problem, Setting};
 use std::{
     fs::{File, OpenOptions},
     io,
+    os::unix::fs::OpenOptionsExt,
     sync::Mutex,
 };
 use tracing_subscriber::{
@@ -22,18 +24,27 @@ enum Sink {
 /// All places that lines go to.
 struct Sinks(Mutex<Vec<Sink>>);
 
-/// Starts logging. A preview keeps standard output for the rules, whatever `--log_target` says.
+/// What standard output is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stdout {
+    /// The command's answer, which no line may come into.
+    Answer,
+    /// Whatever `--log_target` says.
+    Any,
+}
+
+/// Starts logging.
 ///
 /// # Errors
 /// When a log file can't be opened.
-pub(super) fn start(logging: &Logging, mode: Mode) -> Result<(), Problem> {
+pub(super) fn start(logging: &Logging, stdout: Stdout) -> Result<(), Problem> {
     let mut sinks = Vec::new();
     for target in &logging.targets {
         sinks.push(match target.as_str() {
             "stderr" => Sink::Stderr,
-            "stdout" if matches!(mode, Mode::Preview(_)) => Sink::Stderr,
+            "stdout" if stdout == Stdout::Answer => Sink::Stderr,
             "stdout" => Sink::Stdout,
-            path => Sink::File(OpenOptions::new().create(true).append(true).open(path).map_err(|error| {
+            path => Sink::File(open(path).map_err(|error| {
                 let source = Source::Flag(Setting::LogTarget.row().long);
                 Problem::with_item(
                     &source,
@@ -55,6 +66,11 @@ pub(super) fn start(logging: &Logging, mode: Mode) -> Result<(), Problem> {
     };
     tracing_subscriber::registry().with(lines).init();
     Ok(())
+}
+
+/// A pipe that nobody reads is an error, not a reason to wait.
+fn open(path: &str) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).custom_flags(O_NONBLOCK).open(path)
 }
 
 impl<'a> MakeWriter<'a> for Sinks {

@@ -22,10 +22,11 @@ mod trace;
 use arguments::Invocation;
 use command::Command;
 use host::System;
+use logging::Stdout;
 use policy::lint::{Finding, Level, lint};
 use policy::sources::Raw;
 use policy::{Problem, Problems, Setting};
-use run::{Call, Logging, Mode};
+use run::{Call, Logging, Run};
 use std::process::ExitCode;
 
 /// How a call ends.
@@ -66,12 +67,12 @@ fn call(invocation: Invocation) -> Exit {
         Command::Render => render::run(&raw, &System, problems),
         Command::Lint => lint::run(&raw, &System, problems),
         Command::Trace => trace::run(&raw, problems),
-        Command::Apply => with_capture(&raw, problems, |call| {
+        Command::Apply => with_capture(&raw, problems, Run::stdout, |call| {
             warn(&raw, call);
             change::apply(call)
         }),
-        Command::Check => with_capture(&raw, problems, check::run),
-        Command::IstioIptables => with_capture(&raw, problems, istio_iptables::run),
+        Command::Check => with_capture(&raw, problems, |_| Stdout::Answer, check::run),
+        Command::IstioIptables => with_capture(&raw, problems, Run::stdout, istio_iptables::run),
     };
     done.unwrap_or_else(|problems| report::bad_input(&problems))
 }
@@ -80,10 +81,11 @@ fn call(invocation: Invocation) -> Exit {
 fn with_capture(
     raw: &Raw,
     problems: Vec<Problem>,
+    stdout: fn(&Run) -> Stdout,
     run: impl FnOnce(&Call) -> Exit,
 ) -> Result<Exit, Problems> {
     let call = run::resolve(raw, &System, problems)?;
-    begin(&call)?;
+    begin(raw, &call, stdout(&call.run))?;
     Ok(run(&call))
 }
 
@@ -97,27 +99,31 @@ fn warn(raw: &Raw, call: &Call) {
 
 fn clean(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
     let (run, logging) = run::resolve_run(raw, problems)?;
-    start_logging(&logging, run.mode)?;
+    start_logging(raw, &logging, run.stdout())?;
     Ok(change::clean(&run))
 }
 
 fn doctor(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
     let (run, logging) = run::resolve_run(raw, problems)?;
-    start_logging(&logging, run.mode)?;
+    start_logging(raw, &logging, Stdout::Answer)?;
     Ok(doctor::run(&run, &run::resolve(raw, &System, Vec::new())))
 }
 
 /// Starts logging, and tells first what is odd about the input.
-fn begin(call: &Call) -> Result<(), Problems> {
-    start_logging(&call.logging, call.run.mode)?;
+fn begin(raw: &Raw, call: &Call, stdout: Stdout) -> Result<(), Problems> {
+    start_logging(raw, &call.logging, stdout)?;
     for warning in &call.warnings {
         tracing::warn!(target: "config", "{warning}");
     }
     Ok(())
 }
 
-fn start_logging(logging: &Logging, mode: Mode) -> Result<(), Problems> {
-    logging::start(logging, mode).map_err(|problem| Problems(vec![problem]))
+fn start_logging(raw: &Raw, logging: &Logging, stdout: Stdout) -> Result<(), Problems> {
+    logging::start(logging, stdout).map_err(|problem| Problems(vec![problem]))?;
+    for (name, value) in raw.service_links() {
+        tracing::debug!(target: "config", "{name}={value} is the link to a Service that Kubernetes sets; passed over");
+    }
+    Ok(())
 }
 
 /// Enters the namespace that was asked for, before anything is asked of it. A preview whose facts are all

@@ -1,7 +1,7 @@
 //! `sidecar-init render`: the rules that the flags describe, in the language of one's choice.
 
 use super::run::{self, Preview};
-use super::{Exit, begin, report};
+use super::{Exit, begin, logging::Stdout, report};
 use policy::istio::{self, CaptureConfig};
 use policy::sources::{Host, Raw, Reader};
 use policy::{Problem, Problems, Setting};
@@ -40,7 +40,7 @@ pub(super) fn run(raw: &Raw, host: &dyn Host, problems: Vec<Problem>) -> Result<
         _ => None,
     });
     let call = run::finish(reader, host)?;
-    begin(&call)?;
+    begin(raw, &call, Stdout::Answer)?;
     let config = &call.capture;
     let picture = || graph(&istio::rules(config, family.unwrap_or(Family::V4)));
     Ok(match language.unwrap_or(Language::Iptables) {

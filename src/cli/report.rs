@@ -2,6 +2,7 @@
 //! runtime.
 
 use super::Exit;
+use nix::libc::O_NONBLOCK;
 use policy::Problems;
 use rules::Family;
 use serde::Serialize;
@@ -9,6 +10,7 @@ use std::{
     error::Error,
     fs::OpenOptions,
     io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
 };
 
 /// Where Kubernetes looks for the reason of a container's end. Present only where it is wanted.
@@ -68,7 +70,9 @@ fn tell(text: &str) {
             (*bytes <= TERMINATION_BYTES).then_some(c)
         })
         .collect();
-    if let Ok(mut file) = OpenOptions::new().write(true).truncate(true).open(TERMINATION_LOG) {
+    if let Ok(mut file) =
+        OpenOptions::new().write(true).truncate(true).custom_flags(O_NONBLOCK).open(TERMINATION_LOG)
+    {
         // It is a courtesy: that it failed helps nobody.
         let _ = file.write_all(short.as_bytes());
     }

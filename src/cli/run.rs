@@ -1,5 +1,6 @@
 //! How to run, as opposed to what to capture.
 
+use super::logging::Stdout;
 use policy::istio::{self, CaptureConfig, defaults::PROBE_PORT};
 use policy::settings::Setting;
 use policy::sources::{Host, Raw, Reader};
@@ -115,6 +116,14 @@ pub(super) struct Run {
 }
 
 impl Run {
+    /// What a command that changes the namespace leaves standard output for.
+    pub(super) fn stdout(&self) -> Stdout {
+        match (self.mode, self.format) {
+            (Mode::Preview(_), _) | (_, Format::Json) => Stdout::Answer,
+            (_, Format::Text) => Stdout::Any,
+        }
+    }
+
     /// The network namespace that we are in.
     pub(super) fn open(&self) -> Result<Kernel, backend::Error> {
         // On a node all pods share the file system, and with it the lock that each would wait for. We hold the

@@ -1,7 +1,7 @@
 //! `sidecar-init trace`: packets as they meet rules.
 
 use super::run::{self, Format};
-use super::{Exit, report, start_logging};
+use super::{Exit, logging::Stdout, report, start_logging};
 use nix::libc;
 use policy::istio::{Reason, defaults::LOG_GROUP};
 use policy::sources::{Raw, Reader, duration};
@@ -53,7 +53,7 @@ pub(super) fn run(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
     let count = reader.one_of(Setting::TraceCount, "a number from 1", positive);
     let time = reader.one_of(Setting::TraceTime, "a duration, such as 30s or 1m30s", duration::parse);
     reader.finish()?;
-    start_logging(&logging, run.mode)?;
+    start_logging(raw, &logging, Stdout::Answer)?;
     Ok(match show(&Wish { filter, count, time, format: run.format }) {
         Ok(()) => Exit::Done,
         Err(Failure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,

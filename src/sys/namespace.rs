@@ -1,10 +1,12 @@
 //! Network namespaces.
 
+use nix::libc::O_NONBLOCK;
 use nix::sched::{CloneFlags, setns};
 use std::{
     fs::{self, File},
     io,
     net::{Ipv6Addr, UdpSocket},
+    os::unix::fs::OpenOptionsExt,
     panic::resume_unwind,
     path::Path,
     thread,
@@ -16,7 +18,8 @@ use std::{
 /// # Errors
 /// When the path can't be opened, is no network namespace, or we may not enter it.
 pub fn enter(path: &Path) -> io::Result<()> {
-    let file = File::open(path)?;
+    // A pipe would wait for its writer.
+    let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path)?;
     setns(file, CloneFlags::CLONE_NEWNET)?;
     Ok(())
 }

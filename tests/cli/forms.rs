@@ -17,7 +17,9 @@ fn check(arguments: &[&str], variables: &[(&str, &str)], lines: &[&str], absent:
 }
 
 const TO_15101: &str = "-A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15101";
-const TO_15102: &str = "-A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15102";
+const IN_15101: &str = "-A ISTIO_IN_REDIRECT -p tcp -j REDIRECT --to-ports 15101";
+const IN_15102: &str = "-A ISTIO_IN_REDIRECT -p tcp -j REDIRECT --to-ports 15102";
+const IN_DEFAULT: &str = "-A ISTIO_IN_REDIRECT -p tcp -j REDIRECT --to-ports 15006";
 const DROP_INVALID: &str = "-A PREROUTING -m conntrack --ctstate INVALID -j ISTIO_DROP";
 const DNS: &str = "-A ISTIO_OUTPUT_DNS -p udp --dport 53 -j REDIRECT --to-ports 15053";
 const V6: &str = "# ip6tables-restore";
@@ -84,12 +86,26 @@ fn lists() {
 
 #[test]
 fn the_command_line_wins_over_the_environment_and_it_over_defaults() {
-    let port = ("ENVOY_PORT", "15102");
-    check(&[], &[port], &[TO_15102], &[]);
-    check(&["-p", "15101"], &[port], &[TO_15101], &[TO_15102]);
+    let port = ("INBOUND_CAPTURE_PORT", "15102");
+    check(&["-b", "80"], &[port], &[IN_15102], &[]);
+    check(&["-b", "80", "-z", "15101"], &[port], &[IN_15101], &[IN_15102]);
     check(&["--drop-invalid=false"], &[("DROP_INVALID", "true")], &[], &[DROP_INVALID]);
-    check(&["-p", "15101"], &[("ENVOY_PORT", "abc")], &[TO_15101], &[]);
+    check(&["-b", "80", "-z", "15101"], &[("INBOUND_CAPTURE_PORT", "abc")], &[IN_15101], &[]);
     check(&["-b", ""], &[("ISTIO_INBOUND_PORTS", "*")], &[], &["-A PREROUTING -p tcp -j ISTIO_INBOUND"]);
+}
+
+/// For a Service called `envoy`, Kubernetes puts `ENVOY_PORT` into every pod of its namespace.
+#[test]
+fn a_link_to_a_service_is_no_setting() {
+    for link in ["tcp://10.0.0.1:80", "udp://10.0.0.1:53", "sctp://[fd00::1]:9"] {
+        check(&["-b", "80"], &[("ENVOY_PORT", link), ("INBOUND_CAPTURE_PORT", link)], &[IN_DEFAULT], &[]);
+    }
+    let told = preview(&["--log_output_level", "debug"], &[("INBOUND_CAPTURE_PORT", "tcp://10.0.0.1:80")]);
+    assert!(
+        told.stderr.contains("INBOUND_CAPTURE_PORT=tcp://10.0.0.1:80 is the link to a Service"),
+        "{told:?}"
+    );
+    check(&[], &[("ENVOY_PORT", "15101")], &[], &[TO_15101]);
 }
 
 #[test]

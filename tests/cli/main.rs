@@ -105,6 +105,13 @@ impl Folder {
         path
     }
 
+    /// A pipe that nobody reads or writes.
+    fn pipe(&self) -> String {
+        let path = self.0.join("pipe");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        path.display().to_string()
+    }
+
     /// A copy of the binary that anybody may run.
     fn copy(&self) -> PathBuf {
         let path = self.0.join("sidecar-init");

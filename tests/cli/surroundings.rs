@@ -37,7 +37,8 @@ fn a_namespace_is_not_entered_for_a_preview_whose_facts_are_declared() {
 
 #[test]
 fn a_namespace_that_is_none_is_refused() {
-    for path in ["/no/such/file", "/dev/null", "/proc/self/ns/mnt"] {
+    let folder = Folder::new();
+    for path in ["/no/such/file", "/dev/null", "/proc/self/ns/mnt", &folder.pipe()] {
         let ended: Ended = bare()
             .args(["istio-iptables", "--dry-run", "--network-namespace", path])
             .output()

@@ -102,6 +102,30 @@ fn lines_never_mix_with_rules() {
 }
 
 #[test]
+fn lines_never_mix_with_an_answer() {
+    for command in [
+        &["explain", "--format", "json", "--destination", "10.0.0.1:80"][..],
+        &["render", "--format", "json"],
+        &["lint", "--format", "json"],
+    ] {
+        let flags = ["-b", "0", "-i", "10.1.2.3/8", "--log_target", "stdout"];
+        let output = bare().args(command).args(POD).args(flags).output().expect("it runs");
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice::<Value>(&output.stdout)
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    }
+}
+
+/// It would wait for a reader for ever.
+#[test]
+fn a_pipe_that_nobody_reads_is_refused() {
+    let folder = super::Folder::new();
+    let ended = preview::<_, &str>(&["--log_target", &folder.pipe()], &[]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
+    assert!(ended.stderr.contains("can't be written: "), "{}", ended.stderr);
+}
+
+#[test]
 fn lines_can_go_to_a_file_and_to_standard_error() {
     let folder = super::Folder::new();
     let file = folder.0.join("log");

@@ -39,21 +39,30 @@ pub struct Given {
 
 /// All values given, by setting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Raw(BTreeMap<Setting, Given>);
+pub struct Raw {
+    given: BTreeMap<Setting, Given>,
+    links: Vec<(&'static str, String)>,
+}
 
 impl Raw {
     /// Takes the flags, and for every other setting that the command `takes` the first of its variables
     /// that `variable` knows. A variable that is set to nothing counts as not set, as upstream has it, except where it is
-    /// the setting's only form: there nothing can be meant.
+    /// the setting's only form: there nothing can be meant. One that Kubernetes has set to say where a Service is counts
+    /// as not set either.
     pub fn new(
         flags: impl IntoIterator<Item = (Setting, String)>,
         takes: impl Fn(&Row) -> bool,
         variable: impl Fn(&str) -> Option<OsString>,
     ) -> Self {
         let mut given = BTreeMap::new();
+        let mut links = Vec::new();
         for row in TABLE.iter().filter(|row| takes(row)) {
             let found = row.variables.iter().find_map(|&name| {
                 let value = text(&variable(name)?);
+                if is_service_link(name, &value) {
+                    links.push((name, value));
+                    return None;
+                }
                 let counts = row.long.is_empty() || !value.is_empty();
                 counts.then_some(Given { value, source: Source::Variable(name) })
             });
@@ -62,17 +71,22 @@ impl Raw {
         for (setting, value) in flags {
             given.insert(setting, Given { value, source: Source::Flag(setting.row().long) });
         }
-        Self(given)
+        Self { given, links }
     }
 
     /// The value of a setting, if anybody gave one.
     pub fn get(&self, setting: Setting) -> Option<&Given> {
-        self.0.get(&setting)
+        self.given.get(&setting)
     }
 
     /// All values.
     pub fn iter(&self) -> impl Iterator<Item = (Setting, &Given)> {
-        self.0.iter().map(|(&setting, given)| (setting, given))
+        self.given.iter().map(|(&setting, given)| (setting, given))
+    }
+
+    /// The variables that say where a Service of Kubernetes is, and not what they are named for.
+    pub fn service_links(&self) -> &[(&'static str, String)] {
+        &self.links
     }
 
     /// Whether a switch is on, for the few that matter before all is understood. A value that is no
@@ -81,6 +95,13 @@ impl Raw {
         debug_assert_eq!(setting.row().kind, Kind::Switch);
         self.get(setting).and_then(|given| boolean(&given.value)).unwrap_or(false)
     }
+}
+
+/// Whether a variable is one that Kubernetes puts into every pod of a namespace for a Service in it: `NAME_PORT`, with a
+/// URL (Kubernetes, "Accessing the Service", environment variables).
+fn is_service_link(name: &str, value: &str) -> bool {
+    let protocols = ["tcp://", "udp://", "sctp://"];
+    name.ends_with("_PORT") && protocols.iter().any(|protocol| value.starts_with(protocol))
 }
 
 /// The text of a value. What is no UTF-8 becomes the replacement character, which no setting takes.
