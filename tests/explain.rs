@@ -46,6 +46,54 @@ fn my_app_calls_itself_by_its_service_address() {
     );
 }
 
+/// A word alone is where the packet goes.
+#[test]
+fn a_bare_word() {
+    check(
+        &["8080"],
+        "captured: goes to the proxy's inbound port 15006, because -b '*' captures all other inbound ports",
+    );
+    check(
+        &["10.0.0.5:443"],
+        "captured: goes to the proxy's outbound port 15001, because -i '*' redirects all other outbound traffic",
+    );
+    let refused =
+        command(&[&["explain", "8080", "9090"], &POD[..]].concat()).assert().code(2).get_output().clone();
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("argument: \"9090\" is not expected"));
+}
+
+/// The kernel sends these elsewhere than they look.
+#[test]
+fn addresses_that_stand_for_others() {
+    check(
+        &["[::ffff:10.9.9.9]:80", "-x", "10.9.9.0/24"],
+        "not captured: goes to 10.9.9.9:80 as it was sent, because -x leaves 10.9.9.0/24 alone",
+    );
+    for (called, met) in [("0.0.0.0:80", "127.0.0.1:80"), ("[::]:80", "[::1]:80")] {
+        let own = format!("not captured: goes to {met} as it was sent, because the pod talks to itself");
+        let text = stdout(&["explain", called, "--pod-ips", "10.44.0.7,fd00::7", "--dual-stack", "-i", "*"]);
+        assert!(text.starts_with(&own), "{text}");
+    }
+}
+
+#[test]
+fn which_list_lacks_it() {
+    let check = |flags: &[&str], reason: &str| {
+        let text = stdout(&[&["explain", "--pod-ips", "10.44.0.7"], flags].concat());
+        let line = text.lines().next().unwrap_or_default();
+        assert!(line.ends_with(&format!(" as it was sent, because {reason}")), "{flags:?}: {line}");
+    };
+    check(&["8080", "-b", "80,443"], "-b captures only 80,443");
+    check(&["8080", "-b", "80,443", "-m", "TPROXY"], "-b captures only 80,443");
+    check(&["8080", "-b", "1,2,3,4,5,6,7"], "-b captures only 1,2,3,4,5 and 2 more");
+    check(&["8080"], "-b captures no port");
+    check(&["10.0.0.5:443"], "-i captures no network");
+    check(
+        &["10.0.0.5:443", "-i", "10.1.0.0/16", "-q", "8443"],
+        "-i captures only 10.1.0.0/16 and -q captures only 8443",
+    );
+}
+
 #[test]
 fn my_readiness_probe() {
     check(

@@ -247,7 +247,7 @@ settings! {
             "outbound or inbound [default: inbound for external, else outbound]";
         Protocol: "proto" _ [], Value("PROTOCOL"), "tcp or udp [default: tcp]";
         Destination: "destination" _ [], Value("ADDRESS:PORT"),
-            "Where the packet goes; inbound, a port alone means the pod's";
+            "Where the packet goes; a port alone is the pod's, called from outside";
         PacketSource: "source" _ [], Value("ADDRESS[:PORT]"),
             "Where it comes from [default: the pod; inbound, an address of nobody]";
         SenderUid: "uid" _ [], Value("UID"),

@@ -99,6 +99,13 @@ fn with_flags(command: clap::Command) -> clap::Command {
         .rows()
         .filter(|row| !row.long.is_empty() && !pflag::is_global(row))
         .partition(|row| row.topic.is_of_one_command());
+    let command = match entry.word {
+        Some(word) => {
+            let name = word.row().long.to_ascii_uppercase();
+            command.override_usage(format!("sidecar-init {} [OPTIONS] [{name}]", entry.name))
+        }
+        None => command,
+    };
     // Help shows groups in this order: what only this command takes comes first.
     command.args(own.into_iter().chain(shared).map(argument))
 }

@@ -40,6 +40,8 @@ pub(super) struct Entry {
     pub(super) also: &'static [Setting],
     /// but for these.
     pub(super) without: &'static [Setting],
+    /// What a word means that belongs to no flag.
+    pub(super) word: Option<Setting>,
 }
 
 impl Entry {
@@ -70,6 +72,7 @@ pub(super) const COMMANDS: &[Entry] = &[
         topics: &[Topic::Capture, Topic::Operation, Topic::Facts, Topic::Logging, Topic::Compatibility],
         also: &[],
         without: &[Setting::Reconcile, Setting::CleanupOnly],
+        word: None,
     },
     Entry {
         command: Command::Check,
@@ -90,6 +93,7 @@ pub(super) const COMMANDS: &[Entry] = &[
             Setting::Format,
         ],
         without: &[],
+        word: None,
     },
     Entry {
         command: Command::Clean,
@@ -103,6 +107,7 @@ pub(super) const COMMANDS: &[Entry] = &[
         topics: &[Topic::Logging, Topic::Compatibility],
         also: &[Setting::NetworkNamespace, Setting::CniMode, Setting::LockWait, Setting::Format],
         without: &[],
+        word: None,
     },
     Entry {
         command: Command::Doctor,
@@ -116,6 +121,7 @@ pub(super) const COMMANDS: &[Entry] = &[
         topics: &[Topic::Capture, Topic::Facts, Topic::Logging, Topic::Compatibility],
         also: &[Setting::NetworkNamespace, Setting::Format],
         without: &[],
+        word: None,
     },
     Entry {
         command: Command::Explain,
@@ -127,9 +133,8 @@ pub(super) const COMMANDS: &[Entry] = &[
                      that failed for the others, and with the option that made the rule.\n\nWhere a rule of \
                      another program is not understood and could decide, the verdict is unknown. Changes nothing. \
                      All flags of istio-iptables are taken, so that a manifest's arguments can be pasted.\n\n\
-                     Examples:\n  sidecar-init explain -i '*' --as app --destination 10.0.0.5:443\n  sidecar-init \
-                     explain -b '*' --as external --destination 8080\n  sidecar-init explain --live --uid 1337 \
-                     --destination 10.0.0.5:443\n\nExit codes: 0 answered, 1 the rules can't be read, 2 bad input.",
+                     Examples:\n  sidecar-init explain -i '*' 10.0.0.5:443\n  sidecar-init explain -b '*' 8080\n  sidecar-init explain --live --uid 1337 \
+                     10.0.0.5:443\n\nExit codes: 0 answered, 1 the rules can't be read, 2 bad input.",
         topics: &[
             Topic::Packet,
             Topic::Explain,
@@ -142,6 +147,7 @@ pub(super) const COMMANDS: &[Entry] = &[
         ],
         also: &[],
         without: &[Setting::Format],
+        word: Some(Setting::Destination),
     },
     Entry {
         command: Command::Lint,
@@ -162,6 +168,7 @@ pub(super) const COMMANDS: &[Entry] = &[
         ],
         also: &[],
         without: &[],
+        word: None,
     },
     Entry {
         command: Command::Render,
@@ -181,6 +188,7 @@ pub(super) const COMMANDS: &[Entry] = &[
         ],
         also: &[],
         without: &[Setting::Format],
+        word: None,
     },
     Entry {
         command: Command::Trace,
@@ -196,6 +204,7 @@ pub(super) const COMMANDS: &[Entry] = &[
         topics: &[Topic::Trace, Topic::Logging, Topic::Compatibility],
         also: &[Setting::NetworkNamespace, Setting::Format],
         without: &[],
+        word: None,
     },
     Entry {
         command: Command::IstioIptables,
@@ -216,6 +225,7 @@ pub(super) const COMMANDS: &[Entry] = &[
         ],
         also: &[],
         without: &[Setting::Format, Setting::AllowHostNamespace],
+        word: None,
     },
 ];
 

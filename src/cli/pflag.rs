@@ -18,12 +18,18 @@ pub(super) fn is_global(row: &Row) -> bool {
 /// The words that clap will understand, and what is wrong with the others. The first word is the program.
 pub(super) fn sift(words: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<Problem>) {
     let mut words = words.into_iter();
-    let mut sieve = Sieve { entry: None, known: words.next().into_iter().collect(), problems: Vec::new() };
+    let mut sieve = Sieve {
+        entry: None,
+        met_word: false,
+        known: words.next().into_iter().collect(),
+        problems: Vec::new(),
+    };
     let mut words = words.peekable();
     while let Some(word) = words.next() {
         let text = word.to_string_lossy().into_owned();
         match sieve.read(&text) {
             Verdict::Keep => sieve.known.push(word),
+            Verdict::KeepAs(flag) => sieve.known.push(flag.into()),
             Verdict::KeepWithNext => match words.next() {
                 Some(value) => sieve.known.extend([word, value]),
                 None => {
@@ -45,9 +51,10 @@ pub(super) fn sift(words: impl IntoIterator<Item = OsString>) -> (Vec<OsString>,
 }
 
 /// What becomes of a word.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Keep,
+    /// As the flag that is meant.
+    KeepAs(String),
     /// With the next word as its value, whatever that is.
     KeepWithNext,
     Drop,
@@ -59,6 +66,8 @@ enum Verdict {
 
 struct Sieve {
     entry: Option<&'static Entry>,
+    /// Whether the one word was there that may stand alone.
+    met_word: bool,
     known: Vec<OsString>,
     problems: Vec<Problem>,
 }
@@ -110,6 +119,11 @@ impl Sieve {
         if self.entry.is_none() {
             self.entry = COMMANDS.iter().find(|entry| entry.name == word);
             return if self.entry.is_some() { Verdict::Keep } else { Verdict::End };
+        }
+        let meant =
+            self.entry.and_then(|entry| entry.word).filter(|_| !std::mem::replace(&mut self.met_word, true));
+        if let Some(setting) = meant {
+            return Verdict::KeepAs(format!("--{}={word}", setting.row().long));
         }
         let text = "is not expected; values of switches are written --dry-run=false";
         self.problems.push(Problem::with_item("argument", word, text));

@@ -8,6 +8,9 @@ use crate::istio::Reason;
 use rules::simulate::{At, Direction, Matched, Packet, Verdict, ViewRule};
 use rules::{Action, Condition, ConnState, Match, Origin, Target};
 
+/// How many items of a list a sentence shows.
+const SHOWN: usize = 5;
+
 impl Explanation<'_> {
     /// The verdict and its reason in one sentence, without a full stop.
     pub fn sentence(&self) -> String {
@@ -67,7 +70,7 @@ impl Explanation<'_> {
             None if self.misses_by_protocol() => {
                 format!("what redirects is not for {}", self.packet.protocol)
             }
-            None => "no rule says otherwise".to_owned(),
+            None => self.lists_lack_it().unwrap_or_else(|| "no rule says otherwise".to_owned()),
             Some(at) => match self.view.rule(at) {
                 None => format!("that is the policy of {}", self.place(at)),
                 Some(rule) if self.outcome.verdict == Verdict::Unknown => {
@@ -88,6 +91,42 @@ impl Explanation<'_> {
             let Matched::No(index) = step.matched else { return false };
             captures(rule) && matches!(rule.conditions[index], Condition::Known(Match::Protocol(_)))
         })
+    }
+
+    /// Which of the lists that name what is captured do not name it. `None` for rules that don't say why they are there.
+    fn lists_lack_it(&self) -> Option<String> {
+        let rules = || self.view.chains().iter().flat_map(|chain| &chain.rules);
+        let reason_of = |rule: &ViewRule| Reason::named(rule.origin?.name);
+        if !rules().any(|rule| reason_of(rule).is_some()) {
+            return None;
+        }
+        let lists: &[(Reason, &str, &str)] = match self.packet.direction {
+            Direction::Inbound { .. } => &[(Reason::InboundPort, "-b", "port")],
+            Direction::Outbound { .. } => {
+                &[(Reason::OutboundNetwork, "-i", "network"), (Reason::OutboundPort, "-q", "port")]
+            }
+        };
+        let told = lists.iter().enumerate().filter_map(|(index, &(reason, option, noun))| {
+            let mut items: Vec<String> = Vec::new();
+            for item in
+                rules().filter(|rule| reason_of(rule) == Some(reason)).filter_map(|r| value(&r.conditions))
+            {
+                if !items.contains(&item) {
+                    items.push(item);
+                }
+            }
+            match items.len() {
+                // The first list is the one that is meant to capture.
+                0 => (index == 0).then(|| format!("{option} captures no {noun}")),
+                1..=SHOWN => Some(format!("{option} captures only {}", items.join(","))),
+                more => Some(format!(
+                    "{option} captures only {} and {} more",
+                    items[..SHOWN].join(","),
+                    more - SHOWN
+                )),
+            }
+        });
+        Some(told.collect::<Vec<_>>().join(" and "))
     }
 
     fn place(&self, at: At) -> String {

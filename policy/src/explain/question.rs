@@ -31,7 +31,8 @@ pub fn packet(reader: &mut Reader<'_>, pod: &Pod) -> Option<Packet> {
         ConnState::ALL.into_iter().find(|state| state.name().eq_ignore_ascii_case(text))
     });
     let source = reader.one_of(Setting::PacketSource, "an address, or ADDRESS:PORT", |text| {
-        text.parse().ok().or_else(|| Some(SocketAddr::new(text.parse().ok()?, SOURCE_PORT)))
+        let given = text.parse().ok().or_else(|| Some(SocketAddr::new(text.parse().ok()?, SOURCE_PORT)))?;
+        Some(SocketAddr::new(given.ip().to_canonical(), given.port()))
     });
     let direction = match inbound {
         true => arriving(reader, pod, destination),
@@ -95,7 +96,10 @@ fn inbound(reader: &mut Reader<'_>, sender: Option<Sender>) -> bool {
         let text = "contradicts --as: the pod's processes send outbound, others inbound";
         reader.whole(&Source::Flag(Setting::Direction.row().long), text);
     }
-    given.or(external).unwrap_or(reader.raw.get(Setting::InInterface).is_some())
+    let says =
+        |setting, test: fn(&str) -> bool| reader.raw.get(setting).is_some_and(|given| test(&given.value));
+    let to_own_port = says(Setting::Destination, |text| text.trim().parse::<Port>().is_ok());
+    given.or(external).unwrap_or(to_own_port || says(Setting::InInterface, |_| true))
 }
 
 fn destination(reader: &mut Reader<'_>, pod: &Pod, inbound: bool) -> Option<SocketAddr> {
@@ -103,14 +107,27 @@ fn destination(reader: &mut Reader<'_>, pod: &Pod, inbound: bool) -> Option<Sock
         let text = "is needed: where the packet goes, such as 10.0.0.5:443";
         reader.whole(&Source::Flag(Setting::Destination.row().long), text);
     }
-    let expected = "ADDRESS:PORT with a port from 1 to 65535, such as 10.0.0.5:443 or [2001:db8::1]:443";
+    let expected = "ADDRESS:PORT with a port from 1 to 65535, such as 10.0.0.5:443 or [2001:db8::1]:443, or for a call from outside a port of the pod's";
     reader.one_of(Setting::Destination, expected, |text| {
         let own_port = || {
             let address = pod.addresses.first().filter(|_| inbound)?;
             Some(SocketAddr::new(*address, text.parse::<Port>().ok()?.number()))
         };
-        text.parse().ok().filter(|to: &SocketAddr| to.port() != 0).or_else(own_port)
+        let given = text.parse().ok().filter(|to: &SocketAddr| to.port() != 0);
+        let address = |to: SocketAddr| if inbound { to.ip().to_canonical() } else { met(to.ip()) };
+        given.map(|to| SocketAddr::new(address(to), to.port())).or_else(own_port)
     })
+}
+
+/// The address that rules meet when a process calls this one. An IPv4 address in an IPv6 one is called over IPv4 (RFC 4291,
+/// 2.5.5.2), and the unspecified address is the pod itself (`ip_route_output_key_hash_rcu` in `net/ipv4/route.c`,
+/// `tcp_v6_connect` in `net/ipv6/tcp_ipv6.c`).
+fn met(called: IpAddr) -> IpAddr {
+    match called.to_canonical() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+        address => address,
+    }
 }
 
 fn default_source(pod: &Pod, inbound: bool, destination: SocketAddr) -> Option<SocketAddr> {
