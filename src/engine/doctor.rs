@@ -3,9 +3,9 @@
 use crate::{
     backend::{Backend, Contents, Kernel, Snapshot, Variant, iptables},
     sys::{
-        header::{NF_INET_LOCAL_OUT, NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST},
+        header::{NF_INET_LOCAL_OUT, NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST, NFPROTO_INET},
         namespace,
-        netfilter::{self, Extension},
+        netfilter::{self, BaseChain, Extension},
         process,
     },
 };
@@ -72,7 +72,7 @@ pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy_uids: &[u32]) -> Ve
             ));
         }
     }
-    findings.extend(foreign_chains());
+    findings.extend(foreign_chains(owner));
     findings.extend(processes(proxy_uids));
     findings.push(ipv6());
     findings
@@ -217,23 +217,33 @@ fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     findings
 }
 
-/// Base chains of iptables over nf_tables are named so; ours live in them.
+/// Tables of iptables over nf_tables are named so; ours may live in their base chains.
 const OF_IPTABLES: [&str; 3] = ["nat", "mangle", "raw"];
 
-fn foreign_chains() -> Vec<Finding> {
-    let chains = netfilter::base_chains().unwrap_or_default();
-    let before_ours = chains.into_iter().filter(|chain| {
-        let name = OF_IPTABLES.contains(&chain.table.as_str());
-        let hook = matches!(chain.hook, NF_INET_PRE_ROUTING | NF_INET_LOCAL_OUT);
-        !name && chain.kind == "nat" && hook && chain.priority <= NF_IP_PRI_NAT_DST
-    });
-    before_ours
-        .map(|chain| {
-            let text = format!(
-                "table {} of nf_tables does NAT in its chain {} at priority {}, perhaps before ours",
-                chain.table, chain.name, chain.priority
-            );
-            Finding::warn("foreign", text, "see what it does with nft list ruleset")
+/// Base chains of others that may decide about packets: those that do NAT before ours, and those that drop.
+fn foreign_chains(owner: &Ownership) -> Vec<Finding> {
+    let chains = match netfilter::base_chains() {
+        Ok(chains) => chains,
+        Err(error) => {
+            let text = format!("tables of nf_tables can't be listed: {error}");
+            return vec![Finding::warn("foreign", text, "see above for rights")];
+        }
+    };
+    let is_ours = |chain: &BaseChain| chain.table == owner.table && chain.family == NFPROTO_INET;
+    let foreign = chains.into_iter().filter(|chain| !is_ours(chain));
+    foreign
+        .filter_map(|chain| {
+            let of_iptables = OF_IPTABLES.contains(&chain.table.as_str());
+            let sees_first = matches!(chain.hook, NF_INET_PRE_ROUTING | NF_INET_LOCAL_OUT);
+            let place = format!("table {} of nf_tables, chain {}", chain.table, chain.name);
+            let text = match chain.kind.as_str() {
+                "nat" if sees_first && !of_iptables && chain.priority <= NF_IP_PRI_NAT_DST => {
+                    format!("{place}: does NAT at priority {}, perhaps before ours", chain.priority)
+                }
+                "filter" if chain.drops => format!("{place}: drops what no rule of it accepts"),
+                _ => return None,
+            };
+            Some(Finding::warn("foreign", text, "see what it does with nft list ruleset"))
         })
         .collect()
 }

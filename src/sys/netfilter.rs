@@ -71,6 +71,8 @@ pub fn has_extension(family: Family, kind: Extension, name: &str) -> io::Result<
 /// A base chain of nf_tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseChain {
+    /// `NFPROTO_*`.
+    pub family: u8,
     pub table: String,
     pub name: String,
     /// `filter`, `nat` or `route`.
@@ -79,6 +81,8 @@ pub struct BaseChain {
     pub hook: u32,
     /// Lower ones see packets first.
     pub priority: i32,
+    /// Whether what no rule decides is dropped.
+    pub drops: bool,
 }
 
 /// The base chains of all tables of nf_tables, those of iptables included.
@@ -88,21 +92,24 @@ pub struct BaseChain {
 pub fn base_chains() -> io::Result<Vec<BaseChain>> {
     let mut socket = Socket::open(SockProtocol::NetlinkNetFilter)?;
     let request = Request { kind: GET_CHAIN, flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
-    match socket.dump(&request, |payload| base_chain(body(payload)?)) {
+    match socket.dump(&request, |payload| base_chain(*payload.first()?, body(payload)?)) {
         Err(error) if lacks_nf_tables(&error) => Ok(Vec::new()),
         other => other,
     }
 }
 
-fn base_chain(attributes: &[u8]) -> Option<BaseChain> {
+fn base_chain(family: u8, attributes: &[u8]) -> Option<BaseChain> {
     let name = |kind| attribute(attributes, kind).map(|payload| text(payload).to_owned());
     let hook = attribute(attributes, NFTA_CHAIN_HOOK)?;
     let number = |kind| attribute(hook, kind)?.try_into().ok().map(u32::from_be_bytes);
+    let policy = attribute(attributes, NFTA_CHAIN_POLICY).and_then(|payload| payload.try_into().ok());
     Some(BaseChain {
+        family,
         table: name(NFTA_CHAIN_TABLE)?,
         name: name(NFTA_CHAIN_NAME)?,
         kind: name(NFTA_CHAIN_TYPE)?,
         hook: number(NFTA_HOOK_HOOKNUM)?,
         priority: number(NFTA_HOOK_PRIORITY)?.cast_signed(),
+        drops: policy.map(u32::from_be_bytes) == Some(NF_DROP),
     })
 }

@@ -137,8 +137,28 @@ fn foreign_nat_is_named() {
     assert!(output.status.success(), "{output:?}");
     let (code, told) = findings(&namespace, &POD);
     assert_eq!(code, Some(0), "{told}");
-    assert!(says(&told, "warn", "table mesh of nf_tables does NAT in its chain early"), "{told}");
+    assert!(says(&told, "warn", "table mesh of nf_tables, chain early: does NAT at priority -110"), "{told}");
     assert!(!told.contains("chain late") && !told.contains("chain filter"), "{told}");
+}
+
+#[test]
+fn foreign_chains_that_drop_are_named_and_our_own_table_is_not_foreign() {
+    let namespace = Namespace::new();
+    let flags = [&POD[..], &["--native-nftables"]].concat();
+    succeed(&namespace, &[&["apply"], &flags[..]].concat());
+    let (_, told) = findings(&namespace, &POD);
+    assert!(!told.contains("sidecar_init"), "{told}");
+    // Somebody else's table of this name is of another family.
+    let script = "table ip sidecar_init { chain early { type nat hook output priority -110; }; }
+    table ip6 wall { chain in { type filter hook input priority 0; policy drop; }; }";
+    let output = namespace.output("nft", &["-f", "-"], script);
+    assert!(output.status.success(), "{output:?}");
+    let (_, told) = findings(&namespace, &POD);
+    assert!(says(&told, "warn", "table sidecar_init of nf_tables, chain early: does NAT"), "{told}");
+    assert!(
+        says(&told, "warn", "table wall of nf_tables, chain in: drops what no rule of it accepts"),
+        "{told}"
+    );
 }
 
 #[test]
