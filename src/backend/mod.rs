@@ -18,7 +18,7 @@ pub use snapshot::{Contents, Snapshot};
 
 use crate::sys::{exec::ExecError, lock};
 use nftables::{Refusal, bytecode};
-use rules::{Family, TableChange, desired::StaleFlows, routing::Object};
+use rules::{Family, Table, TableChange, desired::StaleFlows, routing::Object};
 use std::{error, fmt, io};
 
 /// One thing to commit.
@@ -125,6 +125,12 @@ pub enum Error {
     /// What a program printed can't be read.
     #[error("the output of {program} can't be read")]
     Output { program: String, source: rules::parse::ParseError },
+    /// A table of iptables holds what only nft understands, and its program shows nothing of it.
+    #[error(
+        "{program} can't read its table {table}: something in it was made with nft, so rules of ours may be there \
+         unseen; look with nft list ruleset, and remove what iptables does not understand"
+    )]
+    Incompatible { program: String, table: Table },
     /// The kernel refused a netlink request.
     #[error("{what} failed{}", permission(.source))]
     Netlink { what: String, source: io::Error },

@@ -36,8 +36,8 @@ pub enum Error {
     Backend(#[from] backend::Error),
     /// Tables exist that can't be read, so nobody knows whether they hold rules of the owner's.
     #[error(
-        "tables of iptables are there and its programs are not on PATH to read them, so rules of ours may be left; \
-         install iptables and clean again"
+        "tables of iptables are there and its programs are not on PATH to read them, so rules of ours may be in them; \
+         install iptables and run this again"
     )]
     Unreadable,
     /// The rules are not as wanted, and nobody allowed to replace them.
@@ -78,7 +78,7 @@ pub struct Summary {
 /// # Errors
 /// When the namespace can't be read, or holds rules that are not as wanted and may not be replaced.
 pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> Result<Plan, Error> {
-    let before = backend.read()?;
+    let before = readable(backend)?;
     let name = options.choice.backend(backend, &before, &desired.owner);
     let wanted = Wanted::of(desired, name, &before);
     if options.on_drift == OnDrift::Refuse && !options.anew {
@@ -121,10 +121,7 @@ pub fn apply(backend: &mut dyn Backend, desired: &Desired, options: &Options) ->
 pub fn clean(backend: &mut dyn Backend, owner: Ownership) -> Result<Summary, Error> {
     let wanted = Wanted::nothing(owner);
     let Plan { steps, .. } = carry_out(backend, |backend| {
-        let before = backend.read()?;
-        if !before.unreadable.is_empty() {
-            return Err(Error::Unreadable);
-        }
+        let before = readable(backend)?;
         let steps = steps(&before, &wanted, false);
         Ok(Plan { before, wanted: wanted.clone(), steps })
     })?;
@@ -136,10 +133,16 @@ pub fn clean(backend: &mut dyn Backend, owner: Ownership) -> Result<Summary, Err
 /// # Errors
 /// When the namespace can't be read.
 pub fn check(backend: &mut dyn Backend, desired: &Desired, choice: Choice) -> Result<Comparison, Error> {
-    let snapshot = backend.read()?;
+    let snapshot = readable(backend)?;
     let name = choice.backend(backend, &snapshot, &desired.owner);
     let wanted = Wanted::of(desired, name, &snapshot);
     Ok(Comparison { backend: name, differences: compare(&snapshot, &wanted) })
+}
+
+/// What is there, all of it: what can't be read is not absent.
+fn readable(backend: &mut dyn Backend) -> Result<Snapshot, Error> {
+    let snapshot = backend.read()?;
+    if snapshot.unreadable.is_empty() { Ok(snapshot) } else { Err(Error::Unreadable) }
 }
 
 /// Plans and commits. Starts again when somebody else's change came between.

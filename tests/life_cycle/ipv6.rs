@@ -118,10 +118,39 @@ fn no_programs_at_all() {
         run(&["clean"]).with(0, "clean without programs");
         same(&before, &state(&namespace), "clean left something");
     }
-    // Where iptables has set rules, nobody can say whether they are ours, and clean must not say they are gone.
+    // Where iptables has set rules, nobody can say whether they are ours: none may say that all is well.
+    for variant in VARIANTS {
+        let namespace = Namespace::new();
+        succeed(&namespace, &call("apply", variant, REDIRECT));
+        let before = state(&namespace);
+        for command in [&["clean"][..], &[&["apply"], REDIRECT].concat(), &[&["check"], REDIRECT].concat()] {
+            let mut call = binary(command);
+            let told =
+                ended(&namespace, call.env("PATH", &empty)).with(1, "tables that can't be read").stderr;
+            assert!(told.contains("install iptables and run this again"), "{command:?}: {told}");
+            same(&before, &state(&namespace), "a failed run changed something");
+        }
+    }
+}
+
+/// `iptables-nft-save` prints nothing of a table that it does not understand, and calls that success.
+#[test]
+fn a_table_that_iptables_can_not_show() {
+    let namespace = Namespace::new();
     succeed(&namespace, &call("apply", Variant::Nft, REDIRECT));
-    let told = run(&["clean"]).with(1, "clean of what can't be read").stderr;
-    assert!(told.contains("install iptables and clean again"), "{told}");
+    let rule = ["add", "rule", "ip", "nat", "OUTPUT", "fib", "daddr", "type", "broadcast", "counter"];
+    namespace.stdout("nft", &rule);
+    let before = state(&namespace);
+    for arguments in [
+        vec!["clean"],
+        call("check", Variant::Nft, REDIRECT),
+        call("apply", Variant::Nft, REDIRECT),
+        [&["apply"], REDIRECT].concat(),
+    ] {
+        let told = run(&namespace, &arguments).with(1, "a table that can't be shown").stderr;
+        assert!(told.contains("can't read its table nat: something in it was made with nft"), "{told}");
+        same(&before, &state(&namespace), "a failed run changed something");
+    }
 }
 
 /// The NICs tell: nothing is declared.

@@ -7,7 +7,7 @@ pub use programs::{Programs, find};
 
 use super::{Error, Variant};
 use crate::sys::exec;
-use rules::{Family, Listing, TableChange, Version, parse, render};
+use rules::{Family, Listing, Table, TableChange, Version, parse, render};
 use std::{
     ffi::OsStr,
     fs,
@@ -39,8 +39,18 @@ pub fn legacy_tables_exist(family: Family) -> bool {
 pub(super) fn listing(programs: &Programs, family: Family) -> Result<Listing, Error> {
     let program = programs.save(family)?;
     let output = exec::run(program, &[], &[], "").map_err(|error| failure::explain(error, programs, ""))?;
+    let incompatible = output.stdout.lines().find_map(incompatible);
+    if let Some(table) = incompatible {
+        return Err(Error::Incompatible { program: program.display().to_string(), table });
+    }
     parse::listing(&output.stdout, family)
         .map_err(|source| Error::Output { program: program.display().to_string(), source })
+}
+
+/// The table that a remark of iptables (nft) says it can't show. The program ends with success all the same.
+fn incompatible(line: &str) -> Option<Table> {
+    let (name, rest) = line.strip_prefix("# Table `")?.split_once('\'')?;
+    rest.contains("is incompatible").then(|| Table::ALL.into_iter().find(|table| table.name() == name))?
 }
 
 /// Commits changes of one family's tables in one run of the program, each table on its own.
