@@ -103,10 +103,10 @@ impl Backend for Kernel {
     }
 
     fn read(&mut self) -> Result<Snapshot, Error> {
-        let Found { ours, foreign_address } =
+        let Found { ours, of_others } =
             self.routes.read().map_err(|source| netlink("reading rules, routes and addresses", source))?;
         let mut snapshot = Snapshot::default();
-        snapshot.foreign_address = foreign_address;
+        snapshot.routes_of_others = of_others.into_iter().collect();
         snapshot.lo_lacks_ipv6 = namespace::lacks_ipv6("lo");
         sort(ours, &mut snapshot.routes, &mut snapshot.duplicates);
         let table = self.nftables()?.read();

@@ -47,8 +47,8 @@ pub struct Snapshot {
     pub routes: BTreeSet<Object>,
     /// Copies of policy rules beyond the first, which nobody wants.
     pub duplicates: Vec<Object>,
-    /// Whether the owner's address is on `lo`, and not by the owner's doing.
-    pub foreign_address: bool,
+    /// The same that others have put there. It serves as well, and stays when ours goes.
+    pub routes_of_others: BTreeSet<Object>,
     /// Tables that exist and that no program on `PATH` can read.
     pub unreadable: Vec<(Variant, Family)>,
     /// Whether IPv6 is switched off on `lo`: its addresses and routes are refused then; rules are not.
@@ -112,9 +112,9 @@ impl Snapshot {
         self.contents.insert(index, contents);
     }
 
-    /// Whether an object is there; the address counts whoever put it there.
+    /// Whether an object is there, whoever put it there.
     pub fn has(&self, object: &Object) -> bool {
-        self.routes.contains(object) || (matches!(object, Object::Address(_)) && self.foreign_address)
+        self.routes.contains(object) || self.routes_of_others.contains(object)
     }
 
     /// The variants of iptables that hold rules of the owner's.

@@ -317,7 +317,10 @@ pub(crate) const RTN_UNSPEC: u8 = 0;
 
 // linux/fib_rules.h
 
+pub(crate) const FRA_PRIORITY: u16 = 6;
 pub(crate) const FRA_FWMARK: u16 = 10;
+/// In every dump; no length is -1.
+pub(crate) const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
 pub(crate) const FRA_TABLE: u16 = 15;
 pub(crate) const FRA_FWMASK: u16 = 16;
 pub(crate) const FRA_PROTOCOL: u16 = 21;

@@ -3,7 +3,7 @@
 //! All carry the owner's protocol number, by which they are found again without knowing the options that made them.
 
 use super::header::*;
-use super::message::{attribute, u32_at};
+use super::message::{attribute, attributes, u32_at};
 use super::netlink::{Request, Socket};
 use nix::{
     ifaddrs::{InterfaceAddress, getifaddrs},
@@ -28,13 +28,14 @@ const LOOPBACK_IFINDEX: u32 = 1;
 /// The discard port (RFC 863); connecting a datagram socket sends nothing.
 const DISCARD: u16 = 9;
 
-/// What is there of the owner's, and in its place.
+/// What is there of the owner's, and in its place. What only resembles it, with another selector, type or prefix, is
+/// neither.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Duplicates included.
     pub ours: Vec<Object>,
-    /// Whether somebody else has put the owner's address on `lo`.
-    pub foreign_address: bool,
+    /// The same, put there by others.
+    pub of_others: Vec<Object>,
 }
 
 /// The routing of a network namespace, as far as an owner has a part in it.
@@ -61,9 +62,13 @@ impl Routes {
         let mut found = Found::default();
         for family in Family::BOTH {
             let head = fib_rule_hdr(family, FR_ACT_UNSPEC);
-            found.ours.extend(self.dump(RTM_GETRULE, &head, |payload| rule(family, payload, ours))?);
+            let rules = self.dump(RTM_GETRULE, &head, |payload| rule(family, payload))?;
             let head = rtmsg(family, ours, RTN_UNSPEC);
-            found.ours.extend(self.dump(RTM_GETROUTE, &head, |payload| route(family, payload, ours))?);
+            let routes = self.dump(RTM_GETROUTE, &head, |payload| route(family, payload))?;
+            for (object, protocol) in rules.into_iter().chain(routes) {
+                let list = if protocol == ours { &mut found.ours } else { &mut found.of_others };
+                list.push(object);
+            }
         }
         let addresses = self.dump(RTM_GETADDR, &ifaddrmsg(), loopback_address)?;
         // A kernel before 5.18 forgets the protocol of addresses; newer ones give `::1` one of their own.
@@ -72,7 +77,7 @@ impl Routes {
             Some((_, protocol)) if *protocol == Some(ours) || !remembers => {
                 found.ours.push(Object::Address(address));
             }
-            Some(_) => found.foreign_address = true,
+            Some(_) => found.of_others.push(Object::Address(address)),
             None => {}
         }
         Ok(found)
@@ -81,10 +86,16 @@ impl Routes {
     /// Adds an object. One that is there already is fine.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// What the kernel answers, and [`io::ErrorKind::AlreadyExists`] where something else is in the object's place.
     pub fn add(&mut self, object: Object) -> io::Result<()> {
         match (self.send(object, NEW, NLM_F_CREATE | NLM_F_EXCL), object) {
-            (Err(error), _) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            (Err(error), _) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let Found { ours, of_others } = self.read()?;
+                let is_there = ours.contains(&object) || of_others.contains(&object);
+                let remedy =
+                    "something of another program's is in its place; remove that, or choose another table";
+                if is_there { Ok(()) } else { Err(io::Error::new(error.kind(), remedy)) }
+            }
             (Ok(()), Object::Address(address)) => {
                 wait_for(address);
                 Ok(())
@@ -206,20 +217,38 @@ fn ifaddrmsg() -> IfAddrMsg {
     [AF_INET6, 128, IFA_F_NODAD, 0, a, b, c, d]
 }
 
-fn rule(family: Family, payload: &[u8], protocol: u8) -> Option<Object> {
-    let attributes = payload.get(size_of::<FibRuleHdr>()..)?;
-    if attribute(attributes, FRA_PROTOCOL) != Some(&[protocol]) {
+/// A policy rule and its protocol, if it is one of the form that we make: a mark, all of its bits, and nothing else.
+fn rule(family: Family, payload: &[u8]) -> Option<(Object, u8)> {
+    let (head, selectors) = payload.split_first_chunk::<{ size_of::<FibRuleHdr>() }>()?;
+    // The table is in the header too, if its number is a small one.
+    let [_, dst_len, src_len, tos, _, _, _, action, flags @ ..] = *head;
+    if [dst_len, src_len, tos] != [0; 3] || action != FR_ACT_TO_TBL || flags != [0; 4] {
         return None;
     }
-    let number = |kind| attribute(attributes, kind).and_then(|payload| u32_at(payload, 0));
-    Some(Object::Rule { family, mark: number(FRA_FWMARK)?, table: number(FRA_TABLE)? })
+    let (mut mark, mut mask, mut table, mut protocol) = (None, None, None, 0);
+    for (kind, value) in attributes(selectors) {
+        match kind {
+            FRA_FWMARK => mark = u32_at(value, 0),
+            FRA_FWMASK => mask = u32_at(value, 0),
+            FRA_TABLE => table = u32_at(value, 0),
+            FRA_PROTOCOL => protocol = *value.first()?,
+            FRA_PRIORITY => {}
+            FRA_SUPPRESS_PREFIXLEN if u32_at(value, 0) == Some(u32::MAX) => {}
+            // A selector of which we make none.
+            _ => return None,
+        }
+    }
+    (mask == Some(u32::MAX)).then_some((Object::Rule { family, mark: mark?, table: table? }, protocol))
 }
 
-fn route(family: Family, payload: &[u8], protocol: u8) -> Option<Object> {
+/// A route and its protocol, if it is one of the form that we make: `local default dev lo`.
+fn route(family: Family, payload: &[u8]) -> Option<(Object, u8)> {
     let (head, attributes) = payload.split_first_chunk::<{ size_of::<RtMsg>() }>()?;
-    let [_, _, _, _, _, rtm_protocol, ..] = head;
-    let table = attribute(attributes, RTA_TABLE).and_then(|payload| u32_at(payload, 0))?;
-    (*rtm_protocol == protocol).then_some(Object::Route { family, table })
+    let [_, dst_len, src_len, tos, _, protocol, _, kind, ..] = *head;
+    let number = |kind| attribute(attributes, kind).and_then(|payload| u32_at(payload, 0));
+    let is_such =
+        [dst_len, src_len, tos] == [0; 3] && kind == RTN_LOCAL && number(RTA_OIF) == Some(LOOPBACK_IFINDEX);
+    is_such.then_some((Object::Route { family, table: number(RTA_TABLE)? }, protocol))
 }
 
 /// An address of `lo` and its protocol.

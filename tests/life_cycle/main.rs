@@ -34,4 +34,5 @@ mod kills;
 mod migrate;
 mod parallel;
 mod rerun;
+mod routing;
 mod window;

@@ -1,0 +1,69 @@
+//! Policy rules and routes of others, in the place of ours or beside it.
+
+use crate::stage::{FULL, VARIANTS, call, routing, run, same, succeed};
+use crate::support::namespace::Namespace;
+use crate::support::setting::Variant;
+
+/// What resembles ours does not count for ours: each selector and the type of a route matter.
+#[test]
+fn what_only_resembles_ours_is_not_taken_for_it() {
+    let rules = [
+        "fwmark 1337/0xff lookup 133",
+        "from 10.0.0.0/8 fwmark 1337 lookup 133",
+        "not fwmark 1337 lookup 133",
+    ];
+    for rule in
+        rules.iter().chain(&["iif eth9 fwmark 1337 lookup 133", "fwmark 1337 uidrange 5-6 lookup 133"])
+    {
+        let namespace = Namespace::new();
+        namespace.ip(&format!("rule add {rule} protocol 137"));
+        run(&namespace, &call("check", Variant::Nft, FULL)).with(3, rule);
+        succeed(&namespace, &call("apply", Variant::Nft, FULL));
+        run(&namespace, &call("check", Variant::Nft, FULL)).with(0, rule);
+        assert!(namespace.stdout("ip", &["rule", "show"]).contains("fwmark 0x539 lookup 133"), "{rule}");
+    }
+}
+
+/// A route of our protocol number elsewhere kept `apply` at work for ever.
+#[test]
+fn a_route_elsewhere_is_no_concern() {
+    for route in ["default dev lo", "local 10.9.0.0/16 dev lo table 133"] {
+        let namespace = Namespace::new();
+        namespace.ip(&format!("route add {route} protocol 137"));
+        succeed(&namespace, &call("apply", Variant::Nft, FULL));
+        let told =
+            succeed(&namespace, &[&call("apply", Variant::Nft, FULL)[..], &["--format", "json"]].concat());
+        assert!(told.stdout.contains("\"changed\": false"), "{route}: {}", told.stdout);
+    }
+}
+
+/// The kernel says that a default route is there, whatever it does with packets.
+#[test]
+fn another_route_in_the_place_of_ours_is_an_error() {
+    for variant in VARIANTS {
+        let namespace = Namespace::new();
+        namespace.ip("route add unreachable default table 133");
+        let before = routing(&namespace);
+        let told =
+            run(&namespace, &call("apply", variant, FULL)).with(1, "another route is in the way").stderr;
+        assert!(told.contains("table 133") && told.contains("is in its place"), "{told}");
+        same(&before, &routing(&namespace), "a failed run changed something");
+    }
+}
+
+/// What upstream leaves behind serves as well, and stays when ours goes.
+#[test]
+fn the_same_of_others_serves_as_well() {
+    for command in ["apply", "istio-iptables"] {
+        let namespace = Namespace::new();
+        namespace.ip("route add local default dev lo table 133");
+        namespace.ip("rule add fwmark 1337 lookup 133");
+        let before = routing(&namespace);
+        succeed(&namespace, &call(command, Variant::Nft, FULL));
+        run(&namespace, &call("check", Variant::Nft, FULL)).with(0, "with a route of others");
+        let rules = namespace.stdout("ip", &["-4", "rule", "show"]);
+        assert_eq!(rules.matches("lookup 133").count(), 1, "{rules}");
+        succeed(&namespace, &["clean"]);
+        same(&before, &routing(&namespace), "what others made");
+    }
+}
