@@ -5,10 +5,10 @@ use std::{path::Path, process::Command};
 
 /// How many outbound ports are excluded in the tables about long lists.
 const EXCLUSIONS: [(usize, &str); 4] = [
-    (0, "Native nf_tables, both families, no excluded ports"),
-    (100, "Native nf_tables, both families, 100 excluded ports"),
-    (1_000, "Native nf_tables, both families, 1,000 excluded ports"),
-    (5_000, "Native nf_tables, both families, 5,000 excluded ports"),
+    (0, "nftables, both families, no excluded ports"),
+    (100, "nftables, both families, 100 excluded ports"),
+    (1_000, "nftables, both families, 1,000 excluded ports"),
+    (5_000, "nftables, both families, 5,000 excluded ports"),
 ];
 
 /// A table for each length. `call` makes the call of an init container with more flags.

@@ -42,7 +42,7 @@ fn told(run: &Run, done: Result<Report, Box<dyn error::Error>>) -> Exit {
     match done {
         Ok(report) => match run.format {
             Format::Text => Exit::Done,
-            Format::Json => report::json(&report),
+            Format::Json => report::change(&report, report.done),
         },
         Err(error) => report::failure(&*error, Exit::Failed),
     }
@@ -56,19 +56,22 @@ pub(super) fn set(
 ) -> Result<Report, Box<dyn error::Error>> {
     let start = Instant::now();
     let summary = engine::apply(&mut run.open()?, &istio::desired(capture), options)?;
-    Ok(Report::new(&summary, start).logged("rules are in place"))
+    Ok(Report::new(&summary, start, "rules are in place").logged())
 }
 
 /// Removes all that is ours.
 pub(super) fn remove(run: &Run) -> Result<Report, Box<dyn error::Error>> {
     let start = Instant::now();
     let summary = engine::clean(&mut run.open()?, istio::OWNERSHIP)?;
-    Ok(Report::new(&summary, start).logged("nothing of ours is left"))
+    Ok(Report::new(&summary, start, "nothing of ours is left").logged())
 }
 
 /// What a change did, for the log and for programs.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
+    /// What is the case now, in words.
+    #[serde(skip)]
+    done: &'static str,
     backend: Option<String>,
     families: Vec<&'static str>,
     rules: usize,
@@ -79,8 +82,9 @@ pub(super) struct Report {
 }
 
 impl Report {
-    fn new(summary: &Summary, start: Instant) -> Self {
+    fn new(summary: &Summary, start: Instant, done: &'static str) -> Self {
         Self {
+            done,
             backend: summary.backend.map(|backend| backend.to_string()),
             families: summary.families.iter().copied().map(report::family).collect(),
             rules: summary.rules,
@@ -91,7 +95,7 @@ impl Report {
         }
     }
 
-    fn logged(self, done: &str) -> Self {
+    fn logged(self) -> Self {
         tracing::info!(
             target: "iptables",
             backend = self.backend.as_deref().unwrap_or("none"),
@@ -99,7 +103,8 @@ impl Report {
             rules = self.rules,
             changed = self.changed,
             milliseconds = (self.milliseconds * 1e3).round() / 1e3,
-            "{done}"
+            "{}",
+            self.done
         );
         self
     }

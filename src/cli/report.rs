@@ -18,20 +18,41 @@ const TERMINATION_LOG: &str = "/dev/termination-log";
 /// Kubernetes reads no more than this.
 const TERMINATION_BYTES: usize = 4096;
 
+/// What could not be printed, and what is the case all the same.
+#[derive(Debug, thiserror::Error)]
+#[error("{what} can't be printed{but}")]
+struct Unprinted {
+    what: &'static str,
+    but: String,
+    source: io::Error,
+}
+
 /// Prints data.
 pub(super) fn text(text: &str) -> Exit {
     match io::stdout().write_all(text.as_bytes()) {
         Ok(()) => Exit::Done,
-        Err(error) => failure(&error, Exit::Failed),
+        Err(source) => failure(&Unprinted { what: "the answer", but: String::new(), source }, Exit::Failed),
     }
 }
 
 /// Prints data for programs.
 pub(super) fn json(data: &impl Serialize) -> Exit {
-    match serde_json::to_string_pretty(data) {
-        Ok(json) => text(&format!("{json}\n")),
-        Err(error) => failure(&error, Exit::Failed),
+    text(&document(data))
+}
+
+/// Prints what a change did. That it can't be printed takes nothing back, and is told so.
+pub(super) fn change(data: &impl Serialize, done: &str) -> Exit {
+    match io::stdout().write_all(document(data).as_bytes()) {
+        Ok(()) => Exit::Done,
+        Err(source) => {
+            failure(&Unprinted { what: "the report", but: format!(", but {done}"), source }, Exit::Failed)
+        }
     }
+}
+
+fn document(data: &impl Serialize) -> String {
+    let json = serde_json::to_string_pretty(data).expect("our own data has text keys and finite numbers");
+    format!("{json}\n")
 }
 
 /// The family in data and in logs.

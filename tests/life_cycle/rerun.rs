@@ -3,9 +3,9 @@
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use std::{fs, thread};
+use std::{fs, fs::File, thread};
 
-use crate::stage::{FULL, PATH, REDIRECT, call, count, folder, same, state, succeed};
+use crate::stage::{FULL, PATH, REDIRECT, binary, call, count, folder, run, same, state, succeed};
 use crate::support::namespace::Namespace;
 use crate::support::setting::Variant;
 
@@ -123,5 +123,24 @@ fn probe(namespace: &Namespace) {
     for verb in ["add", "delete"] {
         namespace.stdout("nft", &[verb, "table", "inet", PROBE]);
         namespace.ip(&format!("addr {} {PROBE_ADDRESS} dev lo", if verb == "add" { "add" } else { "del" }));
+    }
+}
+
+/// The change stands: whoever asked for a report that can't be printed must learn that.
+#[test]
+fn a_report_that_can_not_be_printed_takes_nothing_back() {
+    let namespace = Namespace::new();
+    let flags = [&call("apply", Variant::Nft, REDIRECT)[..], &["--format", "json"]].concat();
+    for (arguments, state) in
+        [(&flags[..], "rules are in place"), (&["clean", "--format", "json"], "nothing of ours is left")]
+    {
+        let full = File::options().write(true).open("/dev/full").expect("/dev/full");
+        let child = namespace.run(|| binary(arguments).stdout(full).stderr(Stdio::piped()).spawn());
+        let output = child.and_then(|child| child.wait_with_output()).expect("the binary runs");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.contains(&format!("the report can't be printed, but {state}")), "{told}");
+        let code = if state == "rules are in place" { 0 } else { 3 };
+        run(&namespace, &call("check", Variant::Nft, REDIRECT)).with(code, state);
     }
 }
