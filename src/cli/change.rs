@@ -3,9 +3,11 @@
 use super::run::{Call, Format, Mode, Preview, Run};
 use super::{Exit, render, report};
 use policy::istio::{self, CaptureConfig};
+use rules::render::iptables;
 use serde::Serialize;
 use sidecar_init::{
-    engine::{self, Choice, OnDrift, Options, Preference, Summary},
+    backend::Step,
+    engine::{self, Choice, OnDrift, Options, Plan, Preference, Summary},
     sys::namespace,
 };
 use std::{error, time::Instant};
@@ -64,6 +66,24 @@ pub(super) fn remove(run: &Run) -> Result<Report, Box<dyn error::Error>> {
     let start = Instant::now();
     let summary = engine::clean(&mut run.open()?, istio::OWNERSHIP)?;
     Ok(Report::new(&summary, start, "nothing of ours is left").logged())
+}
+
+/// Prints what cleaning would do: steps, and what programs of iptables would read.
+pub(super) fn preview_removal(run: &Run) -> Exit {
+    let plan = || -> Result<Plan, Box<dyn error::Error>> {
+        Ok(engine::plan_clean(&mut run.open()?, istio::OWNERSHIP)?)
+    };
+    let script = |step: &Step| match step {
+        Step::Iptables { changes, .. } => changes.iter().map(iptables::change).collect(),
+        Step::Nftables { .. } | Step::Add(_) | Step::Remove(_) | Step::DropEmptyTables => String::new(),
+    };
+    match plan() {
+        Ok(Plan { steps, .. }) if steps.is_empty() => report::text("# nothing of ours is there\n"),
+        Ok(Plan { steps, .. }) => {
+            report::text(&steps.iter().map(|step| format!("# {step}\n{}", script(step))).collect::<String>())
+        }
+        Err(error) => report::failure(&*error, Exit::Failed),
+    }
 }
 
 /// What a change did, for the log and for programs.

@@ -130,7 +130,8 @@ fn start_logging(raw: &Raw, logging: &Logging, stdout: Stdout) -> Result<(), Pro
 /// declared asks nothing, and so needs no right to enter.
 fn enter_namespace(raw: &Raw) -> Option<Problem> {
     let given = raw.get(Setting::NetworkNamespace).filter(|given| !given.value.is_empty())?;
-    if raw.is_on(Setting::DryRun) && raw.get(Setting::PodIps).is_some() {
+    let removal = raw.is_on(Setting::CleanupOnly);
+    if raw.is_on(Setting::DryRun) && !removal && raw.get(Setting::PodIps).is_some() {
         return None;
     }
     let error = sidecar_init::sys::namespace::enter(given.value.as_ref()).err()?;

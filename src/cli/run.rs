@@ -18,6 +18,8 @@ use tracing::level_filters::LevelFilter;
 pub(super) enum Mode {
     /// Print the rules and touch nothing.
     Preview(Preview),
+    /// Print what cleaning would remove and touch nothing.
+    PreviewClean,
     /// Set the rules.
     Apply,
     /// Remove all that is ours.
@@ -119,7 +121,7 @@ impl Run {
     /// What a command that changes the namespace leaves standard output for.
     pub(super) fn stdout(&self) -> Stdout {
         match (self.mode, self.format) {
-            (Mode::Preview(_), _) | (_, Format::Json) => Stdout::Answer,
+            (Mode::Preview(_) | Mode::PreviewClean, _) | (_, Format::Json) => Stdout::Answer,
             (_, Format::Text) => Stdout::Any,
         }
     }
@@ -184,6 +186,7 @@ fn run(reader: &mut Reader<'_>) -> Run {
     let skip = reader.switch(Setting::SkipRuleApply);
     let backend = backend(reader);
     let mode = match (dry_run, clean, skip) {
+        (true, true, _) => Mode::PreviewClean,
         (true, _, _) if backend == BackendChoice::Nftables => Mode::Preview(Preview::Nft),
         (true, _, _) if restore_format => Mode::Preview(Preview::Restore),
         (true, _, _) => Mode::Preview(Preview::Commands),

@@ -114,17 +114,22 @@ pub fn apply(backend: &mut dyn Backend, desired: &Desired, options: &Options) ->
     })
 }
 
+/// Plans the removal of all that is the owner's. Changes nothing.
+///
+/// # Errors
+/// When the namespace can't be read in full.
+pub fn plan_clean(backend: &mut dyn Backend, owner: Ownership) -> Result<Plan, Error> {
+    let (before, wanted) = (readable(backend)?, Wanted::nothing(owner));
+    let steps = steps(&before, &wanted, false);
+    Ok(Plan { before, wanted, steps })
+}
+
 /// Removes all that is the owner's, whatever options made it. Idempotent.
 ///
 /// # Errors
 /// When the namespace can't be read in full, or when a step fails; the error says in which state it is.
 pub fn clean(backend: &mut dyn Backend, owner: Ownership) -> Result<Summary, Error> {
-    let wanted = Wanted::nothing(owner);
-    let Plan { steps, .. } = carry_out(backend, |backend| {
-        let before = readable(backend)?;
-        let steps = steps(&before, &wanted, false);
-        Ok(Plan { before, wanted: wanted.clone(), steps })
-    })?;
+    let Plan { steps, .. } = carry_out(backend, |backend| plan_clean(backend, owner))?;
     Ok(Summary { backend: None, families: Vec::new(), rules: 0, steps, forgotten_flows: 0 })
 }
 

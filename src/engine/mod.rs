@@ -14,7 +14,7 @@ mod steps;
 mod validate;
 mod wanted;
 
-pub use apply::{Error, OnDrift, Options, Plan, Summary, apply, check, clean, plan};
+pub use apply::{Error, OnDrift, Options, Plan, Summary, apply, check, clean, plan, plan_clean};
 pub use choice::{Choice, Preference};
 pub use commit::{Aftermath, Failure};
 pub use compare::{Comparison, Differences, compare};

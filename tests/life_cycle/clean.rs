@@ -3,7 +3,7 @@
 //! Other programs' rules are there first: Docker's redirect of its embedded resolver, a table of nf_tables,
 //! rules in legacy tables. What is compared is what those programs see.
 
-use crate::stage::{FULL, REDIRECT, VARIANTS, call, routing, run, same, succeed, tables};
+use crate::stage::{FULL, REDIRECT, VARIANTS, call, routing, run, same, state, succeed, tables};
 use crate::support::namespace::Namespace;
 use crate::support::setting::{Family, Variant};
 
@@ -139,6 +139,29 @@ fn cleanup_only_needs_no_memory_of_what_was_applied() {
             let saved = namespace.stdout(&variant.program(family, "-save"), &[]);
             assert!(!saved.contains("ISTIO") && !saved.contains("-A "), "{saved}");
         }
+    }
+}
+
+/// What would go is shown, and stays.
+#[test]
+fn a_dry_run_of_cleaning_shows_what_would_go() {
+    for variant in VARIANTS {
+        let namespace = Namespace::new();
+        let dry = ["istio-iptables", "--cleanup-only", "--dry-run", "--pod-ips", "10.1.2.3"];
+        let told = succeed(&namespace, &dry).stdout;
+        assert_eq!(told, "# nothing of ours is there\n");
+        succeed(&namespace, &call("apply", variant, FULL));
+        let before = state(&namespace);
+        let told = succeed(&namespace, &dry).stdout;
+        for line in [
+            "-D PREROUTING -p tcp -j ISTIO_INBOUND",
+            "-X ISTIO_INBOUND",
+            "# removing policy rule fwmark 1337 lookup 133",
+        ] {
+            assert!(told.lines().any(|other| other == line), "{line}: {told}");
+        }
+        assert!(!told.contains("-A "), "{told}");
+        same(&before, &state(&namespace), "a dry run changed something");
     }
 }
 
