@@ -48,6 +48,30 @@ fn edits_are_seen_and_repaired() {
     }
 }
 
+/// What `nft` makes of our text is what we make of the same flags.
+#[test]
+fn what_nft_makes_of_our_text_is_as_wanted() {
+    let networks = ["10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24", "10.1.2.3/32", "10.32.0.0/13", "0.0.0.0/0"];
+    for network in
+        networks.iter().chain(&["fd00::/8", "fd00:1::/32", "fd00:1:2:3::/64", "fd00::/11", "fd00::5/128"])
+    {
+        for flags in
+            [&["-i", network][..], &["-i", "*", "-x", network], &["-b", "*", "-d", "15090", "-i", network]]
+        {
+            let flags = [flags, &["--dual-stack"], &FACTS[..]].concat();
+            in_namespace(|| {
+                let text = stdout(BINARY, &[&["render", "--format", "nft"], &flags[..]].concat(), "");
+                // Addresses are no part of the text.
+                stdout(BINARY, &[&["apply", "--backend", "nftables"], &flags[..]].concat(), "");
+                stdout("nft", &["-f", "-"], &format!("delete table inet sidecar_init\n{text}"));
+                let check = output(BINARY, &[&["check", "--backend", "nftables"], &flags[..]].concat(), "");
+                let told = String::from_utf8_lossy(&check.stdout);
+                assert_eq!(check.status.code(), Some(0), "{flags:?}: {told}");
+            });
+        }
+    }
+}
+
 /// A rule that was replaced by another of the same length is another, whatever is compared first.
 #[test]
 fn a_changed_rule_is_named() {

@@ -87,6 +87,15 @@ fn compare(list: &mut Vec<Expression>, field: Field, negated: bool, interval: Op
             name.truncate(usize::from(bits / 8));
             list.push(Expression::Cmp(equal, name));
         }
+        // Whole bytes are loaded alone, as nft does: one expression less for each packet.
+        (Field::Source(_) | Field::Destination(_), Some(bits)) if bits % 8 == 0 && bits > 0 => {
+            let mut network = bytes(interval.first);
+            network.truncate(usize::from(bits / 8));
+            if let Some(Expression::Payload { length, .. }) = list.last_mut() {
+                *length = u32::from(bits / 8);
+            }
+            list.push(Expression::Cmp(equal, network));
+        }
         (Field::Source(_) | Field::Destination(_), Some(_)) => {
             let mask = bytes(!(interval.first ^ interval.last));
             list.push(Expression::Bitwise { xor: vec![0; mask.len()], mask });
