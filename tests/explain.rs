@@ -292,6 +292,47 @@ fn the_native_table_answers_for_the_flags_that_made_it() {
     }
 }
 
+/// Where a chain of others could decide, nobody claims to know. One without rules, of the other family, or behind the
+/// rule of NAT that decided can't.
+#[test]
+fn chains_of_others_make_an_answer_unknown() {
+    let chain = |table: &str, rest: &str| format!("table {table} {{ chain c {{ {rest}; }}; }}");
+    let redirect = "tcp dport 443 redirect to :9999";
+    let cases = [
+        (chain("ip other", &format!("type nat hook output priority -150; {redirect}")), true),
+        (chain("inet nat", &format!("type nat hook output priority -150; {redirect}")), true),
+        (chain("inet wall", "type filter hook output priority 0; tcp dport 443 drop"), true),
+        (chain("inet wall", "type filter hook input priority 0; policy drop"), true),
+        (chain("ip late", &format!("type nat hook output priority -90; {redirect}")), false),
+        (chain("ip6 other", &format!("type nat hook output priority -150; {redirect}")), false),
+        (chain("inet wall", "type filter hook output priority 0"), false),
+    ];
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    for backend in ["nftables", "iptables-nft", "iptables-legacy"] {
+        for (script, decides) in &cases {
+            let pod = Namespace::new();
+            pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
+            let flags = ["--network-namespace", &pod.path(), "-i", "*", "-b", "*"];
+            command(&[&["apply", "--backend", backend], &flags[..]].concat())
+                .env("PATH", &path)
+                .assert()
+                .success();
+            let made = pod.output("nft", &["-f", "-"], script);
+            assert!(made.status.success(), "{made:?}");
+            let call = [&["explain", "--live", "10.0.0.5:443"], &flags[..]].concat();
+            let output = command(&call).env("PATH", &path).assert().success().get_output().clone();
+            let text = String::from_utf8(output.stdout).expect("UTF-8");
+            assert_eq!(text.contains("unknown: "), *decides, "{backend} {script}: {text}");
+            assert_eq!(text.contains("(chain c of table "), *decides, "{backend} {script}: {text}");
+            assert_eq!(
+                text.contains("captured: goes to the proxy's"),
+                !decides,
+                "{backend} {script}: {text}"
+            );
+        }
+    }
+}
+
 #[test]
 fn rules_of_the_namespace_answer_too() {
     let pod = Namespace::new();

@@ -18,7 +18,7 @@ pub use snapshot::{Contents, Snapshot};
 
 use crate::sys::{exec::ExecError, lock};
 use nftables::{Refusal, bytecode};
-use rules::{Family, Table, TableChange, desired::StaleFlows, routing::Object};
+use rules::{Family, Table, TableChange, desired::StaleFlows, render, routing::Object};
 use std::{error, fmt, io};
 
 /// One thing to commit.
@@ -44,6 +44,16 @@ pub enum Step {
     Remove(Object),
     /// The tables and base chains go that iptables (nft) leaves behind without rules.
     DropEmptyTables,
+}
+
+impl Step {
+    /// What the program of iptables reads; nothing for what no program does.
+    pub fn script(&self) -> String {
+        match self {
+            Self::Iptables { changes, .. } => changes.iter().map(render::iptables::change).collect(),
+            Self::Nftables { .. } | Self::Add(_) | Self::Remove(_) | Self::DropEmptyTables => String::new(),
+        }
+    }
 }
 
 impl fmt::Display for Step {

@@ -3,10 +3,8 @@
 use super::run::{Call, Format, Mode, Preview, Run};
 use super::{Exit, render, report};
 use policy::istio::{self, CaptureConfig};
-use rules::render::iptables;
 use serde::Serialize;
 use sidecar_init::{
-    backend::Step,
     engine::{self, Choice, OnDrift, Options, Plan, Preference, Summary},
     sys::namespace,
 };
@@ -73,14 +71,10 @@ pub(super) fn preview_removal(run: &Run) -> Exit {
     let plan = || -> Result<Plan, Box<dyn error::Error>> {
         Ok(engine::plan_clean(&mut run.open()?, istio::OWNERSHIP)?)
     };
-    let script = |step: &Step| match step {
-        Step::Iptables { changes, .. } => changes.iter().map(iptables::change).collect(),
-        Step::Nftables { .. } | Step::Add(_) | Step::Remove(_) | Step::DropEmptyTables => String::new(),
-    };
     match plan() {
         Ok(Plan { steps, .. }) if steps.is_empty() => report::text("# nothing of ours is there\n"),
         Ok(Plan { steps, .. }) => {
-            report::text(&steps.iter().map(|step| format!("# {step}\n{}", script(step))).collect::<String>())
+            report::text(&steps.iter().map(|step| format!("# {step}\n{}", step.script())).collect::<String>())
         }
         Err(error) => report::failure(&*error, Exit::Failed),
     }

@@ -9,9 +9,12 @@ use policy::{Problem, Problems, Setting};
 use rules::routing::Object;
 use rules::simulate::{Packet, Routing, View};
 use rules::{Family, Listing, Mark, parse};
-use sidecar_init::backend::{
-    Backend, Snapshot, Variant,
-    nftables::{bytecode, differences},
+use sidecar_init::{
+    backend::{
+        Backend, Snapshot, Variant,
+        nftables::{bytecode, differences},
+    },
+    engine::{self, Stranger},
 };
 use std::{collections::BTreeSet, error::Error, fs, io, net::IpAddr};
 
@@ -191,7 +194,18 @@ fn from_kernel(raw: &Raw, run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Er
             routing: routing.clone(),
         }));
     }
-    Ok(scenes)
+    let strangers = engine::strangers(&istio::OWNERSHIP)?;
+    Ok(scenes.into_iter().map(|scene| among(scene, &strangers)).collect())
+}
+
+/// The scene with what stands beside its rules and may decide about its packets.
+fn among(scene: Scene, strangers: &[Stranger]) -> Scene {
+    let Scene { family, .. } = scene;
+    let met = strangers.iter().filter(|stranger| stranger.family.is_none_or(|of| of == family));
+    let view = met.fold(scene.view, |view, Stranger { table, hook, first, what, .. }| {
+        view.with_stranger(*table, *hook, *first, what)
+    });
+    Scene { view, ..scene }
 }
 
 /// The policy rules that are there.

@@ -45,11 +45,16 @@ pub(crate) const NF_INET_LOCAL_IN: u32 = 1;
 pub(crate) const NF_INET_FORWARD: u32 = 2;
 pub(crate) const NF_INET_LOCAL_OUT: u32 = 3;
 pub(crate) const NF_INET_POST_ROUTING: u32 = 4;
+pub(crate) const NF_INET_INGRESS: u32 = 5;
+
+pub(crate) const NF_NETDEV_INGRESS: u32 = 0;
 
 pub(crate) const NFPROTO_UNSPEC: u8 = 0;
 /// Of nf_tables: both families.
 pub(crate) const NFPROTO_INET: u8 = 1;
 pub(crate) const NFPROTO_IPV4: u8 = 2;
+/// Its hooks are `NF_NETDEV_*`.
+pub(crate) const NFPROTO_NETDEV: u8 = 5;
 pub(crate) const NFPROTO_IPV6: u8 = 10;
 
 // linux/netfilter_ipv4.h

@@ -6,10 +6,11 @@ use super::netlink::{Request, Socket};
 use super::nfnetlink::{body, message_type, nfgenmsg, nfproto};
 use nix::sys::socket::SockProtocol;
 use rules::Family;
-use std::io;
+use std::{collections::BTreeSet, io};
 
 const GET_TABLE: u16 = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETTABLE);
 const GET_CHAIN: u16 = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETCHAIN);
+const GET_RULE: u16 = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETRULE);
 const COMPAT_GET: u16 = message_type(NFNL_SUBSYS_NFT_COMPAT, NFNL_MSG_COMPAT_GET);
 
 /// Whether nf_tables holds tables by the names that iptables uses. Asking creates none.
@@ -95,6 +96,23 @@ pub fn base_chains() -> io::Result<Vec<BaseChain>> {
     match socket.dump(&request, |payload| base_chain(*payload.first()?, body(payload)?)) {
         Err(error) if lacks_nf_tables(&error) => Ok(Vec::new()),
         other => other,
+    }
+}
+
+/// The chains that hold a rule, by family, table and name.
+///
+/// # Errors
+/// As [`base_chains`].
+pub fn chains_with_rules() -> io::Result<BTreeSet<(u8, String, String)>> {
+    let mut socket = Socket::open(SockProtocol::NetlinkNetFilter)?;
+    let request = Request { kind: GET_RULE, flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
+    let chains = socket.dump(&request, |payload| {
+        let name = |kind| attribute(body(payload)?, kind).map(|name| text(name).to_owned());
+        Some((*payload.first()?, name(NFTA_RULE_TABLE)?, name(NFTA_RULE_CHAIN)?))
+    });
+    match chains {
+        Err(error) if lacks_nf_tables(&error) => Ok(BTreeSet::new()),
+        chains => Ok(chains?.into_iter().collect()),
     }
 }
 

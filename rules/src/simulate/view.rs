@@ -79,6 +79,26 @@ impl View {
         Self::build(rules.family, chains)
     }
 
+    /// Puts something before all rules of a base chain, or behind them, of which nobody here knows what it does.
+    pub fn with_stranger(mut self, table: Table, hook: Hook, first: bool, what: &str) -> Self {
+        let index = self.base(table, hook).unwrap_or_else(|| {
+            let (chain, policy) = (Chain::Base(hook), Policy::Accept);
+            self.chains.push(ViewChain { table, chain, policy, rules: Vec::new(), is_detour: false });
+            self.bases[table as usize][hook as usize] = Some(self.chains.len() - 1);
+            self.chains.len() - 1
+        });
+        let rules = &mut self.chains[index].rules;
+        let stranger = ViewRule {
+            text: Some(what.to_owned()),
+            conditions: vec![Condition::Unknown(what.to_owned())],
+            action: Action::Unknown(what.to_owned()),
+            origin: None,
+            leads_to: None,
+        };
+        rules.insert(if first { 0 } else { rules.len() }, stranger);
+        self
+    }
+
     fn build(family: Family, chains: impl Iterator<Item = (Table, Chain, Policy, Vec<ViewRule>)>) -> Self {
         let mut view =
             Self { family, chains: Vec::new(), bases: [[None; Hook::ALL.len()]; Table::ALL.len()] };
