@@ -42,5 +42,5 @@ pub use number::{Gid, Mark, NumberError, Uid, Zone};
 pub use ownership::Ownership;
 pub use port::{Port, PortError, PortRange, PortSet};
 pub use state::{ChainState, State};
-pub use target::Target;
+pub use target::{Target, Writes};
 pub use version::Version;

@@ -1,6 +1,6 @@
 //! What a rule asks of a packet.
 
-use crate::{Cidr, Comment, Gid, InterfaceName, Mark, PortRange, PortSet, Uid};
+use crate::{Cidr, Comment, Gid, InterfaceName, Mark, PortRange, PortSet, Uid, Writes};
 use std::fmt;
 
 /// A value to match or, where the kernel can negate, to match the absence of.
@@ -165,6 +165,26 @@ impl Match {
             Self::Mark(_) => Some("mark"),
             Self::Connmark(_) => Some("connmark"),
             Self::Comment(_) => Some("comment"),
+        }
+    }
+
+    /// Whether the answer may be another once these are written.
+    pub fn depends_on(&self, written: Writes) -> bool {
+        match self {
+            Self::Mark(_) => written.mark,
+            Self::Connmark(_) => written.connmark || written.zone,
+            Self::ConnState(_) => written.zone,
+            Self::Source(_)
+            | Self::Destination(_)
+            | Self::InInterface(_)
+            | Self::OutInterface(_)
+            | Self::Protocol(_)
+            | Self::SourcePort(_)
+            | Self::DestinationPort(_)
+            | Self::DestinationPorts(_)
+            | Self::UidOwner(_)
+            | Self::GidOwner(_)
+            | Self::Comment(_) => false,
         }
     }
 }

@@ -40,7 +40,49 @@ pub enum Target {
     },
 }
 
+/// What rules change of a packet while rules behind them still look at it: what was known of these before says nothing
+/// afterwards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Writes {
+    pub mark: bool,
+    pub connmark: bool,
+    /// With its zone a packet gets a template of a connection (`xt_ct_target` in `xt_CT.c`), by which its state and its
+    /// connection's mark are other than before.
+    pub zone: bool,
+}
+
+impl Writes {
+    pub const NOTHING: Self = Self { mark: false, connmark: false, zone: false };
+
+    /// What the one or the other changes.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            mark: self.mark || other.mark,
+            connmark: self.connmark || other.connmark,
+            zone: self.zone || other.zone,
+        }
+    }
+}
+
 impl Target {
+    /// What the rule itself changes; what a chain changes that it jumps to, [`crate::model::Written`] knows.
+    pub fn writes(&self) -> Writes {
+        match self {
+            Self::SetMark(_) | Self::RestoreMark | Self::Tproxy { .. } => {
+                Writes { mark: true, ..Writes::NOTHING }
+            }
+            Self::SaveMark => Writes { connmark: true, ..Writes::NOTHING },
+            Self::SetZone(_) => Writes { zone: true, ..Writes::NOTHING },
+            Self::Accept
+            | Self::Drop
+            | Self::Return
+            | Self::Jump(_)
+            | Self::Redirect(_)
+            | Self::Log { .. } => Writes::NOTHING,
+        }
+    }
+
     /// Whether a packet that matches may continue with the next rule.
     pub fn continues(&self) -> bool {
         match self {

@@ -4,7 +4,7 @@
 //! implication or a contradiction; it never claims one wrongly.
 
 use super::intervals::{Interval, Intervals};
-use crate::{ConnState, Family, InterfaceName, Protocol};
+use crate::{ConnState, Family, InterfaceName, Protocol, Writes};
 
 /// A field of a packet, or what the kernel knows about it. The order is that in which rules ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,6 +52,25 @@ impl Field {
             | Self::ConnState
             | Self::Mark(_)
             | Self::Connmark(_) => false,
+        }
+    }
+
+    /// Whether it may be another once these are written.
+    pub(super) fn depends_on(self, written: Writes) -> bool {
+        match self {
+            Self::Mark(_) => written.mark,
+            Self::Connmark(_) => written.connmark || written.zone,
+            Self::ConnState => written.zone,
+            Self::InInterface
+            | Self::OutInterface
+            | Self::Family
+            | Self::Source(_)
+            | Self::Destination(_)
+            | Self::Protocol
+            | Self::SourcePort
+            | Self::DestinationPort
+            | Self::Uid
+            | Self::Gid => false,
         }
     }
 }
@@ -114,6 +133,12 @@ impl Condition {
     /// A packet of this family.
     pub fn family(family: Family) -> Self {
         Self::is(Field::Family, Intervals::one(family_number(family).into()))
+    }
+
+    /// Whether a packet that does not fulfil it fulfils the opposite. One without a connection has no connection mark, and
+    /// fails either way (`xt_connmark.c`, `nft_ct_get_eval`).
+    pub(super) fn has_opposite(&self) -> bool {
+        !matches!(self.field, Field::Connmark(_))
     }
 
     /// The condition that holds exactly where this one does not.

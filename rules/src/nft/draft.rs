@@ -3,7 +3,10 @@
 use super::condition::{Condition, Field, interface_interval, protocol_number, state_bit};
 use super::intervals::{Interval, Intervals};
 use super::{Action, Base, Kind, Log};
-use crate::{Chain, Cidr, Hook, Mark, Match, Negatable, Origin, PortRange, Rule, Statement, Table, Target};
+use crate::model::Written;
+use crate::{
+    Chain, Cidr, Hook, Mark, Match, Negatable, Origin, PortRange, Rule, Statement, Table, Target, Writes,
+};
 use std::net::IpAddr;
 
 /// A rule whose values are not yet in sets, of one family or of both.
@@ -13,6 +16,8 @@ pub(super) struct Draft {
     pub(super) conditions: Vec<Condition>,
     pub(super) log: Option<Log>,
     pub(super) action: Action,
+    /// What it changes of the packet, with the chains that it leads to.
+    pub(super) writes: Writes,
     pub(super) origin: Option<Origin>,
 }
 
@@ -43,7 +48,7 @@ pub(super) fn base(table: Table, chain: &Chain) -> Option<Base> {
 }
 
 /// The statements of a chain as drafts. A report joins the rule on which it reports.
-pub(super) fn drafts(table: Table, statements: Vec<&Statement>) -> Vec<Draft> {
+pub(super) fn drafts(table: Table, statements: Vec<&Statement>, written: &Written) -> Vec<Draft> {
     let mut drafts = Vec::with_capacity(statements.len());
     let mut statements = statements.into_iter().peekable();
     while let Some(statement) = statements.next() {
@@ -64,10 +69,16 @@ pub(super) fn drafts(table: Table, statements: Vec<&Statement>) -> Vec<Draft> {
             conditions,
             log,
             action: action(table, &statement.rule.target),
+            writes: written.by(table, &statement.rule.target),
             origin: statement.origin,
         };
         // Where no socket takes a packet, TPROXY of iptables drops it, and that of nf_tables lets it go on.
-        let drop = fails_closed.then(|| Draft { log: None, action: Action::Drop, ..draft.clone() });
+        let drop = fails_closed.then(|| Draft {
+            log: None,
+            action: Action::Drop,
+            writes: Writes::NOTHING,
+            ..draft.clone()
+        });
         drafts.push(draft);
         drafts.extend(drop);
     }

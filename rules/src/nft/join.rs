@@ -6,7 +6,7 @@
 use super::Action;
 use super::condition::{Condition, Field};
 use super::draft::Draft;
-use crate::{Family, Origin};
+use crate::{Family, Origin, Writes};
 
 /// The rules of IPv4 where IPv6 is off. In a base chain, a first rule lets IPv6 pass.
 pub(super) fn alone(v4: Vec<Draft>, is_base: bool) -> Vec<Draft> {
@@ -14,6 +14,7 @@ pub(super) fn alone(v4: Vec<Draft>, is_base: bool) -> Vec<Draft> {
         conditions: vec![Condition::family(Family::V6)],
         log: None,
         action: Action::Return,
+        writes: Writes::NOTHING,
         origin: Some(Origin { name: "ipv6-passes", option: "" }),
     };
     let rules = v4.into_iter().map(|draft| match has_address(&draft) {

@@ -18,6 +18,7 @@ mod sets;
 pub use condition::{Condition, Field, family_number, protocol_number, state_bit};
 pub use intervals::{Interval, Intervals};
 
+use crate::model::Written;
 use crate::{Checked, Comment, Family, Hook, Mark, Origin, Port, PortRange, Zone};
 
 /// Longest comment of a rule in bytes: `nft` reads one length byte and a NUL
@@ -182,6 +183,8 @@ pub enum Action {
 /// The table that does what the rules of the two families do; `None` where there is no rule. Without `v6`,
 /// IPv6 packets pass untouched.
 pub fn table(name: &str, v4: &Checked, v6: Option<&Checked>) -> Option<Table> {
+    // Of both families together, so that rules which are equal in both stay equal.
+    let written = Written::of([Some(v4), v6].into_iter().flatten().map(Checked::rules));
     let mut chains = Vec::new();
     for table in crate::Table::LISTED {
         let mut of_v4 = v4.rules().chains(table);
@@ -191,7 +194,8 @@ pub fn table(name: &str, v4: &Checked, v6: Option<&Checked>) -> Option<Table> {
         names.dedup();
         for chain in names {
             let drafts = |chains: &mut std::collections::BTreeMap<_, _>| {
-                compact::compact(draft::drafts(table, chains.remove(&chain).unwrap_or_default()))
+                let statements = chains.remove(&chain).unwrap_or_default();
+                compact::compact(draft::drafts(table, statements, &written))
             };
             let of_v4 = drafts(&mut of_v4);
             let drafts = match v6 {

@@ -21,7 +21,7 @@ pub(super) fn name(table: &str, chains: Vec<(String, Option<Base>, Vec<Draft>)>)
 }
 
 fn rule(sets: &mut Vec<Set>, draft: Draft) -> Rule {
-    let Draft { conditions, log, action, origin } = draft;
+    let Draft { conditions, log, action, writes: _, origin } = draft;
     let tests = conditions.into_iter().map(|condition| test(sets, condition, origin)).collect();
     Rule { tests, log, action, comment: comment(origin) }
 }

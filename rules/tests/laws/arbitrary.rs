@@ -179,20 +179,23 @@ fn statement(family: Family, names: &'static [&'static str]) -> impl Strategy<Va
 /// A rule set that `check` lets pass: statements at will, less those that it refuses.
 pub(super) fn checked_of(family: Family, names: &'static [&'static str]) -> impl Strategy<Value = Checked> {
     let owner = if names == ANY { EVERYBODY } else { OWNER };
-    vec(statement(family, names), 0..24).prop_map(move |mut statements| {
-        loop {
-            match check(RuleSet { family, statements: statements.clone() }, &owner) {
-                Ok(checked) => return checked,
-                Err(violations) => {
-                    let mut number = 0;
-                    statements.retain(|_| {
-                        number += 1;
-                        violations.iter().all(|violation| violation.number != number)
-                    });
-                }
+    vec(statement(family, names), 0..24).prop_map(move |statements| lawful(family, statements, &owner))
+}
+
+/// The statements without those that `check` refuses.
+pub(super) fn lawful(family: Family, mut statements: Vec<Statement>, owner: &Ownership) -> Checked {
+    loop {
+        match check(RuleSet { family, statements: statements.clone() }, owner) {
+            Ok(checked) => return checked,
+            Err(violations) => {
+                let mut number = 0;
+                statements.retain(|_| {
+                    number += 1;
+                    violations.iter().all(|violation| violation.number != number)
+                });
             }
         }
-    })
+    }
 }
 
 /// As [`checked_of`], of either family.

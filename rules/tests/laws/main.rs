@@ -5,6 +5,8 @@
 //! value that could end an argument or a line.
 
 mod arbitrary;
+mod table;
+mod verdicts;
 mod words;
 
 use arbitrary::{ANY, EVERYBODY, OURS, OWNER, checked, line, live, range, wanted};
