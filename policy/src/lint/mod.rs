@@ -8,7 +8,7 @@ mod overlap;
 
 use crate::istio::{self, CaptureConfig};
 use crate::sources::Raw;
-use rules::shadow::shadowed;
+use rules::shadow::{Work, shadowed};
 
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,7 +57,7 @@ fn unreachable(config: &CaptureConfig) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for family in config.families() {
         let rules = istio::rules(config, family);
-        for found in shadowed(rules.rules()) {
+        for found in shadowed(rules.rules(), &mut Work::new(1_000_000)) {
             let (Some(origin), Some(by)) = (found.rule.origin, found.by.origin) else { continue };
             if origin.option.is_empty() || origin == by && found.rule.rule == found.by.rule {
                 continue;

@@ -1,0 +1,282 @@
+//! Rules that no packet ever reaches, or that no packet ever fulfils, told from the rules alone.
+//!
+//! A rule is shadowed if an earlier rule of its chain takes every packet that it could take and lets none
+//! go on. That is proven condition by condition, so what is reported is certain; not everything that is
+//! true is found.
+
+mod index;
+
+use crate::model::Written;
+use crate::{Chain, Cidr, Match, Negatable, PortRange, RuleSet, Statement, Table, Target, Writes};
+use index::{Asked, Index, Taker};
+use std::collections::BTreeMap;
+
+/// A rule and the earlier one that leaves nothing for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shadowed<'a> {
+    /// The rule that is never reached.
+    pub rule: &'a Statement,
+    /// A rule before it.
+    pub by: &'a Statement,
+}
+
+/// How much may still be looked at, in comparisons and rules met: what is asked about long lists ends in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    left: Option<usize>,
+}
+
+impl Work {
+    pub fn new(most: usize) -> Self {
+        Self { left: Some(most) }
+    }
+
+    /// Takes so much away; `None` once there was not enough.
+    pub fn spend(&mut self, units: usize) -> Option<()> {
+        self.left = self.left.and_then(|left| left.checked_sub(units));
+        self.left.map(|_| ())
+    }
+
+    /// Whether there was not enough at some time, so that something was not looked at.
+    pub fn is_spent(&self) -> bool {
+        self.left.is_none()
+    }
+
+    /// What is left; 0 where there was not enough.
+    pub fn left(&self) -> usize {
+        self.left.unwrap_or_default()
+    }
+}
+
+/// Shadowed rules, table by table: all of them, as long as the work is not spent. Rules that only report hits are passed
+/// over.
+pub fn shadowed<'a>(rules: &'a RuleSet, work: &mut Work) -> Vec<Shadowed<'a>> {
+    let mut found = Vec::new();
+    let written = Written::of([rules]);
+    for table in Table::LISTED {
+        let chains = rules.chains(table);
+        for statements in chains.values() {
+            of_chain(&chains, statements, &written, work, &mut found);
+        }
+    }
+    found
+}
+
+const ANYTHING: Writes = Writes { mark: true, connmark: true, zone: true };
+
+type Chains<'a> = BTreeMap<Chain, Vec<&'a Statement>>;
+
+fn of_chain<'a>(
+    chains: &Chains<'a>,
+    statements: &[&'a Statement],
+    written: &Written,
+    work: &mut Work,
+    found: &mut Vec<Shadowed<'a>>,
+) {
+    let mut index = Index::default();
+    let mut writers: Vec<Writes> = Vec::new();
+    for (place, statement) in statements.iter().copied().enumerate() {
+        if matches!(statement.rule.target, Target::Log { .. }) {
+            continue;
+        }
+        let conditions: Vec<Asked<'_>> = statement
+            .rule
+            .matches
+            .iter()
+            .filter(|condition| !matches!(condition, Match::Comment(_)))
+            .map(|condition| {
+                let is_written = |writes: &&Writes| condition.depends_on(**writes);
+                let time = match condition.depends_on(ANYTHING) {
+                    true => writers.iter().filter(is_written).count(),
+                    false => 0,
+                };
+                Asked { condition, time }
+            })
+            .collect();
+        // What a chain is asked about a packet that it has seen before must not have been written since.
+        let steady: Vec<&Match> =
+            conditions.iter().filter(|asked| asked.time == 0).map(|asked| asked.condition).collect();
+        let takes = |taker: &Taker, work: &mut Work| match taker {
+            Taker::Always => true,
+            Taker::Chain(name) => ends_in(chains, &Chain::User(name.clone()), &steady, work),
+        };
+        let by = index.weaker(&conditions, takes, work);
+        if work.is_spent() {
+            return;
+        }
+        found.extend(by.map(|by| Shadowed { rule: statement, by: statements[by] }));
+        if let Some(taker) = taker(&statement.rule.target) {
+            index.add(&taker, &conditions, place);
+        }
+        let writes = written.by(statement.table, &statement.rule.target);
+        writers.extend((writes != Writes::NOTHING).then_some(writes));
+    }
+}
+
+/// When a rule with this target ends the walk of every packet that fulfils it.
+fn taker(target: &Target) -> Option<Taker> {
+    match target {
+        Target::Accept | Target::Drop | Target::Return | Target::Redirect(_) | Target::Tproxy { .. } => {
+            Some(Taker::Always)
+        }
+        Target::Jump(name) => Some(Taker::Chain(name.clone())),
+        Target::SetMark(_)
+        | Target::SaveMark
+        | Target::RestoreMark
+        | Target::SetZone(_)
+        | Target::Log { .. } => None,
+    }
+}
+
+/// Whether a chain without ways out ends the walk of every packet with these conditions.
+fn ends_in(chains: &Chains<'_>, chain: &Chain, conditions: &[&Match], work: &mut Work) -> bool {
+    for statement in chains.get(chain).into_iter().flatten() {
+        if work.spend(1).is_none() {
+            return false;
+        }
+        match &statement.rule.target {
+            Target::Accept | Target::Drop | Target::Redirect(_) | Target::Tproxy { .. } => {
+                if weaker(&statement.rule.matches, conditions) {
+                    return true;
+                }
+            }
+            // It may lead out again, or change what later conditions see.
+            Target::Return
+            | Target::Jump(_)
+            | Target::SetMark(_)
+            | Target::SaveMark
+            | Target::RestoreMark
+            | Target::SetZone(_) => return false,
+            Target::Log { .. } => {}
+        }
+    }
+    false
+}
+
+/// Whether every packet that fulfils `strong` fulfils `weak` too, as far as single conditions show.
+fn weaker(weak: &[Match], strong: &[&Match]) -> bool {
+    weak.iter()
+        .filter(|condition| !matches!(condition, Match::Comment(_)))
+        .all(|condition| strong.iter().any(|given| implies(given, condition)))
+}
+
+fn implies(given: &Match, wanted: &Match) -> bool {
+    match (given, wanted) {
+        (Match::Source(given), Match::Source(wanted))
+        | (Match::Destination(given), Match::Destination(wanted)) => follows(given, wanted, inside),
+        (Match::SourcePort(given), Match::SourcePort(wanted))
+        | (Match::DestinationPort(given), Match::DestinationPort(wanted)) => follows(given, wanted, within),
+        (Match::DestinationPort(Negatable::Is(given)), Match::DestinationPorts(Negatable::Is(wanted))) => {
+            wanted.ranges().iter().any(|range| within(given, range))
+        }
+        (given, wanted) => given == wanted,
+    }
+}
+
+/// Whether one value follows from another, given what it means that a value lies in another.
+fn follows<T>(given: &Negatable<T>, wanted: &Negatable<T>, lies_in: fn(&T, &T) -> bool) -> bool {
+    match (given, wanted) {
+        (Negatable::Is(given), Negatable::Is(wanted)) => lies_in(given, wanted),
+        (Negatable::Not(given), Negatable::Not(wanted)) => lies_in(wanted, given),
+        (Negatable::Is(_), Negatable::Not(_)) | (Negatable::Not(_), Negatable::Is(_)) => false,
+    }
+}
+
+/// Whether a network lies in another.
+pub fn inside(inner: &Cidr, outer: &Cidr) -> bool {
+    outer.length() <= inner.length() && outer.contains(inner.address())
+}
+
+/// Whether a range of ports lies in another.
+pub fn within(inner: &PortRange, outer: &PortRange) -> bool {
+    outer.contains(inner.first().number()) && outer.contains(inner.last().number())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Family, parse};
+
+    fn check(rules: &str, expected: &[(usize, usize)]) {
+        let text = format!("*nat\n{rules}-A R -p tcp -j REDIRECT --to-ports 1\nCOMMIT\n");
+        let rules = parse::restore(&text, Family::V4).unwrap();
+        let place = |wanted: &Statement| rules.statements.iter().position(|s| s == wanted).unwrap() + 1;
+        let found: Vec<(usize, usize)> = shadowed(&rules, &mut Work::new(1000))
+            .iter()
+            .map(|found| (place(found.rule), place(found.by)))
+            .collect();
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn a_rule_behind_a_wider_one_is_shadowed() {
+        check("-A O -d 10.0.0.0/8 -j RETURN\n-A O -p tcp -d 10.1.0.0/16 -j R\n", &[(2, 1)]);
+        check("-A O -d 10.1.0.0/16 -j RETURN\n-A O -d 10.0.0.0/8 -j R\n", &[]);
+        check("-A O -p tcp --dport 80 -j R\n-A O -p tcp --dport 80 -j RETURN\n", &[(2, 1)]);
+        check("-A O -p tcp --dport 1:99 -j RETURN\n-A O -p tcp --dport 80 -j R\n", &[(2, 1)]);
+    }
+
+    #[test]
+    fn a_jump_takes_what_its_chain_ends_and_no_more() {
+        check("-A O -j R\n-A O -p tcp -j RETURN\n", &[(2, 1)]);
+        check("-A O -j R\n-A O -j RETURN\n", &[]);
+        check("-A O -m owner ! --uid-owner 1 -j RETURN\n-A O -m owner --uid-owner 2 -j R\n", &[]);
+    }
+
+    #[test]
+    fn a_rule_behind_one_that_sets_its_mark_is_not_shadowed() {
+        let marks = |between: &str| {
+            let text = format!(
+                "*mangle\n-A S -j MARK --set-mark 1\n-A O -m mark --mark 1 -j RETURN\n{between}\
+                 -A O -m mark --mark 1 -j DROP\nCOMMIT\n"
+            );
+            let rules = parse::restore(&text, Family::V4).unwrap();
+            shadowed(&rules, &mut Work::new(1000)).len()
+        };
+        assert_eq!(marks("-A O -p tcp -j MARK --set-mark 1\n"), 0);
+        assert_eq!(marks("-A O -p tcp -j S\n"), 0);
+        assert_eq!(marks("-A O -j CONNMARK --restore-mark\n"), 0);
+        assert_eq!(marks("-A O -j CONNMARK --save-mark\n"), 1);
+    }
+
+    #[test]
+    fn ports_are_found_in_ranges_and_sets() {
+        check(
+            "-A O -p tcp --dport 1:9 -j RETURN\n-A O -p tcp --dport 5:99 -j RETURN\n\
+             -A O -p tcp --dport 7:50 -j R\n-A O -p tcp --dport 2:50 -j R\n",
+            &[(3, 2)],
+        );
+        check(
+            "-A O -p tcp -m multiport --dports 80,90:99 -j RETURN\n-A O -p tcp --dport 95 -j R\n\
+             -A O -p tcp --sport 95 -j R\n",
+            &[(2, 1)],
+        );
+        check(
+            "-A O -p tcp --sport 1 --dport 1:9 -j RETURN\n-A O -p tcp --sport 1 --dport 2 -j R\n",
+            &[(2, 1)],
+        );
+    }
+
+    /// Twenty interfaces with three hundred networks each are compared by shape, not pair by pair.
+    #[test]
+    fn the_work_grows_with_the_rules_and_not_with_their_pairs() {
+        let rules = |networks: usize| {
+            let rule = |at: usize| {
+                format!("-A O -i eth{} -d 10.{}.{}.0/24 -j R\n", at % 20, at / 20 % 250, at / 5000)
+            };
+            let lines: String = (0..20 * networks).map(rule).collect();
+            let text = format!("*nat\n{lines}-A R -p tcp -j REDIRECT --to-ports 1\nCOMMIT\n");
+            parse::restore(&text, Family::V4).unwrap()
+        };
+        let work = |rules: &RuleSet| {
+            let mut work = Work::new(1_000_000);
+            assert_eq!(shadowed(rules, &mut work), []);
+            1_000_000 - work.left()
+        };
+        let (few, many) = (work(&rules(100)), work(&rules(300)));
+        assert!(many <= 4 * few, "{few} and {many}");
+        let mut little = Work::new(1000);
+        shadowed(&rules(300), &mut little);
+        assert!(little.is_spent());
+    }
+}
