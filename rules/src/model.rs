@@ -4,7 +4,11 @@
 //! because that order is what a preview prints. [`RuleSet::chains`] gives what the kernel ends up with.
 
 use crate::{ChainName, Family, Match, Target, Writes};
-use std::{collections::BTreeMap, fmt, str::FromStr};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    str::FromStr,
+};
 
 /// A table of iptables. The order of the variants is that in which a hook calls them: priorities -300, -150, -100, 0 and
 /// 50 in `linux/netfilter_ipv4.h`.
@@ -242,16 +246,20 @@ impl RuleSet {
     /// What the chains of a table hold once every statement has taken effect. Chains that are only jumped
     /// to are there, empty. An insert beyond the end appends; [`crate::check`] refuses it.
     pub fn chains(&self, table: Table) -> BTreeMap<Chain, Vec<&Statement>> {
-        let mut chains: BTreeMap<Chain, Vec<&Statement>> =
-            self.user_chains(table).into_iter().map(|name| (Chain::User(name.clone()), Vec::new())).collect();
+        // Most inserts are at the head, where a vector would move all that it holds.
+        let mut chains: BTreeMap<Chain, VecDeque<&Statement>> = self
+            .user_chains(table)
+            .into_iter()
+            .map(|name| (Chain::User(name.clone()), VecDeque::new()))
+            .collect();
         for statement in self.of_table(table) {
             let rules = chains.entry(statement.chain.clone()).or_default();
             match statement.position {
-                Position::Append => rules.push(statement),
+                Position::Append => rules.push_back(statement),
                 Position::Insert(number) => rules.insert((number - 1).min(rules.len()), statement),
             }
         }
-        chains
+        chains.into_iter().map(|(chain, rules)| (chain, rules.into())).collect()
     }
 }
 
