@@ -1,28 +1,32 @@
 //! Options that do nothing beside others, and settings that are known to surprise.
 
-use super::Finding;
+use super::change::{Change, Item};
+use super::judge::Judge;
+use super::{Finding, Idle};
+use crate::istio::defaults::DNS_PORT;
 use crate::istio::{CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups};
 use crate::settings::Setting;
 use crate::sources::Raw;
 use rules::Uid;
+use rules::simulate::Direction;
 
 /// Looks at options one by one.
-pub(super) fn check(raw: &Raw, config: &CaptureConfig) -> Vec<Finding> {
-    let mut findings = without_effect(raw, config);
-    findings.extend(proxies(config));
-    findings.extend(limits(config));
+pub(super) fn check(judge: &mut Judge<'_>, captures_outbound: bool) -> Vec<Finding> {
+    let mut findings = proxies(judge, captures_outbound);
+    findings.extend(limits(judge.config));
+    findings.extend(dns(judge));
     findings
 }
 
 /// Options that were given and change nothing.
-fn without_effect(raw: &Raw, config: &CaptureConfig) -> Vec<Finding> {
+pub(super) fn without_effect(raw: &Raw, config: &CaptureConfig) -> Vec<Idle> {
     let tproxy = matches!(config.interception, Interception::Tproxy { .. });
     let cases = [
         (
             Setting::InboundPortsExclude,
             matches!(config.inbound_ports, InboundPorts::Only(_)),
             "excludes ports from -b '*', which is not given",
-            "give -b '*', or leave the ports out of -b",
+            "drop the option, or give -b '*' to capture all other ports",
         ),
         (
             Setting::OutboundPorts,
@@ -40,25 +44,25 @@ fn without_effect(raw: &Raw, config: &CaptureConfig) -> Vec<Finding> {
             Setting::TproxyMark,
             !tproxy,
             "marks packets in TPROXY mode, which is not on",
-            "give -m TPROXY, or drop the option",
+            "drop the option, or give -m TPROXY",
         ),
         (
             Setting::TproxyRouteTable,
             !tproxy,
             "routes packets in TPROXY mode, which is not on",
-            "give -m TPROXY, or drop the option",
+            "drop the option, or give -m TPROXY",
         ),
         (
             Setting::DnsServers,
             config.dns == DnsCapture::Off,
             "names servers, but DNS is not captured",
-            "give --redirect-dns, or drop the option",
+            "drop the option, or give --redirect-dns",
         ),
         (
             Setting::ServiceExcludeCidr,
             config.outbound_cidrs == OutboundCidrs::Only(Vec::new()) && config.outbound_ports.is_empty(),
             "leaves networks alone, but no outbound network is captured",
-            "give -i, or drop the option",
+            "drop the option, or give -i",
         ),
     ];
     let given = |setting| raw.get(setting).filter(|given| !given.value.trim().is_empty());
@@ -67,22 +71,47 @@ fn without_effect(raw: &Raw, config: &CaptureConfig) -> Vec<Finding> {
         .filter(|(_, idle, ..)| *idle)
         .filter_map(|(setting, _, text, remedy)| {
             let source = given(setting)?.source.to_string();
-            Some(Finding::warning(&source, format!("has no effect: it {text}"), remedy))
+            let finding = Finding::warning(&source, format!("has no effect: it {text}"), remedy);
+            Some(Idle { finding, change: Change::without(setting, Item::Everything) })
         })
         .collect()
 }
 
+/// Queries that are left alone before they could be captured.
+fn dns(judge: &mut Judge<'_>) -> Option<Finding> {
+    let config = judge.config;
+    let spares = config.excluded_outbound_ports.iter().any(|range| range.contains(DNS_PORT.number()));
+    if !spares || config.dns == DnsCapture::Off {
+        return None;
+    }
+    let idle = judge.is_idle(&Change::without(Setting::RedirectDns, Item::Everything));
+    Some(Finding::warning(
+        "--istio-local-outbound-ports-exclude",
+        "leaves port 53 alone, so that --redirect-dns captures nothing",
+        match idle {
+            true => "take port 53 out of the option, or drop --redirect-dns",
+            false => "take port 53 out of the option",
+        },
+    ))
+}
+
 /// Who counts as the proxy.
-fn proxies(config: &CaptureConfig) -> Vec<Finding> {
+fn proxies(judge: &mut Judge<'_>, captures_outbound: bool) -> Vec<Finding> {
+    let config = judge.config;
     let mut findings = Vec::new();
-    if config.proxy_uids.iter().copied().map(Uid::number).any(|uid| uid == 0) {
+    if captures_outbound && config.proxy_uids.iter().copied().map(Uid::number).any(|uid| uid == 0) {
         findings.push(Finding::warning(
             "--proxy-uid",
             "root is the proxy's user, so no process that runs as root is captured",
             "run the proxy as a user of its own, or name it by its group (-g) and give -u a number nobody has",
         ));
     }
-    if config.proxy_uids.len() > 1 {
+    let others = config.proxy_uids.get(1..).unwrap_or_default();
+    let calls_own_pod = |packet: &rules::simulate::Packet| match &packet.direction {
+        Direction::Outbound { interface, uid, .. } => interface == "lo" && others.contains(uid),
+        Direction::Inbound { .. } => false,
+    };
+    if !others.is_empty() && !judge.captures(calls_own_pod) {
         findings.push(Finding::warning(
             "--proxy-uid",
             "with several users, calls of all but the first to their own pod are not captured: the first one's \
@@ -96,9 +125,6 @@ fn proxies(config: &CaptureConfig) -> Vec<Finding> {
 /// What captured connections have to live with.
 fn limits(config: &CaptureConfig) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if config.interception == Interception::None {
-        return findings;
-    }
     let inbound = config.captures_inbound();
     if inbound && !config.drop_invalid {
         findings.push(Finding::note(

@@ -1,14 +1,25 @@
 //! What is odd about a configuration, though every value in it is valid.
 //!
 //! Each finding names the option and what helps. A warning is about traffic that goes elsewhere than its
-//! author thinks, or an option that does nothing; a note is about a limit that every mesh shares.
+//! author thinks, or an option that does nothing; a note is about a limit that every mesh shares. Advice to leave
+//! something out because it does nothing has been followed before it is given, and packets ended as before.
 
+mod change;
 mod configuration;
+mod judge;
+#[cfg(test)]
+mod laws;
 mod overlap;
+mod probes;
+mod unreachable;
+mod whole;
 
-use crate::istio::{self, CaptureConfig};
+use crate::istio::CaptureConfig;
 use crate::sources::Raw;
-use rules::shadow::{Work, shadowed};
+use change::Change;
+use judge::Judge;
+use rules::shadow::Work;
+use std::collections::BTreeSet;
 
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,41 +53,62 @@ impl Finding {
     }
 }
 
-/// Everything that is odd, warnings first.
+/// A finding that says that something does nothing, and the change that shows it.
+struct Idle {
+    finding: Finding,
+    change: Change,
+}
+
+/// Rules met by packets and compared with each other, in all: some tenths of a second.
+const MOST_WORK: usize = 20_000_000;
+
+/// Everything that is odd, warnings first; of configurations whose lists are too long, what was found in time.
 pub fn lint(raw: &Raw, config: &CaptureConfig) -> Vec<Finding> {
-    let mut findings = configuration::check(raw, config);
-    findings.extend(overlap::check(config));
-    findings.extend(unreachable(config));
+    lint_within(Work::new(MOST_WORK), raw, config)
+}
+
+fn lint_within(work: Work, raw: &Raw, config: &CaptureConfig) -> Vec<Finding> {
+    let mut judge = Judge::new(raw, config, work);
+    let (mut findings, idle) = look(raw, &mut judge);
+    findings.extend(idle.into_iter().map(|idle| idle.finding));
+    if judge.work.is_spent() {
+        findings.push(Finding::warning(
+            "all options",
+            "the lists are too long to look at everything: what is said is true, but the rest was not looked at",
+            "join networks and ports that lie beside each other",
+        ));
+    }
     findings.sort_by_key(|finding| finding.level);
-    findings.dedup();
     findings
 }
 
-/// Rules that nothing reaches, if an option made them.
-fn unreachable(config: &CaptureConfig) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = Vec::new();
-    for family in config.families() {
-        let rules = istio::rules(config, family);
-        for found in shadowed(rules.rules(), &mut Work::new(1_000_000)) {
-            let (Some(origin), Some(by)) = (found.rule.origin, found.by.origin) else { continue };
-            if origin.option.is_empty() || origin == by && found.rule.rule == found.by.rule {
-                continue;
-            }
-            let text = |rule| rules::render::iptables::rule(rule);
-            let finding = Finding::warning(
-                &origin.option_text(),
-                format!(
-                    "the rule `{}` is never reached: `{}` ({}) comes first",
-                    text(&found.rule.rule),
-                    text(&found.by.rule),
-                    by.option_text(),
-                ),
-                "take the item out of one of the two options",
-            );
-            if !findings.contains(&finding) {
-                findings.push(finding);
-            }
+/// What is odd, and what does nothing as the judge confirms.
+fn look(raw: &Raw, judge: &mut Judge<'_>) -> (Vec<Finding>, Vec<Idle>) {
+    let config = judge.config;
+    if let Some(nothing) = whole::nothing(judge) {
+        return (vec![nothing], Vec::new());
+    }
+    let mut findings = whole::check(raw, config);
+    let excluded = whole::everything_excluded(judge);
+    let is_moot = |change: &Change| excluded.is_some() && whole::is_of_included(change.setting);
+    let captures_outbound = excluded.is_none();
+    findings.extend(excluded.clone());
+    findings.extend(configuration::check(judge, captures_outbound));
+    let mut candidates = configuration::without_effect(raw, config);
+    candidates.extend(overlap::check(config));
+    candidates.extend(unreachable::check(judge));
+    let mut seen = BTreeSet::new();
+    let mut idle = Vec::new();
+    for candidate in candidates {
+        let Change { setting, item, .. } = &candidate.change;
+        if is_moot(&candidate.change) || !seen.insert((*setting, item.clone())) {
+            continue;
+        }
+        if judge.is_idle(&candidate.change) {
+            idle.push(candidate);
+        } else if judge.work.is_spent() {
+            break;
         }
     }
-    findings
+    (findings, idle)
 }

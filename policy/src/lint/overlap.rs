@@ -1,52 +1,82 @@
 //! Items of lists that lie in other items.
 
-use super::Finding;
-use crate::istio::defaults::DNS_PORT;
-use crate::istio::{CaptureConfig, DnsCapture, InboundPorts, OutboundCidrs};
-use rules::shadow::{inside, within};
-use rules::{Cidr, PortRange};
+use super::change::{Change, Item};
+use super::{Finding, Idle};
+use crate::Setting;
+use crate::istio::{CaptureConfig, InboundPorts, OutboundCidrs};
+use rules::nft::Interval;
+use rules::{Cidr, Family, PortRange};
+use std::cmp::Reverse;
 use std::fmt::Display;
+use std::net::IpAddr;
 
-/// Looks for items that another item of the same option, or of one that wins, covers.
-pub(super) fn check(config: &CaptureConfig) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let networks = |option, cidrs: &[Cidr]| covered(option, cidrs, inside);
-    let ports = |option, ranges: &[PortRange]| covered(option, ranges, within);
-    findings.extend(networks("--istio-service-exclude-cidr", &config.excluded_cidrs));
+/// Looks for items that another item of the same option covers.
+pub(super) fn check(config: &CaptureConfig) -> Vec<Idle> {
+    let mut found = Vec::new();
+    let networks = |setting, cidrs: &[Cidr]| {
+        let of = |family| cidrs.iter().copied().filter(move |cidr| cidr.family() == family);
+        let each = Family::BOTH.map(|family| covered(setting, &of(family).collect::<Vec<_>>(), addresses));
+        each.into_iter().flatten()
+    };
+    found.extend(networks(Setting::ServiceExcludeCidr, &config.excluded_cidrs));
     if let OutboundCidrs::Only(cidrs) = &config.outbound_cidrs {
-        findings.extend(networks("--istio-service-cidr", cidrs));
+        found.extend(networks(Setting::ServiceCidr, cidrs));
     }
-    findings.extend(ports("--istio-outbound-ports", &config.outbound_ports));
-    findings.extend(ports("--istio-local-outbound-ports-exclude", &config.excluded_outbound_ports));
+    found.extend(covered(Setting::OutboundPorts, &config.outbound_ports, ports));
+    found.extend(covered(Setting::OutboundPortsExclude, &config.excluded_outbound_ports, ports));
     match &config.inbound_ports {
-        InboundPorts::AllBut(excluded) => findings.extend(ports("--istio-local-exclude-ports", excluded)),
-        InboundPorts::Only(included) => findings.extend(ports("--istio-inbound-ports", included)),
+        InboundPorts::AllBut(excluded) => {
+            found.extend(covered(Setting::InboundPortsExclude, excluded, ports));
+        }
+        InboundPorts::Only(included) => found.extend(covered(Setting::InboundPorts, included, ports)),
     }
-    let spares_dns = config.excluded_outbound_ports.iter().any(|range| range.contains(DNS_PORT.number()));
-    if spares_dns && config.dns != DnsCapture::Off {
-        findings.push(Finding::warning(
-            "--istio-local-outbound-ports-exclude",
-            "leaves port 53 alone, so that --redirect-dns captures nothing",
-            "take port 53 out of the option, or drop --redirect-dns",
-        ));
-    }
-    findings
+    found
 }
 
-/// The items that lie in another one of the list; of equal items, the later.
-fn covered<T: Display + PartialEq>(option: &str, items: &[T], lies_in: fn(&T, &T) -> bool) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (index, item) in items.iter().enumerate() {
-        let wider = items.iter().enumerate().find(|(other, wider)| {
-            *other != index && lies_in(item, wider) && (item != *wider || *other < index)
-        });
-        if let Some((_, wider)) = wider {
-            let text = match item == wider {
-                true => format!("lists {item} twice"),
-                false => format!("lists {item}, which lies in {wider}"),
-            };
-            findings.push(Finding::warning(option, text, format!("drop {item}")));
+/// The items that lie in another one, in their order; of equal items, the later. One item that is as wide as any before
+/// it is enough to compare with, once the items stand in the order of their starts.
+fn covered<T: Copy + Display + PartialEq + Into<Item>>(
+    setting: Setting,
+    items: &[T],
+    interval: fn(&T) -> Interval,
+) -> Vec<Idle> {
+    let mut order: Vec<usize> = (0..items.len()).collect();
+    order.sort_by_key(|at| {
+        let Interval { first, last } = interval(&items[*at]);
+        (first, Reverse(last), *at)
+    });
+    let mut widest: Option<usize> = None;
+    let mut found: Vec<(usize, usize)> = Vec::new();
+    for at in order {
+        match widest {
+            Some(wide) if interval(&items[at]).last <= interval(&items[wide]).last => found.push((at, wide)),
+            Some(_) | None => widest = Some(at),
         }
     }
-    findings
+    found.sort_unstable();
+    found.into_iter().map(|(at, wide)| idle(setting, items[at], items[wide])).collect()
+}
+
+fn idle<T: Copy + Display + PartialEq + Into<Item>>(setting: Setting, item: T, wide: T) -> Idle {
+    let once = item == wide;
+    let (text, remedy) = match once {
+        true => (format!("lists {item} twice"), format!("list {item} once")),
+        false => (format!("lists {item}, which lies in {wide}"), format!("drop {item}")),
+    };
+    let finding = Finding::warning(&setting.row().option(), text, remedy);
+    Idle { finding, change: Change { once, ..Change::without(setting, item) } }
+}
+
+pub(super) fn addresses(cidr: &Cidr) -> Interval {
+    let first = match cidr.address() {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => address.to_bits(),
+    };
+    let host_bits = u32::from(cidr.family().bits() - cidr.length());
+    let last = first | 1u128.checked_shl(host_bits).map_or(u128::MAX, |size| size - 1);
+    Interval { first, last }
+}
+
+pub(super) fn ports(range: &PortRange) -> Interval {
+    Interval { first: range.first().number().into(), last: range.last().number().into() }
 }

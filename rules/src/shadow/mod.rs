@@ -183,12 +183,12 @@ fn follows<T>(given: &Negatable<T>, wanted: &Negatable<T>, lies_in: fn(&T, &T) -
 }
 
 /// Whether a network lies in another.
-pub fn inside(inner: &Cidr, outer: &Cidr) -> bool {
+fn inside(inner: &Cidr, outer: &Cidr) -> bool {
     outer.length() <= inner.length() && outer.contains(inner.address())
 }
 
 /// Whether a range of ports lies in another.
-pub fn within(inner: &PortRange, outer: &PortRange) -> bool {
+fn within(inner: &PortRange, outer: &PortRange) -> bool {
     outer.contains(inner.first().number()) && outer.contains(inner.last().number())
 }
 

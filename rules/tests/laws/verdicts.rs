@@ -204,7 +204,7 @@ fn check_verdicts(rules: &Checked, packets: &[Packet]) -> TestCaseResult {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
     #[test]
     fn a_verdict_is_the_same_of_rules_table_and_listing(

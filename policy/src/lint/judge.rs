@@ -1,0 +1,109 @@
+//! Walks packets before anything is claimed or advised: what lint says of a configuration is what the simulator says too.
+
+use super::change::Change;
+use super::probes::probes;
+use crate::Setting;
+use crate::explain::{Pod, Scene};
+use crate::istio::CaptureConfig;
+use crate::sources::Raw;
+use rules::Family;
+use rules::shadow::Work;
+use rules::simulate::{Observer, Packet, Step, Verdict, walk};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Stand-ins for the addresses of a pod that are not known (RFC 5737, RFC 3849).
+const NOBODYS: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(198, 51, 100, 7)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7))];
+
+pub(super) struct Judge<'a> {
+    pub(super) config: &'a CaptureConfig,
+    /// The configuration of whoever has followed all advice so far.
+    followed: CaptureConfig,
+    pod: Pod,
+    scenes: Vec<Scene>,
+    pub(super) work: Work,
+}
+
+impl<'a> Judge<'a> {
+    pub(super) fn new(raw: &Raw, config: &'a CaptureConfig, work: Work) -> Self {
+        let mut addresses = declared(raw);
+        addresses.extend(
+            NOBODYS.into_iter().filter(|a| !declared(raw).iter().any(|d| Family::of(*d) == Family::of(*a))),
+        );
+        let pod = Pod::new(addresses, Some(config));
+        let scenes = scenes(config, &pod);
+        Self { config, followed: config.clone(), pod, scenes, work }
+    }
+
+    /// Whether whoever follows this advice, alone or after all that was given before, sees every packet end as before; then
+    /// it counts as given. No, if there is not enough work left to tell.
+    pub(super) fn is_idle(&mut self, change: &Change) -> bool {
+        let after_all = change.follow(&self.followed);
+        let idle = self.changes_nothing(change, &change.follow(self.config))
+            && (self.followed == *self.config || self.changes_nothing(change, &after_all));
+        if idle {
+            self.followed = after_all;
+        }
+        idle
+    }
+
+    fn changes_nothing(&mut self, change: &Change, changed: &CaptureConfig) -> bool {
+        if changed == self.config {
+            return true;
+        }
+        let scenes = scenes(changed, &self.pod);
+        let rules: usize = scenes.iter().flat_map(|scene| scene.view.chains()).map(|c| c.rules.len()).sum();
+        if self.work.spend(rules).is_none() {
+            return false;
+        }
+        self.scenes.iter().zip(&scenes).all(|(before, after)| {
+            let packets = probes(self.config, &self.pod.addresses, before.family, Some(&change.item));
+            packets.iter().all(|packet| {
+                let then = verdict(before, packet, &mut self.work);
+                then.is_some() && then == verdict(after, packet, &mut self.work)
+            })
+        })
+    }
+
+    /// Whether any of the packets that are meant is captured. Yes, if there is not enough work left to tell.
+    pub(super) fn captures(&mut self, is_meant: impl Fn(&Packet) -> bool) -> bool {
+        self.scenes.iter().any(|scene| {
+            let packets = probes(self.config, &self.pod.addresses, scene.family, None);
+            packets.iter().filter(|packet| is_meant(packet)).any(|packet| {
+                match verdict(scene, packet, &mut self.work) {
+                    Some(Verdict::Pass | Verdict::Drop) => false,
+                    Some(Verdict::Redirect(_) | Verdict::Tproxy(_) | Verdict::Unknown) | None => true,
+                }
+            })
+        })
+    }
+}
+
+/// The addresses that the pod is said to have.
+pub(super) fn declared(raw: &Raw) -> Vec<IpAddr> {
+    let given = raw.get(Setting::PodIps).map(|given| given.value.as_str()).unwrap_or_default();
+    given.split(',').filter_map(|item| item.trim().parse().ok()).collect()
+}
+
+pub(super) fn scenes(config: &CaptureConfig, pod: &Pod) -> Vec<Scene> {
+    config.families().map(|family| Scene::of_config(config, family, pod)).collect()
+}
+
+/// What becomes of the packet; `None` without enough work left for its walk.
+fn verdict(scene: &Scene, packet: &Packet, work: &mut Work) -> Option<Verdict> {
+    if work.is_spent() {
+        return None;
+    }
+    let mut counter = Counter(work);
+    let verdict = walk(&scene.view, &scene.routing, packet, &mut counter).verdict;
+    (!work.is_spent()).then_some(verdict)
+}
+
+struct Counter<'a>(&'a mut Work);
+
+impl Observer for Counter<'_> {
+    fn rule_met(&mut self, _: Step) {
+        // Whether it was enough is asked at the end of the walk.
+        let _ = self.0.spend(1);
+    }
+}
