@@ -2,7 +2,7 @@
 
 use super::packet::{Direction, LOOPBACK, Packet, Routing};
 use super::trace::Matched;
-use crate::{Condition, ConnState, Gid, Match, Protocol, Uid};
+use crate::{Cidr, Condition, ConnState, Gid, Match, Protocol, Uid};
 use std::net::IpAddr;
 
 /// An interface as a match sees it.
@@ -93,8 +93,8 @@ impl<'a> Facts<'a> {
 
     fn matches(&self, m: &Match) -> Option<bool> {
         Some(match m {
-            Match::Source(operand) => operand.holds(operand.value().contains(self.source?)),
-            Match::Destination(operand) => operand.holds(operand.value().contains(self.destination?)),
+            Match::Source(operand) => operand.holds(lies_in(self.source, operand.value())?),
+            Match::Destination(operand) => operand.holds(lies_in(self.destination, operand.value())?),
             Match::InInterface(operand) => operand.holds(operand.value().covers(name(self.arrives_at)?)),
             Match::OutInterface(operand) => operand.holds(operand.value().covers(name(self.leaves_by)?)),
             Match::Protocol(protocol) => *protocol == self.protocol,
@@ -121,6 +121,14 @@ impl<'a> Facts<'a> {
             Match::Connmark(operand) => operand.holds(operand.value().covers(self.connmark?)),
             Match::Comment(_) => true,
         })
+    }
+}
+
+/// Whether an address lies in a network: one that is not known still lies in that of all.
+fn lies_in(address: Option<IpAddr>, network: &Cidr) -> Option<bool> {
+    match address {
+        Some(address) => Some(network.contains(address)),
+        None => network.is_everything().then_some(true),
     }
 }
 

@@ -283,3 +283,23 @@ fn a_packet_without_a_connection_has_neither_a_mark_of_it_nor_another() {
         Verdict::Drop,
     );
 }
+
+#[test]
+fn an_address_that_is_not_known_lies_in_the_network_of_all() {
+    // The redirect leaves open which of the machine's addresses it is.
+    let text = "*nat\n-A PREROUTING -p tcp -j R\n-A R -p tcp -j REDIRECT --to-ports 2\nCOMMIT\n\
+                *mangle\n-A INPUT -j A\n-A A -d 0.0.0.0/0 -j DROP\nCOMMIT\n";
+    let rules = check(parse::restore(text, Family::V4).expect("rules"), &EVERYBODY).expect("lawful");
+    let packet = Packet {
+        direction: Direction::Inbound { interface: "eth0".to_owned(), local: true },
+        protocol: Protocol::Tcp,
+        source: "10.0.1.1:1".parse().expect("valid"),
+        destination: "10.0.0.1:1".parse().expect("valid"),
+        mark: 0,
+        connmark: 0,
+        state: ConnState::New,
+    };
+    for view in views(&rules) {
+        assert_eq!(walk(&view, &routing(), &packet, &mut ()).verdict, Verdict::Drop);
+    }
+}
