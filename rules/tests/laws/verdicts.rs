@@ -165,9 +165,9 @@ fn routing() -> Routing {
 }
 
 /// The three holders of the rules, and the rules without those that nothing is said to reach.
-fn views(rules: &Checked) -> [View; 4] {
+fn views(rules: &Checked, v6: Option<&Checked>) -> [View; 4] {
     let family = rules.rules().family;
-    let table = nft::table("t", rules, None).map(|table| unfolded(&table, family));
+    let table = nft::table("t", rules, v6).map(|table| unfolded(&table, family));
     let mut work = Work::new(1_000_000);
     let idle: Vec<&Statement> = shadowed(rules.rules(), &mut work).iter().map(|found| found.rule).collect();
     let mut reached = rules.rules().clone();
@@ -188,8 +188,8 @@ fn views(rules: &Checked) -> [View; 4] {
     ]
 }
 
-fn check_verdicts(rules: &Checked, packets: &[Packet]) -> TestCaseResult {
-    let [made, table, listed, reached] = views(rules);
+fn check_verdicts(rules: &Checked, v6: Option<&Checked>, packets: &[Packet]) -> TestCaseResult {
+    let [made, table, listed, reached] = views(rules, v6);
     for packet in packets {
         let end = |view: &View| walk(view, &routing(), packet, &mut ()).verdict;
         let expected = end(&made);
@@ -209,9 +209,15 @@ proptest! {
     #[test]
     fn a_verdict_is_the_same_of_rules_table_and_listing(
         statements in prop_oneof![vec(statement(), 1..24), vec(mark_statement(), 6..24)],
+        v6 in option::of(vec(any::<bool>(), 24)),
         packets in vec(packet(), 40),
     ) {
-        check_verdicts(&lawful(Family::V4, statements, &EVERYBODY), &packets)?;
+        // Of the other family some rules that are the same, so that the two have rules in common.
+        let v6 = v6.map(|kept| {
+            let kept = statements.iter().zip(kept).filter(|(_, kept)| *kept).map(|(statement, _)| statement);
+            lawful(Family::V6, kept.cloned().collect(), &EVERYBODY)
+        });
+        check_verdicts(&lawful(Family::V4, statements, &EVERYBODY), v6.as_ref(), &packets)?;
     }
 }
 
@@ -233,7 +239,7 @@ fn check_sent_as(state: ConnState, rules: &str, expected: Verdict) {
         connmark: 0,
         state,
     };
-    for view in views(&rules) {
+    for view in views(&rules, None) {
         assert_eq!(walk(&view, &routing(), &packet, &mut ()).verdict, expected, "{text}");
     }
 }
@@ -299,7 +305,7 @@ fn an_address_that_is_not_known_lies_in_the_network_of_all() {
         connmark: 0,
         state: ConnState::New,
     };
-    for view in views(&rules) {
+    for view in views(&rules, None) {
         assert_eq!(walk(&view, &routing(), &packet, &mut ()).verdict, Verdict::Drop);
     }
 }
