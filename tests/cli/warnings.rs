@@ -26,6 +26,10 @@ fn networks_of_a_family_that_is_not_captured() {
     check(&["-x", "2001:db8::/32"], &[], &format!("--istio-service-exclude-cidr: {text}"));
     let variable = "ISTIO_SERVICE_EXCLUDE_CIDR";
     check(&[], &[(variable, "2001:db8::/32")], &format!("{variable}: {text}"));
+    // That loopback is captured counts for both families.
+    let ended = preview::<_, &str>(&["-i", "::1/128"], &[]);
+    assert_ne!(ended.rules(), preview::<&str, &str>(&[], &[]).rules());
+    assert_eq!(ended.stderr, "");
 }
 
 #[test]

@@ -166,7 +166,9 @@ fn is_pod_address(address: IpAddr) -> bool {
 
 fn warn_of_ipv6(reader: &mut Reader<'_>, setting: Setting, cidrs: &[Cidr]) {
     let (_, source) = reader.items(setting);
-    for cidr in cidrs.iter().filter(|cidr| cidr.family() == Family::V6) {
+    // Including a loopback network has an effect in both families: see `owner::captures_loopback`.
+    let counts = |cidr: &Cidr| setting == Setting::ServiceCidr && cidr.address().is_loopback();
+    for cidr in cidrs.iter().filter(|cidr| cidr.family() == Family::V6 && !counts(cidr)) {
         reader.warn(format!("{source}: {cidr} has no effect, because IPv6 is not captured in this pod"));
     }
 }
