@@ -221,6 +221,7 @@ pub(crate) const NFT_CT_MARK: u32 = 3;
 pub(crate) const NFT_CT_ZONE: u32 = 17;
 pub(crate) const NFTA_CT_DREG: u16 = 1;
 pub(crate) const NFTA_CT_KEY: u16 = 2;
+pub(crate) const NFTA_CT_DIRECTION: u16 = 3;
 pub(crate) const NFTA_CT_SREG: u16 = 4;
 
 // enum nft_log_attributes

@@ -48,6 +48,33 @@ fn edits_are_seen_and_repaired() {
     }
 }
 
+/// The kernel gives the original direction the number that stands for nothing elsewhere.
+#[test]
+fn a_zone_of_one_direction_is_seen() {
+    let flags = ["--dual-stack", "-i", "*", "-b", "*", "--redirect-dns", "--capture-all-dns"];
+    for direction in ["original", "reply"] {
+        in_namespace(|| {
+            native(&flags);
+            let listing = stdout("nft", &["-a", "list", "table", "inet", "sidecar_init"], "");
+            let chain =
+                listing.split("chain ").find(|chain| chain.contains("ct zone set 2")).expect("a zone");
+            let line = chain.lines().find(|line| line.contains("ct zone set 2")).expect("a rule");
+            let (text, handle) = line.split_once(" # handle ").expect("a handle");
+            let rule = format!(
+                "replace rule inet sidecar_init {} handle {handle} {}",
+                chain.split(' ').next().expect("a name"),
+                text.trim().replace("ct zone set", &format!("ct {direction} zone set")),
+            );
+            stdout("nft", &["-f", "-"], &rule);
+            let check = output(BINARY, &[&["check", "--native-nftables"], &FACTS[..], &flags].concat(), "");
+            assert_eq!(check.status.code(), Some(3), "{rule}");
+            native(&flags);
+            let check = output(BINARY, &[&["check", "--native-nftables"], &FACTS[..], &flags].concat(), "");
+            assert_eq!(check.status.code(), Some(0), "{rule}");
+        });
+    }
+}
+
 /// What `nft` makes of our text is what we make of the same flags.
 #[test]
 fn what_nft_makes_of_our_text_is_as_wanted() {

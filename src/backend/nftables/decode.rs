@@ -156,6 +156,10 @@ fn meta(data: &mut Fields<'_>) -> Option<Expression> {
 
 fn ct(data: &mut Fields<'_>) -> Option<Expression> {
     let key = data.number(NFTA_CT_KEY)?;
+    // Ours are of both directions, which the kernel says by leaving it out; the original one has the number 0.
+    if data.take(NFTA_CT_DIRECTION).is_some() {
+        return None;
+    }
     if data.first(NFTA_CT_DREG).is_some() {
         return match key {
             NFT_CT_STATE => Some(Expression::Ct(Ct::State)),
