@@ -61,7 +61,10 @@ pub(crate) const NFPROTO_IPV6: u8 = 10;
 
 // enum nf_ip_hook_priorities
 /// That of iptables' own NAT.
+pub(crate) const NF_IP_PRI_RAW: i32 = -300;
+pub(crate) const NF_IP_PRI_MANGLE: i32 = -150;
 pub(crate) const NF_IP_PRI_NAT_DST: i32 = -100;
+pub(crate) const NF_IP_PRI_NAT_SRC: i32 = 100;
 
 // linux/netfilter/nfnetlink.h
 
@@ -101,6 +104,8 @@ pub(crate) const NFT_MSG_GETSET: u8 = 10;
 pub(crate) const NFT_MSG_NEWSETELEM: u8 = 12;
 pub(crate) const NFT_MSG_GETSETELEM: u8 = 13;
 pub(crate) const NFT_MSG_GETGEN: u8 = 16;
+pub(crate) const NFT_MSG_GETOBJ: u8 = 19;
+pub(crate) const NFT_MSG_GETFLOWTABLE: u8 = 23;
 
 // enum nft_list_attributes
 pub(crate) const NFTA_LIST_ELEM: u16 = 1;
@@ -219,6 +224,8 @@ pub(crate) const NFTA_META_SREG: u16 = 3;
 pub(crate) const NFT_CT_STATE: u32 = 0;
 pub(crate) const NFT_CT_MARK: u32 = 3;
 pub(crate) const NFT_CT_ZONE: u32 = 17;
+pub(crate) const NFTA_OBJ_TABLE: u16 = 1;
+pub(crate) const NFTA_FLOWTABLE_TABLE: u16 = 1;
 pub(crate) const NFTA_CT_DREG: u16 = 1;
 pub(crate) const NFTA_CT_KEY: u16 = 2;
 pub(crate) const NFTA_CT_DIRECTION: u16 = 3;

@@ -142,6 +142,32 @@ fn cleanup_only_needs_no_memory_of_what_was_applied() {
     }
 }
 
+/// Tables of nf_tables by the names of iptables' may be somebody else's: what iptables would not have made so stays.
+#[test]
+fn what_others_keep_in_tables_of_these_names_stays() {
+    for (table, rest) in [
+        ("ip nat", "chain mine { type nat hook output priority -90; }"),
+        ("ip nat", "chain OUTPUT { type nat hook output priority -99; }"),
+        ("ip6 nat", "chain plain { }"),
+        ("ip mangle", "counter hits { }"),
+        ("ip raw", "ct helper ftp { type \"ftp\" protocol tcp; }"),
+        ("ip6 mangle", "set friends { type ipv6_addr; }"),
+        ("ip raw", ""),
+    ] {
+        // Beside another OUTPUT in its table nat, iptables can't set rules at all.
+        let nft = (!rest.starts_with("chain OUTPUT")).then_some(Variant::Nft);
+        for variant in [Variant::Native].into_iter().chain(nft) {
+            let namespace = Namespace::new();
+            let made = namespace.output("nft", &["-f", "-"], &format!("table {table} {{ {rest}\n}}"));
+            assert!(made.status.success(), "{made:?}");
+            let before = namespace.stdout("nft", &["-s", "list", "ruleset"]);
+            succeed(&namespace, &call("apply", variant, REDIRECT));
+            succeed(&namespace, &["clean"]);
+            same(&before, &namespace.stdout("nft", &["-s", "list", "ruleset"]), "of others");
+        }
+    }
+}
+
 /// What would go is shown, and stays.
 #[test]
 fn a_dry_run_of_cleaning_shows_what_would_go() {

@@ -1,5 +1,7 @@
 //! What iptables (nft) leaves behind when its rules are gone: base chains without rules, and tables with nothing
 //! else. It makes them anew when it needs them, and removes them itself when asked to (`iptables -X CHAIN`).
+//!
+//! Others may use tables of these names too. What iptables would not have made so is theirs, and stays.
 
 use super::batch::Job;
 use super::{Nftables, Refusal, kind};
@@ -38,8 +40,8 @@ impl Leftover {
 }
 
 impl Nftables {
-    /// Deletes base chains of iptables that let everything pass and hold no rule, and tables that hold nothing
-    /// else; says how many. Only if nothing changes between the look and the deletion.
+    /// Deletes base chains that are as iptables makes them and hold no rule, and tables that hold nothing else; says how
+    /// many. Only if nothing changes between the look and the deletion.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -75,22 +77,37 @@ impl Nftables {
             if !NAMES.iter().any(|name| tables.contains(*name)) {
                 continue;
             }
-            let sets: BTreeSet<String> =
-                list(&mut self.socket, family, NFT_MSG_GETSET, |a| name(a, NFTA_SET_TABLE))?;
+            let mut furnished = BTreeSet::new();
+            for (message, table) in [
+                (NFT_MSG_GETSET, NFTA_SET_TABLE),
+                (NFT_MSG_GETOBJ, NFTA_OBJ_TABLE),
+                (NFT_MSG_GETFLOWTABLE, NFTA_FLOWTABLE_TABLE),
+            ] {
+                match list(&mut self.socket, family, message, |a| name(a, table)) {
+                    // A kernel that does not know the kind (objects came with 4.10, flow tables with 4.16) has none.
+                    Err(error) if error.raw_os_error() == Some(nix::libc::EINVAL) => {}
+                    found => furnished.extend(found?),
+                }
+            }
             let filled: BTreeSet<(String, String)> = list(&mut self.socket, family, NFT_MSG_GETRULE, |a| {
                 name(a, NFTA_RULE_TABLE).zip(name(a, NFTA_RULE_CHAIN))
             })?;
             let chains: BTreeSet<(String, String, bool)> =
                 list(&mut self.socket, family, NFT_MSG_GETCHAIN, |a| {
-                    Some((name(a, NFTA_CHAIN_TABLE)?, name(a, NFTA_CHAIN_NAME)?, lets_pass(a)))
+                    Some((
+                        name(a, NFTA_CHAIN_TABLE)?,
+                        name(a, NFTA_CHAIN_NAME)?,
+                        is_of_iptables(a) == Some(true),
+                    ))
                 })?;
             for table in NAMES.into_iter().filter(|table| tables.contains(*table)) {
                 let chains: Vec<_> = chains.iter().filter(|(of, ..)| of == table).collect();
-                let is_empty = |(table, chain, passes): &&&(String, String, bool)| {
-                    *passes && !filled.contains(&(table.clone(), chain.clone()))
+                let is_empty = |(table, chain, is_of_iptables): &&&(String, String, bool)| {
+                    *is_of_iptables && !filled.contains(&(table.clone(), chain.clone()))
                 };
                 let empty: Vec<_> = chains.iter().filter(is_empty).collect();
-                if empty.len() == chains.len() && !sets.contains(table) {
+                // Its last chain goes with the table: iptables leaves none without.
+                if empty.len() == chains.len() && !chains.is_empty() && !furnished.contains(table) {
                     leftovers.push(Leftover { family, table, chain: None });
                 } else {
                     let chain = |(_, chain, _): &(String, String, bool)| Some(chain.clone());
@@ -125,8 +142,27 @@ fn name(attributes: &[u8], kind: u16) -> Option<String> {
     attribute(attributes, kind).map(|payload| text(payload).to_owned())
 }
 
-/// Whether a chain is a base chain that accepts what no rule decides.
-fn lets_pass(chain: &[u8]) -> bool {
-    let policy = attribute(chain, NFTA_CHAIN_POLICY).and_then(|policy| policy.try_into().ok());
-    attribute(chain, NFTA_CHAIN_HOOK).is_some() && policy.map(u32::from_be_bytes) == Some(NF_ACCEPT)
+/// Whether a chain is one of the base chains that iptables makes (`xtables_ipv4` in its `nft.c`), with its policy of old.
+fn is_of_iptables(chain: &[u8]) -> Option<bool> {
+    let number = |of: &[u8], kind| attribute(of, kind)?.try_into().ok().map(u32::from_be_bytes);
+    let hook = attribute(chain, NFTA_CHAIN_HOOK)?;
+    let (table, chain_name) = (name(chain, NFTA_CHAIN_TABLE)?, name(chain, NFTA_CHAIN_NAME)?);
+    let priority = number(hook, NFTA_HOOK_PRIORITY)?.cast_signed();
+    let hook = number(hook, NFTA_HOOK_HOOKNUM)?;
+    let expected = match (table.as_str(), chain_name.as_str()) {
+        ("raw", "PREROUTING") => (NF_INET_PRE_ROUTING, NF_IP_PRI_RAW, "filter"),
+        ("raw", "OUTPUT") => (NF_INET_LOCAL_OUT, NF_IP_PRI_RAW, "filter"),
+        ("mangle", "PREROUTING") => (NF_INET_PRE_ROUTING, NF_IP_PRI_MANGLE, "filter"),
+        ("mangle", "INPUT") => (NF_INET_LOCAL_IN, NF_IP_PRI_MANGLE, "filter"),
+        ("mangle", "FORWARD") => (NF_INET_FORWARD, NF_IP_PRI_MANGLE, "filter"),
+        ("mangle", "OUTPUT") => (NF_INET_LOCAL_OUT, NF_IP_PRI_MANGLE, "route"),
+        ("mangle", "POSTROUTING") => (NF_INET_POST_ROUTING, NF_IP_PRI_MANGLE, "filter"),
+        ("nat", "PREROUTING") => (NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST, "nat"),
+        ("nat", "OUTPUT") => (NF_INET_LOCAL_OUT, NF_IP_PRI_NAT_DST, "nat"),
+        ("nat", "INPUT") => (NF_INET_LOCAL_IN, NF_IP_PRI_NAT_SRC, "nat"),
+        ("nat", "POSTROUTING") => (NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC, "nat"),
+        _ => return Some(false),
+    };
+    let passes = number(chain, NFTA_CHAIN_POLICY)? == NF_ACCEPT;
+    Some(passes && (hook, priority, name(chain, NFTA_CHAIN_TYPE)?.as_str()) == expected)
 }
