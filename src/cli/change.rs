@@ -3,9 +3,10 @@
 use super::run::{Call, Format, Mode, Preview, Run};
 use super::{Exit, render, report};
 use policy::istio::{self, CaptureConfig};
+use rules::Table;
 use serde::Serialize;
 use sidecar_init::{
-    engine::{self, Choice, OnDrift, Options, Plan, Preference, Summary},
+    engine::{self, Choice, OnDrift, Options, Plan, Preference, Stranger, Summary},
     sys::namespace,
 };
 use std::{error, time::Instant};
@@ -56,7 +57,21 @@ pub(super) fn set(
 ) -> Result<Report, Box<dyn error::Error>> {
     let start = Instant::now();
     let summary = engine::apply(&mut run.open()?, &istio::desired(capture), options)?;
+    warn_of_strangers();
     Ok(Report::new(&summary, start, "rules are in place").logged())
+}
+
+/// Names what may send packets elsewhere before our rules see them. No change of ours can mend that.
+pub(super) fn warn_of_strangers() {
+    let first = |stranger: &&Stranger| stranger.first && stranger.table == Table::Nat;
+    match engine::strangers(&istio::OWNERSHIP) {
+        Ok(strangers) => {
+            for Stranger { what, .. } in strangers.iter().filter(first) {
+                tracing::warn!(target: "iptables", "{what} may send packets elsewhere before our rules see them");
+            }
+        }
+        Err(error) => tracing::warn!(target: "iptables", %error, "chains of others can't be listed"),
+    }
 }
 
 /// Removes all that is ours.

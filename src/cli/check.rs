@@ -1,7 +1,7 @@
 //! `sidecar-init check`: how the rules differ from the wanted ones.
 
 use super::run::{Call, Format};
-use super::{Exit, report};
+use super::{Exit, change, report};
 use policy::istio;
 use rules::{drift::Side, render};
 use serde::Serialize;
@@ -19,6 +19,7 @@ pub(super) fn run(call: &Call) -> Exit {
         Ok(compared) => compared,
         Err(error) => return report::failure(&error, Exit::Failed),
     };
+    change::warn_of_strangers();
     let Comparison { backend, differences } = &compared;
     let printed = match run.format {
         Format::Text => report::text(&differences.to_string()),

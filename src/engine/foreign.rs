@@ -26,13 +26,17 @@ pub struct Stranger {
 /// # Errors
 /// When nf_tables can't be read.
 pub fn strangers(owner: &Ownership) -> io::Result<Vec<Stranger>> {
-    let chains = netfilter::base_chains()?;
+    let mut foreign = netfilter::base_chains()?;
+    foreign.retain(|chain| !is_known(chain, owner));
+    if foreign.is_empty() {
+        // As nearly everywhere; rules can be many.
+        return Ok(Vec::new());
+    }
     let with_rules = netfilter::chains_with_rules()?;
-    let decides = |chain: &BaseChain| {
+    let decides = |chain: &&BaseChain| {
         chain.drops || with_rules.contains(&(chain.family, chain.table.clone(), chain.name.clone()))
     };
-    let foreign = chains.iter().filter(|chain| !is_known(chain, owner) && decides(chain));
-    Ok(foreign.filter_map(stranger).collect())
+    Ok(foreign.iter().filter(decides).filter_map(stranger).collect())
 }
 
 fn is_known(chain: &BaseChain, owner: &Ownership) -> bool {

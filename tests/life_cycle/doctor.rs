@@ -142,6 +142,25 @@ fn foreign_nat_is_named() {
 }
 
 #[test]
+fn apply_and_check_name_nat_that_comes_before_ours() {
+    for variant in [Variant::Native, Variant::Nft, Variant::Legacy] {
+        let namespace = Namespace::new();
+        let script = "table ip other { chain early { type nat hook output priority -150; tcp dport 443 redirect to :9; }; }
+        table ip late { chain late { type nat hook output priority -90; tcp dport 443 redirect to :9; }; }";
+        let output = namespace.output("nft", &["-f", "-"], script);
+        assert!(output.status.success(), "{output:?}");
+        for command in ["apply", "check"] {
+            let told = succeed(&namespace, &call(command, variant, REDIRECT)).stderr;
+            assert!(
+                told.contains("chain early of table ip other of nf_tables may send packets elsewhere"),
+                "{told}"
+            );
+            assert!(!told.contains("chain late"), "{told}");
+        }
+    }
+}
+
+#[test]
 fn foreign_chains_that_drop_are_named_and_our_own_table_is_not_foreign() {
     let namespace = Namespace::new();
     let flags = [&POD[..], &["--native-nftables"]].concat();
