@@ -35,7 +35,7 @@ pub(super) struct Entry {
     /// What a newcomer should know.
     pub(super) long_about: &'static str,
     /// What it takes the settings of ..
-    pub(super) topics: &'static [Topic],
+    pub(super) topics: &'static [&'static [Topic]],
     /// .. and single ones beside,
     pub(super) also: &'static [Setting],
     /// but for these.
@@ -52,10 +52,27 @@ impl Entry {
 
     /// Whether the command takes a setting.
     pub(super) fn takes(&self, row: &Row) -> bool {
-        let is_named = self.topics.contains(&row.topic) || self.also.contains(&row.setting);
+        let is_named =
+            self.topics.iter().any(|group| group.contains(&row.topic)) || self.also.contains(&row.setting);
         is_named && !self.without.contains(&row.setting)
     }
 }
+
+/// What every command takes.
+const ANY: &[Topic] = &[Topic::Logging, Topic::Compatibility];
+
+/// What to capture.
+const CAPTURE: &[Topic] = &[Topic::Capture, Topic::Facts];
+
+/// Whatever may stand in a manifest, so that its arguments can be pasted.
+const PASTED: &[Topic] = &[
+    Topic::Capture,
+    Topic::Operation,
+    Topic::Facts,
+    Topic::Validation,
+    Topic::Logging,
+    Topic::Compatibility,
+];
 
 /// All commands, in the order of `--help`.
 pub(super) const COMMANDS: &[Entry] = &[
@@ -69,7 +86,7 @@ pub(super) const COMMANDS: &[Entry] = &[
                      capture gets past the proxy. Rules of other programs stay as they are; ours stand before \
                      them.\n\nRun it as often as you like: if everything is in place, nothing is written.\n\nExit \
                      codes: 0 in place, 1 failed, 2 bad input (nothing was touched).",
-        topics: &[Topic::Capture, Topic::Operation, Topic::Facts, Topic::Logging, Topic::Compatibility],
+        topics: &[CAPTURE, &[Topic::Operation], ANY],
         also: &[],
         without: &[Setting::Reconcile, Setting::CleanupOnly],
         word: None,
@@ -83,7 +100,7 @@ pub(super) const COMMANDS: &[Entry] = &[
                      with - is there, a line with + is wanted, and behind # stands why: missing, extra, moved, \
                      changed, or a foreign rule that stands before ours and may decide about packets.\n\nExit \
                      codes: 0 equal, 1 could not be read, 2 bad input, 3 different.",
-        topics: &[Topic::Capture, Topic::Facts, Topic::Logging, Topic::Compatibility],
+        topics: &[CAPTURE, ANY],
         also: &[
             Setting::NetworkNamespace,
             Setting::CniMode,
@@ -104,7 +121,7 @@ pub(super) const COMMANDS: &[Entry] = &[
                      ours: chains named ISTIO_*, jumps to them, rules that carry the comment sidecar-init, and \
                      routing of protocol 137. Rules of other programs stay.\n\nExit codes: 0 nothing of ours is \
                      left (or ever was there), 1 failed, 2 bad input.",
-        topics: &[Topic::Logging, Topic::Compatibility],
+        topics: &[ANY],
         also: &[Setting::NetworkNamespace, Setting::CniMode, Setting::LockWait, Setting::Format],
         without: &[],
         word: None,
@@ -118,7 +135,7 @@ pub(super) const COMMANDS: &[Entry] = &[
                      programs that see packets before ours, processes that run as the proxy's user, and IPv6. \
                      Changes nothing.\n\nEach line starts with ok, warn or fail; warn and fail say what \
                      helps.\n\nExit codes: 0 nothing failed, 1 something did, 2 bad input.",
-        topics: &[Topic::Capture, Topic::Facts, Topic::Logging, Topic::Compatibility],
+        topics: &[CAPTURE, ANY],
         also: &[Setting::NetworkNamespace, Setting::Format],
         without: &[],
         word: None,
@@ -135,16 +152,7 @@ pub(super) const COMMANDS: &[Entry] = &[
                      All flags of istio-iptables are taken, so that a manifest's arguments can be pasted.\n\n\
                      Examples:\n  sidecar-init explain -i '*' 10.0.0.5:443\n  sidecar-init explain -b '*' 8080\n  sidecar-init explain --live --uid 1337 \
                      10.0.0.5:443\n\nExit codes: 0 answered, 1 the rules can't be read, 2 bad input.",
-        topics: &[
-            Topic::Packet,
-            Topic::Explain,
-            Topic::Capture,
-            Topic::Operation,
-            Topic::Facts,
-            Topic::Validation,
-            Topic::Logging,
-            Topic::Compatibility,
-        ],
+        topics: &[&[Topic::Packet, Topic::Explain], PASTED],
         also: &[],
         without: &[Setting::Format],
         word: Some(Setting::Destination),
@@ -157,15 +165,7 @@ pub(super) const COMMANDS: &[Entry] = &[
                      rules that nothing reaches, options without effect, items that lie in others, and settings \
                      that are known to surprise. Each finding names the option and what helps. Touches \
                      nothing.\n\nExit codes: 0 told, 1 with --deny if there is a warning, 2 bad input.",
-        topics: &[
-            Topic::Lint,
-            Topic::Capture,
-            Topic::Operation,
-            Topic::Facts,
-            Topic::Validation,
-            Topic::Logging,
-            Topic::Compatibility,
-        ],
+        topics: &[&[Topic::Lint], PASTED],
         also: &[],
         without: &[],
         word: None,
@@ -177,15 +177,7 @@ pub(super) const COMMANDS: &[Entry] = &[
         long_about: "Prints the rules that apply would set with the same flags: as text for iptables-restore, as \
                      commands, as JSON, or as a picture (mermaid, dot, svg) of hooks and chains, with the rules \
                      that lead from one to another. Touches nothing.\n\nExit codes: 0 printed, 2 bad input.",
-        topics: &[
-            Topic::Render,
-            Topic::Capture,
-            Topic::Operation,
-            Topic::Facts,
-            Topic::Validation,
-            Topic::Logging,
-            Topic::Compatibility,
-        ],
+        topics: &[&[Topic::Render], PASTED],
         also: &[],
         without: &[Setting::Format],
         word: None,
@@ -201,7 +193,7 @@ pub(super) const COMMANDS: &[Entry] = &[
                      listens to NFLOG group 1337, adds nothing to the namespace, and ends with SIGINT or SIGTERM, \
                      after --count lines, or after the time --for.\n\nExit codes: 0 ended as asked, 1 can't listen, \
                      2 bad input.",
-        topics: &[Topic::Trace, Topic::Logging, Topic::Compatibility],
+        topics: &[&[Topic::Trace], ANY],
         also: &[Setting::NetworkNamespace, Setting::Format],
         without: &[],
         word: None,
@@ -215,14 +207,7 @@ pub(super) const COMMANDS: &[Entry] = &[
                      Lists are separated by commas. Ports may be ranges: 8000-9000. Rules of ours that are not \
                      as wanted are an error unless --reconcile is given.\n\nExit codes: 0 done, 1 failed, 2 bad \
                      input (nothing was touched), 126 validation failed.",
-        topics: &[
-            Topic::Capture,
-            Topic::Operation,
-            Topic::Facts,
-            Topic::Validation,
-            Topic::Logging,
-            Topic::Compatibility,
-        ],
+        topics: &[PASTED],
         also: &[],
         without: &[Setting::Format, Setting::AllowHostNamespace],
         word: None,
