@@ -301,6 +301,7 @@ fn chains_of_others_make_an_answer_unknown() {
     let cases = [
         (chain("ip other", &format!("type nat hook output priority -150; {redirect}")), true),
         (chain("inet nat", &format!("type nat hook output priority -150; {redirect}")), true),
+        (chain("ip nat", &format!("type nat hook output priority -150; {redirect}")), true),
         (chain("inet wall", "type filter hook output priority 0; tcp dport 443 drop"), true),
         (chain("inet wall", "type filter hook input priority 0; policy drop"), true),
         (chain("ip late", &format!("type nat hook output priority -90; {redirect}")), false),

@@ -3,9 +3,9 @@
 use crate::{
     backend::{Backend, Contents, Kernel, Snapshot, Variant, iptables},
     sys::{
-        header::{NF_INET_LOCAL_OUT, NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST, NFPROTO_INET},
+        header::{NF_INET_LOCAL_OUT, NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST},
         namespace,
-        netfilter::{self, BaseChain, Extension},
+        netfilter::{self, Extension},
         process,
     },
 };
@@ -217,9 +217,6 @@ fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     findings
 }
 
-/// Tables of iptables over nf_tables are named so; ours may live in their base chains.
-const OF_IPTABLES: [&str; 3] = ["nat", "mangle", "raw"];
-
 /// Base chains of others that may decide about packets: those that do NAT before ours, and those that drop.
 fn foreign_chains(owner: &Ownership) -> Vec<Finding> {
     let chains = match netfilter::base_chains() {
@@ -229,15 +226,13 @@ fn foreign_chains(owner: &Ownership) -> Vec<Finding> {
             return vec![Finding::warn("foreign", text, "see above for rights")];
         }
     };
-    let is_ours = |chain: &BaseChain| chain.table == owner.table && chain.family == NFPROTO_INET;
-    let foreign = chains.into_iter().filter(|chain| !is_ours(chain));
+    let foreign = chains.into_iter().filter(|chain| !chain.is_of(owner));
     foreign
         .filter_map(|chain| {
-            let of_iptables = OF_IPTABLES.contains(&chain.table.as_str());
             let sees_first = matches!(chain.hook, NF_INET_PRE_ROUTING | NF_INET_LOCAL_OUT);
             let place = format!("table {} of nf_tables, chain {}", chain.table, chain.name);
             let text = match chain.kind.as_str() {
-                "nat" if sees_first && !of_iptables && chain.priority <= NF_IP_PRI_NAT_DST => {
+                "nat" if sees_first && !chain.is_of_iptables() && chain.priority <= NF_IP_PRI_NAT_DST => {
                     format!("{place}: does NAT at priority {}, perhaps before ours", chain.priority)
                 }
                 "filter" if chain.drops => format!("{place}: drops what no rule of it accepts"),

@@ -27,7 +27,7 @@ pub struct Stranger {
 /// When nf_tables can't be read.
 pub fn strangers(owner: &Ownership) -> io::Result<Vec<Stranger>> {
     let mut foreign = netfilter::base_chains()?;
-    foreign.retain(|chain| !is_known(chain, owner));
+    foreign.retain(|chain| !chain.is_of(owner) && !chain.is_of_iptables());
     if foreign.is_empty() {
         // As nearly everywhere; rules can be many.
         return Ok(Vec::new());
@@ -37,14 +37,6 @@ pub fn strangers(owner: &Ownership) -> io::Result<Vec<Stranger>> {
         chain.drops || with_rules.contains(&(chain.family, chain.table.clone(), chain.name.clone()))
     };
     Ok(foreign.iter().filter(decides).filter_map(stranger).collect())
-}
-
-fn is_known(chain: &BaseChain, owner: &Ownership) -> bool {
-    match chain.family {
-        NFPROTO_INET => chain.table == owner.table,
-        NFPROTO_IPV4 | NFPROTO_IPV6 => Table::ALL.iter().any(|table| table.name() == chain.table),
-        _ => false,
-    }
 }
 
 fn stranger(chain: &BaseChain) -> Option<Stranger> {

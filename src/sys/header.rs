@@ -64,6 +64,8 @@ pub(crate) const NFPROTO_IPV6: u8 = 10;
 pub(crate) const NF_IP_PRI_RAW: i32 = -300;
 pub(crate) const NF_IP_PRI_MANGLE: i32 = -150;
 pub(crate) const NF_IP_PRI_NAT_DST: i32 = -100;
+pub(crate) const NF_IP_PRI_FILTER: i32 = 0;
+pub(crate) const NF_IP_PRI_SECURITY: i32 = 50;
 pub(crate) const NF_IP_PRI_NAT_SRC: i32 = 100;
 
 // linux/netfilter/nfnetlink.h

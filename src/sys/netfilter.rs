@@ -5,7 +5,7 @@ use super::message::{attribute, text};
 use super::netlink::{Request, Socket};
 use super::nfnetlink::{body, message_type, nfgenmsg, nfproto};
 use nix::sys::socket::SockProtocol;
-use rules::Family;
+use rules::{Family, Ownership};
 use std::{collections::BTreeSet, io};
 
 const GET_TABLE: u16 = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETTABLE);
@@ -86,6 +86,37 @@ pub struct BaseChain {
     pub drops: bool,
 }
 
+impl BaseChain {
+    /// Whether it is one of those that iptables makes (`xtables_ipv4` in its `nft.c`), whatever its policy.
+    pub fn is_of_iptables(&self) -> bool {
+        let hook = match self.name.as_str() {
+            "PREROUTING" => NF_INET_PRE_ROUTING,
+            "INPUT" => NF_INET_LOCAL_IN,
+            "FORWARD" => NF_INET_FORWARD,
+            "OUTPUT" => NF_INET_LOCAL_OUT,
+            "POSTROUTING" => NF_INET_POST_ROUTING,
+            _ => return false,
+        };
+        let (kind, priority) = match (self.table.as_str(), self.name.as_str()) {
+            ("raw", "PREROUTING" | "OUTPUT") => ("filter", NF_IP_PRI_RAW),
+            ("mangle", "OUTPUT") => ("route", NF_IP_PRI_MANGLE),
+            ("mangle", _) => ("filter", NF_IP_PRI_MANGLE),
+            ("nat", "PREROUTING" | "OUTPUT") => ("nat", NF_IP_PRI_NAT_DST),
+            ("nat", "INPUT" | "POSTROUTING") => ("nat", NF_IP_PRI_NAT_SRC),
+            ("filter", "INPUT" | "FORWARD" | "OUTPUT") => ("filter", NF_IP_PRI_FILTER),
+            ("security", "INPUT" | "FORWARD" | "OUTPUT") => ("filter", NF_IP_PRI_SECURITY),
+            _ => return false,
+        };
+        matches!(self.family, NFPROTO_IPV4 | NFPROTO_IPV6)
+            && (self.hook, self.kind.as_str(), self.priority) == (hook, kind, priority)
+    }
+
+    /// Whether it is in the owner's table.
+    pub fn is_of(&self, owner: &Ownership) -> bool {
+        self.family == NFPROTO_INET && self.table == owner.table
+    }
+}
+
 /// The base chains of all tables of nf_tables, those of iptables included.
 ///
 /// # Errors
@@ -116,7 +147,8 @@ pub fn chains_with_rules() -> io::Result<BTreeSet<(u8, String, String)>> {
     }
 }
 
-fn base_chain(family: u8, attributes: &[u8]) -> Option<BaseChain> {
+/// A base chain by its attributes; `None` for chains that no hook calls.
+pub fn base_chain(family: u8, attributes: &[u8]) -> Option<BaseChain> {
     let name = |kind| attribute(attributes, kind).map(|payload| text(payload).to_owned());
     let hook = attribute(attributes, NFTA_CHAIN_HOOK)?;
     let number = |kind| attribute(hook, kind)?.try_into().ok().map(u32::from_be_bytes);

@@ -8,7 +8,7 @@ use super::{Nftables, Refusal, kind};
 use crate::sys::header::*;
 use crate::sys::{
     message::{attribute, text},
-    netfilter::lacks_nf_tables,
+    netfilter::{base_chain, lacks_nf_tables},
     netlink::{Request, Socket},
     nfnetlink::{body, nfgenmsg, nfproto},
 };
@@ -94,16 +94,14 @@ impl Nftables {
             })?;
             let chains: BTreeSet<(String, String, bool)> =
                 list(&mut self.socket, family, NFT_MSG_GETCHAIN, |a| {
-                    Some((
-                        name(a, NFTA_CHAIN_TABLE)?,
-                        name(a, NFTA_CHAIN_NAME)?,
-                        is_of_iptables(a) == Some(true),
-                    ))
+                    let base = base_chain(nfproto(family), a);
+                    let as_made = base.is_some_and(|chain| chain.is_of_iptables() && !chain.drops);
+                    Some((name(a, NFTA_CHAIN_TABLE)?, name(a, NFTA_CHAIN_NAME)?, as_made))
                 })?;
             for table in NAMES.into_iter().filter(|table| tables.contains(*table)) {
                 let chains: Vec<_> = chains.iter().filter(|(of, ..)| of == table).collect();
-                let is_empty = |(table, chain, is_of_iptables): &&&(String, String, bool)| {
-                    *is_of_iptables && !filled.contains(&(table.clone(), chain.clone()))
+                let is_empty = |(table, chain, as_made): &&&(String, String, bool)| {
+                    *as_made && !filled.contains(&(table.clone(), chain.clone()))
                 };
                 let empty: Vec<_> = chains.iter().filter(is_empty).collect();
                 // Its last chain goes with the table: iptables leaves none without.
@@ -140,29 +138,4 @@ fn list<T: Ord>(
 
 fn name(attributes: &[u8], kind: u16) -> Option<String> {
     attribute(attributes, kind).map(|payload| text(payload).to_owned())
-}
-
-/// Whether a chain is one of the base chains that iptables makes (`xtables_ipv4` in its `nft.c`), with its policy of old.
-fn is_of_iptables(chain: &[u8]) -> Option<bool> {
-    let number = |of: &[u8], kind| attribute(of, kind)?.try_into().ok().map(u32::from_be_bytes);
-    let hook = attribute(chain, NFTA_CHAIN_HOOK)?;
-    let (table, chain_name) = (name(chain, NFTA_CHAIN_TABLE)?, name(chain, NFTA_CHAIN_NAME)?);
-    let priority = number(hook, NFTA_HOOK_PRIORITY)?.cast_signed();
-    let hook = number(hook, NFTA_HOOK_HOOKNUM)?;
-    let expected = match (table.as_str(), chain_name.as_str()) {
-        ("raw", "PREROUTING") => (NF_INET_PRE_ROUTING, NF_IP_PRI_RAW, "filter"),
-        ("raw", "OUTPUT") => (NF_INET_LOCAL_OUT, NF_IP_PRI_RAW, "filter"),
-        ("mangle", "PREROUTING") => (NF_INET_PRE_ROUTING, NF_IP_PRI_MANGLE, "filter"),
-        ("mangle", "INPUT") => (NF_INET_LOCAL_IN, NF_IP_PRI_MANGLE, "filter"),
-        ("mangle", "FORWARD") => (NF_INET_FORWARD, NF_IP_PRI_MANGLE, "filter"),
-        ("mangle", "OUTPUT") => (NF_INET_LOCAL_OUT, NF_IP_PRI_MANGLE, "route"),
-        ("mangle", "POSTROUTING") => (NF_INET_POST_ROUTING, NF_IP_PRI_MANGLE, "filter"),
-        ("nat", "PREROUTING") => (NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST, "nat"),
-        ("nat", "OUTPUT") => (NF_INET_LOCAL_OUT, NF_IP_PRI_NAT_DST, "nat"),
-        ("nat", "INPUT") => (NF_INET_LOCAL_IN, NF_IP_PRI_NAT_SRC, "nat"),
-        ("nat", "POSTROUTING") => (NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC, "nat"),
-        _ => return Some(false),
-    };
-    let passes = number(chain, NFTA_CHAIN_POLICY)? == NF_ACCEPT;
-    Some(passes && (hook, priority, name(chain, NFTA_CHAIN_TYPE)?.as_str()) == expected)
 }
