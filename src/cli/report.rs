@@ -29,10 +29,7 @@ struct Unprinted {
 
 /// Prints data.
 pub(super) fn text(text: &str) -> Exit {
-    match io::stdout().write_all(text.as_bytes()) {
-        Ok(()) => Exit::Done,
-        Err(source) => failure(&Unprinted { what: "the answer", but: String::new(), source }, Exit::Failed),
-    }
+    print(text, "the answer", String::new())
 }
 
 /// Prints data for programs.
@@ -42,11 +39,13 @@ pub(super) fn json(data: &impl Serialize) -> Exit {
 
 /// Prints what a change did. That it can't be printed takes nothing back, and is told so.
 pub(super) fn change(data: &impl Serialize, done: &str) -> Exit {
-    match io::stdout().write_all(document(data).as_bytes()) {
+    print(&document(data), "the report", format!(", but {done}"))
+}
+
+fn print(text: &str, what: &'static str, but: String) -> Exit {
+    match io::stdout().write_all(text.as_bytes()) {
         Ok(()) => Exit::Done,
-        Err(source) => {
-            failure(&Unprinted { what: "the report", but: format!(", but {done}"), source }, Exit::Failed)
-        }
+        Err(source) => failure(&Unprinted { what, but, source }, Exit::Failed),
     }
 }
 
