@@ -112,6 +112,11 @@ impl Snapshot {
         self.contents.insert(index, contents);
     }
 
+    /// Policy rules, routes and addresses, whoever put them there.
+    pub fn all_routes(&self) -> impl Iterator<Item = &Object> {
+        self.routes.union(&self.routes_of_others)
+    }
+
     /// Whether an object is there, whoever put it there.
     pub fn has(&self, object: &Object) -> bool {
         self.routes.contains(object) || self.routes_of_others.contains(object)

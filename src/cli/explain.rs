@@ -16,7 +16,7 @@ use sidecar_init::{
     },
     engine::{self, Stranger},
 };
-use std::{collections::BTreeSet, error::Error, fs, io, net::IpAddr};
+use std::{error::Error, fs, io, net::IpAddr};
 
 /// How to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,14 +167,13 @@ struct OtherTable;
 fn from_kernel(raw: &Raw, run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
     let mut kernel = run.open()?;
     let snapshot = kernel.read()?;
-    let Snapshot { routes, .. } = &snapshot;
     let native = snapshot.nftables();
     let mut scenes = match native {
-        Some(table) => of_nftables(raw, table, routes, pod)?,
+        Some(table) => of_nftables(raw, table, &snapshot, pod)?,
         None => Vec::new(),
     };
     for family in Family::BOTH {
-        let routing = live_routing(routes, family, pod);
+        let routing = live_routing(&snapshot, family, pod);
         let mut found = Vec::new();
         for variant in Variant::ALL {
             let listing = kernel.listing(variant, family)?.filter(Listing::holds_rules);
@@ -209,8 +208,8 @@ fn among(scene: Scene, strangers: &[Stranger]) -> Scene {
 }
 
 /// The policy rules that are there.
-fn live_routing(routes: &BTreeSet<Object>, of_family: Family, pod: &Pod) -> Routing {
-    let marks = routes.iter().filter_map(|object| match object {
+fn live_routing(snapshot: &Snapshot, of_family: Family, pod: &Pod) -> Routing {
+    let marks = snapshot.all_routes().filter_map(|object| match object {
         Object::Rule { family, mark, .. } if *family == of_family => Some(Mark::whole(*mark)),
         Object::Rule { .. } | Object::Route { .. } | Object::Address(_) => None,
     });
@@ -221,7 +220,7 @@ fn live_routing(routes: &BTreeSet<Object>, of_family: Family, pod: &Pod) -> Rout
 fn of_nftables(
     raw: &Raw,
     live: &bytecode::Table,
-    routes: &BTreeSet<Object>,
+    snapshot: &Snapshot,
     pod: &Pod,
 ) -> Result<Vec<Scene>, Box<dyn Error>> {
     let resolved = istio::resolve(raw, &System, Vec::new()).map_err(|_| OtherTable)?;
@@ -232,7 +231,7 @@ fn of_nftables(
     }
     let scene = |family| {
         let scene = Scene::of_config(&resolved.capture, family, pod);
-        Scene { title: format!("{family}, nftables"), routing: live_routing(routes, family, pod), ..scene }
+        Scene { title: format!("{family}, nftables"), routing: live_routing(snapshot, family, pod), ..scene }
     };
     Ok(Family::BOTH.into_iter().map(scene).collect())
 }

@@ -63,6 +63,8 @@ fn the_same_of_others_serves_as_well() {
         run(&namespace, &call("check", Variant::Nft, FULL)).with(0, "with a route of others");
         let rules = namespace.stdout("ip", &["-4", "rule", "show"]);
         assert_eq!(rules.matches("lookup 133").count(), 1, "{rules}");
+        let told = succeed(&namespace, &["explain", "--live", "--pod-ips", "10.77.0.2", "8080"]).stdout;
+        assert!(told.contains("captured: handed unchanged to the proxy's inbound port 15006"), "{told}");
         succeed(&namespace, &["clean"]);
         same(&before, &routing(&namespace), "what others made");
     }
