@@ -81,7 +81,7 @@ fn every_flag_is_read() {
 #[test]
 fn a_match() {
     let used = saying(&["Match::Connmark", "    Connmark("], &["rules/src", "policy/src", "src"]);
-    let values = ["rules/src/nft/condition.rs"].map(str::to_owned).into();
+    let values = ["rules/src/field/mod.rs"].map(str::to_owned).into();
     assert_eq!(listed("A match"), &used - &values);
 }
 

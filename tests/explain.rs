@@ -1,11 +1,6 @@
 //! `explain`, `lint` and `render` as people call them: the questions that everybody asks, and their answers.
 
-#[path = "kernel/support/namespace.rs"]
-#[expect(dead_code, reason = "a part of it is enough here")]
-mod namespace;
-
 use assert_cmd::Command;
-use namespace::Namespace;
 use serde_json::Value;
 
 /// A usual pod: everything is captured, but the proxy's own ports.
@@ -263,100 +258,4 @@ fn every_language_of_render_speaks_of_the_listener() {
     }
     let svg = stdout(&[&["render"], &POD[..], &["--format", "svg"]].concat());
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("ISTIO_IN_REDIRECT"));
-}
-
-#[test]
-fn the_native_table_answers_for_the_flags_that_made_it() {
-    let pod = Namespace::new();
-    pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
-    let inside = ["--network-namespace", &pod.path()];
-    let flags = ["-i", "10.0.0.0/8", "-b", "*"];
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    command(&[&["apply", "--native-nftables"], &inside[..], &flags].concat())
-        .env("PATH", &path)
-        .assert()
-        .success();
-    let ask = |more: &[&str]| {
-        let call = [&["explain", "--live", "--destination", "10.0.0.5:443"], &inside[..], more].concat();
-        command(&call).env("PATH", &path).assert().get_output().clone()
-    };
-    let output = ask(&flags);
-    let text = String::from_utf8(output.stdout).expect("UTF-8");
-    let expected = "captured: goes to the proxy's outbound port 15001, because -i lists 10.0.0.0/8";
-    assert_eq!(text.lines().next(), Some(expected));
-    for other in [&[][..], &["-i", "11.0.0.0/8", "-b", "*"]] {
-        let output = ask(other);
-        let text = String::from_utf8(output.stderr).expect("UTF-8");
-        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), &b""[..]), "{text}");
-        assert!(text.contains("unknown: what becomes of the packet can't be told"), "{text}");
-    }
-}
-
-/// Where a chain of others could decide, nobody claims to know. One without rules, of the other family, or behind the
-/// rule of NAT that decided can't.
-#[test]
-fn chains_of_others_make_an_answer_unknown() {
-    let chain = |table: &str, rest: &str| format!("table {table} {{ chain c {{ {rest}; }}; }}");
-    let redirect = "tcp dport 443 redirect to :9999";
-    let cases = [
-        (chain("ip other", &format!("type nat hook output priority -150; {redirect}")), true),
-        (chain("inet nat", &format!("type nat hook output priority -150; {redirect}")), true),
-        (chain("ip nat", &format!("type nat hook output priority -150; {redirect}")), true),
-        (chain("inet wall", "type filter hook output priority 0; tcp dport 443 drop"), true),
-        (chain("inet wall", "type filter hook input priority 0; policy drop"), true),
-        (chain("ip late", &format!("type nat hook output priority -90; {redirect}")), false),
-        (chain("ip6 other", &format!("type nat hook output priority -150; {redirect}")), false),
-        (chain("inet wall", "type filter hook output priority 0"), false),
-    ];
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    for backend in ["nftables", "iptables-nft", "iptables-legacy"] {
-        for (script, decides) in &cases {
-            let pod = Namespace::new();
-            pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
-            let flags = ["--network-namespace", &pod.path(), "-i", "*", "-b", "*"];
-            command(&[&["apply", "--backend", backend], &flags[..]].concat())
-                .env("PATH", &path)
-                .assert()
-                .success();
-            let made = pod.output("nft", &["-f", "-"], script);
-            assert!(made.status.success(), "{made:?}");
-            let call = [&["explain", "--live", "10.0.0.5:443"], &flags[..]].concat();
-            let output = command(&call).env("PATH", &path).assert().success().get_output().clone();
-            let text = String::from_utf8(output.stdout).expect("UTF-8");
-            assert_eq!(text.contains("unknown: "), *decides, "{backend} {script}: {text}");
-            assert_eq!(text.contains("(chain c of table "), *decides, "{backend} {script}: {text}");
-            assert_eq!(
-                text.contains("captured: goes to the proxy's"),
-                !decides,
-                "{backend} {script}: {text}"
-            );
-        }
-    }
-}
-
-#[test]
-fn rules_of_the_namespace_answer_too() {
-    let pod = Namespace::new();
-    pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
-    for variant in ["legacy", "nft"] {
-        let inside = ["--network-namespace", &pod.path()];
-        let flags = ["-i", "*", "-b", "*", "-m", "TPROXY", "--force-iptables-binary", variant];
-        command(&[&["apply"], &inside[..], &flags].concat())
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .assert()
-            .success();
-        let ask = |more: &[&str]| {
-            let output = command(&[&["explain", "--live"], &inside[..], more].concat())
-                .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-                .assert()
-                .success()
-                .get_output()
-                .clone();
-            String::from_utf8(output.stdout).expect("UTF-8")
-        };
-        let text = ask(&["--destination", "10.0.0.5:443"]);
-        assert!(text.starts_with("captured: goes to the proxy's outbound port 15001"), "{variant}: {text}");
-        let text = ask(&["--as", "external", "--destination", "8080"]);
-        assert!(text.starts_with("captured: handed unchanged to the proxy's inbound port 15006"), "{text}");
-    }
 }

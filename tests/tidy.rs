@@ -95,7 +95,7 @@ fn top_level_items(group: &str) -> Vec<&str> {
 /// The modules of the crate `rules`, lowest first; each may use those of lower layers and of its own.
 const LAYERS: [&[&str]; 8] = [
     &["name", "net", "number", "port", "report", "version"],
-    &["matches", "routing", "target"],
+    &["field", "matches", "routing", "target"],
     &["model"],
     &["ownership"],
     &["line"],

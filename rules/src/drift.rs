@@ -8,6 +8,7 @@ use similar::{Algorithm, ChangeTag, capture_diff_slices};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
+    hash::Hash,
 };
 
 /// A chain that is not as wanted.
@@ -20,12 +21,12 @@ pub struct ChainDrift {
     pub lines: Vec<Compared>,
 }
 
-/// A line of a chain, and on which side it stands.
+/// A line, and on which side it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Compared {
+pub struct Compared<T = Line> {
     /// Where the line is.
     pub side: Side,
-    pub line: Line,
+    pub line: T,
     /// What is wrong with it; `None` for context.
     pub reason: Option<Reason>,
 }
@@ -54,6 +55,26 @@ pub enum Reason {
     Changed,
     /// It is not ours, stands before a rule of ours, and may decide about packets.
     ForeignBefore,
+}
+
+impl Side {
+    /// The sign before a line of a unified diff.
+    pub fn sign(self) -> char {
+        match self {
+            Self::Both => ' ',
+            Self::Live => '-',
+            Self::Wanted => '+',
+        }
+    }
+
+    /// The name, to programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Both => "both",
+            Self::Live => "there",
+            Self::Wanted => "wanted",
+        }
+    }
 }
 
 impl fmt::Display for Reason {
@@ -109,9 +130,10 @@ fn chain_drift(
     Some(ChainDrift { table, chain: chain.clone(), lines })
 }
 
-fn compare(live: &[Line], wanted: &[Line]) -> Vec<Compared> {
+/// The lines of both sides in order: the shortest way from what is there to what is wanted.
+pub fn compare<T: Clone + Eq + Ord + Hash>(live: &[T], wanted: &[T]) -> Vec<Compared<T>> {
     let surplus = surplus(live, wanted);
-    let stays = |line: &Line| surplus.get(line) == Some(&0);
+    let stays = |line: &T| surplus.get(line) == Some(&0);
     let mut lines = Vec::new();
     for op in capture_diff_slices(Algorithm::Myers, live, wanted) {
         let replaces = op.tag() == similar::DiffTag::Replace;
@@ -134,7 +156,7 @@ fn compare(live: &[Line], wanted: &[Line]) -> Vec<Compared> {
 }
 
 /// How many more copies of each line there are than wanted.
-fn surplus(live: &[Line], wanted: &[Line]) -> BTreeMap<Line, isize> {
+fn surplus<T: Clone + Ord>(live: &[T], wanted: &[T]) -> BTreeMap<T, isize> {
     let mut copies = BTreeMap::new();
     for (lines, weight) in [(live, 1), (wanted, -1)] {
         for line in lines {

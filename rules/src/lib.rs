@@ -9,6 +9,7 @@ pub mod change;
 pub mod check;
 pub mod desired;
 pub mod drift;
+pub mod field;
 mod line;
 pub mod listing;
 pub mod matches;

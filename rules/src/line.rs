@@ -4,7 +4,7 @@
 //! whose address does not fit is passed, whatever else it asks. So a foreign rule keeps what is known of each of its
 //! conditions and says what is not. It never says nearly the same.
 
-use crate::{ChainName, Match, Negatable, Ownership, PortRange, Protocol, Rule, Target};
+use crate::{ChainName, Match, Negatable, Ownership, PortRange, Protocol, Rule, Target, field};
 use std::net::IpAddr;
 
 /// A rule as it stands in a chain.
@@ -53,6 +53,8 @@ pub enum Condition {
         /// As it is written.
         text: String,
     },
+    /// One of nf_tables: a field has one of these values.
+    Nft(field::Condition),
     /// A condition that says nothing, such as a comment.
     Always(String),
     /// Any other, as it is written.
@@ -66,6 +68,8 @@ pub enum Action {
     Target(Target),
     /// `-g`: on to a chain whose end is the end of the calling chain too.
     Goto(ChainName),
+    /// `jump` of nf_tables, or `goto`, which does not come back: to a chain of any name.
+    Call { chain: String, returns: bool },
     /// Nothing that changes a packet's way: no target at all, `LOG`, `TCPMSS`, ...
     Continue(String),
     /// `REJECT`: ends the packet with an answer.
@@ -125,6 +129,7 @@ impl Action {
         match self {
             Self::Target(Target::Jump(name)) | Self::Goto(name) => Some(name),
             Self::Target(_)
+            | Self::Call { .. }
             | Self::Continue(_)
             | Self::Reject
             | Self::RedirectSamePort
@@ -155,6 +160,7 @@ impl Action {
                 | Target::SetZone(_),
             )
             | Self::Goto(_)
+            | Self::Call { .. }
             | Self::Reject
             | Self::RedirectSamePort
             | Self::Destination { .. }

@@ -41,6 +41,11 @@ impl Listing {
         self.chains.iter().any(|((_, chain), held)| matches!(chain, Chain::User(_)) || !held.rules.is_empty())
     }
 
+    /// Whether any base chain drops what no rule of it accepts.
+    pub fn drops(&self) -> bool {
+        self.chains.values().any(|held| held.policy == Policy::Drop)
+    }
+
     /// What the chains hold, in canonical form. Chains of the owner's go as a whole; from others, a rule is deleted by its
     /// words, so that one in other words than ours stays foreign there.
     pub fn state(&self, owner: &Ownership) -> State {

@@ -10,7 +10,7 @@ use crate::sys::{
     namespace, netfilter,
     route::{Found, Routes},
 };
-use rules::{Family, Listing, Ownership, State, desired::StaleFlows, routing::Object};
+use rules::{Family, Listing, Ownership, State, desired::StaleFlows, nft::ListedTable, routing::Object};
 use std::{cell::OnceCell, collections::BTreeSet, io, time::Duration};
 
 /// The network namespace of the thread that opens it. It has to be used by that thread alone, while that is there.
@@ -70,6 +70,37 @@ impl Kernel {
         match Self::exist(variant, family)? {
             true => iptables::listing(self.needed(variant)?, family).map(Some),
             false => Ok(None),
+        }
+    }
+
+    /// Policy rules, routes and addresses like those of the owner's, whoever put them there.
+    ///
+    /// # Errors
+    /// When they can't be read.
+    pub fn routing(&mut self) -> Result<BTreeSet<Object>, Error> {
+        let Found { ours, of_others } =
+            self.routes.read().map_err(|source| netlink("reading rules, routes and addresses", source))?;
+        Ok(ours.into_iter().chain(of_others).collect())
+    }
+
+    /// Every table of nf_tables that packets of a family meet, each with whether iptables made it.
+    ///
+    /// # Errors
+    /// When they can't be read.
+    pub fn nftables_listing(&mut self, family: Family) -> Result<Vec<(bool, ListedTable)>, Error> {
+        self.nftables()?.listing(family).map_err(|source| netlink("reading nf_tables", source))
+    }
+
+    /// The rules of iptables (nft) as its program lists them; `None` if there is no such program, or it can't list what
+    /// else is in its tables.
+    ///
+    /// # Errors
+    /// When the program fails.
+    pub fn listing_by_program(&self, family: Family) -> Result<Option<Listing>, Error> {
+        let programs = self.programs(Variant::Nft).filter(|programs| programs.save(family).is_ok());
+        match programs.map(|programs| iptables::listing(programs, family)) {
+            None | Some(Err(Error::Incompatible { .. })) => Ok(None),
+            Some(other) => other.map(Some),
         }
     }
 

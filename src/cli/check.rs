@@ -3,7 +3,7 @@
 use super::run::{Call, Format};
 use super::{Exit, change, report};
 use policy::istio;
-use rules::{drift::Side, render};
+use rules::{drift::Compared, render};
 use serde::Serialize;
 use sidecar_init::engine::{self, Comparison, Preference};
 
@@ -40,7 +40,7 @@ struct Report {
     equal: bool,
     backend: String,
     chains: Vec<Chain>,
-    nftables: Vec<String>,
+    nftables: Vec<Part>,
     routes: Vec<Route>,
 }
 
@@ -51,6 +51,13 @@ struct Chain {
     table: &'static str,
     chain: String,
     rules: Vec<Rule>,
+}
+
+/// A part of our table of nf_tables.
+#[derive(Serialize)]
+struct Part {
+    part: String,
+    lines: Vec<Rule>,
 }
 
 #[derive(Serialize)]
@@ -66,6 +73,12 @@ struct Route {
     reason: String,
 }
 
+impl Rule {
+    fn new<T>(Compared { side, reason, .. }: &Compared<T>, rule: String) -> Self {
+        Self { side: side.name(), rule, reason: reason.map(|reason| reason.to_string()) }
+    }
+}
+
 impl Report {
     fn new(Comparison { backend, differences }: &Comparison) -> Self {
         let chains = differences.chains.iter().map(|(variant, family, drift)| Chain {
@@ -76,16 +89,12 @@ impl Report {
             rules: drift
                 .lines
                 .iter()
-                .map(|compared| Rule {
-                    side: match compared.side {
-                        Side::Both => "both",
-                        Side::Live => "there",
-                        Side::Wanted => "wanted",
-                    },
-                    rule: render::iptables::appended(&drift.chain, &compared.line),
-                    reason: compared.reason.map(|reason| reason.to_string()),
-                })
+                .map(|c| Rule::new(c, render::iptables::appended(&drift.chain, &c.line)))
                 .collect(),
+        });
+        let nftables = differences.nftables.iter().map(|difference| Part {
+            part: difference.subject.to_string(),
+            lines: difference.lines.iter().map(|c| Rule::new(c, c.line.clone())).collect(),
         });
         let routes = differences
             .routes
@@ -95,7 +104,7 @@ impl Report {
             equal: differences.is_empty(),
             backend: backend.to_string(),
             chains: chains.collect(),
-            nftables: differences.nftables.iter().map(ToString::to_string).collect(),
+            nftables: nftables.collect(),
             routes: routes.collect(),
         }
     }

@@ -3,20 +3,14 @@
 use super::run::{self, Call, Run};
 use super::{Exit, begin, host::System, logging::Stdout, report, start_logging};
 use policy::explain::{Case, Pod, Scene, explain, matrix, packet, usual_cases};
-use policy::istio::{self, CaptureConfig};
+use policy::istio::{self, CaptureConfig, Reason};
 use policy::sources::{Host, Raw, Reader, Source};
 use policy::{Problem, Problems, Setting};
 use rules::routing::Object;
-use rules::simulate::{Packet, Routing, View};
-use rules::{Family, Listing, Mark, parse};
-use sidecar_init::{
-    backend::{
-        Backend, Snapshot, Variant,
-        nftables::{bytecode, differences},
-    },
-    engine::{self, Stranger},
-};
-use std::{error::Error, fs, io, net::IpAddr};
+use rules::simulate::{Packet, Routing};
+use rules::{Family, Mark, parse};
+use sidecar_init::engine;
+use std::{collections::BTreeSet, error::Error, fs, io, net::IpAddr};
 
 /// How to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +53,7 @@ pub(super) fn run(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
             start_logging(raw, &logging, Stdout::Answer)?;
             match file {
                 Some(file) => from_save(file, &pod),
-                None => from_kernel(raw, &run, &pod),
+                None => from_kernel(&run, &pod),
             }
         }
     };
@@ -156,84 +150,24 @@ fn from_save(file: &str, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
     Family::BOTH.into_iter().map(scene).collect()
 }
 
-/// The native table is there, and nobody knows what it says.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "unknown: what becomes of the packet can't be told, because the table inet sidecar_init is here and is not what \
-     these flags make; give the flags that it was set with (check tells the difference)"
-)]
-struct OtherTable;
-
-fn from_kernel(raw: &Raw, run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
+fn from_kernel(run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
     let mut kernel = run.open()?;
-    let snapshot = kernel.read()?;
-    let native = snapshot.nftables();
-    let mut scenes = match native {
-        Some(table) => of_nftables(raw, table, &snapshot, pod)?,
-        None => Vec::new(),
+    let routes = kernel.routing()?;
+    let scene = |family: Family| {
+        let view = engine::live(&mut kernel, family, &Reason::origin_of)?;
+        let routing = live_routing(&routes, family, pod);
+        Ok(Scene { title: family.to_string(), family, view, routing })
     };
-    for family in Family::BOTH {
-        let routing = live_routing(&snapshot, family, pod);
-        let mut found = Vec::new();
-        for variant in Variant::ALL {
-            let listing = kernel.listing(variant, family)?.filter(Listing::holds_rules);
-            found.extend(listing.map(|listing| (variant, listing)));
-        }
-        if found.len() + usize::from(native.is_some()) > 1 {
-            let text = "rules are here by more than one backend, and a packet meets all; each is shown alone";
-            tracing::warn!(target: "iptables", "{family}: {text}");
-        }
-        if found.is_empty() && native.is_none() {
-            found.push((Variant::Nft, Listing::empty(family)));
-        }
-        scenes.extend(found.into_iter().map(|(variant, listing)| Scene {
-            title: format!("{family}, {variant}"),
-            family,
-            view: View::of_listing(listing),
-            routing: routing.clone(),
-        }));
-    }
-    let strangers = engine::strangers(&istio::OWNERSHIP)?;
-    Ok(scenes.into_iter().map(|scene| among(scene, &strangers)).collect())
-}
-
-/// The scene with what stands beside its rules and may decide about its packets.
-fn among(scene: Scene, strangers: &[Stranger]) -> Scene {
-    let Scene { family, .. } = scene;
-    let met = strangers.iter().filter(|stranger| stranger.family.is_none_or(|of| of == family));
-    let view = met.fold(scene.view, |view, Stranger { table, hook, first, what, .. }| {
-        view.with_stranger(*table, *hook, *first, what)
-    });
-    Scene { view, ..scene }
+    Family::BOTH.into_iter().map(scene).collect()
 }
 
 /// The policy rules that are there.
-fn live_routing(snapshot: &Snapshot, of_family: Family, pod: &Pod) -> Routing {
-    let marks = snapshot.all_routes().filter_map(|object| match object {
+fn live_routing(routes: &BTreeSet<Object>, of_family: Family, pod: &Pod) -> Routing {
+    let marks = routes.iter().filter_map(|object| match object {
         Object::Rule { family, mark, .. } if *family == of_family => Some(Mark::whole(*mark)),
         Object::Rule { .. } | Object::Route { .. } | Object::Address(_) => None,
     });
     Routing { local_marks: marks.collect(), addresses: pod.addresses.clone() }
-}
-
-/// The rules that the flags describe, if the table of nf_tables holds exactly those.
-fn of_nftables(
-    raw: &Raw,
-    live: &bytecode::Table,
-    snapshot: &Snapshot,
-    pod: &Pod,
-) -> Result<Vec<Scene>, Box<dyn Error>> {
-    let resolved = istio::resolve(raw, &System, Vec::new()).map_err(|_| OtherTable)?;
-    let wanted = istio::desired(&resolved.capture).nft_table();
-    let wanted = wanted.as_ref().map(bytecode::Table::of);
-    if !differences(Some(live), wanted.as_ref()).is_empty() {
-        return Err(OtherTable.into());
-    }
-    let scene = |family| {
-        let scene = Scene::of_config(&resolved.capture, family, pod);
-        Scene { title: format!("{family}, nftables"), routing: live_routing(snapshot, family, pod), ..scene }
-    };
-    Ok(Family::BOTH.into_iter().map(scene).collect())
 }
 
 /// The pod's addresses, declared or asked for, and its proxy.

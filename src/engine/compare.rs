@@ -4,7 +4,7 @@ use super::wanted::Wanted;
 use crate::backend::{BackendName, Snapshot, Variant, nftables};
 use rules::{
     Family, Ownership, State, Table,
-    drift::{ChainDrift, Reason, Side, drift},
+    drift::{ChainDrift, Compared, Reason, drift},
     render,
     routing::Object,
 };
@@ -83,25 +83,32 @@ impl fmt::Display for Differences {
             writeln!(f, "--- there: {family} {table} {chain} ({variant})")?;
             writeln!(f, "+++ wanted")?;
             for compared in lines {
-                let sign = match compared.side {
-                    Side::Both => ' ',
-                    Side::Live => '-',
-                    Side::Wanted => '+',
-                };
-                write!(f, "{sign}{}", render::iptables::appended(chain, &compared.line))?;
-                match compared.reason {
-                    Some(reason) => writeln!(f, "  # {reason}")?,
-                    None => writeln!(f)?,
-                }
+                line(f, compared, &render::iptables::appended(chain, &compared.line))?;
             }
         }
-        for difference in &self.nftables {
-            writeln!(f, "# nftables: {difference}")?;
+        for nftables::Difference { subject, lines } in &self.nftables {
+            writeln!(f, "--- there: {subject} (nftables)")?;
+            writeln!(f, "+++ wanted")?;
+            for compared in lines {
+                line(f, compared, &compared.line)?;
+            }
         }
         for (object, reason) in &self.routes {
             let sign = if *reason == Reason::Missing { '+' } else { '-' };
             writeln!(f, "{sign}{object}  # {reason}")?;
         }
         Ok(())
+    }
+}
+
+fn line<T>(
+    f: &mut fmt::Formatter<'_>,
+    Compared { side, reason, .. }: &Compared<T>,
+    text: &str,
+) -> fmt::Result {
+    write!(f, "{}{text}", side.sign())?;
+    match reason {
+        Some(reason) => writeln!(f, "  # {reason}"),
+        None => writeln!(f),
     }
 }

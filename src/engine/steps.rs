@@ -47,7 +47,7 @@ fn changes(variant: Variant, family: Family, changes: Vec<TableChange>) -> Optio
 
 fn nftables(before: &Snapshot, wanted: &Wanted, anew: bool) -> Option<Step> {
     let (live, wanted) = (before.nftables(), wanted.nftables());
-    let differs = !nftables::differences(live, wanted).is_empty();
+    let differs = !nftables::same(live, wanted);
     (differs || (anew && wanted.is_some()))
         .then(|| Step::Nftables { live: live.cloned(), wanted: wanted.cloned() })
 }

@@ -90,6 +90,7 @@ pub(crate) const NFT_REG_2: u32 = 2;
 
 // enum nft_verdicts
 pub(crate) const NFT_JUMP: i32 = -3;
+pub(crate) const NFT_GOTO: i32 = -4;
 pub(crate) const NFT_RETURN: i32 = -5;
 
 // enum nf_tables_msg_types
@@ -115,6 +116,9 @@ pub(crate) const NFTA_LIST_ELEM: u16 = 1;
 // enum nft_hook_attributes
 pub(crate) const NFTA_HOOK_HOOKNUM: u16 = 1;
 pub(crate) const NFTA_HOOK_PRIORITY: u16 = 2;
+pub(crate) const NFTA_HOOK_DEV: u16 = 3;
+pub(crate) const NFTA_HOOK_DEVS: u16 = 4;
+pub(crate) const NFTA_DEVICE_NAME: u16 = 1;
 
 // enum nft_table_attributes
 pub(crate) const NFTA_TABLE_NAME: u16 = 1;
@@ -134,6 +138,8 @@ pub(crate) const NFTA_RULE_EXPRESSIONS: u16 = 4;
 pub(crate) const NFTA_RULE_USERDATA: u16 = 7;
 
 // enum nft_set_flags
+pub(crate) const NFT_SET_ANONYMOUS: u32 = 1;
+pub(crate) const NFT_SET_CONSTANT: u32 = 2;
 pub(crate) const NFT_SET_INTERVAL: u32 = 4;
 
 // enum nft_set_attributes
@@ -183,13 +189,16 @@ pub(crate) const NFTA_BITWISE_XOR: u16 = 5;
 // enum nft_cmp_ops, enum nft_cmp_attributes
 pub(crate) const NFT_CMP_EQ: u32 = 0;
 pub(crate) const NFT_CMP_NEQ: u32 = 1;
+pub(crate) const NFT_CMP_LT: u32 = 2;
 pub(crate) const NFT_CMP_LTE: u32 = 3;
+pub(crate) const NFT_CMP_GT: u32 = 4;
 pub(crate) const NFT_CMP_GTE: u32 = 5;
 pub(crate) const NFTA_CMP_SREG: u16 = 1;
 pub(crate) const NFTA_CMP_OP: u16 = 2;
 pub(crate) const NFTA_CMP_DATA: u16 = 3;
 
 // enum nft_range_ops, enum nft_range_attributes
+pub(crate) const NFT_RANGE_EQ: u32 = 0;
 pub(crate) const NFT_RANGE_NEQ: u32 = 1;
 pub(crate) const NFTA_RANGE_SREG: u16 = 1;
 pub(crate) const NFTA_RANGE_OP: u16 = 2;
@@ -200,6 +209,7 @@ pub(crate) const NFTA_RANGE_TO_DATA: u16 = 4;
 pub(crate) const NFT_LOOKUP_F_INV: u32 = 1;
 pub(crate) const NFTA_LOOKUP_SET: u16 = 1;
 pub(crate) const NFTA_LOOKUP_SREG: u16 = 2;
+pub(crate) const NFTA_LOOKUP_DREG: u16 = 3;
 pub(crate) const NFTA_LOOKUP_FLAGS: u16 = 5;
 
 // enum nft_payload_bases, enum nft_payload_attributes
@@ -211,7 +221,10 @@ pub(crate) const NFTA_PAYLOAD_OFFSET: u16 = 3;
 pub(crate) const NFTA_PAYLOAD_LEN: u16 = 4;
 
 // enum nft_meta_keys, enum nft_meta_attributes
+pub(crate) const NFT_META_PROTOCOL: u32 = 1;
 pub(crate) const NFT_META_MARK: u32 = 3;
+pub(crate) const NFT_META_IIF: u32 = 4;
+pub(crate) const NFT_META_OIF: u32 = 5;
 pub(crate) const NFT_META_IIFNAME: u32 = 6;
 pub(crate) const NFT_META_OIFNAME: u32 = 7;
 pub(crate) const NFT_META_SKUID: u32 = 10;
@@ -241,6 +254,21 @@ pub(crate) const NFTA_LOG_PREFIX: u16 = 2;
 pub(crate) const NFTA_REDIR_REG_PROTO_MIN: u16 = 1;
 pub(crate) const NFTA_REDIR_REG_PROTO_MAX: u16 = 2;
 pub(crate) const NFTA_REDIR_FLAGS: u16 = 3;
+
+// enum nft_nat_types, enum nft_nat_attributes
+pub(crate) const NFT_NAT_DNAT: u32 = 1;
+pub(crate) const NFTA_NAT_TYPE: u16 = 1;
+pub(crate) const NFTA_NAT_REG_ADDR_MIN: u16 = 3;
+pub(crate) const NFTA_NAT_REG_ADDR_MAX: u16 = 4;
+pub(crate) const NFTA_NAT_REG_PROTO_MIN: u16 = 5;
+pub(crate) const NFTA_NAT_REG_PROTO_MAX: u16 = 6;
+
+// enum nft_fib_result, enum nft_fib_flags, enum nft_fib_attributes
+pub(crate) const NFT_FIB_RESULT_ADDRTYPE: u32 = 3;
+pub(crate) const NFTA_FIB_F_DADDR: u32 = 2;
+pub(crate) const NFTA_FIB_DREG: u16 = 1;
+pub(crate) const NFTA_FIB_RESULT: u16 = 2;
+pub(crate) const NFTA_FIB_FLAGS: u16 = 3;
 
 // enum nft_tproxy_attributes
 pub(crate) const NFTA_TPROXY_FAMILY: u16 = 1;

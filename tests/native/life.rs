@@ -116,7 +116,17 @@ fn a_changed_rule_is_named() {
         stdout("nft", &["-f", "-"], &rule);
         let check = output(BINARY, &[&["check", "--native-nftables"], &FACTS[..], &FLAGS].concat(), "");
         let text = String::from_utf8_lossy(&check.stdout);
-        assert!(text.contains("rule 1 of nat_ISTIO_REDIRECT") && text.contains("--envoy-port"), "{text}");
+        let changed = |sign: char, port: u16| {
+            format!(
+                "{sign}meta l4proto tcp counter redirect to :{port} comment \"to-outbound-listener (--envoy-port)\"  # changed\n"
+            )
+        };
+        let expected = format!(
+            "--- there: chain nat_ISTIO_REDIRECT (nftables)\n+++ wanted\n{}{}",
+            changed('-', 15002),
+            changed('+', 15001)
+        );
+        assert_eq!(text, expected);
     });
 }
 

@@ -5,6 +5,9 @@
 //!
 //! `NATIVE_NAMESPACES` sets how many namespaces are set up at once (default 200).
 
+#[path = "../../rules/tests/laws/arbitrary.rs"]
+#[expect(dead_code, reason = "the laws of the model use all of it")]
+mod arbitrary;
 #[path = "../support/catalogue.rs"]
 #[expect(dead_code, reason = "a part of it is enough here")]
 mod catalogue;
@@ -17,6 +20,10 @@ mod musl;
 #[path = "../kernel/support/mod.rs"]
 #[expect(dead_code, unused_imports, unused_macros, reason = "the kernel tests use all of it")]
 mod pods;
+mod read_back;
 mod rights;
+#[path = "../../rules/tests/laws/small.rs"]
+#[expect(dead_code, reason = "the laws of the model use all of it")]
+mod small;
 mod support;
 mod whole;

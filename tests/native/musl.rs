@@ -1,4 +1,5 @@
-//! The static binary, which needs no other file: built for musl from the sources under test.
+//! The static binary, which needs no other file: built for musl from the sources under test, as it
+//! is shipped: without optimisation it is several times as large.
 
 use std::{env, path::PathBuf, process::Command, sync::OnceLock};
 
@@ -11,7 +12,17 @@ pub(crate) fn binary() -> &'static PathBuf {
         let target = target.parent().expect("the folder that cargo builds in");
         // Nothing is reached over the network from the namespace that tests run in, and nothing has to be.
         let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--offline", "--locked", "--bin", "sidecar-init", "--target", &triple])
+            .args([
+                "build",
+                "--quiet",
+                "--release",
+                "--offline",
+                "--locked",
+                "--bin",
+                "sidecar-init",
+                "--target",
+                &triple,
+            ])
             .args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
             .arg("--target-dir")
             .arg(target)
@@ -22,6 +33,6 @@ pub(crate) fn binary() -> &'static PathBuf {
             built.status.success(),
             "no build for {triple}, which scripts/setup makes possible: {complaint}"
         );
-        target.join(triple).join("debug/sidecar-init")
+        target.join(triple).join("release/sidecar-init")
     })
 }

@@ -5,8 +5,10 @@
 
 use super::{Explanation, captures, rule_text};
 use crate::istio::Reason;
+use rules::nft::{Field, interface_number};
 use rules::simulate::{At, Direction, Matched, Packet, Verdict, ViewRule};
-use rules::{Action, Condition, ConnState, Match, Origin, Target};
+use rules::{Action, Condition, ConnState, Match, Origin, Target, render};
+use std::net::IpAddr;
 
 /// How many items of a list a sentence shows.
 const SHOWN: usize = 5;
@@ -73,6 +75,12 @@ impl Explanation<'_> {
             None => self.lists_lack_it().unwrap_or_else(|| "no rule says otherwise".to_owned()),
             Some(at) => match self.view.rule(at) {
                 None => format!("that is the policy of {}", self.place(at)),
+                Some(rule) if self.outcome.is_tie => format!(
+                    "{} ({}) decides in some order of chains of equal priority, and which of them the kernel calls \
+                     first can't be asked",
+                    self.place(at),
+                    rule_text(rule)
+                ),
                 Some(rule) if self.outcome.verdict == Verdict::Unknown => {
                     format!("{} ({}) is not understood and could decide", self.place(at), rule_text(rule))
                 }
@@ -89,7 +97,12 @@ impl Explanation<'_> {
         self.trace.0.iter().any(|step| {
             let Some(rule) = self.view.rule(step.at) else { return false };
             let Matched::No(index) = step.matched else { return false };
-            captures(rule) && matches!(rule.conditions[index], Condition::Known(Match::Protocol(_)))
+            let is_protocol = match &rule.conditions[index] {
+                Condition::Known(Match::Protocol(_)) => true,
+                Condition::Nft(condition) => condition.field == Field::Protocol,
+                _ => false,
+            };
+            captures(rule) && is_protocol
         })
     }
 
@@ -109,7 +122,7 @@ impl Explanation<'_> {
         let told = lists.iter().enumerate().filter_map(|(index, &(reason, option, noun))| {
             let mut items: Vec<String> = Vec::new();
             for item in
-                rules().filter(|rule| reason_of(rule) == Some(reason)).filter_map(|r| value(&r.conditions))
+                rules().filter(|rule| reason_of(rule) == Some(reason)).flat_map(|r| values(&r.conditions))
             {
                 if !items.contains(&item) {
                     items.push(item);
@@ -137,43 +150,116 @@ impl Explanation<'_> {
         }
     }
 
+    /// What the rule is about: of a list that nf_tables holds in one rule, the item that the packet has.
+    fn value(&self, conditions: &[Condition]) -> Option<String> {
+        let condition = conditions.iter().find(|condition| !items(condition).is_empty())?;
+        let of_packet = match condition {
+            Condition::Nft(condition) => own(condition.field, self.packet),
+            _ => None,
+        };
+        let index = match (condition, of_packet) {
+            (Condition::Nft(condition), Some(number)) => condition
+                .values
+                .ranges()
+                .iter()
+                .position(|range| range.first <= number && number <= range.last),
+            _ => None,
+        };
+        items(condition).into_iter().nth(index.unwrap_or(0))
+    }
+
     fn of_origin(&self, at: At, origin: Origin) -> String {
         let conditions = self.view.rule(at).map_or(&[][..], |rule| &rule.conditions);
-        let value = value(conditions);
+        let value = self.value(conditions);
         let reason = Reason::named(origin.name);
         let sentence = reason.and_then(|reason| reason.sentence(value.as_deref(), &origin.option_text()));
         sentence.unwrap_or_else(|| format!("the rule {} ({}) says so", origin.name, self.place(at)))
     }
 }
 
-/// What the rule is about: the item of the option's list that made it.
-fn value(conditions: &[Condition]) -> Option<String> {
-    conditions.iter().find_map(|condition| match condition {
+/// What the rule is about: the items of the option's list that made it.
+fn values(conditions: &[Condition]) -> Vec<String> {
+    conditions.iter().map(items).find(|items| !items.is_empty()).unwrap_or_default()
+}
+
+fn items(condition: &Condition) -> Vec<String> {
+    match condition {
         Condition::Known(m) => match m {
-            Match::Source(operand) | Match::Destination(operand) => Some(operand.value().to_string()),
-            Match::InInterface(operand) | Match::OutInterface(operand) => Some(operand.value().to_string()),
-            Match::SourcePort(operand) | Match::DestinationPort(operand) => Some(operand.value().to_string()),
-            Match::DestinationPorts(operand) => Some(operand.value().to_string()),
-            Match::UidOwner(operand) => Some(format!("user {}", operand.value())),
-            Match::GidOwner(operand) => Some(format!("group {}", operand.value())),
+            Match::Source(operand) | Match::Destination(operand) => vec![operand.value().to_string()],
+            Match::InInterface(operand) | Match::OutInterface(operand) => vec![operand.value().to_string()],
+            Match::SourcePort(operand) | Match::DestinationPort(operand) => vec![operand.value().to_string()],
+            Match::DestinationPorts(operand) => vec![operand.value().to_string()],
+            Match::UidOwner(operand) => vec![format!("user {}", operand.value())],
+            Match::GidOwner(operand) => vec![format!("group {}", operand.value())],
             Match::Protocol(_)
             | Match::ConnState(_)
             | Match::Mark(_)
             | Match::Connmark(_)
-            | Match::Comment(_) => None,
+            | Match::Comment(_) => Vec::new(),
         },
+        Condition::Nft(condition) => {
+            let noun = match condition.field {
+                Field::Uid => "user ",
+                Field::Gid => "group ",
+                Field::InInterface
+                | Field::OutInterface
+                | Field::Source(_)
+                | Field::Destination(_)
+                | Field::SourcePort
+                | Field::DestinationPort => "",
+                Field::Family | Field::Protocol | Field::ConnState | Field::Mark(_) | Field::Connmark(_) => {
+                    return Vec::new();
+                }
+            };
+            let values = render::nft::values(condition);
+            values.iter().map(|value| format!("{noun}{}", value.trim_matches('"'))).collect()
+        }
         Condition::Protocol(_)
         | Condition::DestinationLocal(_)
         | Condition::TcpFlags { .. }
         | Condition::Always(_)
-        | Condition::Unknown(_) => None,
-    })
+        | Condition::Unknown(_) => Vec::new(),
+    }
+}
+
+/// The packet's value of a field, as it was sent.
+fn own(field: Field, packet: &Packet) -> Option<u128> {
+    let address = |address: IpAddr| match address {
+        IpAddr::V4(address) => u128::from(address.to_bits()),
+        IpAddr::V6(address) => address.to_bits(),
+    };
+    match (field, &packet.direction) {
+        (Field::Source(_), _) => Some(address(packet.source.ip())),
+        (Field::Destination(_), _) => Some(address(packet.destination.ip())),
+        (Field::SourcePort, _) => Some(packet.source.port().into()),
+        (Field::DestinationPort, _) => Some(packet.destination.port().into()),
+        (Field::Uid, Direction::Outbound { uid, .. }) => Some(uid.number().into()),
+        (Field::Gid, Direction::Outbound { gid, .. }) => Some(gid.number().into()),
+        (Field::InInterface, Direction::Inbound { interface, .. })
+        | (Field::OutInterface, Direction::Outbound { interface, .. }) => Some(interface_number(interface)),
+        _ => None,
+    }
 }
 
 /// The packet's own value beside a condition that failed.
 pub(super) fn instead(condition: &Condition, packet: &Packet) -> Option<String> {
-    let Condition::Known(m) = condition else { return None };
     let owner = |what: &str, id: u32| format!("{what} {id}");
+    let m = match condition {
+        Condition::Known(m) => m,
+        Condition::Nft(condition) => {
+            return match (condition.field, &packet.direction) {
+                (Field::Uid, Direction::Outbound { uid, .. }) => Some(owner("its user is", uid.number())),
+                (Field::Gid, Direction::Outbound { gid, .. }) => Some(owner("its group is", gid.number())),
+                (Field::OutInterface, Direction::Outbound { interface, .. }) => {
+                    Some(format!("it leaves by {interface}"))
+                }
+                (Field::Protocol, _) => Some(format!("it is {}", packet.protocol)),
+                (Field::Family, _) => Some(format!("it is {}", packet.family())),
+                _ => None,
+            };
+        }
+        _ => return None,
+    };
     match m {
         Match::UidOwner(_) => match &packet.direction {
             Direction::Outbound { uid, .. } => Some(owner("its user is", uid.number())),

@@ -22,7 +22,7 @@ pub struct Report {
 /// The rule that decided.
 #[derive(Debug, Serialize)]
 pub struct DecidedBy {
-    pub table: &'static str,
+    pub table: String,
     pub chain: String,
     /// Its number in the chain, from 1; absent for the chain's policy.
     pub rule: Option<usize>,
@@ -37,7 +37,7 @@ pub struct DecidedBy {
 /// One rule met.
 #[derive(Debug, Serialize)]
 pub struct TraceEntry {
-    pub table: &'static str,
+    pub table: String,
     pub chain: String,
     /// Its number in the chain, from 1.
     pub rule: usize,
@@ -72,8 +72,8 @@ impl Explanation<'_> {
         let chain = &self.view.chains()[at.chain];
         let rule = self.view.rule(at);
         DecidedBy {
-            table: chain.table.name(),
-            chain: chain.chain.to_string(),
+            table: chain.table.to_string(),
+            chain: chain.chain.clone(),
             rule: rule.map(|_| at.rule + 1),
             text: self.rule_text(at),
             option: rule.and_then(|rule| rule.origin).map(|origin| origin.option),
@@ -85,8 +85,8 @@ impl Explanation<'_> {
         let chain = &self.view.chains()[at.chain];
         let rule = self.view.rule(at)?;
         Some(TraceEntry {
-            table: chain.table.name(),
-            chain: chain.chain.to_string(),
+            table: chain.table.to_string(),
+            chain: chain.chain.clone(),
             rule: at.rule + 1,
             text: rule_text(rule),
             matched: match met {

@@ -61,6 +61,7 @@ fn rule_text(rule: &ViewRule) -> String {
         Action::Target(target) => render::iptables::target_text(target),
         // Only rules that were read have others, and those have a text.
         Action::Goto(chain) => format!("-g {chain}"),
+        Action::Call { chain, .. } => format!("jump {chain}"),
         Action::Reject => "-j REJECT".to_owned(),
         Action::RedirectSamePort => "-j REDIRECT".to_owned(),
         Action::Notrack => "-j NOTRACK".to_owned(),
@@ -92,6 +93,7 @@ fn condition_text(condition: &Condition) -> String {
             let not = if operand.is_negated() { "! " } else { "" };
             format!("-m addrtype {not}--dst-type LOCAL")
         }
+        Condition::Nft(condition) => render::nft::condition(condition, "th"),
         Condition::TcpFlags { text, .. } | Condition::Always(text) | Condition::Unknown(text) => text.clone(),
     }
 }

@@ -6,8 +6,8 @@ use rules::render::{
     mermaid::mermaid_of,
 };
 use rules::simulate::{Matched, ViewRule};
-use rules::{Action, Chain, Table, Target};
-use std::{borrow::Cow, collections::BTreeMap};
+use rules::{Action, Target};
+use std::borrow::Cow;
 
 impl Explanation<'_> {
     /// A Mermaid flowchart. Its title is the verdict; the rules that the packet fulfilled stand out.
@@ -29,15 +29,10 @@ impl Explanation<'_> {
     /// The chains by their index in the view, then the ends.
     fn graph(&self) -> Graph {
         let chains = self.view.chains();
-        let places: BTreeMap<(Table, &str), usize> = chains
-            .iter()
-            .enumerate()
-            .map(|(index, held)| ((held.table, held.chain.as_str()), index))
-            .collect();
         // Whoever draws Mermaid finds the columns alone.
         let node = |kind, title| Node { kind, title, rows: Vec::new(), depth: 0 };
         let boxes = chains.iter().map(|held| {
-            let kind = if matches!(held.chain, Chain::Base(_)) { Kind::Hook } else { Kind::Chain };
+            let kind = if held.base.is_some() { Kind::Hook } else { Kind::Chain };
             node(kind, format!("{} {}", held.table, held.chain))
         });
         let mut graph = Graph { boxes: boxes.collect() };
@@ -45,8 +40,8 @@ impl Explanation<'_> {
             for rule in &held.rules {
                 let (action, leads_to) = match effect(&rule.action) {
                     Effect::Here(action) => (Some(action), None),
-                    Effect::Chain(name) => match places.get(&(held.table, name)) {
-                        Some(&place) => (None, Some(place)),
+                    Effect::Chain(name) => match rule.leads_to {
+                        Some(place) => (None, Some(place)),
                         None => (Some(name.to_owned().into()), None),
                     },
                     Effect::End(title) => {
@@ -92,6 +87,7 @@ fn effect(action: &Action) -> Effect<'_> {
             Target::Drop => Effect::End("dropped".to_owned()),
         },
         Action::Goto(name) => Effect::Chain(name.as_str()),
+        Action::Call { chain, .. } => Effect::Chain(chain),
         Action::Reject => Effect::End("rejected".to_owned()),
         Action::RedirectSamePort => Effect::End("listener at the same port".to_owned()),
         Action::Notrack => here("not tracked"),

@@ -16,7 +16,7 @@ impl Display for Explanation<'_> {
             if chain != Some((step.hook, step.at.chain)) {
                 chain = Some((step.hook, step.at.chain));
                 let held = &self.view.chains()[step.at.chain];
-                let from = match held.chain.as_str() == step.hook.name() {
+                let from = match held.base.is_some() {
                     true => String::new(),
                     false => format!(" (from {})", step.hook.name()),
                 };

@@ -1,7 +1,7 @@
 //! Why each rule is there: its name, the settings that make it, and the sentence that tells it.
 
 use crate::settings::Setting;
-use rules::{Chain, Origin};
+use rules::Origin;
 
 macro_rules! reasons {
     ($($reason:ident $name:literal [$($setting:ident),*];)*) => {
@@ -64,6 +64,21 @@ impl Reason {
         Self::ALL.iter().copied().find(|reason| reason.name() == name)
     }
 
+    /// Why a rule of ours is there, by its comment in nf_tables (`excluded-network (--istio-service-exclude-cidr)`).
+    pub fn origin_of(comment: &str) -> Option<Origin> {
+        let (name, option) =
+            comment.strip_suffix(')').and_then(|text| text.split_once(" (")).unwrap_or((comment, ""));
+        let reason = Self::named(name)?;
+        let made_by = |setting: &&Setting| {
+            let origin = reason.made_by(**setting);
+            origin.option_text() == option
+        };
+        match reason.settings().iter().find(made_by) {
+            Some(setting) => Some(reason.made_by(*setting)),
+            None => Some(Origin { name: reason.name(), option: "" }),
+        }
+    }
+
     /// What the rule carries along: its name, and the setting that made it where only one can.
     pub(super) fn origin(self) -> Origin {
         match self.settings() {
@@ -79,8 +94,8 @@ impl Reason {
 
     /// What a chain is for, of those that do one thing under a name that upstream gave them: for listings, which
     /// do not say why their rules are there.
-    pub fn of_chain(chain: &Chain) -> Option<Self> {
-        match chain.as_str() {
+    pub fn of_chain(chain: &str) -> Option<Self> {
+        match chain {
             "ISTIO_REDIRECT" => Some(Self::ToOutboundListener),
             "ISTIO_IN_REDIRECT" | "ISTIO_TPROXY" => Some(Self::ToInboundListener),
             "ISTIO_OUTPUT_DNS" => Some(Self::Dns),

@@ -8,8 +8,9 @@
 //! the three across a rule that writes it.
 
 use super::Action;
-use super::condition::{Condition, Field};
 use super::draft::Draft;
+use super::owners;
+use crate::field::{Condition, Field};
 use crate::{Family, Writes};
 
 /// The fields along which rules merge, those with the longest lists first.
@@ -29,8 +30,8 @@ const FIELDS: [Field; 11] = [
 
 /// The same decisions in fewer rules.
 pub(super) fn compact(drafts: Vec<Draft>) -> Vec<Draft> {
-    // The first pass shortens what the second looks at pair by pair; the third merges what that brought together.
-    merge(decided(merge(drafts)))
+    // The first pass shortens what the second looks at pair by pair; the last merges what that brought together.
+    merge(ask_owners_first(decided(merge(drafts))))
 }
 
 fn merge(drafts: Vec<Draft>) -> Vec<Draft> {
@@ -78,6 +79,7 @@ fn needs_one_protocol(action: &Action) -> bool {
         | Action::Drop
         | Action::Return
         | Action::Jump(_)
+        | Action::Goto(_)
         | Action::SetMark(_)
         | Action::SaveMark
         | Action::RestoreMark
@@ -123,6 +125,7 @@ fn is_repeatable(draft: &Draft) -> bool {
         Action::Accept
         | Action::Drop
         | Action::Return
+        | Action::Goto(_)
         | Action::Redirect(_)
         | Action::Tproxy { .. }
         | Action::SaveMark
@@ -147,6 +150,47 @@ fn decided(drafts: Vec<Draft>) -> Vec<Draft> {
         }
     }
     kept
+}
+
+/// Puts a rule about owners before one that asks for others than these, so that the latter need not ask any more: nobody
+/// can ask that in one rule (see [`owners`]).
+fn ask_owners_first(mut drafts: Vec<Draft>) -> Vec<Draft> {
+    let mut index = 0;
+    while index < drafts.len() {
+        match drafts[index].conditions.iter().position(owners::is_negated_owner) {
+            Some(at) if is_spared(&mut drafts, index, at) => {
+                // The rule that was moved, if any, now stands here, and asks for no such thing.
+            }
+            Some(_) | None => index += 1,
+        }
+    }
+    drafts
+}
+
+/// Takes the condition number `at` from a rule if no packet that fails it comes to the rule, or none would if a later
+/// rule stood before it. Says whether.
+fn is_spared(drafts: &mut [Draft], index: usize, at: usize) -> bool {
+    let mut others = drafts[index].clone();
+    others.conditions[at] = others.conditions[at].opposite();
+    if is_decided(&others, &drafts[..index]) {
+        drafts[index].conditions.remove(at);
+        return true;
+    }
+    let field = others.conditions[at].field;
+    for later in index + 1..drafts.len() {
+        let rule = &drafts[later];
+        let asks = rule.conditions.iter().any(|c| c.field == field && !c.negated);
+        if !asks || !drafts[index..later].iter().all(|passed| commute(passed, rule)) {
+            continue;
+        }
+        let earlier = [&drafts[..index], &drafts[later..=later]].concat();
+        if is_decided(&others, &earlier) {
+            drafts[index].conditions.remove(at);
+            drafts[index..=later].rotate_right(1);
+            return true;
+        }
+    }
+    false
 }
 
 /// A condition that packets are known to fulfil, and how often its field had been written by then: of two times that
@@ -222,9 +266,9 @@ fn know(known: &mut Vec<Fact>, more: Fact) -> bool {
 }
 
 /// Whether no packet goes on to the next rule.
-fn decides(action: &Action) -> bool {
+pub(super) fn decides(action: &Action) -> bool {
     match action {
-        Action::Accept | Action::Drop | Action::Return | Action::Redirect(_) => true,
+        Action::Accept | Action::Drop | Action::Return | Action::Goto(_) | Action::Redirect(_) => true,
         Action::Jump(_)
         | Action::Tproxy { .. }
         | Action::SetMark(_)
@@ -239,7 +283,7 @@ fn decides(action: &Action) -> bool {
 mod tests {
     use super::*;
     use crate::Mark;
-    use crate::nft::intervals::{Interval, Intervals};
+    use crate::field::{Interval, Intervals};
     use proptest::prelude::*;
 
     /// Fields of two kinds, each with few values, so that random rules meet. Rules write the last two.

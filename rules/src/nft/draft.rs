@@ -1,8 +1,7 @@
 //! Rules on their way from iptables' vocabulary to that of nf_tables.
 
-use super::condition::{Condition, Field, interface_interval, protocol_number, state_bit};
-use super::intervals::{Interval, Intervals};
 use super::{Action, Base, Kind, Log};
+use crate::field::{Condition, Field, Interval, Intervals, interface_interval, protocol_number, state_bit};
 use crate::model::Written;
 use crate::{
     Chain, Cidr, Hook, Mark, Match, Negatable, Origin, PortRange, Rule, Statement, Table, Target, Writes,
@@ -26,9 +25,14 @@ pub(super) fn chain_name(table: Table, chain: &str) -> String {
     format!("{table}_{chain}")
 }
 
-/// How the kernel calls a base chain: at the same place as iptables' own (`NF_IP_PRI_*` in
-/// `linux/netfilter_ipv4.h`).
+/// How the kernel calls a base chain of ours: just before that of iptables, so that ours come first whoever was there
+/// before. Of chains of equal priority the kernel calls that first which was registered last (`nf_hook_entries_grow`).
 pub(super) fn base(table: Table, chain: &Chain) -> Option<Base> {
+    base_of(table, chain).map(|base| Base { priority: base.priority - 1, ..base })
+}
+
+/// How the kernel calls a base chain of iptables (`NF_IP_PRI_*` in `linux/netfilter_ipv4.h`).
+pub fn base_of(table: Table, chain: &Chain) -> Option<Base> {
     let hook = match chain {
         Chain::Base(hook) => *hook,
         Chain::User(_) => return None,
@@ -111,9 +115,11 @@ fn conditions(rule: &Rule) -> Option<Vec<Condition>> {
             (true, false) => continue,
             (false, _) => {}
         }
-        // `! a ! b` is `! {a, b}`.
-        let same =
-            |other: &&mut Condition| other.negated && condition.negated && other.field == condition.field;
+        // `! a ! b` is `! {a, b}`, but of marks there are no sets.
+        let is_single = matches!(condition.field, Field::Mark(_) | Field::Connmark(_));
+        let same = |other: &&mut Condition| {
+            other.negated && condition.negated && other.field == condition.field && !is_single
+        };
         match conditions.iter_mut().find(same) {
             Some(other) => other.values.union(&condition.values),
             None => conditions.push(condition),

@@ -4,8 +4,8 @@
 //! meet the same packet, so all that matters is that each family's rules keep their order.
 
 use super::Action;
-use super::condition::{Condition, Field};
 use super::draft::Draft;
+use crate::field::{Condition, Field};
 use crate::{Family, Origin, Writes};
 
 /// The rules of IPv4 where IPv6 is off. In a base chain, a first rule lets IPv6 pass.

@@ -1,22 +1,26 @@
 //! The same rules for nf_tables: one table of our own for both families, lists held in sets.
 //!
 //! Not a second policy. What comes in are the checked rules that iptables would get; what goes out decides the
-//! same about every packet (but see [`Field::Uid`] about packets without a socket). Three steps: statements
-//! become drafts, each chain is made as short as its meaning allows (`compact`), and the chains of the two
-//! families become one (`join`). How long a rule set gets depends on which options are used, never on how
+//! same about every packet. Four steps: statements become drafts, each chain is made as short as its meaning allows
+//! (`compact`), the chains of the two families become one (`join`), and what nf_tables can't ask is asked otherwise
+//! (`owners`). How long a rule set gets depends on which options are used, never on how
 //! many values they list.
 //!
 //! Nothing here knows the kernel's encoding or the language of `nft`.
 
 mod compact;
-mod condition;
 mod draft;
-mod intervals;
 mod join;
+mod listing;
+mod owners;
 mod sets;
 
-pub use condition::{Condition, Field, family_number, protocol_number, state_bit};
-pub use intervals::{Interval, Intervals};
+pub use crate::field::{
+    Condition, Field, Interval, Intervals, UNTRACKED_BIT, family_number, interface_number, protocol_number,
+    state_bit,
+};
+pub use draft::base_of;
+pub use listing::{ListedBase, ListedChain, ListedRule, ListedTable};
 
 use crate::model::Written;
 use crate::{Checked, Comment, Family, Hook, Mark, Origin, Port, PortRange, Zone};
@@ -157,6 +161,8 @@ pub enum Action {
     Return,
     /// Walks a chain of this name, then continues.
     Jump(String),
+    /// Walks a chain of this name, whose end is the end of this one.
+    Goto(String),
     /// NAT to the local machine at one of these ports.
     Redirect(PortRange),
     /// If a transparent socket takes the packet: marks and accepts it. Else the rule does not hold, where that of
@@ -202,7 +208,8 @@ pub fn table(name: &str, v4: &Checked, v6: Option<&Checked>) -> Option<Table> {
                 Some(_) => join::join(of_v4, drafts(&mut of_v6)),
                 None => join::alone(of_v4, matches!(chain, crate::Chain::Base(_))),
             };
-            chains.push((draft::chain_name(table, chain.as_str()), draft::base(table, &chain), drafts));
+            let name = draft::chain_name(table, chain.as_str());
+            chains.extend(owners::split((name, draft::base(table, &chain), drafts)));
         }
     }
     (!chains.is_empty()).then(|| sets::name(name, chains))

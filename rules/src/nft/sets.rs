@@ -1,9 +1,8 @@
 //! Puts lists of values into sets with stable names.
 
-use super::condition::Field;
 use super::draft::Draft;
-use super::intervals::{Interval, Intervals};
 use super::{Base, Chain, Condition, Rule, Set, SetKind, Table, Test, comment};
+use crate::field::{Field, Interval, Intervals};
 use crate::{Family, Origin};
 
 /// The table of these chains, every list in a set. Equal lists of the same rule share one.

@@ -4,10 +4,10 @@
 //! by itself, such as the family before an address.
 
 use crate::nft::{
-    Action, Base, Chain, Condition, Field, Interval, Log, Rule, Set, SetKind, Table, Test, family_number,
-    protocol_number, state_bit,
+    Action, Base, Chain, Condition, Field, Interval, Log, Rule, Set, SetKind, Table, Test, UNTRACKED_BIT,
+    family_number, protocol_number, state_bit,
 };
-use crate::{ConnState, Family, Mark, Protocol};
+use crate::{ConnState, Family, Mark, Policy, Port, Protocol, Target, line};
 use std::fmt::{Display, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -28,20 +28,7 @@ pub fn script(table: &Table) -> String {
 
 /// One rule, as it stands in a chain.
 pub fn rule(rule: &Rule) -> String {
-    let mut words: Vec<String> = Vec::new();
-    let has = |wanted: fn(Field) -> bool| rule.tests.iter().any(|test| wanted(test.condition.field));
-    let has_address = has(|field| matches!(field, Field::Source(_) | Field::Destination(_)));
-    let has_port = has(|field| matches!(field, Field::SourcePort | Field::DestinationPort));
-    for test in &rule.tests {
-        let is_implied = match test.condition.field {
-            Field::Family => has_address,
-            Field::Protocol => has_port && test.set.is_none(),
-            _ => false,
-        };
-        if !is_implied {
-            words.push(self::test(test, &header(rule)));
-        }
-    }
+    let mut words = conditions(&rule.tests);
     words.push("counter".to_owned());
     if let Some(Log { group, prefix }) = &rule.log {
         words.push(format!("log prefix \"{prefix}\" group {group}"));
@@ -51,6 +38,74 @@ pub fn rule(rule: &Rule) -> String {
         words.push(format!("comment \"{}\"", rule.comment));
     }
     words.join(" ")
+}
+
+/// The conditions of a rule, but for those that `nft` adds by itself.
+pub fn conditions(tests: &[Test]) -> Vec<String> {
+    let has = |wanted: fn(Field) -> bool| tests.iter().any(|test| wanted(test.condition.field));
+    let has_address = has(|field| matches!(field, Field::Source(_) | Field::Destination(_)));
+    let has_port = has(|field| matches!(field, Field::SourcePort | Field::DestinationPort));
+    let header = header(tests);
+    let is_implied = |test: &&Test| match test.condition.field {
+        Field::Family => has_address,
+        Field::Protocol => has_port && test.set.is_none(),
+        _ => false,
+    };
+    tests.iter().filter(|test| !is_implied(test)).map(|test| self::test(test, &header)).collect()
+}
+
+/// A condition with its values written out, however many there are. `header` is where ports are looked for: `tcp`,
+/// `udp`, or `th` for any that has ports.
+pub fn condition(condition: &Condition, header: &str) -> String {
+    let one = Test { condition: condition.clone(), set: None };
+    match condition.values.ranges() {
+        [_] => test(&one, header),
+        _ if condition.field == Field::ConnState => test(&one, header),
+        _ => {
+            let list = format!("{{ {} }}", values(condition).join(", "));
+            compared(condition, header, &list)
+        }
+    }
+}
+
+/// The values of a condition, one text for each range.
+pub fn values(condition: &Condition) -> Vec<String> {
+    condition.values.ranges().iter().map(|interval| value(condition.field, *interval)).collect()
+}
+
+/// What a line of nf_tables does, in the words of `nft`, where it has any.
+pub fn action_text(action: &line::Action) -> String {
+    let text = match action {
+        line::Action::Target(target) => match target {
+            Target::Accept => "accept",
+            Target::Drop => "drop",
+            Target::Return => "return",
+            Target::Jump(chain) => return format!("jump {chain}"),
+            Target::Redirect(ports) => return format!("redirect to :{}", ports.dashed()),
+            Target::Tproxy { port, mark } => return tproxy(None, *port, *mark),
+            Target::SetMark(mark) => return set_mark(*mark),
+            Target::SaveMark => "ct mark set meta mark",
+            Target::RestoreMark => "meta mark set ct mark",
+            Target::SetZone(zone) => return format!("ct zone set {zone}"),
+            Target::Log { .. } => "log",
+        },
+        line::Action::Goto(chain) => return format!("goto {chain}"),
+        line::Action::Call { chain, returns: true } => return format!("jump {chain}"),
+        line::Action::Call { chain, returns: false } => return format!("goto {chain}"),
+        line::Action::Reject => "reject",
+        line::Action::RedirectSamePort => "redirect",
+        line::Action::Notrack => "notrack",
+        line::Action::Destination { address, ports } => {
+            let port = ports.map(|ports| format!(":{}", ports.dashed())).unwrap_or_default();
+            return format!("dnat to {}{port}", address.map(|a| a.to_string()).unwrap_or_default());
+        }
+        line::Action::Continue(text)
+        | line::Action::Source(text)
+        | line::Action::Marks(text)
+        | line::Action::Zone(text)
+        | line::Action::Unknown(text) => text,
+    };
+    text.to_owned()
 }
 
 fn set(text: &mut String, set: &Set) {
@@ -65,7 +120,8 @@ fn set(text: &mut String, set: &Set) {
     line(text, 1, "}");
 }
 
-fn type_name(kind: SetKind) -> &'static str {
+/// The type of a set's keys.
+pub fn type_name(kind: SetKind) -> &'static str {
     match kind {
         SetKind::Interfaces { .. } => "ifname",
         SetKind::Addresses(Family::V4) => "ipv4_addr",
@@ -88,9 +144,8 @@ fn element(kind: SetKind, interval: Interval) -> String {
 
 fn chain(text: &mut String, chain: &Chain) {
     line(text, 1, format_args!("chain {} {{", chain.name));
-    if let Some(Base { kind, hook, priority }) = chain.base {
-        let (kind, hook) = (kind.name(), hook.name().to_ascii_lowercase());
-        line(text, 2, format_args!("type {kind} hook {hook} priority {priority}; policy accept;"));
+    if let Some(base) = chain.base {
+        line(text, 2, self::base(base, Policy::Accept));
     }
     for rule in &chain.rules {
         line(text, 2, self::rule(rule));
@@ -98,9 +153,19 @@ fn chain(text: &mut String, chain: &Chain) {
     line(text, 1, "}");
 }
 
+/// How the kernel calls a chain.
+pub fn base(Base { kind, hook, priority }: Base, policy: Policy) -> String {
+    let (kind, hook) = (kind.name(), hook.name().to_ascii_lowercase());
+    let policy = match policy {
+        Policy::Accept => "accept",
+        Policy::Drop => "drop",
+    };
+    format!("type {kind} hook {hook} priority {priority}; policy {policy};")
+}
+
 /// The header in which `nft` looks for ports: that of the protocol, or of any that has ports.
-fn header(rule: &Rule) -> String {
-    let mut protocols = rule.tests.iter().filter(|test| test.condition.field == Field::Protocol);
+fn header(tests: &[Test]) -> String {
+    let mut protocols = tests.iter().filter(|test| test.condition.field == Field::Protocol);
     match protocols.next() {
         Some(Test { condition, set: None }) => {
             condition.values.numbers().map(protocol).next().unwrap_or_default()
@@ -111,6 +176,18 @@ fn header(rule: &Rule) -> String {
 
 fn test(test: &Test, header: &str) -> String {
     let Condition { field, negated, values } = &test.condition;
+    match (field, &test.set, values.single()) {
+        (Field::ConnState, ..) => states(*negated, values.numbers()),
+        (_, Some(set), _) => compared(&test.condition, header, &format!("@{set}")),
+        (_, None, interval) => {
+            let value = value(*field, interval.unwrap_or(Interval::one(0)));
+            compared(&test.condition, header, &value)
+        }
+    }
+}
+
+/// A condition that compares its field with what stands to the right.
+fn compared(Condition { field, negated, .. }: &Condition, header: &str, right: &str) -> String {
     let left = match field {
         Field::InInterface => "iifname".to_owned(),
         Field::OutInterface => "oifname".to_owned(),
@@ -122,13 +199,9 @@ fn test(test: &Test, header: &str) -> String {
         Field::DestinationPort => format!("{header} dport"),
         Field::Uid => "meta skuid".to_owned(),
         Field::Gid => "meta skgid".to_owned(),
-        Field::ConnState => return states(*negated, values.numbers()),
+        Field::ConnState => "ct state".to_owned(),
         Field::Mark(mask) => masked("meta mark", *mask),
         Field::Connmark(mask) => masked("ct mark", *mask),
-    };
-    let right = match (&test.set, values.single()) {
-        (Some(set), _) => format!("@{set}"),
-        (None, interval) => value(*field, interval.unwrap_or(Interval::one(0))),
     };
     // A bare value after a masked field would read as a mask.
     let is_masked = matches!(field, Field::Mark(mask) | Field::Connmark(mask) if *mask != u32::MAX);
@@ -157,8 +230,12 @@ fn value(field: Field, interval: Interval) -> String {
 }
 
 fn states(negated: bool, bits: impl Iterator<Item = u128>) -> String {
-    let name = |bit| ConnState::ALL.into_iter().find(|&state| u128::from(state_bit(state)) == bit);
-    let names: Vec<String> = bits.filter_map(name).map(|state| state.name().to_ascii_lowercase()).collect();
+    let name = |bit| {
+        let known = ConnState::ALL.into_iter().find(|&state| u128::from(state_bit(state)) == bit);
+        let untracked = (bit == u128::from(UNTRACKED_BIT)).then(|| "untracked".to_owned());
+        known.map(|state| state.name().to_ascii_lowercase()).or(untracked)
+    };
+    let names: Vec<String> = bits.filter_map(name).collect();
     match negated {
         true => format!("ct state & ({}) == 0", names.join(" | ")),
         false => format!("ct state {}", names.join(",")),
@@ -219,11 +296,9 @@ fn action(action: &Action) -> Option<String> {
         Action::Drop => "drop".to_owned(),
         Action::Return => "return".to_owned(),
         Action::Jump(chain) => format!("jump {chain}"),
+        Action::Goto(chain) => format!("goto {chain}"),
         Action::Redirect(ports) => format!("redirect to :{}", ports.dashed()),
-        Action::Tproxy { family, port, mark } => {
-            let family = family.map(|family| format!("{} ", address_word(family))).unwrap_or_default();
-            format!("tproxy {family}to :{port} {} accept", set_mark(*mark))
-        }
+        Action::Tproxy { family, port, mark } => tproxy(*family, *port, *mark),
         Action::SetMark(mark) => set_mark(*mark),
         Action::SaveMark => "ct mark set meta mark".to_owned(),
         Action::RestoreMark => "meta mark set ct mark".to_owned(),
@@ -233,6 +308,12 @@ fn action(action: &Action) -> Option<String> {
 }
 
 /// Bits outside of the mask stay; bits inside become those of the value.
+/// TPROXY, of packets of this family only.
+pub fn tproxy(family: Option<Family>, port: Port, mark: Mark) -> String {
+    let family = family.map(|family| format!("{} ", address_word(family))).unwrap_or_default();
+    format!("tproxy {family}to :{port} {} accept", set_mark(mark))
+}
+
 fn set_mark(mark: Mark) -> String {
     match mark.is_whole() {
         true => format!("meta mark set {}", mark.value),

@@ -2,7 +2,8 @@
 
 use super::packet::{Direction, LOOPBACK, Packet, Routing};
 use super::trace::Matched;
-use crate::{Cidr, Condition, ConnState, Gid, Match, Protocol, Uid};
+use crate::nft::{self, Field, family_number, interface_number, protocol_number, state_bit};
+use crate::{Cidr, Condition, ConnState, Family, Gid, Match, PortRange, Protocol, Uid};
 use std::net::IpAddr;
 
 /// An interface as a match sees it.
@@ -16,8 +17,29 @@ pub(super) enum Interface<'a> {
     Unknown,
 }
 
+/// What conntrack has put to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Connection {
+    /// A connection, in this state.
+    Here(ConnState),
+    /// None: it counts as invalid, or, where it is `None`, as not tracked.
+    None(Option<ConnState>),
+    /// What a rule before conntrack leaves there with a zone (`xt_ct_target` in `xt_CT.c`); of its state nobody here
+    /// knows.
+    Template,
+}
+
+/// A value of a packet, as `nf_tables` loads it.
+enum Loaded {
+    Value(u128),
+    /// There is none, and a rule that asks for it ends there (`NFT_BREAK`).
+    Nothing,
+    Unknown,
+}
+
 /// A packet's fields. `None` is a value that is not known, unless said otherwise.
 pub(super) struct Facts<'a> {
+    family: Family,
     pub(super) protocol: Protocol,
     pub(super) source: Option<IpAddr>,
     pub(super) source_port: Option<u16>,
@@ -32,6 +54,10 @@ pub(super) struct Facts<'a> {
     pub(super) connmark: Option<u32>,
     /// `None` for a packet that conntrack does not see.
     pub(super) state: Option<ConnState>,
+    /// Whether conntrack has seen it.
+    pub(super) is_tracked: bool,
+    /// Whether a rule has put it in a zone.
+    pub(super) is_zoned: bool,
 }
 
 impl<'a> Facts<'a> {
@@ -47,6 +73,7 @@ impl<'a> Facts<'a> {
             }
         };
         Self {
+            family: packet.family(),
             protocol: packet.protocol,
             source: Some(packet.source.ip()),
             source_port: Some(packet.source.port()).filter(|&port| port != 0),
@@ -59,6 +86,19 @@ impl<'a> Facts<'a> {
             mark: Some(packet.mark),
             connmark: Some(packet.connmark),
             state: Some(packet.state),
+            is_tracked: false,
+            is_zoned: false,
+        }
+    }
+
+    /// What rules see of its connection.
+    pub(super) fn connection(&self) -> Connection {
+        match self.state {
+            None => Connection::None(None),
+            Some(_) if !self.is_tracked && self.is_zoned => Connection::Template,
+            Some(_) if !self.is_tracked => Connection::None(Some(ConnState::Invalid)),
+            Some(ConnState::Invalid) => Connection::None(Some(ConnState::Invalid)),
+            Some(state) => Connection::Here(state),
         }
     }
 
@@ -86,8 +126,51 @@ impl<'a> Facts<'a> {
                 Some(ConnState::New | ConnState::Related) => Some(*takes_first),
                 Some(ConnState::Established | ConnState::Invalid) | None => None,
             },
+            Condition::Nft(condition) => match self.load(condition.field) {
+                Loaded::Value(value) => Some(condition.holds(value)),
+                Loaded::Nothing => Some(false),
+                Loaded::Unknown => condition.is_certain(),
+            },
             Condition::Always(_) => Some(true),
             Condition::Unknown(_) => None,
+        }
+    }
+
+    /// A field as `nf_tables` sees it.
+    fn load(&self, field: Field) -> Loaded {
+        let known = |value: Option<u128>| value.map_or(Loaded::Unknown, Loaded::Value);
+        let interface = |interface| known(name(interface).map(interface_number));
+        let address = |of: Family, address: Option<IpAddr>| match address {
+            Some(IpAddr::V4(address)) if of == Family::V4 => Loaded::Value(address.to_bits().into()),
+            Some(IpAddr::V6(address)) if of == Family::V6 => Loaded::Value(address.to_bits()),
+            // What stands there in the header of the other family is not followed.
+            Some(_) | None => Loaded::Unknown,
+        };
+        match field {
+            Field::InInterface => interface(self.arrives_at),
+            Field::OutInterface => interface(self.leaves_by),
+            Field::Family => Loaded::Value(family_number(self.family).into()),
+            Field::Source(of) => address(of, self.source),
+            Field::Destination(of) => address(of, self.destination),
+            Field::Protocol => Loaded::Value(protocol_number(self.protocol).into()),
+            Field::SourcePort => known(self.source_port.map(u128::from)),
+            Field::DestinationPort => known(self.destination_port.map(u128::from)),
+            // `nft_meta_get_eval_skugid` in `nft_meta.c`.
+            Field::Uid => self.owner.map_or(Loaded::Nothing, |(uid, _)| Loaded::Value(uid.number().into())),
+            Field::Gid => self.owner.map_or(Loaded::Nothing, |(_, gid)| Loaded::Value(gid.number().into())),
+            Field::ConnState => match self.connection() {
+                Connection::Here(state) | Connection::None(Some(state)) => {
+                    Loaded::Value(state_bit(state).into())
+                }
+                Connection::None(None) => Loaded::Value(nft::UNTRACKED_BIT.into()),
+                Connection::Template => Loaded::Unknown,
+            },
+            Field::Mark(mask) => known(self.mark.map(|mark| (mark & mask).into())),
+            Field::Connmark(mask) => match self.connection() {
+                Connection::Here(_) => known(self.connmark.map(|mark| (mark & mask).into())),
+                Connection::None(_) => Loaded::Nothing,
+                Connection::Template => Loaded::Unknown,
+            },
         }
     }
 
@@ -112,13 +195,20 @@ impl<'a> Facts<'a> {
             Match::GidOwner(operand) => {
                 operand.holds(self.owner.is_some_and(|(_, gid)| gid == *operand.value()))
             }
-            Match::ConnState(operand) => {
-                operand.holds(self.state.is_some_and(|state| operand.value().states().contains(&state)))
-            }
+            Match::ConnState(operand) => match self.connection() {
+                Connection::Here(state) | Connection::None(Some(state)) => {
+                    operand.holds(operand.value().states().contains(&state))
+                }
+                Connection::None(None) => operand.holds(false),
+                Connection::Template => return None,
+            },
             Match::Mark(operand) => operand.holds(operand.value().covers(self.mark?)),
             // Without a connection the match fails, negated or not (`xt_connmark.c`, `connmark_mt`).
-            Match::Connmark(_) if self.state.is_none_or(|state| state == ConnState::Invalid) => false,
-            Match::Connmark(operand) => operand.holds(operand.value().covers(self.connmark?)),
+            Match::Connmark(operand) => match self.connection() {
+                Connection::Here(_) => operand.holds(operand.value().covers(self.connmark?)),
+                Connection::None(_) => false,
+                Connection::Template => return None,
+            },
             Match::Comment(_) => true,
         })
     }
@@ -137,5 +227,14 @@ fn name(interface: Interface<'_>) -> Option<&str> {
         Interface::None => Some(""),
         Interface::Named(name) => Some(name),
         Interface::Unknown => None,
+    }
+}
+
+/// The port after NAT to a range: one inside stays; otherwise the kernel picks one.
+pub(super) fn port_in(ports: PortRange, now: Option<u16>) -> Option<u16> {
+    match now {
+        _ if ports.is_single() => Some(ports.first().number()),
+        Some(port) if ports.contains(port) => Some(port),
+        _ => None,
     }
 }

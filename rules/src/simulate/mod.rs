@@ -1,20 +1,20 @@
 //! A packet's way through rules: what becomes of it, and which rules it meets.
 //!
-//! The walk follows the kernel: at each hook the tables in the order of their priorities, in each table the
-//! rules in order, marks and addresses as earlier rules left them. It answers for the first packet of a
+//! The walk follows the kernel: at each hook the base chains in the order of their priorities, those of iptables and of
+//! nf_tables alike, in each the rules in order, marks and addresses as earlier rules left them. It answers for the first packet of a
 //! connection unless the packet says otherwise. Where a rule is not understood and could matter, the answer
 //! is [`Verdict::Unknown`]; nothing is guessed.
 //!
-//! Not followed: whether anybody listens, whether routes and neighbours exist, `rp_filter`, IPsec, tables
-//! of nf_tables other than those that iptables shows.
+//! Not followed: whether anybody listens, whether routes and neighbours exist, `rp_filter`, IPsec, bridges.
 
 mod facts;
 mod packet;
+mod ties;
 mod trace;
 mod view;
 mod walk;
 
 pub use packet::{Direction, Packet, Routing};
+pub use ties::walk;
 pub use trace::{At, Matched, Observer, Outcome, Step, Trace, Verdict};
-pub use view::{View, ViewChain, ViewRule};
-pub use walk::walk;
+pub use view::{OriginOf, View, ViewChain, ViewRule};

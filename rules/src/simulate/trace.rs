@@ -79,4 +79,6 @@ pub struct Outcome {
     pub translated: Option<SocketAddr>,
     /// Whether the packet ends up on this machine.
     pub stays: bool,
+    /// Whether it is not known because chains of equal priority decide differently in another order.
+    pub is_tie: bool,
 }

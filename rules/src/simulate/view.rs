@@ -1,11 +1,14 @@
 //! Rules arranged for walking: chains by index, jumps resolved, each rule with its reason.
 //!
-//! Made from a rule set, which knows why each rule is there, or from a listing or state, which do not.
+//! Made from a rule set, which knows why each rule is there, or from listings, which do not. All that a namespace holds
+//! can stand in one view: the hooks know the order in which the kernel calls the base chains.
 
+use crate::nft::{Base, Kind, ListedRule, ListedTable, base_of};
 use crate::{
-    Action, Chain, Condition, Family, Hook, Line, Listing, Origin, Policy, RuleSet, State, Statement, Table,
+    Action, Chain, ChainName, Condition, Family, Hook, Line, Listing, Origin, Policy, RuleSet, State,
+    Statement, Table,
 };
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewRule {
@@ -13,17 +16,23 @@ pub struct ViewRule {
     pub text: Option<String>,
     /// In the order in which they are written.
     pub conditions: Vec<Condition>,
+    /// What it does before the action: none of these ends the walk.
+    pub(super) first: Vec<Action>,
     pub action: Action,
     /// Why it is there, where that is known.
     pub origin: Option<Origin>,
     /// The chain that its target names; `None` if there is no such chain.
-    pub(super) leads_to: Option<usize>,
+    pub leads_to: Option<usize>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewChain {
-    pub table: Table,
-    pub chain: Chain,
+    /// The table, for people: `nat`, or `inet filter`.
+    pub table: Cow<'static, str>,
+    /// The name of the chain.
+    pub chain: String,
+    /// How the kernel calls it; `None` if only rules do.
+    pub base: Option<Base>,
     /// What happens at its end, if the kernel calls it.
     pub policy: Policy,
     /// Its rules in order.
@@ -32,95 +41,146 @@ pub struct ViewChain {
     pub(super) is_detour: bool,
 }
 
+/// Base chains by their hook, in the order in which the kernel calls them.
+pub(super) type Order = [Vec<usize>; Hook::ALL.len()];
+
 /// The rules of one family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     family: Family,
     chains: Vec<ViewChain>,
-    bases: [[Option<usize>; Hook::ALL.len()]; Table::ALL.len()],
+    order: Order,
 }
+
+/// Says why a rule is there, by its comment.
+pub type OriginOf<'a> = &'a dyn Fn(&str) -> Option<Origin>;
 
 impl ViewRule {
     fn new(line: &Line, text: Option<String>, origin: Option<Origin>) -> Self {
-        Self { text, conditions: line.conditions(), action: line.action(), origin, leads_to: None }
+        let (conditions, action) = (line.conditions(), line.action());
+        Self { text, conditions, first: Vec::new(), action, origin, leads_to: None }
+    }
+
+    fn of_nftables(rule: ListedRule, origin_of: OriginOf<'_>) -> Self {
+        let ListedRule { text, conditions, first, action, comment } = rule;
+        Self { text: Some(text), conditions, first, action, origin: origin_of(&comment), leads_to: None }
+    }
+}
+
+/// A chain on its way into a view.
+struct Part {
+    table: Cow<'static, str>,
+    chain: String,
+    base: Option<Base>,
+    policy: Policy,
+    rules: Vec<ViewRule>,
+}
+
+impl Part {
+    fn of_iptables(label: Option<&str>, table: Table, chain: &Chain, rules: Vec<ViewRule>) -> Self {
+        let title = match label {
+            Some(label) => format!("{table} ({label})").into(),
+            None => table.name().into(),
+        };
+        let base = base_of(table, chain);
+        Self { table: title, chain: chain.to_string(), base, policy: Policy::Accept, rules }
     }
 }
 
 impl View {
+    /// A namespace without rules.
+    pub fn empty(family: Family) -> Self {
+        Self { family, chains: Vec::new(), order: Order::default() }
+    }
+
     /// The rules of a listing.
     pub fn of_listing(listing: Listing) -> Self {
-        let chains = listing.chains.into_iter().map(|((table, chain), held)| {
+        let mut view = Self::empty(listing.family);
+        view.add_listing(listing, None);
+        view
+    }
+
+    /// Adds the rules of a listing. A label tells its tables from those of the same name.
+    pub fn add_listing(&mut self, listing: Listing, label: Option<&str>) {
+        self.add(listing.chains.into_iter().map(|((table, chain), held)| {
             let rules =
                 held.rules.into_iter().map(|listed| ViewRule::new(&listed.line, Some(listed.text), None));
-            (table, chain, held.policy, rules.collect())
-        });
-        Self::build(listing.family, chains)
+            let part = Part::of_iptables(label, table, &chain, rules.collect());
+            Part { policy: held.policy, ..part }
+        }));
+    }
+
+    /// Adds a table of nf_tables, if it is one of this family.
+    pub fn add_nftables(&mut self, table: ListedTable, origin_of: OriginOf<'_>) {
+        if table.family.is_some_and(|family| family != self.family) {
+            return;
+        }
+        self.add(table.chains.into_iter().map(|chain| Part {
+            table: table.name.clone().into(),
+            chain: chain.name,
+            base: chain.base.map(|b| Base { kind: b.kind, hook: b.hook, priority: b.priority }),
+            policy: chain.base.map_or(Policy::Accept, |base| base.policy),
+            rules: chain.rules.into_iter().map(|rule| ViewRule::of_nftables(rule, origin_of)).collect(),
+        }));
     }
 
     /// The rules of a state; the policies, which it does not keep, count as `ACCEPT`.
     pub fn of_state(state: &State, family: Family) -> Self {
-        let chains = state.tables.iter().flat_map(|(table, chains)| {
+        let mut view = Self::empty(family);
+        view.add(state.tables.iter().flat_map(|(table, chains)| {
             chains.iter().map(|(chain, held)| {
                 let rules = held.lines.iter().map(|line| ViewRule::new(line, None, None)).collect();
-                (*table, chain.clone(), Policy::Accept, rules)
+                Part::of_iptables(None, *table, chain, rules)
             })
-        });
-        Self::build(family, chains)
+        }));
+        view
     }
 
     /// The rules of a rule set, as they stand in an otherwise empty namespace.
     pub fn of_rules(rules: &RuleSet) -> Self {
-        let chains = Table::ALL.into_iter().flat_map(|table| {
+        let mut view = Self::empty(rules.family);
+        view.add(Table::ALL.into_iter().flat_map(|table| {
             rules.chains(table).into_iter().map(move |(chain, statements)| {
                 let rule = |s: &Statement| ViewRule::new(&Line::Typed(s.rule.clone()), None, s.origin);
-                (table, chain, Policy::Accept, statements.into_iter().map(rule).collect())
+                Part::of_iptables(None, table, &chain, statements.into_iter().map(rule).collect())
             })
-        });
-        Self::build(rules.family, chains)
-    }
-
-    /// Puts something before all rules of a base chain, or behind them, of which nobody here knows what it does.
-    pub fn with_stranger(mut self, table: Table, hook: Hook, first: bool, what: &str) -> Self {
-        let index = self.base(table, hook).unwrap_or_else(|| {
-            let (chain, policy) = (Chain::Base(hook), Policy::Accept);
-            self.chains.push(ViewChain { table, chain, policy, rules: Vec::new(), is_detour: false });
-            self.bases[table as usize][hook as usize] = Some(self.chains.len() - 1);
-            self.chains.len() - 1
-        });
-        let rules = &mut self.chains[index].rules;
-        let stranger = ViewRule {
-            text: Some(what.to_owned()),
-            conditions: vec![Condition::Unknown(what.to_owned())],
-            action: Action::Unknown(what.to_owned()),
-            origin: None,
-            leads_to: None,
-        };
-        rules.insert(if first { 0 } else { rules.len() }, stranger);
-        self
-    }
-
-    fn build(family: Family, chains: impl Iterator<Item = (Table, Chain, Policy, Vec<ViewRule>)>) -> Self {
-        let mut view =
-            Self { family, chains: Vec::new(), bases: [[None; Hook::ALL.len()]; Table::ALL.len()] };
-        let mut places: BTreeMap<(Table, Chain), usize> = BTreeMap::new();
-        for (table, chain, policy, rules) in chains {
-            let index = view.chains.len();
-            if let Chain::Base(hook) = chain {
-                view.bases[table as usize][hook as usize] = Some(index);
-            }
-            places.insert((table, chain.clone()), index);
-            let is_detour = rules.iter().filter(|rule| !rule.action.surely_continues()).count() == 1;
-            view.chains.push(ViewChain { table, chain, policy, rules, is_detour });
-        }
-        for chain in &mut view.chains {
-            for rule in &mut chain.rules {
-                rule.leads_to = rule
-                    .action
-                    .chain()
-                    .and_then(|name| places.get(&(chain.table, Chain::User(name.clone()))).copied());
-            }
-        }
+        }));
         view
+    }
+
+    /// Adds chains of which none leads out of them.
+    fn add(&mut self, parts: impl Iterator<Item = Part>) {
+        let start = self.chains.len();
+        for Part { table, chain, base, policy, rules } in parts {
+            let is_detour = rules.iter().filter(|rule| !rule.action.surely_continues()).count() == 1;
+            self.chains.push(ViewChain { table, chain, base, policy, rules, is_detour });
+        }
+        let mut places: BTreeMap<(Cow<'static, str>, String), usize> = BTreeMap::new();
+        for (index, held) in self.chains.iter().enumerate().skip(start) {
+            places.insert((held.table.clone(), held.chain.clone()), index);
+        }
+        for chain in &mut self.chains[start..] {
+            for rule in &mut chain.rules {
+                let place = |name: &str| places.get(&(chain.table.clone(), name.to_owned())).copied();
+                let name = match &rule.action {
+                    Action::Call { chain, .. } => Some(chain.as_str()),
+                    action => action.chain().map(ChainName::as_str),
+                };
+                rule.leads_to = name.and_then(place);
+            }
+        }
+        for index in start..self.chains.len() {
+            let held = &self.chains[index];
+            // One without rules says nothing, wherever it stands.
+            let counts = !held.rules.is_empty() || held.policy == Policy::Drop;
+            if let Some(base) = held.base.filter(|_| counts) {
+                let of_hook = &mut self.order[base.hook as usize];
+                let place =
+                    |other: &usize| self.chains[*other].base.is_some_and(|other| rank(other) <= rank(base));
+                let at = of_hook.partition_point(place);
+                of_hook.insert(at, index);
+            }
+        }
     }
 
     pub fn family(&self) -> Family {
@@ -132,13 +192,32 @@ impl View {
         &self.chains
     }
 
-    /// The base chain of a table at a hook, if there is one.
-    pub(super) fn base(&self, table: Table, hook: Hook) -> Option<usize> {
-        self.bases[table as usize][hook as usize]
-    }
-
     /// A rule by its place; `None` for the policy of a chain.
     pub fn rule(&self, at: super::At) -> Option<&ViewRule> {
         self.chains.get(at.chain)?.rules.get(at.rule)
+    }
+
+    /// The base chains by hook, in the order in which the kernel calls them. Of equal ones the kernel calls that first
+    /// which was registered last, and nobody can ask which that is.
+    pub(super) fn order(&self) -> &Order {
+        &self.order
+    }
+
+    /// Where the kernel calls a base chain; equal of those whose order is not known.
+    pub(super) fn rank_of(&self, chain: usize) -> Option<(i32, i32)> {
+        self.chains[chain].base.map(rank)
+    }
+}
+
+/// Where the kernel calls a chain, and where among the chains that it calls there. All that do NAT are called from one
+/// place, in the order of their own priorities (`nf_nat_register_fn` in `nf_nat_core.c`).
+fn rank(base: Base) -> (i32, i32) {
+    const NF_IP_PRI_NAT_DST: i32 = -100;
+    const NF_IP_PRI_NAT_SRC: i32 = 100;
+    let Base { kind, hook, priority } = base;
+    match (kind, hook) {
+        (Kind::Nat, Hook::Prerouting | Hook::Output | Hook::Forward) => (NF_IP_PRI_NAT_DST, priority),
+        (Kind::Nat, Hook::Input | Hook::Postrouting) => (NF_IP_PRI_NAT_SRC, priority),
+        (Kind::Filter | Kind::Route, _) => (priority, 0),
     }
 }

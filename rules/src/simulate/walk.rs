@@ -9,11 +9,12 @@
 //! - TPROXY ends only its own table's walk. The socket it assigns gets the packet, be it rewritten by `nat`
 //!   afterwards, and a packet that has a socket is never forwarded (`ip_forward`).
 
-use super::facts::{Facts, Interface};
+use super::facts::{Connection, Facts, Interface, port_in};
 use super::packet::{Direction, LOOPBACK, Packet, Routing};
 use super::trace::{At, Matched, Observer, Outcome, Step, Verdict};
-use super::view::{View, ViewRule};
-use crate::{Action, ConnState, Family, Hook, Mark, Policy, Port, PortRange, Table, Target};
+use super::view::{Order, View, ViewRule};
+use crate::nft::{Base, Kind};
+use crate::{Action, ConnState, Family, Hook, Mark, Policy, Port, PortRange, Target};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Rules that one walk may meet. Chains can call each other so often that no walk would end; the kernel
@@ -22,24 +23,38 @@ const MOST_STEPS: usize = 100_000;
 /// Depth of calls. The kernel's own limit depends on the number of chains.
 const MOST_CALLS: usize = 128;
 
-/// Walks a packet through the rules.
-pub fn walk(view: &View, routing: &Routing, packet: &Packet, observer: &mut impl Observer) -> Outcome {
+/// Chains of a lower priority see packets before conntrack does (`NF_IP_PRI_CONNTRACK` in
+/// `linux/netfilter_ipv4.h`).
+const NF_IP_PRI_CONNTRACK: i32 = -200;
+
+/// Walks a packet through the rules in one order.
+pub(super) fn walk_in(
+    view: &View,
+    order: &Order,
+    routing: &Routing,
+    packet: &Packet,
+    observer: &mut impl Observer,
+) -> Outcome {
     let stays = match &packet.direction {
         Direction::Outbound { interface, .. } => interface == LOOPBACK || routing.takes_mark(packet.mark),
         Direction::Inbound { local, .. } => *local,
     };
     let mut walker = Walker {
         view,
+        order,
         routing,
         observer,
         facts: Facts::of(packet, routing),
         hook: Hook::Output,
+        in_nat: false,
         stays,
         calls: Vec::new(),
         steps: 0,
         captured: None,
         passed: None,
         translated: false,
+        destination_done: false,
+        source_done: false,
     };
     let stopped = match &packet.direction {
         Direction::Outbound { .. } => walker.out(),
@@ -61,10 +76,13 @@ enum End {
 
 struct Walker<'a, O> {
     view: &'a View,
+    order: &'a Order,
     routing: &'a Routing,
     observer: &'a mut O,
     facts: Facts<'a>,
     hook: Hook,
+    /// Whether the base chain being walked does NAT.
+    in_nat: bool,
     /// Whether the packet is for this machine.
     stays: bool,
     /// The rules whose chains are being walked.
@@ -72,72 +90,70 @@ struct Walker<'a, O> {
     steps: usize,
     /// A capture, and the rule that decided it.
     captured: Option<(Verdict, At)>,
-    /// The rule by which the packet was let go in `nat`, or else in another table.
-    passed: Option<(Table, At)>,
+    /// The rule by which the packet was let go, and whether that was in `nat`, or else in another table.
+    passed: Option<(bool, At)>,
     /// Whether the destination was changed by something else than a capture.
     translated: bool,
+    /// Whether it is settled where the connection goes: a rule of NAT has said so, or none has in the first hook that
+    /// asks. Nobody is asked again (`nf_nat_initialized` in `nf_nat_inet_fn`).
+    destination_done: bool,
+    /// The same of where it seems to come from.
+    source_done: bool,
 }
 
 impl<O: Observer> Walker<'_, O> {
     /// A packet of this machine.
     fn out(&mut self) -> Result<(), Stop> {
-        let mark = self.facts.mark;
-        self.hook(Hook::Output, &[Table::Raw, Table::Mangle, Table::Nat, Table::Filter, Table::Security])?;
-        self.route_again(mark);
+        self.hook(Hook::Output)?;
         if self.stays {
             self.facts.leaves_by = Interface::Named(LOOPBACK);
         } else if self.translated {
             self.facts.leaves_by = Interface::Unknown;
         }
-        self.hook(Hook::Postrouting, &[Table::Mangle, Table::Nat])?;
+        self.hook(Hook::Postrouting)?;
         if !self.stays {
             return Ok(());
         }
         self.facts.owner = None;
         self.facts.leaves_by = Interface::None;
         self.facts.arrives_at = Interface::Named(LOOPBACK);
-        self.hook(Hook::Prerouting, &[Table::Raw, Table::Mangle])?;
-        self.input()
-    }
-
-    /// A mark that changed in `mangle` is routed anew (`ip_route_me_harder`).
-    fn route_again(&mut self, before: Option<u32>) {
-        if self.facts.mark != before && self.facts.mark.is_some_and(|mark| self.routing.takes_mark(mark)) {
-            self.stays = true;
-        }
+        self.hook(Hook::Prerouting)?;
+        self.hook(Hook::Input)
     }
 
     /// A packet from outside.
     fn arrive(&mut self) -> Result<(), Stop> {
-        self.hook(Hook::Prerouting, &[Table::Raw, Table::Mangle, Table::Nat])?;
+        self.hook(Hook::Prerouting)?;
         self.stays |= self.facts.mark.is_some_and(|mark| self.routing.takes_mark(mark));
         if self.stays {
-            return self.input();
+            return self.hook(Hook::Input);
         }
         if let Some((Verdict::Tproxy(_), at)) = self.captured {
             return Err((Verdict::Drop, Some(at)));
         }
         self.facts.leaves_by = Interface::Unknown;
-        self.hook(Hook::Forward, &[Table::Mangle, Table::Filter, Table::Security])?;
+        self.hook(Hook::Forward)?;
         self.facts.arrives_at = Interface::None;
-        self.hook(Hook::Postrouting, &[Table::Mangle, Table::Nat])
+        self.hook(Hook::Postrouting)
     }
 
-    fn input(&mut self) -> Result<(), Stop> {
-        self.hook(Hook::Input, &[Table::Mangle, Table::Filter, Table::Security, Table::Nat])
-    }
-
-    fn hook(&mut self, hook: Hook, tables: &[Table]) -> Result<(), Stop> {
+    fn hook(&mut self, hook: Hook) -> Result<(), Stop> {
         self.hook = hook;
-        for &table in tables {
-            if table == Table::Nat && !self.starts_connection() {
+        let is_first = !self.facts.is_tracked;
+        for &chain in &self.order[hook as usize] {
+            let Some(base) = self.view.chains()[chain].base else { continue };
+            self.in_nat = base.kind == Kind::Nat;
+            if self.in_nat && (!self.starts_connection() || self.is_settled()) {
                 continue;
             }
-            let Some(chain) = self.view.base(table, hook) else { continue };
+            if is_first && base.priority >= NF_IP_PRI_CONNTRACK {
+                self.facts.is_tracked = true;
+            }
+            let mark = self.facts.mark;
             let end = self.chain(chain);
             match (end, self.view.chains()[chain].policy) {
                 // What source NAT does not tell, nobody can ask afterwards.
-                (Err((Verdict::Unknown, _)), _) if self.is_source_nat(table) => self.forget_source(),
+                (Err((Verdict::Unknown, _)), _) if self.is_source_nat() => self.forget_source(),
                 (Err(stop), _) => return Err(stop),
                 (Ok(End::Returned), Policy::Drop) => {
                     let rule = self.view.chains()[chain].rules.len();
@@ -145,27 +161,48 @@ impl<O: Observer> Walker<'_, O> {
                 }
                 (Ok(End::Accepted), _) | (Ok(End::Returned), Policy::Accept) => {}
             }
+            self.route_again(base, mark);
+        }
+        self.facts.is_tracked = true;
+        match hook {
+            Hook::Prerouting | Hook::Output | Hook::Forward => self.destination_done = true,
+            Hook::Input | Hook::Postrouting => self.source_done = true,
         }
         Ok(())
+    }
+
+    /// A mark that changed in `mangle` is routed anew (`ip_route_me_harder`).
+    fn route_again(&mut self, base: Base, before: Option<u32>) {
+        let changed = base.kind == Kind::Route && self.facts.mark != before;
+        if changed && self.facts.mark.is_some_and(|mark| self.routing.takes_mark(mark)) {
+            self.stays = true;
+        }
     }
 
     fn starts_connection(&self) -> bool {
         matches!(self.facts.state, Some(ConnState::New | ConnState::Related))
     }
 
-    fn is_source_nat(&self, table: Table) -> bool {
-        table == Table::Nat && matches!(self.hook, Hook::Input | Hook::Postrouting)
+    /// Whether NAT has nothing to ask here any more.
+    fn is_settled(&self) -> bool {
+        match self.hook {
+            Hook::Prerouting | Hook::Output | Hook::Forward => self.destination_done,
+            Hook::Input | Hook::Postrouting => self.source_done,
+        }
+    }
+
+    fn is_source_nat(&self) -> bool {
+        self.in_nat && matches!(self.hook, Hook::Input | Hook::Postrouting)
     }
 
     fn forget_source(&mut self) {
         self.calls.clear();
-        self.facts.source = None;
-        self.facts.source_port = None;
+        (self.facts.source, self.facts.source_port) = (None, None);
     }
 
     fn chain(&mut self, chain: usize) -> Result<End, Stop> {
         let view = self.view;
-        for (rule, ViewRule { conditions, action, leads_to, .. }) in
+        for (rule, ViewRule { conditions, first, action, leads_to, .. }) in
             view.chains()[chain].rules.iter().enumerate()
         {
             let at = At { chain, rule };
@@ -177,9 +214,12 @@ impl<O: Observer> Walker<'_, O> {
             self.observer.rule_met(Step { hook: self.hook, at, matched });
             match matched {
                 Matched::No(_) => continue,
-                Matched::Unknown(_) if is_harmless(action) => continue,
+                Matched::Unknown(_) if first.iter().chain([action]).all(is_harmless) => continue,
                 Matched::Unknown(_) => return Err((Verdict::Unknown, Some(at))),
                 Matched::Yes => {}
+            }
+            for action in first {
+                self.act(action, None, at)?;
             }
             if let Some(end) = self.act(action, *leads_to, at)? {
                 return Ok(end);
@@ -192,7 +232,12 @@ impl<O: Observer> Walker<'_, O> {
     fn act(&mut self, action: &Action, leads_to: Option<usize>, at: At) -> Result<Option<End>, Stop> {
         match action {
             Action::Target(target) => return self.target(target, leads_to, at),
-            Action::Goto(_) => {
+            Action::Call { returns: true, .. } => {
+                if let End::Accepted = self.call(leads_to, at)? {
+                    return Ok(Some(End::Accepted));
+                }
+            }
+            Action::Goto(_) | Action::Call { returns: false, .. } => {
                 // The end of that chain is the end of this one.
                 return self.call(leads_to, at).map(Some);
             }
@@ -208,8 +253,8 @@ impl<O: Observer> Walker<'_, O> {
                 return Ok(Some(End::Accepted));
             }
             Action::Source(_) => {
-                self.facts.source = None;
-                self.facts.source_port = None;
+                (self.facts.source, self.facts.source_port) = (None, None);
+                self.source_done = true;
                 return Ok(Some(End::Accepted));
             }
             Action::Notrack => self.facts.state = None,
@@ -218,7 +263,7 @@ impl<O: Observer> Walker<'_, O> {
                 self.facts.connmark = None;
             }
             // Zones part connections from each other, never a packet from its rules.
-            Action::Zone(_) => {}
+            Action::Zone(_) => self.facts.is_zoned = true,
             Action::Unknown(_) => return Err((Verdict::Unknown, Some(at))),
         }
         Ok(None)
@@ -247,9 +292,17 @@ impl<O: Observer> Walker<'_, O> {
                 return Ok(Some(End::Accepted));
             }
             Target::SetMark(mark) => self.set_mark(*mark),
-            Target::SaveMark if self.facts.state.is_some() => self.facts.connmark = self.facts.mark,
-            Target::RestoreMark if self.facts.state.is_some() => self.facts.mark = self.facts.connmark,
-            Target::SaveMark | Target::RestoreMark | Target::SetZone(_) | Target::Log { .. } => {}
+            Target::SaveMark => match self.facts.connection() {
+                Connection::Here(_) => self.facts.connmark = self.facts.mark,
+                Connection::None(_) | Connection::Template => {}
+            },
+            Target::RestoreMark => match self.facts.connection() {
+                Connection::Here(_) => self.facts.mark = self.facts.connmark,
+                Connection::Template => self.facts.mark = None,
+                Connection::None(_) => {}
+            },
+            Target::SetZone(_) => self.facts.is_zoned = true,
+            Target::Log { .. } => {}
         }
         Ok(None)
     }
@@ -286,12 +339,14 @@ impl<O: Observer> Walker<'_, O> {
         };
         self.facts.destination_port = port_in(ports, self.facts.destination_port);
         self.facts.destination_local = true;
+        self.destination_done = true;
         self.stays = true;
         End::Accepted
     }
 
     fn translate(&mut self, address: Option<IpAddr>, ports: Option<PortRange>) {
         self.translated = true;
+        self.destination_done = true;
         if let Some(address) = address {
             self.facts.destination = Some(address);
             self.stays = self.routing.takes_address(address);
@@ -305,16 +360,21 @@ impl<O: Observer> Walker<'_, O> {
     /// The rule to name for what `at` does: the one that led to its chain, if the chain does nothing else.
     fn decider(&self, at: At) -> At {
         match self.calls.last() {
-            Some(caller) if self.view.chains()[at.chain].is_detour => *caller,
+            Some(caller) if self.view.chains()[at.chain].is_detour && self.returns(*caller) => *caller,
             _ => at,
         }
     }
 
+    /// Whether a rule calls its chain, rather than to go on there.
+    fn returns(&self, at: At) -> bool {
+        let action = self.view.rule(at).map(|rule| &rule.action);
+        !matches!(action, Some(Action::Goto(_) | Action::Call { returns: false, .. }))
+    }
+
     fn let_go(&mut self, at: At) {
-        let table = self.view.chains()[at.chain].table;
-        let nat_has_spoken = matches!(self.passed, Some((Table::Nat, _)));
-        if !self.is_source_nat(table) && (table == Table::Nat || !nat_has_spoken) {
-            self.passed = Some((table, self.decider(at)));
+        let nat_has_spoken = matches!(self.passed, Some((true, _)));
+        if !self.is_source_nat() && (self.in_nat || !nat_has_spoken) {
+            self.passed = Some((self.in_nat, self.decider(at)));
         }
     }
 
@@ -326,16 +386,8 @@ impl<O: Observer> Walker<'_, O> {
         };
         let translated = self.facts.destination.zip(self.facts.destination_port);
         let translated = translated.filter(|_| self.translated && verdict == Verdict::Pass);
-        Outcome { verdict, decided_by, translated: translated.map(SocketAddr::from), stays: self.stays }
-    }
-}
-
-/// The port after NAT to a range: one inside stays; otherwise the kernel picks one.
-fn port_in(ports: PortRange, now: Option<u16>) -> Option<u16> {
-    match now {
-        _ if ports.is_single() => Some(ports.first().number()),
-        Some(port) if ports.contains(port) => Some(port),
-        _ => None,
+        let translated = translated.map(SocketAddr::from);
+        Outcome { verdict, decided_by, translated, stays: self.stays, is_tie: false }
     }
 }
 

@@ -5,7 +5,7 @@
 //! value that could end an argument or a line.
 
 mod arbitrary;
-mod table;
+mod small;
 mod verdicts;
 mod words;
 

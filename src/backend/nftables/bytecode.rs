@@ -31,6 +31,8 @@ pub struct Set {
     pub flags: u32,
     /// Ascending.
     pub elements: Vec<Element>,
+    /// How many more there are that we never write, such as one for all that is not listed.
+    pub others: usize,
 }
 
 /// An element of a set; in a set of ranges, where a range starts or where it has ended.
@@ -60,6 +62,8 @@ pub struct BaseChain {
     pub priority: i32,
     /// `NF_ACCEPT` or `NF_DROP`.
     pub policy: u32,
+    /// Where it is called for single interfaces, their names.
+    pub devices: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +108,7 @@ fn chain(chain: &nft::Chain) -> Chain {
         hook: hook(base.hook),
         priority: base.priority,
         policy: NF_ACCEPT,
+        devices: Vec::new(),
     });
     let rule = |rule: &nft::Rule| {
         let comment = rule.comment.as_bytes();
@@ -139,7 +144,7 @@ fn set(set: &nft::Set) -> Set {
     }
     sort(&mut elements);
     let flags = if set.kind.has_ranges() { NFT_SET_INTERVAL } else { 0 };
-    Set { name: set.name.clone(), key_type, key_length, flags, elements }
+    Set { name: set.name.clone(), key_type, key_length, flags, elements, others: 0 }
 }
 
 /// Sorts elements by key. Where a range starts right behind another, its start comes after the end of the other:
@@ -168,6 +173,18 @@ fn key(kind: SetKind) -> (u32, u32) {
         SetKind::Uids => (TYPE_UID, 4),
         SetKind::Gids => (TYPE_GID, 4),
     }
+}
+
+/// What a set of ours holds; `None` of others.
+pub(super) fn kind(set: &Set) -> Option<SetKind> {
+    let families = Family::BOTH.map(SetKind::Addresses);
+    let single = [SetKind::Protocols, SetKind::Ports, SetKind::Uids, SetKind::Gids];
+    let prefixes = set.flags & NFT_SET_INTERVAL != 0;
+    families
+        .into_iter()
+        .chain(single)
+        .chain([SetKind::Interfaces { prefixes }])
+        .find(|kind| key(*kind) == (set.key_type, set.key_length))
 }
 
 /// The number as a key: ids as this machine writes them, all else with the most significant byte first.

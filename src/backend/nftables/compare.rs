@@ -1,12 +1,20 @@
 //! How our table differs from what it should be.
 
-use super::bytecode;
-use std::fmt;
+use super::bytecode::{Chain, Rule, Set, Table};
+use super::listed::{self, Interfaces};
+use crate::sys::header::NFPROTO_INET;
+use rules::{
+    drift::{Compared, Reason, Side, compare},
+    nft::ListedTable,
+};
+use std::{collections::BTreeSet, fmt};
 
+/// A part of the table that is not as wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     pub subject: Subject,
-    pub kind: DifferenceKind,
+    /// In the words of `nft`, what is there and what is wanted. Of a set, only what differs.
+    pub lines: Vec<Compared<String>>,
 }
 
 /// What a difference is about.
@@ -14,119 +22,126 @@ pub struct Difference {
 pub enum Subject {
     Table,
     Set(String),
-    /// A chain, by name, or how the kernel calls it.
     Chain(String),
-    Rule {
-        chain: String,
-        /// Its place, counted from 1.
-        number: usize,
-        comment: String,
-    },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DifferenceKind {
-    /// It should be there.
-    Missing,
-    /// It should not be there.
-    Extra,
-    /// It is there, but another.
-    Changed,
-}
-
-impl fmt::Display for Difference {
+impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.subject {
-            Subject::Table => f.write_str("table")?,
-            Subject::Set(name) => write!(f, "set {name}")?,
-            Subject::Chain(name) => write!(f, "chain {name}")?,
-            Subject::Rule { chain, number, comment } => write!(f, "rule {number} of {chain} {comment:?}")?,
+        match self {
+            Self::Table => f.write_str("table"),
+            Self::Set(name) => write!(f, "set {name}"),
+            Self::Chain(name) => write!(f, "chain {name}"),
         }
-        f.write_str(match self.kind {
-            DifferenceKind::Missing => " is missing",
-            DifferenceKind::Extra => " is too many",
-            DifferenceKind::Changed => " is another",
-        })
     }
 }
 
-/// All differences between what is there and what is wanted; none if they are equal.
-pub fn differences(live: Option<&bytecode::Table>, wanted: Option<&bytecode::Table>) -> Vec<Difference> {
-    let table = |kind| vec![Difference { subject: Subject::Table, kind }];
+/// Whether a table says the same as the other. The order of sets and chains is of no consequence.
+pub fn same(live: Option<&Table>, wanted: Option<&Table>) -> bool {
     let (live, wanted) = match (live, wanted) {
-        (None, None) => return Vec::new(),
-        (None, Some(_)) => return table(DifferenceKind::Missing),
-        (Some(_), None) => return table(DifferenceKind::Extra),
+        (None, None) => return true,
         (Some(live), Some(wanted)) => (live, wanted),
+        (Some(_), None) | (None, Some(_)) => return false,
     };
-    let mut found = Vec::new();
-    if (&live.name, live.flags) != (&wanted.name, wanted.flags) {
-        found.extend(table(DifferenceKind::Changed));
+    (&live.name, live.flags, live.sets.len(), live.chains.len())
+        == (&wanted.name, wanted.flags, wanted.sets.len(), wanted.chains.len())
+        && wanted.sets.iter().all(|set| live.sets.iter().any(|other| other == set))
+        && wanted.chains.iter().all(|chain| live.chains.iter().any(|other| other == chain))
+}
+
+/// All differences between what is there and what is wanted; none if they are the same.
+pub fn differences(live: Option<&Table>, wanted: Option<&Table>) -> Vec<Difference> {
+    if same(live, wanted) {
+        return Vec::new();
     }
-    by_name(
-        &live.sets,
-        &wanted.sets,
-        |set: &bytecode::Set| &set.name,
-        |kind, set, other| {
-            if other.is_none_or(|other| other != set) {
-                found.push(Difference { subject: Subject::Set(set.name.clone()), kind });
-            }
-        },
-    );
-    by_name(
-        &live.chains,
-        &wanted.chains,
-        |chain: &bytecode::Chain| &chain.name,
-        |kind, chain, other| {
-            let Some(other) = other else {
-                found.push(Difference { subject: Subject::Chain(chain.name.clone()), kind });
-                return;
-            };
-            if chain.base != other.base {
-                found.push(Difference { subject: Subject::Chain(chain.name.clone()), kind });
-            }
-            found.extend(rules(other, chain));
-        },
-    );
+    let mut found =
+        vec![Difference { subject: Subject::Table, lines: compare(&header(live), &header(wanted)) }];
+    let sets = |table: Option<&Table>| table.map(|table| table.sets.clone()).unwrap_or_default();
+    let chains = |table: Option<&Table>| table.map(|table| table.chains.clone()).unwrap_or_default();
+    for [there, wanted] in pairs(&sets(live), &sets(wanted), |set| &set.name) {
+        let name = there.or(wanted).map(|set| set.name.clone()).unwrap_or_default();
+        found.push(Difference { subject: Subject::Set(name), lines: set_lines(there, wanted) });
+    }
+    let texts = [live, wanted]
+        .map(|table| table.and_then(|table| listed::table(NFPROTO_INET, table, &Interfaces::default())));
+    for [there, wanted] in pairs(&chains(live), &chains(wanted), |chain| &chain.name) {
+        let name = there.or(wanted).map(|chain| chain.name.clone()).unwrap_or_default();
+        found.push(Difference { subject: Subject::Chain(name), lines: chain_lines([there, wanted], &texts) });
+    }
+    found.retain(|difference| difference.lines.iter().any(|compared| compared.reason.is_some()));
     found
 }
 
-/// Calls `visit` for each name: with `Missing` or `Extra` and what is on one side, or with `Changed` and what is
-/// wanted and there under the same name.
-fn by_name<T>(
-    live: &[T],
-    wanted: &[T],
-    name: impl Fn(&T) -> &String,
-    mut visit: impl FnMut(DifferenceKind, &T, Option<&T>),
-) {
-    for item in wanted {
-        match live.iter().find(|other| name(other) == name(item)) {
-            Some(other) => visit(DifferenceKind::Changed, item, Some(other)),
-            None => visit(DifferenceKind::Missing, item, None),
-        }
-    }
-    for item in live.iter().filter(|item| !wanted.iter().any(|other| name(other) == name(item))) {
-        visit(DifferenceKind::Extra, item, None);
-    }
+/// Every name of either side, with what stands there under that name.
+fn pairs<'a, T>(live: &'a [T], wanted: &'a [T], name: impl Fn(&T) -> &String) -> Vec<[Option<&'a T>; 2]> {
+    let of = |side: &'a [T], wanted: &T| side.iter().find(|other| name(other) == name(wanted));
+    let extra = live.iter().filter(|one| of(wanted, one).is_none());
+    wanted.iter().map(|one| [of(live, one), Some(one)]).chain(extra.map(|one| [Some(one), None])).collect()
 }
 
-/// Differences of the rules of one chain, place by place between what both begin and end with.
-fn rules(live: &bytecode::Chain, wanted: &bytecode::Chain) -> Vec<Difference> {
-    let (a, b) = (&live.rules, &wanted.rules);
-    let head = a.iter().zip(b).take_while(|(a, b)| a == b).count();
-    let tail = a[head..].iter().rev().zip(b[head..].iter().rev()).take_while(|(a, b)| a == b).count();
-    let (a, b) = (&a[head..a.len() - tail], &b[head..b.len() - tail]);
-    let difference = |index: usize, kind| {
-        let rule = b.get(index).or(a.get(index));
-        let comment = rule.map(|rule| rule.comment().to_owned()).unwrap_or_default();
-        let subject = Subject::Rule { chain: wanted.name.clone(), number: head + index + 1, comment };
-        Difference { subject, kind }
+fn header(table: Option<&Table>) -> Vec<String> {
+    let text = |table: &Table| match table.flags {
+        0 => format!("table inet {}", table.name),
+        flags => format!("table inet {} # flags {flags:#x}", table.name),
     };
-    (0..a.len().max(b.len()))
-        .map(|index| match (index < a.len(), index < b.len()) {
-            (true, false) => difference(index, DifferenceKind::Extra),
-            (false, _) => difference(index, DifferenceKind::Missing),
-            (true, true) => difference(index, DifferenceKind::Changed),
-        })
-        .collect()
+    table.map(text).into_iter().collect()
+}
+
+/// The head of a set, and the elements that one side has.
+fn set_lines(live: Option<&Set>, wanted: Option<&Set>) -> Vec<Compared<String>> {
+    let mut lines = compare(&set_header(live), &set_header(wanted));
+    let elements = |set: Option<&Set>| -> BTreeSet<String> {
+        set.map(listed::elements).unwrap_or_default().into_iter().collect()
+    };
+    let (there, wanted) = (elements(live), elements(wanted));
+    let line =
+        |element: &String, side, reason| Compared { side, line: element.clone(), reason: Some(reason) };
+    lines.extend(there.difference(&wanted).map(|element| line(element, Side::Live, Reason::Extra)));
+    lines.extend(wanted.difference(&there).map(|element| line(element, Side::Wanted, Reason::Missing)));
+    lines
+}
+
+fn set_header(set: Option<&Set>) -> Vec<String> {
+    let text = |set: &Set| match (set.flags, set.others) {
+        (flags, 0) => format!("type {}, flags {flags:#x}", listed::type_name(set)),
+        (flags, others) => {
+            format!("type {}, flags {flags:#x}, {others} elements of another kind", listed::type_name(set))
+        }
+    };
+    set.map(text).into_iter().collect()
+}
+
+/// Where the kernel calls a chain, and its rules.
+fn chain_lines(chains: [Option<&Chain>; 2], texts: &[Option<ListedTable>; 2]) -> Vec<Compared<String>> {
+    // Rules that differ may have the same words, where these can't tell all.
+    let mut kinds: Vec<&Rule> = Vec::new();
+    let mut words: Vec<String> = Vec::new();
+    let mut sides = [Vec::new(), Vec::new()];
+    for ((chain, texts), side) in chains.iter().zip(texts).zip(&mut sides) {
+        let (Some(chain), Some(table)) = (chain, texts) else { continue };
+        let Some(listed) = table.chains.iter().find(|listed| listed.name == chain.name) else { continue };
+        for (rule, listed) in chain.rules.iter().zip(&listed.rules) {
+            let kind = kinds.iter().position(|known| *known == rule).unwrap_or(kinds.len());
+            if kind == kinds.len() {
+                kinds.push(rule);
+                words.push(listed.text.clone());
+            }
+            side.push(kind);
+        }
+    }
+    let base = |chain: Option<&Chain>| -> Vec<String> {
+        let base = chain.and_then(|chain| chain.base.as_ref());
+        base.map(listed::base_text).into_iter().collect()
+    };
+    let mut lines = compare(&base(chains[0]), &base(chains[1]));
+    let [there, wanted] = &sides;
+    let rules = compare(there, wanted).into_iter();
+    lines.extend(rules.map(|c| Compared { side: c.side, line: words[c.line].clone(), reason: c.reason }));
+    if lines.is_empty() {
+        // One without rules that no hook calls.
+        let empty = |chain: Option<&Chain>| -> Vec<String> {
+            chain.map(|_| "empty chain".to_owned()).into_iter().collect()
+        };
+        lines = compare(&empty(chains[0]), &empty(chains[1]));
+    }
+    lines
 }

@@ -3,7 +3,7 @@
 //! It writes attributes that we leave out, in an order of its own. Each attribute is taken once; whatever is left over
 //! and says something makes the expression one of others.
 
-use super::expression::{Ct, Expression, Header, JUMP, Meta, Operator, RETURN, Register, Verdict};
+use super::expression::{Ct, Expression, GOTO, Header, JUMP, Meta, Operator, RETURN, Register, Verdict};
 use crate::sys::header::*;
 use crate::sys::message;
 
@@ -20,11 +20,13 @@ impl Expression {
 impl Verdict {
     fn decode(data: &[u8]) -> Option<Self> {
         let code = message::attribute(data, NFTA_VERDICT_CODE)?.try_into().ok().map(u32::from_be_bytes)?;
+        let chain = || Some(message::text(message::attribute(data, NFTA_VERDICT_CHAIN)?).to_owned());
         match code {
             NF_ACCEPT => Some(Self::Accept),
             NF_DROP => Some(Self::Drop),
             RETURN => Some(Self::Return),
-            JUMP => Some(Self::Jump(message::text(message::attribute(data, NFTA_VERDICT_CHAIN)?).to_owned())),
+            JUMP => chain().map(Self::Jump),
+            GOTO => chain().map(Self::Goto),
             _ => None,
         }
     }
@@ -81,6 +83,8 @@ fn decode(name: &str, data: &mut Fields<'_>) -> Option<Expression> {
             let operator = match data.number(NFTA_CMP_OP)? {
                 NFT_CMP_EQ => Operator::Eq,
                 NFT_CMP_NEQ => Operator::Neq,
+                NFT_CMP_LT => Operator::Lt,
+                NFT_CMP_GT => Operator::Gt,
                 NFT_CMP_LTE => Operator::Lte,
                 NFT_CMP_GTE => Operator::Gte,
                 _ => return None,
@@ -89,8 +93,13 @@ fn decode(name: &str, data: &mut Fields<'_>) -> Option<Expression> {
         }
         "range" => {
             data.first(NFTA_RANGE_SREG)?;
-            data.number(NFTA_RANGE_OP).filter(|operator| *operator == NFT_RANGE_NEQ)?;
-            Expression::Range(data.value(NFTA_RANGE_FROM_DATA)?, data.value(NFTA_RANGE_TO_DATA)?)
+            let negated = match data.number(NFTA_RANGE_OP)? {
+                NFT_RANGE_EQ => false,
+                NFT_RANGE_NEQ => true,
+                _ => return None,
+            };
+            let (first, last) = (data.value(NFTA_RANGE_FROM_DATA)?, data.value(NFTA_RANGE_TO_DATA)?);
+            Expression::Range { negated, first, last }
         }
         "bitwise" => {
             data.first(NFTA_BITWISE_SREG)?;
@@ -100,6 +109,10 @@ fn decode(name: &str, data: &mut Fields<'_>) -> Option<Expression> {
         }
         "lookup" => {
             let set = data.text(NFTA_LOOKUP_SET)?;
+            // A map answers; the register of verdicts has the number 0.
+            if data.take(NFTA_LOOKUP_DREG).is_some() {
+                return None;
+            }
             data.first(NFTA_LOOKUP_SREG)?;
             let negated = match data.number(NFTA_LOOKUP_FLAGS).unwrap_or(0) {
                 0 => false,

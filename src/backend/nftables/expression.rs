@@ -25,9 +25,13 @@ pub enum Expression {
     },
     /// Goes on if the register compares so to the value.
     Cmp(Operator, Vec<u8>),
-    /// Goes on if the register lies outside of both and what is between (`neq`; ranges that it may lie in are two
-    /// comparisons).
-    Range(Vec<u8>, Vec<u8>),
+    /// Goes on if the register lies between both, or is one of them; negated, if it does not. (Ours are negated: ranges
+    /// that it may lie in are two comparisons.)
+    Range {
+        negated: bool,
+        first: Vec<u8>,
+        last: Vec<u8>,
+    },
     /// Changes the register: bits of the mask stay, then bits of the second value are flipped.
     Bitwise {
         mask: Vec<u8>,
@@ -100,6 +104,8 @@ pub enum Header {
 pub enum Operator {
     Eq = NFT_CMP_EQ,
     Neq = NFT_CMP_NEQ,
+    Lt = NFT_CMP_LT,
+    Gt = NFT_CMP_GT,
     Lte = NFT_CMP_LTE,
     Gte = NFT_CMP_GTE,
 }
@@ -119,10 +125,13 @@ pub enum Verdict {
     Drop,
     Return,
     Jump(String),
+    /// A jump whose end is that of the calling chain too.
+    Goto(String),
 }
 
 pub(super) const RETURN: u32 = NFT_RETURN.cast_unsigned();
 pub(super) const JUMP: u32 = NFT_JUMP.cast_unsigned();
+pub(super) const GOTO: u32 = NFT_GOTO.cast_unsigned();
 
 impl Expression {
     /// Adds the expression to the list that `messages` is at.
@@ -142,7 +151,7 @@ impl Expression {
             Self::Ct(_) | Self::SetCtMark | Self::SetCtZone => "ct",
             Self::Payload { .. } => "payload",
             Self::Cmp(..) => "cmp",
-            Self::Range(..) => "range",
+            Self::Range { .. } => "range",
             Self::Bitwise { .. } => "bitwise",
             Self::Lookup { .. } => "lookup",
             Self::Immediate(..) | Self::Verdict(_) => "immediate",
@@ -170,8 +179,9 @@ impl Expression {
                 data.number(NFTA_CMP_SREG, NFT_REG_1).number(NFTA_CMP_OP, *operator as u32);
                 value(data, NFTA_CMP_DATA, bytes)
             }
-            Self::Range(first, last) => {
-                data.number(NFTA_RANGE_SREG, NFT_REG_1).number(NFTA_RANGE_OP, NFT_RANGE_NEQ);
+            Self::Range { negated, first, last } => {
+                let operator = if *negated { NFT_RANGE_NEQ } else { NFT_RANGE_EQ };
+                data.number(NFTA_RANGE_SREG, NFT_REG_1).number(NFTA_RANGE_OP, operator);
                 value(value(data, NFTA_RANGE_FROM_DATA, first), NFTA_RANGE_TO_DATA, last)
             }
             Self::Bitwise { mask, xor } => {
@@ -223,6 +233,7 @@ impl Verdict {
             Self::Drop => data.number(NFTA_VERDICT_CODE, NF_DROP),
             Self::Return => data.number(NFTA_VERDICT_CODE, RETURN),
             Self::Jump(chain) => data.number(NFTA_VERDICT_CODE, JUMP).text(NFTA_VERDICT_CHAIN, chain),
+            Self::Goto(chain) => data.number(NFTA_VERDICT_CODE, GOTO).text(NFTA_VERDICT_CHAIN, chain),
         };
     }
 }

@@ -101,7 +101,10 @@ fn compare(list: &mut Vec<Expression>, field: Field, negated: bool, interval: Op
             list.push(Expression::Bitwise { xor: vec![0; mask.len()], mask });
             list.push(Expression::Cmp(equal, bytes(interval.first)));
         }
-        _ if negated => list.push(Expression::Range(bytes(interval.first), bytes(interval.last))),
+        _ if negated => {
+            let (first, last) = (bytes(interval.first), bytes(interval.last));
+            list.push(Expression::Range { negated, first, last });
+        }
         _ => {
             list.push(Expression::Cmp(Operator::Gte, bytes(interval.first)));
             list.push(Expression::Cmp(Operator::Lte, bytes(interval.last)));
@@ -114,7 +117,7 @@ fn prefix(field: Field, interval: Interval) -> Option<u8> {
 }
 
 /// Bytes of a field's values.
-fn width(field: Field) -> usize {
+pub(super) fn width(field: Field) -> usize {
     match field {
         Field::InInterface | Field::OutInterface => 16,
         Field::Source(Family::V6) | Field::Destination(Family::V6) => 16,
@@ -130,10 +133,18 @@ fn width(field: Field) -> usize {
     }
 }
 
-/// A value as the register holds it: what comes from the packet with the most significant byte first, what
-/// comes from the kernel as this machine writes numbers.
+/// A value as the register holds it.
 fn bytes(field: Field, number: u128) -> Vec<u8> {
     let mut bytes = number.to_be_bytes()[16 - width(field)..].to_vec();
+    if is_reversed(field) {
+        bytes.reverse();
+    }
+    bytes
+}
+
+/// Whether the least significant byte comes first: what comes from the packet has the most significant byte there,
+/// what comes from the kernel stands as this machine writes numbers.
+pub(super) fn is_reversed(field: Field) -> bool {
     let host_order = match field {
         Field::Uid | Field::Gid | Field::ConnState | Field::Mark(_) | Field::Connmark(_) => true,
         Field::InInterface
@@ -145,10 +156,7 @@ fn bytes(field: Field, number: u128) -> Vec<u8> {
         | Field::SourcePort
         | Field::DestinationPort => false,
     };
-    if host_order && cfg!(target_endian = "little") {
-        bytes.reverse();
-    }
-    bytes
+    host_order && cfg!(target_endian = "little")
 }
 
 fn action(list: &mut Vec<Expression>, action: &Action) {
@@ -157,6 +165,7 @@ fn action(list: &mut Vec<Expression>, action: &Action) {
         Action::Drop => list.push(Expression::Verdict(Verdict::Drop)),
         Action::Return => list.push(Expression::Verdict(Verdict::Return)),
         Action::Jump(chain) => list.push(Expression::Verdict(Verdict::Jump(chain.clone()))),
+        Action::Goto(chain) => list.push(Expression::Verdict(Verdict::Goto(chain.clone()))),
         Action::Redirect(ports) => redirect(list, *ports),
         Action::Tproxy { family, port, mark } => {
             list.push(Expression::Immediate(Register::First, port.number().to_be_bytes().to_vec()));

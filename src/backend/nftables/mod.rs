@@ -12,22 +12,26 @@ mod compare;
 mod decode;
 mod expression;
 mod leftovers;
+mod listed;
 mod lower;
+mod raise;
 mod read;
 #[cfg(test)]
 mod tests;
 
-pub use compare::{Difference, DifferenceKind, Subject, differences};
+pub use compare::{Difference, Subject, differences, same};
 pub use expression::{Ct, Expression, Header, Meta, Operator, Register, Verdict};
+use listed::Interfaces;
 
 use crate::sys::{
     header::*,
     message::attribute,
     netlink::{Rejection, Request, Socket},
-    nfnetlink::{body, message_type, nfgenmsg},
+    nfnetlink::{body, message_type, nfgenmsg, nfproto},
 };
 use batch::{Batch, Job};
 use nix::{libc, sys::socket::SockProtocol};
+use rules::{Family, nft::ListedTable};
 use std::io;
 
 /// nf_tables of the thread's network namespace.
@@ -74,10 +78,32 @@ impl Nftables {
     /// # Errors
     /// When the kernel refuses. One without nf_tables holds no table.
     pub fn read(&mut self) -> io::Result<Option<bytecode::Table>> {
-        match read::table(&mut self.socket, self.table) {
+        match read::table(&mut self.socket, NFPROTO_INET, self.table) {
             Err(error) if crate::sys::netfilter::lacks_nf_tables(&error) => Ok(None),
             other => other,
         }
+    }
+
+    /// All tables of which packets of a family meet chains, each with whether iptables made it. Reading creates nothing.
+    ///
+    /// # Errors
+    /// As [`Nftables::read`].
+    pub fn listing(&mut self, family: Family) -> io::Result<Vec<(bool, ListedTable)>> {
+        let names = match read::names(&mut self.socket) {
+            Err(error) if crate::sys::netfilter::lacks_nf_tables(&error) => Vec::new(),
+            other => other?,
+        };
+        let interfaces = Interfaces::read();
+        let mut tables = Vec::new();
+        for (of, name) in names {
+            if ![NFPROTO_INET, NFPROTO_NETDEV, nfproto(family)].contains(&of) {
+                continue;
+            }
+            let Some(table) = read::table(&mut self.socket, of, &name)? else { continue };
+            let listed = listed::table(of, &table, &interfaces);
+            tables.extend(listed.map(|listed| (listed::is_of_iptables(of, &table), listed)));
+        }
+        Ok(tables)
     }
 
     /// Puts `wanted` in the place of our table, in one step. `present` says whether the table was there when it

@@ -1,4 +1,4 @@
-//! Reads our table back.
+//! Reads tables back: ours, and those of others.
 
 use super::bytecode::{self, Element};
 use super::expression::Expression;
@@ -9,13 +9,18 @@ use crate::sys::{
     netlink::{Request, Socket},
     nfnetlink::{body, nfgenmsg},
 };
-use std::io;
+use std::{collections::BTreeSet, io};
 
-const HEAD: [u8; 4] = nfgenmsg(NFPROTO_INET, 0);
+/// The families and names of all tables.
+pub(super) fn names(socket: &mut Socket) -> io::Result<Vec<(u8, String)>> {
+    let request = Request { kind: kind(NFT_MSG_GETTABLE), flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
+    socket.dump(&request, |payload| Some((*payload.first()?, name(body(payload)?, NFTA_TABLE_NAME)?)))
+}
 
-/// The table of this name; `None` if it is not there.
-pub(super) fn table(socket: &mut Socket, name: &str) -> io::Result<Option<bytecode::Table>> {
-    let request = Request { kind: kind(NFT_MSG_GETTABLE), flags: 0, head: &HEAD };
+/// The table of this family and name; `None` if it is not there.
+pub(super) fn table(socket: &mut Socket, family: u8, name: &str) -> io::Result<Option<bytecode::Table>> {
+    let head = nfgenmsg(family, 0);
+    let request = Request { kind: kind(NFT_MSG_GETTABLE), flags: 0, head: &head };
     let answer = match socket.one(&request, |message| {
         message.text(NFTA_TABLE_NAME, name);
     }) {
@@ -23,7 +28,7 @@ pub(super) fn table(socket: &mut Socket, name: &str) -> io::Result<Option<byteco
         other => other?,
     };
     let flags = body(&answer).and_then(|table| number(table, NFTA_TABLE_FLAGS)).unwrap_or(0);
-    let mut reader = Reader { socket, table: name };
+    let mut reader = Reader { socket, head, table: name };
     let (sets, chains) = (reader.sets()?, reader.chains()?);
     let mut table = bytecode::Table { name: name.to_owned(), flags, sets, chains };
     for (name, rule) in reader.rules()? {
@@ -32,7 +37,7 @@ pub(super) fn table(socket: &mut Socket, name: &str) -> io::Result<Option<byteco
         }
     }
     for set in &mut table.sets {
-        set.elements = reader.elements(&set.name)?;
+        (set.elements, set.others) = reader.elements(&set.name)?;
         bytecode::sort(&mut set.elements);
     }
     Ok(Some(table))
@@ -41,20 +46,23 @@ pub(super) fn table(socket: &mut Socket, name: &str) -> io::Result<Option<byteco
 /// Reads what is in a table.
 struct Reader<'a> {
     socket: &'a mut Socket,
+    head: [u8; 4],
     table: &'a str,
 }
 
 impl Reader<'_> {
     /// All objects of a kind. Old kernels ignore the wish for one table only.
     fn dump<T>(&mut self, message: u8, table: u16, read: impl Fn(&[u8]) -> Option<T>) -> io::Result<Vec<T>> {
-        let request = Request { kind: kind(message), flags: 0, head: &HEAD };
-        let name = self.table;
+        let request = Request { kind: kind(message), flags: 0, head: &self.head };
+        let (name, head) = (self.table, self.head);
         let of_table = |message: &mut Messages| {
             message.text(table, name);
         };
         self.socket.dump_some(&request, of_table, |payload| {
             let attributes = body(payload)?;
-            (attribute(attributes, table).map(text) == Some(name)).then(|| read(attributes)).flatten()
+            let is_of =
+                payload.first() == head.first() && attribute(attributes, table).map(text) == Some(name);
+            is_of.then(|| read(attributes)).flatten()
         })
     }
 
@@ -66,6 +74,7 @@ impl Reader<'_> {
                     hook: number(hook, NFTA_HOOK_HOOKNUM)?,
                     priority: number(hook, NFTA_HOOK_PRIORITY)?.cast_signed(),
                     policy: number(chain, NFTA_CHAIN_POLICY).unwrap_or(NF_ACCEPT),
+                    devices: devices(hook),
                 })
             });
             Some(bytecode::Chain { name: name(chain, NFTA_CHAIN_NAME)?, base, rules: Vec::new() })
@@ -89,25 +98,38 @@ impl Reader<'_> {
                 key_length: number(set, NFTA_SET_KEY_LEN)?,
                 flags: number(set, NFTA_SET_FLAGS).unwrap_or(0),
                 elements: Vec::new(),
+                others: 0,
             })
         })
     }
 
-    fn elements(&mut self, set: &str) -> io::Result<Vec<Element>> {
-        let request = Request { kind: kind(NFT_MSG_GETSETELEM), flags: 0, head: &HEAD };
+    /// The elements of a set, and how many there are of another kind.
+    fn elements(&mut self, set: &str) -> io::Result<(Vec<Element>, usize)> {
+        let request = Request { kind: kind(NFT_MSG_GETSETELEM), flags: 0, head: &self.head };
         let table = self.table;
         let of_set = |message: &mut Messages| {
             message.text(NFTA_SET_ELEM_LIST_TABLE, table).text(NFTA_SET_ELEM_LIST_SET, set);
         };
         let chunks = self.socket.dump_some(&request, of_set, |payload| {
             let list = attribute(body(payload)?, NFTA_SET_ELEM_LIST_ELEMENTS)?;
-            Some(attributes(list).filter_map(|(_, item)| element(item)).collect::<Vec<_>>())
+            Some(attributes(list).map(|(_, item)| element(item)).collect::<Vec<_>>())
         })?;
-        let mut elements = chunks.concat();
+        let found = chunks.concat();
+        let mut elements: Vec<Element> = found.iter().copied().flatten().collect();
+        let others = found.len() - elements.len();
         // `nft` may put the end of nothing at zero, before the first range.
         elements.retain(|element| *element != Element { key: [0; 16], is_end: true });
-        Ok(elements)
+        Ok((elements, others))
     }
+}
+
+/// The interfaces for which a chain is called.
+fn devices(hook: &[u8]) -> Vec<String> {
+    let many = attribute(hook, NFTA_HOOK_DEVS).unwrap_or_default();
+    let names = attributes(many).filter(|(kind, _)| *kind == NFTA_DEVICE_NAME).map(|(_, payload)| payload);
+    let names = names.chain(attribute(hook, NFTA_HOOK_DEV));
+    let names: BTreeSet<String> = names.map(|payload| text(payload).to_owned()).collect();
+    names.into_iter().collect()
 }
 
 fn number(attributes: &[u8], kind: u16) -> Option<u32> {
@@ -118,10 +140,14 @@ fn name(attributes: &[u8], kind: u16) -> Option<String> {
     attribute(attributes, kind).map(|payload| text(payload).to_owned())
 }
 
+/// An element; `None` for one that we would never write.
 fn element(item: &[u8]) -> Option<Element> {
     let value = attribute(attribute(item, NFTA_SET_ELEM_KEY)?, NFTA_DATA_VALUE)?;
     let mut key = [0; 16];
     key.get_mut(..value.len())?.copy_from_slice(value);
-    let is_end = number(item, NFTA_SET_ELEM_FLAGS).unwrap_or(0) & NFT_SET_ELEM_INTERVAL_END != 0;
-    Some(Element { key, is_end })
+    match number(item, NFTA_SET_ELEM_FLAGS).unwrap_or(0) {
+        0 => Some(Element { key, is_end: false }),
+        NFT_SET_ELEM_INTERVAL_END => Some(Element { key, is_end: true }),
+        _ => None,
+    }
 }

@@ -48,7 +48,7 @@ fn expressions_are_the_attributes_of_the_header() {
         &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 5]), (3, &value(&[0x1f, 0x40]))],
     );
     check(
-        &E::Range(vec![0, 80], vec![0, 90]),
+        &E::Range { negated: true, first: vec![0, 80], last: vec![0, 90] },
         "range",
         &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 1]), (3, &value(&[0, 80])), (4, &value(&[0, 90]))],
     );
@@ -90,8 +90,9 @@ fn value(bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn verdicts_come_back() {
+    let chain = || "nat_ISTIO_OUTPUT".to_owned();
     for verdict in
-        [Verdict::Accept, Verdict::Drop, Verdict::Return, Verdict::Jump("nat_ISTIO_OUTPUT".to_owned())]
+        [Verdict::Accept, Verdict::Drop, Verdict::Return, Verdict::Jump(chain()), Verdict::Goto(chain())]
     {
         let bytes = encoded(&Expression::Verdict(verdict.clone()));
         let item = message::attribute(&bytes, 1).expect("a list item");
@@ -114,7 +115,7 @@ fn strange_expressions_are_others() {
     let strange = [
         item("meta", &[(1, 8), (2, 16)]),
         item("meta", &[(1, 1), (2, 99)]),
-        item("cmp", &[(1, 1), (2, 2)]),
+        item("cmp", &[(1, 1), (2, 7)]),
         item("redir", &[(1, 1), (2, 1), (3, 6)]),
         item("lookup", &[(2, 1), (5, 2)]),
         item("immediate", &[]),
@@ -145,11 +146,18 @@ fn table(elements: usize) -> bytecode::Table {
             key_type: 13,
             key_length: 2,
             flags: 4,
+            others: 0,
             elements: (0..elements).map(|n| Element { key: key(n), is_end: n % 2 == 1 }).collect(),
         }],
         chains: vec![bytecode::Chain {
             name: "nat_OUTPUT".to_owned(),
-            base: Some(bytecode::BaseChain { kind: "nat".to_owned(), hook: 3, priority: -100, policy: 1 }),
+            base: Some(bytecode::BaseChain {
+                kind: "nat".to_owned(),
+                hook: 3,
+                priority: -100,
+                policy: 1,
+                devices: Vec::new(),
+            }),
             rules: vec![bytecode::Rule {
                 expressions: vec![Expression::Counter],
                 userdata: b"\0\x05here\0".to_vec(),

@@ -1,9 +1,12 @@
 //! What a rule asks of a packet: whether a field of it lies in a set of numbers.
 //!
-//! The algebra at the end (implication, contradiction) is what [`super::compact`] stands on. It may miss an
+//! The algebra at the end (implication, contradiction) is what the shortening of rules (`nft::compact`) stands on. It may miss an
 //! implication or a contradiction; it never claims one wrongly.
 
-use super::intervals::{Interval, Intervals};
+mod intervals;
+
+pub use intervals::{Interval, Intervals};
+
 use crate::{ConnState, Family, InterfaceName, Protocol, Writes};
 
 /// A field of a packet, or what the kernel knows about it. The order is that in which rules ask.
@@ -25,8 +28,8 @@ pub enum Field {
     SourcePort,
     /// The port it goes to.
     DestinationPort,
-    /// The user whose process made the socket. A packet without a socket has none, and fails either way: there
-    /// nf_tables differs from iptables, whose negated owner matches hold for it.
+    /// The user whose process made the socket. A packet without a socket has none, and a rule of nf_tables that asks for
+    /// it ends there, so that no rule of ours asks who it is not.
     Uid,
     /// The group of the process that made the socket. As with [`Field::Uid`], a packet may have none.
     Gid,
@@ -56,7 +59,7 @@ impl Field {
     }
 
     /// Whether it may be another once these are written.
-    pub(super) fn depends_on(self, written: Writes) -> bool {
+    pub(crate) fn depends_on(self, written: Writes) -> bool {
         match self {
             Self::Mark(_) => written.mark,
             Self::Connmark(_) => written.connmark || written.zone,
@@ -101,8 +104,19 @@ pub const fn state_bit(state: ConnState) -> u8 {
     }
 }
 
+/// The bit of a packet that conntrack was told to pass by (`NF_CT_STATE_UNTRACKED_BIT`).
+pub const UNTRACKED_BIT: u8 = 6;
+
+/// The name of one interface, as a number: 16 bytes, the first the most significant.
+pub fn interface_number(name: &str) -> u128 {
+    let mut bytes = [0; 16];
+    let length = name.len().min(bytes.len());
+    bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
+    u128::from_be_bytes(bytes)
+}
+
 /// The names that an interface name covers, as numbers: 16 bytes, the first the most significant.
-pub(super) fn interface_interval(name: &InterfaceName) -> Interval {
+pub(crate) fn interface_interval(name: &InterfaceName) -> Interval {
     let padded = |text: &str, pad: u8| {
         let mut bytes = [pad; 16];
         bytes[..text.len()].copy_from_slice(text.as_bytes());
@@ -135,20 +149,36 @@ impl Condition {
         Self::is(Field::Family, Intervals::one(family_number(family).into()))
     }
 
+    /// Whether a packet with this value of the field fulfils it.
+    pub fn holds(&self, value: u128) -> bool {
+        self.values.meets(&Intervals::one(value)) != self.negated
+    }
+
+    /// The answer for every value, if there is one: an address that is not known lies in the network of all.
+    pub(crate) fn is_certain(&self) -> Option<bool> {
+        let last = match self.field {
+            Field::Source(family) | Field::Destination(family) => u128::MAX >> (128 - family.bits()),
+            Field::SourcePort | Field::DestinationPort => u128::from(u16::MAX),
+            _ => return None,
+        };
+        let whole = [Interval { first: 0, last }].into_iter().collect::<Intervals>();
+        whole.within(&self.values.joined()).then_some(!self.negated)
+    }
+
     /// Whether a packet that does not fulfil it fulfils the opposite. One without a connection has no connection mark, and
     /// fails either way (`xt_connmark.c`, `nft_ct_get_eval`).
-    pub(super) fn has_opposite(&self) -> bool {
+    pub(crate) fn has_opposite(&self) -> bool {
         !matches!(self.field, Field::Connmark(_))
     }
 
     /// The condition that holds exactly where this one does not.
     #[must_use]
-    pub(super) fn opposite(&self) -> Self {
+    pub(crate) fn opposite(&self) -> Self {
         Self { negated: !self.negated, ..self.clone() }
     }
 
     /// Whether every packet that fulfils this fulfils the other.
-    pub(super) fn implies(&self, other: &Self) -> bool {
+    pub(crate) fn implies(&self, other: &Self) -> bool {
         self.field == other.field
             && match (self.negated, other.negated) {
                 (false, false) => self.values.within(&other.values),
@@ -159,7 +189,7 @@ impl Condition {
     }
 
     /// Whether no packet fulfils both.
-    pub(super) fn contradicts(&self, other: &Self) -> bool {
+    pub(crate) fn contradicts(&self, other: &Self) -> bool {
         self.field == other.field
             && match (self.negated, other.negated) {
                 (false, false) => !self.values.meets(&other.values),

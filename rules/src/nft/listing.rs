@@ -1,0 +1,51 @@
+//! What tables of nf_tables hold, as it was read: ours and those of others.
+//!
+//! The twin of [`crate::Listing`]. A rule keeps what is known of each of its conditions and says what is not, in the
+//! vocabulary of [`crate::line`], so that one walk serves both.
+
+use super::Kind;
+use crate::{Condition, Family, Hook, Policy, line};
+
+/// A table of nf_tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedTable {
+    /// Whose packets it sees; `None` for those of both.
+    pub family: Option<Family>,
+    /// Family and name, such as `inet filter`.
+    pub name: String,
+    pub chains: Vec<ListedChain>,
+}
+
+/// A chain of a table of nf_tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedChain {
+    pub name: String,
+    /// How the kernel calls it; `None` if only rules do.
+    pub base: Option<ListedBase>,
+    pub rules: Vec<ListedRule>,
+}
+
+/// How the kernel calls a base chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListedBase {
+    pub kind: Kind,
+    /// The hook. What stands before it (`ingress`) counts as its first chain, what stands behind (`egress`) as its last.
+    pub hook: Hook,
+    /// Its place among other chains of the hook: the least first.
+    pub priority: i32,
+    /// What becomes of packets that no rule decides about.
+    pub policy: Policy,
+}
+
+/// A rule of a table of nf_tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedRule {
+    /// In the words of `nft`, as far as it is understood.
+    pub text: String,
+    /// In the order in which they are asked.
+    pub conditions: Vec<Condition>,
+    /// What it does before the action: none of these ends the walk.
+    pub first: Vec<line::Action>,
+    pub action: line::Action,
+    pub comment: String,
+}

@@ -1,0 +1,60 @@
+//! Owners that must not be these.
+//!
+//! A packet without a socket (a reset, an ICMP error, a forwarded one) has no owner. To iptables it is then none of
+//! those that a rule names, so `! --uid-owner` holds (`owner_mt` in `xt_owner.c`). In nf_tables a rule that asks for
+//! the owner ends there, whichever it wants (`nft_meta_get_eval_skugid` in `nft_meta.c`). So no rule of a table asks for
+//! owners that must not be: what remains of such rules after [`super::compact`] is said here in another way.
+
+use super::compact::decides;
+use super::draft::Draft;
+use super::{Action, Base};
+use crate::Writes;
+use crate::field::{Condition, Field};
+
+/// The field is the owner, and must lie outside of the values.
+pub(super) fn is_negated_owner(condition: &Condition) -> bool {
+    condition.negated && matches!(condition.field, Field::Uid | Field::Gid)
+}
+
+/// A chain on its way into the table.
+pub(super) type Named = (String, Option<Base>, Vec<Draft>);
+
+/// The chain, without rules that ask for owners that must not be. Before such a rule the packets of these owners leave
+/// for the rules behind it, which become a chain of their own.
+pub(super) fn split((name, base, drafts): Named) -> Vec<Named> {
+    let mut done: Vec<Named> = Vec::new();
+    let mut part: Named = (name.clone(), base, Vec::with_capacity(drafts.len()));
+    let mut drafts = drafts.into_iter().peekable();
+    while let Some(mut draft) = drafts.next() {
+        let owners: Vec<Condition> = draft.conditions.extract_if(.., |c| is_negated_owner(c)).collect();
+        if owners.is_empty() {
+            part.2.push(draft);
+            continue;
+        }
+        let mut with_owners = [&draft.conditions[..], &owners[..]].concat();
+        with_owners.sort();
+        let bare = Draft { log: None, writes: Writes::NOTHING, ..draft.clone() };
+        // Two rules about the same packets, such as those that stand for one TPROXY, part from the rest once.
+        let mut same = vec![draft];
+        while let Some(next) = drafts.next_if(|next| next.conditions == with_owners) {
+            same.push(Draft { conditions: bare.conditions.clone(), ..next });
+        }
+        let rest = drafts.peek().map(|_| format!("{name}/{}", done.len() + 2));
+        let is_end = bare.conditions.is_empty() && same.iter().any(|draft| decides(&draft.action));
+        let leave = rest.clone().map_or(Action::Return, Action::Goto);
+        part.2.extend(owners.iter().map(|owner| {
+            let mut conditions = [&bare.conditions[..], &[owner.opposite()]].concat();
+            conditions.sort();
+            Draft { conditions, action: leave.clone(), ..bare.clone() }
+        }));
+        part.2.append(&mut same);
+        if let Some(rest) = rest {
+            if !is_end {
+                part.2.push(Draft { conditions: Vec::new(), action: leave, ..bare });
+            }
+            done.push(std::mem::replace(&mut part, (rest, None, Vec::new())));
+        }
+    }
+    done.push(part);
+    done
+}

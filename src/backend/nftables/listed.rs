@@ -1,0 +1,186 @@
+//! Tables as a walk can follow them: where their chains are called, and what their sets hold.
+
+use super::bytecode::{self, BaseChain, Element, Set};
+use super::lower::{is_reversed, width};
+use super::raise::{self, Context};
+use crate::sys::{header::*, netfilter};
+use rules::nft::{
+    self, Condition, Field, Interval, Intervals, Kind, ListedBase, ListedChain, ListedRule, ListedTable,
+    SetKind, interface_number,
+};
+use rules::{Action, Family, Hook, Policy, Target, render};
+use std::collections::BTreeMap;
+
+/// The names of interfaces by their numbers, as far as they can be known.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Interfaces(BTreeMap<u32, String>);
+
+impl Interfaces {
+    /// Asks the kernel.
+    pub(super) fn read() -> Self {
+        let found = nix::net::if_::if_nameindex();
+        let names = found.iter().flat_map(|list| list.iter());
+        Self(names.map(|one| (one.index(), one.name().to_string_lossy().into_owned())).collect())
+    }
+
+    pub(super) fn name(&self, index: u32) -> Option<&str> {
+        self.0.get(&index).map(String::as_str)
+    }
+}
+
+/// A table as it is listed; `None` for one of a family that no packet of ours passes (ARP, bridges).
+pub(super) fn table(family: u8, table: &bytecode::Table, interfaces: &Interfaces) -> Option<ListedTable> {
+    let (word, of) = match family {
+        NFPROTO_INET => ("inet", None),
+        NFPROTO_NETDEV => ("netdev", None),
+        NFPROTO_IPV4 => ("ip", Some(Family::V4)),
+        NFPROTO_IPV6 => ("ip6", Some(Family::V6)),
+        _ => return None,
+    };
+    let context = Context { family: of, table, interfaces };
+    let chain = |chain: &bytecode::Chain| {
+        let mut rules: Vec<ListedRule> = chain.rules.iter().map(|rule| raise::rule(rule, &context)).collect();
+        let base = chain.base.as_ref().map(|base| {
+            let mut listed = base_chain(family, base);
+            if !base.devices.is_empty() {
+                of_devices(&base.devices, &mut listed, &mut rules);
+            }
+            listed
+        });
+        ListedChain { name: chain.name.clone(), base, rules }
+    };
+    let chains = table.chains.iter().map(chain).collect();
+    Some(ListedTable { family: of, name: format!("{word} {}", table.name), chains })
+}
+
+/// Whether a table is one of iptables': by its name, and by all of its base chains.
+pub(super) fn is_of_iptables(family: u8, table: &bytecode::Table) -> bool {
+    let as_made = |chain: &bytecode::Chain, base: &BaseChain| {
+        let chain = netfilter::BaseChain {
+            family,
+            table: table.name.clone(),
+            name: chain.name.clone(),
+            kind: base.kind.clone(),
+            hook: base.hook,
+            priority: base.priority,
+            drops: base.policy == NF_DROP,
+        };
+        chain.is_of_iptables()
+    };
+    let mut bases = table.chains.iter().filter_map(|chain| Some((chain, chain.base.as_ref()?))).peekable();
+    bases.peek().is_some() && bases.all(|(chain, base)| as_made(chain, base))
+}
+
+fn base_chain(family: u8, base: &BaseChain) -> ListedBase {
+    // Before the first hook of the family, or behind its last.
+    let (hook, priority) = match (family, base.hook) {
+        (NFPROTO_NETDEV, NF_NETDEV_INGRESS) | (NFPROTO_INET, NF_INET_INGRESS) => {
+            (Hook::Prerouting, (i32::MIN / 2).saturating_add(base.priority))
+        }
+        (NFPROTO_NETDEV, _) => (Hook::Postrouting, (i32::MAX / 2).saturating_add(base.priority)),
+        (_, NF_INET_PRE_ROUTING) => (Hook::Prerouting, base.priority),
+        (_, NF_INET_LOCAL_IN) => (Hook::Input, base.priority),
+        (_, NF_INET_FORWARD) => (Hook::Forward, base.priority),
+        (_, NF_INET_LOCAL_OUT) => (Hook::Output, base.priority),
+        _ => (Hook::Postrouting, base.priority),
+    };
+    let kind = match base.kind.as_str() {
+        "nat" => Kind::Nat,
+        "route" => Kind::Route,
+        _ => Kind::Filter,
+    };
+    let policy = if base.policy == NF_DROP { Policy::Drop } else { Policy::Accept };
+    ListedBase { kind, hook, priority, policy }
+}
+
+/// Makes the rules of a chain ask for its interfaces, and the policy a rule that does.
+fn of_devices(devices: &[String], base: &mut ListedBase, rules: &mut Vec<ListedRule>) {
+    let field = if base.hook == Hook::Prerouting { Field::InInterface } else { Field::OutInterface };
+    let names = devices.iter().map(|name| Interval::one(interface_number(name)));
+    let asked = rules::Condition::Nft(Condition::is(field, names.collect()));
+    rules.iter_mut().for_each(|rule| rule.conditions.insert(0, asked.clone()));
+    if std::mem::take(&mut base.policy) == Policy::Drop {
+        rules.push(ListedRule {
+            text: "policy drop".to_owned(),
+            conditions: vec![asked],
+            first: Vec::new(),
+            action: Action::Target(Target::Drop),
+            comment: String::new(),
+        });
+    }
+}
+
+/// The values of a set as numbers of a field; `None` if it holds anything else, or ends its rules in another way.
+pub(super) fn values(set: &Set, field: Field, width: usize) -> Option<Intervals> {
+    let usual = NFT_SET_ANONYMOUS | NFT_SET_CONSTANT | NFT_SET_INTERVAL;
+    if set.flags & !usual != 0 || set.others > 0 || set.key_length as usize != width {
+        return None;
+    }
+    let number = |element: &Element| number(field, &element.key[..width]);
+    if set.flags & NFT_SET_INTERVAL == 0 {
+        return Some(set.elements.iter().map(|element| Interval::one(number(element))).collect());
+    }
+    let mut ranges = Vec::new();
+    let mut elements = set.elements.iter().peekable();
+    while let Some(start) = elements.next().filter(|start| !start.is_end) {
+        let last = match elements.next_if(|end| end.is_end) {
+            Some(end) => number(end).checked_sub(1)?,
+            // Up to where the next begins, or to the last number that there is.
+            None => match elements.peek() {
+                Some(next) => number(next).checked_sub(1)?,
+                None => u128::MAX >> (128 - 8 * width),
+            },
+        };
+        ranges.push(Interval { first: number(start), last: last.max(number(start)) });
+    }
+    elements.next().is_none().then(|| ranges.into_iter().collect())
+}
+
+/// What a set of ours holds, in the words of `nft`; of others, the bytes.
+pub(super) fn elements(set: &Set) -> Vec<String> {
+    let field = bytecode::kind(set).map(field);
+    match field.and_then(|field| Some((field, values(set, field, width(field))?))) {
+        Some((field, values)) => render::nft::values(&Condition::is(field, values)),
+        None => set.elements.iter().map(|element| format!("{:02x?}", element.key)).collect(),
+    }
+}
+
+/// The type of a set's keys, in the words of `nft`; of others, its number.
+pub(super) fn type_name(set: &Set) -> String {
+    match bytecode::kind(set) {
+        Some(kind) => render::nft::type_name(kind).to_owned(),
+        None => format!("{} of {} bytes", set.key_type, set.key_length),
+    }
+}
+
+/// A field whose values a set holds.
+fn field(kind: SetKind) -> Field {
+    match kind {
+        SetKind::Interfaces { .. } => Field::InInterface,
+        SetKind::Addresses(family) => Field::Destination(family),
+        SetKind::Protocols => Field::Protocol,
+        SetKind::Ports => Field::DestinationPort,
+        SetKind::Uids => Field::Uid,
+        SetKind::Gids => Field::Gid,
+    }
+}
+
+/// Where the kernel calls a chain of ours, in the words of `nft`.
+pub(super) fn base_text(base: &BaseChain) -> String {
+    let listed = base_chain(NFPROTO_INET, base);
+    let usual = nft::Base { kind: listed.kind, hook: listed.hook, priority: listed.priority };
+    let mut text = render::nft::base(usual, listed.policy);
+    if !base.devices.is_empty() {
+        text.push_str(&format!(" devices {}", base.devices.join(", ")));
+    }
+    text
+}
+
+/// The number that a register holds.
+pub(super) fn number(field: Field, bytes: &[u8]) -> u128 {
+    let digits = |number: u128, byte: &u8| number << 8 | u128::from(*byte);
+    match is_reversed(field) {
+        true => bytes.iter().rev().fold(0, digits),
+        false => bytes.iter().fold(0, digits),
+    }
+}

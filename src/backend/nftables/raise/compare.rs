@@ -1,0 +1,188 @@
+//! Conditions: what comparisons and look-ups ask of the register.
+
+use super::{Held, Raiser};
+use crate::backend::nftables::expression::Operator;
+use crate::backend::nftables::listed::{number, values};
+use crate::backend::nftables::lower::{is_reversed, width};
+use crate::sys::header::*;
+use rules::nft::{self, Field, Interval, Intervals, Test};
+use rules::{Condition, Family, Negatable};
+
+impl Raiser<'_> {
+    /// The field that is held as a whole, `length` bytes of it.
+    pub(super) fn whole_field(&self, length: usize) -> Option<Field> {
+        match &self.held {
+            Held::Field { field, length: held, mask: None } if *held == length && width(*field) == length => {
+                Some(*field)
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn compare(&mut self, operator: Operator, bytes: &[u8]) {
+        let negated = operator == Operator::Neq;
+        let is_equality = matches!(operator, Operator::Eq | Operator::Neq);
+        match self.held.clone() {
+            // A whole word of bits.
+            Held::Field { field: Field::ConnState, mask: None, .. } => {
+                let bits = <[u8; 4]>::try_from(bytes).map_or(0, u32::from_ne_bytes);
+                match bits.count_ones() {
+                    1 if is_equality => {
+                        let bit = bits.trailing_zeros().into();
+                        self.ask(Field::ConnState, negated, bit, bit);
+                    }
+                    _ => self.strange_condition(),
+                }
+            }
+            Held::Field { field, length, mask: None } if is_equality && bytes.len() <= length => {
+                let is_name = matches!(field, Field::InInterface | Field::OutInterface);
+                if bytes.len() < length && !is_name {
+                    return self.strange_condition();
+                }
+                // Fewer bytes are a prefix: of a name, or of an address.
+                let free = 8 * (width(field) - bytes.len());
+                let first = number(field, bytes).checked_shl(u32::try_from(free).unwrap_or(u32::MAX));
+                let first = first.unwrap_or(0);
+                let last =
+                    first | 1u128.checked_shl(u32::try_from(free).unwrap_or(0)).map_or(u128::MAX, |n| n - 1);
+                self.ask(field, negated, first, last);
+            }
+            Held::Field { field, length, mask: None }
+                if !is_reversed(field) && bytes.len() == length && length == width(field) =>
+            {
+                self.compare_order(field, operator, number(field, bytes));
+            }
+            Held::Field { field, length, mask: Some((bits, flips)) }
+                if is_equality && bytes.len() == length && flips.iter().all(|byte| *byte == 0) =>
+            {
+                self.compare_bits(field, negated, number(field, &bits), number(field, bytes));
+            }
+            Held::Index(field) => match <[u8; 4]>::try_from(bytes).ok().map(u32::from_ne_bytes) {
+                Some(index) if is_equality => match self.context.interfaces.name(index) {
+                    Some(name) => {
+                        let name = nft::interface_number(name);
+                        self.ask(field, negated, name, name);
+                    }
+                    None => self.strange_condition(),
+                },
+                _ => self.strange_condition(),
+            },
+            Held::EtherType if is_equality => match bytes {
+                // `ETH_P_IP` and `ETH_P_IPV6` of `linux/if_ether.h`.
+                [0x08, 0x00] => self.ask_family(negated, Family::V4),
+                [0x86, 0xdd] => self.ask_family(negated, Family::V6),
+                _ => self.strange_condition(),
+            },
+            Held::DestinationType if is_equality && *bytes == u32::from(RTN_LOCAL).to_ne_bytes() => {
+                let operand = if negated { Negatable::Not(()) } else { Negatable::Is(()) };
+                let not = if negated { "!= " } else { "" };
+                self.words.push(format!("fib daddr type {not}local"));
+                self.put(Condition::DestinationLocal(operand));
+            }
+            _ => self.strange_condition(),
+        }
+    }
+
+    pub(super) fn ask_family(&mut self, negated: bool, family: Family) {
+        let number = nft::family_number(family).into();
+        self.ask(Field::Family, negated, number, number);
+    }
+
+    pub(super) fn compare_order(&mut self, field: Field, operator: Operator, than: u128) {
+        let greatest = u128::MAX >> (128 - 8 * width(field));
+        let interval = match operator {
+            Operator::Lt => than.checked_sub(1).map(|last| (0, last)),
+            Operator::Lte => Some((0, than)),
+            Operator::Gt => {
+                than.checked_add(1).filter(|first| *first <= greatest).map(|first| (first, greatest))
+            }
+            Operator::Gte => Some((than, greatest)),
+            Operator::Eq | Operator::Neq => None,
+        };
+        let Some((first, last)) = interval else { return self.strange_condition() };
+        // Two of them are a range.
+        if let Some(test) = self.tests.last().filter(|test| {
+            test.condition.field == field && !test.condition.negated && test.set.is_none() && !self.is_mixed
+        }) && let Some(before) = test.condition.values.single()
+            && matches!(self.conditions.last(), Some(Condition::Nft(last)) if *last == test.condition)
+            && before.first.max(first) <= before.last.min(last)
+        {
+            self.tests.pop();
+            self.conditions.pop();
+            return self.ask(field, false, before.first.max(first), before.last.min(last));
+        }
+        self.ask(field, false, first, last);
+    }
+
+    pub(super) fn compare_bits(&mut self, field: Field, negated: bool, mask: u128, value: u128) {
+        let mask_of_mark = u32::try_from(mask).unwrap_or(0);
+        match field {
+            Field::Mark(_) => self.ask(Field::Mark(mask_of_mark), negated, value, value),
+            Field::Connmark(_) => self.ask(Field::Connmark(mask_of_mark), negated, value, value),
+            // Any of the bits, or none.
+            Field::ConnState if value == 0 => {
+                let bits = (0..32).filter(|bit| mask >> bit & 1 == 1).map(Interval::one).collect();
+                self.ask_for(field, !negated, bits, None);
+            }
+            Field::Source(_) | Field::Destination(_) => {
+                let all = u128::MAX >> (128 - 8 * width(field));
+                let free = all & !mask;
+                match free & free.wrapping_add(1) == 0 && value & free == 0 {
+                    true => self.ask(field, negated, value, value | free),
+                    false => self.strange_condition(),
+                }
+            }
+            _ => self.strange_condition(),
+        }
+    }
+
+    pub(super) fn look_up(&mut self, name: &str, negated: bool) {
+        let set = self.context.table.sets.iter().find(|set| set.name == name);
+        let field = match &self.held {
+            Held::Field { field, length, mask: None } if *length == width(*field) => Some(*field),
+            _ => None,
+        };
+        let values = field.zip(set).and_then(|(field, set)| {
+            // A set of states would list whole words of bits.
+            (field != Field::ConnState)
+                .then(|| values(set, field, width(field)))?
+                .map(|values| (field, set, values))
+        });
+        match values {
+            Some((field, set, values)) => {
+                let is_named = set.flags & NFT_SET_ANONYMOUS == 0;
+                self.ask_for(field, negated, values, is_named.then(|| name.to_owned()));
+            }
+            None => self.strange_condition(),
+        }
+    }
+
+    pub(super) fn ask(&mut self, field: Field, negated: bool, first: u128, last: u128) {
+        self.ask_for(field, negated, [Interval { first, last }].into_iter().collect(), None);
+    }
+
+    pub(super) fn ask_for(&mut self, field: Field, negated: bool, values: Intervals, set: Option<String>) {
+        let condition = nft::Condition { field, negated, values };
+        self.tests.push(Test { condition: condition.clone(), set });
+        self.put(Condition::Nft(condition));
+    }
+
+    pub(super) fn strange_condition(&mut self) {
+        let text = match &self.held {
+            Held::Field { field, .. } => format!("({field:?} in a form that is not known)"),
+            Held::Other(name) => format!("({name})"),
+            Held::Value(_) | Held::DestinationType | Held::Index(_) | Held::EtherType => "(cmp)".to_owned(),
+        };
+        self.strange(text);
+    }
+
+    pub(super) fn strange(&mut self, text: String) {
+        self.words.push(text.clone());
+        self.put(Condition::Unknown(text));
+    }
+
+    pub(super) fn put(&mut self, condition: Condition) {
+        self.is_mixed |= !self.actions.is_empty() || self.tproxy.is_some();
+        self.conditions.push(condition);
+    }
+}

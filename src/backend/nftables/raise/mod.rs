@@ -1,0 +1,261 @@
+//! From expressions back to conditions and actions: the way that [`super::lower`] goes, the other way round, for rules
+//! of ours and of others.
+//!
+//! What is not understood becomes a condition or an action that says so. It is never taken for something near.
+
+mod compare;
+mod other;
+
+use super::bytecode;
+use super::expression::{Ct, Expression, Header, Meta, Register, Verdict};
+use super::listed::{Interfaces, number};
+use super::lower::{is_reversed, width};
+use rules::nft::{self, Field, ListedRule, Test};
+use rules::{Action, Condition, Family, Mark, Port, PortRange, Target, Zone, render};
+
+/// What a rule is read with.
+pub(super) struct Context<'a> {
+    /// That of the table, if it is of one.
+    pub(super) family: Option<Family>,
+    pub(super) table: &'a bytecode::Table,
+    pub(super) interfaces: &'a Interfaces,
+}
+
+/// A rule as it is listed.
+pub(super) fn rule(rule: &bytecode::Rule, context: &Context<'_>) -> ListedRule {
+    let mut raiser = Raiser::new(context);
+    rule.expressions.iter().for_each(|expression| raiser.step(expression));
+    raiser.finish(rule.comment())
+}
+
+/// What the first register holds.
+#[derive(Clone, Debug)]
+enum Held {
+    /// A field, or its first bytes, of which those of the mask, each flipped where the other mask says so.
+    Field {
+        field: Field,
+        length: usize,
+        mask: Option<(Vec<u8>, Vec<u8>)>,
+    },
+    Value(Vec<u8>),
+    /// The type of the destination address (`RTN_*`).
+    DestinationType,
+    /// The number of the interface whose name the field is.
+    Index(Field),
+    /// The number of an ethernet frame's protocol.
+    EtherType,
+    /// Something else, which this expression loaded.
+    Other(String),
+}
+
+struct Raiser<'a> {
+    context: &'a Context<'a>,
+    held: Held,
+    second: Option<Vec<u8>>,
+    /// Tests that the model can say, for the rule's text.
+    tests: Vec<Test>,
+    conditions: Vec<Condition>,
+    /// Words for what is not among the tests.
+    words: Vec<String>,
+    actions: Vec<Action>,
+    /// The family and the port.
+    tproxy: Option<(Option<Family>, Port)>,
+    /// Whether a condition stands behind an action.
+    is_mixed: bool,
+}
+
+impl<'a> Raiser<'a> {
+    fn new(context: &'a Context<'a>) -> Self {
+        Self {
+            context,
+            held: Held::Other("nothing".to_owned()),
+            second: None,
+            tests: Vec::new(),
+            conditions: Vec::new(),
+            words: Vec::new(),
+            actions: Vec::new(),
+            tproxy: None,
+            is_mixed: false,
+        }
+    }
+
+    fn step(&mut self, expression: &Expression) {
+        match expression {
+            Expression::Meta(meta) => self.load(match meta {
+                Meta::Mark => Field::Mark(u32::MAX),
+                Meta::Iifname => Field::InInterface,
+                Meta::Oifname => Field::OutInterface,
+                Meta::Skuid => Field::Uid,
+                Meta::Skgid => Field::Gid,
+                Meta::Nfproto => Field::Family,
+                Meta::L4proto => Field::Protocol,
+            }),
+            Expression::Ct(Ct::State) => self.load(Field::ConnState),
+            Expression::Ct(Ct::Mark) => self.load(Field::Connmark(u32::MAX)),
+            Expression::Payload { header, offset, length } => self.payload(*header, *offset, *length),
+            Expression::Bitwise { mask, xor } => self.bitwise(mask, xor),
+            Expression::Cmp(operator, bytes) => self.compare(*operator, bytes),
+            Expression::Range { negated, first, last } => match self.whole_field(first.len()) {
+                Some(field) if !is_reversed(field) => {
+                    self.ask(field, *negated, number(field, first), number(field, last));
+                }
+                _ => self.strange_condition(),
+            },
+            Expression::Lookup { set, negated } => self.look_up(set, *negated),
+            Expression::Immediate(Register::First, bytes) => self.held = Held::Value(bytes.clone()),
+            Expression::Immediate(Register::Second, bytes) => self.second = Some(bytes.clone()),
+            Expression::SetMetaMark => {
+                let action = self.mark();
+                self.act(action);
+            }
+            Expression::SetCtMark => {
+                let whole = matches!(self.held, Held::Field { field: Field::Mark(_), mask: None, .. });
+                let other = || Action::Marks("ct mark set".to_owned());
+                self.act(if whole { Action::Target(Target::SaveMark) } else { other() });
+            }
+            Expression::SetCtZone => {
+                let zone = self.value(2).and_then(|bytes| Zone::new(u16::from_ne_bytes(bytes)));
+                let other = || Action::Zone("ct zone set".to_owned());
+                self.act(zone.map_or_else(other, |zone| Action::Target(Target::SetZone(zone))));
+            }
+            Expression::Redir { range } => {
+                let ports = self.port().zip(if *range { self.second_port() } else { self.port() });
+                let ports = ports.and_then(|(first, last)| PortRange::new(first, last));
+                let other = || Action::Unknown("redirect".to_owned());
+                self.act(ports.map_or_else(other, |ports| Action::Target(Target::Redirect(ports))));
+            }
+            Expression::Tproxy { family } => match self.port() {
+                Some(port) if self.tproxy.is_none() => {
+                    let of = Family::BOTH.into_iter().find(|of| nft::family_number(*of) == *family);
+                    self.tproxy = Some((of, port));
+                }
+                _ => self.act(Action::Unknown("tproxy".to_owned())),
+            },
+            Expression::Counter => self.words.push("counter".to_owned()),
+            Expression::Log { group, prefix } => {
+                self.words.push(format!("log prefix \"{prefix}\" group {group}"));
+            }
+            Expression::Verdict(verdict) => self.act(match verdict {
+                Verdict::Accept => Action::Target(Target::Accept),
+                Verdict::Drop => Action::Target(Target::Drop),
+                Verdict::Return => Action::Target(Target::Return),
+                Verdict::Jump(chain) => Action::Call { chain: chain.clone(), returns: true },
+                Verdict::Goto(chain) => Action::Call { chain: chain.clone(), returns: false },
+            }),
+            Expression::Other { name, data } => self.other(name, data),
+        }
+    }
+
+    fn load(&mut self, field: Field) {
+        self.held = Held::Field { field, length: width(field), mask: None };
+    }
+
+    fn payload(&mut self, header: Header, offset: u32, length: u32) {
+        let of = |asked: &Test| match (asked.condition.field, asked.condition.negated) {
+            (Field::Family, false) => asked.condition.values.single().map(|interval| interval.first),
+            _ => None,
+        };
+        let asked = self.tests.iter().find_map(of);
+        let family = self.context.family.or_else(|| {
+            Family::BOTH.into_iter().find(|family| Some(nft::family_number(*family).into()) == asked)
+        });
+        let field = match (header, family, offset) {
+            (Header::Transport, _, 0) => Field::SourcePort,
+            (Header::Transport, _, 2) => Field::DestinationPort,
+            // Places in the headers of IPv4 (RFC 791) and IPv6 (RFC 8200).
+            (Header::Network, Some(Family::V4), 12) => Field::Source(Family::V4),
+            (Header::Network, Some(Family::V4), 16) => Field::Destination(Family::V4),
+            (Header::Network, Some(Family::V4), 9) | (Header::Network, Some(Family::V6), 6) => {
+                Field::Protocol
+            }
+            (Header::Network, Some(Family::V6), 8) => Field::Source(Family::V6),
+            (Header::Network, Some(Family::V6), 24) => Field::Destination(Family::V6),
+            _ => {
+                self.held = Held::Other("payload".to_owned());
+                return;
+            }
+        };
+        let (length, is_address) =
+            (length as usize, matches!(field, Field::Source(_) | Field::Destination(_)));
+        self.held = match length == width(field) || is_address && (1..width(field)).contains(&length) {
+            true => Held::Field { field, length, mask: None },
+            false => Held::Other("payload".to_owned()),
+        };
+    }
+
+    fn bitwise(&mut self, bits: &[u8], flips: &[u8]) {
+        match &mut self.held {
+            Held::Field { length, mask: mask @ None, .. } if *length == bits.len() => {
+                *mask = Some((bits.to_vec(), flips.to_vec()));
+            }
+            _ => self.held = Held::Other("bitwise".to_owned()),
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        self.actions.push(action);
+    }
+
+    /// The value that the register holds, if it has that many bytes.
+    fn value<const LENGTH: usize>(&self, length: usize) -> Option<[u8; LENGTH]> {
+        match &self.held {
+            Held::Value(bytes) if bytes.len() == length => bytes.as_slice().try_into().ok(),
+            _ => None,
+        }
+    }
+
+    fn port(&self) -> Option<Port> {
+        self.value(2).and_then(|bytes| Port::new(u16::from_be_bytes(bytes)))
+    }
+
+    fn second_port(&self) -> Option<Port> {
+        let bytes = self.second.as_deref()?.try_into().ok()?;
+        Port::new(u16::from_be_bytes(bytes))
+    }
+
+    /// What becomes of the packet's mark.
+    fn mark(&self) -> Action {
+        let word = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_ne_bytes);
+        let target = match &self.held {
+            Held::Value(bytes) => word(bytes).map(|value| Target::SetMark(Mark::whole(value))),
+            Held::Field { field: Field::Mark(_), mask: Some((bits, flips)), .. } => {
+                word(bits).zip(word(flips)).map(|(bits, value)| Target::SetMark(Mark { value, mask: !bits }))
+            }
+            Held::Field { field: Field::Connmark(_), mask: None, .. } => Some(Target::RestoreMark),
+            _ => None,
+        };
+        target.map_or_else(|| Action::Marks("meta mark set".to_owned()), Action::Target)
+    }
+
+    fn finish(mut self, comment: &str) -> ListedRule {
+        if let Some((_, port)) = self.tproxy {
+            self.actions = vec![match self.actions.as_slice() {
+                [Action::Target(Target::SetMark(mark)), Action::Target(Target::Accept)] => {
+                    Action::Target(Target::Tproxy { port, mark: *mark })
+                }
+                [Action::Target(Target::Accept)] => {
+                    Action::Target(Target::Tproxy { port, mark: Mark { value: 0, mask: 0 } })
+                }
+                _ => Action::Unknown("tproxy".to_owned()),
+            }];
+        }
+        if self.is_mixed {
+            self.actions = vec![Action::Unknown("a condition behind an action".to_owned())];
+        }
+        let mut words = render::nft::conditions(&self.tests);
+        words.append(&mut self.words);
+        let text = |action: &Action| match (action, self.tproxy) {
+            (Action::Target(Target::Tproxy { port, mark }), Some((of, _))) => {
+                render::nft::tproxy(of, *port, *mark)
+            }
+            _ => render::nft::action_text(action),
+        };
+        words.extend(self.actions.iter().map(text).filter(|text| !text.is_empty()));
+        if !comment.is_empty() {
+            words.push(format!("comment \"{comment}\""));
+        }
+        let action = self.actions.pop().unwrap_or_else(|| Action::Continue(String::new()));
+        let (conditions, first, comment) = (self.conditions, self.actions, comment.to_owned());
+        ListedRule { text: words.join(" "), conditions, first, action, comment }
+    }
+}

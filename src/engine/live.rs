@@ -1,0 +1,33 @@
+//! All rules that a packet meets in a namespace, whoever set them.
+
+use crate::backend::{self, Kernel, Variant};
+use rules::simulate::{OriginOf, View};
+use rules::{Family, Listing};
+
+/// The rules of a family: both variants of iptables and every table of nf_tables, in one view. `origin_of` says why a
+/// rule of nf_tables is there, by its comment.
+///
+/// # Errors
+/// When something that is there can't be read.
+pub fn live(kernel: &mut Kernel, family: Family, origin_of: OriginOf<'_>) -> Result<View, backend::Error> {
+    let mut view = View::empty(family);
+    let says_anything = |listing: &Listing| listing.holds_rules() || listing.drops();
+    let legacy = kernel.listing(Variant::Legacy, family)?.filter(says_anything);
+    let mut tables = kernel.nftables_listing(family)?;
+    if tables.iter().any(|(is_of_iptables, _)| *is_of_iptables) {
+        // In the words of its own program, where that can tell: it knows its extensions.
+        if let Some(listing) = kernel.listing_by_program(family)? {
+            tables.retain(|(is_of_iptables, _)| !is_of_iptables);
+            let label = legacy.is_some().then(|| Variant::Nft.to_string());
+            view.add_listing(listing, label.as_deref());
+        }
+    }
+    if let Some(listing) = legacy {
+        let label = (!view.chains().is_empty()).then(|| Variant::Legacy.to_string());
+        view.add_listing(listing, label.as_deref());
+    }
+    for (_, table) in tables {
+        view.add_nftables(table, origin_of);
+    }
+    Ok(view)
+}

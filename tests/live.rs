@@ -1,0 +1,240 @@
+//! `explain --live`: what becomes of packets in a namespace as it stands, whoever set its rules.
+
+#[path = "kernel/support/namespace.rs"]
+#[expect(dead_code, reason = "a part of it is enough here")]
+mod namespace;
+
+use assert_cmd::Command;
+use namespace::Namespace;
+use serde_json::Value;
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("sidecar-init").expect("the binary");
+    command.env_clear().args(arguments);
+    command
+}
+
+/// A pod with an interface and rules by a backend.
+fn pod_with(backend: &str, flags: &[&str]) -> Namespace {
+    let pod = Namespace::new();
+    pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
+    let path = pod.path();
+    let call = [&["apply", "--backend", backend, "--network-namespace", &path], flags].concat();
+    command(&call).env("PATH", std::env::var_os("PATH").unwrap_or_default()).assert().success();
+    pod
+}
+
+/// What `explain --live` says there.
+fn told_live(pod: &Namespace, question: &[&str]) -> String {
+    let inside = pod.path();
+    let call = [&["explain", "--live", "--network-namespace", &inside], question].concat();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    String::from_utf8(command(&call).env("PATH", path).assert().success().get_output().stdout.clone())
+        .expect("UTF-8")
+}
+
+fn nft(pod: &Namespace, script: &str) {
+    let made = pod.output("nft", &["-f", "-"], script);
+    assert!(made.status.success(), "{script}: {made:?}");
+}
+
+#[test]
+fn the_native_table_answers_without_flags() {
+    let pod =
+        pod_with("nftables", &["-i", "10.0.0.0/8,192.0.2.0/24", "-b", "80,443", "-o", "22,25", "-u", "7"]);
+    let outbound = "captured: goes to the proxy's outbound port 15001";
+    for (question, expected) in [
+        (&["10.0.0.5:443"][..], &*format!("{outbound}, because -i lists 10.0.0.0/8")),
+        (&["192.0.2.9:443"], &*format!("{outbound}, because -i lists 192.0.2.0/24")),
+        (
+            &["10.0.0.5:25"],
+            "not captured: goes to 10.0.0.5:25 as it was sent, because -o leaves port 25 alone",
+        ),
+        (
+            &["198.51.100.1:80"],
+            "not captured: goes to 198.51.100.1:80 as it was sent, because -i captures only 10.0.0.0/8,192.0.2.0/24",
+        ),
+        (
+            &["--uid", "7", "10.0.0.5:443"],
+            "not captured: goes to 10.0.0.5:443 as it was sent, because user 7 is the proxy's (--proxy-uid), whose own calls are never captured",
+        ),
+        (
+            &["--as", "external", "443"],
+            "captured: goes to the proxy's inbound port 15006, because -b lists port 443",
+        ),
+        (
+            &["--as", "external", "8080"],
+            "not captured: goes to 10.77.0.2:8080 as it was sent, because -b captures only 80,443",
+        ),
+    ] {
+        let text = told_live(&pod, question);
+        assert_eq!(text.lines().next(), Some(expected), "{text}");
+    }
+    let matrix = told_live(&pod, &["--matrix"]);
+    assert!(matrix.contains("-> 15001") && !matrix.contains("unknown"), "{matrix}");
+    let report: Value =
+        serde_json::from_str(&told_live(&pod, &["--format", "json", "10.0.0.5:443"])).expect("JSON");
+    assert_eq!(report["verdict"], "redirect");
+    assert_eq!(report["decided_by"]["table"], "inet sidecar_init");
+}
+
+#[test]
+fn edits_of_the_native_table_are_read_as_they_are() {
+    let chain = "inet sidecar_init nat_ISTIO_OUTPUT";
+    let captured = "captured: goes to the proxy's outbound port 15001";
+    let passes = "not captured: goes to 10.0.0.5:443";
+    for (edit, expected) in [
+        (format!("insert rule {chain} tcp dport 443 return"), passes),
+        (format!("insert rule {chain} tcp dport 442-444 counter accept"), passes),
+        (format!("insert rule {chain} tcp dport {{ 53, 443 }} accept"), passes),
+        (format!("insert rule {chain} ip daddr 10.0.0.0/29 accept"), passes),
+        (format!("insert rule {chain} ip daddr != 10.0.0.0/29 accept"), captured),
+        (format!("insert rule {chain} tcp dport < 443 accept"), captured),
+        (format!("insert rule {chain} tcp dport > 442 accept"), passes),
+        (format!("insert rule {chain} oif lo accept"), captured),
+        (format!("insert rule {chain} ip protocol tcp accept"), passes),
+        (format!("insert rule {chain} ct state established accept"), captured),
+        (format!("insert rule {chain} meta skuid 0-999 accept"), "unknown: "),
+        (
+            format!("insert rule {chain} tcp dport 443 dnat ip to 10.9.9.9:99"),
+            "not captured: another program's rule sends it to 10.9.9.9:99",
+        ),
+        (
+            format!("insert rule {chain} tcp dport 443 meta mark set 7 redirect to :9999"),
+            "captured: goes to port 9999",
+        ),
+        (format!("insert rule {chain} tcp dport 443 limit rate 1/second accept"), "unknown: "),
+        (format!("insert rule {chain} tcp dport vmap {{ 443 : accept }}"), "unknown: "),
+        (format!("insert rule {chain} tcp dport 444 limit rate 1/second accept"), captured),
+        (format!("insert rule {chain} fib daddr type local accept"), captured),
+        (format!("insert rule {chain} fib daddr type != local accept"), passes),
+        (
+            format!(
+                "add set inet sidecar_init s {{ type inet_service; flags interval; elements = {{ 440-450 }}; }}\ninsert rule {chain} tcp dport @s accept"
+            ),
+            passes,
+        ),
+        (
+            format!("insert rule {chain} goto nat_ISTIO_IN_REDIRECT"),
+            "captured: goes to the proxy's inbound port 15006",
+        ),
+        (format!("flush chain {chain}"), passes),
+    ] {
+        let pod = pod_with("nftables", &["-i", "*", "-b", "*"]);
+        nft(&pod, &edit);
+        let text = told_live(&pod, &["--uid", "1000", "10.0.0.5:443"]);
+        assert!(text.starts_with(expected), "{edit}: {text}");
+    }
+}
+
+/// What others have set is walked where it is understood. Where it is not, and could decide, nobody claims to know.
+#[test]
+fn rules_of_others_are_followed() {
+    let chain = |table: &str, rest: &str| format!("table {table} {{ chain c {{ {rest}; }}; }}");
+    let redirect = "tcp dport 443 redirect to :9999";
+    let elsewhere = "captured: goes to port 9999, because rule 1 of c in table ip other says tcp dport 443";
+    let ours = "captured: goes to the proxy's outbound port 15001";
+    let dropped = "dropped: reaches nobody, because";
+    // The start of the answer, and of that beside iptables where it is another.
+    let cases: [(String, &str, Option<&str>); 16] = [
+        (chain("ip other", &format!("type nat hook output priority -150; {redirect}")), elsewhere, None),
+        (
+            chain("inet nat", &format!("type nat hook output priority -150; {redirect}")),
+            "captured: goes to port 9999",
+            None,
+        ),
+        // Of equal ones nobody knows which comes first; ours come before.
+        (
+            chain("ip other", &format!("type nat hook output priority -100; {redirect}")),
+            ours,
+            Some("unknown: "),
+        ),
+        (chain("ip late", &format!("type nat hook output priority -90; {redirect}")), ours, None),
+        (chain("ip6 other", &format!("type nat hook output priority -150; {redirect}")), ours, None),
+        // The port is another by then.
+        (chain("inet wall", "type filter hook output priority 0; tcp dport 443 drop"), ours, None),
+        (chain("inet wall", "type filter hook output priority -180; tcp dport 443 drop"), dropped, None),
+        (chain("inet wall", "type filter hook output priority 0; tcp dport 15001 drop"), dropped, None),
+        (
+            chain("inet wall", "type filter hook input priority 0; policy drop"),
+            "dropped: reaches nobody, because that is the policy of c in table inet wall",
+            None,
+        ),
+        (chain("inet wall", "type filter hook input priority 0; policy drop; iif lo accept"), ours, None),
+        (chain("inet wall", "type filter hook output priority 0"), ours, None),
+        (
+            chain(
+                "inet wall",
+                "type filter hook output priority -180; tcp dport 443 limit rate 1/second drop",
+            ),
+            "unknown: ",
+            None,
+        ),
+        (
+            chain("inet wall", "type filter hook output priority -180; ct mark 9 limit rate 1/second drop"),
+            ours,
+            None,
+        ),
+        (chain("inet wall", "type filter hook output priority -301; notrack"), "not captured", None),
+        (
+            chain("netdev front", "type filter hook ingress device lo priority 0; tcp dport 15001 drop"),
+            dropped,
+            None,
+        ),
+        (
+            chain("netdev front", "type filter hook ingress device far priority 0; tcp dport 15001 drop"),
+            ours,
+            None,
+        ),
+    ];
+    for backend in ["nftables", "iptables-nft", "iptables-legacy"] {
+        for (script, beside_nftables, beside_iptables) in &cases {
+            let pod = pod_with(backend, &["-i", "*", "-b", "*"]);
+            nft(&pod, script);
+            let expected = beside_iptables.filter(|_| backend != "nftables").unwrap_or(beside_nftables);
+            let text = told_live(&pod, &["10.0.0.5:443"]);
+            assert!(text.starts_with(expected), "{backend} {script}: {text}");
+        }
+    }
+}
+
+/// The filter table of iptables, whichever variant holds it, and rules of two variants at once.
+#[test]
+fn every_table_of_iptables_counts() {
+    for variant in ["legacy", "nft"] {
+        let pod = pod_with("nftables", &["-i", "*", "-b", "*"]);
+        let rules = "*filter\n:INPUT DROP [0:0]\n-A INPUT -p tcp --dport 1:9 -j ACCEPT\nCOMMIT\n";
+        let set = pod.output(&format!("iptables-{variant}-restore"), &["--noflush"], rules);
+        assert!(set.status.success(), "{set:?}");
+        let text = told_live(&pod, &["10.0.0.5:443"]);
+        let expected = "dropped: reaches nobody, because that is the policy of INPUT in table filter";
+        assert!(text.starts_with(expected), "{variant}: {text}");
+    }
+}
+
+#[test]
+fn rules_of_the_namespace_answer_too() {
+    let pod = Namespace::new();
+    pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
+    for variant in ["legacy", "nft"] {
+        let inside = ["--network-namespace", &pod.path()];
+        let flags = ["-i", "*", "-b", "*", "-m", "TPROXY", "--force-iptables-binary", variant];
+        command(&[&["apply"], &inside[..], &flags].concat())
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .assert()
+            .success();
+        let ask = |more: &[&str]| {
+            let output = command(&[&["explain", "--live"], &inside[..], more].concat())
+                .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+                .assert()
+                .success()
+                .get_output()
+                .clone();
+            String::from_utf8(output.stdout).expect("UTF-8")
+        };
+        let text = ask(&["--destination", "10.0.0.5:443"]);
+        assert!(text.starts_with("captured: goes to the proxy's outbound port 15001"), "{variant}: {text}");
+        let text = ask(&["--as", "external", "--destination", "8080"]);
+        assert!(text.starts_with("captured: handed unchanged to the proxy's inbound port 15006"), "{text}");
+    }
+}

@@ -1,0 +1,145 @@
+//! Any rules, written by us or by `nft`, are read back as what they are.
+
+use crate::arbitrary::{EVERYBODY, lawful};
+use crate::catalogue;
+use crate::small::{packet, routing, statement};
+use crate::support::{in_namespace, output, stdout};
+use proptest::{collection::vec, prelude::*, strategy::ValueTree, test_runner::TestRunner};
+use rules::{
+    Checked, Family,
+    nft::{self, ListedTable},
+    render,
+    simulate::{Packet, View, walk},
+};
+use sidecar_init::backend::nftables::{Nftables, Refusal, bytecode};
+use std::fs;
+
+const NAME: &str = "t";
+
+/// How many rule sets are tried.
+const CASES: usize = 150;
+
+/// What the kernel holds: our table, and no other.
+fn read(family: Family) -> ListedTable {
+    let mut nftables = Nftables::open(NAME).expect("a socket");
+    let mut tables = nftables.listing(family).expect("readable");
+    assert_eq!(tables.len(), 1, "{tables:?}");
+    tables.pop().expect("a table").1
+}
+
+/// Writes the table; `None` where the kernel refuses it, as it does where chains lead in circles.
+fn write(table: &nft::Table) -> Option<()> {
+    let mut nftables = Nftables::open(NAME).expect("a socket");
+    let present = nftables.read().expect("readable").is_some();
+    match nftables.replace(present, Some(&bytecode::Table::of(table))) {
+        Ok(()) => Some(()),
+        Err(Refusal::Refused { source, .. }) if source.raw_os_error() == Some(nix::libc::ELOOP) => None,
+        Err(refusal) => panic!("{refusal:?}: {}", render::nft::script(table)),
+    }
+}
+
+/// Compares rule by rule, so that a failure can be read.
+fn check_same(read: &ListedTable, written: &ListedTable) {
+    for (read, written) in read.chains.iter().zip(&written.chains) {
+        for (read, written) in read.rules.iter().zip(&written.rules) {
+            assert_eq!(read, written);
+        }
+    }
+    assert_eq!(read, written);
+}
+
+/// That what is there says about every packet what the table says.
+fn check_walks(table: &nft::Table, packets: &[Packet]) {
+    for family in Family::BOTH {
+        let view = |table: ListedTable| {
+            let mut view = View::empty(family);
+            view.add_nftables(table, &|_| None);
+            view
+        };
+        let (there, wanted) = (view(read(family)), view(table.listed()));
+        for packet in packets {
+            let end = |view: &View| walk(view, &routing(), packet, &mut ()).verdict;
+            assert_eq!(end(&there), end(&wanted), "{packet:?}\n{}\n{there:#?}", render::nft::script(table));
+        }
+    }
+}
+
+#[test]
+fn every_scenario_is_read_back_as_it_was_written() {
+    for folder in catalogue::scenarios() {
+        let rules = |file: &str, family| {
+            let text = fs::read_to_string(folder.join(file)).ok()?;
+            let rules = rules::parse::restore(&text, family).expect("a scenario");
+            Some(rules::check::check(rules, &EVERYBODY).expect("lawful"))
+        };
+        let v4 = rules("v4.rules", Family::V4).expect("rules");
+        let Some(table) = nft::table(NAME, &v4, rules("v6.rules", Family::V6).as_ref()) else { continue };
+        let read = in_namespace(|| {
+            write(&table).expect("taken");
+            read(Family::V4)
+        });
+        check_same(&read, &table.listed());
+    }
+}
+
+#[test]
+fn any_rules_are_read_back_as_they_were_written() {
+    let mut runner = TestRunner::deterministic();
+    let mut refused = 0;
+    in_namespace(|| {
+        for _ in 0..CASES {
+            let (v4, v6, packets) = case(&mut runner);
+            let Some(mut table) = nft::table(NAME, &v4, Some(&v6)) else { continue };
+            if write(&table).is_none() {
+                refused += 1;
+                continue;
+            }
+            check_walks(&table, &packets);
+            edit(&mut runner, &mut table);
+            check_walks(&table, &packets);
+        }
+    });
+    assert!(refused < CASES / 2, "{refused} rule sets were refused");
+}
+
+/// Two rule sets, and packets.
+fn case(runner: &mut TestRunner) -> (Checked, Checked, Vec<Packet>) {
+    let strategy = (vec(statement(), 1..24), vec(any::<bool>(), 24), vec(packet(), 60));
+    let (statements, kept, packets) = strategy.new_tree(runner).expect("a case").current();
+    let some = statements.iter().zip(kept).filter(|(_, kept)| *kept).map(|(statement, _)| statement.clone());
+    let v6 = lawful(Family::V6, some.collect(), &EVERYBODY);
+    (lawful(Family::V4, statements, &EVERYBODY), v6, packets)
+}
+
+/// Puts each rule in the place of itself, of another, or of none, by `nft`, here and in the table.
+fn edit(runner: &mut TestRunner, table: &mut nft::Table) {
+    let listing = stdout("nft", &["-a", "-n", "list", "table", "inet", NAME], "");
+    let mut handles = listing
+        .lines()
+        .filter(|line| line.contains("counter packets"))
+        .map(|line| line.rsplit_once("# handle ").expect("a handle").1);
+    let mut script = String::new();
+    for chain in &mut table.chains {
+        let others = chain.rules.clone();
+        let mut edited = Vec::new();
+        for rule in &chain.rules {
+            let handle = handles.next().expect("a rule");
+            let place = format!("rule inet {NAME} {} handle {handle}", chain.name);
+            match (0..4_usize).new_tree(runner).expect("a number").current() {
+                0 => script.push_str(&format!("delete {place}\n")),
+                1 => {
+                    let other = (0..others.len()).new_tree(runner).expect("a number").current();
+                    script.push_str(&format!("replace {place} {}\n", render::nft::rule(&others[other])));
+                    edited.push(others[other].clone());
+                }
+                _ => {
+                    script.push_str(&format!("replace {place} {}\n", render::nft::rule(rule)));
+                    edited.push(rule.clone());
+                }
+            }
+        }
+        chain.rules = edited;
+    }
+    let done = output("nft", &["-f", "-"], &script);
+    assert!(done.status.success(), "{}\n{script}\n{listing}", String::from_utf8_lossy(&done.stderr));
+}

@@ -1,0 +1,155 @@
+//! Packets that no process sends: a reset, an ICMP error, a forwarded packet. They have no owner, and a rule that asks
+//! for others than some owner holds for them, whoever holds the rules.
+
+#[path = "kernel/support/namespace.rs"]
+#[expect(dead_code, reason = "a part of it is enough here")]
+mod namespace;
+
+use namespace::{Namespace, join};
+use policy::istio::OWNERSHIP;
+use rules::{Family, check::check, desired::Desired, parse};
+use sidecar_init::{
+    backend::{Kernel, Variant, iptables::Lock},
+    engine::{self, Choice, OnDrift, Options},
+};
+use std::{
+    collections::BTreeSet,
+    io::ErrorKind,
+    net::{SocketAddr, TcpStream, UdpSocket},
+    time::Duration,
+};
+
+const CHOICES: [Choice; 3] =
+    [Choice::Nftables, Choice::Iptables(Some(Variant::Nft)), Choice::Iptables(Some(Variant::Legacy))];
+
+/// How long to wait for what never comes. What does come comes while the packet is sent.
+const SILENCE: Duration = Duration::from_millis(300);
+
+fn apply(rules: &str, choice: Choice) {
+    let text = format!("*mangle\n{rules}COMMIT\n");
+    let checked = |family| check(parse::restore(&text, family).expect("rules"), &OWNERSHIP).expect("valid");
+    let desired = Desired {
+        owner: OWNERSHIP,
+        v4: checked(Family::V4),
+        v6: Some(checked(Family::V6)),
+        routing: BTreeSet::new(),
+        stale_flows: None,
+    };
+    let lock = Lock { wait: 30, ..Lock::default() };
+    let mut kernel = Kernel::open(lock, OWNERSHIP).expect("a namespace that can be changed");
+    let options = Options { choice, on_drift: OnDrift::Replace, anew: false };
+    engine::apply(&mut kernel, &desired, &options).expect("applied");
+}
+
+/// Whether a closed port is heard to refuse a connection: by a reset, which has no owner.
+fn is_reset(address: &str) -> bool {
+    let address: SocketAddr = address.parse().expect("an address");
+    let error = TcpStream::connect_timeout(&address, SILENCE).expect_err("nobody listens");
+    match error.kind() {
+        ErrorKind::ConnectionRefused => true,
+        ErrorKind::TimedOut => false,
+        _ => panic!("{error}"),
+    }
+}
+
+/// Whether a datagram to a closed port is heard to be refused: by an ICMP error, which has no owner.
+fn is_unreachable(from: &str, to: &str) -> bool {
+    let socket = UdpSocket::bind(from).expect("bound");
+    socket.connect(to).expect("connected");
+    socket.set_read_timeout(Some(SILENCE)).expect("a timeout");
+    socket.send(b"?").expect("sent");
+    let error = socket.recv(&mut [0]).expect_err("nobody answers");
+    match error.kind() {
+        ErrorKind::ConnectionRefused => true,
+        ErrorKind::WouldBlock => false,
+        _ => panic!("{error}"),
+    }
+}
+
+/// Each row: the rules for what comes from port 9, of which they drop some, and whether a packet without an owner passes.
+/// With rules behind them, with lists of owners, with both kinds of owner.
+const ROWS: [(&str, bool); 6] = [
+    ("-A ISTIO_A -m owner ! --uid-owner 5 -j DROP\n", false),
+    ("-A ISTIO_A -m owner --uid-owner 5 -j DROP\n", true),
+    ("-A ISTIO_A -m owner ! --uid-owner 5 -j RETURN\n-A ISTIO_A -j DROP\n", true),
+    (
+        "-A ISTIO_A -m owner ! --gid-owner 5 -j MARK --set-mark 1\n-A ISTIO_A -m mark --mark 1 -j DROP\n",
+        false,
+    ),
+    (
+        "-A ISTIO_A -m owner ! --gid-owner 5 -m owner ! --gid-owner 6 -m owner ! --uid-owner 7 -j RETURN\n\
+         -A ISTIO_A -j DROP\n",
+        true,
+    ),
+    (
+        "-A ISTIO_A -m owner ! --uid-owner 5 -m owner ! --uid-owner 6 -j DROP\n\
+         -A ISTIO_A -m owner --uid-owner 6 -j RETURN\n",
+        false,
+    ),
+];
+
+#[test]
+fn a_reset_and_an_icmp_error_are_nobodys() {
+    for choice in CHOICES {
+        let pod = Namespace::new();
+        pod.run(|| {
+            assert!(is_reset("127.0.0.9:9") && is_unreachable("127.0.0.1:0", "127.0.0.9:9"));
+            assert!(is_reset("[::1]:9"));
+            for (rules, passes) in ROWS {
+                let jumps = "-A OUTPUT -p tcp -m tcp --sport 9 -j ISTIO_A\n";
+                apply(&format!("{jumps}{rules}"), choice);
+                assert_eq!(is_reset("127.0.0.9:9"), passes, "{choice:?}: {rules}");
+                assert_eq!(is_reset("[::1]:9"), passes, "{choice:?}: {rules}");
+            }
+        });
+        pod.run(|| {
+            for (rules, passes) in ROWS {
+                // Not what is sent there, which has an owner.
+                let jumps = "-A OUTPUT -j ISTIO_A\n-A ISTIO_A -p udp -j RETURN\n";
+                apply(&format!("{jumps}{rules}"), choice);
+                let heard = is_unreachable("127.0.0.1:0", "127.0.0.9:9");
+                assert_eq!(heard, passes, "{choice:?}: {rules}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_forwarded_packet_is_nobodys() {
+    for choice in CHOICES {
+        let (near, router, far) = (Namespace::new(), Namespace::new(), Namespace::new());
+        join((&near, "n0", ["10.0.1.1/24", "fd01::1/64"]), (&router, "n1", ["10.0.1.2/24", "fd01::2/64"]));
+        join((&far, "f0", ["10.0.2.1/24", "fd02::1/64"]), (&router, "f1", ["10.0.2.2/24", "fd02::2/64"]));
+        near.ip("route add default via 10.0.1.2\nroute add default via fd01::2");
+        far.ip("route add default via 10.0.2.2\nroute add default via fd02::2");
+        router.set("ipv4/ip_forward", "1");
+        router.set("ipv6/conf/all/forwarding", "1");
+        for address in ["10.0.2.1:9", "[fd02::1]:9"] {
+            let listener = far.run(|| UdpSocket::bind(address).expect("bound"));
+            listener.set_read_timeout(Some(SILENCE)).expect("a timeout");
+            let unspecified = if address.starts_with('[') { "[::]:9" } else { "0.0.0.0:9" };
+            let sender = near.run(|| UdpSocket::bind(unspecified).expect("bound"));
+            let mut sent = 0_u8;
+            let mut arrives = || {
+                sent += 1;
+                sender.send_to(&[sent], address).expect("sent");
+                // What waited for its neighbour's address may come late.
+                let mut received = [0];
+                while listener.recv(&mut received).is_ok() {
+                    if received == [sent] {
+                        return true;
+                    }
+                }
+                false
+            };
+            router.run(|| apply("-A POSTROUTING -j ISTIO_A\n-A ISTIO_A -j RETURN\n", choice));
+            // The first waits until the neighbours know each other.
+            assert!((0..20).any(|_| arrives()), "{address} is not reached");
+            for (rules, passes) in ROWS {
+                let jump = "-A POSTROUTING -p udp -m udp --sport 9 -j ISTIO_A\n";
+                router.run(|| apply(&format!("{jump}{rules}"), choice));
+                assert_eq!(arrives(), passes, "{choice:?}: {address}: {rules}");
+            }
+        }
+    }
+}
