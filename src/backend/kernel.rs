@@ -7,7 +7,8 @@ use super::{
 };
 use crate::sys::{
     lock::{self, Held},
-    namespace, netfilter,
+    namespace,
+    netfilter::{self, BaseChain},
     route::{Found, Routes},
 };
 use rules::{Family, Listing, Ownership, State, desired::StaleFlows, nft::ListedTable, routing::Object};
@@ -102,6 +103,23 @@ impl Kernel {
             None | Some(Err(Error::Incompatible { .. })) => Ok(None),
             Some(other) => other.map(Some),
         }
+    }
+
+    /// Whether anything does NAT that is neither of the owner's nor one of iptables' usual chains, or both variants of
+    /// iptables are there, of which nobody knows which comes first.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn has_foreign_nat(&self) -> Result<bool, Error> {
+        let chains = netfilter::base_chains();
+        let chains = chains.map_err(|source| netlink("listing the chains of nf_tables", source))?;
+        let mut nat = chains.iter().filter(|chain| chain.kind == "nat" && !chain.is_of(&self.owner));
+        let is_of_iptables = |chain: &BaseChain| chain.is_of_iptables();
+        if nat.clone().any(|chain| !is_of_iptables(chain)) {
+            return Ok(true);
+        }
+        let [v4, v6] = Family::BOTH.map(|family| Self::exist(Variant::Legacy, family));
+        Ok((v4? || v6?) && nat.any(is_of_iptables))
     }
 
     fn exist(variant: Variant, family: Family) -> Result<bool, Error> {

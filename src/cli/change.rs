@@ -3,10 +3,10 @@
 use super::run::{Call, Format, Mode, Preview, Run};
 use super::{Exit, render, report};
 use policy::istio::{self, CaptureConfig};
-use rules::Table;
 use serde::Serialize;
 use sidecar_init::{
-    engine::{self, Choice, OnDrift, Options, Plan, Preference, Stranger, Summary},
+    backend::{self, Kernel},
+    engine::{self, Choice, OnDrift, Options, Plan, Preference, Summary},
     sys::namespace,
 };
 use std::{error, time::Instant};
@@ -42,8 +42,11 @@ pub(super) fn clean(run: &Run) -> Exit {
 fn told(run: &Run, done: Result<Report, Box<dyn error::Error>>) -> Exit {
     match done {
         Ok(report) => match run.format {
-            Format::Text => Exit::Done,
-            Format::Json => report::change(&report, report.done),
+            Format::Text => report.exit(),
+            Format::Json => match report::change(&report, report.done) {
+                Exit::Done => report.exit(),
+                failed => failed,
+            },
         },
         Err(error) => report::failure(&*error, Exit::Failed),
     }
@@ -56,22 +59,24 @@ pub(super) fn set(
     options: &Options,
 ) -> Result<Report, Box<dyn error::Error>> {
     let start = Instant::now();
-    let summary = engine::apply(&mut run.open()?, &istio::desired(capture), options)?;
-    warn_of_strangers();
-    Ok(Report::new(&summary, start, "rules are in place").logged())
+    let mut kernel = run.open()?;
+    let summary = engine::apply(&mut kernel, &istio::desired(capture), options)?;
+    let mut report = Report::new(&summary, start, "rules are in place");
+    // The rules stand, whatever can't be read of others.
+    report.before = before(&mut kernel).unwrap_or_else(|error| {
+        let text = format!("whether rules of others come before ours can't be told: {error}");
+        tracing::warn!(target: "iptables", "{text}");
+        vec![text]
+    });
+    Ok(report.logged())
 }
 
-/// Names what may send packets elsewhere before our rules see them. No change of ours can mend that.
-pub(super) fn warn_of_strangers() {
-    let first = |stranger: &&Stranger| stranger.first && stranger.table == Table::Nat;
-    match engine::strangers(&istio::OWNERSHIP) {
-        Ok(strangers) => {
-            for Stranger { what, .. } in strangers.iter().filter(first) {
-                tracing::warn!(target: "iptables", "{what} may send packets elsewhere before our rules see them");
-            }
-        }
-        Err(error) => tracing::warn!(target: "iptables", %error, "chains of others can't be listed"),
-    }
+/// What may send packets elsewhere before our rules see them, each told. No change of ours can mend that.
+pub(super) fn before(kernel: &mut Kernel) -> Result<Vec<String>, backend::Error> {
+    let rivals = engine::rivals(kernel, &istio::OWNERSHIP)?;
+    let told: Vec<String> = rivals.iter().map(ToString::to_string).collect();
+    told.iter().for_each(|rival| tracing::warn!(target: "iptables", "{rival}"));
+    Ok(told)
 }
 
 /// Removes all that is ours.
@@ -107,6 +112,8 @@ pub(super) struct Report {
     changed: bool,
     steps: Vec<String>,
     forgotten_flows: usize,
+    /// What decides before our rules.
+    before: Vec<String>,
     milliseconds: f64,
 }
 
@@ -120,8 +127,14 @@ impl Report {
             changed: !summary.steps.is_empty(),
             steps: summary.steps.iter().map(ToString::to_string).collect(),
             forgotten_flows: summary.forgotten_flows,
+            before: Vec::new(),
             milliseconds: start.elapsed().as_secs_f64() * 1e3,
         }
+    }
+
+    /// Whether packets go where they should.
+    pub(super) fn exit(&self) -> Exit {
+        if self.before.is_empty() { Exit::Done } else { Exit::Drift }
     }
 
     fn logged(self) -> Self {

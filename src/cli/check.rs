@@ -11,25 +11,25 @@ use sidecar_init::engine::{self, Comparison, Preference};
 pub(super) fn run(call: &Call) -> Exit {
     let Call { capture, run, .. } = call;
     let choice = run.backend.choice(Preference::Nftables);
-    let compared = run
-        .open()
-        .map_err(engine::Error::from)
-        .and_then(|mut kernel| engine::check(&mut kernel, &istio::desired(capture), choice));
-    let compared = match compared {
+    let compared = run.open().map_err(engine::Error::from).and_then(|mut kernel| {
+        let compared = engine::check(&mut kernel, &istio::desired(capture), choice)?;
+        Ok((compared, change::before(&mut kernel)?))
+    });
+    let (compared, before) = match compared {
         Ok(compared) => compared,
         Err(error) => return report::failure(&error, Exit::Failed),
     };
-    change::warn_of_strangers();
     let Comparison { backend, differences } = &compared;
+    let is_equal = differences.is_empty();
     let printed = match run.format {
         Format::Text => report::text(&differences.to_string()),
-        Format::Json => report::json(&Report::new(&compared)),
+        Format::Json => report::json(&Report::new(&compared, before.clone())),
     };
+    if printed == Exit::Done && !is_equal {
+        tracing::warn!(target: "iptables", %backend, "the rules are not as wanted");
+    }
     match printed {
-        Exit::Done if !differences.is_empty() => {
-            tracing::warn!(target: "iptables", %backend, "the rules are not as wanted");
-            Exit::Drift
-        }
+        Exit::Done if !is_equal || !before.is_empty() => Exit::Drift,
         exit => exit,
     }
 }
@@ -42,6 +42,8 @@ struct Report {
     chains: Vec<Chain>,
     nftables: Vec<Part>,
     routes: Vec<Route>,
+    /// What of others decides before our rules.
+    before: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -80,7 +82,7 @@ impl Rule {
 }
 
 impl Report {
-    fn new(Comparison { backend, differences }: &Comparison) -> Self {
+    fn new(Comparison { backend, differences }: &Comparison, before: Vec<String>) -> Self {
         let chains = differences.chains.iter().map(|(variant, family, drift)| Chain {
             backend: variant.to_string(),
             family: family.to_string(),
@@ -101,11 +103,12 @@ impl Report {
             .iter()
             .map(|(object, reason)| Route { object: object.to_string(), reason: reason.to_string() });
         Self {
-            equal: differences.is_empty(),
+            equal: differences.is_empty() && before.is_empty(),
             backend: backend.to_string(),
             chains: chains.collect(),
             nftables: nftables.collect(),
             routes: routes.collect(),
+            before,
         }
     }
 }

@@ -39,9 +39,9 @@ pub(super) fn run(call: &Call) -> Exit {
     }
 }
 
-fn exit<T>(done: Result<T, Box<dyn std::error::Error>>) -> Exit {
+fn exit(done: Result<change::Report, Box<dyn std::error::Error>>) -> Exit {
     match done {
-        Ok(_) => Exit::Done,
+        Ok(report) => report.exit(),
         Err(error) => report::failure(&*error, Exit::Failed),
     }
 }

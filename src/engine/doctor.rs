@@ -1,16 +1,19 @@
 //! What a namespace and its kernel can do, and what commonly goes wrong. Reads only.
 
+use super::{
+    foreign::{droppers, rivals_in},
+    live::live,
+};
 use crate::{
     backend::{Backend, Contents, Kernel, Snapshot, Variant, iptables},
     sys::{
-        header::{NF_INET_LOCAL_OUT, NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST},
         namespace,
         netfilter::{self, Extension},
         process,
     },
 };
 use rules::{Chain, Family, Hook, Ownership, Table, plan};
-use std::fs;
+use std::{collections::BTreeSet, fs};
 
 /// How good or bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,7 +75,7 @@ pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy_uids: &[u32]) -> Ve
             ));
         }
     }
-    findings.extend(foreign_chains(owner));
+    findings.extend(foreign_chains(kernel, owner));
     findings.extend(processes(proxy_uids));
     findings.push(ipv6());
     findings
@@ -217,30 +220,27 @@ fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     findings
 }
 
-/// Base chains of others that may decide about packets: those that do NAT before ours, and those that drop.
-fn foreign_chains(owner: &Ownership) -> Vec<Finding> {
-    let chains = match netfilter::base_chains() {
-        Ok(chains) => chains,
-        Err(error) => {
-            let text = format!("tables of nf_tables can't be listed: {error}");
-            return vec![Finding::warn("foreign", text, "see above for rights")];
-        }
-    };
-    let foreign = chains.into_iter().filter(|chain| !chain.is_of(owner));
-    foreign
-        .filter_map(|chain| {
-            let sees_first = matches!(chain.hook, NF_INET_PRE_ROUTING | NF_INET_LOCAL_OUT);
-            let place = format!("table {} of nf_tables, chain {}", chain.table, chain.name);
-            let text = match chain.kind.as_str() {
-                "nat" if sees_first && !chain.is_of_iptables() && chain.priority <= NF_IP_PRI_NAT_DST => {
-                    format!("{place}: does NAT at priority {}, perhaps before ours", chain.priority)
-                }
-                "filter" if chain.drops => format!("{place}: drops what no rule of it accepts"),
-                _ => return None,
-            };
-            Some(Finding::warn("foreign", text, "see what it does with nft list ruleset"))
-        })
-        .collect()
+/// Rules of others that may decide about packets: those that do NAT before ours, and those that drop.
+fn foreign_chains(kernel: &mut Kernel, owner: &Ownership) -> Vec<Finding> {
+    let mut told: Vec<String> = Vec::new();
+    for family in Family::BOTH {
+        let view = match live(kernel, family, &|_| None) {
+            Ok(view) => view,
+            Err(error) => {
+                let text = format!("rules of others can't be listed: {error}");
+                return vec![Finding::warn("foreign", text, "see above for rights and programs")];
+            }
+        };
+        told.extend(rivals_in(&view, owner).iter().map(ToString::to_string));
+        let droppers = droppers(&view, owner).into_iter();
+        told.extend(droppers.map(|(place, rule)| format!("{place} may drop packets: {rule}")));
+    }
+    // A table of both families is seen twice.
+    let mut seen = BTreeSet::new();
+    told.retain(|text| seen.insert(text.clone()));
+    let finding =
+        |text| Finding::warn("foreign", text, "see what it does with nft list ruleset or iptables-save");
+    told.into_iter().map(finding).collect()
 }
 
 /// Processes that are meant to run as the proxy's user.

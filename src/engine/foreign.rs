@@ -1,75 +1,130 @@
-//! Base chains of nf_tables that others have made, as far as an explanation must know of them.
+//! Rules of others that decide about packets before ours do, or beside them.
 
-use crate::sys::{
-    header::*,
-    netfilter::{self, BaseChain},
-};
-use rules::{Family, Hook, Ownership, Table};
-use std::io;
+use super::live::live;
+use crate::backend::{self, Kernel};
+use rules::simulate::{At, View, ViewChain};
+use rules::{Action, Family, Ownership, Policy, Target};
 
-/// A base chain of which nobody here knows what it does with packets.
+/// A chain of somebody else's that the kernel asks before ours, or perhaps before, and that sends packets elsewhere.
+/// The first that does so is the only one: ours is not asked any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stranger {
-    /// Whose packets it sees; `None` for those of both.
-    pub family: Option<Family>,
-    /// The table of iptables in whose place it stands.
-    pub table: Table,
-    pub hook: Hook,
-    /// Whether it may see packets before that table does.
-    pub first: bool,
-    /// The chain, for people.
-    pub what: String,
+pub struct Rival {
+    pub family: Family,
+    /// Chain and table, for people.
+    pub place: String,
+    /// Where the kernel calls it: the least first.
+    pub priority: i32,
+    /// The first rule there that sends packets elsewhere, or that nobody here understands.
+    pub rule: String,
 }
 
-/// The base chains that hold a rule or drop by policy, but for the owner's and those of iptables, which its listing shows.
+impl std::fmt::Display for Rival {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { place, priority, rule, .. } = self;
+        write!(
+            f,
+            "{place} (priority {priority}) may send packets elsewhere before our rules see them: {rule}"
+        )
+    }
+}
+
+/// Those of both families, each once. Where nothing but iptables' usual chains and ours does NAT, that is seen without
+/// reading any rule.
 ///
 /// # Errors
-/// When nf_tables can't be read.
-pub fn strangers(owner: &Ownership) -> io::Result<Vec<Stranger>> {
-    let mut foreign = netfilter::base_chains()?;
-    foreign.retain(|chain| !chain.is_of(owner) && !chain.is_of_iptables());
-    if foreign.is_empty() {
-        // As nearly everywhere; rules can be many.
+/// When something that is there can't be read.
+pub fn rivals(kernel: &mut Kernel, owner: &Ownership) -> Result<Vec<Rival>, backend::Error> {
+    if !kernel.has_foreign_nat()? {
         return Ok(Vec::new());
     }
-    let with_rules = netfilter::chains_with_rules()?;
-    let decides = |chain: &&BaseChain| {
-        chain.drops || with_rules.contains(&(chain.family, chain.table.clone(), chain.name.clone()))
-    };
-    Ok(foreign.iter().filter(decides).filter_map(stranger).collect())
+    let mut found: Vec<Rival> = Vec::new();
+    for family in Family::BOTH {
+        let view = live(kernel, family, &|_| None)?;
+        let more = rivals_in(&view, owner);
+        found.extend(
+            more.into_iter()
+                .filter(|one| !found.iter().any(|known| known.place == one.place))
+                .collect::<Vec<_>>(),
+        );
+    }
+    Ok(found)
 }
 
-fn stranger(chain: &BaseChain) -> Option<Stranger> {
-    let (family, word) = match chain.family {
-        NFPROTO_INET => (None, "inet"),
-        NFPROTO_NETDEV => (None, "netdev"),
-        NFPROTO_IPV4 => (Some(Family::V4), "ip"),
-        NFPROTO_IPV6 => (Some(Family::V6), "ip6"),
-        // Of bridges and of ARP: no packet of a pod's processes passes there.
-        _ => return None,
+/// Those of one family.
+pub(super) fn rivals_in(view: &View, owner: &Ownership) -> Vec<Rival> {
+    let before = view.nat_before(|chain| is_ours(view, chain, owner)).into_iter();
+    let rival = |chain: usize| {
+        let at = view.find(chain, &translates)?;
+        let held = &view.chains()[chain];
+        let priority = held.base.map_or(0, |base| base.priority);
+        Some(Rival { family: view.family(), place: place(held), priority, rule: told(view, at) })
     };
-    let hook = match (chain.family, chain.hook) {
-        (NFPROTO_NETDEV, NF_NETDEV_INGRESS) | (NFPROTO_INET, NF_INET_INGRESS) => Hook::Prerouting,
-        (NFPROTO_NETDEV, _) => Hook::Postrouting,
-        (_, NF_INET_PRE_ROUTING) => Hook::Prerouting,
-        (_, NF_INET_LOCAL_IN) => Hook::Input,
-        (_, NF_INET_FORWARD) => Hook::Forward,
-        (_, NF_INET_LOCAL_OUT) => Hook::Output,
-        _ => Hook::Postrouting,
+    before.filter_map(rival).collect()
+}
+
+/// The base chains of others that drop, each with the rule that does, or the policy.
+pub(super) fn droppers(view: &View, owner: &Ownership) -> Vec<(String, String)> {
+    let foreign = view.chains().iter().enumerate();
+    let foreign = foreign.filter(|(_, held)| held.base.is_some() && !is_ours(view, held, owner));
+    let dropper = |(chain, held): (usize, &ViewChain)| {
+        let rule =
+            view.find(chain, &|action| matches!(action, Action::Target(Target::Drop) | Action::Reject));
+        // A chain of ours may be led to from a chain of iptables that everybody shares.
+        let rule = rule.filter(|at| !is_owners(&view.chains()[at.chain].chain, owner));
+        match (rule, held.policy) {
+            (Some(at), _) => Some((place(held), told(view, at))),
+            (None, Policy::Drop) => Some((place(held), "its policy, where no rule of it accepts".to_owned())),
+            (None, Policy::Accept) => None,
+        }
     };
-    let is_nat = chain.kind == "nat";
-    let table = match hook {
-        _ if is_nat => Table::Nat,
-        Hook::Input | Hook::Forward => Table::Filter,
-        Hook::Output if chain.kind == "filter" => Table::Filter,
-        Hook::Output | Hook::Prerouting | Hook::Postrouting => Table::Mangle,
+    foreign.filter_map(dropper).collect()
+}
+
+fn is_ours(view: &View, held: &ViewChain, owner: &Ownership) -> bool {
+    let leads_to_us = || {
+        let mut led_to = held.rules.iter().filter_map(|rule| rule.leads_to);
+        led_to.any(|chain| is_owners(&view.chains()[chain].chain, owner))
     };
-    Some(Stranger {
-        family,
-        table,
-        hook,
-        // Where the first rule of NAT that decides is the only one. Elsewhere every chain is asked.
-        first: !is_nat || chain.priority <= NF_IP_PRI_NAT_DST,
-        what: format!("chain {} of table {word} {} of nf_tables", chain.name, chain.table),
-    })
+    held.table == format!("inet {}", owner.table) || leads_to_us()
+}
+
+fn is_owners(chain: &str, owner: &Ownership) -> bool {
+    chain.parse().is_ok_and(|chain| owner.owns_chain_named(&chain))
+}
+
+fn place(ViewChain { table, chain, .. }: &ViewChain) -> String {
+    format!("chain {chain} of table {table}")
+}
+
+fn told(view: &View, at: At) -> String {
+    view.rule(at).and_then(|rule| rule.text.clone()).unwrap_or_default()
+}
+
+/// Whether it may end what NAT asks of a packet.
+fn translates(action: &Action) -> bool {
+    match action {
+        Action::Target(Target::Redirect(_) | Target::Drop)
+        | Action::RedirectSamePort
+        | Action::Destination { .. }
+        | Action::Reject
+        | Action::Unknown(_) => true,
+        Action::Target(
+            Target::Accept
+            | Target::Return
+            | Target::Jump(_)
+            | Target::Tproxy { .. }
+            | Target::SetMark(_)
+            | Target::SaveMark
+            | Target::RestoreMark
+            | Target::SetZone(_)
+            | Target::Log { .. },
+        )
+        | Action::Goto(_)
+        | Action::Call { .. }
+        | Action::Continue(_)
+        | Action::Source(_)
+        | Action::Notrack
+        | Action::Marks(_)
+        | Action::Zone(_) => false,
+    }
 }

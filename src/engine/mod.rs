@@ -21,7 +21,7 @@ pub use choice::{Choice, Preference};
 pub use commit::{Aftermath, Failure};
 pub use compare::{Comparison, Differences, compare};
 pub use doctor::{Finding, Level, examine};
-pub use foreign::{Stranger, strangers};
+pub use foreign::{Rival, rivals};
 pub use live::live;
 pub use steps::steps;
 pub use validate::{Unproven, Validate, validate};

@@ -137,47 +137,84 @@ fn foreign_nat_is_named() {
     assert!(output.status.success(), "{output:?}");
     let (code, told) = findings(&namespace, &POD);
     assert_eq!(code, Some(0), "{told}");
-    assert!(says(&told, "warn", "table mesh of nf_tables, chain early: does NAT at priority -110"), "{told}");
+    let early = "chain early of table inet mesh (priority -110) may send packets elsewhere before our rules see \
+                 them: tcp dport 81 redirect to :82";
+    assert!(says(&told, "warn", early), "{told}");
     assert!(!told.contains("chain late") && !told.contains("chain filter"), "{told}");
 }
 
+/// What others have that comes before ours (or may), whatever backend holds ours; and what comes behind.
 #[test]
 fn apply_and_check_name_nat_that_comes_before_ours() {
+    let early = "table ip other { chain early { type nat hook output priority -150; jump there; }; \
+                 chain there { tcp dport 443 redirect to :9; }; }";
+    let at_once = "table inet other { chain early { type nat hook output priority -100; tcp dport 443 dnat ip to 10.0.0.9; }; }";
+    let late =
+        "table ip late { chain late { type nat hook output priority -90; tcp dport 443 redirect to :9; }; }
+        table ip idle { chain idle { type nat hook output priority -150; counter; }; }
+        table ip6 source { chain source { type nat hook input priority -150; }; }";
     for variant in [Variant::Native, Variant::Nft, Variant::Legacy] {
-        let namespace = Namespace::new();
-        let script = "table ip other { chain early { type nat hook output priority -150; tcp dport 443 redirect to :9; }; }
-        table ip late { chain late { type nat hook output priority -90; tcp dport 443 redirect to :9; }; }";
-        let output = namespace.output("nft", &["-f", "-"], script);
-        assert!(output.status.success(), "{output:?}");
-        for command in ["apply", "check"] {
-            let told = succeed(&namespace, &call(command, variant, REDIRECT)).stderr;
-            assert!(
-                told.contains("chain early of table ip other of nf_tables may send packets elsewhere"),
-                "{told}"
-            );
-            assert!(!told.contains("chain late"), "{told}");
+        for (script, comes_first) in [(early, true), (at_once, variant != Variant::Native), (late, false)] {
+            let namespace = Namespace::new();
+            let output = namespace.output("nft", &["-f", "-"], script);
+            assert!(output.status.success(), "{output:?}");
+            for command in ["apply", "check"] {
+                let ended = run(&namespace, &call(command, variant, REDIRECT));
+                let ended = ended.with(if comes_first { 3 } else { 0 }, script);
+                let told = format!(
+                    "chain early of table {}",
+                    script.split(' ').skip(1).take(2).collect::<Vec<_>>().join(" ")
+                );
+                assert_eq!(ended.stderr.contains(&told), comes_first, "{variant:?}: {}", ended.stderr);
+            }
         }
     }
 }
 
+/// Of the two variants of iptables nobody knows which comes first; our own table comes before both.
 #[test]
-fn foreign_chains_that_drop_are_named_and_our_own_table_is_not_foreign() {
+fn nat_of_the_other_variant_is_named() {
+    let rule = "*nat\n-A OUTPUT -p tcp -m tcp --dport 443 -j DNAT --to-destination 10.0.0.9:9\nCOMMIT\n";
+    for (ours, other) in [(Variant::Nft, Variant::Legacy), (Variant::Legacy, Variant::Nft)] {
+        let namespace = Namespace::new();
+        let restore = other.program(Family::V4, "-restore");
+        let output = namespace.output(&restore, &["--noflush"], rule);
+        assert!(output.status.success(), "{output:?}");
+        let told = run(&namespace, &call("apply", ours, REDIRECT)).with(3, "beside the other").stderr;
+        assert!(told.contains("--dport 443 -j DNAT"), "{told}");
+        run(&namespace, &call("check", ours, REDIRECT)).with(3, "beside the other");
+        succeed(&namespace, &call("apply", Variant::Native, REDIRECT));
+        succeed(&namespace, &call("check", Variant::Native, REDIRECT));
+    }
+}
+
+#[test]
+fn foreign_rules_that_drop_are_named_and_our_own_table_is_not_foreign() {
     let namespace = Namespace::new();
     let flags = [&POD[..], &["--native-nftables"]].concat();
     succeed(&namespace, &[&["apply"], &flags[..]].concat());
     let (_, told) = findings(&namespace, &POD);
     assert!(!told.contains("sidecar_init"), "{told}");
     // Somebody else's table of this name is of another family.
-    let script = "table ip sidecar_init { chain early { type nat hook output priority -110; }; }
-    table ip6 wall { chain in { type filter hook input priority 0; policy drop; }; }";
+    let script = "table ip sidecar_init { chain early { type nat hook output priority -110; tcp dport 1 redirect to :9; }; }
+    table ip6 wall { chain in { type filter hook input priority 0; policy drop; }; }
+    table inet gate { chain out { type filter hook output priority 5; jump shut; }; chain shut { tcp dport 25 reject; }; }
+    table inet open { chain out { type filter hook output priority 5; tcp dport 25 accept; }; }";
     let output = namespace.output("nft", &["-f", "-"], script);
     assert!(output.status.success(), "{output:?}");
+    let drop = "*filter\n-A INPUT -p tcp -m tcp --dport 23 -j DROP\nCOMMIT\n";
+    let output = namespace.output("iptables-nft-restore", &["--noflush"], drop);
+    assert!(output.status.success(), "{output:?}");
     let (_, told) = findings(&namespace, &POD);
-    assert!(says(&told, "warn", "table sidecar_init of nf_tables, chain early: does NAT"), "{told}");
-    assert!(
-        says(&told, "warn", "table wall of nf_tables, chain in: drops what no rule of it accepts"),
-        "{told}"
-    );
+    for line in [
+        "chain early of table ip sidecar_init (priority -110) may send packets elsewhere",
+        "chain in of table ip6 wall may drop packets: its policy, where no rule of it accepts",
+        "chain out of table inet gate may drop packets: tcp dport 25 reject",
+        "chain INPUT of table filter may drop packets: -p tcp -m tcp --dport 23 -j DROP",
+    ] {
+        assert!(says(&told, "warn", line), "{line:?} is not in\n{told}");
+    }
+    assert!(!told.contains("inet open") && !told.contains("inet sidecar_init"), "{told}");
 }
 
 #[test]

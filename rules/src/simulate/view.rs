@@ -197,6 +197,45 @@ impl View {
         self.chains.get(at.chain)?.rules.get(at.rule)
     }
 
+    /// The base chains that do NAT about destinations, other than `ours`, and that the kernel asks before ours, or perhaps
+    /// before. Where none is ours, those that it may ask before a chain of iptables.
+    pub fn nat_before(&self, ours: impl Fn(&ViewChain) -> bool) -> Vec<usize> {
+        let of_hook = |hook: Hook| {
+            let chains = self.order[hook as usize].iter().copied();
+            let is_nat = |chain: &usize| self.chains[*chain].base.is_some_and(|base| base.kind == Kind::Nat);
+            chains.filter(is_nat).collect::<Vec<usize>>()
+        };
+        let hooks = [Hook::Prerouting, Hook::Output].map(of_hook);
+        let is_ours = |chain: &usize| ours(&self.chains[*chain]);
+        let any_ours = hooks.iter().flatten().any(is_ours);
+        let before = hooks.iter().flat_map(|chains| {
+            let own = chains.iter().copied().find(is_ours).and_then(|chain| self.rank_of(chain));
+            let limit = if any_ours { own } else { Some(LAST_BEFORE_IPTABLES) };
+            let comes_first = move |chain: &usize| self.rank_of(*chain) <= limit;
+            chains
+                .iter()
+                .copied()
+                .filter(move |chain| limit.is_some() && !is_ours(chain) && comes_first(chain))
+        });
+        before.collect()
+    }
+
+    /// The first rule that does such a thing, in a chain or in those that it leads to.
+    pub fn find(&self, chain: usize, does: &dyn Fn(&Action) -> bool) -> Option<super::At> {
+        let mut seen = vec![chain];
+        let mut next = 0;
+        while let Some(&chain) = seen.get(next) {
+            next += 1;
+            for (rule, held) in self.chains[chain].rules.iter().enumerate() {
+                if held.first.iter().chain([&held.action]).any(does) {
+                    return Some(super::At { chain, rule });
+                }
+                seen.extend(held.leads_to.filter(|chain| !seen.contains(chain)));
+            }
+        }
+        None
+    }
+
     /// The base chains by hook, in the order in which the kernel calls them. Of equal ones the kernel calls that first
     /// which was registered last, and nobody can ask which that is.
     pub(super) fn order(&self) -> &Order {
@@ -209,11 +248,15 @@ impl View {
     }
 }
 
+const NF_IP_PRI_NAT_DST: i32 = -100;
+const NF_IP_PRI_NAT_SRC: i32 = 100;
+
+/// The rank of iptables' own chains that do NAT about destinations.
+const LAST_BEFORE_IPTABLES: (i32, i32) = (NF_IP_PRI_NAT_DST, NF_IP_PRI_NAT_DST);
+
 /// Where the kernel calls a chain, and where among the chains that it calls there. All that do NAT are called from one
 /// place, in the order of their own priorities (`nf_nat_register_fn` in `nf_nat_core.c`).
 fn rank(base: Base) -> (i32, i32) {
-    const NF_IP_PRI_NAT_DST: i32 = -100;
-    const NF_IP_PRI_NAT_SRC: i32 = 100;
     let Base { kind, hook, priority } = base;
     match (kind, hook) {
         (Kind::Nat, Hook::Prerouting | Hook::Output | Hook::Forward) => (NF_IP_PRI_NAT_DST, priority),
