@@ -2,7 +2,7 @@
 
 use super::{
     Backend, Error, Snapshot, Step, Variant, flows,
-    iptables::{self, Lock, Programs},
+    iptables::{self, LegacyTables, Lock, Programs},
     nftables::{Nftables, Refusal},
 };
 use crate::sys::{
@@ -11,7 +11,9 @@ use crate::sys::{
     netfilter::{self, BaseChain},
     route::{Found, Routes},
 };
-use rules::{Family, Listing, Ownership, State, desired::StaleFlows, nft::ListedTable, routing::Object};
+use rules::{
+    Family, Listing, Ownership, State, Table, desired::StaleFlows, nft::ListedTable, routing::Object,
+};
 use std::{cell::OnceCell, collections::BTreeSet, io, time::Duration};
 
 /// The network namespace of the thread that opens it. It has to be used by that thread alone, while that is there.
@@ -68,10 +70,8 @@ impl Kernel {
     /// # Errors
     /// When they can't be read.
     pub fn listing(&self, variant: Variant, family: Family) -> Result<Option<Listing>, Error> {
-        match Self::exist(variant, family)? {
-            true => iptables::listing(self.needed(variant)?, family).map(Some),
-            false => Ok(None),
-        }
+        let Some(there) = There::look(variant, family, &Table::ALL)? else { return Ok(None) };
+        there.listing(self.needed(variant)?, family).map(Some)
     }
 
     /// Policy rules, routes and addresses like those of the owner's, whoever put them there.
@@ -118,28 +118,50 @@ impl Kernel {
         if nat.clone().any(|chain| !is_of_iptables(chain)) {
             return Ok(true);
         }
-        let [v4, v6] = Family::BOTH.map(|family| Self::exist(Variant::Legacy, family));
-        Ok((v4? || v6?) && nat.any(is_of_iptables))
-    }
-
-    fn exist(variant: Variant, family: Family) -> Result<bool, Error> {
-        match variant {
-            Variant::Legacy => Ok(iptables::legacy_tables_exist(family)),
-            Variant::Nft => netfilter::iptables_tables_exist(family)
-                .map_err(|source| netlink("listing the tables of nf_tables", source)),
-        }
+        let [v4, v6] = Family::BOTH.map(|family| There::look(Variant::Legacy, family, &[Table::Nat]));
+        Ok((v4?.is_some() || v6?.is_some()) && nat.any(is_of_iptables))
     }
 
     /// The state of a variant and family; `None` if there are tables and no program to read them.
     fn tables(&self, variant: Variant, family: Family) -> Result<Option<State>, Error> {
-        if !Self::exist(variant, family)? {
+        let Some(there) = There::look(variant, family, &iptables::CAPTURING)? else {
             return Ok(Some(State::default()));
-        }
-        let listing = match self.programs(variant).filter(|programs| programs.save(family).is_ok()) {
-            Some(programs) => iptables::listing(programs, family)?,
-            None => return Ok(None),
         };
-        Ok(Some(listing.state(&self.owner)))
+        match self.programs(variant).filter(|programs| programs.save(family).is_ok()) {
+            Some(programs) => Ok(Some(there.listing(programs, family)?.state(&self.owner))),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Tables of iptables of one family that the kernel tells of.
+enum There {
+    Legacy(LegacyTables),
+    Nft,
+}
+
+impl There {
+    /// What is there; of tables that nobody lists, these.
+    fn look(variant: Variant, family: Family, unlisted: &[Table]) -> Result<Option<Self>, Error> {
+        match variant {
+            Variant::Legacy => {
+                let tables = iptables::legacy_tables(family, unlisted)
+                    .map_err(|source| netlink("asking for the tables of iptables-legacy", source))?;
+                Ok((!tables.is_empty()).then_some(Self::Legacy(tables)))
+            }
+            Variant::Nft => {
+                let exist = netfilter::iptables_tables_exist(family)
+                    .map_err(|source| netlink("listing the tables of nf_tables", source))?;
+                Ok(exist.then_some(Self::Nft))
+            }
+        }
+    }
+
+    fn listing(&self, programs: &Programs, family: Family) -> Result<Listing, Error> {
+        match self {
+            Self::Legacy(tables) => iptables::legacy_listing(programs, family, tables),
+            Self::Nft => iptables::listing(programs, family),
+        }
     }
 }
 

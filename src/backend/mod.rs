@@ -141,7 +141,7 @@ pub enum Error {
          unseen; look with nft list ruleset, and remove what iptables does not understand"
     )]
     Incompatible { program: String, table: Table },
-    /// The kernel refused a netlink request.
+    /// The kernel refused a request.
     #[error("{what} failed{}", permission(.source))]
     Netlink { what: String, source: io::Error },
     /// A fault that a test asked for.

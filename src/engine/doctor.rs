@@ -127,8 +127,9 @@ fn programs(kernel: &Kernel) -> Vec<Finding> {
             Ok(_) => Finding::ok("programs", text),
             Err(error) => Finding::warn("programs", format!("{text}, for IPv4 only"), error.to_string()),
         });
-        // Listing a table of the legacy variant would create it.
-        let exists = variant == Variant::Nft || iptables::legacy_tables_exist(Family::V4);
+        // Listing a table of the legacy variant would create it. That tables can't be seen is told of the rules.
+        let exists = variant == Variant::Nft
+            || iptables::legacy_tables(Family::V4, &[]).is_ok_and(|tables| tables.contains(Table::Nat));
         if exists && process::holds(process::NET_ADMIN) == Some(true) {
             findings.extend(unreadable(programs, variant));
         }

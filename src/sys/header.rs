@@ -68,6 +68,16 @@ pub(crate) const NF_IP_PRI_FILTER: i32 = 0;
 pub(crate) const NF_IP_PRI_SECURITY: i32 = 50;
 pub(crate) const NF_IP_PRI_NAT_SRC: i32 = 100;
 
+// linux/netfilter_ipv4/ip_tables.h
+
+pub(crate) const IPT_SO_GET_INFO: i32 = 64;
+pub(crate) const IPT_SO_GET_ENTRIES: i32 = 65;
+
+// linux/netfilter_ipv6/ip6_tables.h
+
+pub(crate) const IP6T_SO_GET_INFO: i32 = 64;
+pub(crate) const IP6T_SO_GET_ENTRIES: i32 = 65;
+
 // linux/netfilter/nfnetlink.h
 
 pub(crate) const NFNETLINK_V0: u8 = 0;

@@ -1,6 +1,6 @@
 //! The operating system: programs, namespaces, netlink. No policy, no rules.
 //!
-//! The only place where `unsafe` is allowed: one socket option needs it.
+//! The only place where `unsafe` is allowed: socket options need it.
 
 pub mod conntrack;
 pub mod exec;
@@ -16,3 +16,4 @@ mod option;
 pub mod process;
 pub mod route;
 pub mod wait;
+pub mod xtables;

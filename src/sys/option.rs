@@ -21,3 +21,29 @@ pub(super) fn switch_on(socket: &impl AsFd, level: libc::c_int, option: libc::c_
     };
     Ok(Errno::result(result).map(drop)?)
 }
+
+/// Asks for an option that the kernel looks up by what `value` holds, and that it answers into `value`.
+///
+/// # Errors
+/// When the kernel refuses, or does not know the option.
+#[expect(unsafe_code, reason = "nix has no option whose value is a question as well")]
+pub(super) fn get(
+    socket: &impl AsFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &mut [u8],
+) -> io::Result<()> {
+    let mut length = libc::socklen_t::try_from(value.len()).map_err(io::Error::other)?;
+    // SAFETY: the descriptor is open while `socket` is borrowed; the kernel reads and writes no more than `length` bytes,
+    // which is the size of `value`, and the length itself, which is there until the call returns.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            option,
+            value.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    Ok(Errno::result(result).map(drop)?)
+}

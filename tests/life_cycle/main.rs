@@ -35,4 +35,5 @@ mod migrate;
 mod parallel;
 mod rerun;
 mod routing;
+mod unlisted;
 mod window;

@@ -34,7 +34,9 @@ const NO_LOCK: i32 = 4;
 
 fn hint(stderr: &str, code: Option<i32>, variant: Variant, script: &str) -> String {
     let says = |text: &str| stderr.contains(text);
-    if says("xtables lock") || (code == Some(NO_LOCK) && says("lock")) {
+    if says("can't open lock file") {
+        format!("{variant} can't open its lock file, {LOCK}: it takes root, and a folder to put it in")
+    } else if says("xtables lock") || (code == Some(NO_LOCK) && says("lock")) {
         match process::lock_holder(Path::new(LOCK)) {
             Some(id) => {
                 format!("process {id} holds the lock of iptables, {LOCK}; raise --lock-wait or end it")
@@ -100,7 +102,7 @@ mod tests {
             2,
             "fewer owner groups",
         );
-        check("Fatal: can't open lock file /run/xtables.lock: Permission denied\n", 4, "lock");
+        check("Fatal: can't open lock file /run/xtables.lock: Permission denied\n", 4, "takes root");
         check(
             "Could not fetch rule set generation id: Permission denied (you must be root)\n",
             4,

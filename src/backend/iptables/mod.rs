@@ -6,11 +6,11 @@ mod programs;
 pub use programs::{Programs, find};
 
 use super::{Error, Variant};
-use crate::sys::exec;
+use crate::sys::{exec, xtables};
 use rules::{Family, Listing, Table, TableChange, Version, parse, render};
 use std::{
     ffi::OsStr,
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -25,26 +25,90 @@ pub struct Lock {
     pub version: Option<Version>,
 }
 
-/// Whether the kernel holds legacy tables of this family in our namespace. Asking creates none, where
-/// `iptables-legacy-save -t TABLE` would create the table.
-pub fn legacy_tables_exist(family: Family) -> bool {
+/// Legacy tables of one family in our namespace that hold more than empty chains which accept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LegacyTables {
+    names: Vec<String>,
+    /// Whether the kernel's list of them can be read: without it, the programs know of no table that is not named.
+    is_listed: bool,
+}
+
+/// The tables that capture packets.
+pub const CAPTURING: [Table; 3] = [Table::Raw, Table::Mangle, Table::Nat];
+
+/// Looks for legacy tables that hold something.
+///
+/// The list in `/proc` names those that are there, so that asking for them creates none. Root alone may read it; for
+/// everybody else, and without `/proc`, those of `unlisted` are asked for, which may make them, empty (see
+/// [`xtables::holds_anything`]).
+///
+/// # Errors
+/// When the kernel refuses to tell.
+pub fn legacy_tables(family: Family, unlisted: &[Table]) -> io::Result<LegacyTables> {
     let file = match family {
         Family::V4 => "/proc/thread-self/net/ip_tables_names",
         Family::V6 => "/proc/thread-self/net/ip6_tables_names",
     };
-    fs::read(file).is_ok_and(|names| !names.is_empty())
+    let list = fs::read_to_string(file);
+    let is_listed = list.is_ok();
+    let candidates: Vec<&str> = match &list {
+        Ok(list) => list.lines().collect(),
+        Err(_) => unlisted.iter().map(|table| table.name()).collect(),
+    };
+    let mut names = Vec::new();
+    for name in candidates {
+        if xtables::holds_anything(family, name)? {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(LegacyTables { names, is_listed })
+}
+
+impl LegacyTables {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Whether this one is there.
+    pub fn contains(&self, table: Table) -> bool {
+        self.names.iter().any(|name| name == table.name())
+    }
+}
+
+/// Reads legacy tables of one family, with the rules of other programs as far as they are understood.
+pub(super) fn legacy_listing(
+    programs: &Programs,
+    family: Family,
+    tables: &LegacyTables,
+) -> Result<Listing, Error> {
+    if tables.is_listed {
+        return listing(programs, family);
+    }
+    let mut text = String::new();
+    for name in &tables.names {
+        text.push_str(&save(programs, family, &["-t", name])?);
+    }
+    understood(programs, family, &text)
 }
 
 /// Reads all tables of one family, with the rules of other programs as far as they are understood.
 pub(super) fn listing(programs: &Programs, family: Family) -> Result<Listing, Error> {
-    let program = programs.save(family)?;
-    let output = exec::run(program, &[], &[], "").map_err(|error| failure::explain(error, programs, ""))?;
-    let incompatible = output.stdout.lines().find_map(incompatible);
-    if let Some(table) = incompatible {
-        return Err(Error::Incompatible { program: program.display().to_string(), table });
+    let text = save(programs, family, &[])?;
+    if let Some(table) = text.lines().find_map(incompatible) {
+        return Err(Error::Incompatible { program: programs.save(family)?.display().to_string(), table });
     }
-    parse::listing(&output.stdout, family)
-        .map_err(|source| Error::Output { program: program.display().to_string(), source })
+    understood(programs, family, &text)
+}
+
+fn save(programs: &Programs, family: Family, arguments: &[&str]) -> Result<String, Error> {
+    let output = exec::run(programs.save(family)?, arguments, &[], "");
+    Ok(output.map_err(|error| failure::explain(error, programs, ""))?.stdout)
+}
+
+fn understood(programs: &Programs, family: Family, text: &str) -> Result<Listing, Error> {
+    let program = programs.save(family)?.display().to_string();
+    parse::listing(text, family).map_err(|source| Error::Output { program, source })
 }
 
 /// The table that a remark of iptables (nft) says it can't show. The program ends with success all the same.

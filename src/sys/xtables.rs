@@ -1,0 +1,111 @@
+//! Tables of iptables (legacy), asked for by name through socket options. No program is needed, nor `/proc`.
+
+use super::{header::*, message::u32_at, option};
+use nix::{
+    errno::Errno,
+    libc::{SOL_IP, SOL_IPV6},
+    sys::socket::{AddressFamily, SockFlag, SockType, socket},
+};
+use rules::Family;
+use std::{io, os::fd::OwnedFd};
+
+/// `char name[XT_TABLE_MAXNAMELEN]`, with which each of the structures begins.
+const NAME: usize = 32;
+/// `struct ipt_get_entries` without its entries.
+const GET_ENTRIES: usize = 40;
+/// `struct ipt_getinfo`: the name, a bit for each hook, two offsets for each hook, the count of entries, their size.
+const GETINFO: usize = 84;
+const VALID_HOOKS: usize = 32;
+const HOOK_ENTRIES: usize = 36;
+const NUM_ENTRIES: usize = 76;
+const SIZE: usize = 80;
+/// `NF_INET_NUMHOOKS` of those structures.
+const HOOKS: usize = 5;
+/// In `struct xt_standard_target`, behind the target's name and size.
+const VERDICT: usize = 32;
+/// A verdict of the kernel's, as targets hold it: negative, so that it is no offset of an entry.
+const ACCEPT: i32 = -NF_ACCEPT.cast_signed() - 1;
+
+/// Whether a table of our network namespace holds more than the kernel makes it with: base chains that are empty and
+/// accept.
+///
+/// Where the kernel has the table's module, and the namespace not yet the table, asking makes it, as listing it does;
+/// there is no other way to ask. No module is loaded for it.
+///
+/// # Errors
+/// When the kernel refuses: asking needs `CAP_NET_ADMIN`.
+pub fn holds_anything(family: Family, table: &str) -> io::Result<bool> {
+    use nix::libc::{EAFNOSUPPORT, EAGAIN, ENOENT, ENOPROTOOPT};
+    let domain = match family {
+        Family::V4 => AddressFamily::Inet,
+        Family::V6 => AddressFamily::Inet6,
+    };
+    let socket = match socket(domain, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None) {
+        // A kernel without IPv6.
+        Err(Errno::EAFNOSUPPORT) => return Ok(false),
+        other => other?,
+    };
+    // Asked for its counts first, a table that is not there would be sought among modules too. A wrong size is only
+    // complained of where there is a table.
+    match entries(&socket, family, table, 0).map_err(|error| (error.raw_os_error(), error)) {
+        Ok(_) | Err((Some(EAGAIN), _)) => {}
+        Err((Some(ENOENT | ENOPROTOOPT | EAFNOSUPPORT), _)) => return Ok(false),
+        Err((_, error)) => return Err(error),
+    }
+    let info = info(&socket, family, table)?;
+    let number = |at| u32_at(&info, at).expect("a number of the structure, which is longer");
+    let hooks: Vec<usize> = (0..HOOKS).filter(|hook| number(VALID_HOOKS) >> hook & 1 == 1).collect();
+    // A policy for each hook, and an entry that ends the table.
+    if number(NUM_ENTRIES) as usize != hooks.len() + 1 {
+        return Ok(true);
+    }
+    let held = match entries(&socket, family, table, number(SIZE)) {
+        // It has changed meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+        other => other?,
+    };
+    let accepts =
+        |hook: &usize| policy(family, &held, number(HOOK_ENTRIES + 4 * hook) as usize) == Some(ACCEPT);
+    Ok(!hooks.iter().all(accepts))
+}
+
+/// The verdict of the entry at an offset.
+fn policy(family: Family, entries: &[u8], entry: usize) -> Option<i32> {
+    // `target_offset` in `struct ipt_entry` and in `struct ip6t_entry`.
+    let target_offset = match family {
+        Family::V4 => 88,
+        Family::V6 => 140,
+    };
+    let entry = entries.get(entry..)?;
+    let target = entry.get(target_offset..)?.first_chunk().copied().map(u16::from_ne_bytes)?;
+    entry.get(usize::from(target) + VERDICT..)?.first_chunk().copied().map(i32::from_ne_bytes)
+}
+
+fn info(socket: &OwnedFd, family: Family, table: &str) -> io::Result<Vec<u8>> {
+    let (level, option) = match family {
+        Family::V4 => (SOL_IP, IPT_SO_GET_INFO),
+        Family::V6 => (SOL_IPV6, IP6T_SO_GET_INFO),
+    };
+    let mut info = vec![0; GETINFO];
+    name(&mut info, table);
+    option::get(socket, level, option, &mut info)?;
+    Ok(info)
+}
+
+fn entries(socket: &OwnedFd, family: Family, table: &str, size: u32) -> io::Result<Vec<u8>> {
+    let (level, option) = match family {
+        Family::V4 => (SOL_IP, IPT_SO_GET_ENTRIES),
+        Family::V6 => (SOL_IPV6, IP6T_SO_GET_ENTRIES),
+    };
+    let mut held = vec![0; GET_ENTRIES + size as usize];
+    name(&mut held, table);
+    held[NAME..NAME + 4].copy_from_slice(&size.to_ne_bytes());
+    option::get(socket, level, option, &mut held)?;
+    Ok(held.split_off(GET_ENTRIES))
+}
+
+fn name(into: &mut [u8], table: &str) {
+    // The kernel ends it with a zero.
+    let bytes = &table.as_bytes()[..table.len().min(NAME - 1)];
+    into[..bytes.len()].copy_from_slice(bytes);
+}
