@@ -11,13 +11,20 @@ use sidecar_init::{
 };
 use std::{error, time::Instant};
 
-/// The namespace is the machine's own.
+/// Why the namespace may not be changed.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "this is the machine's own network namespace: capturing here would catch the traffic of everything that runs on \
-     it; name the pod's with --network-namespace, or insist with --allow-host-namespace"
-)]
-struct Host;
+enum Host {
+    #[error(
+        "this is the machine's own network namespace: capturing here would catch the traffic of everything that runs \
+         on it; name the pod's with --network-namespace, or insist with --allow-host-namespace"
+    )]
+    Own,
+    #[error(
+        "this may be the machine's own network namespace, where capturing would catch the traffic of everything that \
+         runs on it: without /proc, nothing tells; mount it, or insist with --allow-host-namespace"
+    )]
+    Unknown,
+}
 
 /// `sidecar-init apply`.
 pub(super) fn apply(call: &Call) -> Exit {
@@ -27,9 +34,10 @@ pub(super) fn apply(call: &Call) -> Exit {
         let nftables = choice == Choice::InUse(Preference::Nftables) && form == Preview::Restore;
         return render::preview(capture, if nftables { Preview::Nft } else { form });
     }
-    let done = match namespace::is_host() && !run.allow_host {
-        true => Err(Host.into()),
-        false => set(run, capture, &Options { choice, on_drift: OnDrift::Replace, anew: run.force }),
+    let done = match namespace::is_host() {
+        Some(true) if !run.allow_host => Err(Host::Own.into()),
+        None if !run.allow_host => Err(Host::Unknown.into()),
+        Some(_) | None => set(run, capture, &Options { choice, on_drift: OnDrift::Replace, anew: run.force }),
     };
     told(run, done)
 }

@@ -12,8 +12,15 @@ use sidecar_init::{
 /// Runs the command.
 pub(super) fn run(call: &Call) -> Exit {
     let Call { capture, run, .. } = call;
-    if namespace::is_host() && matches!(run.mode, Mode::Apply | Mode::Clean) {
-        tracing::warn!(target: "iptables", "this is the machine's own network namespace");
+    if matches!(run.mode, Mode::Apply | Mode::Clean) {
+        match namespace::is_host() {
+            Some(false) => {}
+            Some(true) => tracing::warn!(target: "iptables", "this is the machine's own network namespace"),
+            None => tracing::warn!(
+                target: "iptables",
+                "this may be the machine's own network namespace: without /proc, nothing tells"
+            ),
+        }
     }
     let done = match run.mode {
         Mode::Preview(form) => return render::preview(capture, form),

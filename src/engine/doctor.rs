@@ -83,8 +83,13 @@ pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy_uids: &[u32]) -> Ve
 
 fn host() -> Finding {
     match namespace::is_host() {
-        false => Finding::ok("namespace", "not the machine's own"),
-        true => Finding::warn(
+        Some(false) => Finding::ok("namespace", "not the machine's own"),
+        None => Finding::warn(
+            "namespace",
+            "without /proc, nothing tells whether it is the machine's own",
+            "mount /proc",
+        ),
+        Some(true) => Finding::warn(
             "namespace",
             "the machine's own: capturing here would catch the traffic of everything that runs on it",
             "name the pod's with --network-namespace",

@@ -47,8 +47,16 @@ pub fn lacks_ipv6(interface: &str) -> bool {
     fs::read(file).map_or(true, |value| value.starts_with(b"1"))
 }
 
-/// Whether we are in the machine's first network namespace, the host's own. Some settings exist there only;
-/// this one has since 2.6 (`net_core_table` against `netns_core_table` in `net/core/sysctl_net_core.c`).
-pub fn is_host() -> bool {
-    Path::new("/proc/sys/net/core/netdev_max_backlog").exists()
+/// Whether we are in the machine's first network namespace, the host's own; `None` where `/proc/sys` is not there to
+/// tell. Some settings exist there only; this one has since 2.6 (`net_core_table` against `netns_core_table` in
+/// `net/core/sysctl_net_core.c`).
+pub fn is_host() -> Option<bool> {
+    match fs::metadata("/proc/sys/net/core/netdev_max_backlog") {
+        Ok(_) => Some(true),
+        // In a namespace of a user's own there may be no setting in the folder, nor the folder.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && Path::new("/proc/sys/net").exists() => {
+            Some(false)
+        }
+        Err(_) => None,
+    }
 }

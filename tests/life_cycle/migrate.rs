@@ -1,6 +1,6 @@
 //! From one variant of iptables to the other, and where nothing may be done at all.
 
-use crate::stage::{Ended, FULL, PATH, REDIRECT, VARIANTS, binary, call, run, same, state, succeed};
+use crate::stage::{Ended, FULL, PATH, REDIRECT, VARIANTS, binary, call, ended, run, same, state, succeed};
 use crate::support::namespace::Namespace;
 use crate::support::setting::{Family, Variant};
 use nix::sched::{CloneFlags, unshare};
@@ -105,6 +105,32 @@ fn the_machines_own_namespace_is_refused() {
         here(&call("apply", Variant::Nft, &[REDIRECT, &["--allow-host-namespace"]].concat()))
             .with(0, "insisting");
     });
+}
+
+/// Where nothing tells, it may be.
+#[test]
+fn what_may_be_the_machines_own_namespace_is_refused() {
+    let namespace = Namespace::new();
+    let before = state(&namespace);
+    let run = |arguments: &[&str]| -> Ended {
+        let mut command = Command::new("unshare");
+        let binary = env!("CARGO_BIN_EXE_sidecar-init");
+        command.args(["--mount", "sh", "-c", "umount -l /proc && exec \"$@\"", "sh", binary]);
+        ended(&namespace, command.args(arguments).env_clear().env("PATH", PATH))
+    };
+    let told = run(&call("apply", Variant::Native, REDIRECT)).with(1, "apply without /proc").stderr;
+    assert!(
+        told.contains("without /proc, nothing tells") && told.contains("--allow-host-namespace"),
+        "{told}"
+    );
+    same(&before, &state(&namespace), "refused, and yet something changed");
+    let told = run(&["doctor", "--pod-ips", "10.77.0.2"]).stdout;
+    assert!(told.contains("warn namespace  without /proc, nothing tells"), "{told}");
+    let told = run(&call("istio-iptables", Variant::Native, REDIRECT)).with(0, "the drop-in").stderr;
+    assert!(told.contains("may be the machine's own network namespace"), "{told}");
+    run(&["clean"]).with(0, "clean");
+    run(&call("apply", Variant::Native, &[REDIRECT, &["--allow-host-namespace"]].concat()))
+        .with(0, "insisting");
 }
 
 /// Runs the binary where the calling thread is.
