@@ -1,6 +1,6 @@
 //! The operating system: programs, namespaces, netlink. No policy, no rules.
 //!
-//! The only place where `unsafe` is allowed: socket options need it.
+//! The only place where `unsafe` is allowed: socket options need it, and what comes before `main`.
 
 pub mod conntrack;
 pub mod exec;
@@ -15,5 +15,6 @@ pub(crate) mod nfnetlink;
 mod option;
 pub mod process;
 pub mod route;
+mod streams;
 pub mod wait;
 pub mod xtables;

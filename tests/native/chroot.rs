@@ -6,6 +6,7 @@ use crate::pods::case::{Caller, Landing, check};
 use crate::pods::pod::Pod;
 use crate::pods::setting::{Family, Mode, Setting, Variant};
 use crate::pods::traffic::Protocol;
+use crate::support::{in_namespace, output};
 use std::{env, fs, os::unix::fs::PermissionsExt, path::PathBuf, process};
 
 /// A directory with the binary and nothing else; it goes when it is dropped.
@@ -84,4 +85,31 @@ fn an_empty_root_is_enough_v6_redirect() {
 #[test]
 fn an_empty_root_is_enough_v6_tproxy() {
     captures(Family::V6, Mode::Tproxy);
+}
+
+/// What its caller has closed is no reason to end before it has begun.
+#[test]
+fn closed_streams_are_no_reason_to_abort() {
+    let root = Root::new("closed");
+    let folder = root.0.to_str().expect("UTF-8");
+    let run = |call: &str, closed: &str| {
+        let line = format!("exec chroot {folder} /sidecar-init {call} {closed}");
+        output("sh", &["-c", &line], "")
+    };
+    let flags = "--native-nftables --pod-ips 10.0.0.1 -b '*' -i '*'";
+    for (closed, answers) in
+        [("<&-", true), (">&-", false), ("2>&-", true), ("<&- 2>&-", true), ("<&- >&- 2>&-", false)]
+    {
+        in_namespace(|| {
+            for (call, expected) in
+                [("check", 3), ("istio-iptables", 0), ("check", 0), ("check --no-such-flag", 2), ("clean", 0)]
+            {
+                let flags = if call == "clean" { "" } else { flags };
+                let ended = run(&format!("{call} {flags}"), closed);
+                assert_eq!(ended.status.code(), Some(expected), "{call} {closed}: {ended:?}");
+                let told = !ended.stdout.is_empty();
+                assert_eq!(told, expected == 3 && answers, "{call} {closed}");
+            }
+        });
+    }
 }
