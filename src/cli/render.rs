@@ -56,12 +56,20 @@ pub(super) fn run(raw: &Raw, host: &dyn Host, problems: Vec<Problem>) -> Result<
 
 /// Prints the rules as text: what a dry run shows.
 pub(super) fn preview(capture: &CaptureConfig, form: Preview) -> Exit {
-    let each = |text: fn(&Checked) -> String| -> String {
-        capture.families().map(|family| text(&istio::rules(capture, family))).collect()
-    };
+    let rules = || capture.families().map(|family| istio::rules(capture, family)).collect::<Vec<_>>();
     report::text(&match form {
-        Preview::Restore => each(restore),
-        Preview::Commands => each(iptables::commands),
+        Preview::Restore => {
+            let rules = rules();
+            if rules.iter().any(iptables::exceeds) {
+                tracing::warn!(
+                    target: "config",
+                    "ISTIO_OUTBOUND_OWNER_GROUPS makes a rule of more words than iptables-restore takes; apply sets it, \
+                     in fewer words, but these lines can't be piped there"
+                );
+            }
+            rules.iter().map(restore).collect()
+        }
+        Preview::Commands => rules().iter().map(iptables::commands).collect(),
         Preview::Nft => {
             let table = istio::desired(capture).nft_table();
             format!("# nft -f\n{}", table.as_ref().map(nft::script).unwrap_or_default())

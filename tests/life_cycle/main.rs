@@ -29,6 +29,7 @@ mod doctor;
 mod drift;
 mod faults;
 mod flows;
+mod groups;
 mod ipv6;
 mod kills;
 mod migrate;

@@ -56,11 +56,11 @@ pub fn change(change: &TableChange) -> String {
     }
     for (chain, rules) in &change.replace {
         for rule in rules {
-            line(&mut text, format_args!("-A {chain} {}", self::line_text(rule)));
+            line(&mut text, format_args!("-A {chain} {}", self::fitting_text(rule)));
         }
     }
     for (chain, number, rule) in &change.insert {
-        line(&mut text, format_args!("-I {chain} {number} {}", self::line_text(rule)));
+        line(&mut text, format_args!("-I {chain} {number} {}", self::fitting_text(rule)));
     }
     for verb in ["-F", "-X"] {
         for chain in &change.remove {
@@ -69,6 +69,22 @@ pub fn change(change: &TableChange) -> String {
     }
     line(&mut text, "COMMIT");
     text
+}
+
+/// The most words of a rule that `iptables-restore` takes: its array of 255 (`MAX_ARGC` in xshared.h) also holds its own
+/// name, `-t TABLE`, `-I CHAIN NUMBER` and an end.
+const MOST_WORDS: usize = 248;
+
+/// Whether a rule has more words than `iptables-restore` takes. [`change`] makes do with fewer; in [`restore`] they are
+/// upstream's.
+pub fn exceeds(rules: &Checked) -> bool {
+    rules.rules().statements.iter().any(|statement| is_too_long(&statement.rule))
+}
+
+fn is_too_long(rule: &Rule) -> bool {
+    // No match and no target takes more than five.
+    (rule.matches.len() + 1) * 5 > MOST_WORDS
+        && self::rule(rule).split_ascii_whitespace().count() > MOST_WORDS
 }
 
 /// One statement: `-A CHAIN ...` or `-I CHAIN N ...`.
@@ -115,6 +131,30 @@ fn line_text(line: &Line) -> String {
         Line::Typed(typed) => rule(typed),
         Line::Foreign(foreign) => foreign.text.clone(),
     }
+}
+
+/// In the usual words, or in fewer where there are too many: `-mowner ! --gid-owner=1` says the same as
+/// `-m owner ! --gid-owner 1`. Nothing but a list of users or groups makes a rule so long.
+fn fitting_text(line: &Line) -> String {
+    let rule = match line {
+        Line::Typed(rule) if is_too_long(rule) => rule,
+        Line::Typed(_) | Line::Foreign(_) => return line_text(line),
+    };
+    let mut text = String::new();
+    for m in &rule.matches {
+        match m {
+            Match::UidOwner(uid) => owner(&mut text, "--uid-owner", uid),
+            Match::GidOwner(gid) => owner(&mut text, "--gid-owner", gid),
+            other => matched(&mut text, other),
+        }
+    }
+    target(&mut text, &rule.target);
+    text
+}
+
+fn owner<T: Display>(text: &mut String, name: &str, value: &Negatable<T>) {
+    let not = if value.is_negated() { "! " } else { "" };
+    word(text, format_args!("-mowner {not}{name}={} ", value.value()));
 }
 
 fn matched(text: &mut String, m: &Match) {

@@ -45,9 +45,6 @@ fn hint(stderr: &str, code: Option<i32>, variant: Variant, script: &str) -> Stri
                 format!("another program held the lock of iptables, {LOCK}, for too long; raise --lock-wait")
             }
         }
-    } else if says("cannot handle more arguments") {
-        // `MAX_ARGC` of iptables' xshared.h. Only the list of included owner groups makes such a rule.
-        format!("a rule has more words than {variant} takes (255); name fewer owner groups, or use nftables")
     } else if says("Permission denied") || says("Operation not permitted") {
         format!("{variant} may not change rules here; it needs CAP_NET_ADMIN and CAP_NET_RAW")
     } else if says("can't initialize") || says("does not exist") && says("Table") {
@@ -96,11 +93,6 @@ mod tests {
             "Another app is currently holding the xtables lock; still 1s 0us time ahead to have a chance to grab the lock...\n",
             4,
             "lock",
-        );
-        check(
-            "iptables-restore v1.8.9 (legacy): Parser cannot handle more arguments\n",
-            2,
-            "fewer owner groups",
         );
         check("Fatal: can't open lock file /run/xtables.lock: Permission denied\n", 4, "takes root");
         check(
