@@ -163,7 +163,8 @@ pub(super) const COMMANDS: &[Entry] = &[
         about: "Tell what is odd about the flags",
         long_about: "Looks at the capture flags, and at the rules that they make, for what is valid but hardly meant: \
                      rules that nothing reaches, options without effect, items that lie in others, and settings \
-                     that are known to surprise. Each finding names the option and what helps. Touches \
+                     that are known to surprise. Each finding names the option and what helps. With \
+                     --network-namespace, it looks there whether the pod has IPv6 that is not captured. Touches \
                      nothing.\n\nExit codes: 0 told, 1 with --deny if there is a warning, 2 bad input.",
         topics: &[&[Topic::Lint], PASTED],
         also: &[],

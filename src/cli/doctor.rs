@@ -1,16 +1,17 @@
 //! `sidecar-init doctor`: what this namespace and kernel can do.
 
 use super::run::{Call, Format, Run};
-use super::{Exit, report};
+use super::{Exit, ipv6, report};
 use policy::{
     Problems,
     istio::{OWNERSHIP, defaults::PROXY_ID},
+    sources::Raw,
 };
 use serde::Serialize;
 use sidecar_init::engine::{Finding, Level, examine};
 
 /// Runs the command. What is wrong with the capture flags is a finding like any other.
-pub(super) fn run(run: &Run, call: &Result<Call, Problems>) -> Exit {
+pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>) -> Exit {
     let mut kernel = match run.open() {
         Ok(kernel) => kernel,
         Err(error) => return report::failure(&error, Exit::Failed),
@@ -20,10 +21,13 @@ pub(super) fn run(run: &Run, call: &Result<Call, Problems>) -> Exit {
         Err(_) => vec![PROXY_ID],
     };
     let mut findings = examine(&mut kernel, &OWNERSHIP, &uids);
-    if let Err(Problems(problems)) = call {
-        findings.extend(problems.iter().map(|problem| {
+    match call {
+        Ok(call) => findings.extend(
+            ipv6::uncaptured(raw, &call.capture).map(|found| Finding::warn("ipv6", found.text, found.remedy)),
+        ),
+        Err(Problems(problems)) => findings.extend(problems.iter().map(|problem| {
             Finding::fail("input", problem.to_string(), "apply and check with these flags would refuse")
-        }));
+        })),
     }
     let printed = match run.format {
         Format::Text => report::text(&findings.iter().map(line).collect::<String>()),

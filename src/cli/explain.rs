@@ -4,6 +4,7 @@ use super::run::{self, Call, Run};
 use super::{Exit, begin, host::System, logging::Stdout, report, start_logging};
 use policy::explain::{Case, Pod, Scene, explain, matrix, packet, usual_cases};
 use policy::istio::{self, CaptureConfig, Reason};
+use policy::lint::why_not_ipv6;
 use policy::sources::{Host, Raw, Reader, Source};
 use policy::{Problem, Problems, Setting};
 use rules::routing::Object;
@@ -46,7 +47,7 @@ pub(super) fn run(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
     let scenes = match (capture, file) {
         (Some(capture), _) => {
             begin(raw, &Call { capture: capture.clone(), run, logging, warnings }, Stdout::Answer)?;
-            warn_of_ipv6(&question, &capture);
+            warn_of_ipv6(raw, &question, &capture);
             Ok(Family::BOTH.map(|family| Scene::of_config(&capture, family, &pod)).into())
         }
         (None, file) => {
@@ -98,9 +99,9 @@ impl Question {
     }
 }
 
-fn warn_of_ipv6(question: &Question, config: &CaptureConfig) {
+fn warn_of_ipv6(raw: &Raw, question: &Question, config: &CaptureConfig) {
     if question.families().any(|family| !config.families().any(|captured| captured == family)) {
-        tracing::warn!(target: "config", "IPv6 is not captured in this pod: its first address is not IPv6");
+        tracing::warn!(target: "config", "{}", why_not_ipv6(raw));
     }
 }
 

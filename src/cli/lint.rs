@@ -1,7 +1,7 @@
 //! `sidecar-init lint`: what is odd about the capture flags.
 
 use super::run::{self, Format};
-use super::{Exit, logging::Stdout, report, start_logging};
+use super::{Exit, ipv6, logging::Stdout, namespace_to_enter, report, start_logging};
 use policy::lint::{Finding, Level, lint};
 use policy::sources::{Host, Raw, Reader};
 use policy::{Problem, Problems, Setting};
@@ -13,7 +13,11 @@ pub(super) fn run(raw: &Raw, host: &dyn Host, problems: Vec<Problem>) -> Result<
     let deny = reader.switch(Setting::Deny);
     let call = run::finish(reader, host)?;
     start_logging(raw, &call.logging, Stdout::Answer)?;
-    let findings = lint(raw, &call.capture);
+    // Without a namespace, flags are looked at where their author works, whose addresses are no pod's.
+    let findings = match namespace_to_enter(raw) {
+        Some(_) => ipv6::lint(raw, &call.capture),
+        None => lint(raw, &call.capture, &[]),
+    };
     let mut items: Vec<Item<'_>> = call.warnings.iter().map(|text| Item::said(text)).collect();
     items.extend(findings.iter().map(Item::from));
     let printed = match call.run.format {

@@ -10,6 +10,7 @@ mod command;
 mod doctor;
 mod explain;
 mod host;
+mod ipv6;
 mod istio_iptables;
 mod lint;
 mod logging;
@@ -23,10 +24,10 @@ use arguments::Invocation;
 use command::Command;
 use host::System;
 use logging::Stdout;
-use policy::lint::{Finding, Level, lint};
-use policy::sources::Raw;
+use policy::lint::{Finding, Level};
+use policy::sources::{Given, Raw};
 use policy::{Problem, Problems, Setting};
-use run::{Call, Logging, Run};
+use run::{Call, Logging, Mode, Run};
 use std::process::ExitCode;
 
 /// How a call ends.
@@ -71,7 +72,15 @@ fn call(invocation: Invocation) -> Exit {
             warn(&raw, call);
             change::apply(call)
         }),
-        Command::Check => with_capture(&raw, problems, |_| Stdout::Answer, check::run),
+        Command::Check => with_capture(
+            &raw,
+            problems,
+            |_| Stdout::Answer,
+            |call| {
+                warn_of(ipv6::uncaptured(&raw, &call.capture));
+                check::run(call)
+            },
+        ),
         Command::IstioIptables => with_capture(&raw, problems, Run::stdout, istio_iptables::run),
     };
     done.unwrap_or_else(|problems| report::bad_input(&problems))
@@ -89,9 +98,16 @@ fn with_capture(
     Ok(run(&call))
 }
 
-/// Tells what is most probably not what was meant, before it takes effect.
+/// Tells what is most probably not what was meant, before it takes effect. A preview asks nothing of the namespace.
 fn warn(raw: &Raw, call: &Call) {
-    for finding in lint(raw, &call.capture).into_iter().filter(|finding| finding.level == Level::Warning) {
+    warn_of(match call.run.mode {
+        Mode::Preview(_) => policy::lint::lint(raw, &call.capture, &[]),
+        _ => ipv6::lint(raw, &call.capture),
+    });
+}
+
+fn warn_of(findings: impl IntoIterator<Item = Finding>) {
+    for finding in findings.into_iter().filter(|finding| finding.level == Level::Warning) {
         let Finding { option, text, remedy, .. } = finding;
         tracing::warn!(target: "lint", "{option}: {text}; {remedy}");
     }
@@ -106,7 +122,7 @@ fn clean(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
 fn doctor(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
     let (run, logging) = run::resolve_run(raw, problems)?;
     start_logging(raw, &logging, Stdout::Answer)?;
-    Ok(doctor::run(&run, &run::resolve(raw, &System, Vec::new())))
+    Ok(doctor::run(raw, &run, &run::resolve(raw, &System, Vec::new())))
 }
 
 /// Starts logging, and tells first what is odd about the input.
@@ -126,16 +142,19 @@ fn start_logging(raw: &Raw, logging: &Logging, stdout: Stdout) -> Result<(), Pro
     Ok(())
 }
 
-/// Enters the namespace that was asked for, before anything is asked of it. A preview whose facts are all
-/// declared asks nothing, and so needs no right to enter.
+/// Enters the namespace that was asked for, before anything is asked of it.
 fn enter_namespace(raw: &Raw) -> Option<Problem> {
-    let given = raw.get(Setting::NetworkNamespace).filter(|given| !given.value.is_empty())?;
-    let removal = raw.is_on(Setting::CleanupOnly);
-    if raw.is_on(Setting::DryRun) && !removal && raw.get(Setting::PodIps).is_some() {
-        return None;
-    }
+    let given = namespace_to_enter(raw)?;
     let error = sidecar_init::sys::namespace::enter(given.value.as_ref()).err()?;
     let form =
         "expected a network namespace such as /run/netns/NAME or /proc/PID/ns/net, and the right to enter it";
     Some(Problem::with_item(&given.source, &given.value, format!("can't be entered: {error}; {form}")))
+}
+
+/// The namespace that was asked for. A preview whose facts are all declared asks nothing, and so needs no right to enter.
+fn namespace_to_enter(raw: &Raw) -> Option<&Given> {
+    let given = raw.get(Setting::NetworkNamespace).filter(|given| !given.value.is_empty())?;
+    let removal = raw.is_on(Setting::CleanupOnly);
+    let asks_nothing = raw.is_on(Setting::DryRun) && !removal && raw.get(Setting::PodIps).is_some();
+    (!asks_nothing).then_some(given)
 }

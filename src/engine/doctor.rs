@@ -44,7 +44,8 @@ impl Finding {
         Self { level: Level::Ok, topic, text: text.into(), remedy: None }
     }
 
-    fn warn(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+    /// Something that may be meant so.
+    pub fn warn(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { level: Level::Warn, topic, text: text.into(), remedy: Some(remedy.into()) }
     }
 

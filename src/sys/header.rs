@@ -367,6 +367,7 @@ pub(crate) use nix::libc::{
     RTM_GETRULE, RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWRULE, RTN_LOCAL,
 };
 pub(crate) const RTN_UNSPEC: u8 = 0;
+pub(crate) const RT_SCOPE_UNIVERSE: u8 = 0;
 
 // linux/fib_rules.h
 

@@ -2,6 +2,7 @@
 //!
 //! The only place where `unsafe` is allowed: socket options need it, and what comes before `main`.
 
+pub mod address;
 pub mod conntrack;
 pub mod exec;
 pub(crate) mod header;

@@ -186,6 +186,54 @@ fn pod(setting: Setting, only: bool) {
     assert_eq!(state(&pod.inside).contains("ip6tables"), expected, "{setting} {only}");
 }
 
+/// A pod of two families of which one is captured: all that look at the namespace say so, and end as ever.
+#[test]
+fn ipv6_that_is_there_and_not_captured_is_told() {
+    let namespace = Namespace::new();
+    namespace.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
+    namespace.ip("addr add fe80::7/64 dev eth0 nodad\naddr add ::6/128 dev lo nodad");
+    let says = "IPv6 is not captured in this pod: ";
+    let whole = format!("{says}its first address is not IPv6, though it has fd77::2 on eth0");
+    let path = namespace.path();
+    let inside = ["lint", "--network-namespace", &path];
+    let declared = ["--pod-ips", "10.77.0.2"];
+    let commands: [&[&str]; 5] = [&["check"], &["apply"], &["check"], &["doctor"], &inside];
+    let tell = |given: &[&str], expected: Option<&str>, remedy: &str| {
+        for (command, code) in commands.into_iter().zip([3, 0, 0, 0, 0]) {
+            let ended = run(&namespace, &[command, &CAPTURE, given].concat()).with(code, command[0]);
+            let told = ended.stderr + if command == ["apply"] { "" } else { &ended.stdout };
+            assert_eq!(told.contains(says), expected.is_some(), "{command:?} {given:?}: {told}");
+            assert!(told.contains(expected.unwrap_or_default()), "{command:?} {given:?}: {told}");
+            assert!(told.contains(remedy), "{command:?} {given:?}: {told}");
+        }
+        succeed(&namespace, &["clean"]);
+    };
+    // Link-local, and ours.
+    tell(&[], None, "");
+    tell(&declared, None, "");
+    namespace.ip("addr add fd77::2/64 dev eth0 nodad");
+    tell(&[], Some(&whole), "give --dual-stack");
+    tell(&declared, Some(&whole), "name it in --pod-ips, and give --dual-stack");
+    let none = "none of its declared addresses is IPv6, though it has fd77::2 on eth0";
+    tell(&[&declared[..], &["--dual-stack"]].concat(), Some(none), "name it in --pod-ips");
+    tell(&["--dual-stack"], None, "");
+    tell(&["--pod-ips", "10.77.0.2,fd77::2", "--dual-stack"], None, "");
+    // Flags are looked at where their author works; a preview asks for nothing that is declared.
+    for arguments in
+        [&["lint"][..], &["apply", "--dry-run"], &["lint", "--dry-run", "--network-namespace", &path]]
+    {
+        let ended = succeed(&namespace, &[arguments, &CAPTURE, &declared].concat());
+        assert!(!ended.stderr.contains(says) && !ended.stdout.contains(says), "{arguments:?}: {ended:?}");
+    }
+    // For programs, where there is room for warnings.
+    for (command, topic) in [(&inside[..], "option"), (&["doctor"], "topic")] {
+        let told = succeed(&namespace, &[command, &CAPTURE, &["--format", "json"]].concat()).stdout;
+        let findings: Vec<serde_json::Value> = serde_json::from_str(&told).expect("JSON");
+        let found = findings.iter().find(|finding| finding["text"] == whole.as_str()).expect("a finding");
+        assert!(found[topic].is_string() && found["remedy"] == "give --dual-stack", "{found}");
+    }
+}
+
 fn without_ipv6() -> Namespace {
     let namespace = Namespace::new();
     for scope in ["all", "default", "lo"] {

@@ -1,7 +1,7 @@
 //! Laws of lint over configurations at random, and the faults that it had, one test each.
 
 use super::judge::{Judge, scenes};
-use super::{Finding, Idle, MOST_WORK, lint, lint_within, look};
+use super::{Finding, Held, Idle, MOST_WORK, lint, lint_within, look, uncaptured_ipv6};
 use crate::Setting;
 use crate::explain::Pod;
 use crate::istio::{
@@ -190,7 +190,7 @@ fn raw() -> Raw {
 }
 
 fn idle(config: &CaptureConfig) -> Vec<Idle> {
-    look(&raw(), &mut Judge::new(&raw(), config, Work::new(MOST_WORK))).1
+    look(&raw(), &mut Judge::new(&raw(), config, Work::new(MOST_WORK)), &[]).1
 }
 
 proptest! {
@@ -232,7 +232,7 @@ fn outbound(included: &[&str], excluded: &[&str]) -> CaptureConfig {
 fn check(raw: &[(Setting, &str)], config: &CaptureConfig, expected: &[(&str, &str)]) {
     let raw = Raw::new(raw.iter().map(|(setting, text)| (*setting, (*text).to_owned())), |_| false, |_| None);
     let found: Vec<Finding> =
-        lint(&raw, config).into_iter().filter(|f| f.level == super::Level::Warning).collect();
+        lint(&raw, config, &[]).into_iter().filter(|f| f.level == super::Level::Warning).collect();
     let told: Vec<(&str, &str)> = found.iter().map(|f| (f.option.as_str(), f.remedy.as_str())).collect();
     assert_eq!(told, expected, "{found:#?}");
 }
@@ -280,7 +280,7 @@ fn where_nothing_is_captured_nothing_else_is_told() {
     check(&given, &nothing(), &[("--istio-service-cidr", remedy)]);
     let none = CaptureConfig { interception: Interception::None, ..outbound(&["10.0.0.0/8"], &[]) };
     check(&given, &none, &[]);
-    assert_eq!(lint(&Raw::default(), &none).len(), 1);
+    assert_eq!(lint(&Raw::default(), &none, &[]).len(), 1);
 }
 
 #[test]
@@ -297,6 +297,33 @@ fn an_address_whose_family_is_not_captured_is_told() {
     check(&[(Setting::PodIps, "10.44.0.7,fe80::7")], &config, &[]);
     let both = CaptureConfig { ipv6: true, ..config };
     check(&[(Setting::PodIps, "10.44.0.7,fd00::7")], &both, &[]);
+}
+
+#[test]
+fn an_address_of_an_interface_counts_as_a_declared_one() {
+    let config = outbound(&["10.0.0.0/8"], &[]);
+    let told = |given: &[(Setting, &str)], config: &CaptureConfig, address: &str| {
+        let flags = given.iter().map(|&(setting, value)| (setting, value.to_owned()));
+        let raw = Raw::new(flags, |_| false, |_| None);
+        let held = [Held { address: parsed(address), interface: "eth0".to_owned() }];
+        uncaptured_ipv6(&raw, config, &held).map(|finding| format!("{}: {}", finding.option, finding.remedy))
+    };
+    let declared = (Setting::PodIps, "10.44.0.7");
+    let both = (Setting::DualStack, "true");
+    assert_eq!(told(&[], &config, "fd00::7").as_deref(), Some("--dual-stack: give --dual-stack"));
+    assert_eq!(
+        told(&[declared], &config, "2001:db8::7").as_deref(),
+        Some("--pod-ips: name it in --pod-ips, and give --dual-stack")
+    );
+    assert_eq!(
+        told(&[declared, both], &config, "fd00::7").as_deref(),
+        Some("--pod-ips: name it in --pod-ips")
+    );
+    for address in ["::6", "::1", "fe80::7", "ff02::1"] {
+        assert_eq!(told(&[], &config, address), None, "{address}");
+    }
+    assert_eq!(told(&[], &CaptureConfig { ipv6: true, ..config.clone() }, "fd00::7"), None);
+    assert_eq!(told(&[], &CaptureConfig { interception: Interception::None, ..config }, "fd00::7"), None);
 }
 
 #[test]
@@ -326,7 +353,7 @@ fn many_networks_of_many_virtual_machines_are_looked_at_in_time() {
 #[test]
 fn what_is_not_looked_at_is_said() {
     let config = outbound(&["10.1.0.0/16", "10.0.0.0/8"], &[]);
-    let told = |work| lint_within(Work::new(work), &Raw::default(), &config);
+    let told = |work| lint_within(Work::new(work), &Raw::default(), &config, &[]);
     let is_cut = |findings: &[Finding]| findings.iter().any(|f| f.text.ends_with("was not looked at"));
     assert!(is_cut(&told(1000)) && !told(1000).iter().any(|f| f.remedy.starts_with("drop")));
     assert!(!is_cut(&told(MOST_WORK)));

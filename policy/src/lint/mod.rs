@@ -6,6 +6,7 @@
 
 mod change;
 mod configuration;
+mod ipv6;
 mod judge;
 #[cfg(test)]
 mod laws;
@@ -13,6 +14,8 @@ mod overlap;
 mod probes;
 mod unreachable;
 mod whole;
+
+pub use ipv6::{Held, leaves_ipv6, uncaptured_ipv6, why_not_ipv6};
 
 use crate::istio::CaptureConfig;
 use crate::sources::Raw;
@@ -63,13 +66,15 @@ struct Idle {
 const MOST_WORK: usize = 20_000_000;
 
 /// Everything that is odd, warnings first; of configurations whose lists are too long, what was found in time.
-pub fn lint(raw: &Raw, config: &CaptureConfig) -> Vec<Finding> {
-    lint_within(Work::new(MOST_WORK), raw, config)
+///
+/// `held` are the IPv6 addresses of the pod's interfaces, where they are known beside those that the flags declare.
+pub fn lint(raw: &Raw, config: &CaptureConfig, held: &[Held]) -> Vec<Finding> {
+    lint_within(Work::new(MOST_WORK), raw, config, held)
 }
 
-fn lint_within(work: Work, raw: &Raw, config: &CaptureConfig) -> Vec<Finding> {
+fn lint_within(work: Work, raw: &Raw, config: &CaptureConfig, held: &[Held]) -> Vec<Finding> {
     let mut judge = Judge::new(raw, config, work);
-    let (mut findings, idle) = look(raw, &mut judge);
+    let (mut findings, idle) = look(raw, &mut judge, held);
     findings.extend(idle.into_iter().map(|idle| idle.finding));
     if judge.work.is_spent() {
         findings.push(Finding::warning(
@@ -83,12 +88,12 @@ fn lint_within(work: Work, raw: &Raw, config: &CaptureConfig) -> Vec<Finding> {
 }
 
 /// What is odd, and what does nothing as the judge confirms.
-fn look(raw: &Raw, judge: &mut Judge<'_>) -> (Vec<Finding>, Vec<Idle>) {
+fn look(raw: &Raw, judge: &mut Judge<'_>, held: &[Held]) -> (Vec<Finding>, Vec<Idle>) {
     let config = judge.config;
     if let Some(nothing) = whole::nothing(judge) {
         return (vec![nothing], Vec::new());
     }
-    let mut findings = whole::check(raw, config);
+    let mut findings = whole::check(raw, config, held);
     let excluded = whole::everything_excluded(judge);
     let is_moot = |change: &Change| excluded.is_some() && whole::is_of_included(change.setting);
     let captures_outbound = excluded.is_none();

@@ -1,7 +1,8 @@
 //! What a configuration as a whole leaves out, so that most else about it does not matter.
 
 use super::Finding;
-use super::judge::{Judge, declared};
+use super::ipv6::{Held, uncaptured_ipv6};
+use super::judge::Judge;
 use super::overlap::{addresses, ports};
 use crate::Setting;
 use crate::istio::defaults::DNS_PORT;
@@ -10,7 +11,6 @@ use crate::sources::Raw;
 use rules::nft::{Interval, Intervals};
 use rules::simulate::{Direction, Packet};
 use rules::{Family, PortRange};
-use std::net::IpAddr;
 
 /// Says that nothing is captured, if so. No other finding matters then.
 pub(super) fn nothing(judge: &mut Judge<'_>) -> Option<Finding> {
@@ -66,7 +66,7 @@ pub(super) fn is_of_included(setting: Setting) -> bool {
 }
 
 /// What is odd whatever is included.
-pub(super) fn check(raw: &Raw, config: &CaptureConfig) -> Vec<Finding> {
+pub(super) fn check(raw: &Raw, config: &CaptureConfig, held: &[Held]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let (inbound, outbound) = (config.inbound_listener, config.outbound_listener);
     if inbound.first() <= outbound.last() && outbound.first() <= inbound.last() {
@@ -79,26 +79,8 @@ pub(super) fn check(raw: &Raw, config: &CaptureConfig) -> Vec<Finding> {
             "give the listeners different ports",
         ));
     }
-    let uncaptured = declared(raw).into_iter().find(|address| !config.ipv6 && is_global_v6(*address));
-    findings.extend(uncaptured.map(|address| {
-        Finding::warning(
-            &Setting::PodIps.row().option(),
-            format!(
-                "the pod has {address}, and its IPv6 connections are not captured: its first address is IPv4"
-            ),
-            "give --dual-stack",
-        )
-    }));
+    findings.extend(uncaptured_ipv6(raw, config, held));
     findings
-}
-
-fn is_global_v6(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(_) => false,
-        IpAddr::V6(address) => {
-            !(address.is_loopback() || address.is_unicast_link_local() || address.is_multicast())
-        }
-    }
 }
 
 fn is_proxys(config: &CaptureConfig, packet: &Packet) -> bool {

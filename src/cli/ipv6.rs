@@ -1,0 +1,46 @@
+//! Whether the network namespace that we are in has IPv6 of which nothing is captured.
+
+use policy::istio::CaptureConfig;
+use policy::lint::{Finding, Held, Level, leaves_ipv6, uncaptured_ipv6};
+use policy::sources::Raw;
+use policy::{Setting, lint};
+use sidecar_init::sys::address;
+use std::io;
+
+/// The addresses that matter to [`lint::lint`]: none where IPv6 is captured, as looking takes time.
+fn held(capture: &CaptureConfig) -> io::Result<Vec<Held>> {
+    if !leaves_ipv6(capture) {
+        return Ok(Vec::new());
+    }
+    let held = address::global_ipv6()?.into_iter();
+    Ok(held.map(|(address, interface)| Held { address, interface }).collect())
+}
+
+/// What is odd about a configuration in this namespace.
+pub(super) fn lint(raw: &Raw, capture: &CaptureConfig) -> Vec<Finding> {
+    match held(capture) {
+        Ok(held) => lint::lint(raw, capture, &held),
+        Err(error) => {
+            let mut findings = vec![unknown(&error)];
+            findings.extend(lint::lint(raw, capture, &[]));
+            findings
+        }
+    }
+}
+
+/// Says that the pod's IPv6 is not captured, if it has any, and nothing else that is odd.
+pub(super) fn uncaptured(raw: &Raw, capture: &CaptureConfig) -> Option<Finding> {
+    match held(capture) {
+        Ok(held) => uncaptured_ipv6(raw, capture, &held),
+        Err(error) => Some(unknown(&error)),
+    }
+}
+
+fn unknown(error: &io::Error) -> Finding {
+    Finding {
+        level: Level::Warning,
+        option: Setting::DualStack.row().option(),
+        text: format!("whether this pod has IPv6 that is not captured can't be told: {error}"),
+        remedy: "see whether its interfaces can be listed: ip -6 addr".to_owned(),
+    }
+}
