@@ -187,7 +187,7 @@ impl Socket {
                 disturbed |= message.flags & NLM_F_DUMP_INTR != 0;
                 match message.kind {
                     NLMSG_ERROR => outcome(message).map(|()| Continue::No),
-                    NLMSG_DONE => Ok(Continue::No),
+                    NLMSG_DONE => ending(message).map(|()| Continue::No),
                     _ => {
                         found.extend(visit(message.payload));
                         Ok(Continue::Yes)
@@ -277,11 +277,37 @@ fn explanation(message: Received<'_>) -> Option<(Option<String>, Option<usize>)>
     Some((text, offset.map(|offset| offset as usize)))
 }
 
+/// How a dump has ended: the kernel tells at its end what kept it from going on.
+fn ending(message: Received<'_>) -> io::Result<()> {
+    match message::u32_at(message.payload, 0).map(u32::cast_signed) {
+        Some(number) if number < 0 => Err(io::Error::from_raw_os_error(number.wrapping_neg())),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// An error message of number 0 is an acknowledgement.
 fn outcome(message: Received<'_>) -> io::Result<()> {
     match message::u32_at(message.payload, 0) {
         Some(0) => Ok(()),
         Some(number) => Err(io::Error::from_raw_os_error(number.cast_signed().wrapping_neg())),
         None => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::option::switch_on;
+
+    /// With strict checking, the kernel refuses a table that is not there at the end of the dump.
+    #[test]
+    fn a_dump_that_the_kernel_broke_off_is_no_end_of_the_list() {
+        const NO_SUCH_TABLE: u8 = 77;
+        let mut socket = Socket::open(SockProtocol::NetlinkRoute).expect("a socket");
+        switch_on(&socket, libc::SOL_NETLINK, libc::NETLINK_GET_STRICT_CHK)
+            .expect("the kernel has it since 4.20");
+        let head = [AF_INET, 0, 0, 0, NO_SUCH_TABLE, 0, 0, 0, 0, 0, 0, 0];
+        let found = socket.dump(&Request { kind: RTM_GETROUTE, flags: 0, head: &head }, |_| Some(()));
+        assert_eq!(found.expect_err("no such table").kind(), io::ErrorKind::NotFound);
     }
 }
