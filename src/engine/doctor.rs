@@ -9,7 +9,7 @@ use crate::{
     sys::{
         namespace,
         netfilter::{self, Extension},
-        process,
+        process::{self, Process},
     },
 };
 use rules::{Chain, Family, Hook, Ownership, Table, plan};
@@ -63,7 +63,8 @@ pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy_uids: &[u32]) -> Ve
     findings.extend(extensions());
     match kernel.read() {
         Ok(snapshot) => {
-            findings.push(rules(&snapshot, owner));
+            findings.extend(snapshot.unreadable.iter().map(|&(variant, family)| unseen(variant, family)));
+            findings.extend(rules(&snapshot, owner));
             findings.extend(foreign_rules(&snapshot, owner));
         }
         Err(error) => {
@@ -163,14 +164,20 @@ const TARGETS: [&str; 6] = ["REDIRECT", "TPROXY", "MARK", "CONNMARK", "CT", "NFL
 
 fn extensions() -> Vec<Finding> {
     let named = |kind, names: &'static [&'static str]| names.iter().map(move |name| (kind, *name));
+    let families = match namespace::lacks_ipv6("all") {
+        true => vec![Family::V4],
+        false => Family::BOTH.to_vec(),
+    };
     let mut missing = Vec::new();
     for (kind, name) in named(Extension::Match, &MATCHES).chain(named(Extension::Target, &TARGETS)) {
-        match netfilter::has_extension(Family::V4, kind, name) {
-            Ok(true) => {}
-            Ok(false) => missing.push(name),
-            Err(error) => {
-                let text = format!("the kernel can't be asked what it can match: {error}");
-                return vec![Finding::warn("kernel", text, modprobe("nft_compat"))];
+        for &family in &families {
+            match netfilter::has_extension(family, kind, name) {
+                Ok(true) => {}
+                Ok(false) => missing.push((family, name)),
+                Err(error) => {
+                    let text = format!("the kernel can't be asked what it can match: {error}");
+                    return vec![Finding::warn("kernel", text, modprobe("nft_compat"))];
+                }
             }
         }
     }
@@ -178,7 +185,9 @@ fn extensions() -> Vec<Finding> {
         let text = format!("has all matches and targets: {}, {}", MATCHES.join(", "), TARGETS.join(", "));
         return vec![Finding::ok("kernel", text)];
     }
-    let lack = |name| Finding::fail("kernel", format!("has no {name}"), modprobe(&format!("xt_{name}")));
+    let lack = |(family, name)| {
+        Finding::fail("kernel", format!("has no {name} for {family}"), modprobe(&format!("xt_{name}")))
+    };
     missing.into_iter().map(lack).collect()
 }
 
@@ -188,7 +197,13 @@ fn modprobe(module: &str) -> String {
     format!("on the node: modprobe {module}{hint}")
 }
 
-fn rules(snapshot: &Snapshot, owner: &Ownership) -> Finding {
+fn unseen(variant: Variant, family: Family) -> Finding {
+    let text = format!("{family} tables of {variant} are there, and no program on PATH to read them");
+    Finding::fail("rules", format!("{text}: rules of ours may be in them"), "install iptables")
+}
+
+/// What there is of ours; nothing is said where none is seen but not all can be.
+fn rules(snapshot: &Snapshot, owner: &Ownership) -> Option<Finding> {
     let held = snapshot.all_contents().filter(|contents| contents.holds_any_of(owner));
     let held = held.flat_map(|contents| match contents {
         Contents::Iptables { variant, tables } => tables
@@ -200,8 +215,8 @@ fn rules(snapshot: &Snapshot, owner: &Ownership) -> Finding {
     });
     let held: Vec<String> = held.collect();
     match held.is_empty() {
-        true => Finding::ok("rules", "none of ours"),
-        false => Finding::ok("rules", format!("ours: {}", held.join(", "))),
+        true => snapshot.unreadable.is_empty().then(|| Finding::ok("rules", "none of ours")),
+        false => Some(Finding::ok("rules", format!("ours: {}", held.join(", ")))),
     }
 }
 
@@ -254,18 +269,31 @@ fn foreign_chains(kernel: &mut Kernel, owner: &Ownership) -> Vec<Finding> {
 const PROXIES: [&str; 2] = ["envoy", "pilot-agent"];
 
 fn processes(proxy_uids: &[u32]) -> Vec<Finding> {
-    let others = process::of_users(proxy_uids)
-        .into_iter()
-        .filter(|process| !PROXIES.contains(&process.name.as_str()) && process.id != std::process::id());
-    others
-        .map(|process| {
-            let text = format!(
-                "{} (process {}) runs as user {}, so its traffic passes as the proxy's own",
-                process.name, process.id, process.uid
-            );
-            Finding::warn("processes", text, "run it as another user, unless it is the proxy")
-        })
-        .collect()
+    let processes = match process::of_users(proxy_uids) {
+        Ok(processes) => processes,
+        Err(error) => {
+            let text = format!("who runs as the proxy's user can't be seen: {error}");
+            return vec![Finding::warn("processes", text, "mount /proc")];
+        }
+    };
+    let is_other =
+        |process: &Process| !PROXIES.contains(&process.name.as_str()) && process.id != std::process::id();
+    let finding = |Process { id, name, uid, is_here }: Process| {
+        let who = format!("{name} (process {id}) runs as user {uid}");
+        match is_here {
+            Some(_) => Finding::warn(
+                "processes",
+                format!("{who}, so its traffic passes as the proxy's own"),
+                "run it as another user, unless it is the proxy",
+            ),
+            None => Finding::warn(
+                "processes",
+                format!("{who}; whether in this network namespace can't be seen"),
+                "look as root, or with CAP_SYS_PTRACE",
+            ),
+        }
+    };
+    processes.into_iter().filter(is_other).map(finding).collect()
 }
 
 fn ipv6() -> Finding {

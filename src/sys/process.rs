@@ -1,7 +1,7 @@
 //! Processes, as `/proc` shows them: our own rights, and who else runs in the namespace.
 
 use std::{
-    fs,
+    fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
@@ -27,21 +27,32 @@ pub struct Process {
     /// Its name, cut to 15 bytes by the kernel.
     pub name: String,
     pub uid: u32,
+    /// Whether it is in our network namespace; `None` where we may not see that of processes of other users.
+    pub is_here: Option<bool>,
 }
 
-/// The processes of these users in our network namespace, as far as we may see them.
-pub fn of_users(uids: &[u32]) -> Vec<Process> {
-    let namespace = |folder: &Path| fs::metadata(folder.join("ns/net")).ok().map(|meta| meta.ino());
-    let here = namespace(Path::new("/proc/thread-self"));
+/// The processes of these users, as far as we may see them, but for those that are surely in another network namespace.
+///
+/// # Errors
+/// When `/proc` does not show us.
+pub fn of_users(uids: &[u32]) -> io::Result<Vec<Process>> {
+    let namespace = |folder: &Path| fs::metadata(folder.join("ns/net")).map(|metadata| metadata.ino());
+    let here = namespace(Path::new("/proc/thread-self"))?;
     let process = |folder: PathBuf| {
         let id = folder.file_name()?.to_str()?.parse().ok()?;
+        // One that can't be read has ended, as everybody may read it.
         let status = fs::read_to_string(folder.join("status")).ok()?;
         let uid = field(&status, "Uid:")?.split('\t').nth(1)?.parse().ok()?;
         let name = field(&status, "Name:")?.to_owned();
-        (uids.contains(&uid) && namespace(&folder) == here).then_some(Process { id, name, uid })
+        let is_here = match namespace(&folder) {
+            Ok(there) => Some(there == here),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
+            Err(_) => Some(false),
+        };
+        (uids.contains(&uid) && is_here != Some(false)).then_some(Process { id, name, uid, is_here })
     };
-    let folders = fs::read_dir("/proc").into_iter().flatten().flatten();
-    folders.filter_map(|entry| process(entry.path())).collect()
+    let folders = fs::read_dir("/proc")?.flatten();
+    Ok(folders.filter_map(|entry| process(entry.path())).collect())
 }
 
 fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {

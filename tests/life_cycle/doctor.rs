@@ -125,6 +125,61 @@ fn a_stranger_who_runs_as_the_proxy_is_named() {
     assert!(!told.contains(&format!("process {}", sleeper.0.id())), "{told}");
 }
 
+/// Whoever may not see where others are says so.
+#[test]
+fn a_stranger_of_whom_nobody_knows_where_is_named() {
+    let namespace = Namespace::new();
+    let sleeper = Sleeper::start(&namespace, "1337");
+    let told = powerless(&namespace, &[&["doctor"][..], &POD].concat()).stdout;
+    let line = format!("sleep (process {}) runs as user 1337; whether in this", sleeper.0.id());
+    assert!(says(&told, "warn", &line), "{line:?} is not in\n{told}");
+}
+
+/// Tables that no program can read may hold anything.
+#[test]
+fn rules_that_can_not_be_read_are_not_none() {
+    for variant in VARIANTS {
+        let namespace = Namespace::new();
+        succeed(&namespace, &call("apply", variant, REDIRECT));
+        let mut command = binary(&[&["doctor"][..], &POD].concat());
+        let ended = ended(&namespace, command.env("PATH", "/nowhere")).with(1, "doctor without programs");
+        let line = format!(
+            "IPv4 tables of iptables-{} are there, and no program on PATH to read them",
+            variant.name()
+        );
+        assert!(says(&ended.stdout, "fail", &line), "{line:?} is not in\n{}", ended.stdout);
+        assert!(!ended.stdout.contains("none of ours"), "{}", ended.stdout);
+    }
+}
+
+/// A program that is there and does not work is not taken for one that is not there without a word.
+#[test]
+fn a_program_that_does_not_answer_is_named() {
+    let folder = crate::stage::folder("doctor-broken");
+    for (name, says) in [
+        ("iptables", "echo it does not load >&2; exit 127"),
+        ("iptables-save", "exit 127"),
+        ("iptables-restore", "exit 127"),
+    ] {
+        std::fs::write(folder.join(name), format!("#!/bin/sh\n{says}\n")).expect("a script is written");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(folder.join(name), mode).expect("it is made executable");
+    }
+    let namespace = Namespace::new();
+    for (arguments, code) in [(call("istio-iptables", Variant::Native, REDIRECT), 0), (vec!["doctor"], 0)] {
+        let arguments: Vec<&str> =
+            arguments.into_iter().filter(|word| *word != "--native-nftables").collect();
+        let arguments = if arguments == ["doctor"] { [&["doctor"][..], &POD].concat() } else { arguments };
+        let mut command = binary(&arguments);
+        let told = ended(&namespace, command.env("PATH", format!("{}:/bin", folder.display())));
+        let told = told.with(code, "with a broken program").stderr;
+        assert!(
+            told.contains("does not tell its version") && told.contains("it does not load"),
+            "{arguments:?}: {told}"
+        );
+    }
+}
+
 #[test]
 fn foreign_nat_is_named() {
     let namespace = Namespace::new();

@@ -41,7 +41,7 @@ pub fn find(variant: Variant, version: Option<Version>) -> Option<Programs> {
         return Some(Programs { variant, infix, waits, v4: Some(v4), v6: pair("ip6tables", infix) });
     }
     let v4 = pair("iptables", "")?;
-    let (found, asked) = plain()?;
+    let (found, asked) = plain(variant)?;
     let waits = variant == Variant::Legacy && version.unwrap_or(asked) >= WAITS_SINCE;
     (found == variant).then(|| Programs {
         variant,
@@ -57,11 +57,29 @@ fn pair(name: &str, infix: &str) -> Option<Pair> {
     Some(Pair { save: find("save")?, restore: find("restore")? })
 }
 
-/// What plain `iptables` is. Before 1.8.0 there was only one variant, and no name for it.
-fn plain() -> Option<(Variant, Version)> {
-    let answer = ask("iptables")?;
-    let variant = if answer.contains("(nf_tables)") { Variant::Nft } else { Variant::Legacy };
-    Some((variant, version_in(&answer)?))
+/// What plain `iptables` is, where it is to serve as a variant. Before 1.8.0 there was only one, and no name for it.
+fn plain(variant: Variant) -> Option<(Variant, Version)> {
+    let program = exec::find("iptables")?;
+    let complain = |error: &str| {
+        let program = program.display();
+        tracing::warn!(
+            target: "iptables",
+            "{program} does not tell its version, so it can't serve as {variant}: {error}"
+        );
+    };
+    let answer = match exec::run(&program, &["--version"], &[], "") {
+        Ok(output) => output.stdout,
+        Err(error) => {
+            complain(&error.to_string());
+            return None;
+        }
+    };
+    let found = if answer.contains("(nf_tables)") { Variant::Nft } else { Variant::Legacy };
+    let version = version_in(&answer);
+    if version.is_none() {
+        complain(&format!("it says {:?}", answer.trim()));
+    }
+    Some((found, version?))
 }
 
 /// What a program says when asked for its version: `iptables v1.8.9 (legacy)`.
