@@ -37,14 +37,14 @@ pub fn within<T: Send>(path: &Path, work: impl FnOnce() -> T + Send) -> io::Resu
 }
 
 /// Whether IPv6 is switched off on an interface, or absent as a whole. Addresses and routes are refused then;
-/// rules are not. Where `/proc` is not mounted, it is on `lo` if `::1` is there.
+/// rules are not. Where the setting can't be read, as without `/proc`, it is if `::1` is not there.
 pub fn lacks_ipv6(interface: &str) -> bool {
     let settings = Path::new("/proc/sys/net");
-    if !settings.exists() {
-        return UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_err();
+    match fs::read(settings.join("ipv6/conf").join(interface).join("disable_ipv6")) {
+        Ok(value) => value.starts_with(b"1"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && settings.exists() => true,
+        Err(_) => UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_err(),
     }
-    let file = settings.join("ipv6/conf").join(interface).join("disable_ipv6");
-    fs::read(file).map_or(true, |value| value.starts_with(b"1"))
 }
 
 /// Whether we are in the machine's first network namespace, the host's own; `None` where `/proc/sys` is not there to

@@ -14,7 +14,7 @@ fn full() -> File {
 /// The preview with these streams. Tells no rules: they go elsewhere.
 fn preview_to(arguments: &[&str], stdout: impl Into<Stdio>, stderr: impl Into<Stdio>) -> Ended {
     let mut command = Command::new(binary());
-    command.env_clear().args(["istio-iptables", "--dry-run"]).args(POD).args(arguments);
+    command.env_clear().args(["istio-iptables", "--dry-run", "--pod-ips", "10.77.0.2"]).args(arguments);
     let child = command.stdout(stdout).stderr(stderr).spawn().expect("it starts");
     child.wait_with_output().expect("it ends").into()
 }
@@ -60,6 +60,27 @@ fn a_pod_without_an_address_is_told_how_to_declare_one() {
     check(apart(&[], &binary(), &["--dry-run"], &[]));
     check(preview::<_, &str>(&["--pod-ips", ""], &[]));
     check(preview::<_, &str>(&["--pod-ips", "127.0.0.1,169.254.1.1,224.0.0.1,::1,fe80::1,ff02::1"], &[]));
+}
+
+/// A resolv.conf that can't be read is not one without servers. A folder stands in its place.
+#[test]
+fn servers_that_can_not_be_read_are_not_none() {
+    let run = |arguments: &[&str]| -> Ended {
+        let script = "mount -t tmpfs tmpfs /etc && mkdir /etc/resolv.conf && exec \"$@\"";
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", script, "sh"]).arg(binary());
+        command
+            .args(["istio-iptables", "--dry-run", "--pod-ips", "10.77.0.2"])
+            .args(["--redirect-dns"])
+            .args(arguments);
+        command.output().expect("unshare starts").into()
+    };
+    let ended = run(&[]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{ended:?}");
+    assert!(ended.stderr.contains("--dns-servers: resolv.conf can't be read: "), "{}", ended.stderr);
+    for declared in [&["--dns-servers", "10.0.0.53"][..], &["--capture-all-dns"]] {
+        assert!(run(declared).rules().contains("--dport 53"), "{declared:?}");
+    }
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
+use std::process::Command;
 
-use crate::stage::{FULL, REDIRECT, VARIANTS, binary, call, ended, folder, run, same, state, succeed};
+use crate::stage::{FULL, PATH, REDIRECT, VARIANTS, binary, call, ended, folder, run, same, state, succeed};
 use crate::support::address::Place::{Pod as ThePod, Service};
 use crate::support::case::Caller::{App, Outside};
 use crate::support::case::Landing::{Inbound, Outbound};
@@ -56,6 +57,20 @@ fn disabled_and_yet_wanted() {
         succeed(&namespace, &["clean"]);
         same(&before, &state(&namespace), "clean with IPv6 disabled");
     }
+}
+
+/// A setting that can't be read does not mean that IPv6 is switched off. One that may only be written stands for it.
+#[test]
+fn a_setting_that_can_not_be_read_disables_nothing() {
+    let namespace = Namespace::new();
+    let arguments = call("apply", Variant::Nft, FULL);
+    let setting = "mount --bind /proc/sys/net/ipv4/route/flush /proc/sys/net/ipv6/conf/lo/disable_ipv6";
+    let script = format!("{setting} && ! cat /proc/sys/net/ipv6/conf/lo/disable_ipv6 2>&1 && exec \"$@\"");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script, "sh", env!("CARGO_BIN_EXE_sidecar-init")]).args(arguments);
+    let told = ended(&namespace, command.env_clear().env("PATH", PATH)).with(0, "apply").stderr;
+    assert!(!told.contains("IPv6 is disabled"), "{told}");
+    run(&namespace, &call("check", Variant::Nft, FULL)).with(0, "all of it is there");
 }
 
 /// IPv6 was switched off after the rules were set.

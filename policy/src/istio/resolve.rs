@@ -200,10 +200,14 @@ fn dns(reader: &mut Reader<'_>, host: &dyn Host) -> DnsCapture {
         (true, false) => {}
     }
     if !declared {
-        servers = host.name_servers().unwrap_or_else(|error| {
-            reader.warn(format!("resolv.conf can't be read: {error}"));
-            Vec::new()
-        });
+        match host.name_servers() {
+            Ok(found) => servers = found,
+            Err(error) => {
+                let text = format!("resolv.conf can't be read: {error}; declare the servers with this flag");
+                reader.whole(&Source::Default(Setting::DnsServers), text);
+                return DnsCapture::Off;
+            }
+        }
     }
     if servers.is_empty() {
         reader.warn("DNS is not captured: no DNS server is known");
