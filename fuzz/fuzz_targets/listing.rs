@@ -11,6 +11,8 @@ const OWNER: Ownership = Ownership {
     table: "sidecar_init",
     protocol: 137,
     address: std::net::Ipv6Addr::LOCALHOST,
+    predecessor: None,
+    neighbours: &[],
 };
 
 fuzz_target!(|text: &str| {

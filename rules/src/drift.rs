@@ -1,9 +1,9 @@
 //! How the rules that are there differ from the wanted ones, told chain by chain.
 //!
-//! Looks at what [`crate::plan`] looks at, and finds nothing exactly where a plan would be empty. A plan
-//! says what to do; this says what is wrong.
+//! Looks at what [`crate::plan`] looks at. A plan says what to do; this says what is wrong, and finds nothing where a
+//! plan would be empty, or would only put rules of ours in the place of others that do the same.
 
-use crate::{Chain, Line, Ownership, State, Table, plan};
+use crate::{Chain, ChainName, Line, Match, Ownership, Protocol, State, Table, Target, plan};
 use similar::{Algorithm, ChangeTag, capture_diff_slices};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -115,19 +115,52 @@ fn chain_drift(
         }
         compare(there, wanted.lines(table, chain))
     } else {
-        let wanted = if matches!(chain, Chain::Base(_)) { wanted.lines(table, chain) } else { &[] };
-        if plan::in_place(there, wanted, owner) {
+        let lines = if matches!(chain, Chain::Base(_)) { wanted.lines(table, chain) } else { &[] };
+        let serves =
+            |there: &Line, line: &Line| there.serves_as(line) || is_enough(there, line, wanted, table);
+        let ours: Vec<&Line> = there.iter().filter(|line| line.belongs_to(owner)).collect();
+        let foreign = plan::foreign_before(there, owner);
+        let all_serve =
+            ours.len() == lines.len() && ours.iter().zip(lines).all(|(ours, line)| serves(ours, line));
+        if all_serve && foreign.is_none() {
             return None;
         }
-        let ours: Vec<Line> = there.iter().filter(|line| line.belongs_to(owner)).cloned().collect();
-        let foreign = plan::foreign_before(there, owner).map(|line| Compared {
+        // What serves as a wanted rule is told as that rule.
+        let told = |there: &Line| lines.iter().find(|line| serves(there, line)).unwrap_or(there).clone();
+        let ours: Vec<Line> = ours.into_iter().map(told).collect();
+        let foreign = foreign.map(|line| Compared {
             side: Side::Both,
             line: line.clone(),
             reason: Some(Reason::ForeignBefore),
         });
-        foreign.into_iter().chain(compare(&ours, wanted)).collect()
+        foreign.into_iter().chain(compare(&ours, lines)).collect()
     };
     Some(ChainDrift { table, chain: chain.clone(), lines })
+}
+
+/// Whether a jump for TCP alone is enough where one for all is wanted, as nothing that it leads to decides about anything
+/// else. Upstream's jump was such a one until 1.20.
+fn is_enough(there: &Line, wanted: &Line, state: &State, table: Table) -> bool {
+    const TCP: Match = Match::Protocol(Protocol::Tcp);
+    let (Line::Typed(there), Line::Typed(wanted)) = (there, wanted) else { return false };
+    let Target::Jump(chain) = &wanted.target else { return false };
+    let rest = there.matches.iter().filter(|m| **m != TCP);
+    there.target == wanted.target
+        && there.matches.contains(&TCP)
+        && rest.eq(&wanted.matches)
+        && decides_about_tcp_only(state, table, chain)
+}
+
+fn decides_about_tcp_only(state: &State, table: Table, chain: &ChainName) -> bool {
+    state.lines(table, &Chain::User(chain.clone())).iter().all(|line| match line {
+        Line::Typed(rule) => match &rule.target {
+            Target::Return => true,
+            _ if rule.matches.contains(&Match::Protocol(Protocol::Tcp)) => true,
+            Target::Jump(next) => decides_about_tcp_only(state, table, next),
+            _ => false,
+        },
+        Line::Inherited(_) | Line::Foreign(_) => false,
+    })
 }
 
 /// The lines of both sides in order: the shortest way from what is there to what is wanted.

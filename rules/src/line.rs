@@ -12,6 +12,9 @@ use std::net::IpAddr;
 pub enum Line {
     /// A rule that the model can say.
     Typed(Rule),
+    /// One that the owner's predecessor has put into a base chain, where nothing in it says so: the owner's by
+    /// inheritance ([`crate::inheritance`]).
+    Inherited(Rule),
     /// Any other rule.
     Foreign(Foreign),
 }
@@ -95,6 +98,7 @@ impl Line {
     pub fn belongs_to(&self, owner: &Ownership) -> bool {
         match self {
             Self::Typed(rule) => owner.owns_rule(rule),
+            Self::Inherited(_) => true,
             Self::Foreign(Foreign { action, comment, .. }) => {
                 action.chain().is_some_and(|chain| owner.owns_chain_named(chain))
                     || comment.as_ref().is_some_and(|comment| owner.owns_comment(comment))
@@ -102,16 +106,31 @@ impl Line {
         }
     }
 
+    /// Whether the rule does what the wanted one does: it is the same, or one that is inherited and only lacks the
+    /// owner's comment.
+    pub fn serves_as(&self, wanted: &Self) -> bool {
+        match (self, wanted) {
+            (Self::Inherited(rule), Self::Typed(wanted)) => {
+                let says_something = |m: &&Match| !matches!(m, Match::Comment(_));
+                rule.target == wanted.target
+                    && rule.matches.iter().eq(wanted.matches.iter().filter(says_something))
+            }
+            _ => self == wanted,
+        }
+    }
+
     pub fn conditions(&self) -> Vec<Condition> {
         match self {
-            Self::Typed(rule) => rule.matches.iter().cloned().map(Condition::Known).collect(),
+            Self::Typed(rule) | Self::Inherited(rule) => {
+                rule.matches.iter().cloned().map(Condition::Known).collect()
+            }
             Self::Foreign(foreign) => foreign.conditions.clone(),
         }
     }
 
     pub fn action(&self) -> Action {
         match self {
-            Self::Typed(rule) => Action::Target(rule.target.clone()),
+            Self::Typed(rule) | Self::Inherited(rule) => Action::Target(rule.target.clone()),
             Self::Foreign(foreign) => foreign.action.clone(),
         }
     }

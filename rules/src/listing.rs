@@ -2,7 +2,10 @@
 //!
 //! [`crate::State`] holds the same without texts, to compare and to plan with.
 
-use crate::{Chain, ChainState, Family, Foreign, Line, Match, Ownership, Policy, Rule, State, Table};
+use crate::{
+    Action, Chain, ChainState, Family, Foreign, Line, Match, Neighbour, Ownership, Policy, Rule, State,
+    Table, inheritance,
+};
 use std::collections::BTreeMap;
 
 /// A rule of a listing.
@@ -47,20 +50,52 @@ impl Listing {
     }
 
     /// What the chains hold, in canonical form. Chains of the owner's go as a whole; from others, a rule is deleted by its
-    /// words, so that one in other words than ours stays foreign there.
+    /// words, so that one in other words than ours stays foreign there. What a predecessor of the owner's has made is
+    /// inherited; what a neighbour calls like the owner's is left out, and foreign where something leads there.
     pub fn state(&self, owner: &Ownership) -> State {
         let mut state = State::default();
         for ((table, chain), held) in &self.chains {
+            let theirs = self.shared_names(*table, owner);
+            if theirs.contains(&chain.as_str()) {
+                continue;
+            }
             let owned = owner.owns_chain(chain);
             let lines = held.rules.iter().map(|listed| match &listed.line {
+                line if line.action().chain().is_some_and(|chain| theirs.contains(&chain.as_str())) => {
+                    Line::Foreign(call_of_neighbour(listed))
+                }
                 Line::Typed(rule) if owned || listed.is_our_spelling => Line::Typed(rule.canonical()),
                 Line::Typed(rule) => Line::Foreign(in_its_words(rule, listed)),
+                Line::Inherited(rule) => Line::Inherited(rule.clone()),
                 Line::Foreign(foreign) => Line::Foreign(foreign.clone()),
             });
             let lines = lines.collect();
             state.tables.entry(*table).or_default().insert(chain.clone(), ChainState { lines });
         }
+        inheritance::claim(&mut state, owner);
         state
+    }
+
+    /// The names of the owner's prefix by which a neighbour calls chains of its own in a table.
+    fn shared_names(&self, table: Table, owner: &Ownership) -> Vec<&'static str> {
+        let stands = |neighbour: &&Neighbour| {
+            let chain = neighbour.chain.parse().map(|name| (table, Chain::User(name)));
+            chain.is_ok_and(|place| self.chains.contains_key(&place))
+        };
+        let neighbours = owner.neighbours.iter().filter(stands);
+        neighbours.flat_map(|neighbour| neighbour.shared.iter().copied()).collect()
+    }
+}
+
+/// A rule that leads to a chain of a neighbour's: to the owner, a chain of any name.
+fn call_of_neighbour(listed: &Listed) -> Foreign {
+    let chain = listed.line.action().chain().map(ToString::to_string).unwrap_or_default();
+    let returns = !matches!(listed.line.action(), Action::Goto(_));
+    Foreign {
+        text: listed.text.clone(),
+        conditions: listed.line.conditions(),
+        action: Action::Call { chain, returns },
+        comment: None,
     }
 }
 

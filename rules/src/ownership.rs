@@ -3,7 +3,7 @@
 //! A policy hands its ownership to whoever checks, compares, changes or cleans. It is all that cleaning needs to
 //! know: no option that made a rule has to be remembered.
 
-use crate::{Chain, ChainName, Comment, Match, Rule, Target};
+use crate::{Chain, ChainName, Comment, Match, Neighbour, Predecessor, Rule, Target};
 use std::net::Ipv6Addr;
 
 /// The marks of an owner.
@@ -20,11 +20,18 @@ pub struct Ownership {
     /// The address that it may put on `lo`. Kernels before 5.18 forget the protocol of addresses; there this one counts
     /// as its own.
     pub address: Ipv6Addr,
+    /// Whose work it takes over.
+    pub predecessor: Option<&'static Predecessor>,
+    /// Who uses names of its prefix too.
+    pub neighbours: &'static [Neighbour],
 }
 
 impl Ownership {
     pub fn owns_chain_named(&self, name: &ChainName) -> bool {
-        name.as_str().starts_with(self.chain_prefix)
+        let is_theirs = |neighbour: &Neighbour| {
+            name.as_str() == neighbour.chain || neighbour.others.contains(&name.as_str())
+        };
+        name.as_str().starts_with(self.chain_prefix) && !self.neighbours.iter().any(is_theirs)
     }
 
     /// Whether the whole chain belongs to the owner.
@@ -35,11 +42,14 @@ impl Ownership {
     /// Whether a rule in a chain that is not the owner's is the owner's all the same: it jumps to a chain of the owner's,
     /// or carries the comment.
     pub fn owns_rule(&self, rule: &Rule) -> bool {
-        matches!(&rule.target, Target::Jump(chain) if self.owns_chain_named(chain))
-            || rule
-                .matches
-                .iter()
-                .any(|m| matches!(m, Match::Comment(comment) if self.owns_comment(comment.as_str())))
+        matches!(&rule.target, Target::Jump(chain) if self.owns_chain_named(chain)) || self.marks_rule(rule)
+    }
+
+    /// Whether a rule carries the comment, which nobody else gives.
+    pub fn marks_rule(&self, rule: &Rule) -> bool {
+        rule.matches
+            .iter()
+            .any(|m| matches!(m, Match::Comment(comment) if self.owns_comment(comment.as_str())))
     }
 
     pub fn owns_comment(&self, comment: &str) -> bool {
@@ -65,5 +75,7 @@ pub(crate) mod tests {
         table: "sidecar_init",
         protocol: 137,
         address: Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6),
+        predecessor: None,
+        neighbours: &[],
     };
 }

@@ -15,6 +15,22 @@ pub enum Object {
     Rule { family: Family, mark: u32, table: u32 },
 }
 
+/// An object that somebody else has made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Standing {
+    pub object: Object,
+    /// The routing protocol that it carries; 0 for none.
+    pub protocol: u8,
+    /// The preference of a policy rule, by which the same one can stand twice; 0 for others.
+    pub preference: u32,
+}
+
+impl From<Object> for Standing {
+    fn from(object: Object) -> Self {
+        Self { object, protocol: 0, preference: 0 }
+    }
+}
+
 impl Object {
     pub fn family(self) -> Family {
         match self {

@@ -70,7 +70,7 @@ impl Kernel {
     /// # Errors
     /// When they can't be read.
     pub fn listing(&self, variant: Variant, family: Family) -> Result<Option<Listing>, Error> {
-        let Some(there) = There::look(variant, family, &Table::ALL)? else { return Ok(None) };
+        let Some(there) = There::look(variant, family, &Table::ALL, &self.owner)? else { return Ok(None) };
         there.listing(self.needed(variant)?, family).map(Some)
     }
 
@@ -79,9 +79,9 @@ impl Kernel {
     /// # Errors
     /// When they can't be read.
     pub fn routing(&mut self) -> Result<BTreeSet<Object>, Error> {
-        let Found { ours, of_others } =
+        let Found { ours, of_others, .. } =
             self.routes.read().map_err(|source| netlink("reading rules, routes and addresses", source))?;
-        Ok(ours.into_iter().chain(of_others).collect())
+        Ok(ours.into_iter().chain(of_others).map(|standing| standing.object).collect())
     }
 
     /// Every table of nf_tables that packets of a family meet, each with whether iptables made it.
@@ -118,13 +118,14 @@ impl Kernel {
         if nat.clone().any(|chain| !is_of_iptables(chain)) {
             return Ok(true);
         }
-        let [v4, v6] = Family::BOTH.map(|family| There::look(Variant::Legacy, family, &[Table::Nat]));
+        let [v4, v6] =
+            Family::BOTH.map(|family| There::look(Variant::Legacy, family, &[Table::Nat], &self.owner));
         Ok((v4?.is_some() || v6?.is_some()) && nat.any(is_of_iptables))
     }
 
     /// The state of a variant and family; `None` if there are tables and no program to read them.
     fn tables(&self, variant: Variant, family: Family) -> Result<Option<State>, Error> {
-        let Some(there) = There::look(variant, family, &iptables::CAPTURING)? else {
+        let Some(there) = There::look(variant, family, &iptables::CAPTURING, &self.owner)? else {
             return Ok(Some(State::default()));
         };
         match self.programs(variant).filter(|programs| programs.save(family).is_ok()) {
@@ -142,7 +143,12 @@ enum There {
 
 impl There {
     /// What is there; of tables that nobody lists, these.
-    fn look(variant: Variant, family: Family, unlisted: &[Table]) -> Result<Option<Self>, Error> {
+    fn look(
+        variant: Variant,
+        family: Family,
+        unlisted: &[Table],
+        owner: &Ownership,
+    ) -> Result<Option<Self>, Error> {
         match variant {
             Variant::Legacy => {
                 let tables = iptables::legacy_tables(family, unlisted)
@@ -150,7 +156,7 @@ impl There {
                 Ok((!tables.is_empty()).then_some(Self::Legacy(tables)))
             }
             Variant::Nft => {
-                let exist = netfilter::iptables_tables_exist(family)
+                let exist = netfilter::iptables_tables_exist(family, owner.chain_prefix)
                     .map_err(|source| netlink("listing the tables of nf_tables", source))?;
                 Ok(exist.then_some(Self::Nft))
             }
@@ -174,14 +180,18 @@ impl Backend for Kernel {
     }
 
     fn read(&mut self) -> Result<Snapshot, Error> {
-        let Found { ours, of_others } =
+        let Found { ours, of_others, unlike_ours } =
             self.routes.read().map_err(|source| netlink("reading rules, routes and addresses", source))?;
         let mut snapshot = Snapshot::default();
         snapshot.routes_of_others = of_others.into_iter().collect();
+        snapshot.unlike_ours = unlike_ours.into_iter().collect();
         snapshot.lo_lacks_ipv6 = namespace::lacks_ipv6("lo");
-        sort(ours, &mut snapshot.routes, &mut snapshot.duplicates);
+        sort(ours.into_iter().map(|own| own.object), &mut snapshot.routes, &mut snapshot.duplicates);
         let table = self.nftables()?.read();
         snapshot.set_nftables(table.map_err(|source| netlink("reading nf_tables", source))?);
+        let owner = self.owner;
+        let kin = self.nftables()?.tables_of_kin(&owner);
+        snapshot.tables_of_kin = kin.map_err(|source| netlink("listing the tables of nf_tables", source))?;
         for variant in Variant::ALL {
             for family in Family::BOTH {
                 let Some(state) = self.tables(variant, family)? else {
@@ -208,7 +218,12 @@ impl Backend for Kernel {
                 self.nftables()?.replace(live.is_some(), wanted.as_ref()).map_err(refused)
             }
             Step::Add(object) => self.routes.add(*object).map_err(|source| netlink(step, source)),
+            Step::Adopt(object) => self.routes.adopt(*object).map_err(|source| netlink(step, source)),
             Step::Remove(object) => self.routes.remove(*object).map_err(|source| netlink(step, source)),
+            Step::RemoveInherited(standing) => {
+                self.routes.remove_standing(*standing).map_err(|source| netlink(step, source))
+            }
+            Step::RemoveTables(names) => self.nftables()?.remove(names).map_err(refused),
             Step::DropEmptyTables => {
                 self.nftables()?.remove_empty_iptables_tables().map(drop).map_err(refused)
             }
@@ -224,7 +239,7 @@ impl Backend for Kernel {
     }
 }
 
-fn sort(found: Vec<Object>, once: &mut BTreeSet<Object>, again: &mut Vec<Object>) {
+fn sort(found: impl Iterator<Item = Object>, once: &mut BTreeSet<Object>, again: &mut Vec<Object>) {
     for object in found {
         if !once.insert(object) {
             again.push(object);

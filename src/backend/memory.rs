@@ -1,7 +1,7 @@
 //! A backend in memory: the kernel's part in tests of the life cycle, with faults at will.
 
 use super::{Backend, Error, Snapshot, Step, Variant};
-use rules::desired::StaleFlows;
+use rules::{desired::StaleFlows, routing::Object};
 
 /// Tables and routes in memory.
 #[derive(Clone, Debug, Default)]
@@ -56,6 +56,14 @@ impl Backend for Memory {
             Step::Add(object) => {
                 self.snapshot.routes.insert(*object);
             }
+            Step::Adopt(object) => {
+                if !matches!(object, Object::Rule { .. }) {
+                    self.snapshot.routes_of_others.retain(|standing| standing.object != *object);
+                }
+                self.snapshot.routes.insert(*object);
+            }
+            Step::RemoveInherited(standing) => drop(self.snapshot.routes_of_others.remove(standing)),
+            Step::RemoveTables(names) => self.snapshot.tables_of_kin.retain(|name| !names.contains(name)),
             Step::Remove(object) => match self.snapshot.duplicates.iter().position(|o| o == object) {
                 Some(copy) => drop(self.snapshot.duplicates.remove(copy)),
                 None => drop(self.snapshot.routes.remove(object)),

@@ -18,7 +18,8 @@ pub use snapshot::{Contents, Snapshot};
 
 use crate::sys::{exec::ExecError, lock};
 use nftables::{Refusal, bytecode};
-use rules::{Family, Table, TableChange, desired::StaleFlows, render, routing::Object};
+use rules::routing::{Object, Standing};
+use rules::{Family, Table, TableChange, desired::StaleFlows, render};
 use std::{error, fmt, io};
 
 /// One thing to commit.
@@ -40,8 +41,15 @@ pub enum Step {
     },
     /// A policy rule, route or address appears.
     Add(Object),
+    /// What is inherited becomes the owner's: a route or address where it stands, a policy rule beside it.
+    Adopt(Object),
     /// A policy rule, route or address goes.
     Remove(Object),
+    /// A policy rule that is inherited goes.
+    RemoveInherited(Standing),
+    /// Tables of nf_tables that are inherited go, of the family `inet` and of these names. What was in them can't be put
+    /// back, so nothing may come behind it that can fail.
+    RemoveTables(Vec<String>),
     /// The tables and base chains go that iptables (nft) leaves behind without rules.
     DropEmptyTables,
 }
@@ -51,7 +59,13 @@ impl Step {
     pub fn script(&self) -> String {
         match self {
             Self::Iptables { changes, .. } => changes.iter().map(render::iptables::change).collect(),
-            Self::Nftables { .. } | Self::Add(_) | Self::Remove(_) | Self::DropEmptyTables => String::new(),
+            Self::Nftables { .. }
+            | Self::Add(_)
+            | Self::Adopt(_)
+            | Self::Remove(_)
+            | Self::RemoveInherited(_)
+            | Self::RemoveTables(_)
+            | Self::DropEmptyTables => String::new(),
         }
     }
 }
@@ -73,7 +87,12 @@ impl fmt::Display for Step {
                 write!(f, "{verb} the nf_tables table {table}")
             }
             Self::Add(object) => write!(f, "adding {object}"),
+            Self::Adopt(object) => write!(f, "taking over {object}"),
             Self::Remove(object) => write!(f, "removing {object}"),
+            Self::RemoveInherited(Standing { object, .. }) => write!(f, "removing {object} (inherited)"),
+            Self::RemoveTables(names) => {
+                write!(f, "removing the nf_tables tables {} (inherited)", names.join(", "))
+            }
             Self::DropEmptyTables => f.write_str("removing what iptables-nft leaves empty"),
         }
     }

@@ -1,7 +1,9 @@
 //! All that concerns us in a network namespace at one moment.
 
 use super::{BackendName, Variant, nftables::bytecode};
-use rules::{ByFamily, Family, Ownership, State, routing::Object};
+use rules::inheritance::{self, Evidence, Inheritance};
+use rules::routing::{Object, Standing};
+use rules::{ByFamily, Family, Neighbour, Ownership, State};
 use std::collections::BTreeSet;
 
 /// Rules, as what holds them holds them.
@@ -29,6 +31,15 @@ impl Contents {
         }
     }
 
+    /// The tables of iptables, family by family.
+    pub fn states(&self) -> impl Iterator<Item = &State> {
+        let tables = match self {
+            Self::Iptables { tables, .. } => Some(tables),
+            Self::Nftables(_) => None,
+        };
+        tables.into_iter().flat_map(|tables| tables.iter().map(|(_, state)| state))
+    }
+
     pub fn holds_any_of(&self, owner: &Ownership) -> bool {
         match self {
             Self::Iptables { tables, .. } => tables.iter().any(|(_, state)| state.holds_any_of(owner)),
@@ -47,8 +58,12 @@ pub struct Snapshot {
     pub routes: BTreeSet<Object>,
     /// Copies of policy rules beyond the first, which nobody wants.
     pub duplicates: Vec<Object>,
-    /// The same that others have put there. It serves as well, and stays when ours goes.
-    pub routes_of_others: BTreeSet<Object>,
+    /// The same that others have put there. It serves as well, and stays when ours goes, unless it is inherited.
+    pub routes_of_others: BTreeSet<Standing>,
+    /// Policy rules and routes that carry the owner's protocol and that the owner would not make, in words.
+    pub unlike_ours: BTreeSet<String>,
+    /// The tables of nf_tables, of the family `inet`, that are the predecessor's or a neighbour's.
+    pub tables_of_kin: BTreeSet<String>,
     /// Tables that exist and that no program on `PATH` can read.
     pub unreadable: Vec<(Variant, Family)>,
     /// Whether IPv6 is switched off on `lo`: its addresses and routes are refused then; rules are not.
@@ -112,14 +127,55 @@ impl Snapshot {
         self.contents.insert(index, contents);
     }
 
-    /// Policy rules, routes and addresses, whoever put them there.
-    pub fn all_routes(&self) -> impl Iterator<Item = &Object> {
-        self.routes.union(&self.routes_of_others)
-    }
-
     /// Whether an object is there, whoever put it there.
     pub fn has(&self, object: &Object) -> bool {
-        self.routes.contains(object) || self.routes_of_others.contains(object)
+        self.routes.contains(object) || self.others_have(object)
+    }
+
+    /// Whether somebody else has put an object there.
+    pub fn others_have(&self, object: &Object) -> bool {
+        self.routes_of_others.iter().any(|standing| standing.object == *object)
+    }
+
+    /// What others have put there, as far as the predecessor comes into question.
+    pub fn inheritance(&self, owner: &Ownership) -> Inheritance {
+        let states = self.contents.iter().flat_map(Contents::states);
+        let evidence = Evidence::of(states, owner).and(
+            self.inherited_tables(owner).next().is_some(),
+            !self.routes.is_empty() || self.nftables().is_some(),
+        );
+        inheritance::routing(owner, &evidence, &self.routes_of_others)
+    }
+
+    /// The predecessor's tables of nf_tables.
+    pub fn inherited_tables(&self, owner: &Ownership) -> impl Iterator<Item = &str> {
+        let tables = owner.predecessor.map_or(&[][..], |predecessor| predecessor.tables);
+        self.tables_of_kin.iter().map(String::as_str).filter(|name| tables.contains(name))
+    }
+
+    /// A neighbour that captures in this namespace, and by what it is known.
+    pub fn neighbour(&self, owner: &Ownership) -> Option<(&'static Neighbour, String)> {
+        let by_chain = |neighbour: &'static Neighbour| {
+            self.contents.iter().find_map(|contents| match contents {
+                Contents::Iptables { variant, tables } => {
+                    let stands = |state: &State| {
+                        let mut chains = state.tables.values().flat_map(|chains| chains.keys());
+                        chains.any(|chain| chain.as_str() == neighbour.chain)
+                    };
+                    let (family, _) = tables.iter().find(|(_, state)| stands(state))?;
+                    Some(format!("chain {} of {variant}, {family}", neighbour.chain))
+                }
+                Contents::Nftables(_) => None,
+            })
+        };
+        let by_table = |neighbour: &'static Neighbour| {
+            let name = neighbour.tables.iter().find(|name| self.tables_of_kin.contains(**name))?;
+            Some(format!("table inet {name} of nf_tables"))
+        };
+        owner.neighbours.iter().find_map(|neighbour| {
+            let by_what = by_chain(neighbour).or_else(|| by_table(neighbour))?;
+            Some((neighbour, by_what))
+        })
     }
 
     /// The variants of iptables that hold rules of the owner's.

@@ -6,10 +6,10 @@ use policy::istio::{self, CaptureConfig};
 use serde::Serialize;
 use sidecar_init::{
     backend::{self, Kernel},
-    engine::{self, Choice, OnDrift, Options, Plan, Preference, Summary},
+    engine::{self, Choice, Doubtful, OnDrift, Options, Plan, Preference, Summary},
     sys::namespace,
 };
-use std::{error, time::Instant};
+use std::{error, mem, time::Instant};
 
 /// Why the namespace may not be changed.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +25,16 @@ enum Host {
     )]
     Unknown,
 }
+
+/// Cleaning has left what it does not know whose it is.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "what is surely ours is gone; left is what {} may have made as well as anybody else: remove it by hand if nobody \
+     needs it{}",
+    istio::PREDECESSOR,
+    .0.iter().map(|doubtful| format!("\n  {doubtful}")).collect::<String>()
+)]
+struct Left(Vec<Doubtful>);
 
 /// `sidecar-init apply`.
 pub(super) fn apply(call: &Call) -> Exit {
@@ -90,8 +100,11 @@ pub(super) fn before(kernel: &mut Kernel) -> Result<Vec<String>, backend::Error>
 /// Removes all that is ours.
 pub(super) fn remove(run: &Run) -> Result<Report, Box<dyn error::Error>> {
     let start = Instant::now();
-    let summary = engine::clean(&mut run.open()?, istio::OWNERSHIP)?;
-    Ok(Report::new(&summary, start, "nothing of ours is left").logged())
+    let mut summary = engine::clean(&mut run.open()?, istio::OWNERSHIP)?;
+    match mem::take(&mut summary.left) {
+        left if left.is_empty() => Ok(Report::new(&summary, start, "nothing of ours is left").logged()),
+        left => Err(Left(left).into()),
+    }
 }
 
 /// Prints what cleaning would do: steps, and what programs of iptables would read.
@@ -100,9 +113,15 @@ pub(super) fn preview_removal(run: &Run) -> Exit {
         Ok(engine::plan_clean(&mut run.open()?, istio::OWNERSHIP)?)
     };
     match plan() {
-        Ok(Plan { steps, .. }) if steps.is_empty() => report::text("# nothing of ours is there\n"),
-        Ok(Plan { steps, .. }) => {
-            report::text(&steps.iter().map(|step| format!("# {step}\n{}", step.script())).collect::<String>())
+        Ok(Plan { before, steps, .. }) => {
+            let mut text: String = steps.iter().map(|step| format!("# {step}\n{}", step.script())).collect();
+            if steps.is_empty() {
+                text.push_str("# nothing of ours is there\n");
+            }
+            for doubtful in engine::doubtful(&before, &istio::OWNERSHIP) {
+                text.push_str(&format!("# would be left, as it may be anybody's: {doubtful}\n"));
+            }
+            report::text(&text)
         }
         Err(error) => report::failure(&*error, Exit::Failed),
     }

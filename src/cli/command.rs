@@ -118,9 +118,10 @@ pub(super) const COMMANDS: &[Entry] = &[
         about: "Remove all that is ours",
         long_about: "Removes every rule, policy rule, route and address that this program (or istio-iptables) has \
                      set, in both variants of iptables and both families. It needs no flags to know what is \
-                     ours: chains named ISTIO_*, jumps to them, rules that carry the comment sidecar-init, and \
-                     routing of protocol 137. Rules of other programs stay.\n\nExit codes: 0 nothing of ours is \
-                     left (or ever was there), 1 failed, 2 bad input.",
+                     ours: chains named ISTIO_*, jumps to them, rules that carry the comment sidecar-init, \
+                     routing of protocol 137, and what only istio-iptables makes. Rules of other programs \
+                     stay.\n\nExit codes: 0 nothing of ours is left (or ever was there), 1 failed, or something \
+                     is left that may be anybody's, 2 bad input.",
         topics: &[ANY],
         also: &[Setting::NetworkNamespace, Setting::CniMode, Setting::LockWait, Setting::Format],
         without: &[],

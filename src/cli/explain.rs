@@ -156,6 +156,9 @@ fn from_kernel(run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
     let routes = kernel.routing()?;
     let scene = |family: Family| {
         let view = engine::live(&mut kernel, family, &Reason::origin_of)?;
+        for text in engine::kin(&view, &istio::OWNERSHIP) {
+            tracing::info!(target: "backend", %family, "{text}");
+        }
         let routing = live_routing(&routes, family, pod);
         Ok(Scene { title: family.to_string(), family, view, routing })
     };

@@ -3,6 +3,7 @@
 use super::choice::Choice;
 use super::commit::{Failure, commit};
 use super::compare::{Comparison, Differences, compare};
+use super::doubtful::{Doubtful, doubtful};
 use super::steps::steps;
 use super::wanted::Wanted;
 use crate::backend::{self, Backend, BackendName, Snapshot, Step};
@@ -45,6 +46,12 @@ pub enum Error {
         "rules of ours are there and not as wanted; run with --reconcile to replace them. The difference:\n{0}"
     )]
     Drift(Differences),
+    /// Somebody captures in this namespace whose chains have names of the owner's.
+    #[error(
+        "{name} captures here already ({by_what}); both would capture the same connections, by chains of the same \
+         names: {remedy}"
+    )]
+    Neighbour { name: &'static str, by_what: String, remedy: &'static str },
     #[error(transparent)]
     Failed(#[from] Box<Failure>),
 }
@@ -71,6 +78,8 @@ pub struct Summary {
     pub steps: Vec<Step>,
     /// How many flows conntrack has forgotten, because they were older than the rules and would have passed them by.
     pub forgotten_flows: usize,
+    /// What cleaning has left because it may be anybody's.
+    pub left: Vec<Doubtful>,
 }
 
 /// Plans the way to the desired state. Changes nothing.
@@ -79,6 +88,9 @@ pub struct Summary {
 /// When the namespace can't be read, or holds rules that are not as wanted and may not be replaced.
 pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> Result<Plan, Error> {
     let before = readable(backend)?;
+    if let Some((neighbour, by_what)) = before.neighbour(&desired.owner) {
+        return Err(Error::Neighbour { name: neighbour.name, by_what, remedy: neighbour.remedy });
+    }
     let name = options.choice.backend(backend, &before, &desired.owner);
     let wanted = Wanted::of(desired, name, &before);
     if options.on_drift == OnDrift::Refuse && !options.anew {
@@ -111,6 +123,7 @@ pub fn apply(backend: &mut dyn Backend, desired: &Desired, options: &Options) ->
         rules: wanted.contents.as_ref().map_or(0, |contents| contents.count_of(&wanted.owner)),
         steps,
         forgotten_flows,
+        left: Vec::new(),
     })
 }
 
@@ -120,17 +133,22 @@ pub fn apply(backend: &mut dyn Backend, desired: &Desired, options: &Options) ->
 /// When the namespace can't be read in full.
 pub fn plan_clean(backend: &mut dyn Backend, owner: Ownership) -> Result<Plan, Error> {
     let (before, wanted) = (readable(backend)?, Wanted::nothing(owner));
+    if let Some((neighbour, by_what)) = before.neighbour(&owner) {
+        tracing::info!(target: "backend", "{} captures here ({by_what}), which stays", neighbour.name);
+    }
     let steps = steps(&before, &wanted, false);
     Ok(Plan { before, wanted, steps })
 }
 
-/// Removes all that is the owner's, whatever options made it. Idempotent.
+/// Removes all that is the owner's, whatever options made it, and all that is surely its predecessor's. Idempotent.
 ///
 /// # Errors
 /// When the namespace can't be read in full, or when a step fails; the error says in which state it is.
 pub fn clean(backend: &mut dyn Backend, owner: Ownership) -> Result<Summary, Error> {
-    let Plan { steps, .. } = carry_out(backend, |backend| plan_clean(backend, owner))?;
-    Ok(Summary { backend: None, families: Vec::new(), rules: 0, steps, forgotten_flows: 0 })
+    let Plan { before, steps, .. } = carry_out(backend, |backend| plan_clean(backend, owner))?;
+    // No step touches what is doubtful.
+    let left = doubtful(&before, &owner);
+    Ok(Summary { backend: None, families: Vec::new(), rules: 0, steps, forgotten_flows: 0, left })
 }
 
 /// Compares a namespace with the desired state. Changes nothing.

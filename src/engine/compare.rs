@@ -8,7 +8,7 @@ use rules::{
     render,
     routing::Object,
 };
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 /// The outcome of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,14 +47,21 @@ pub fn compare(snapshot: &Snapshot, wanted: &Wanted) -> Differences {
     }
     differences.nftables = nftables::differences(snapshot.nftables(), wanted.nftables());
     differences.unfinished &= differences.nftables.is_empty() || snapshot.nftables().is_none();
+    for name in snapshot.inherited_tables(&wanted.owner) {
+        differences.unfinished = false;
+        differences.nftables.push(nftables::Difference::of_predecessor(name));
+    }
     // Routing comes before rules: where rules stand without it, no run was cut short, somebody removed it.
     let rules_stand = snapshot.all_contents().any(|contents| contents.holds_any_of(&wanted.owner));
     for object in wanted.routes.iter().filter(|object| !snapshot.has(object)) {
         differences.unfinished &= !rules_stand;
         differences.routes.push((*object, Reason::Missing));
     }
-    let extra = snapshot.routes.difference(&wanted.routes).chain(&snapshot.duplicates);
-    for object in extra {
+    let inherited = snapshot.inheritance(&wanted.owner).routing;
+    let inherited = inherited.iter().map(|standing| standing.object);
+    let unwanted: BTreeSet<Object> =
+        inherited.chain(snapshot.routes.iter().copied()).filter(|o| !wanted.routes.contains(o)).collect();
+    for object in unwanted.iter().chain(&snapshot.duplicates) {
         differences.unfinished = false;
         differences.routes.push((*object, Reason::Extra));
     }

@@ -2,6 +2,7 @@
 
 use super::{
     foreign::{droppers, rivals_in},
+    kin,
     live::live,
 };
 use crate::{
@@ -40,7 +41,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn ok(topic: &'static str, text: impl Into<String>) -> Self {
+    pub(super) fn ok(topic: &'static str, text: impl Into<String>) -> Self {
         Self { level: Level::Ok, topic, text: text.into(), remedy: None }
     }
 
@@ -64,7 +65,7 @@ pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy_uids: &[u32]) -> Ve
     match kernel.read() {
         Ok(snapshot) => {
             findings.extend(snapshot.unreadable.iter().map(|&(variant, family)| unseen(variant, family)));
-            findings.extend(rules(&snapshot, owner));
+            findings.extend(kin::findings(&snapshot, owner));
             findings.extend(foreign_rules(&snapshot, owner));
         }
         Err(error) => {
@@ -200,24 +201,6 @@ fn modprobe(module: &str) -> String {
 fn unseen(variant: Variant, family: Family) -> Finding {
     let text = format!("{family} tables of {variant} are there, and no program on PATH to read them");
     Finding::fail("rules", format!("{text}: rules of ours may be in them"), "install iptables")
-}
-
-/// What there is of ours; nothing is said where none is seen but not all can be.
-fn rules(snapshot: &Snapshot, owner: &Ownership) -> Option<Finding> {
-    let held = snapshot.all_contents().filter(|contents| contents.holds_any_of(owner));
-    let held = held.flat_map(|contents| match contents {
-        Contents::Iptables { variant, tables } => tables
-            .iter()
-            .filter(|(_, state)| state.holds_any_of(owner))
-            .map(|(family, state)| format!("{} {family} ({variant})", state.count_of(owner)))
-            .collect(),
-        Contents::Nftables(table) => vec![format!("{} (nftables)", table.rules())],
-    });
-    let held: Vec<String> = held.collect();
-    match held.is_empty() {
-        true => snapshot.unreadable.is_empty().then(|| Finding::ok("rules", "none of ours")),
-        false => Some(Finding::ok("rules", format!("ours: {}", held.join(", ")))),
-    }
 }
 
 fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {

@@ -16,6 +16,8 @@ pub(crate) const NLM_F_ACK: u16 = 0x4;
 pub(crate) const NLM_F_DUMP_INTR: u16 = 0x10;
 /// `NLM_F_ROOT | NLM_F_MATCH`.
 pub(crate) const NLM_F_DUMP: u16 = 0x300;
+/// Take the place of what is there.
+pub(crate) const NLM_F_REPLACE: u16 = 0x100;
 /// Fail where it is there.
 pub(crate) const NLM_F_EXCL: u16 = 0x200;
 pub(crate) const NLM_F_CREATE: u16 = 0x400;
@@ -368,6 +370,9 @@ pub(crate) use nix::libc::{
 };
 pub(crate) const RTN_UNSPEC: u8 = 0;
 pub(crate) const RT_SCOPE_UNIVERSE: u8 = 0;
+/// From here on three tables are the kernel's own.
+pub(crate) const RT_TABLE_DEFAULT: u32 = 253;
+pub(crate) const RT_TABLE_LOCAL: u32 = 255;
 
 // linux/fib_rules.h
 

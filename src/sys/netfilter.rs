@@ -13,25 +13,39 @@ const GET_CHAIN: u16 = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETCHAIN);
 const GET_RULE: u16 = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETRULE);
 const COMPAT_GET: u16 = message_type(NFNL_SUBSYS_NFT_COMPAT, NFNL_MSG_COMPAT_GET);
 
-/// Whether nf_tables holds tables by the names that iptables uses. Asking creates none.
+/// Whether nf_tables holds tables by the names that iptables uses: those in which we make rules, or another that holds a
+/// chain of this prefix. Asking creates none.
 ///
 /// # Errors
 /// When the kernel refuses. One without nf_tables holds none.
-pub fn iptables_tables_exist(family: Family) -> io::Result<bool> {
+pub fn iptables_tables_exist(family: Family, prefix: &str) -> io::Result<bool> {
     let mut socket = match Socket::open(SockProtocol::NetlinkNetFilter) {
         Err(error) if lacks_nf_tables(&error) => return Ok(false),
         other => other?,
     };
     let request = Request { kind: GET_TABLE, flags: 0, head: &nfgenmsg(nfproto(family), 0) };
     let names = socket.dump(&request, |payload| {
-        let name = text(attribute(body(payload)?, NFTA_TABLE_NAME)?);
-        (payload.first() == Some(&nfproto(family)) && matches!(name, "nat" | "mangle" | "raw")).then_some(())
+        let name = text(attribute(body(payload)?, NFTA_TABLE_NAME)?).to_owned();
+        (payload.first() == Some(&nfproto(family))).then_some(name)
     });
-    match names {
-        Ok(names) => Ok(!names.is_empty()),
-        Err(error) if lacks_nf_tables(&error) => Ok(false),
-        Err(error) => Err(error),
+    let names = match names {
+        Err(error) if lacks_nf_tables(&error) => return Ok(false),
+        names => names?,
+    };
+    if names.iter().any(|name| matches!(name.as_str(), "nat" | "mangle" | "raw")) {
+        return Ok(true);
     }
+    if !names.iter().any(|name| matches!(name.as_str(), "filter" | "security")) {
+        return Ok(false);
+    }
+    let request = Request { kind: GET_CHAIN, flags: 0, head: &nfgenmsg(nfproto(family), 0) };
+    let chains = socket.dump(&request, |payload| {
+        let attributes = body(payload)?;
+        let [table, name] =
+            [NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME].map(|kind| attribute(attributes, kind).map(text));
+        (matches!(table?, "filter" | "security") && name?.starts_with(prefix)).then_some(())
+    })?;
+    Ok(!chains.is_empty())
 }
 
 /// Whether the error says that the kernel has no nf_tables.

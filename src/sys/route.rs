@@ -10,7 +10,8 @@ use nix::{
     net::if_::InterfaceFlags,
     sys::socket::SockProtocol,
 };
-use rules::{Family, Ownership, routing::Object};
+use rules::routing::{Object, Standing};
+use rules::{Family, Ownership};
 use std::{
     io,
     net::{Ipv6Addr, UdpSocket},
@@ -29,13 +30,15 @@ const LOOPBACK_IFINDEX: u32 = 1;
 const DISCARD: u16 = 9;
 
 /// What is there of the owner's, and in its place. What only resembles it, with another selector, type or prefix, is
-/// neither.
+/// neither, whatever protocol it carries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Duplicates included.
-    pub ours: Vec<Object>,
+    pub ours: Vec<Standing>,
     /// The same, put there by others.
-    pub of_others: Vec<Object>,
+    pub of_others: Vec<Standing>,
+    /// What carries the owner's protocol and is nothing that the owner would make, in words.
+    pub unlike_ours: Vec<String>,
 }
 
 /// The routing of a network namespace, as far as an owner has a part in it.
@@ -65,9 +68,13 @@ impl Routes {
             let rules = self.dump(RTM_GETRULE, &head, |payload| rule(family, payload))?;
             let head = rtmsg(family, ours, RTN_UNSPEC);
             let routes = self.dump(RTM_GETROUTE, &head, |payload| route(family, payload))?;
-            for (object, protocol) in rules.into_iter().chain(routes) {
-                let list = if protocol == ours { &mut found.ours } else { &mut found.of_others };
-                list.push(object);
+            for one in rules.into_iter().chain(routes) {
+                match one {
+                    Read::Such(standing) if standing.protocol == ours => found.ours.push(standing),
+                    Read::Such(standing) => found.of_others.push(standing),
+                    Read::Unlike { protocol, what } if protocol == ours => found.unlike_ours.push(what),
+                    Read::Unlike { .. } => {}
+                }
             }
         }
         let addresses = self.dump(RTM_GETADDR, &ifaddrmsg(), loopback_address)?;
@@ -75,9 +82,9 @@ impl Routes {
         let remembers = addresses.iter().any(|(_, protocol)| protocol.is_some());
         match addresses.iter().find(|(there, _)| *there == address) {
             Some((_, protocol)) if *protocol == Some(ours) || !remembers => {
-                found.ours.push(Object::Address(address));
+                found.ours.push(self.own(Object::Address(address)));
             }
-            Some(_) => found.of_others.push(Object::Address(address)),
+            Some(_) => found.of_others.push(Object::Address(address).into()),
             None => {}
         }
         Ok(found)
@@ -88,10 +95,10 @@ impl Routes {
     /// # Errors
     /// What the kernel answers, and [`io::ErrorKind::AlreadyExists`] where something else is in the object's place.
     pub fn add(&mut self, object: Object) -> io::Result<()> {
-        match (self.send(object, NEW, NLM_F_CREATE | NLM_F_EXCL), object) {
+        match (self.send(self.own(object), NEW, NLM_F_CREATE | NLM_F_EXCL), object) {
             (Err(error), _) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let Found { ours, of_others } = self.read()?;
-                let is_there = ours.contains(&object) || of_others.contains(&object);
+                let Found { ours, of_others, .. } = self.read()?;
+                let is_there = ours.iter().chain(&of_others).any(|standing| standing.object == object);
                 let remedy =
                     "something of another program's is in its place; remove that, or choose another table";
                 if is_there { Ok(()) } else { Err(io::Error::new(error.kind(), remedy)) }
@@ -104,13 +111,43 @@ impl Routes {
         }
     }
 
+    /// Gives an address or a route that somebody else has made the owner's protocol; it serves all the while. A policy
+    /// rule can't be changed: the owner's is added beside it.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn adopt(&mut self, object: Object) -> io::Result<()> {
+        match object {
+            Object::Rule { .. } => self.add(object),
+            Object::Address(_) | Object::Route { .. } => {
+                self.send(self.own(object), NEW, NLM_F_CREATE | NLM_F_REPLACE)
+            }
+        }
+    }
+
     /// Removes an object. One that is gone already is fine.
     ///
     /// # Errors
     /// What the kernel answers.
     pub fn remove(&mut self, object: Object) -> io::Result<()> {
+        match object {
+            // The kernel takes the first rule that has what the request names, be it with further selectors: only with its
+            // preference, a policy rule is named for sure (`rule_find` in `net/core/fib_rules.c`).
+            Object::Rule { .. } => match self.read()?.ours.into_iter().find(|own| own.object == object) {
+                Some(own) => self.remove_standing(own),
+                None => Ok(()),
+            },
+            Object::Address(_) | Object::Route { .. } => self.remove_standing(self.own(object)),
+        }
+    }
+
+    /// Removes an object, whoever has made it. One that is gone already is fine.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn remove_standing(&mut self, standing: Standing) -> io::Result<()> {
         use nix::libc::{EADDRNOTAVAIL, ENOENT, ESRCH};
-        match self.send(object, DELETE, 0) {
+        match self.send(standing, DELETE, 0) {
             Err(error) if matches!(error.raw_os_error(), Some(ENOENT | ESRCH | EADDRNOTAVAIL)) => Ok(()),
             other => other,
         }
@@ -132,8 +169,13 @@ impl Routes {
         }
     }
 
-    fn send(&mut self, object: Object, [address, route, rule]: [u16; 3], flags: u16) -> io::Result<()> {
-        let protocol = self.owner.protocol;
+    /// An object as the owner makes it. A preference of 0 is one that the kernel chooses, or any.
+    fn own(&self, object: Object) -> Standing {
+        Standing { protocol: self.owner.protocol, ..object.into() }
+    }
+
+    fn send(&mut self, standing: Standing, [address, route, rule]: [u16; 3], flags: u16) -> io::Result<()> {
+        let Standing { object, protocol, preference } = standing;
         match object {
             Object::Address(ip) => {
                 let request = Request { kind: address, flags, head: &ifaddrmsg() };
@@ -157,6 +199,9 @@ impl Routes {
                     message.attribute(FRA_FWMASK, &u32::MAX.to_ne_bytes());
                     message.attribute(FRA_TABLE, &table.to_ne_bytes());
                     message.attribute(FRA_PROTOCOL, &[protocol]);
+                    if preference != 0 {
+                        message.attribute(FRA_PRIORITY, &preference.to_ne_bytes());
+                    }
                 })
             }
         }
@@ -217,38 +262,55 @@ fn ifaddrmsg() -> IfAddrMsg {
     [AF_INET6, 128, IFA_F_NODAD, 0, a, b, c, d]
 }
 
-/// A policy rule and its protocol, if it is one of the form that we make: a mark, all of its bits, and nothing else.
-fn rule(family: Family, payload: &[u8]) -> Option<(Object, u8)> {
+/// A policy rule or a route.
+enum Read {
+    /// One of the form that the owner makes.
+    Such(Standing),
+    /// Any other.
+    Unlike { protocol: u8, what: String },
+}
+
+/// A policy rule; such is one with a mark, all of its bits, and nothing else.
+fn rule(family: Family, payload: &[u8]) -> Option<Read> {
     let (head, selectors) = payload.split_first_chunk::<{ size_of::<FibRuleHdr>() }>()?;
     // The table is in the header too, if its number is a small one.
     let [_, dst_len, src_len, tos, _, _, _, action, flags @ ..] = *head;
-    if [dst_len, src_len, tos] != [0; 3] || action != FR_ACT_TO_TBL || flags != [0; 4] {
-        return None;
-    }
-    let (mut mark, mut mask, mut table, mut protocol) = (None, None, None, 0);
+    let mut is_such = [dst_len, src_len, tos] == [0; 3] && action == FR_ACT_TO_TBL && flags == [0; 4];
+    let (mut mark, mut mask, mut table, mut protocol, mut preference) = (None, None, None, 0, 0);
     for (kind, value) in attributes(selectors) {
         match kind {
             FRA_FWMARK => mark = u32_at(value, 0),
             FRA_FWMASK => mask = u32_at(value, 0),
             FRA_TABLE => table = u32_at(value, 0),
-            FRA_PROTOCOL => protocol = *value.first()?,
-            FRA_PRIORITY => {}
+            FRA_PROTOCOL => protocol = value.first().copied().unwrap_or(0),
+            FRA_PRIORITY => preference = u32_at(value, 0).unwrap_or(0),
             FRA_SUPPRESS_PREFIXLEN if u32_at(value, 0) == Some(u32::MAX) => {}
             // A selector of which we make none.
-            _ => return None,
+            _ => is_such = false,
         }
     }
-    (mask == Some(u32::MAX)).then_some((Object::Rule { family, mark: mark?, table: table? }, protocol))
+    Some(match (mark, table) {
+        (Some(mark), Some(table)) if is_such && mask == Some(u32::MAX) => {
+            Read::Such(Standing { object: Object::Rule { family, mark, table }, protocol, preference })
+        }
+        _ => Read::Unlike { protocol, what: format!("{family} policy rule of preference {preference}") },
+    })
 }
 
-/// A route and its protocol, if it is one of the form that we make: `local default dev lo`.
-fn route(family: Family, payload: &[u8]) -> Option<(Object, u8)> {
+/// A route; such is `local default dev lo` in a table that is not the kernel's own.
+fn route(family: Family, payload: &[u8]) -> Option<Read> {
     let (head, attributes) = payload.split_first_chunk::<{ size_of::<RtMsg>() }>()?;
     let [_, dst_len, src_len, tos, _, protocol, _, kind, ..] = *head;
     let number = |kind| attribute(attributes, kind).and_then(|payload| u32_at(payload, 0));
-    let is_such =
-        [dst_len, src_len, tos] == [0; 3] && kind == RTN_LOCAL && number(RTA_OIF) == Some(LOOPBACK_IFINDEX);
-    is_such.then_some((Object::Route { family, table: number(RTA_TABLE)? }, protocol))
+    let table = number(RTA_TABLE)?;
+    let is_such = [dst_len, src_len, tos] == [0; 3]
+        && kind == RTN_LOCAL
+        && number(RTA_OIF) == Some(LOOPBACK_IFINDEX)
+        && !(RT_TABLE_DEFAULT..=RT_TABLE_LOCAL).contains(&table);
+    Some(match is_such {
+        true => Read::Such(Standing { protocol, ..Object::Route { family, table }.into() }),
+        false => Read::Unlike { protocol, what: format!("{family} route in table {table}") },
+    })
 }
 
 /// An address of `lo` and its protocol.

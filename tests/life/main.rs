@@ -3,6 +3,7 @@
 
 mod faults;
 mod order;
+mod takeover;
 mod verbs;
 
 use policy::istio::OWNERSHIP;

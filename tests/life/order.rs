@@ -4,10 +4,10 @@ use super::{
     ADDRESS, LEGACY, NFT, V4_MARK, V4_ROUTE, holding, holds, redirect, run, shared, steps, transparent,
 };
 use policy::istio::OWNERSHIP;
-use rules::{Chain, Family, Hook, Line, State, Table, Target};
+use rules::{Chain, Family, Hook, Line, State, Table, Target, routing::Standing};
 use sidecar_init::{
     backend::{Backend, BackendName, Snapshot, Step, Variant},
-    engine::{Choice, Preference},
+    engine::{Choice, Doubtful, Preference},
 };
 
 /// Whether a connection that the pod makes is redirected by one backend or another.
@@ -64,11 +64,28 @@ fn routing_of_ipv6_is_left_out_where_lo_has_none() {
 #[test]
 fn what_somebody_else_has_put_there_is_neither_added_nor_removed() {
     let mut memory = shared();
-    memory.snapshot.routes_of_others = [ADDRESS, V4_ROUTE].into();
+    memory.snapshot.routes_of_others = [ADDRESS.into()].into();
     let made = run(&mut memory, &transparent(), NFT).expect("nothing breaks").steps;
-    assert!(!made.contains(&Step::Add(ADDRESS)) && !made.contains(&Step::Add(V4_ROUTE)), "{made:?}");
-    let made = run(&mut memory, &None, NFT).expect("nothing breaks").steps;
-    assert!(!made.contains(&Step::Remove(ADDRESS)) && !made.contains(&Step::Remove(V4_ROUTE)), "{made:?}");
+    assert!(!made.contains(&Step::Add(ADDRESS)), "{made:?}");
+    let cleaned = run(&mut memory, &None, NFT).expect("nothing breaks");
+    assert!(!cleaned.steps.contains(&Step::Remove(ADDRESS)), "{cleaned:?}");
+    assert_eq!(cleaned.left, [Doubtful::Routing(ADDRESS.into())]);
+}
+
+/// Policy rules stand side by side for a moment; a route changes hands where it stands.
+#[test]
+fn routing_of_the_predecessor_becomes_ours() {
+    let theirs = [1, 2].map(|preference| Standing { preference, ..V4_MARK.into() });
+    let mut memory = shared();
+    memory.snapshot.routes_of_others = [V4_ROUTE.into(), theirs[0], theirs[1]].into();
+    let made = run(&mut memory, &transparent(), NFT).expect("nothing breaks").steps;
+    let at = |step: Step| made.iter().position(|made| *made == step).unwrap_or_else(|| panic!("{made:?}"));
+    assert!(at(Step::Adopt(V4_ROUTE)) < at(Step::Adopt(V4_MARK)));
+    for theirs in theirs {
+        assert!(at(Step::Adopt(V4_MARK)) < at(Step::RemoveInherited(theirs)));
+    }
+    assert!(holds(&memory.snapshot, &transparent(), NFT) && memory.snapshot.routes_of_others.is_empty());
+    assert!(run(&mut memory, &transparent(), NFT).expect("nothing breaks").steps.is_empty());
 }
 
 #[test]

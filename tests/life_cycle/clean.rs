@@ -6,6 +6,7 @@
 use crate::stage::{FULL, REDIRECT, VARIANTS, call, routing, run, same, state, succeed, tables};
 use crate::support::namespace::Namespace;
 use crate::support::setting::{Family, Variant};
+use crate::upstream;
 
 /// What Docker puts into a container with an embedded resolver.
 const DOCKER: &str = "*nat
@@ -191,19 +192,16 @@ fn a_dry_run_of_cleaning_shows_what_would_go() {
     }
 }
 
-/// `::6` may be somebody else's; then it stays.
+/// `::6` may be somebody else's; then it stays, and is named.
 #[test]
 fn a_foreign_address_stays() {
     let namespace = Namespace::new();
-    namespace.ip("addr add ::6/128 dev lo");
-    // The kernel makes its route a moment later.
-    while !namespace.stdout("ip", &["-6", "route", "show", "table", "local"]).contains("::6") {
-        std::thread::yield_now();
-    }
+    upstream::add_address(&namespace);
     let before = routing(&namespace);
     succeed(&namespace, &call("apply", Variant::Nft, FULL));
     run(&namespace, &call("check", Variant::Nft, FULL)).with(0, "with a foreign ::6");
-    succeed(&namespace, &["clean"]);
+    let told = run(&namespace, &["clean"]).with(1, "with a foreign ::6").stderr;
+    assert!(told.contains("address ::6/128 on lo"), "{told}");
     same(&before, &routing(&namespace), "the address of others");
 }
 

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::stage::{Ended, FULL, PATH, REDIRECT, VARIANTS, binary, call, ended, run, state, succeed};
 use crate::support::namespace::Namespace;
 use crate::support::setting::{Family, Variant};
+use crate::upstream;
 
 const POD: [&str; 2] = ["--pod-ips", "10.77.0.2"];
 
@@ -75,6 +76,39 @@ fn rules_of_ours_are_counted() {
         assert!(line.contains("IPv4") && line.contains("IPv6") && line.contains(variant.name()), "{line}");
         assert!(!told.contains("sees packets before ours"), "{told}");
     }
+}
+
+/// Ours, upstream's, upstream's native mode, or no difference.
+#[test]
+fn who_made_what_is_named() {
+    let tproxy = &["--dual-stack", "-m", "TPROXY", "-b", "*", "-i", "*", "-c", "eth5"];
+    let flags: &[&str] = &[&["--pod-ips", "10.77.0.2,fd77::2"], &tproxy[..]].concat();
+    for variant in VARIANTS {
+        let namespace = Namespace::new();
+        upstream::set(&namespace, variant, flags);
+        let (_, told) = findings(&namespace, &POD);
+        let line = told.lines().find(|line| line.contains("made by istio-iptables: ")).expect(&told);
+        assert!(
+            line.contains("IPv4 (iptables-") && line.contains("IPv6") && line.contains(variant.name()),
+            "{told}"
+        );
+        for object in ["policy rule fwmark 1337 lookup 133", "address ::6/128 on lo"] {
+            assert!(says(&told, "warn", &format!("made by istio-iptables: {object}")), "{told}");
+        }
+        succeed(&namespace, &[&["apply"], flags].concat());
+        let (_, told) = findings(&namespace, &POD);
+        assert!(says(&told, "ok", "ours: ") && !told.contains("istio-iptables"), "{told}");
+    }
+    let namespace = Namespace::new();
+    succeed(&namespace, &call("apply", Variant::Nft, REDIRECT));
+    let (_, told) = findings(&namespace, &POD);
+    assert!(says(&told, "ok", "or those of istio-iptables, which writes the same"), "{told}");
+    let namespace = Namespace::new();
+    upstream::set_native(&namespace);
+    let (_, told) = findings(&namespace, &POD);
+    let tables = "native mode: tables of nf_tables istio-proxy-mangle, istio-proxy-nat";
+    assert!(says(&told, "warn", tables), "{told}");
+    assert!(says(&told, "warn", "made by istio-iptables: address ::6/128 on lo"), "{told}");
 }
 
 #[test]

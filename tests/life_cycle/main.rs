@@ -23,7 +23,9 @@
 mod support;
 
 mod stage;
+mod upstream;
 
+mod ambient;
 mod clean;
 mod doctor;
 mod drift;
@@ -36,5 +38,6 @@ mod migrate;
 mod parallel;
 mod rerun;
 mod routing;
+mod takeover;
 mod unlisted;
 mod window;

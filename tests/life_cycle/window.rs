@@ -14,6 +14,7 @@ use crate::support::namespace::Namespace;
 use crate::support::pod::{APP, Answerer, Pod};
 use crate::support::setting::{Family, Mode, Setting, Variant};
 use crate::support::traffic::{Call, Protocol};
+use crate::upstream;
 
 /// Both capture all inbound and outbound TCP.
 const COMMON: [&str; 11] = [
@@ -105,6 +106,49 @@ fn every_pair(variant: Variant, family: Family) {
     }
 }
 
+/// What upstream has made gives way to ours, of the same variant or of another.
+#[test]
+fn from_upstream_redirect() {
+    for (from, to) in [
+        (Variant::Legacy, Variant::Legacy),
+        (Variant::Nft, Variant::Nft),
+        (Variant::Legacy, Variant::Native),
+        (Variant::Nft, Variant::Native),
+    ] {
+        for family in Family::BOTH {
+            let flags = [&COMMON, REDIRECT_WITH_MORE, &["-c", "eth9", "-k", "virt9"]].concat();
+            from_upstream(to, family, &flags, |home| upstream::set(home, from, &flags));
+        }
+    }
+}
+
+/// With marks, into the same variant (ARCHITECTURE, known limits).
+#[test]
+fn from_upstream_tproxy() {
+    for variant in [Variant::Legacy, Variant::Nft] {
+        for family in Family::BOTH {
+            for flags in [TPROXY, TPROXY_WITH_MORE] {
+                let flags = [&COMMON, flags, &["-c", "eth9"]].concat();
+                from_upstream(variant, family, &flags, |home| upstream::set(home, variant, &flags));
+            }
+        }
+    }
+}
+
+#[test]
+fn from_upstreams_native_mode() {
+    for variant in [Variant::Native, Variant::Nft, Variant::Legacy] {
+        for family in Family::BOTH {
+            from_upstream(variant, family, &[&COMMON, REDIRECT].concat(), upstream::set_native);
+        }
+    }
+}
+
+fn from_upstream(variant: Variant, family: Family, flags: &[&str], set: impl FnOnce(&Namespace)) {
+    let setting = Setting { variant, family, mode: Mode::Tproxy };
+    under_traffic(setting, set, &[(variant, flags)]);
+}
+
 /// Changes for each pair: six settings of four pairs, and six pairs of variants.
 fn runs() -> usize {
     count("LIFE_WINDOW_RUNS", 100).div_ceil(30)
@@ -118,19 +162,29 @@ struct Seen {
 }
 
 fn check(setting: Setting, states: [(Variant, &[&str]); 2], runs: usize) {
+    let states = states.map(|(variant, flags)| (variant, [&COMMON, flags].concat()));
+    let [first, other] = states.each_ref().map(|(variant, flags)| (*variant, flags.as_slice()));
+    // Two changes at least: there and back.
+    let changes: Vec<_> = [other, first].into_iter().cycle().take(runs.max(2)).collect();
+    under_traffic(setting, |home| apply(home, first), &changes);
+}
+
+fn apply(home: &Namespace, (variant, flags): (Variant, &[&str])) {
+    succeed(home, &call("apply", variant, flags));
+}
+
+/// Makes changes one after the other while connections are made all the time, from the first state on.
+fn under_traffic(setting: Setting, first: impl FnOnce(&Namespace), changes: &[(Variant, &[&str])]) {
     let pod = Pod::new(setting);
     for namespace in [&pod.inside, &pod.outside] {
         // A known limit (ARCHITECTURE): a connection from a port whose last connection is in TIME_WAIT is held
         // up while TPROXY and REDIRECT both stand. Thousands of connections from one address would meet it.
         namespace.set("ipv4/tcp_max_tw_buckets", "0");
     }
-    let apply = |(variant, flags): (Variant, &[&str])| {
-        succeed(&pod.inside, &call("apply", variant, &[&COMMON, flags].concat()));
-    };
     pod.listen(Protocol::Tcp, Place::Service, 9080);
     pod.listen(Protocol::Tcp, Place::Neighbour, 9081);
     pod.listen(Protocol::Tcp, Place::Pod, 8080);
-    apply(states[0]);
+    first(&pod.inside);
     let calls = [
         (&pod.inside, Place::Service.at(setting.family, 9080)),
         (&pod.inside, Place::Neighbour.at(setting.family, 9081)),
@@ -147,19 +201,18 @@ fn check(setting: Setting, states: [(Variant, &[&str]); 2], runs: usize) {
                 }
             });
         }
-        let changes = thread::Builder::new().spawn_scoped(scope, || {
+        let made = thread::Builder::new().spawn_scoped(scope, || {
             let _done = Done(&done);
-            // Two at least: there and back.
-            for (index, state) in states.iter().rev().cycle().take(runs.max(2)).enumerate() {
+            for (index, change) in changes.iter().enumerate() {
                 round.store(index + 1, Ordering::Relaxed);
                 wait_for_calls(&seen);
-                apply(*state);
+                apply(&pod.inside, *change);
             }
             wait_for_calls(&seen);
         });
-        changes.expect("a thread can be made").join().expect("every change works");
+        made.expect("a thread can be made").join().expect("every change works");
     });
-    report(&pod, &seen, states);
+    report(&pod, &seen, changes);
 }
 
 /// Tells the others to end, however the changes end.
@@ -188,13 +241,13 @@ fn wait_for_calls(seen: &Seen) {
     }
 }
 
-fn report(pod: &Pod, seen: &Seen, states: [(Variant, &[&str]); 2]) {
+fn report(pod: &Pod, seen: &Seen, changes: &[(Variant, &[&str])]) {
     let arrivals = pod.arrivals();
     let past: Vec<_> = arrivals.iter().filter(|arrival| arrival.listener == Answerer::Destination).collect();
     let failed = seen.failed.lock().expect("no thread panicked with it");
     assert!(
         past.is_empty() && failed.is_empty(),
-        "{} {states:?}: of {} connections {} got past the proxy and {} failed\n{past:?}\n{}",
+        "{} {changes:?}: of {} connections {} got past the proxy and {} failed\n{past:?}\n{}",
         pod.setting,
         seen.placed.load(Ordering::Relaxed),
         past.len(),

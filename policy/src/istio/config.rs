@@ -37,7 +37,7 @@ impl RouteTable {
         }
     }
 
-    pub fn number(self) -> u32 {
+    pub const fn number(self) -> u32 {
         self.0.get()
     }
 }

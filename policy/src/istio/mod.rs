@@ -8,6 +8,7 @@ mod config;
 pub mod defaults;
 mod dns;
 mod inbound;
+mod kin;
 mod names;
 mod outbound;
 mod owner;
@@ -37,7 +38,12 @@ pub const OWNERSHIP: Ownership = Ownership {
     table: "sidecar_init",
     protocol: 137,
     address: defaults::PASSTHROUGH_V6,
+    predecessor: Some(&kin::ISTIO_IPTABLES),
+    neighbours: &[kin::AMBIENT],
 };
+
+/// The name of the program whose work we take over.
+pub const PREDECESSOR: &str = kin::ISTIO_IPTABLES.name;
 
 /// The rules for one family, in the order in which they take effect.
 ///

@@ -128,7 +128,7 @@ pub fn target_text(target: &Target) -> String {
 
 fn line_text(line: &Line) -> String {
     match line {
-        Line::Typed(typed) => rule(typed),
+        Line::Typed(typed) | Line::Inherited(typed) => rule(typed),
         Line::Foreign(foreign) => foreign.text.clone(),
     }
 }
@@ -137,8 +137,8 @@ fn line_text(line: &Line) -> String {
 /// `-m owner ! --gid-owner 1`. Nothing but a list of users or groups makes a rule so long.
 fn fitting_text(line: &Line) -> String {
     let rule = match line {
-        Line::Typed(rule) if is_too_long(rule) => rule,
-        Line::Typed(_) | Line::Foreign(_) => return line_text(line),
+        Line::Typed(rule) | Line::Inherited(rule) if is_too_long(rule) => rule,
+        Line::Typed(_) | Line::Inherited(_) | Line::Foreign(_) => return line_text(line),
     };
     let mut text = String::new();
     for m in &rule.matches {

@@ -15,6 +15,8 @@ pub(super) const OWNER: Ownership = Ownership {
     table: "sidecar_init",
     protocol: 137,
     address: Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6),
+    predecessor: None,
+    neighbours: &[],
 };
 /// The owner of [`ANY`].
 pub(super) const EVERYBODY: Ownership = Ownership { chain_prefix: "", ..OWNER };

@@ -20,15 +20,28 @@ pub struct Difference {
 /// What a difference is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
+    /// Our table.
     Table,
+    /// A table of the predecessor's.
+    Inherited(String),
     Set(String),
     Chain(String),
+}
+
+impl Difference {
+    /// A table of the predecessor's, which is to go.
+    pub fn of_predecessor(name: &str) -> Self {
+        let line = format!("table inet {name}");
+        let lines = vec![Compared { side: Side::Live, line, reason: Some(Reason::Extra) }];
+        Self { subject: Subject::Inherited(name.to_owned()), lines }
+    }
 }
 
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Table => f.write_str("table"),
+            Self::Inherited(name) => write!(f, "table {name}, made before us"),
             Self::Set(name) => write!(f, "set {name}"),
             Self::Chain(name) => write!(f, "chain {name}"),
         }

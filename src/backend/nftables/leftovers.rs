@@ -15,8 +15,8 @@ use crate::sys::{
 use rules::Family;
 use std::{collections::BTreeSet, io};
 
-/// The tables of iptables that we use.
-const NAMES: [&str; 3] = ["nat", "mangle", "raw"];
+/// The tables of iptables in which chains of ours may have stood.
+const NAMES: [&str; 5] = ["nat", "mangle", "raw", "filter", "security"];
 
 /// How often to look again when others change rules meanwhile.
 const TRIES: u32 = 10;

@@ -31,8 +31,8 @@ use crate::sys::{
 };
 use batch::{Batch, Job};
 use nix::{libc, sys::socket::SockProtocol};
-use rules::{Family, nft::ListedTable};
-use std::io;
+use rules::{Family, Ownership, nft::ListedTable};
+use std::{collections::BTreeSet, io};
 
 /// nf_tables of the thread's network namespace.
 pub struct Nftables {
@@ -118,6 +118,32 @@ impl Nftables {
             true => Ok(()),
             false => self.commit(&jobs, None),
         }
+    }
+
+    /// Deletes tables of the family `inet` by these names, all or none of them. That one is not there is a conflict.
+    ///
+    /// # Errors
+    /// When the kernel refuses; nothing has changed then.
+    pub fn remove(&mut self, names: &[String]) -> Result<(), Refusal> {
+        let jobs: Vec<Job<'_>> = names.iter().map(|name| Job::Delete(NFPROTO_INET, name)).collect();
+        if jobs.is_empty() { Ok(()) } else { self.commit(&jobs, None) }
+    }
+
+    /// Which tables of the family `inet` are the predecessor's or a neighbour's.
+    ///
+    /// # Errors
+    /// As [`Nftables::read`].
+    pub fn tables_of_kin(&mut self, owner: &Ownership) -> io::Result<BTreeSet<String>> {
+        let names = match read::names(&mut self.socket) {
+            Err(error) if crate::sys::netfilter::lacks_nf_tables(&error) => Vec::new(),
+            other => other?,
+        };
+        let is_of_kin = |name: &str| {
+            owner.predecessor.is_some_and(|predecessor| predecessor.tables.contains(&name))
+                || owner.neighbours.iter().any(|neighbour| neighbour.tables.contains(&name))
+        };
+        let names = names.into_iter().filter(|(family, name)| *family == NFPROTO_INET && is_of_kin(name));
+        Ok(names.map(|(_, name)| name).collect())
     }
 
     fn commit(&mut self, jobs: &[Job<'_>], generation: Option<u32>) -> Result<(), Refusal> {

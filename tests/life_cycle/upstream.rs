@@ -1,0 +1,117 @@
+//! Namespaces as `istio-iptables` and Istio's node agent leave them, which are not at hand.
+//!
+//! What upstream writes is what our preview prints, letter for letter, but for the comment on our rules in base chains.
+
+use crate::stage::succeed;
+use crate::support::namespace::Namespace;
+use crate::support::setting::{Family, Variant};
+
+const COMMENT: &str = "-m comment --comment \"sidecar-init\" ";
+
+/// What upstream does with these flags: rules of each family, policy rules and routes with TPROXY, and `::6`. Of the mark
+/// and the table, flags have to say what they are.
+pub(crate) fn set(namespace: &Namespace, variant: Variant, flags: &[&str]) {
+    put(namespace, variant, flags, &texts(namespace, flags));
+}
+
+/// The same as 1.20 did it.
+pub(crate) fn set_1_20(namespace: &Namespace, variant: Variant, flags: &[&str]) {
+    let older = texts(namespace, flags).map(|text| {
+        text.replace("-A OUTPUT -j ISTIO_OUTPUT\n", "-A OUTPUT -p tcp -j ISTIO_OUTPUT\n")
+            .replace("-N ISTIO_DROP\n", "")
+            .replace("-A ISTIO_DROP -j DROP\n", "")
+            .replace("-j ISTIO_DROP", "-j DROP")
+    });
+    put(namespace, variant, flags, &older);
+}
+
+fn put(namespace: &Namespace, variant: Variant, flags: &[&str], texts: &[String; 2]) {
+    for (family, text) in Family::BOTH.into_iter().zip(texts) {
+        if !text.is_empty() {
+            restore(namespace, variant, family, text);
+        }
+    }
+    let has_ipv6 = !texts[1].is_empty();
+    if has_ipv6 {
+        add_address(namespace);
+    }
+    let of_flag = |name: &str, preset| {
+        let place = flags.iter().position(|flag| *flag == name);
+        place.map_or(preset, |place| flags[place + 1])
+    };
+    if of_flag("-m", "REDIRECT") == "TPROXY" && !of_flag("-b", "").is_empty() {
+        let (mark, table) = (of_flag("-t", "1337"), of_flag("-r", "133"));
+        for family in ["-4", "-6"].into_iter().take(if has_ipv6 { 2 } else { 1 }) {
+            for words in [
+                vec![family, "rule", "add", "fwmark", mark, "lookup", table],
+                vec![family, "route", "add", "local", "default", "dev", "lo", "table", table],
+            ] {
+                let output = namespace.output("ip", &words, "");
+                assert!(output.status.success(), "{words:?}: {output:?}");
+            }
+        }
+    }
+}
+
+/// The texts that upstream restores, IPv4 first; IPv6 may be empty.
+fn texts(namespace: &Namespace, flags: &[&str]) -> [String; 2] {
+    let preview = succeed(namespace, &[&["istio-iptables", "--dry-run"], flags].concat()).stdout;
+    let text = preview.replace(COMMENT, "");
+    let (v4, v6) = text.split_once("# ip6tables-restore\n").unwrap_or((&text, ""));
+    [v4.to_owned(), v6.to_owned()]
+}
+
+/// Restores a text as it is.
+pub(crate) fn restore(namespace: &Namespace, variant: Variant, family: Family, text: &str) {
+    let wait: &[&str] = if variant == Variant::Legacy { &["--noflush", "--wait=60"] } else { &["--noflush"] };
+    let output = namespace.output(&variant.program(family, "-restore"), wait, text);
+    assert!(output.status.success(), "{variant:?}: {}\n{text}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// What upstream's native mode makes: REDIRECT of everything, without DNS, and a table for marks with nothing to do.
+pub(crate) const NATIVE: &str = "table inet istio-proxy-nat {
+  chain prerouting { type nat hook prerouting priority -100; policy accept; meta l4proto tcp counter jump istio-inbound; }
+  chain output { type nat hook output priority -100; policy accept; counter jump istio-output; }
+  chain istio-inbound { tcp dport 15008 counter return; meta l4proto tcp counter jump istio-in-redirect; }
+  chain istio-redirect { meta l4proto tcp counter redirect to :15001; }
+  chain istio-in-redirect { meta l4proto tcp counter redirect to :15006; }
+  chain istio-output {
+    oifname lo ip saddr 127.0.0.6 counter return
+    oifname lo ip6 saddr ::6 counter return
+    oifname lo ip daddr != 127.0.0.1 tcp dport != 15008 meta skuid 1337 counter jump istio-in-redirect
+    oifname lo ip6 daddr != ::1 tcp dport != 15008 meta skuid 1337 counter jump istio-in-redirect
+    oifname lo meta skuid != 1337 counter return
+    meta skuid 1337 counter return
+    oifname lo meta skgid != 1337 counter return
+    meta skgid 1337 counter return
+    ip daddr 127.0.0.1 counter return
+    ip6 daddr ::1 counter return
+    counter jump istio-redirect
+  }
+}
+table inet istio-proxy-mangle {
+  chain prerouting { type filter hook prerouting priority -150; policy accept; }
+}
+";
+
+/// Loads [`NATIVE`], and puts `::6` on `lo`.
+pub(crate) fn set_native(namespace: &Namespace) {
+    load(namespace, NATIVE);
+    add_address(namespace);
+}
+
+/// Puts `::6` on `lo`. The kernel makes its routes a moment later.
+pub(crate) fn add_address(namespace: &Namespace) {
+    namespace.ip("addr add ::6/128 dev lo");
+    for table in ["local", "main"] {
+        while !namespace.stdout("ip", &["-6", "route", "show", "table", table]).contains("::6") {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Loads a script of `nft`.
+pub(crate) fn load(namespace: &Namespace, script: &str) {
+    let output = namespace.output("nft", &["-f", "-"], script);
+    assert!(output.status.success(), "{}\n{script}", String::from_utf8_lossy(&output.stderr));
+}
