@@ -35,7 +35,7 @@ const ACCEPT: i32 = -NF_ACCEPT.cast_signed() - 1;
 /// # Errors
 /// When the kernel refuses: asking needs `CAP_NET_ADMIN`.
 pub fn holds_anything(family: Family, table: &str) -> io::Result<bool> {
-    use nix::libc::{EAFNOSUPPORT, EAGAIN, ENOENT, ENOPROTOOPT};
+    use nix::libc::{EAGAIN, ENOENT, ENOPROTOOPT};
     let domain = match family {
         Family::V4 => AddressFamily::Inet,
         Family::V6 => AddressFamily::Inet6,
@@ -47,10 +47,13 @@ pub fn holds_anything(family: Family, table: &str) -> io::Result<bool> {
     };
     // Asked for its counts first, a table that is not there would be sought among modules too. A wrong size is only
     // complained of where there is a table.
-    match entries(&socket, family, table, 0).map_err(|error| (error.raw_os_error(), error)) {
-        Ok(_) | Err((Some(EAGAIN), _)) => {}
-        Err((Some(ENOENT | ENOPROTOOPT | EAFNOSUPPORT), _)) => return Ok(false),
-        Err((_, error)) => return Err(error),
+    if let Err(error) = entries(&socket, family, table, 0) {
+        match error.raw_os_error() {
+            Some(EAGAIN) => {}
+            // Neither the table nor its module is there, or not even what all tables need.
+            Some(ENOENT | ENOPROTOOPT) => return Ok(false),
+            _ => return Err(error),
+        }
     }
     let info = info(&socket, family, table)?;
     let number = |at| u32_at(&info, at).expect("a number of the structure, which is longer");

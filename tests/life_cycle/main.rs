@@ -4,8 +4,8 @@
 //! the next one arrives. Which packets a rule catches is the concern of the kernel tests, whose namespaces
 //! and traffic are used here.
 //!
-//! They need what the kernel tests need, and `nft`, `setpriv`, `mount` and `pgrep`. Where one is missing they
-//! fail; they never skip. Nothing is changed in the namespace that they start in.
+//! They need what the kernel tests need, and `nft`, `setpriv`, `unshare`, `mount` and `pgrep`. Where one is missing
+//! they fail; they never skip. Nothing is changed in the namespace that they start in.
 //!
 //! How much is tried can be set in the environment:
 //!
