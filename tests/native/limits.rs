@@ -1,9 +1,8 @@
 //! Many pods at once, each with as little as an init container may be given.
 //!
 //! The limits are those of `prlimit` and `nice`, not of a cgroup: where these tests run, a cgroup of version 2 has
-//! neither the CPU nor the memory controller to be had. So each run gets an address space of 12 MiB, which is less than
-//! 12 MiB of memory, and the lowest priority; all of them are started before the first is waited for. The binary, which
-//! is not optimised here, takes ten of them itself.
+//! neither the CPU nor the memory controller to be had. So each run gets an address space of 10 MiB, which is less than
+//! 10 MiB of memory, and the lowest priority; all of them are started before the first is waited for.
 
 use crate::musl;
 use crate::pods::namespace::Namespace;
@@ -15,8 +14,8 @@ use std::{
 
 const FLAGS: [&str; 11] =
     ["--dual-stack", "-u", "1337", "-g", "1337", "-i", "*", "-b", "*", "-o", "80,443,8000-9000"];
-/// 12 MiB.
-const ADDRESS_SPACE: &str = "--as=12582912";
+/// 10 MiB.
+const ADDRESS_SPACE: &str = "--as=10485760";
 
 fn count() -> usize {
     match env::var("NATIVE_NAMESPACES") {
