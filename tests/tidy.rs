@@ -102,7 +102,7 @@ const LAYERS: [&[&str]; 10] = [
     &["line"],
     &["check", "state", "change"],
     &["inheritance"],
-    &["listing", "nft"],
+    &["bridge", "listing", "nft"],
     &["desired"],
 ];
 

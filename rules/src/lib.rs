@@ -5,6 +5,7 @@
 //! [`parse`]). The policy that decides *which* rules exist lives in the tool, not here.
 #![forbid(unsafe_code)]
 
+pub mod bridge;
 pub mod change;
 pub mod check;
 pub mod desired;

@@ -6,6 +6,7 @@ use super::{
     nftables::{Nftables, Refusal},
 };
 use crate::sys::{
+    grace,
     lock::{self, Held},
     namespace,
     netfilter::{self, BaseChain},
@@ -226,6 +227,10 @@ impl Backend for Kernel {
             Step::RemoveTables(names) => self.nftables()?.remove(names).map_err(refused),
             Step::DropEmptyTables => {
                 self.nftables()?.remove_empty_iptables_tables().map(drop).map_err(refused)
+            }
+            Step::Settle => {
+                grace::wait();
+                Ok(())
             }
         }
     }

@@ -68,8 +68,8 @@ impl Backend for Memory {
                 Some(copy) => drop(self.snapshot.duplicates.remove(copy)),
                 None => drop(self.snapshot.routes.remove(object)),
             },
-            // Tables without rules are none here.
-            Step::DropEmptyTables => {}
+            // Tables without rules are none here, and neither are packets.
+            Step::DropEmptyTables | Step::Settle => {}
         }
         if fails {
             return Err(Error::Injected(format!("{step} failed as asked")));

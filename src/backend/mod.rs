@@ -52,6 +52,8 @@ pub enum Step {
     RemoveTables(Vec<String>),
     /// The tables and base chains go that iptables (nft) leaves behind without rules.
     DropEmptyTables,
+    /// Packets that have met nothing of the steps so far leave the namespace's hooks.
+    Settle,
 }
 
 impl Step {
@@ -65,7 +67,8 @@ impl Step {
             | Self::Remove(_)
             | Self::RemoveInherited(_)
             | Self::RemoveTables(_)
-            | Self::DropEmptyTables => String::new(),
+            | Self::DropEmptyTables
+            | Self::Settle => String::new(),
         }
     }
 }
@@ -94,6 +97,7 @@ impl fmt::Display for Step {
                 write!(f, "removing the nf_tables tables {} (inherited)", names.join(", "))
             }
             Self::DropEmptyTables => f.write_str("removing what iptables-nft leaves empty"),
+            Self::Settle => f.write_str("waiting for packets on their way"),
         }
     }
 }

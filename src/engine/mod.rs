@@ -6,6 +6,7 @@
 //! forget stale flows. They hold no state between calls and print nothing: a plan comes before, a summary after.
 
 mod apply;
+mod bridge;
 mod choice;
 mod commit;
 mod compare;

@@ -3,28 +3,22 @@
 //! iptables commits table by table, so a change takes several steps. They are ordered so that every state between them
 //! captures at least what both ends capture.
 
+use super::bridge::{Bridge, is_transparent, part_of};
 use super::wanted::Wanted;
 use crate::backend::{BackendName, Contents, Snapshot, Step, Variant, nftables};
 use rules::routing::{Object, Standing};
-use rules::{Family, Ownership, TableChange, plan};
+use rules::{Family, Ownership, State, Table, TableChange, plan};
 use std::collections::BTreeSet;
 
 /// The steps from what is there to what is wanted: first what rules rely on, then rules, then what nothing relies on any
-/// more. Whatever captures from now on stands before what captured until now goes. `anew` makes everything again, be
-/// it in place or not.
+/// more. Whatever captures from now on stands before what captured until now goes, and while both stand, guards keep
+/// them from taking the same packet. `anew` makes everything again, be it in place or not.
 pub fn steps(before: &Snapshot, wanted: &Wanted, anew: bool) -> Vec<Step> {
     let inherited = before.inheritance(&wanted.owner).routing;
     let mut steps = adoption(before, &inherited);
     let missing = wanted.routes.iter().filter(|object| !before.has(object));
     steps.extend(missing.copied().map(Step::Add));
-    let mut backends = BackendName::ALL;
-    backends.sort_by_key(|backend| wanted.contents(*backend).is_none());
-    for backend in backends {
-        match backend {
-            BackendName::Iptables(variant) => steps.extend(iptables(before, wanted, variant, anew)),
-            BackendName::Nftables => steps.extend(nftables(before, wanted, anew)),
-        }
-    }
+    steps.extend(Way::between(before, wanted, anew).steps);
     let adopted = inherited.iter().map(|standing| standing.object);
     let ours: BTreeSet<Object> = before.routes.iter().copied().chain(adopted).collect();
     let leftover = ours.iter().rev().filter(|object| !wanted.routes.contains(object));
@@ -50,28 +44,103 @@ fn adoption(before: &Snapshot, inherited: &BTreeSet<Standing>) -> Vec<Step> {
     adopted.chain(inherited.iter().filter(is_rule).copied().map(Step::RemoveInherited)).collect()
 }
 
-fn iptables(before: &Snapshot, wanted: &Wanted, variant: Variant, anew: bool) -> Vec<Step> {
-    let plan = if anew { plan::plan_anew } else { plan::plan };
-    let of_family = |family| {
-        let live = before.iptables(variant, family);
-        let target = wanted.iptables(BackendName::Iptables(variant), family);
-        changes(variant, family, plan(&live, &target, &wanted.owner))
-    };
-    Family::BOTH.into_iter().filter_map(of_family).collect()
+/// The way from the rules that are there to those that are wanted.
+struct Way<'a> {
+    owner: &'a Ownership,
+    /// What is there after the steps so far.
+    now: Snapshot,
+    steps: Vec<Step>,
 }
 
-fn changes(variant: Variant, family: Family, changes: Vec<TableChange>) -> Option<Step> {
-    (!changes.is_empty()).then_some(Step::Iptables { variant, family, changes })
+impl<'a> Way<'a> {
+    fn between(before: &Snapshot, wanted: &'a Wanted, anew: bool) -> Self {
+        let mut way = Self { owner: &wanted.owner, now: before.clone(), steps: Vec::new() };
+        let bridge = Bridge::between(before, wanted);
+        for contents in before.all_contents() {
+            let contents = part_of(contents, &wanted.owner);
+            let guarded = bridge.guarded(&contents);
+            if guarded != contents {
+                way.lead(contents.backend(), Some(&guarded), false);
+            }
+        }
+        let stays = wanted.contents.as_ref();
+        if let Some(contents) = stays {
+            way.lead(contents.backend(), Some(&bridge.guarded(contents)), anew);
+        }
+        way.settled(|way| {
+            let goes = |backend: &BackendName| stays.is_none_or(|contents| contents.backend() != *backend);
+            BackendName::ALL.into_iter().filter(goes).for_each(|backend| way.lead(backend, None, false));
+        });
+        if let Some(contents) = stays {
+            way.settled(|way| way.lead(contents.backend(), Some(contents), false));
+        }
+        way
+    }
+
+    /// Brings what a backend holds of the owner's to this.
+    fn lead(&mut self, backend: BackendName, contents: Option<&Contents>, anew: bool) {
+        match (backend, contents) {
+            (BackendName::Iptables(variant), Some(Contents::Iptables { tables, .. })) => {
+                self.iptables(variant, |family| tables.get(family).clone(), anew);
+            }
+            (BackendName::Iptables(variant), _) => self.iptables(variant, |_| State::default(), anew),
+            (BackendName::Nftables, Some(Contents::Nftables(table))) => self.nftables(Some(table), anew),
+            (BackendName::Nftables, _) => self.nftables(None, anew),
+        }
+    }
+
+    fn iptables(&mut self, variant: Variant, wanted: impl Fn(Family) -> State, anew: bool) {
+        let plan = if anew { plan::plan_anew } else { plan::plan };
+        let mut later = Vec::new();
+        for family in Family::BOTH {
+            let (live, wanted) = (self.now.iptables(variant, family), wanted(family));
+            let mut changes = plan(&live, &wanted, self.owner);
+            later.push((family, changes.split_off(hand_over(&changes, &live, &wanted, self.owner))));
+            self.tables(variant, family, changes);
+        }
+        self.settled(|way| later.into_iter().for_each(|(family, left)| way.tables(variant, family, left)));
+    }
+
+    fn tables(&mut self, variant: Variant, family: Family, changes: Vec<TableChange>) {
+        if !changes.is_empty() {
+            let live = self.now.iptables(variant, family);
+            let after = changes.iter().fold(live, |state, change| state.after(change));
+            self.now.set_iptables(variant, family, after);
+            self.steps.push(Step::Iptables { variant, family, changes });
+        }
+    }
+
+    fn nftables(&mut self, wanted: Option<&nftables::bytecode::Table>, anew: bool) {
+        let live = self.now.nftables();
+        let differs = !nftables::same(live, wanted);
+        if differs || (anew && wanted.is_some()) {
+            self.steps.push(Step::Nftables { live: live.cloned(), wanted: wanted.cloned() });
+            self.now.set_nftables(wanted.cloned());
+        }
+    }
+
+    /// Makes further steps, once no packet is on its way any more that has met nothing of the steps so far.
+    fn settled(&mut self, further: impl FnOnce(&mut Self)) {
+        let so_far = self.steps.len();
+        further(self);
+        if 0 < so_far && so_far < self.steps.len() {
+            self.steps.insert(so_far, Step::Settle);
+        }
+    }
 }
 
-fn nftables(before: &Snapshot, wanted: &Wanted, anew: bool) -> Option<Step> {
-    let (live, wanted) = (before.nftables(), wanted.nftables());
-    let differs = !nftables::same(live, wanted);
-    (differs || (anew && wanted.is_some()))
-        .then(|| Step::Nftables { live: live.cloned(), wanted: wanted.cloned() })
+/// How many of the changes come before inbound packets are taken by another table than until now.
+fn hand_over(changes: &[TableChange], live: &State, wanted: &State, owner: &Ownership) -> usize {
+    let (live, takes) = (live.part_of(owner), |change: &&TableChange| change.table != Table::Raw);
+    let differs =
+        live.holds_rules() && wanted.holds_rules() && is_transparent(&live) != is_transparent(wanted);
+    match differs && changes.iter().filter(takes).count() > 1 {
+        true => changes.iter().rposition(|change| takes(&change)).unwrap_or(changes.len()),
+        false => changes.len(),
+    }
 }
 
-/// The steps from `now` back to `before`, given those that were attempted.
+/// The steps from `now` back to `before`, given those that were attempted: the same way, as far as it was gone.
 pub(super) fn way_back(
     before: &Snapshot,
     now: &Snapshot,
@@ -86,30 +155,74 @@ pub(super) fn way_back(
     let there: BTreeSet<Object> = before.routes.iter().copied().chain(inherited).collect();
     let mut back: Vec<Step> =
         there.iter().filter(|object| !now.has(object)).copied().map(Step::Add).collect();
-    for step in attempted.iter().rev() {
+    let mut now = now.clone();
+    for (index, step) in attempted.iter().enumerate().rev() {
         match step {
-            Step::Iptables { variant, family, changes: made } => {
-                let (old, new) = (before.iptables(*variant, *family), now.iptables(*variant, *family));
-                back.extend(changes(*variant, *family, plan::back(&old, &new, made, owner)));
+            Step::Iptables { variant, family, changes } => {
+                let mut undone = Vec::new();
+                let mut earlier = states(before, &attempted[..=index], *variant, *family);
+                earlier.pop();
+                for change in changes.iter().rev() {
+                    let live = now.iptables(*variant, *family);
+                    let old = earlier.last().expect("one for each change");
+                    // Where this change has not taken effect, an earlier one may have.
+                    if !earlier.iter().any(|state| state.same_table(&live, change.table)) {
+                        let known = old.after(change).same_table(&live, change.table);
+                        let to = if known { old } else { &earlier[0] };
+                        let step = plan::back(to, &live, std::slice::from_ref(change), owner);
+                        now.set_iptables(
+                            *variant,
+                            *family,
+                            step.iter().fold(live, |state, change| state.after(change)),
+                        );
+                        undone.extend(step);
+                    }
+                    earlier.pop();
+                }
+                if !undone.is_empty() {
+                    back.push(Step::Iptables { variant: *variant, family: *family, changes: undone });
+                }
             }
-            Step::Nftables { .. } if now.nftables() != before.nftables() => {
-                back.push(Step::Nftables {
-                    live: now.nftables().cloned(),
-                    wanted: before.nftables().cloned(),
-                });
+            Step::Nftables { live, wanted } => {
+                let took_effect = nftables::same(now.nftables(), wanted.as_ref());
+                if took_effect && live != wanted {
+                    back.push(Step::Nftables { live: wanted.clone(), wanted: live.clone() });
+                    now.set_nftables(live.clone());
+                }
             }
-            Step::Nftables { .. }
-            | Step::Add(_)
+            Step::Add(_)
             | Step::Adopt(_)
             | Step::Remove(_)
             | Step::RemoveInherited(_)
             | Step::RemoveTables(_)
-            | Step::DropEmptyTables => {}
+            | Step::DropEmptyTables
+            | Step::Settle => {}
         }
+    }
+    let attempts = |step: &Step| matches!(step, Step::Nftables { .. });
+    if attempted.iter().any(attempts) && now.nftables() != before.nftables() {
+        back.push(Step::Nftables { live: now.nftables().cloned(), wanted: before.nftables().cloned() });
     }
     let is_new = |object: &&Object| {
         !before.routes.contains(object) && (!before.others_have(object) || now.others_have(object))
     };
     back.extend(now.routes.iter().filter(is_new).copied().map(Step::Remove));
     back
+}
+
+/// The states of iptables' tables before, between and after the steps.
+fn states(before: &Snapshot, steps: &[Step], variant: Variant, family: Family) -> Vec<State> {
+    let mut states = vec![before.iptables(variant, family)];
+    for step in steps {
+        match step {
+            Step::Iptables { variant: v, family: f, changes } if (*v, *f) == (variant, family) => {
+                for change in changes {
+                    let after = states.last().map(|state| state.after(change));
+                    states.extend(after);
+                }
+            }
+            _ => {}
+        }
+    }
+    states
 }

@@ -331,6 +331,7 @@ pub(crate) const IPS_NAT_MASK: u32 = 0x30;
 
 // linux/in.h
 
+pub(crate) const IPPROTO_TCP: u8 = 6;
 pub(crate) const IPPROTO_UDP: u8 = 17;
 
 // linux/netfilter/nfnetlink_log.h

@@ -1,10 +1,11 @@
 //! The operating system: programs, namespaces, netlink. No policy, no rules.
 //!
-//! The only place where `unsafe` is allowed: socket options need it, and what comes before `main`.
+//! The only place where `unsafe` is allowed: socket options need it, one system call, and what comes before `main`.
 
 pub mod address;
 pub mod conntrack;
 pub mod exec;
+pub(crate) mod grace;
 pub(crate) mod header;
 pub mod lock;
 pub mod message;

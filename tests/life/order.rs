@@ -1,7 +1,7 @@
 //! In which order things change, and by which backend.
 
 use super::{
-    ADDRESS, LEGACY, NFT, V4_MARK, V4_ROUTE, holding, holds, redirect, run, shared, steps, transparent,
+    ADDRESS, Goal, LEGACY, NFT, V4_MARK, V4_ROUTE, holding, holds, redirect, run, shared, steps, transparent,
 };
 use policy::istio::OWNERSHIP;
 use rules::{Chain, Family, Hook, Line, State, Table, Target, routing::Standing};
@@ -49,8 +49,68 @@ fn routes_come_before_the_rules_that_need_them_and_go_after() {
     assert_eq!(made.len(), 7);
     assert!(made[..5].iter().all(|step| matches!(step, Step::Add(_))) && made[5..].iter().all(tables));
     let made = steps(&holding(&transparent(), NFT), &redirect(), NFT);
-    assert_eq!(made.len(), 7);
-    assert!(made[..2].iter().all(tables) && made[2..].iter().all(|step| matches!(step, Step::Remove(_))));
+    let (rules, routes) = made.split_at(made.len() - 5);
+    assert!(routes.iter().all(|step| matches!(step, Step::Remove(_))));
+    assert!(rules.iter().all(|step| tables(step) || *step == Step::Settle));
+}
+
+/// The steps of a change of rules, in words.
+fn told((old, from): (&Goal, BackendName), (new, to): (&Goal, BackendName)) -> Vec<String> {
+    let made = steps(&holding(old, from), new, to);
+    let rules =
+        made.iter().filter(|step| !matches!(step, Step::Add(_) | Step::Remove(_) | Step::DropEmptyTables));
+    rules.map(|step| step.to_string().replace("waiting for packets on their way", "wait")).collect()
+}
+
+#[test]
+fn a_guard_stands_while_two_captures_do_and_goes_last() {
+    let check = |from, to, expected: &[&str]| assert_eq!(told(from, to), expected);
+    let (redirect, transparent, native) = (&redirect(), &transparent(), BackendName::Nftables);
+    check(
+        (transparent, NFT),
+        (redirect, NFT),
+        &[
+            "IPv4 rules (iptables-nft: nat)",
+            "IPv6 rules (iptables-nft: mangle, nat)",
+            "wait",
+            "IPv4 rules (iptables-nft: mangle)",
+            "wait",
+            "IPv4 rules (iptables-nft: nat)",
+        ],
+    );
+    check(
+        (transparent, LEGACY),
+        (transparent, NFT),
+        &[
+            "IPv4 rules (iptables-legacy: mangle)",
+            "IPv6 rules (iptables-legacy: mangle)",
+            "IPv4 rules (iptables-nft: mangle, nat)",
+            "IPv6 rules (iptables-nft: mangle, nat)",
+            "wait",
+            "IPv4 rules (iptables-legacy: mangle, nat)",
+            "IPv6 rules (iptables-legacy: mangle, nat)",
+            "wait",
+            "IPv4 rules (iptables-nft: mangle)",
+            "IPv6 rules (iptables-nft: mangle)",
+        ],
+    );
+    check(
+        (redirect, native),
+        (transparent, NFT),
+        &[
+            "replacing the nf_tables table sidecar_init",
+            "IPv4 rules (iptables-nft: mangle, nat)",
+            "IPv6 rules (iptables-nft: mangle, nat)",
+            "wait",
+            "removing the nf_tables table sidecar_init",
+        ],
+    );
+    check(
+        (redirect, LEGACY),
+        (redirect, NFT),
+        &["IPv4 rules (iptables-nft: nat)", "wait", "IPv4 rules (iptables-legacy: nat)"],
+    );
+    check((transparent, NFT), (transparent, NFT), &[]);
 }
 
 #[test]

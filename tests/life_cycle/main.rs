@@ -13,7 +13,7 @@
 //! |---------------------|----------------------------------------------------------|---------|
 //! | `LIFE_RERUNS`       | identical runs of each variant                           | 100     |
 //! | `LIFE_FAULT_RUNS`   | runs ended by `kill -9`, both variants together          | 200     |
-//! | `LIFE_WINDOW_RUNS`  | changes under traffic, all pairs of states together      | 100     |
+//! | `LIFE_WINDOW_RUNS`  | changes under traffic, all pairs of states together      | 200     |
 //! | `LIFE_DRIFT_RULES`  | rules of each scenario that are tampered with, or `all`  | 4       |
 //! | `LIFE_NAMESPACES`   | namespaces set up at once                                | 100     |
 //! | `LIFE_RIVALS`       | rounds of rival runs in one namespace                    | 10      |
@@ -35,6 +35,7 @@ mod groups;
 mod ipv6;
 mod kills;
 mod migrate;
+mod moments;
 mod parallel;
 mod rerun;
 mod routing;

@@ -11,6 +11,7 @@ pub mod bytecode;
 mod compare;
 mod decode;
 mod expression;
+mod guard;
 mod leftovers;
 mod listed;
 mod lower;
@@ -21,6 +22,7 @@ mod tests;
 
 pub use compare::{Difference, Subject, differences, same};
 pub use expression::{Ct, Expression, Header, Meta, Operator, Register, Verdict};
+pub use guard::{guarded, marks};
 use listed::Interfaces;
 
 use crate::sys::{

@@ -30,6 +30,8 @@ use super::namespace::Namespace;
 /// The longest that a connection or an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 const QUESTION: &[u8] = b"?";
+/// A question after which another may follow: the listener closes the connection behind any other.
+pub(crate) const QUESTION_OF_MORE: &[u8] = b"+";
 const ANSWER: &[u8] = b"!";
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -116,11 +118,13 @@ impl Drop for Listener {
     }
 }
 
-fn serve_tcp<Name: Copy>(socket: &TcpListener, name: Name, arrivals: &Sender<Arrival<Name>>) {
-    while let Ok((stream, peer)) = socket.accept() {
-        // Whoever waits for the answer reports a failure better than this thread could.
-        let _ = answer(&stream, peer, name, arrivals);
-    }
+fn serve_tcp<Name: Copy + Send>(socket: &TcpListener, name: Name, arrivals: &Sender<Arrival<Name>>) {
+    thread::scope(|scope| {
+        while let Ok((stream, peer)) = socket.accept() {
+            // Whoever waits for the answer reports a failure better than this thread could.
+            scope.spawn(move || answer(&stream, peer, name, arrivals));
+        }
+    });
 }
 
 fn answer<Name>(
@@ -133,8 +137,14 @@ fn answer<Name>(
     let original = original_destination(stream, local);
     let _ = arrivals.send(Arrival { listener: name, peer, local, original });
     stream.set_read_timeout(Some(PATIENCE))?;
-    stream.read_exact(&mut [0; QUESTION.len()])?;
-    stream.write_all(ANSWER)
+    let mut question = [0; QUESTION.len()];
+    loop {
+        stream.read_exact(&mut question)?;
+        stream.write_all(ANSWER)?;
+        if question != QUESTION_OF_MORE {
+            return Ok(());
+        }
+    }
 }
 
 fn serve_udp<Name: Copy>(

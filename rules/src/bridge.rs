@@ -1,0 +1,101 @@
+//! Guards: rules that keep two captures from taking the same packet while one gives way to the other.
+//!
+//! TPROXY hands a packet to a socket and marks it; the packet goes on unchanged. What captures behind it has to leave such
+//! a packet alone:
+//!
+//! - `REDIRECT` would rewrite the destination. The listener takes the first packet all the same, as it is handed over
+//!   already; those that follow are looked up by the new destination, and where the last connection from that port is
+//!   still in TIME_WAIT under it, the kernel refuses to enter a second one (`inet_ehash_insert`), so the connection never
+//!   comes about.
+//! - Rules of TPROXY in other tables take the mark for one that the packet came with, and save it for its connection.
+//!   Answers are then routed back to the pod, and the connection, new or old, breaks.
+//!
+//! A guard stands before our rules in PREROUTING and lets marked packets pass. It catches nothing while one capture stands
+//! alone: packets come from other hosts without a mark, those on `lo` are left out where marks are saved, and connections
+//! that the pod makes to itself don't meet `nat` a second time.
+
+use crate::{
+    Chain, Hook, InterfaceName, Line, Mark, Match, Negatable, Ownership, Protocol, Rule, State, Table, Target,
+};
+use std::collections::BTreeSet;
+
+/// The marks that the TPROXY rules of a state set.
+pub fn marks(state: &State) -> BTreeSet<Mark> {
+    let lines = state.chains(Table::Mangle).flat_map(|(_, chain)| &chain.lines);
+    let mark = |line: &Line| match line {
+        Line::Typed(Rule { target: Target::Tproxy { mark, .. }, .. }) => Some(*mark),
+        _ => None,
+    };
+    lines.filter_map(mark).collect()
+}
+
+/// The state with guards before its rules in PREROUTING of a table, where it has any. `state` is an owner's part of the
+/// tables, and nothing else.
+#[must_use]
+pub fn guarded(mut state: State, table: Table, marks: &BTreeSet<Mark>, owner: &Ownership) -> State {
+    let chains = state.tables.get_mut(&table);
+    let chain = chains.and_then(|chains| chains.get_mut(&Chain::Base(Hook::Prerouting)));
+    if let Some(chain) = chain.filter(|chain| !chain.lines.is_empty()) {
+        let guards = marks.iter().map(|mark| Line::Typed(guard(table, *mark, owner)));
+        let missing: Vec<Line> = guards.filter(|guard| !chain.lines.contains(guard)).collect();
+        chain.lines.splice(..0, missing);
+    }
+    state
+}
+
+fn guard(table: Table, mark: Mark, owner: &Ownership) -> Rule {
+    // What comes over `lo` with a mark is the proxy's, and `mangle` has to save that.
+    let away = (table == Table::Mangle).then(|| Match::InInterface(Negatable::Not(loopback())));
+    let matches = [
+        Match::Protocol(Protocol::Tcp),
+        Match::Mark(Negatable::Is(mark)),
+        Match::Comment(owner.rule_comment()),
+    ];
+    Rule::new(away.into_iter().chain(matches), Target::Accept).canonical()
+}
+
+fn loopback() -> InterfaceName {
+    "lo".parse().expect("a name of three bytes at most is one")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Family, ownership::tests::OWNER, parse};
+
+    fn check(rules: &str, expected: [&str; 2]) {
+        let state = parse::save(rules, Family::V4, &OWNER).expect("a listing").part_of(&OWNER);
+        let marks = BTreeSet::from([Mark::whole(1337)]);
+        let told = [Table::Mangle, Table::Nat].map(|table| {
+            let guarded = guarded(state.clone(), table, &marks, &OWNER);
+            assert_eq!(guarded, super::guarded(guarded.clone(), table, &marks, &OWNER), "once is enough");
+            let chain = Chain::Base(Hook::Prerouting);
+            let lines = guarded.lines(table, &chain).iter();
+            lines.map(|line| crate::render::iptables::appended(&chain, line) + "\n").collect::<String>()
+        });
+        assert_eq!(told, expected.map(str::to_owned));
+    }
+
+    #[test]
+    fn a_guard_stands_before_our_rules_where_there_are_any() {
+        let ours = "-A PREROUTING -p tcp -j ISTIO_INBOUND\n";
+        let tables = |mangle: &str, nat: &str| {
+            let chains = ":PREROUTING ACCEPT [0:0]\n:ISTIO_INBOUND - [0:0]\n";
+            format!("*mangle\n{chains}{mangle}COMMIT\n*nat\n{chains}{nat}COMMIT\n")
+        };
+        let mangle = "-A PREROUTING ! -i lo -p tcp -m mark --mark 1337 -m comment --comment \"sidecar-init\" -j ACCEPT\n";
+        let nat =
+            "-A PREROUTING -p tcp -m mark --mark 1337 -m comment --comment \"sidecar-init\" -j ACCEPT\n";
+        check(&tables(ours, ours), [&[mangle, ours].concat(), &[nat, ours].concat()]);
+        check(&tables("", ours), ["", &[nat, ours].concat()]);
+        check(&tables(ours, "-A PREROUTING -j LOG\n"), [&[mangle, ours].concat(), ""]);
+    }
+
+    #[test]
+    fn marks_are_those_that_tproxy_sets() {
+        let rules = "*mangle\n:A - [0:0]\n-A A -p tcp -j TPROXY --on-port 15006 --on-ip 0.0.0.0 --tproxy-mark \
+                     0x539/0xffffffff\n-A A -j MARK --set-xmark 0x7/0xffffffff\nCOMMIT\n";
+        let state = parse::save(rules, Family::V4, &OWNER).expect("a listing");
+        assert_eq!(marks(&state), BTreeSet::from([Mark::whole(1337)]));
+    }
+}

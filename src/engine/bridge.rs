@@ -1,0 +1,84 @@
+//! Which guards the states between two captures need, so that no packet is captured twice.
+//!
+//! Where one capture gives way to another, both stand for a while. [`rules::bridge`] says what goes wrong then if either
+//! hands packets over by TPROXY, and what a guard does about it.
+
+use super::wanted::Wanted;
+use crate::backend::{BackendName, Contents, Snapshot, nftables};
+use rules::{ByFamily, Family, Mark, Ownership, State, Table, bridge};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The marks of TPROXY in a change, what is there and what is wanted taken together.
+pub(super) struct Bridge {
+    marks: BTreeMap<BackendName, BTreeSet<Mark>>,
+    owner: Ownership,
+}
+
+impl Bridge {
+    /// The one between what is there and what is wanted.
+    pub(super) fn between(before: &Snapshot, wanted: &Wanted) -> Self {
+        let mut marks: BTreeMap<BackendName, BTreeSet<Mark>> = BTreeMap::new();
+        for contents in before.all_contents().chain(&wanted.contents) {
+            marks.entry(contents.backend()).or_default().extend(marks_of(contents, &wanted.owner));
+        }
+        Self { marks, owner: wanted.owner }
+    }
+
+    /// What a backend holds, with the guards that it needs while the other capture stands. Equal to `contents` where it
+    /// needs none.
+    pub(super) fn guarded(&self, contents: &Contents) -> Contents {
+        let backend = contents.backend();
+        match contents {
+            Contents::Iptables { variant, tables } => {
+                let state = |family| self.state(backend, tables.get(family).clone());
+                let tables = ByFamily { v4: state(Family::V4), v6: state(Family::V6) };
+                Contents::Iptables { variant: *variant, tables }
+            }
+            // Its rules for `mangle` come before those of iptables, and meet no mark of theirs.
+            Contents::Nftables(table) => {
+                Contents::Nftables(nftables::guarded(table.clone(), &self.marks_elsewhere(backend)))
+            }
+        }
+    }
+
+    fn state(&self, backend: BackendName, state: State) -> State {
+        let all = || self.marks.values().flatten().copied().collect();
+        let is_transparent = is_transparent(&state);
+        let state = bridge::guarded(state, Table::Mangle, &self.marks_elsewhere(backend), &self.owner);
+        match is_transparent {
+            true => state,
+            false => bridge::guarded(state, Table::Nat, &all(), &self.owner),
+        }
+    }
+
+    /// Those that other backends set.
+    fn marks_elsewhere(&self, backend: BackendName) -> BTreeSet<Mark> {
+        let others = self.marks.iter().filter(|(other, _)| **other != backend);
+        others.flat_map(|(_, marks)| marks).copied().collect()
+    }
+}
+
+/// Whether inbound packets are handed over by TPROXY.
+pub(super) fn is_transparent(state: &State) -> bool {
+    !bridge::marks(state).is_empty()
+}
+
+/// The owner's part of what a backend holds.
+pub(super) fn part_of(contents: &Contents, owner: &Ownership) -> Contents {
+    match contents {
+        Contents::Iptables { variant, tables: ByFamily { v4, v6 } } => {
+            let tables = ByFamily { v4: v4.part_of(owner), v6: v6.part_of(owner) };
+            Contents::Iptables { variant: *variant, tables }
+        }
+        Contents::Nftables(table) => Contents::Nftables(table.clone()),
+    }
+}
+
+fn marks_of(contents: &Contents, owner: &Ownership) -> BTreeSet<Mark> {
+    match part_of(contents, owner) {
+        Contents::Iptables { tables, .. } => {
+            tables.iter().flat_map(|(_, state)| bridge::marks(state)).collect()
+        }
+        Contents::Nftables(table) => nftables::marks(&table),
+    }
+}
