@@ -43,7 +43,8 @@ pub(super) fn findings(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
             format!("made by {predecessor} in its native mode: tables of nf_tables {}", tables.join(", "));
         found.push(Finding::warn(TOPIC, text, remedy));
     }
-    if found.is_empty() {
+    // Nothing is said where none is seen but not all can be.
+    if found.is_empty() && snapshot.unreadable.is_empty() {
         found.push(Finding::ok(TOPIC, "none of ours"));
     }
     for standing in snapshot.inheritance(owner).routing {
