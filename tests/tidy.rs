@@ -100,7 +100,7 @@ const LAYERS: [&[&str]; 10] = [
     &["predecessor"],
     &["ownership"],
     &["line"],
-    &["check", "state", "change"],
+    &["check", "state", "change", "packing"],
     &["inheritance"],
     &["bridge", "listing", "nft"],
     &["desired"],

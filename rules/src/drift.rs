@@ -3,7 +3,7 @@
 //! Looks at what [`crate::plan`] looks at. A plan says what to do; this says what is wrong, and finds nothing where a
 //! plan would be empty, or would only put rules of ours in the place of others that do the same.
 
-use crate::{Chain, ChainName, Line, Match, Ownership, Protocol, State, Table, Target, plan};
+use crate::{Chain, ChainName, Line, Match, Ownership, Protocol, State, Table, Target, packing, plan};
 use similar::{Algorithm, ChangeTag, capture_diff_slices};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -110,10 +110,12 @@ fn chain_drift(
     let there = live.lines(table, chain);
     let lines = if owner.owns_chain(chain) {
         let exists = |state: &State| state.chains(table).any(|(name, _)| name == chain);
-        if exists(live) == exists(wanted) && there == wanted.lines(table, chain) {
+        let wanted_lines = wanted.lines(table, chain);
+        let same = there == wanted_lines || packing::is_the_same_unpacked(there, wanted_lines);
+        if exists(live) == exists(wanted) && same {
             return None;
         }
-        compare(there, wanted.lines(table, chain))
+        compare(there, wanted_lines)
     } else {
         let lines = if matches!(chain, Chain::Base(_)) { wanted.lines(table, chain) } else { &[] };
         let serves =

@@ -21,6 +21,7 @@ pub mod net;
 pub mod nft;
 pub mod number;
 mod ownership;
+pub mod packing;
 pub mod parse;
 pub mod plan;
 pub mod port;

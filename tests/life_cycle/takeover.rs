@@ -9,8 +9,12 @@ use crate::upstream;
 const V4: &[&str] = &["--pod-ips", "10.77.0.2", "-u", "1337", "-g", "1337"];
 const V6: &[&str] = &["--pod-ips", "10.77.0.2,fd77::2", "--dual-stack", "-u", "1337", "-g", "1337"];
 
+/// More than upstream and we write alike: it has a rule for each.
+const MANY: &str =
+    "2000,2002,2004,2006,2008,2010,2012,2014,2016,2018,2020,2022,2024,2026,2028,2030,2032,2034";
+
 /// Families, and flags beside them.
-const CONFIGURATIONS: [(&[&str], &[&str]); 22] = [
+const CONFIGURATIONS: [(&[&str], &[&str]); 25] = [
     (V4, &["-b", "*", "-i", "*"]),
     (V6, &["-b", "*", "-i", "*", "-d", "15090,15021", "-x", "10.9.0.0/16"]),
     (V4, &["-b", "8080,8081", "-i", "*", "-c", "eth5"]),
@@ -33,6 +37,9 @@ const CONFIGURATIONS: [(&[&str], &[&str]); 22] = [
     (V6, &["-m", "TPROXY", "-b", "*", "-i", "*", "--redirect-dns", "--capture-all-dns", "-c", "eth5"]),
     (V4, &["-b", "*", "-i", "*", "-c", "eth5", "--iptables-trace-logging"]),
     (V6, &["-m", "TPROXY", "-b", "*", "-i", "*", "-k", "virt0", "--iptables-trace-logging"]),
+    (V6, &["-b", "*", "-i", "*", "-d", MANY, "-o", MANY]),
+    (V4, &["-m", "TPROXY", "-b", MANY, "-q", MANY]),
+    (V4, &["-b", MANY, "-i", "10.0.0.0/8", "--redirect-dns", "--capture-all-dns"]),
 ];
 
 fn flags(index: usize) -> Vec<&'static str> {

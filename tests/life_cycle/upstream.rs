@@ -56,9 +56,28 @@ fn put(namespace: &Namespace, variant: Variant, flags: &[&str], texts: &[String;
 /// The texts that upstream restores, IPv4 first; IPv6 may be empty.
 fn texts(namespace: &Namespace, flags: &[&str]) -> [String; 2] {
     let preview = succeed(namespace, &[&["istio-iptables", "--dry-run"], flags].concat()).stdout;
-    let text = preview.replace(COMMENT, "");
+    let text = unpacked(&preview.replace(COMMENT, ""));
     let (v4, v6) = text.split_once("# ip6tables-restore\n").unwrap_or((&text, ""));
     [v4.to_owned(), v6.to_owned()]
+}
+
+/// One rule a port, where we write long lists.
+fn unpacked(text: &str) -> String {
+    let list = |line: &str| {
+        line.split_once("-m multiport --dports ")
+            .map(|(_, rest)| rest.split(' ').next().unwrap_or_default().to_owned())
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    let groups = lines.chunk_by(|one, other| list(one).is_some() && list(one) == list(other));
+    let unpack = |group: &[&str]| -> String {
+        let Some(ports) = list(group[0]) else { return format!("{}\n", group[0]) };
+        let packed = format!("-m multiport --dports {ports} ");
+        let of_port = |port: &str| -> String {
+            group.iter().map(|line| line.replace(&packed, &format!("--dport {port} ")) + "\n").collect()
+        };
+        ports.split(',').map(of_port).collect()
+    };
+    groups.map(unpack).collect()
 }
 
 /// Restores a text as it is.

@@ -1,0 +1,125 @@
+//! Rules for many ports: one a port, as some write them, against a few that each take a list.
+//!
+//! Rules of one run differ by ports, so a packet meets those of its own port only, in their order. Two runs do the same if
+//! that is so for every port.
+
+use crate::{Line, Match, Negatable, PortRange, Rule};
+use std::collections::BTreeSet;
+
+/// Whether rules for one port each do what wanted ones do that take lists: of chains in which either side is written
+/// another way, nothing is said.
+pub fn is_the_same_unpacked(there: &[Line], wanted: &[Line]) -> bool {
+    let takes_list = |line: &Line| {
+        let is_list = |m: &Match| matches!(m, Match::DestinationPorts(Negatable::Is(_)));
+        matches!(line, Line::Typed(rule) if rule.matches.iter().any(is_list))
+    };
+    wanted.iter().any(takes_list) && !there.iter().any(takes_list) && parts(there) == parts(wanted)
+}
+
+/// A part of a chain.
+#[derive(PartialEq, Eq)]
+enum Part<'a> {
+    Line(&'a Line),
+    /// From its first port on up to the next one's, what rules for ports ask and do beside, in order.
+    Run(Vec<(u32, Vec<Rule>)>),
+}
+
+fn parts(lines: &[Line]) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    let mut run: Vec<(&[PortRange], Rule)> = Vec::new();
+    for line in lines {
+        match for_ports(line) {
+            Some(rule) => run.push(rule),
+            None => {
+                parts.extend(close(&mut run));
+                parts.push(Part::Line(line));
+            }
+        }
+    }
+    parts.extend(close(&mut run));
+    parts
+}
+
+/// The ports of a rule that asks for some, and the rule without them.
+fn for_ports(line: &Line) -> Option<(&[PortRange], Rule)> {
+    let Line::Typed(rule) = line else { return None };
+    let mut ports = None;
+    let mut rest = Rule { matches: Vec::new(), target: rule.target.clone() };
+    for m in &rule.matches {
+        let ranges = match m {
+            Match::DestinationPort(Negatable::Is(range)) => std::slice::from_ref(range),
+            Match::DestinationPorts(Negatable::Is(set)) => set.ranges(),
+            other => {
+                rest.matches.push(other.clone());
+                continue;
+            }
+        };
+        // Of two conditions on ports, both have to hold.
+        if ports.replace(ranges).is_some() {
+            return None;
+        }
+    }
+    ports.map(|ports| (ports, rest))
+}
+
+fn close(run: &mut Vec<(&[PortRange], Rule)>) -> Option<Part<'static>> {
+    if run.is_empty() {
+        return None;
+    }
+    let ends = |range: &PortRange| [u32::from(range.first().number()), u32::from(range.last().number()) + 1];
+    let borders: BTreeSet<u32> = run.iter().flat_map(|(ranges, _)| ranges.iter().flat_map(ends)).collect();
+    let mut by_port: Vec<(u32, Vec<Rule>)> = Vec::new();
+    for port in borders {
+        let takes =
+            |ranges: &[PortRange]| ranges.iter().map(ends).any(|[first, end]| (first..end).contains(&port));
+        let mut rules: Vec<Rule> =
+            run.iter().filter(|(ranges, _)| takes(ranges)).map(|(_, rule)| rule.clone()).collect();
+        // Of a port that was named twice.
+        rules.dedup();
+        if by_port.last().is_none_or(|(_, before)| *before != rules) {
+            by_port.push((port, rules));
+        }
+    }
+    run.clear();
+    Some(Part::Run(by_port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Family, State, Table, parse};
+
+    fn lines(text: &str) -> Vec<Line> {
+        let text = text.replace("-A ", "-A X ");
+        let rules = parse::restore(&format!("*nat\n{text}COMMIT\n"), Family::V4).expect("valid");
+        State::of(&rules).lines(Table::Nat, &"X".parse().expect("a name")).to_vec()
+    }
+
+    fn check(there: &str, wanted: &str, same: bool) {
+        assert_eq!(is_the_same_unpacked(&lines(there), &lines(wanted)), same, "{there}\n{wanted}");
+    }
+
+    #[test]
+    fn lists_and_rules_for_one_port_each_are_compared_by_port() {
+        let one = |port: &str| format!("-A -p tcp --dport {port} -j RETURN\n");
+        let list = |ports: &str| format!("-A -p tcp -m multiport --dports {ports} -j RETURN\n");
+        let rest = "-A -p tcp -j DROP\n";
+        let singles = [one("80"), one("82"), one("81"), rest.to_owned()].concat();
+        check(&singles, &format!("{}{rest}", list("80:82")), true);
+        check(&singles, &format!("{}{}{rest}", list("80,82"), list("81")), true);
+        check(&singles, &format!("{}{rest}", list("80:83")), false);
+        check(&singles, &format!("{}{rest}", list("80,82")), false);
+        check(&singles, &format!("{rest}{}", list("80:82")), false);
+        check(&singles, &format!("{rest}{rest}{}", list("80:82")), false);
+        // What is written as we write it is compared word by word.
+        check(&singles, &singles, false);
+        check(&list("80,81"), &list("80:81"), false);
+        // Several rules a port, port by port or rule by rule.
+        let jump = |ports: &str| ports.replace("RETURN", "OTHER");
+        let by_port = [one("80"), jump(&one("80")), one("82"), jump(&one("82"))].concat();
+        check(&by_port, &format!("{}{}", list("80,82"), jump(&list("80,82"))), true);
+        check(&by_port, &format!("{}{}", jump(&list("80,82")), list("80,82")), false);
+        // A port may be named twice.
+        check(&[one("80"), one("80")].concat(), &list("80"), true);
+    }
+}
