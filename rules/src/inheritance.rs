@@ -48,30 +48,35 @@ fn claims(
         return claimed;
     }
     claimed.extend(rules.iter().filter(|rule| rule.proof == Proof::Table).map(Candidate::place));
-    let by_place: Vec<_> = rules.iter().filter(|rule| rule.proof == Proof::Place).collect();
-    let proven = |rule: &&&Candidate<'_>| {
-        let lines = state.lines(table, &Chain::Base(rule.hook));
-        let is_owned = |index: usize| {
-            lines[index].belongs_to(owner) || claimed.contains(&(Chain::Base(rule.hook), index))
+    let by_place = || rules.iter().filter(|rule| rule.proof == Proof::Place);
+    // Its jumps come after its rules for interfaces, but for those of virtual machines. Where the owner has made the table,
+    // its jumps stand before whatever others had there.
+    let comes_before = |rule: &Candidate<'_>| {
+        let lines = state.lines(table, &Chain::Base(rule.hook)).iter().enumerate().skip(rule.index + 1);
+        let is_owned = |(index, line): (usize, &Line)| {
+            line.belongs_to(owner) || claimed.contains(&(Chain::Base(rule.hook), index))
         };
-        // Its jumps come after its rules for interfaces, but for those of virtual machines.
-        let last = (0..lines.len()).rev().find(|index| is_owned(*index));
-        let comes_before = last.is_none_or(|last| rule.index < last);
-        match rule.interface {
-            Some((name, Way::Out)) => comes_before && by_place.iter().any(|other| other.is(name, Way::In)),
-            Some((name, Way::In)) => {
-                let leads_on = |line: &Line| match line {
-                    Line::Typed(other) => line.belongs_to(owner) && interface(other) == Some((name, Way::In)),
-                    Line::Inherited(_) | Line::Foreign(_) => false,
-                };
-                comes_before
-                    || lines.iter().any(leads_on)
-                    || by_place.iter().any(|other| other.is(name, Way::Out))
-            }
-            None => comes_before,
-        }
+        lines.into_iter().any(is_owned)
     };
-    let proven: Vec<_> = by_place.iter().filter(proven).map(|rule| rule.place()).collect();
+    let twin = |of: &Candidate<'_>, way| {
+        of.interface.and_then(|(name, _)| by_place().find(|other| other.interface == Some((name, way))))
+    };
+    let leads_on = |rule: &Candidate<'_>| {
+        let is_such = |line: &Line| {
+            let Line::Typed(other) = line else { return false };
+            line.belongs_to(owner) && interface(other) == rule.interface
+        };
+        state.lines(table, &Chain::Base(rule.hook)).iter().any(is_such)
+    };
+    let is_outbound = |rule: &Candidate<'_>| comes_before(rule) && twin(rule, Way::In).is_some();
+    let proven = |rule: &&Candidate<'_>| match rule.interface {
+        Some((_, Way::Out)) => is_outbound(rule),
+        Some((_, Way::In)) => {
+            comes_before(rule) || leads_on(rule) || twin(rule, Way::Out).is_some_and(is_outbound)
+        }
+        None => comes_before(rule),
+    };
+    let proven: Vec<_> = by_place().filter(proven).map(Candidate::place).collect();
     claimed.extend(proven);
     claimed
 }
@@ -98,10 +103,6 @@ struct Candidate<'a> {
 impl Candidate<'_> {
     fn place(&self) -> (Chain, usize) {
         (Chain::Base(self.hook), self.index)
-    }
-
-    fn is(&self, interface: &InterfaceName, way: Way) -> bool {
-        self.interface == Some((interface, way))
     }
 }
 
@@ -143,8 +144,8 @@ fn candidates<'a>(
 pub struct Evidence {
     /// Marks that inherited rules look at.
     marks: BTreeSet<u32>,
-    /// Whether chains of the owner's prefix stand.
-    chains: bool,
+    /// Whether IPv6 is captured, by whomever: its tables hold chains of the owner's prefix.
+    captures_ipv6: bool,
     /// Whether anything stands that only the predecessor makes.
     inherited: bool,
     /// Whether anything stands that only the owner makes.
@@ -153,10 +154,12 @@ pub struct Evidence {
 
 impl Evidence {
     /// What the tables of iptables tell.
-    pub fn of<'a>(states: impl Iterator<Item = &'a State>, owner: &Ownership) -> Self {
+    pub fn of<'a>(states: impl Iterator<Item = (Family, &'a State)>, owner: &Ownership) -> Self {
         let mut evidence = Self::default();
-        for (chain, held) in states.flat_map(|state| state.tables.values().flatten()) {
-            evidence.chains |= owner.owns_chain(chain);
+        let chains = states
+            .flat_map(|(family, state)| state.tables.values().flatten().map(move |held| (family, held)));
+        for (family, (chain, held)) in chains {
+            evidence.captures_ipv6 |= family == Family::V6 && owner.owns_chain(chain);
             for line in held.lines.iter().filter(|_| matches!(chain, Chain::Base(_))) {
                 match line {
                     Line::Typed(rule) => evidence.owned |= owner.marks_rule(rule),
@@ -171,10 +174,16 @@ impl Evidence {
         evidence
     }
 
-    /// Adds what stands beside those tables.
+    /// Adds what stands beside those tables: tables of the predecessor's in nf_tables, which capture both families, and
+    /// what is the owner's.
     #[must_use]
-    pub fn and(self, inherited: bool, owned: bool) -> Self {
-        Self { inherited: self.inherited || inherited, owned: self.owned || owned, ..self }
+    pub fn and(self, tables: bool, owned: bool) -> Self {
+        Self {
+            captures_ipv6: self.captures_ipv6 || tables,
+            inherited: self.inherited || tables,
+            owned: self.owned || owned,
+            ..self
+        }
     }
 }
 
@@ -206,7 +215,10 @@ pub fn routing(owner: &Ownership, evidence: &Evidence, of_others: &BTreeSet<Stan
         let is_such = |standing: &Standing| matches!(standing.object, Object::Rule { family, table, .. } if (family, table) == (of, to));
         rules.iter().any(is_such)
     };
-    let is_its_own = evidence.inherited || !found.routing.is_empty() || (evidence.chains && !evidence.owned);
+    let is_ipv6 = |standing: &Standing| standing.object.family() == Family::V6;
+    // It adds the address where it captures IPv6. Where nothing tells the owner's rules from its own, they count as its.
+    let is_its_address = (evidence.captures_ipv6 || found.routing.iter().any(is_ipv6))
+        && (evidence.inherited || !found.routing.is_empty() || !evidence.owned);
     for &standing in of_others {
         match standing.object {
             Object::Rule { .. } => {}
@@ -217,7 +229,7 @@ pub fn routing(owner: &Ownership, evidence: &Evidence, of_others: &BTreeSet<Stan
                     found.doubtful.insert(standing);
                 }
             }
-            Object::Address(_) if is_its_own => drop(found.routing.insert(standing)),
+            Object::Address(_) if is_its_address => drop(found.routing.insert(standing)),
             Object::Address(_) => drop(found.doubtful.insert(standing)),
         }
     }

@@ -32,12 +32,12 @@ impl Contents {
     }
 
     /// The tables of iptables, family by family.
-    pub fn states(&self) -> impl Iterator<Item = &State> {
+    pub fn states(&self) -> impl Iterator<Item = (Family, &State)> {
         let tables = match self {
             Self::Iptables { tables, .. } => Some(tables),
             Self::Nftables(_) => None,
         };
-        tables.into_iter().flat_map(|tables| tables.iter().map(|(_, state)| state))
+        tables.into_iter().flat_map(ByFamily::iter)
     }
 
     pub fn holds_any_of(&self, owner: &Ownership) -> bool {

@@ -32,6 +32,10 @@ pub fn steps(before: &Snapshot, wanted: &Wanted, anew: bool) -> Vec<Step> {
     if !tables.is_empty() {
         steps.push(Step::RemoveTables(tables));
     }
+    // Where nothing else is to do, what proves it inherited stays, and so may the name that it goes by.
+    if steps.iter().all(|step| matches!(step, Step::Adopt(object) if wanted.routes.contains(object))) {
+        steps.clear();
+    }
     steps
 }
 

@@ -22,8 +22,8 @@ const CONFIGURATIONS: [(&[&str], &[&str]); 25] = [
     (V4, &["-i", "*", "-c", "eth5"]),
     (V4, &["-b", "*", "-i", "*", "-k", "virt0"]),
     (V6, &["-i", "10.1.0.0/16,fd01::/16", "-k", "virt0,virt1"]),
-    (V4, &["-k", "virt0"]),
-    (V6, &["-c", "eth5", "-k", "virt0"]),
+    (V4, &["-i", "10.0.0.0/8", "-k", "virt0"]),
+    (V6, &["-c", "eth5", "-b", "*", "-k", "virt0"]),
     (V4, &["-b", "*", "-i", "*", "--drop-invalid"]),
     (V6, &["-b", "*", "-i", "*", "--redirect-dns", "--capture-all-dns", "--drop-invalid"]),
     (V6, &["-b", "*", "-i", "*", "--redirect-dns", "--dns-servers", "10.88.0.10,fd88::10"]),
@@ -73,7 +73,7 @@ fn becomes_ours(variant: Variant) {
         // Not even the drop-in without --reconcile, which refuses to replace what differs.
         run(&namespace, &[&["istio-iptables"], &flags[..]].concat()).with(0, &what);
         succeed(&ours, &call("apply", variant, &flags));
-        same(&without_preferences(&state(&ours)), &without_preferences(&state(&namespace)), &what);
+        same(&as_packets_meet_it(&state(&ours)), &as_packets_meet_it(&state(&namespace)), &what);
         let told = succeed(&namespace, &[&["apply", "--format", "json"], &flags[..]].concat()).stdout;
         assert!(told.contains("\"changed\": false"), "{what}: {told}");
         succeed(&namespace, &["clean"]);
@@ -81,11 +81,12 @@ fn becomes_ours(variant: Variant) {
     }
 }
 
-/// The kernel numbers policy rules from above, so that ours, made beside theirs, has another number than made alone.
-fn without_preferences(state: &str) -> String {
+/// The kernel numbers policy rules from above, so that ours, made beside theirs, has another number than made alone; and
+/// where nothing else is to do, an address stays as it was added.
+fn as_packets_meet_it(state: &str) -> String {
     let number = |line: &str| match line.split_once(":\t") {
         Some((number, rest)) if number.bytes().all(|b| b.is_ascii_digit()) => rest.to_owned(),
-        _ => line.to_owned(),
+        _ => line.replace("global nodad", "global"),
     };
     state.lines().map(number).collect::<Vec<_>>().join("\n")
 }
@@ -150,7 +151,7 @@ fn upstream_gives_way_to_other_flags() {
             succeed(&namespace, &[&["istio-iptables", "--reconcile"], &to[..]].concat());
             succeed(&alone, &call("apply", variant, &to));
             let what = format!("{variant:?} {from:?} {to:?}");
-            same(&without_preferences(&state(&alone)), &without_preferences(&state(&namespace)), &what);
+            same(&as_packets_meet_it(&state(&alone)), &as_packets_meet_it(&state(&namespace)), &what);
         }
     }
 }
@@ -237,6 +238,35 @@ fn the_rest_of_a_half_removed_state_goes() {
         upstream::restore(&namespace, variant, Family::V4, &rest[rest.find("*filter").expect("there")..]);
         succeed(&namespace, &["clean"]);
         same(&empty, &state(&namespace), "clean of filter alone");
+    }
+}
+
+/// Where our rules carry no comment, as in the plainest states, those of others that resemble upstream's stay what they
+/// are: ours stand before them.
+#[test]
+fn beside_our_plain_rules_nothing_is_inherited() {
+    let others = "*nat\n-A PREROUTING -i eth7 -j RETURN\n-A OUTPUT -o eth7 -j RETURN\nCOMMIT\n";
+    let cases: [(&[&str], &[&str]); 4] = [
+        (V4, &["-i", "*"]),
+        (V4, &["-b", "*", "-i", "*"]),
+        (V6, &["-i", "*"]),
+        (V6, &["-b", "*", "-i", "*"]),
+    ];
+    for variant in VARIANTS {
+        for (families, more) in cases {
+            let (namespace, flags) = (Namespace::new(), [families, more].concat());
+            upstream::restore(&namespace, variant, Family::V4, others);
+            upstream::add_address(&namespace);
+            succeed(&namespace, &call("apply", variant, &flags));
+            succeed(&namespace, &call("check", variant, &flags));
+            let told =
+                succeed(&namespace, &[&call("apply", variant, &flags)[..], &["--format", "json"]].concat())
+                    .stdout;
+            assert!(told.contains("\"changed\": false"), "{told}");
+            run(&namespace, &["clean"]).with(1, "what may be anybody's");
+            let saved = namespace.stdout(&variant.program(Family::V4, "-save"), &[]);
+            assert_eq!(saved.matches("eth7 -j RETURN").count(), 2, "{saved}");
+        }
     }
 }
 

@@ -120,6 +120,9 @@ mod tests {
         check(Table::Nat, &format!("{machine}{inbound}\n"), &[inbound], &[]);
         let inbound_jump = "-A PREROUTING -p tcp -j ISTIO_INBOUND\n";
         check(Table::Nat, &format!("{inbound_jump}{inbound}\n"), &[], &[inbound]);
+        // Nor where others had it before we captured what goes out.
+        check(Table::Nat, &format!("{inbound}\n{JUMP}"), &[], &[inbound]);
+        check(Table::Nat, &format!("{inbound}\n{JUMP}{outbound}\n"), &[], &[inbound, outbound]);
     }
 
     #[test]
