@@ -8,6 +8,7 @@ use crate::predecessor::{self, Form, Proof};
 use crate::routing::{Object, Standing};
 use crate::{
     Chain, Family, Hook, InterfaceName, Line, Match, Negatable, Ownership, Predecessor, Rule, State, Table,
+    Target,
 };
 use std::collections::BTreeSet;
 
@@ -77,8 +78,50 @@ fn claims(
         None => comes_before(rule),
     };
     let proven: Vec<_> = by_place().filter(proven).map(Candidate::place).collect();
+    let is_its_table = !proven.is_empty() || is_inherited_in_part(state);
+    let captures_networks = captures_networks(state, table, owner);
     claimed.extend(proven);
+    // Its rules for interfaces of virtual machines stand at the head of their chain. In a table that is not surely its own,
+    // they are known by the rules beside them that capture what the machines send; where no network is captured, there
+    // are none, and they stand alone.
+    for (chain, held) in base() {
+        if is_its_table || !(captures_networks || held.lines.iter().any(|line| line.belongs_to(owner))) {
+            for (index, line) in held.lines.iter().enumerate() {
+                let place = (chain.clone(), index);
+                let is_such = by_place().any(|rule| rule.place() == place && rule.goes(Way::In));
+                if is_such {
+                    claimed.insert(place);
+                } else if !line.belongs_to(owner) && !claimed.contains(&place) {
+                    break;
+                }
+            }
+        }
+    }
     claimed
+}
+
+/// Whether chains of the owner's prefix redirect anything without asking for its port.
+fn captures_networks(state: &State, table: Table, owner: &Ownership) -> bool {
+    let asks_for_port = |rule: &Rule| {
+        let is_port = |m: &Match| matches!(m, Match::DestinationPort(_) | Match::DestinationPorts(_));
+        rule.matches.iter().any(is_port)
+    };
+    let redirects = |line: &Line| matches!(line, Line::Typed(rule) if matches!(rule.target, Target::Redirect(_)) && !asks_for_port(rule));
+    let captures = |line: &Line| match line {
+        Line::Typed(rule) if !asks_for_port(rule) => match &rule.target {
+            Target::Jump(chain) => state.lines(table, &Chain::User(chain.clone())).iter().any(redirects),
+            _ => false,
+        },
+        Line::Typed(_) | Line::Inherited(_) | Line::Foreign(_) => false,
+    };
+    let mut owned = state.chains(table).filter(|(chain, _)| owner.owns_chain(chain));
+    owned.any(|(_, held)| held.lines.iter().any(captures))
+}
+
+/// Whether the predecessor has made a part of it for sure.
+fn is_inherited_in_part(state: &State) -> bool {
+    let mut chains = state.tables.values().flat_map(|chains| chains.values());
+    chains.any(|held| held.lines.iter().any(|line| matches!(line, Line::Inherited(_))))
 }
 
 /// The rules in base chains that have a form of the predecessor's and are not known for its own, chain by chain.
@@ -103,6 +146,10 @@ struct Candidate<'a> {
 impl Candidate<'_> {
     fn place(&self) -> (Chain, usize) {
         (Chain::Base(self.hook), self.index)
+    }
+
+    fn goes(&self, wanted: Way) -> bool {
+        self.interface.is_some_and(|(_, way)| way == wanted)
     }
 }
 

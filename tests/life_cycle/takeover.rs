@@ -13,8 +13,8 @@ const V6: &[&str] = &["--pod-ips", "10.77.0.2,fd77::2", "--dual-stack", "-u", "1
 const MANY: &str =
     "2000,2002,2004,2006,2008,2010,2012,2014,2016,2018,2020,2022,2024,2026,2028,2030,2032,2034";
 
-/// Families, and flags beside them.
-const CONFIGURATIONS: [(&[&str], &[&str]); 25] = [
+/// Families, and flags beside them. Tests name some by their place.
+const CONFIGURATIONS: [(&[&str], &[&str]); 28] = [
     (V4, &["-b", "*", "-i", "*"]),
     (V6, &["-b", "*", "-i", "*", "-d", "15090,15021", "-x", "10.9.0.0/16"]),
     (V4, &["-b", "8080,8081", "-i", "*", "-c", "eth5"]),
@@ -23,7 +23,7 @@ const CONFIGURATIONS: [(&[&str], &[&str]); 25] = [
     (V4, &["-b", "*", "-i", "*", "-k", "virt0"]),
     (V6, &["-i", "10.1.0.0/16,fd01::/16", "-k", "virt0,virt1"]),
     (V4, &["-i", "10.0.0.0/8", "-k", "virt0"]),
-    (V6, &["-c", "eth5", "-b", "*", "-k", "virt0"]),
+    (V6, &["-c", "eth5", "-k", "virt0"]),
     (V4, &["-b", "*", "-i", "*", "--drop-invalid"]),
     (V6, &["-b", "*", "-i", "*", "--redirect-dns", "--capture-all-dns", "--drop-invalid"]),
     (V6, &["-b", "*", "-i", "*", "--redirect-dns", "--dns-servers", "10.88.0.10,fd88::10"]),
@@ -40,6 +40,9 @@ const CONFIGURATIONS: [(&[&str], &[&str]); 25] = [
     (V6, &["-b", "*", "-i", "*", "-d", MANY, "-o", MANY]),
     (V4, &["-m", "TPROXY", "-b", MANY, "-q", MANY]),
     (V4, &["-b", MANY, "-i", "10.0.0.0/8", "--redirect-dns", "--capture-all-dns"]),
+    (V6, &["-m", "TPROXY", "-b", "*", "-k", "virt0,virt1"]),
+    (V4, &["-b", "*", "-k", "virt0,virt1"]),
+    (V6, &["-k", "virt0,virt1", "-q", "443", "-o", "53"]),
 ];
 
 fn flags(index: usize) -> Vec<&'static str> {

@@ -120,9 +120,21 @@ mod tests {
         check(Table::Nat, &format!("{machine}{inbound}\n"), &[inbound], &[]);
         let inbound_jump = "-A PREROUTING -p tcp -j ISTIO_INBOUND\n";
         check(Table::Nat, &format!("{inbound_jump}{inbound}\n"), &[], &[inbound]);
-        // Nor where others had it before we captured what goes out.
-        check(Table::Nat, &format!("{inbound}\n{JUMP}"), &[], &[inbound]);
-        check(Table::Nat, &format!("{inbound}\n{JUMP}{outbound}\n"), &[], &[inbound, outbound]);
+        // A machine's interface without capture of what goes out stands at the head of a table that is upstream's.
+        let machine = "-A PREROUTING -i virt0 -j RETURN";
+        let other = "-A PREROUTING -i eth7 -j RETURN";
+        let listing = format!("{machine}\n{inbound}\n-A PREROUTING -j LOG\n{other}\n{outbound}\n{JUMP}");
+        check(Table::Nat, &listing, &[machine, inbound, outbound], &[other]);
+        // Where nothing that goes out is captured by its network, alone.
+        check(Table::Nat, &format!("{machine}\n{JUMP}"), &[machine], &[]);
+        check(Table::Nat, &format!("{inbound_jump}{inbound}\n{JUMP}"), &[], &[inbound]);
+        // Elsewhere others may have had it before.
+        let captures = format!(
+            ":ISTIO_OUTPUT - [0:0]\n:ISTIO_REDIRECT - [0:0]\n-A ISTIO_OUTPUT -j ISTIO_REDIRECT\n\
+             -A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15001\n{JUMP}"
+        );
+        check(Table::Nat, &format!("{inbound}\n{captures}"), &[], &[inbound]);
+        check(Table::Nat, &format!("{inbound}\n{captures}{outbound}\n"), &[], &[inbound, outbound]);
     }
 
     #[test]
