@@ -3,13 +3,12 @@
 use super::{
     Backend, Error, Snapshot, Step, Variant, flows,
     iptables::{self, LegacyTables, Lock, Programs},
-    nftables::{Nftables, Refusal},
+    nftables::{Nftables, Refusal, Tables},
 };
 use crate::sys::{
     grace,
     lock::{self, Held},
     namespace,
-    netfilter::{self, BaseChain},
     route::{Found, Routes},
 };
 use rules::{
@@ -26,6 +25,8 @@ pub struct Kernel {
     nft: OnceCell<Option<Programs>>,
     routes: Routes,
     nftables: Option<Nftables>,
+    /// All tables of nf_tables, when they were read.
+    tables: Option<Tables>,
 }
 
 impl Kernel {
@@ -36,7 +37,7 @@ impl Kernel {
     pub fn open(lock: Lock, owner: Ownership) -> Result<Self, Error> {
         let routes = Routes::open(owner).map_err(|source| netlink("opening a netlink socket", source))?;
         let (legacy, nft) = (OnceCell::new(), OnceCell::new());
-        Ok(Self { lock, owner, held: None, legacy, nft, routes, nftables: None })
+        Ok(Self { lock, owner, held: None, legacy, nft, routes, nftables: None, tables: None })
     }
 
     /// The programs of a variant, if they are on `PATH`.
@@ -70,8 +71,9 @@ impl Kernel {
     ///
     /// # Errors
     /// When they can't be read.
-    pub fn listing(&self, variant: Variant, family: Family) -> Result<Option<Listing>, Error> {
-        let Some(there) = There::look(variant, family, &Table::ALL, &self.owner)? else { return Ok(None) };
+    pub fn listing(&mut self, variant: Variant, family: Family) -> Result<Option<Listing>, Error> {
+        let tables = if variant == Variant::Nft { self.look_at_tables()? } else { Tables::default() };
+        let Some(there) = self.look(variant, family, &Table::ALL, &tables)? else { return Ok(None) };
         there.listing(self.needed(variant)?, family).map(Some)
     }
 
@@ -111,27 +113,64 @@ impl Kernel {
     ///
     /// # Errors
     /// When it can't be read.
-    pub fn has_foreign_nat(&self) -> Result<bool, Error> {
-        let chains = netfilter::base_chains();
-        let chains = chains.map_err(|source| netlink("listing the chains of nf_tables", source))?;
-        let mut nat = chains.iter().filter(|chain| chain.kind == "nat" && !chain.is_of(&self.owner));
-        let is_of_iptables = |chain: &BaseChain| chain.is_of_iptables();
-        if nat.clone().any(|chain| !is_of_iptables(chain)) {
-            return Ok(true);
+    pub fn has_foreign_nat(&mut self) -> Result<bool, Error> {
+        let tables = match self.tables.take() {
+            Some(tables) => tables,
+            None => self.look_at_tables()?,
+        };
+        let owner = self.owner;
+        if tables.are_of(&owner) {
+            // As nearly everywhere. Chains can be many.
+            return Ok(false);
         }
-        let [v4, v6] =
-            Family::BOTH.map(|family| There::look(Variant::Legacy, family, &[Table::Nat], &self.owner));
-        Ok((v4?.is_some() || v6?.is_some()) && nat.any(is_of_iptables))
+        let found = self.nftables()?.has_nat(&owner);
+        let (foreign, usual) = found.map_err(|source| netlink("listing the chains of nf_tables", source))?;
+        if foreign || !usual {
+            return Ok(foreign);
+        }
+        for family in Family::BOTH {
+            if self.look(Variant::Legacy, family, &[Table::Nat], &tables)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn look_at_tables(&mut self) -> Result<Tables, Error> {
+        self.nftables()?.tables().map_err(|source| netlink("listing the tables of nf_tables", source))
     }
 
     /// The state of a variant and family; `None` if there are tables and no program to read them.
-    fn tables(&self, variant: Variant, family: Family) -> Result<Option<State>, Error> {
-        let Some(there) = There::look(variant, family, &iptables::CAPTURING, &self.owner)? else {
+    fn state(&mut self, variant: Variant, family: Family, tables: &Tables) -> Result<Option<State>, Error> {
+        let Some(there) = self.look(variant, family, &iptables::CAPTURING, tables)? else {
             return Ok(Some(State::default()));
         };
         match self.programs(variant).filter(|programs| programs.save(family).is_ok()) {
             Some(programs) => Ok(Some(there.listing(programs, family)?.state(&self.owner))),
             None => Ok(None),
+        }
+    }
+
+    /// What is there of iptables; of legacy tables that nobody lists, these.
+    fn look(
+        &mut self,
+        variant: Variant,
+        family: Family,
+        unlisted: &[Table],
+        tables: &Tables,
+    ) -> Result<Option<There>, Error> {
+        match variant {
+            Variant::Legacy => {
+                let tables = iptables::legacy_tables(family, unlisted)
+                    .map_err(|source| netlink("asking for the tables of iptables-legacy", source))?;
+                Ok((!tables.is_empty()).then_some(There::Legacy(tables)))
+            }
+            Variant::Nft => {
+                let prefix = self.owner.chain_prefix;
+                let exist = self.nftables()?.has_iptables(tables, family, prefix);
+                let exist = exist.map_err(|source| netlink("listing the tables of nf_tables", source))?;
+                Ok(exist.then_some(There::Nft))
+            }
         }
     }
 }
@@ -143,27 +182,6 @@ enum There {
 }
 
 impl There {
-    /// What is there; of tables that nobody lists, these.
-    fn look(
-        variant: Variant,
-        family: Family,
-        unlisted: &[Table],
-        owner: &Ownership,
-    ) -> Result<Option<Self>, Error> {
-        match variant {
-            Variant::Legacy => {
-                let tables = iptables::legacy_tables(family, unlisted)
-                    .map_err(|source| netlink("asking for the tables of iptables-legacy", source))?;
-                Ok((!tables.is_empty()).then_some(Self::Legacy(tables)))
-            }
-            Variant::Nft => {
-                let exist = netfilter::iptables_tables_exist(family, owner.chain_prefix)
-                    .map_err(|source| netlink("listing the tables of nf_tables", source))?;
-                Ok(exist.then_some(Self::Nft))
-            }
-        }
-    }
-
     fn listing(&self, programs: &Programs, family: Family) -> Result<Listing, Error> {
         match self {
             Self::Legacy(tables) => iptables::legacy_listing(programs, family, tables),
@@ -181,21 +199,20 @@ impl Backend for Kernel {
     }
 
     fn read(&mut self) -> Result<Snapshot, Error> {
-        let Found { ours, of_others, unlike_ours } =
+        let Found { ours, of_others, unlike_ours, lo_has_ipv6 } =
             self.routes.read().map_err(|source| netlink("reading rules, routes and addresses", source))?;
         let mut snapshot = Snapshot::default();
         snapshot.routes_of_others = of_others.into_iter().collect();
         snapshot.unlike_ours = unlike_ours.into_iter().collect();
-        snapshot.lo_lacks_ipv6 = namespace::lacks_ipv6("lo");
+        snapshot.lo_lacks_ipv6 = !lo_has_ipv6 && namespace::lacks_ipv6("lo");
         sort(ours.into_iter().map(|own| own.object), &mut snapshot.routes, &mut snapshot.duplicates);
-        let table = self.nftables()?.read();
+        let (tables, owner) = (self.look_at_tables()?, self.owner);
+        let table = self.nftables()?.read_among(&tables);
         snapshot.set_nftables(table.map_err(|source| netlink("reading nf_tables", source))?);
-        let owner = self.owner;
-        let kin = self.nftables()?.tables_of_kin(&owner);
-        snapshot.tables_of_kin = kin.map_err(|source| netlink("listing the tables of nf_tables", source))?;
+        snapshot.tables_of_kin = tables.of_kin(&owner);
         for variant in Variant::ALL {
             for family in Family::BOTH {
-                let Some(state) = self.tables(variant, family)? else {
+                let Some(state) = self.state(variant, family, &tables)? else {
                     tracing::warn!(
                         target: "iptables",
                         "{family} tables of {variant} are there, and no program on PATH to read them"
@@ -206,6 +223,7 @@ impl Backend for Kernel {
                 snapshot.set_iptables(variant, family, state);
             }
         }
+        self.tables = Some(tables);
         Ok(snapshot)
     }
 

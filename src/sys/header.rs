@@ -369,7 +369,6 @@ pub(crate) use nix::libc::{
     RT_SCOPE_HOST, RTA_OIF, RTA_TABLE, RTM_DELADDR, RTM_DELROUTE, RTM_DELRULE, RTM_GETADDR, RTM_GETROUTE,
     RTM_GETRULE, RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWRULE, RTN_LOCAL,
 };
-pub(crate) const RTN_UNSPEC: u8 = 0;
 pub(crate) const RT_SCOPE_UNIVERSE: u8 = 0;
 /// From here on three tables are the kernel's own.
 pub(crate) const RT_TABLE_DEFAULT: u32 = 253;
@@ -384,7 +383,6 @@ pub(crate) const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
 pub(crate) const FRA_TABLE: u16 = 15;
 pub(crate) const FRA_FWMASK: u16 = 16;
 pub(crate) const FRA_PROTOCOL: u16 = 21;
-pub(crate) const FR_ACT_UNSPEC: u8 = 0;
 /// Look the table up.
 pub(crate) const FR_ACT_TO_TBL: u8 = 1;
 

@@ -6,47 +6,10 @@ use super::netlink::{Request, Socket};
 use super::nfnetlink::{body, message_type, nfgenmsg, nfproto};
 use nix::sys::socket::SockProtocol;
 use rules::{Family, Ownership};
-use std::{collections::BTreeSet, io};
+use std::io;
 
-const GET_TABLE: u16 = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETTABLE);
 const GET_CHAIN: u16 = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETCHAIN);
-const GET_RULE: u16 = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETRULE);
 const COMPAT_GET: u16 = message_type(NFNL_SUBSYS_NFT_COMPAT, NFNL_MSG_COMPAT_GET);
-
-/// Whether nf_tables holds tables by the names that iptables uses: those in which we make rules, or another that holds a
-/// chain of this prefix. Asking creates none.
-///
-/// # Errors
-/// When the kernel refuses. One without nf_tables holds none.
-pub fn iptables_tables_exist(family: Family, prefix: &str) -> io::Result<bool> {
-    let mut socket = match Socket::open(SockProtocol::NetlinkNetFilter) {
-        Err(error) if lacks_nf_tables(&error) => return Ok(false),
-        other => other?,
-    };
-    let request = Request { kind: GET_TABLE, flags: 0, head: &nfgenmsg(nfproto(family), 0) };
-    let names = socket.dump(&request, |payload| {
-        let name = text(attribute(body(payload)?, NFTA_TABLE_NAME)?).to_owned();
-        (payload.first() == Some(&nfproto(family))).then_some(name)
-    });
-    let names = match names {
-        Err(error) if lacks_nf_tables(&error) => return Ok(false),
-        names => names?,
-    };
-    if names.iter().any(|name| matches!(name.as_str(), "nat" | "mangle" | "raw")) {
-        return Ok(true);
-    }
-    if !names.iter().any(|name| matches!(name.as_str(), "filter" | "security")) {
-        return Ok(false);
-    }
-    let request = Request { kind: GET_CHAIN, flags: 0, head: &nfgenmsg(nfproto(family), 0) };
-    let chains = socket.dump(&request, |payload| {
-        let attributes = body(payload)?;
-        let [table, name] =
-            [NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME].map(|kind| attribute(attributes, kind).map(text));
-        (matches!(table?, "filter" | "security") && name?.starts_with(prefix)).then_some(())
-    })?;
-    Ok(!chains.is_empty())
-}
 
 /// Whether the error says that the kernel has no nf_tables.
 pub fn lacks_nf_tables(error: &io::Error) -> bool {
@@ -134,31 +97,10 @@ impl BaseChain {
 /// The base chains of all tables of nf_tables, those of iptables included.
 ///
 /// # Errors
-/// When the kernel can't be asked. One without nf_tables has none.
-pub fn base_chains() -> io::Result<Vec<BaseChain>> {
-    let mut socket = Socket::open(SockProtocol::NetlinkNetFilter)?;
+/// When the kernel can't be asked.
+pub(crate) fn base_chains(socket: &mut Socket) -> io::Result<Vec<BaseChain>> {
     let request = Request { kind: GET_CHAIN, flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
-    match socket.dump(&request, |payload| base_chain(*payload.first()?, body(payload)?)) {
-        Err(error) if lacks_nf_tables(&error) => Ok(Vec::new()),
-        other => other,
-    }
-}
-
-/// The chains that hold a rule, by family, table and name.
-///
-/// # Errors
-/// As [`base_chains`].
-pub fn chains_with_rules() -> io::Result<BTreeSet<(u8, String, String)>> {
-    let mut socket = Socket::open(SockProtocol::NetlinkNetFilter)?;
-    let request = Request { kind: GET_RULE, flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
-    let chains = socket.dump(&request, |payload| {
-        let name = |kind| attribute(body(payload)?, kind).map(|name| text(name).to_owned());
-        Some((*payload.first()?, name(NFTA_RULE_TABLE)?, name(NFTA_RULE_CHAIN)?))
-    });
-    match chains {
-        Err(error) if lacks_nf_tables(&error) => Ok(BTreeSet::new()),
-        chains => Ok(chains?.into_iter().collect()),
-    }
+    socket.dump(&request, |payload| base_chain(*payload.first()?, body(payload)?))
 }
 
 /// A base chain by its attributes; `None` for chains that no hook calls.

@@ -39,6 +39,8 @@ pub struct Found {
     pub of_others: Vec<Standing>,
     /// What carries the owner's protocol and is nothing that the owner would make, in words.
     pub unlike_ours: Vec<String>,
+    /// Whether `lo` has its IPv6 address.
+    pub lo_has_ipv6: bool,
 }
 
 /// The routing of a network namespace, as far as an owner has a part in it.
@@ -63,22 +65,20 @@ impl Routes {
     pub fn read(&mut self) -> io::Result<Found> {
         let Ownership { protocol: ours, address, .. } = self.owner;
         let mut found = Found::default();
-        for family in Family::BOTH {
-            let head = fib_rule_hdr(family, FR_ACT_UNSPEC);
-            let rules = self.dump(RTM_GETRULE, &head, |payload| rule(family, payload))?;
-            let head = rtmsg(family, ours, RTN_UNSPEC);
-            let routes = self.dump(RTM_GETROUTE, &head, |payload| route(family, payload))?;
-            for one in rules.into_iter().chain(routes) {
-                match one {
-                    Read::Such(standing) if standing.protocol == ours => found.ours.push(standing),
-                    Read::Such(standing) => found.of_others.push(standing),
-                    Read::Unlike { protocol, what } if protocol == ours => found.unlike_ours.push(what),
-                    Read::Unlike { .. } => {}
-                }
+        // Of all families at once.
+        let rules = self.dump(RTM_GETRULE, &[0; size_of::<FibRuleHdr>()], rule)?;
+        let routes = self.dump(RTM_GETROUTE, &[0; size_of::<RtMsg>()], route)?;
+        for one in rules.into_iter().chain(routes) {
+            match one {
+                Read::Such(standing) if standing.protocol == ours => found.ours.push(standing),
+                Read::Such(standing) => found.of_others.push(standing),
+                Read::Unlike { protocol, what } if protocol == ours => found.unlike_ours.push(what),
+                Read::Unlike { .. } => {}
             }
         }
         let addresses = self.dump(RTM_GETADDR, &ifaddrmsg(), loopback_address)?;
         // A kernel before 5.18 forgets the protocol of addresses; newer ones give `::1` one of their own.
+        found.lo_has_ipv6 = addresses.iter().any(|(there, _)| there.is_loopback());
         let remembers = addresses.iter().any(|(_, protocol)| protocol.is_some());
         match addresses.iter().find(|(there, _)| *there == address) {
             Some((_, protocol)) if *protocol == Some(ours) || !remembers => {
@@ -242,6 +242,12 @@ const fn af(family: Family) -> u8 {
     }
 }
 
+/// The family that a header begins with.
+fn family(header: &[u8]) -> Option<Family> {
+    let first = *header.first()?;
+    Family::BOTH.into_iter().find(|family| af(*family) == first)
+}
+
 type FibRuleHdr = [u8; 12];
 type RtMsg = [u8; 12];
 type IfAddrMsg = [u8; 8];
@@ -271,7 +277,8 @@ enum Read {
 }
 
 /// A policy rule; such is one with a mark, all of its bits, and nothing else.
-fn rule(family: Family, payload: &[u8]) -> Option<Read> {
+fn rule(payload: &[u8]) -> Option<Read> {
+    let family = family(payload)?;
     let (head, selectors) = payload.split_first_chunk::<{ size_of::<FibRuleHdr>() }>()?;
     // The table is in the header too, if its number is a small one.
     let [_, dst_len, src_len, tos, _, _, _, action, flags @ ..] = *head;
@@ -298,7 +305,8 @@ fn rule(family: Family, payload: &[u8]) -> Option<Read> {
 }
 
 /// A route; such is `local default dev lo` in a table that is not the kernel's own.
-fn route(family: Family, payload: &[u8]) -> Option<Read> {
+fn route(payload: &[u8]) -> Option<Read> {
+    let family = family(payload)?;
     let (head, attributes) = payload.split_first_chunk::<{ size_of::<RtMsg>() }>()?;
     let [_, dst_len, src_len, tos, _, protocol, _, kind, ..] = *head;
     let number = |kind| attribute(attributes, kind).and_then(|payload| u32_at(payload, 0));

@@ -17,6 +17,7 @@ mod listed;
 mod lower;
 mod raise;
 mod read;
+mod tables;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +25,7 @@ pub use compare::{Difference, Subject, differences, same};
 pub use expression::{Ct, Expression, Header, Meta, Operator, Register, Verdict};
 pub use guard::{guarded, marks};
 use listed::Interfaces;
+pub use tables::Tables;
 
 use crate::sys::{
     header::*,
@@ -33,8 +35,8 @@ use crate::sys::{
 };
 use batch::{Batch, Job};
 use nix::{libc, sys::socket::SockProtocol};
-use rules::{Family, Ownership, nft::ListedTable};
-use std::{collections::BTreeSet, io};
+use rules::{Family, nft::ListedTable};
+use std::io;
 
 /// nf_tables of the thread's network namespace.
 pub struct Nftables {
@@ -78,10 +80,21 @@ impl Nftables {
     /// Our table; `None` if it is not there. Reading creates nothing.
     ///
     /// # Errors
-    /// When the kernel refuses. One without nf_tables holds no table.
+    /// When the kernel refuses.
     pub fn read(&mut self) -> io::Result<Option<bytecode::Table>> {
-        match read::table(&mut self.socket, NFPROTO_INET, self.table) {
-            Err(error) if crate::sys::netfilter::lacks_nf_tables(&error) => Ok(None),
+        let tables = self.tables()?;
+        self.read_among(&tables)
+    }
+
+    /// Our table; `None` if it is not among these.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn read_among(&mut self, tables: &Tables) -> io::Result<Option<bytecode::Table>> {
+        let ours = tables.0.iter().find(|table| table.family == NFPROTO_INET && table.name == self.table);
+        match ours.map(|ours| read::table(&mut self.socket, ours)).transpose() {
+            // It has gone since.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             other => other,
         }
     }
@@ -89,19 +102,19 @@ impl Nftables {
     /// All tables of which packets of a family meet chains, each with whether iptables made it. Reading creates nothing.
     ///
     /// # Errors
-    /// As [`Nftables::read`].
+    /// As [`Nftables::tables`].
     pub fn listing(&mut self, family: Family) -> io::Result<Vec<(bool, ListedTable)>> {
-        let names = match read::names(&mut self.socket) {
-            Err(error) if crate::sys::netfilter::lacks_nf_tables(&error) => Vec::new(),
-            other => other?,
-        };
         let interfaces = Interfaces::read();
         let mut tables = Vec::new();
-        for (of, name) in names {
+        for outside in self.tables()?.0 {
+            let of = outside.family;
             if ![NFPROTO_INET, NFPROTO_NETDEV, nfproto(family)].contains(&of) {
                 continue;
             }
-            let Some(table) = read::table(&mut self.socket, of, &name)? else { continue };
+            let table = match read::table(&mut self.socket, &outside) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                table => table?,
+            };
             let listed = listed::table(of, &table, &interfaces);
             tables.extend(listed.map(|listed| (listed::is_of_iptables(of, &table), listed)));
         }
@@ -129,23 +142,6 @@ impl Nftables {
     pub fn remove(&mut self, names: &[String]) -> Result<(), Refusal> {
         let jobs: Vec<Job<'_>> = names.iter().map(|name| Job::Delete(NFPROTO_INET, name)).collect();
         if jobs.is_empty() { Ok(()) } else { self.commit(&jobs, None) }
-    }
-
-    /// Which tables of the family `inet` are the predecessor's or a neighbour's.
-    ///
-    /// # Errors
-    /// As [`Nftables::read`].
-    pub fn tables_of_kin(&mut self, owner: &Ownership) -> io::Result<BTreeSet<String>> {
-        let names = match read::names(&mut self.socket) {
-            Err(error) if crate::sys::netfilter::lacks_nf_tables(&error) => Vec::new(),
-            other => other?,
-        };
-        let is_of_kin = |name: &str| {
-            owner.predecessor.is_some_and(|predecessor| predecessor.tables.contains(&name))
-                || owner.neighbours.iter().any(|neighbour| neighbour.tables.contains(&name))
-        };
-        let names = names.into_iter().filter(|(family, name)| *family == NFPROTO_INET && is_of_kin(name));
-        Ok(names.map(|(_, name)| name).collect())
     }
 
     fn commit(&mut self, jobs: &[Job<'_>], generation: Option<u32>) -> Result<(), Refusal> {

@@ -2,7 +2,7 @@
 
 use super::bytecode::{self, Element};
 use super::expression::Expression;
-use super::kind;
+use super::{kind, tables::Outside};
 use crate::sys::header::*;
 use crate::sys::{
     message::{Messages, attribute, attributes, text},
@@ -11,26 +11,13 @@ use crate::sys::{
 };
 use std::{collections::BTreeSet, io};
 
-/// The families and names of all tables.
-pub(super) fn names(socket: &mut Socket) -> io::Result<Vec<(u8, String)>> {
-    let request = Request { kind: kind(NFT_MSG_GETTABLE), flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
-    socket.dump(&request, |payload| Some((*payload.first()?, name(body(payload)?, NFTA_TABLE_NAME)?)))
-}
-
-/// The table of this family and name; `None` if it is not there.
-pub(super) fn table(socket: &mut Socket, family: u8, name: &str) -> io::Result<Option<bytecode::Table>> {
-    let head = nfgenmsg(family, 0);
-    let request = Request { kind: kind(NFT_MSG_GETTABLE), flags: 0, head: &head };
-    let answer = match socket.one(&request, |message| {
-        message.text(NFTA_TABLE_NAME, name);
-    }) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        other => other?,
-    };
-    let flags = body(&answer).and_then(|table| number(table, NFTA_TABLE_FLAGS)).unwrap_or(0);
+/// What is in a table; if it is gone meanwhile, nothing.
+pub(super) fn table(socket: &mut Socket, outside: &Outside) -> io::Result<bytecode::Table> {
+    let Outside { family, name, flags } = outside;
+    let head = nfgenmsg(*family, 0);
     let mut reader = Reader { socket, head, table: name };
     let (sets, chains) = (reader.sets()?, reader.chains()?);
-    let mut table = bytecode::Table { name: name.to_owned(), flags, sets, chains };
+    let mut table = bytecode::Table { name: name.clone(), flags: *flags, sets, chains };
     for (name, rule) in reader.rules()? {
         if let Some(chain) = table.chains.iter_mut().find(|chain| chain.name == name) {
             chain.rules.push(rule);
@@ -40,7 +27,7 @@ pub(super) fn table(socket: &mut Socket, family: u8, name: &str) -> io::Result<O
         (set.elements, set.others) = reader.elements(&set.name)?;
         bytecode::sort(&mut set.elements);
     }
-    Ok(Some(table))
+    Ok(table)
 }
 
 /// Reads what is in a table.

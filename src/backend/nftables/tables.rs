@@ -1,0 +1,100 @@
+//! Which tables there are: one dump answers for all that is asked of it.
+
+use super::{Nftables, kind};
+use crate::sys::header::*;
+use crate::sys::{
+    message::{attribute, text, u32_at},
+    netfilter::{base_chains, lacks_nf_tables},
+    netlink::Request,
+    nfnetlink::{body, nfgenmsg, nfproto},
+};
+use rules::{Family, Ownership};
+use std::{collections::BTreeSet, io};
+
+/// A table, from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Outside {
+    /// `NFPROTO_*`.
+    pub(super) family: u8,
+    pub(super) name: String,
+    /// `NFT_TABLE_F_*`.
+    pub(super) flags: u32,
+}
+
+/// All tables of nf_tables in a namespace at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tables(pub(super) Vec<Outside>);
+
+impl Tables {
+    /// Which of the family `inet` are the predecessor's or a neighbour's.
+    pub fn of_kin(&self, owner: &Ownership) -> BTreeSet<String> {
+        let is_of_kin = |table: &&Outside| {
+            let name = table.name.as_str();
+            table.family == NFPROTO_INET
+                && (owner.predecessor.is_some_and(|predecessor| predecessor.tables.contains(&name))
+                    || owner.neighbours.iter().any(|neighbour| neighbour.tables.contains(&name)))
+        };
+        self.0.iter().filter(is_of_kin).map(|table| table.name.clone()).collect()
+    }
+
+    /// Whether there is none but the owner's.
+    pub fn are_of(&self, owner: &Ownership) -> bool {
+        self.0.iter().all(|table| table.family == NFPROTO_INET && table.name == owner.table)
+    }
+
+    fn holds(&self, family: u8, names: &[&str]) -> bool {
+        self.0.iter().any(|table| table.family == family && names.contains(&table.name.as_str()))
+    }
+}
+
+impl Nftables {
+    /// All tables. Asking creates none.
+    ///
+    /// # Errors
+    /// When the kernel refuses. One without nf_tables holds none.
+    pub fn tables(&mut self) -> io::Result<Tables> {
+        let request = Request { kind: kind(NFT_MSG_GETTABLE), flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
+        let found = self.socket.dump(&request, |payload| {
+            let attributes = body(payload)?;
+            let name = text(attribute(attributes, NFTA_TABLE_NAME)?).to_owned();
+            let flags = attribute(attributes, NFTA_TABLE_FLAGS).and_then(|flags| u32_at(flags, 0));
+            Some(Outside { family: *payload.first()?, name, flags: flags.map_or(0, u32::from_be) })
+        });
+        match found {
+            Err(error) if lacks_nf_tables(&error) => Ok(Tables::default()),
+            found => found.map(Tables),
+        }
+    }
+
+    /// Whether there are tables by the names that iptables uses: those in which we make rules, or another that holds a
+    /// chain of this prefix.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn has_iptables(&mut self, tables: &Tables, family: Family, prefix: &str) -> io::Result<bool> {
+        const OTHERS: [&str; 2] = ["filter", "security"];
+        let of = nfproto(family);
+        if tables.holds(of, &["nat", "mangle", "raw"]) || !tables.holds(of, &OTHERS) {
+            return Ok(tables.holds(of, &["nat", "mangle", "raw"]));
+        }
+        let request = Request { kind: kind(NFT_MSG_GETCHAIN), flags: 0, head: &nfgenmsg(of, 0) };
+        let chains = self.socket.dump(&request, |payload| {
+            let attributes = body(payload)?;
+            let [table, name] =
+                [NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME].map(|kind| attribute(attributes, kind).map(text));
+            (OTHERS.contains(&table?) && name?.starts_with(prefix)).then_some(())
+        })?;
+        Ok(!chains.is_empty())
+    }
+
+    /// Whether a base chain does NAT that is neither the owner's nor one of iptables' usual ones (first), and whether one of
+    /// those does (second).
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn has_nat(&mut self, owner: &Ownership) -> io::Result<(bool, bool)> {
+        let chains = base_chains(&mut self.socket)?;
+        let nat = || chains.iter().filter(|chain| chain.kind == "nat" && !chain.is_of(owner));
+        Ok((nat().any(|chain| !chain.is_of_iptables()), nat().any(|chain| chain.is_of_iptables())))
+    }
+}
