@@ -8,7 +8,5 @@ fn main() -> ExitCode {
     cli::main()
 }
 
-/// musl's own allocator asks the kernel for every larger piece and gives it back at once, which takes longer
-/// than everything else that a dry run does.
 #[global_allocator]
-static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+static ALLOCATOR: sidecar_init::sys::allocator::Allocator = sidecar_init::sys::allocator::Allocator::new();

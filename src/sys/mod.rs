@@ -1,8 +1,10 @@
 //! The operating system: programs, namespaces, netlink. No policy, no rules.
 //!
-//! The only place where `unsafe` is allowed: socket options need it, one system call, and what comes before `main`.
+//! The only place where `unsafe` is allowed: socket options need it, one system call, what comes before `main`, and the
+//! heap.
 
 pub mod address;
+pub mod allocator;
 pub mod conntrack;
 pub mod exec;
 pub(crate) mod grace;
