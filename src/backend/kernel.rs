@@ -2,8 +2,8 @@
 
 use super::{
     Backend, Error, Snapshot, Step, Variant, flows,
-    iptables::{self, LegacyTables, Lock, Programs},
-    nftables::{Nftables, Refusal, Tables},
+    iptables::{self, LegacyTables, Lock, Programs, Writer},
+    nftables::{Listed, Nftables, Refusal, Tables},
 };
 use crate::sys::{
     grace,
@@ -12,9 +12,10 @@ use crate::sys::{
     route::{Found, Routes},
 };
 use rules::{
-    Family, Listing, Ownership, State, Table, desired::StaleFlows, nft::ListedTable, routing::Object,
+    ByFamily, Family, Listing, Ownership, State, Table, TableChange, desired::StaleFlows, nft::ListedTable,
+    routing::Object,
 };
-use std::{cell::OnceCell, collections::BTreeSet, io, time::Duration};
+use std::{cell::OnceCell, collections::BTreeSet, io, panic::resume_unwind, thread, time::Duration};
 
 /// The network namespace of the thread that opens it. It has to be used by that thread alone, while that is there.
 pub struct Kernel {
@@ -27,6 +28,10 @@ pub struct Kernel {
     nftables: Option<Nftables>,
     /// All tables of nf_tables, when they were read.
     tables: Option<Tables>,
+    /// What the programs of iptables (nft) have listed last, as far as every change since was ours.
+    listed: Option<Listed>,
+    /// The programs that wait for their step.
+    writers: Vec<((Variant, Family), Writer)>,
 }
 
 impl Kernel {
@@ -37,7 +42,18 @@ impl Kernel {
     pub fn open(lock: Lock, owner: Ownership) -> Result<Self, Error> {
         let routes = Routes::open(owner).map_err(|source| netlink("opening a netlink socket", source))?;
         let (legacy, nft) = (OnceCell::new(), OnceCell::new());
-        Ok(Self { lock, owner, held: None, legacy, nft, routes, nftables: None, tables: None })
+        Ok(Self {
+            lock,
+            owner,
+            held: None,
+            legacy,
+            nft,
+            routes,
+            nftables: None,
+            tables: None,
+            listed: None,
+            writers: Vec::new(),
+        })
     }
 
     /// The programs of a variant, if they are on `PATH`.
@@ -140,15 +156,49 @@ impl Kernel {
         self.nftables()?.tables().map_err(|source| netlink("listing the tables of nf_tables", source))
     }
 
-    /// The state of a variant and family; `None` if there are tables and no program to read them.
-    fn state(&mut self, variant: Variant, family: Family, tables: &Tables) -> Result<Option<State>, Error> {
-        let Some(there) = self.look(variant, family, &iptables::CAPTURING, tables)? else {
-            return Ok(Some(State::default()));
-        };
-        match self.programs(variant).filter(|programs| programs.save(family).is_ok()) {
-            Some(programs) => Ok(Some(there.listing(programs, family)?.state(&self.owner))),
-            None => Ok(None),
+    fn iptables(&mut self, variant: Variant, family: Family, changes: &[TableChange]) -> Result<(), Error> {
+        if variant == Variant::Nft {
+            // Nobody counts what the programs do.
+            self.listed = None;
         }
+        let writer = match self.writers.iter().position(|(of, _)| *of == (variant, family)) {
+            Some(index) => self.writers.remove(index).1,
+            None => iptables::writer(self.needed(variant)?, &self.lock, family)?,
+        };
+        iptables::commit(writer, self.needed(variant)?, changes)
+    }
+
+    /// Removes rules of iptables (nft) without its programs; false where those have to do it.
+    fn remove_listed(&mut self, families: &[(Family, Vec<TableChange>)]) -> Result<bool, Error> {
+        match self.listed.take() {
+            Some(listed) => Ok(self.nftables()?.remove_listed(&listed, families)),
+            None => Ok(false),
+        }
+    }
+
+    /// The states of a variant's families; `None` where there are tables and no program to read them. Families are read at
+    /// the same time, as each takes a program of its own.
+    fn states(&mut self, variant: Variant, tables: &Tables) -> Result<ByFamily<Option<State>>, Error> {
+        let mut look = |family| self.look(variant, family, &iptables::CAPTURING, tables);
+        let there = ByFamily { v4: look(Family::V4)?, v6: look(Family::V6)? };
+        let any = there.v4.is_some() || there.v6.is_some();
+        if any && variant == Variant::Nft {
+            self.listed = self.nftables()?.before_listing().ok();
+        }
+        let programs = if any { self.programs(variant) } else { None };
+        let owner = self.owner;
+        let read = |family| match there.get(family) {
+            Some(there) => state(programs, there, &owner, family),
+            None => Ok(Some(State::default())),
+        };
+        let (v4, v6) = match &there {
+            ByFamily { v4: Some(_), v6: Some(_) } => thread::scope(|scope| {
+                let v6 = scope.spawn(|| read(Family::V6));
+                (read(Family::V4), v6.join().unwrap_or_else(|panic| resume_unwind(panic)))
+            }),
+            _ => (read(Family::V4), read(Family::V6)),
+        };
+        Ok(ByFamily { v4: v4?, v6: v6? })
     }
 
     /// What is there of iptables; of legacy tables that nobody lists, these.
@@ -172,6 +222,19 @@ impl Kernel {
                 Ok(exist.then_some(There::Nft))
             }
         }
+    }
+}
+
+/// What the programs list of a family, if they can.
+fn state(
+    programs: Option<&Programs>,
+    there: &There,
+    owner: &Ownership,
+    family: Family,
+) -> Result<Option<State>, Error> {
+    match programs.filter(|programs| programs.save(family).is_ok()) {
+        Some(programs) => Ok(Some(there.listing(programs, family)?.state(owner))),
+        None => Ok(None),
     }
 }
 
@@ -211,8 +274,9 @@ impl Backend for Kernel {
         snapshot.set_nftables(table.map_err(|source| netlink("reading nf_tables", source))?);
         snapshot.tables_of_kin = tables.of_kin(&owner);
         for variant in Variant::ALL {
+            let mut states = self.states(variant, &tables)?;
             for family in Family::BOTH {
-                let Some(state) = self.state(variant, family, &tables)? else {
+                let Some(state) = states.get_mut(family).take() else {
                     tracing::warn!(
                         target: "iptables",
                         "{family} tables of {variant} are there, and no program on PATH to read them"
@@ -220,6 +284,9 @@ impl Backend for Kernel {
                     snapshot.unreadable.push((variant, family));
                     continue;
                 };
+                if let Some(listed) = self.listed.as_mut().filter(|_| variant == Variant::Nft) {
+                    listed.add(family, state.clone());
+                }
                 snapshot.set_iptables(variant, family, state);
             }
         }
@@ -230,11 +297,20 @@ impl Backend for Kernel {
     fn commit(&mut self, step: &Step) -> Result<(), Error> {
         tracing::debug!(target: "backend", %step, "commit");
         match step {
-            Step::Iptables { variant, family, changes } => {
-                iptables::commit(self.needed(*variant)?, &self.lock, *family, changes)
+            Step::Iptables { variant, family, changes } => self.iptables(*variant, *family, changes),
+            Step::Clear(families) => {
+                if !self.remove_listed(families)? {
+                    for (family, changes) in families {
+                        self.iptables(Variant::Nft, *family, changes)?;
+                    }
+                    self.nftables()?.remove_empty_iptables_tables().map_err(refused)?;
+                }
+                Ok(())
             }
             Step::Nftables { live, wanted } => {
-                self.nftables()?.replace(live.is_some(), wanted.as_ref()).map_err(refused)
+                self.nftables()?.replace(live.is_some(), wanted.as_ref()).map_err(refused)?;
+                self.listed.iter_mut().for_each(Listed::follow);
+                Ok(())
             }
             Step::Add(object) => self.routes.add(*object).map_err(|source| netlink(step, source)),
             Step::Adopt(object) => self.routes.adopt(*object).map_err(|source| netlink(step, source)),
@@ -243,13 +319,24 @@ impl Backend for Kernel {
                 self.routes.remove_standing(*standing).map_err(|source| netlink(step, source))
             }
             Step::RemoveTables(names) => self.nftables()?.remove(names).map_err(refused),
-            Step::DropEmptyTables => {
-                self.nftables()?.remove_empty_iptables_tables().map(drop).map_err(refused)
-            }
             Step::Settle => {
                 grace::wait();
                 Ok(())
             }
+        }
+    }
+
+    fn expect(&mut self, step: Option<&Step>) {
+        match step {
+            None => self.writers.clear(),
+            Some(Step::Iptables { variant, family, .. }) => {
+                // Whatever is wrong with it is told when it is needed.
+                let programs = self.programs(*variant).filter(|programs| programs.waits_for_input());
+                let writer =
+                    programs.and_then(|programs| iptables::writer(programs, &self.lock, *family).ok());
+                self.writers.extend(writer.map(|writer| ((*variant, *family), writer)));
+            }
+            Some(_) => {}
         }
     }
 

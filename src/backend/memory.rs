@@ -43,14 +43,19 @@ impl Backend for Memory {
             Some(0) | None => None,
             Some(left) => Some(left - 1),
         };
+        let mut effective = if fails { self.tables_before_fault } else { usize::MAX };
+        for (variant, family, changes) in step.changes() {
+            let state = self.snapshot.iptables(variant, family);
+            let done = &changes[..effective.min(changes.len())];
+            effective -= done.len();
+            self.snapshot.set_iptables(
+                variant,
+                family,
+                done.iter().fold(state, |state, change| state.after(change)),
+            );
+        }
         match step {
-            Step::Iptables { variant, family, changes } => {
-                let effective =
-                    if fails { self.tables_before_fault.min(changes.len()) } else { changes.len() };
-                let state = self.snapshot.iptables(*variant, *family);
-                let state = changes[..effective].iter().fold(state, |state, change| state.after(change));
-                self.snapshot.set_iptables(*variant, *family, state);
-            }
+            Step::Iptables { .. } | Step::Clear(_) => {}
             _ if fails => {}
             Step::Nftables { wanted, .. } => self.snapshot.set_nftables(wanted.clone()),
             Step::Add(object) => {
@@ -68,8 +73,8 @@ impl Backend for Memory {
                 Some(copy) => drop(self.snapshot.duplicates.remove(copy)),
                 None => drop(self.snapshot.routes.remove(object)),
             },
-            // Tables without rules are none here, and neither are packets.
-            Step::DropEmptyTables | Step::Settle => {}
+            // There are no packets here.
+            Step::Settle => {}
         }
         if fails {
             return Err(Error::Injected(format!("{step} failed as asked")));

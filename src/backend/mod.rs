@@ -32,6 +32,9 @@ pub enum Step {
         /// At least one.
         changes: Vec<TableChange>,
     },
+    /// All that is the owner's goes from the tables of iptables (nft), and with it the tables and base chains that are
+    /// left without rules then. In one step where the kernel can be told so; else as [`Step::Iptables`] of each family.
+    Clear(Vec<(Family, Vec<TableChange>)>),
     /// The table of nf_tables, as a whole.
     Nftables {
         /// What it replaces; `None` if it is not there.
@@ -50,24 +53,49 @@ pub enum Step {
     /// Tables of nf_tables that are inherited go, of the family `inet` and of these names. What was in them can't be put
     /// back, so nothing may come behind it that can fail.
     RemoveTables(Vec<String>),
-    /// The tables and base chains go that iptables (nft) leaves behind without rules.
-    DropEmptyTables,
     /// Packets that have met nothing of the steps so far leave the namespace's hooks.
     Settle,
 }
 
 impl Step {
-    /// What the program of iptables reads; nothing for what no program does.
-    pub fn script(&self) -> String {
+    /// What the changes of iptables' tables are to the programs of iptables; none for other steps.
+    pub fn changes(&self) -> Vec<(Variant, Family, &[TableChange])> {
         match self {
-            Self::Iptables { changes, .. } => changes.iter().map(render::iptables::change).collect(),
+            Self::Iptables { variant, family, changes } => vec![(*variant, *family, changes)],
+            Self::Clear(families) => {
+                families.iter().map(|(family, changes)| (Variant::Nft, *family, changes.as_slice())).collect()
+            }
             Self::Nftables { .. }
             | Self::Add(_)
             | Self::Adopt(_)
             | Self::Remove(_)
             | Self::RemoveInherited(_)
             | Self::RemoveTables(_)
-            | Self::DropEmptyTables
+            | Self::Settle => Vec::new(),
+        }
+    }
+
+    /// What the program of iptables reads; nothing for what no program does.
+    pub fn script(&self) -> String {
+        match self {
+            Self::Iptables { changes, .. } => changes.iter().map(render::iptables::change).collect(),
+            Self::Clear(families) => {
+                let script = |(family, changes): &(Family, Vec<TableChange>)| {
+                    let program = match family {
+                        Family::V4 => "iptables-restore",
+                        Family::V6 => "ip6tables-restore",
+                    };
+                    let tables: String = changes.iter().map(render::iptables::change).collect();
+                    format!("# {program}\n{tables}")
+                };
+                families.iter().map(script).collect()
+            }
+            Self::Nftables { .. }
+            | Self::Add(_)
+            | Self::Adopt(_)
+            | Self::Remove(_)
+            | Self::RemoveInherited(_)
+            | Self::RemoveTables(_)
             | Self::Settle => String::new(),
         }
     }
@@ -77,8 +105,14 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Iptables { variant, family, changes } => {
-                let tables: Vec<&str> = changes.iter().map(|change| change.table.name()).collect();
-                write!(f, "{family} rules ({variant}: {})", tables.join(", "))
+                write!(f, "{family} rules ({variant}: {})", tables(changes))
+            }
+            Self::Clear(families) => {
+                f.write_str("removing ")?;
+                for (family, changes) in families {
+                    write!(f, "{family} rules ({}: {}), ", Variant::Nft, tables(changes))?;
+                }
+                f.write_str("and what they leave empty")
             }
             Self::Nftables { live, wanted } => {
                 let verb = match (live, wanted) {
@@ -96,10 +130,14 @@ impl fmt::Display for Step {
             Self::RemoveTables(names) => {
                 write!(f, "removing the nf_tables tables {} (inherited)", names.join(", "))
             }
-            Self::DropEmptyTables => f.write_str("removing what iptables-nft leaves empty"),
             Self::Settle => f.write_str("waiting for packets on their way"),
         }
     }
+}
+
+/// The names of the tables.
+fn tables(changes: &[TableChange]) -> String {
+    changes.iter().map(|change| change.table.name()).collect::<Vec<_>>().join(", ")
 }
 
 /// A network namespace that holds rules.
@@ -122,6 +160,10 @@ pub trait Backend {
     /// # Errors
     /// When the step failed; it may have taken effect in part, table by table.
     fn commit(&mut self, step: &Step) -> Result<(), Error>;
+
+    /// Hears which step comes behind the one that is about to be committed, so that it can be prepared meanwhile; `None`
+    /// if no step does that it has heard of.
+    fn expect(&mut self, _: Option<&Step>) {}
 
     /// Whether rules of a variant of iptables can be set here.
     fn has_programs(&self, variant: Variant) -> bool;

@@ -54,7 +54,10 @@ pub(super) fn commit(
     steps: &[Step],
     owner: &Ownership,
 ) -> Result<(), Box<Failure>> {
-    for step in steps {
+    for (index, step) in steps.iter().enumerate() {
+        if let Some(next) = steps.get(index + 1) {
+            backend.expect(Some(next));
+        }
         if let Err(source) = backend.commit(step) {
             let aftermath = roll_back(backend, before, steps, owner);
             return Err(Box::new(Failure { step: step.to_string(), aftermath, source }));
@@ -64,6 +67,7 @@ pub(super) fn commit(
 }
 
 fn roll_back(backend: &mut dyn Backend, before: &Snapshot, steps: &[Step], owner: &Ownership) -> Aftermath {
+    backend.expect(None);
     let now = match backend.read() {
         Ok(now) => now,
         Err(error) => return Aftermath::Unknown(error),

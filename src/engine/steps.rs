@@ -23,11 +23,6 @@ pub fn steps(before: &Snapshot, wanted: &Wanted, anew: bool) -> Vec<Step> {
     let ours: BTreeSet<Object> = before.routes.iter().copied().chain(adopted).collect();
     let leftover = ours.iter().rev().filter(|object| !wanted.routes.contains(object));
     steps.extend(leftover.chain(&before.duplicates).copied().map(Step::Remove));
-    let empties = |step: &Step| matches!(step, Step::Iptables { variant: Variant::Nft, .. });
-    if !matches!(wanted.contents, Some(Contents::Iptables { .. })) && steps.iter().any(empties) {
-        // Nobody needs the empty tables that the last rule of iptables (nft) leaves behind.
-        steps.push(Step::DropEmptyTables);
-    }
     let tables: Vec<String> = before.inherited_tables(&wanted.owner).map(str::to_owned).collect();
     if !tables.is_empty() {
         steps.push(Step::RemoveTables(tables));
@@ -47,6 +42,8 @@ fn adoption(before: &Snapshot, inherited: &BTreeSet<Standing>) -> Vec<Step> {
     let is_rule = |standing: &&Standing| matches!(standing.object, Object::Rule { .. });
     adopted.chain(inherited.iter().filter(is_rule).copied().map(Step::RemoveInherited)).collect()
 }
+
+const NFT: BackendName = BackendName::Iptables(Variant::Nft);
 
 /// The way from the rules that are there to those that are wanted.
 struct Way<'a> {
@@ -73,12 +70,33 @@ impl<'a> Way<'a> {
         }
         way.settled(|way| {
             let goes = |backend: &BackendName| stays.is_none_or(|contents| contents.backend() != *backend);
-            BackendName::ALL.into_iter().filter(goes).for_each(|backend| way.lead(backend, None, false));
+            BackendName::ALL.into_iter().filter(goes).for_each(|backend| match (backend, stays) {
+                // Nobody needs the tables that its last rule leaves behind.
+                (NFT, None | Some(Contents::Nftables(_))) => way.clear(),
+                _ => way.lead(backend, None, false),
+            });
         });
         if let Some(contents) = stays {
             way.settled(|way| way.lead(contents.backend(), Some(contents), false));
         }
         way
+    }
+
+    /// Removes all that is the owner's from the tables of iptables (nft), and what is empty then.
+    fn clear(&mut self) {
+        let mut families = Vec::new();
+        for family in Family::BOTH {
+            let live = self.now.iptables(Variant::Nft, family);
+            let changes = plan::plan(&live, &State::default(), self.owner);
+            if !changes.is_empty() {
+                let after = changes.iter().fold(live, |state, change| state.after(change));
+                self.now.set_iptables(Variant::Nft, family, after);
+                families.push((family, changes));
+            }
+        }
+        if !families.is_empty() {
+            self.steps.push(Step::Clear(families));
+        }
     }
 
     /// Brings what a backend holds of the owner's to this.
@@ -161,32 +179,29 @@ pub(super) fn way_back(
         there.iter().filter(|object| !now.has(object)).copied().map(Step::Add).collect();
     let mut now = now.clone();
     for (index, step) in attempted.iter().enumerate().rev() {
-        match step {
-            Step::Iptables { variant, family, changes } => {
-                let mut undone = Vec::new();
-                let mut earlier = states(before, &attempted[..=index], *variant, *family);
+        for (variant, family, changes) in step.changes().into_iter().rev() {
+            let mut undone = Vec::new();
+            let mut earlier = states(before, &attempted[..=index], variant, family);
+            earlier.pop();
+            for change in changes.iter().rev() {
+                let live = now.iptables(variant, family);
+                let old = earlier.last().expect("one for each change");
+                // Where this change has not taken effect, an earlier one may have.
+                if !earlier.iter().any(|state| state.same_table(&live, change.table)) {
+                    let known = old.after(change).same_table(&live, change.table);
+                    let to = if known { old } else { &earlier[0] };
+                    let made = plan::back(to, &live, std::slice::from_ref(change), owner);
+                    let after = made.iter().fold(live, |state, change| state.after(change));
+                    now.set_iptables(variant, family, after);
+                    undone.extend(made);
+                }
                 earlier.pop();
-                for change in changes.iter().rev() {
-                    let live = now.iptables(*variant, *family);
-                    let old = earlier.last().expect("one for each change");
-                    // Where this change has not taken effect, an earlier one may have.
-                    if !earlier.iter().any(|state| state.same_table(&live, change.table)) {
-                        let known = old.after(change).same_table(&live, change.table);
-                        let to = if known { old } else { &earlier[0] };
-                        let step = plan::back(to, &live, std::slice::from_ref(change), owner);
-                        now.set_iptables(
-                            *variant,
-                            *family,
-                            step.iter().fold(live, |state, change| state.after(change)),
-                        );
-                        undone.extend(step);
-                    }
-                    earlier.pop();
-                }
-                if !undone.is_empty() {
-                    back.push(Step::Iptables { variant: *variant, family: *family, changes: undone });
-                }
             }
+            if !undone.is_empty() {
+                back.push(Step::Iptables { variant, family, changes: undone });
+            }
+        }
+        match step {
             Step::Nftables { live, wanted } => {
                 let took_effect = nftables::same(now.nftables(), wanted.as_ref());
                 if took_effect && live != wanted {
@@ -194,12 +209,13 @@ pub(super) fn way_back(
                     now.set_nftables(live.clone());
                 }
             }
-            Step::Add(_)
+            Step::Iptables { .. }
+            | Step::Clear(_)
+            | Step::Add(_)
             | Step::Adopt(_)
             | Step::Remove(_)
             | Step::RemoveInherited(_)
             | Step::RemoveTables(_)
-            | Step::DropEmptyTables
             | Step::Settle => {}
         }
     }
@@ -217,15 +233,10 @@ pub(super) fn way_back(
 /// The states of iptables' tables before, between and after the steps.
 fn states(before: &Snapshot, steps: &[Step], variant: Variant, family: Family) -> Vec<State> {
     let mut states = vec![before.iptables(variant, family)];
-    for step in steps {
-        match step {
-            Step::Iptables { variant: v, family: f, changes } if (*v, *f) == (variant, family) => {
-                for change in changes {
-                    let after = states.last().map(|state| state.after(change));
-                    states.extend(after);
-                }
-            }
-            _ => {}
+    for (v, f, changes) in steps.iter().flat_map(Step::changes) {
+        for change in changes.iter().filter(|_| (v, f) == (variant, family)) {
+            let after = states.last().map(|state| state.after(change));
+            states.extend(after);
         }
     }
     states

@@ -5,8 +5,10 @@ use std::{
     ffi::OsStr,
     fs::File,
     io::{self, Seek, Write},
+    mem,
     path::{Path, PathBuf},
-    process::{Command, ExitStatus, Stdio},
+    process::{self, Child, Command, ExitStatus, Stdio},
+    thread,
 };
 
 /// What a program printed before it ended well.
@@ -69,12 +71,83 @@ pub fn run(
         let variables = variables.iter().copied();
         Command::new(program).args(arguments).envs(variables).stdin(stdin).output()
     });
-    let output = ended.map_err(|source| ExecError::Start { command: command.clone(), source })?;
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    if !output.status.success() {
-        return Err(ExecError::Status { command, status: output.status, stderr });
+    outcome(command, ended)
+}
+
+/// A program that has been started and waits for its input.
+#[derive(Debug)]
+pub struct Waiting {
+    command: String,
+    child: Option<Child>,
+}
+
+impl Waiting {
+    /// Starts a program, whose input comes later. One that gets none reads an empty one.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn start(
+        program: &Path,
+        arguments: &[&str],
+        variables: &[(&str, &OsStr)],
+    ) -> Result<Self, ExecError> {
+        let command = format!("{} {}", program.display(), arguments.join(" "));
+        tracing::debug!(target: "exec", %command, "start");
+        let mut program = Command::new(program);
+        program.args(arguments).envs(variables.iter().copied());
+        program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        match program.spawn() {
+            Ok(child) => Ok(Self { command, child: Some(child) }),
+            Err(source) => Err(ExecError::Start { command, source }),
+        }
     }
-    Ok(Output { stdout: String::from_utf8_lossy(&output.stdout).into_owned(), stderr })
+
+    /// Gives the program its input and waits for its end. The input goes by a thread of its own, so that neither side can
+    /// block the other.
+    ///
+    /// # Errors
+    /// When it does not exit with 0.
+    pub fn finish(mut self, input: &str) -> Result<Output, ExecError> {
+        let command = mem::take(&mut self.command);
+        tracing::trace!(target: "exec", %command, input, "standard input");
+        let Some(mut child) = self.child.take() else { unreachable!("the child is there until the end") };
+        let stdin = child.stdin.take();
+        let output = thread::scope(|scope| {
+            let feed = move || stdin.map(|mut stdin| stdin.write_all(input.as_bytes()));
+            if input.len() <= PIPE {
+                // A program that does not read it says why by its exit status.
+                drop(feed());
+            } else {
+                scope.spawn(feed);
+            }
+            child.wait_with_output()
+        });
+        outcome(command, output)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            drop(child.stdin.take());
+            let _ = child.wait_with_output();
+        }
+    }
+}
+
+/// What a pipe takes without a reader: a page at least (`pipe(7)`).
+const PIPE: usize = 4096;
+
+fn outcome(command: String, ended: io::Result<process::Output>) -> Result<Output, ExecError> {
+    let output = match ended {
+        Ok(output) => output,
+        Err(source) => return Err(ExecError::Start { command, source }),
+    };
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    match output.status.success() {
+        true => Ok(Output { stdout: String::from_utf8_lossy(&output.stdout).into_owned(), stderr }),
+        false => Err(ExecError::Status { command, status: output.status, stderr }),
+    }
 }
 
 fn stdin(input: &str) -> io::Result<Stdio> {

@@ -114,6 +114,7 @@ pub(crate) const NFT_MSG_GETCHAIN: u8 = 4;
 pub(crate) const NFT_MSG_DELCHAIN: u8 = 5;
 pub(crate) const NFT_MSG_NEWRULE: u8 = 6;
 pub(crate) const NFT_MSG_GETRULE: u8 = 7;
+pub(crate) const NFT_MSG_DELRULE: u8 = 8;
 pub(crate) const NFT_MSG_NEWSET: u8 = 9;
 pub(crate) const NFT_MSG_GETSET: u8 = 10;
 pub(crate) const NFT_MSG_NEWSETELEM: u8 = 12;
@@ -146,6 +147,7 @@ pub(crate) const NFTA_CHAIN_TYPE: u16 = 7;
 // enum nft_rule_attributes
 pub(crate) const NFTA_RULE_TABLE: u16 = 1;
 pub(crate) const NFTA_RULE_CHAIN: u16 = 2;
+pub(crate) const NFTA_RULE_HANDLE: u16 = 3;
 pub(crate) const NFTA_RULE_EXPRESSIONS: u16 = 4;
 pub(crate) const NFTA_RULE_USERDATA: u16 = 7;
 

@@ -57,8 +57,7 @@ fn routes_come_before_the_rules_that_need_them_and_go_after() {
 /// The steps of a change of rules, in words.
 fn told((old, from): (&Goal, BackendName), (new, to): (&Goal, BackendName)) -> Vec<String> {
     let made = steps(&holding(old, from), new, to);
-    let rules =
-        made.iter().filter(|step| !matches!(step, Step::Add(_) | Step::Remove(_) | Step::DropEmptyTables));
+    let rules = made.iter().filter(|step| !matches!(step, Step::Add(_) | Step::Remove(_)));
     rules.map(|step| step.to_string().replace("waiting for packets on their way", "wait")).collect()
 }
 

@@ -117,21 +117,24 @@ fn incompatible(line: &str) -> Option<Table> {
     rest.contains("is incompatible").then(|| Table::ALL.into_iter().find(|table| table.name() == name))?
 }
 
-/// Commits changes of one family's tables in one run of the program, each table on its own.
-pub(super) fn commit(
-    programs: &Programs,
-    lock: &Lock,
-    family: Family,
-    changes: &[TableChange],
-) -> Result<(), Error> {
+/// A program that waits for the changes that it is to commit.
+pub(super) struct Writer(exec::Waiting);
+
+/// Starts the program that commits changes of one family's tables. It touches nothing, and holds no lock, before it is
+/// told of the first table.
+pub(super) fn writer(programs: &Programs, lock: &Lock, family: Family) -> Result<Writer, Error> {
     let program = programs.restore(family)?;
-    let script: String = changes.iter().map(render::iptables::change).collect();
     // Zero, or no flag at all, means to wait for ever to the programs of 1.8.9: they set no alarm then.
     let wait = format!("--wait={}", lock.wait.max(1));
     let arguments: &[&str] = if programs.waits() { &["--noflush", &wait] } else { &["--noflush"] };
     let file = lock.file.as_deref().filter(|_| programs.moves_lock(lock.version)).map(Path::as_os_str);
     let variables: Vec<(&str, &OsStr)> = file.into_iter().map(|file| ("XTABLES_LOCKFILE", file)).collect();
-    exec::run(program, arguments, &variables, &script)
-        .map(drop)
-        .map_err(|error| failure::explain(error, programs, &script))
+    let waiting = exec::Waiting::start(program, arguments, &variables);
+    waiting.map(Writer).map_err(|error| failure::explain(error, programs, ""))
+}
+
+/// Commits changes of one family's tables in one run of the program, each table on its own.
+pub(super) fn commit(writer: Writer, programs: &Programs, changes: &[TableChange]) -> Result<(), Error> {
+    let script: String = changes.iter().map(render::iptables::change).collect();
+    writer.0.finish(&script).map(drop).map_err(|error| failure::explain(error, programs, &script))
 }

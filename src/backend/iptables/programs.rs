@@ -103,6 +103,12 @@ impl Programs {
         self.waits
     }
 
+    /// Whether the restore program is known to take no lock before it has read of a table: those of 1.8.0 and later, which
+    /// are named after their variant.
+    pub fn waits_for_input(&self) -> bool {
+        !self.infix.is_empty()
+    }
+
     /// The version that the program names when asked.
     pub fn version(&self) -> Option<Version> {
         version_in(&ask(&format!("iptables{}", self.infix))?)

@@ -22,6 +22,8 @@ pub(super) enum Job<'a> {
     Delete(u8, &'a str),
     /// Deletes a chain of this family, table and name.
     DeleteChain(u8, &'a str, &'a str),
+    /// Deletes rules of a chain of this family, table and name: the one of this handle, or all.
+    DeleteRules(u8, &'a str, &'a str, Option<u64>),
     /// Makes our table, which must not be there.
     Create(&'a bytecode::Table),
 }
@@ -48,6 +50,9 @@ impl Batch {
             match job {
                 Job::Delete(family, name) => writer.delete(*family, name, last),
                 Job::DeleteChain(family, table, chain) => writer.delete_chain(*family, table, chain, last),
+                Job::DeleteRules(family, table, chain, handle) => {
+                    writer.delete_rules(*family, table, chain, *handle, last);
+                }
                 Job::Create(table) => writer.create(table, last),
             }
         }
@@ -108,6 +113,16 @@ impl Writer {
         let subject = format!("deleting the chain {chain} of the table {table}");
         let message = self.message(kind(NFT_MSG_DELCHAIN), flags, nfgenmsg(family, 0), subject);
         message.text(NFTA_CHAIN_TABLE, table).text(NFTA_CHAIN_NAME, chain);
+    }
+
+    fn delete_rules(&mut self, family: u8, table: &str, chain: &str, handle: Option<u64>, last: bool) {
+        let flags = if last { NLM_F_ACK } else { 0 };
+        let subject = format!("deleting rules of the chain {chain} of the table {table}");
+        let message = self.message(kind(NFT_MSG_DELRULE), flags, nfgenmsg(family, 0), subject);
+        message.text(NFTA_RULE_TABLE, table).text(NFTA_RULE_CHAIN, chain);
+        if let Some(handle) = handle {
+            message.attribute(NFTA_RULE_HANDLE, &handle.to_be_bytes());
+        }
     }
 
     fn delete(&mut self, family: u8, name: &str, last: bool) {

@@ -4,6 +4,7 @@
 //! Others may use tables of these names too. What iptables would not have made so is theirs, and stays.
 
 use super::batch::Job;
+use super::removal::{Gone, rule};
 use super::{Nftables, Refusal, kind};
 use crate::sys::header::*;
 use crate::sys::{
@@ -23,7 +24,7 @@ const TRIES: u32 = 10;
 
 /// What can go.
 #[derive(Debug, PartialEq, Eq)]
-struct Leftover {
+pub(super) struct Leftover {
     family: Family,
     table: &'static str,
     /// One chain of the table; `None` for the table as a whole.
@@ -31,7 +32,7 @@ struct Leftover {
 }
 
 impl Leftover {
-    fn job(&self) -> Job<'_> {
+    pub(super) fn job(&self) -> Job<'_> {
         match &self.chain {
             Some(chain) => Job::DeleteChain(nfproto(self.family), self.table, chain),
             None => Job::Delete(nfproto(self.family), self.table),
@@ -48,7 +49,8 @@ impl Nftables {
     pub fn remove_empty_iptables_tables(&mut self) -> Result<usize, Refusal> {
         let mut tries = TRIES;
         loop {
-            let (generation, leftovers) = match self.leftovers() {
+            let looked = self.generation().and_then(|id| Ok((id, self.leftovers(&Gone::default())?)));
+            let (generation, leftovers) = match looked {
                 Err(error) if lacks_nf_tables(&error) => return Ok(0),
                 other => other.map_err(|source| Refusal::Refused {
                     subject: "listing the tables of iptables".to_owned(),
@@ -68,12 +70,14 @@ impl Nftables {
         }
     }
 
-    fn leftovers(&mut self) -> io::Result<(u32, Vec<Leftover>)> {
-        let generation = self.generation()?;
+    /// What can go once that is gone.
+    pub(super) fn leftovers(&mut self, gone: &Gone) -> io::Result<Vec<Leftover>> {
         let mut leftovers = Vec::new();
         for family in Family::BOTH {
             let tables: BTreeSet<String> =
-                list(&mut self.socket, family, NFT_MSG_GETTABLE, |a| name(a, NFTA_TABLE_NAME))?;
+                list(&mut self.socket, family, NFT_MSG_GETTABLE, |a| name(a, NFTA_TABLE_NAME))?
+                    .into_iter()
+                    .collect();
             if !NAMES.iter().any(|name| tables.contains(*name)) {
                 continue;
             }
@@ -89,15 +93,21 @@ impl Nftables {
                     found => furnished.extend(found?),
                 }
             }
-            let filled: BTreeSet<(String, String)> = list(&mut self.socket, family, NFT_MSG_GETRULE, |a| {
-                name(a, NFTA_RULE_TABLE).zip(name(a, NFTA_RULE_CHAIN))
-            })?;
+            let rules = list(&mut self.socket, family, NFT_MSG_GETRULE, rule)?.into_iter();
+            let stays = |(table, _, handle): &(String, String, u64)| {
+                !gone.rules.contains(&(family, table.clone(), *handle))
+            };
+            let filled: BTreeSet<(String, String)> =
+                rules.filter(stays).map(|(table, chain, _)| (table, chain)).collect();
             let chains: BTreeSet<(String, String, bool)> =
                 list(&mut self.socket, family, NFT_MSG_GETCHAIN, |a| {
                     let base = base_chain(nfproto(family), a);
                     let as_made = base.is_some_and(|chain| chain.is_of_iptables() && !chain.drops);
                     Some((name(a, NFTA_CHAIN_TABLE)?, name(a, NFTA_CHAIN_NAME)?, as_made))
-                })?;
+                })?
+                .into_iter()
+                .filter(|(table, chain, _)| !gone.chains.contains(&(family, table.clone(), chain.clone())))
+                .collect();
             for table in NAMES.into_iter().filter(|table| tables.contains(*table)) {
                 let chains: Vec<_> = chains.iter().filter(|(of, ..)| of == table).collect();
                 let is_empty = |(table, chain, as_made): &&&(String, String, bool)| {
@@ -117,25 +127,24 @@ impl Nftables {
                 }
             }
         }
-        Ok((generation, leftovers))
+        Ok(leftovers)
     }
 }
 
 /// The objects of a kind, as `read` sees their attributes.
-fn list<T: Ord>(
+pub(super) fn list<T>(
     socket: &mut Socket,
     family: Family,
     message: u8,
     read: impl Fn(&[u8]) -> Option<T>,
-) -> io::Result<BTreeSet<T>> {
+) -> io::Result<Vec<T>> {
     let request = Request { kind: kind(message), flags: 0, head: &nfgenmsg(nfproto(family), 0) };
-    let found = socket.dump(&request, |payload| {
+    socket.dump(&request, |payload| {
         let attributes = body(payload)?;
         (payload.first() == Some(&nfproto(family))).then(|| read(attributes))?
-    })?;
-    Ok(found.into_iter().collect())
+    })
 }
 
-fn name(attributes: &[u8], kind: u16) -> Option<String> {
+pub(super) fn name(attributes: &[u8], kind: u16) -> Option<String> {
     attribute(attributes, kind).map(|payload| text(payload).to_owned())
 }

@@ -17,6 +17,7 @@ mod listed;
 mod lower;
 mod raise;
 mod read;
+mod removal;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ pub use compare::{Difference, Subject, differences, same};
 pub use expression::{Ct, Expression, Header, Meta, Operator, Register, Verdict};
 pub use guard::{guarded, marks};
 use listed::Interfaces;
+pub use removal::Listed;
 pub use tables::Tables;
 
 use crate::sys::{

@@ -1,0 +1,126 @@
+//! Rules of ours in the tables of iptables (nft), removed without its programs.
+//!
+//! Each program that deletes waits for the kernel to free what it has deleted before it ends (some 10 ms), one after the
+//! other. Over a socket of our own all of it is one wait.
+//!
+//! A rule is found by its place in the listing in which the program showed it, and deleted by the handle that the kernel
+//! has for that place. The place means the same rule only as long as nothing has changed since, so the kernel is told of
+//! which generation the listing was, and takes the removal in that one only.
+
+use super::Nftables;
+use super::batch::Job;
+use super::leftovers::{Leftover, list, name};
+use crate::sys::header::*;
+use crate::sys::{message::attribute, nfnetlink::nfproto};
+use rules::{Chain, Family, State, TableChange};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+};
+
+/// What the programs of iptables (nft) have listed, and of which generation of the kernel's rules it is.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    generation: u32,
+    states: BTreeMap<Family, State>,
+}
+
+impl Listed {
+    /// What a program lists from now on.
+    pub fn add(&mut self, family: Family, state: State) {
+        self.states.insert(family, state);
+    }
+
+    /// Follows a change of our own: the kernel counts it, and leaves zero out (`nf_tables_commit`).
+    pub fn follow(&mut self) {
+        self.generation = self.generation.checked_add(1).unwrap_or(1);
+    }
+}
+
+/// What is about to go from the tables of iptables.
+#[derive(Debug, Default)]
+pub(super) struct Gone {
+    /// By table and handle.
+    pub(super) rules: BTreeSet<(Family, String, u64)>,
+    /// By table and name, with all rules in them.
+    pub(super) chains: BTreeSet<(Family, String, String)>,
+}
+
+/// The handles of the rules of each chain, in order.
+type Handles = BTreeMap<(Family, String, String), Vec<u64>>;
+
+impl Nftables {
+    /// Before a listing: nothing is listed yet.
+    ///
+    /// # Errors
+    /// When the kernel refuses, or has no nf_tables.
+    pub fn before_listing(&mut self) -> io::Result<Listed> {
+        Ok(Listed { generation: self.generation()?, states: BTreeMap::new() })
+    }
+
+    /// Removes from the tables of iptables what the changes remove, and the tables and base chains that are left without
+    /// rules then: all of it or nothing. Says whether it is done. It is not where anything is other than it was listed:
+    /// then a program of iptables has to do it, and to say what it does not like.
+    pub fn remove_listed(&mut self, listed: &Listed, families: &[(Family, Vec<TableChange>)]) -> bool {
+        let Ok(handles) = self.handles() else { return false };
+        let Some((mut jobs, gone)) = jobs(listed, &handles, families) else { return false };
+        let Ok(leftovers) = self.leftovers(&gone) else { return false };
+        jobs.extend(leftovers.iter().map(Leftover::job));
+        match self.commit(&jobs, Some(listed.generation)) {
+            Ok(()) => true,
+            Err(refusal) => {
+                tracing::debug!(target: "backend", %refusal, "the programs of iptables have to remove rules");
+                false
+            }
+        }
+    }
+
+    fn handles(&mut self) -> io::Result<Handles> {
+        let mut handles = Handles::new();
+        for family in Family::BOTH {
+            for (table, chain, handle) in list(&mut self.socket, family, NFT_MSG_GETRULE, rule)? {
+                handles.entry((family, table, chain)).or_default().push(handle);
+            }
+        }
+        Ok(handles)
+    }
+}
+
+/// Table, chain and handle.
+pub(super) fn rule(attributes: &[u8]) -> Option<(String, String, u64)> {
+    let handle = attribute(attributes, NFTA_RULE_HANDLE)?.try_into().ok().map(u64::from_be_bytes)?;
+    Some((name(attributes, NFTA_RULE_TABLE)?, name(attributes, NFTA_RULE_CHAIN)?, handle))
+}
+
+/// What the kernel is told, and what is gone then: first rules outside of our chains, then what is in those, then the
+/// chains, which nothing names any more.
+fn jobs<'a>(
+    listed: &Listed,
+    handles: &Handles,
+    families: &'a [(Family, Vec<TableChange>)],
+) -> Option<(Vec<Job<'a>>, Gone)> {
+    let (mut jobs, mut gone) = (Vec::new(), Gone::default());
+    for (family, changes) in families {
+        let state = listed.states.get(family)?;
+        for TableChange { table, delete, remove, .. } in changes {
+            let (of, table) = (*table, table.name());
+            let mut places: Vec<(&Chain, usize)> = Vec::new();
+            for (chain, line) in delete {
+                let lines = state.lines(of, chain);
+                let handles = handles.get(&(*family, table.to_owned(), chain.as_str().to_owned()))?;
+                let mut alike = (0..lines.len()).filter(|place| lines[*place] == *line);
+                let place = alike.find(|place| !places.contains(&(chain, *place)))?;
+                places.push((chain, place));
+                let handle = *handles.get(place).filter(|_| handles.len() == lines.len())?;
+                gone.rules.insert((*family, table.to_owned(), handle));
+                jobs.push(Job::DeleteRules(nfproto(*family), table, chain.as_str(), Some(handle)));
+            }
+            let family_of = nfproto(*family);
+            jobs.extend(remove.iter().map(|chain| Job::DeleteRules(family_of, table, chain.as_str(), None)));
+            jobs.extend(remove.iter().map(|chain| Job::DeleteChain(family_of, table, chain.as_str())));
+            let names = remove.iter().map(|chain| (*family, table.to_owned(), chain.as_str().to_owned()));
+            gone.chains.extend(names);
+        }
+    }
+    Some((jobs, gone))
+}
