@@ -28,6 +28,8 @@ pub struct Kernel {
     nftables: Option<Nftables>,
     /// All tables of nf_tables, when they were read.
     tables: Option<Tables>,
+    /// Whether there were tables of iptables (legacy) then.
+    had_legacy: bool,
     /// What the programs of iptables (nft) have listed last, as far as every change since was ours.
     listed: Option<Listed>,
     /// The programs that wait for their step.
@@ -51,6 +53,7 @@ impl Kernel {
             routes,
             nftables: None,
             tables: None,
+            had_legacy: false,
             listed: None,
             writers: Vec::new(),
         })
@@ -131,8 +134,9 @@ impl Kernel {
     /// When it can't be read.
     pub fn has_foreign_nat(&mut self) -> Result<bool, Error> {
         let tables = match self.tables.take() {
-            Some(tables) => tables,
-            None => self.look_at_tables()?,
+            // Beside legacy tables it matters what has come since.
+            Some(tables) if !self.had_legacy => tables,
+            _ => self.look_at_tables()?,
         };
         let owner = self.owner;
         if tables.are_of(&owner) {
@@ -182,8 +186,10 @@ impl Kernel {
         let mut look = |family| self.look(variant, family, &iptables::CAPTURING, tables);
         let there = ByFamily { v4: look(Family::V4)?, v6: look(Family::V6)? };
         let any = there.v4.is_some() || there.v6.is_some();
-        if any && variant == Variant::Nft {
-            self.listed = self.nftables()?.before_listing().ok();
+        match variant {
+            Variant::Nft if any => self.listed = self.nftables()?.before_listing().ok(),
+            Variant::Nft => {}
+            Variant::Legacy => self.had_legacy = any,
         }
         let programs = if any { self.programs(variant) } else { None };
         let owner = self.owner;
