@@ -188,7 +188,7 @@ impl Kernel {
         let any = there.v4.is_some() || there.v6.is_some();
         match variant {
             Variant::Nft if any => self.listed = self.nftables()?.before_listing().ok(),
-            Variant::Nft => {}
+            Variant::Nft => self.listed = None,
             Variant::Legacy => self.had_legacy = any,
         }
         let programs = if any { self.programs(variant) } else { None };
