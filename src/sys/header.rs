@@ -62,7 +62,6 @@ pub(crate) const NFPROTO_IPV6: u8 = 10;
 // linux/netfilter_ipv4.h
 
 // enum nf_ip_hook_priorities
-/// That of iptables' own NAT.
 pub(crate) const NF_IP_PRI_RAW: i32 = -300;
 pub(crate) const NF_IP_PRI_MANGLE: i32 = -150;
 pub(crate) const NF_IP_PRI_NAT_DST: i32 = -100;
@@ -155,6 +154,7 @@ pub(crate) const NFTA_RULE_USERDATA: u16 = 7;
 pub(crate) const NFT_SET_ANONYMOUS: u32 = 1;
 pub(crate) const NFT_SET_CONSTANT: u32 = 2;
 pub(crate) const NFT_SET_INTERVAL: u32 = 4;
+pub(crate) const NFT_SET_TIMEOUT: u32 = 0x10;
 
 // enum nft_set_attributes
 pub(crate) const NFTA_SET_TABLE: u16 = 1;
@@ -163,6 +163,7 @@ pub(crate) const NFTA_SET_FLAGS: u16 = 3;
 pub(crate) const NFTA_SET_KEY_TYPE: u16 = 4;
 pub(crate) const NFTA_SET_KEY_LEN: u16 = 5;
 pub(crate) const NFTA_SET_ID: u16 = 10;
+pub(crate) const NFTA_SET_GC_INTERVAL: u16 = 12;
 pub(crate) const NFTA_SET_USERDATA: u16 = 13;
 
 // enum nft_set_elem_flags
@@ -171,6 +172,8 @@ pub(crate) const NFT_SET_ELEM_INTERVAL_END: u32 = 1;
 // enum nft_set_elem_attributes
 pub(crate) const NFTA_SET_ELEM_KEY: u16 = 1;
 pub(crate) const NFTA_SET_ELEM_FLAGS: u16 = 3;
+pub(crate) const NFTA_SET_ELEM_TIMEOUT: u16 = 4;
+pub(crate) const NFTA_SET_ELEM_EXPIRATION: u16 = 5;
 
 // enum nft_set_elem_list_attributes
 pub(crate) const NFTA_SET_ELEM_LIST_TABLE: u16 = 1;

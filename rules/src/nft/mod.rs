@@ -62,8 +62,11 @@ pub enum SetKind {
     Addresses(Family),
     /// Transport protocols.
     Protocols,
-    /// Ports, as ranges.
-    Ports,
+    /// Ports.
+    Ports {
+        /// Whether they are kept as ranges: all but long lists of which each is a single one.
+        ranges: bool,
+    },
     /// User ids.
     Uids,
     /// Group ids.
@@ -74,12 +77,25 @@ impl SetKind {
     /// Whether its elements are ranges.
     pub fn has_ranges(self) -> bool {
         match self {
-            Self::Addresses(_) | Self::Ports => true,
+            Self::Addresses(_) => true,
+            Self::Ports { ranges } => ranges,
             Self::Interfaces { prefixes } => prefixes,
             Self::Protocols | Self::Uids | Self::Gids => false,
         }
     }
 }
+
+impl SetKind {
+    /// Whether the kernel has to be made to keep it in a hash table. For keys of two bytes without ranges it would take a
+    /// bitmap, which it searches from the start for each value that is added: 5,000 took a quarter of a second. A set of
+    /// values that may expire is always a hash table (`nft_set_bitmap_type`, `nft_set_rhash_type`); none of ours do.
+    pub fn asks_for_hash(self) -> bool {
+        self == Self::Ports { ranges: false }
+    }
+}
+
+/// How often the kernel looks for values that have expired, in days: about as seldom as 32 bits of milliseconds can say.
+pub const NEVER_DAYS: u32 = 49;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain {

@@ -41,6 +41,10 @@ fn is_list(kind: SetKind, values: &Intervals) -> bool {
     }
 }
 
+/// Up to so many single ports are kept as ranges, as `nft` users write them. A range takes two elements of a tree, a port
+/// one of a hash table, which for thousands is written in a third of the time.
+const MOST_AS_RANGES: usize = 100;
+
 /// What a set of the condition's values would hold; `None` for fields that take no set.
 fn kind(condition: &Condition) -> Option<SetKind> {
     match condition.field {
@@ -50,7 +54,11 @@ fn kind(condition: &Condition) -> Option<SetKind> {
         }
         Field::Source(family) | Field::Destination(family) => Some(SetKind::Addresses(family)),
         Field::Protocol => Some(SetKind::Protocols),
-        Field::SourcePort | Field::DestinationPort => Some(SetKind::Ports),
+        Field::SourcePort | Field::DestinationPort => {
+            let held = condition.values.ranges();
+            let is_simple = held.len() > MOST_AS_RANGES && held.iter().all(|interval| interval.is_single());
+            Some(SetKind::Ports { ranges: !is_simple })
+        }
         Field::Uid => Some(SetKind::Uids),
         Field::Gid => Some(SetKind::Gids),
         Field::Family | Field::ConnState | Field::Mark(_) | Field::Connmark(_) => None,
@@ -65,7 +73,7 @@ fn set_name(sets: &mut Vec<Set>, kind: SetKind, values: &Intervals, origin: Opti
         SetKind::Addresses(Family::V4) => "v4",
         SetKind::Addresses(Family::V6) => "v6",
         SetKind::Protocols => "protocols",
-        SetKind::Ports => "ports",
+        SetKind::Ports { .. } => "ports",
         SetKind::Uids => "uids",
         SetKind::Gids => "gids",
     };

@@ -4,8 +4,8 @@
 //! by itself, such as the family before an address.
 
 use crate::nft::{
-    Action, Base, Chain, Condition, Field, Interval, Log, Rule, Set, SetKind, Table, Test, UNTRACKED_BIT,
-    family_number, protocol_number, state_bit,
+    Action, Base, Chain, Condition, Field, Interval, Log, NEVER_DAYS, Rule, Set, SetKind, Table, Test,
+    UNTRACKED_BIT, family_number, protocol_number, state_bit,
 };
 use crate::{ConnState, Family, Mark, Policy, Port, Protocol, Target, line};
 use std::fmt::{Display, Write};
@@ -114,6 +114,10 @@ fn set(text: &mut String, set: &Set) {
     if set.kind.has_ranges() {
         line(text, 2, "flags interval");
     }
+    if set.kind.asks_for_hash() {
+        line(text, 2, "flags timeout");
+        line(text, 2, format_args!("gc-interval {NEVER_DAYS}d"));
+    }
     let elements: Vec<String> =
         set.elements().into_iter().map(|interval| element(set.kind, interval)).collect();
     line(text, 2, format_args!("elements = {{ {} }}", elements.join(", ")));
@@ -127,7 +131,7 @@ pub fn type_name(kind: SetKind) -> &'static str {
         SetKind::Addresses(Family::V4) => "ipv4_addr",
         SetKind::Addresses(Family::V6) => "ipv6_addr",
         SetKind::Protocols => "inet_proto",
-        SetKind::Ports => "inet_service",
+        SetKind::Ports { .. } => "inet_service",
         SetKind::Uids => "uid",
         SetKind::Gids => "gid",
     }
@@ -138,7 +142,9 @@ fn element(kind: SetKind, interval: Interval) -> String {
         SetKind::Interfaces { .. } => interface(interval),
         SetKind::Addresses(family) => addresses(family, interval),
         SetKind::Protocols => protocol(interval.first),
-        SetKind::Ports | SetKind::Uids | SetKind::Gids => dashed(interval, |number| number.to_string()),
+        SetKind::Ports { .. } | SetKind::Uids | SetKind::Gids => {
+            dashed(interval, |number| number.to_string())
+        }
     }
 }
 

@@ -162,7 +162,8 @@ impl Writer {
         let chunks = set.elements.chunks(ELEMENTS_A_MESSAGE);
         let mut left = chunks.len();
         let flags_alone = NLM_F_CREATE | if left == 0 { flags } else { 0 };
-        self.ours(NFT_MSG_NEWSET, flags_alone, format!("the set {}", set.name))
+        let message = self
+            .ours(NFT_MSG_NEWSET, flags_alone, format!("the set {}", set.name))
             .text(NFTA_SET_TABLE, table)
             .text(NFTA_SET_NAME, &set.name)
             .number(NFTA_SET_FLAGS, set.flags)
@@ -170,6 +171,9 @@ impl Writer {
             .number(NFTA_SET_KEY_LEN, set.key_length)
             .number(NFTA_SET_ID, id)
             .attribute(NFTA_SET_USERDATA, &userdata);
+        if set.flags & NFT_SET_TIMEOUT != 0 {
+            message.number(NFTA_SET_GC_INTERVAL, rules::nft::NEVER_DAYS * 24 * 60 * 60 * 1_000);
+        }
         for chunk in chunks {
             left -= 1;
             let flags = NLM_F_CREATE | if left == 0 { flags } else { 0 };

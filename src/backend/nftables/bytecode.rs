@@ -143,7 +143,11 @@ fn set(set: &nft::Set) -> Set {
         }
     }
     sort(&mut elements);
-    let flags = if set.kind.has_ranges() { NFT_SET_INTERVAL } else { 0 };
+    let flags = match set.kind {
+        kind if kind.has_ranges() => NFT_SET_INTERVAL,
+        kind if kind.asks_for_hash() => NFT_SET_TIMEOUT,
+        _ => 0,
+    };
     Set { name: set.name.clone(), key_type, key_length, flags, elements, others: 0 }
 }
 
@@ -169,7 +173,7 @@ fn key(kind: SetKind) -> (u32, u32) {
         SetKind::Addresses(Family::V4) => (TYPE_IPADDR, 4),
         SetKind::Addresses(Family::V6) => (TYPE_IP6ADDR, 16),
         SetKind::Protocols => (TYPE_INET_PROTOCOL, 1),
-        SetKind::Ports => (TYPE_INET_SERVICE, 2),
+        SetKind::Ports { .. } => (TYPE_INET_SERVICE, 2),
         SetKind::Uids => (TYPE_UID, 4),
         SetKind::Gids => (TYPE_GID, 4),
     }
@@ -178,12 +182,12 @@ fn key(kind: SetKind) -> (u32, u32) {
 /// What a set of ours holds; `None` of others.
 pub(super) fn kind(set: &Set) -> Option<SetKind> {
     let families = Family::BOTH.map(SetKind::Addresses);
-    let single = [SetKind::Protocols, SetKind::Ports, SetKind::Uids, SetKind::Gids];
-    let prefixes = set.flags & NFT_SET_INTERVAL != 0;
+    let ranges = set.flags & NFT_SET_INTERVAL != 0;
+    let single = [SetKind::Protocols, SetKind::Ports { ranges }, SetKind::Uids, SetKind::Gids];
     families
         .into_iter()
         .chain(single)
-        .chain([SetKind::Interfaces { prefixes }])
+        .chain([SetKind::Interfaces { prefixes: ranges }])
         .find(|kind| key(*kind) == (set.key_type, set.key_length))
 }
 
@@ -201,7 +205,9 @@ fn key_bytes(kind: SetKind, number: u128) -> [u8; 16] {
 fn host_order(kind: SetKind) -> bool {
     match kind {
         SetKind::Uids | SetKind::Gids => true,
-        SetKind::Interfaces { .. } | SetKind::Addresses(_) | SetKind::Protocols | SetKind::Ports => false,
+        SetKind::Interfaces { .. } | SetKind::Addresses(_) | SetKind::Protocols | SetKind::Ports { .. } => {
+            false
+        }
     }
 }
 

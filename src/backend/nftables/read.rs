@@ -129,6 +129,9 @@ fn name(attributes: &[u8], kind: u16) -> Option<String> {
 
 /// An element; `None` for one that we would never write.
 fn element(item: &[u8]) -> Option<Element> {
+    if [NFTA_SET_ELEM_TIMEOUT, NFTA_SET_ELEM_EXPIRATION].iter().any(|kind| attribute(item, *kind).is_some()) {
+        return None;
+    }
     let value = attribute(attribute(item, NFTA_SET_ELEM_KEY)?, NFTA_DATA_VALUE)?;
     let mut key = [0; 16];
     key.get_mut(..value.len())?.copy_from_slice(value);
