@@ -250,6 +250,20 @@ fn apply_warns_of_what_lint_finds_and_the_drop_in_does_not() {
     assert_eq!(stderr("apply", &usual), "", "notes are for those who ask");
 }
 
+/// What sets the rules spends little on looking at them.
+#[test]
+fn apply_looks_less_closely_at_long_lists() {
+    let told = |ports: std::ops::Range<u32>| {
+        let list: Vec<String> = ports.map(|port| (2 * port).to_string()).collect();
+        let flags = ["-i", "*", "-x", "10.0.0.0/8,10.1.0.0/16", "-o", &list.join(",")];
+        let call = [&["apply", "--dry-run", "--pod-ips", "10.44.0.7"], &flags[..]].concat();
+        let output = command(&call).assert().success().get_output().clone();
+        String::from_utf8(output.stderr).expect("UTF-8").contains("10.1.0.0/16")
+    };
+    assert!(told(1_000..1_010));
+    assert!(!told(1_000..4_000));
+}
+
 #[test]
 fn every_language_of_render_speaks_of_the_listener() {
     for language in ["iptables", "commands", "json", "mermaid", "dot", "svg"] {

@@ -1,13 +1,13 @@
 //! Whether the network namespace that we are in has IPv6 of which nothing is captured.
 
+use policy::Setting;
 use policy::istio::CaptureConfig;
 use policy::lint::{Finding, Held, Level, leaves_ipv6, uncaptured_ipv6};
 use policy::sources::Raw;
-use policy::{Setting, lint};
 use sidecar_init::sys::address;
 use std::io;
 
-/// The addresses that matter to [`lint::lint`]: none where IPv6 is captured, as looking takes time.
+/// The addresses that matter to [`policy::lint::lint`]: none where IPv6 is captured, as looking takes time.
 fn held(capture: &CaptureConfig) -> io::Result<Vec<Held>> {
     if !leaves_ipv6(capture) {
         return Ok(Vec::new());
@@ -16,13 +16,16 @@ fn held(capture: &CaptureConfig) -> io::Result<Vec<Held>> {
     Ok(held.map(|(address, interface)| Held { address, interface }).collect())
 }
 
+/// How closely a configuration is looked at.
+type Look = fn(&Raw, &CaptureConfig, &[Held]) -> Vec<Finding>;
+
 /// What is odd about a configuration in this namespace.
-pub(super) fn lint(raw: &Raw, capture: &CaptureConfig) -> Vec<Finding> {
+pub(super) fn lint(look: Look, raw: &Raw, capture: &CaptureConfig) -> Vec<Finding> {
     match held(capture) {
-        Ok(held) => lint::lint(raw, capture, &held),
+        Ok(held) => look(raw, capture, &held),
         Err(error) => {
             let mut findings = vec![unknown(&error)];
-            findings.extend(lint::lint(raw, capture, &[]));
+            findings.extend(look(raw, capture, &[]));
             findings
         }
     }

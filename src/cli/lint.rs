@@ -15,7 +15,7 @@ pub(super) fn run(raw: &Raw, host: &dyn Host, problems: Vec<Problem>) -> Result<
     start_logging(raw, &call.logging, Stdout::Answer)?;
     // Without a namespace, flags are looked at where their author works, whose addresses are no pod's.
     let findings = match namespace_to_enter(raw) {
-        Some(_) => ipv6::lint(raw, &call.capture),
+        Some(_) => ipv6::lint(lint, raw, &call.capture),
         None => lint(raw, &call.capture, &[]),
     };
     let mut items: Vec<Item<'_>> = call.warnings.iter().map(|text| Item::said(text)).collect();

@@ -24,7 +24,7 @@ use arguments::Invocation;
 use command::Command;
 use host::System;
 use logging::Stdout;
-use policy::lint::{Finding, Level};
+use policy::lint::{Finding, Level, brief};
 use policy::sources::{Given, Raw};
 use policy::{Problem, Problems, Setting};
 use run::{Call, Logging, Mode, Run};
@@ -101,8 +101,8 @@ fn with_capture(
 /// Tells what is most probably not what was meant, before it takes effect. A preview asks nothing of the namespace.
 fn warn(raw: &Raw, call: &Call) {
     warn_of(match call.run.mode {
-        Mode::Preview(_) => policy::lint::lint(raw, &call.capture, &[]),
-        _ => ipv6::lint(raw, &call.capture),
+        Mode::Preview(_) => brief(raw, &call.capture, &[]),
+        _ => ipv6::lint(brief, raw, &call.capture),
     });
 }
 
