@@ -85,7 +85,8 @@ pub(super) const COMMANDS: &[Entry] = &[
                      effect or the old state stays. While one state replaces another, no connection that both \
                      capture gets past the proxy. Rules of other programs stay as they are; ours stand before \
                      them.\n\nRun it as often as you like: if everything is in place, nothing is written.\n\nExit \
-                     codes: 0 in place, 1 failed, 2 bad input (nothing was touched).",
+                     codes: 0 in place, 1 failed, 2 bad input (nothing was touched), 3 in place, but rules of \
+                     others come before ours.",
         topics: &[CAPTURE, &[Topic::Operation], ANY],
         also: &[],
         without: &[Setting::Reconcile, Setting::CleanupOnly],
@@ -99,7 +100,8 @@ pub(super) const COMMANDS: &[Entry] = &[
                      would set with the same flags. Reads only.\n\nPrints the difference chain by chain: a line \
                      with - is there, a line with + is wanted, and behind # stands why: missing, extra, moved, \
                      changed, or a foreign rule that stands before ours and may decide about packets.\n\nExit \
-                     codes: 0 equal, 1 could not be read, 2 bad input, 3 different.",
+                     codes: 0 equal, 1 could not be read, 2 bad input, 3 different, or rules of others come \
+                     before ours.",
         topics: &[CAPTURE, ANY],
         also: &[
             Setting::NetworkNamespace,
@@ -208,7 +210,8 @@ pub(super) const COMMANDS: &[Entry] = &[
                      istio-iptables.\n\nThe command line wins over the environment, which wins over defaults. \
                      Lists are separated by commas. Ports may be ranges: 8000-9000. Rules of ours that are not \
                      as wanted are an error unless --reconcile is given.\n\nExit codes: 0 done, 1 failed, 2 bad \
-                     input (nothing was touched), 126 validation failed.",
+                     input (nothing was touched), 3 done, but rules of others come before ours, 126 validation \
+                     failed.",
         topics: &[PASTED],
         also: &[],
         without: &[Setting::Format, Setting::AllowHostNamespace],
