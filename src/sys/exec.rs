@@ -1,10 +1,8 @@
-//! Runs a program to its end, with a text on its standard input.
+//! Runs programs to their end, or up to where they wait for their input.
 
-use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::{
     ffi::OsStr,
-    fs::File,
-    io::{self, Seek, Write},
+    io::{self, Write},
     mem,
     path::{Path, PathBuf},
     process::{self, Child, Command, ExitStatus, Stdio},
@@ -50,28 +48,14 @@ fn tail(stderr: &str) -> &str {
     (start..=text.len()).find_map(|at| text.get(at..)).unwrap_or_default()
 }
 
-/// Runs `program` and waits for it.
-///
-/// The input is a file in memory rather than a pipe, so that neither side can block the other.
+/// Runs `program`, which reads no input, and waits for it.
 ///
 /// # Errors
 /// When the program can't be started or does not exit with 0.
-pub fn run(
-    program: &Path,
-    arguments: &[&str],
-    variables: &[(&str, &OsStr)],
-    input: &str,
-) -> Result<Output, ExecError> {
+pub fn run(program: &Path, arguments: &[&str]) -> Result<Output, ExecError> {
     let command = format!("{} {}", program.display(), arguments.join(" "));
     tracing::debug!(target: "exec", %command, "run");
-    if !input.is_empty() {
-        tracing::trace!(target: "exec", %command, input, "standard input");
-    }
-    let ended = stdin(input).and_then(|stdin| {
-        let variables = variables.iter().copied();
-        Command::new(program).args(arguments).envs(variables).stdin(stdin).output()
-    });
-    outcome(command, ended)
+    outcome(command, Command::new(program).args(arguments).stdin(Stdio::null()).output())
 }
 
 /// A program that has been started and waits for its input.
@@ -148,16 +132,6 @@ fn outcome(command: String, ended: io::Result<process::Output>) -> Result<Output
         true => Ok(Output { stdout: String::from_utf8_lossy(&output.stdout).into_owned(), stderr }),
         false => Err(ExecError::Status { command, status: output.status, stderr }),
     }
-}
-
-fn stdin(input: &str) -> io::Result<Stdio> {
-    if input.is_empty() {
-        return Ok(Stdio::null());
-    }
-    let mut file = File::from(memfd_create("stdin", MFdFlags::MFD_CLOEXEC)?);
-    file.write_all(input.as_bytes())?;
-    file.rewind()?;
-    Ok(file.into())
 }
 
 /// The first executable of this name on `PATH`.

@@ -102,7 +102,7 @@ pub(super) fn listing(programs: &Programs, family: Family) -> Result<Listing, Er
 }
 
 fn save(programs: &Programs, family: Family, arguments: &[&str]) -> Result<String, Error> {
-    let output = exec::run(programs.save(family)?, arguments, &[], "");
+    let output = exec::run(programs.save(family)?, arguments);
     Ok(output.map_err(|error| failure::explain(error, programs, ""))?.stdout)
 }
 

@@ -67,7 +67,7 @@ fn plain(variant: Variant) -> Option<(Variant, Version)> {
             "{program} does not tell its version, so it can't serve as {variant}: {error}"
         );
     };
-    let answer = match exec::run(&program, &["--version"], &[], "") {
+    let answer = match exec::run(&program, &["--version"]) {
         Ok(output) => output.stdout,
         Err(error) => {
             complain(&error.to_string());
@@ -85,7 +85,7 @@ fn plain(variant: Variant) -> Option<(Variant, Version)> {
 /// What a program says when asked for its version: `iptables v1.8.9 (legacy)`.
 fn ask(program: &str) -> Option<String> {
     let program = exec::find(program)?;
-    exec::run(&program, &["--version"], &[], "").ok().map(|output| output.stdout)
+    exec::run(&program, &["--version"]).ok().map(|output| output.stdout)
 }
 
 fn version_in(answer: &str) -> Option<Version> {
