@@ -86,14 +86,13 @@ impl Kernel {
         Ok(self.nftables.insert(nftables))
     }
 
-    /// Every rule of a variant and family, those of other programs included; `None` if there are no tables.
+    /// Every rule of iptables (legacy) of a family, those of other programs included; `None` if there are no tables.
     ///
     /// # Errors
     /// When they can't be read.
-    pub fn listing(&mut self, variant: Variant, family: Family) -> Result<Option<Listing>, Error> {
-        let tables = if variant == Variant::Nft { self.look_at_tables()? } else { Tables::default() };
-        let Some(there) = self.look(variant, family, &Table::ALL, &tables)? else { return Ok(None) };
-        there.listing(self.needed(variant)?, family).map(Some)
+    pub fn legacy_listing(&self, family: Family) -> Result<Option<Listing>, Error> {
+        let Some(tables) = legacy(family, &Table::ALL)? else { return Ok(None) };
+        iptables::legacy_listing(self.needed(Variant::Legacy)?, family, &tables).map(Some)
     }
 
     /// Policy rules, routes and addresses like those of the owner's, whoever put them there.
@@ -149,7 +148,7 @@ impl Kernel {
             return Ok(foreign);
         }
         for family in Family::BOTH {
-            if self.look(Variant::Legacy, family, &[Table::Nat], &tables)?.is_some() {
+            if legacy(family, &[Table::Nat])?.is_some() {
                 return Ok(true);
             }
         }
@@ -183,7 +182,7 @@ impl Kernel {
     /// The states of a variant's families; `None` where there are tables and no program to read them. Families are read at
     /// the same time, as each takes a program of its own.
     fn states(&mut self, variant: Variant, tables: &Tables) -> Result<ByFamily<Option<State>>, Error> {
-        let mut look = |family| self.look(variant, family, &iptables::CAPTURING, tables);
+        let mut look = |family| self.look(variant, family, tables);
         let there = ByFamily { v4: look(Family::V4)?, v6: look(Family::V6)? };
         let any = there.v4.is_some() || there.v6.is_some();
         match variant {
@@ -207,20 +206,10 @@ impl Kernel {
         Ok(ByFamily { v4: v4?, v6: v6? })
     }
 
-    /// What is there of iptables; of legacy tables that nobody lists, these.
-    fn look(
-        &mut self,
-        variant: Variant,
-        family: Family,
-        unlisted: &[Table],
-        tables: &Tables,
-    ) -> Result<Option<There>, Error> {
+    /// What is there of iptables, as far as it may hold rules of ours.
+    fn look(&mut self, variant: Variant, family: Family, tables: &Tables) -> Result<Option<There>, Error> {
         match variant {
-            Variant::Legacy => {
-                let tables = iptables::legacy_tables(family, unlisted)
-                    .map_err(|source| netlink("asking for the tables of iptables-legacy", source))?;
-                Ok((!tables.is_empty()).then_some(There::Legacy(tables)))
-            }
+            Variant::Legacy => Ok(legacy(family, &iptables::CAPTURING)?.map(There::Legacy)),
             Variant::Nft => {
                 let prefix = self.owner.chain_prefix;
                 let exist = self.nftables()?.has_iptables(tables, family, prefix);
@@ -229,6 +218,13 @@ impl Kernel {
             }
         }
     }
+}
+
+/// The legacy tables that are there; of those that nobody lists, these.
+fn legacy(family: Family, unlisted: &[Table]) -> Result<Option<LegacyTables>, Error> {
+    let tables = iptables::legacy_tables(family, unlisted)
+        .map_err(|source| netlink("asking for the tables of iptables-legacy", source))?;
+    Ok((!tables.is_empty()).then_some(tables))
 }
 
 /// What the programs list of a family, if they can.

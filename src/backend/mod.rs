@@ -77,27 +77,15 @@ impl Step {
 
     /// What the program of iptables reads; nothing for what no program does.
     pub fn script(&self) -> String {
-        match self {
-            Self::Iptables { changes, .. } => changes.iter().map(render::iptables::change).collect(),
-            Self::Clear(families) => {
-                let script = |(family, changes): &(Family, Vec<TableChange>)| {
-                    let program = match family {
-                        Family::V4 => "iptables-restore",
-                        Family::V6 => "ip6tables-restore",
-                    };
-                    let tables: String = changes.iter().map(render::iptables::change).collect();
-                    format!("# {program}\n{tables}")
-                };
-                families.iter().map(script).collect()
+        let script = |(_, family, changes): (Variant, Family, &[TableChange])| {
+            let tables: String = changes.iter().map(render::iptables::change).collect();
+            match (self, family) {
+                (Self::Clear(_), Family::V4) => format!("# iptables-restore\n{tables}"),
+                (Self::Clear(_), Family::V6) => format!("# ip6tables-restore\n{tables}"),
+                _ => tables,
             }
-            Self::Nftables { .. }
-            | Self::Add(_)
-            | Self::Adopt(_)
-            | Self::Remove(_)
-            | Self::RemoveInherited(_)
-            | Self::RemoveTables(_)
-            | Self::Settle => String::new(),
-        }
+        };
+        self.changes().into_iter().map(script).collect()
     }
 }
 

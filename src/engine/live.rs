@@ -12,7 +12,7 @@ use rules::{Family, Listing};
 pub fn live(kernel: &mut Kernel, family: Family, origin_of: OriginOf<'_>) -> Result<View, backend::Error> {
     let mut view = View::empty(family);
     let says_anything = |listing: &Listing| listing.holds_rules() || listing.drops();
-    let legacy = kernel.listing(Variant::Legacy, family)?.filter(says_anything);
+    let legacy = kernel.legacy_listing(family)?.filter(says_anything);
     let mut tables = kernel.nftables_listing(family)?;
     if tables.iter().any(|(is_of_iptables, _)| *is_of_iptables) {
         // In the words of its own program, where that can tell: it knows its extensions.

@@ -35,6 +35,11 @@ impl<'a> Judge<'a> {
         Self { config, followed: config.clone(), pod, scenes, work }
     }
 
+    /// How many rules the configuration makes, of both families.
+    pub(super) fn rules(&self) -> usize {
+        rules_in(&self.scenes)
+    }
+
     /// Whether whoever follows this advice, alone or after all that was given before, sees every packet end as before; then
     /// it counts as given. No, if there is not enough work left to tell.
     pub(super) fn is_idle(&mut self, change: &Change) -> bool {
@@ -52,8 +57,7 @@ impl<'a> Judge<'a> {
             return true;
         }
         let scenes = scenes(changed, &self.pod);
-        let rules: usize = scenes.iter().flat_map(|scene| scene.view.chains()).map(|c| c.rules.len()).sum();
-        if self.work.spend(rules).is_none() {
+        if self.work.spend(rules_in(&scenes)).is_none() {
             return false;
         }
         self.scenes.iter().zip(&scenes).all(|(before, after)| {
@@ -87,6 +91,10 @@ pub(super) fn declared(raw: &Raw) -> Vec<IpAddr> {
 
 pub(super) fn scenes(config: &CaptureConfig, pod: &Pod) -> Vec<Scene> {
     config.families().map(|family| Scene::of_config(config, family, pod)).collect()
+}
+
+fn rules_in(scenes: &[Scene]) -> usize {
+    scenes.iter().flat_map(|scene| scene.view.chains()).map(|chain| chain.rules.len()).sum()
 }
 
 /// What becomes of the packet; `None` without enough work left for its walk.

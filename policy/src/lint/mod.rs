@@ -17,7 +17,7 @@ mod whole;
 
 pub use ipv6::{Held, leaves_ipv6, uncaptured_ipv6, why_not_ipv6};
 
-use crate::istio::{self, CaptureConfig};
+use crate::istio::CaptureConfig;
 use crate::sources::Raw;
 use change::Change;
 use judge::Judge;
@@ -69,7 +69,7 @@ const MOST_WORK: usize = 20_000_000;
 ///
 /// `held` are the IPv6 addresses of the pod's interfaces, where they are known beside those that the flags declare.
 pub fn lint(raw: &Raw, config: &CaptureConfig, held: &[Held]) -> Vec<Finding> {
-    lint_within(Work::new(MOST_WORK), raw, config, held)
+    lint_within(Work::new(MOST_WORK), usize::MAX, raw, config, held)
 }
 
 /// So many rules are looked at by [`brief`]: it takes a small part of the time that it takes to set them.
@@ -77,15 +77,20 @@ const FEW_RULES: usize = 100;
 
 /// As [`lint`], for whoever is about to set the rules: where lists make many, only what the lists have no part in.
 pub fn brief(raw: &Raw, config: &CaptureConfig, held: &[Held]) -> Vec<Finding> {
-    let rules: usize = config.families().map(|of| istio::rules(config, of).rules().statements.len()).sum();
-    match rules > FEW_RULES {
-        true => whole::check(raw, config, held),
-        false => lint(raw, config, held),
-    }
+    lint_within(Work::new(MOST_WORK), FEW_RULES, raw, config, held)
 }
 
-fn lint_within(work: Work, raw: &Raw, config: &CaptureConfig, held: &[Held]) -> Vec<Finding> {
+fn lint_within(
+    work: Work,
+    most_rules: usize,
+    raw: &Raw,
+    config: &CaptureConfig,
+    held: &[Held],
+) -> Vec<Finding> {
     let mut judge = Judge::new(raw, config, work);
+    if judge.rules() > most_rules {
+        return whole::check(raw, config, held);
+    }
     let (mut findings, idle) = look(raw, &mut judge, held);
     findings.extend(idle.into_iter().map(|idle| idle.finding));
     if judge.work.is_spent() {

@@ -3,8 +3,8 @@
 //! The twin of [`crate::Listing`]. A rule keeps what is known of each of its conditions and says what is not, in the
 //! vocabulary of [`crate::line`], so that one walk serves both.
 
-use super::Kind;
-use crate::{Condition, Family, Hook, Policy, line};
+use super::Base;
+use crate::{Condition, Family, Policy, line};
 
 /// A table of nf_tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,14 +25,11 @@ pub struct ListedChain {
     pub rules: Vec<ListedRule>,
 }
 
-/// How the kernel calls a base chain.
+/// How the kernel calls a base chain, and what it does there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListedBase {
-    pub kind: Kind,
-    /// The hook. What stands before it (`ingress`) counts as its first chain, what stands behind (`egress`) as its last.
-    pub hook: Hook,
-    /// Its place among other chains of the hook: the least first.
-    pub priority: i32,
+    /// What stands before the hook (`ingress`) counts as its first chain, what stands behind (`egress`) as its last.
+    pub base: Base,
     /// What becomes of packets that no rule decides about.
     pub policy: Policy,
 }

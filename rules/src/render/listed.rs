@@ -8,12 +8,7 @@ impl Table {
     pub fn listed(&self) -> ListedTable {
         let chains = self.chains.iter().map(|chain| ListedChain {
             name: chain.name.clone(),
-            base: chain.base.map(|base| ListedBase {
-                kind: base.kind,
-                hook: base.hook,
-                priority: base.priority,
-                policy: Policy::Accept,
-            }),
+            base: chain.base.map(|base| ListedBase { base, policy: Policy::Accept }),
             rules: chain.rules.iter().map(Rule::listed).collect(),
         });
         ListedTable { family: None, name: format!("inet {}", self.name), chains: chains.collect() }

@@ -118,8 +118,8 @@ impl View {
         self.add(table.chains.into_iter().map(|chain| Part {
             table: table.name.clone().into(),
             chain: chain.name,
-            base: chain.base.map(|b| Base { kind: b.kind, hook: b.hook, priority: b.priority }),
-            policy: chain.base.map_or(Policy::Accept, |base| base.policy),
+            base: chain.base.map(|listed| listed.base),
+            policy: chain.base.map_or(Policy::Accept, |listed| listed.policy),
             rules: chain.rules.into_iter().map(|rule| ViewRule::of_nftables(rule, origin_of)).collect(),
         }));
     }

@@ -90,12 +90,12 @@ fn base_chain(family: u8, base: &BaseChain) -> ListedBase {
         _ => Kind::Filter,
     };
     let policy = if base.policy == NF_DROP { Policy::Drop } else { Policy::Accept };
-    ListedBase { kind, hook, priority, policy }
+    ListedBase { base: nft::Base { kind, hook, priority }, policy }
 }
 
 /// Makes the rules of a chain ask for its interfaces, and the policy a rule that does.
 fn of_devices(devices: &[String], base: &mut ListedBase, rules: &mut Vec<ListedRule>) {
-    let field = if base.hook == Hook::Prerouting { Field::InInterface } else { Field::OutInterface };
+    let field = if base.base.hook == Hook::Prerouting { Field::InInterface } else { Field::OutInterface };
     let names = devices.iter().map(|name| Interval::one(interface_number(name)));
     let asked = rules::Condition::Nft(Condition::is(field, names.collect()));
     rules.iter_mut().for_each(|rule| rule.conditions.insert(0, asked.clone()));
@@ -168,8 +168,7 @@ fn field(kind: SetKind) -> Field {
 /// Where the kernel calls a chain of ours, in the words of `nft`.
 pub(super) fn base_text(base: &BaseChain) -> String {
     let listed = base_chain(NFPROTO_INET, base);
-    let usual = nft::Base { kind: listed.kind, hook: listed.hook, priority: listed.priority };
-    let mut text = render::nft::base(usual, listed.policy);
+    let mut text = render::nft::base(listed.base, listed.policy);
     if !base.devices.is_empty() {
         text.push_str(&format!(" devices {}", base.devices.join(", ")));
     }

@@ -74,8 +74,9 @@ impl Nftables {
     pub fn has_iptables(&mut self, tables: &Tables, family: Family, prefix: &str) -> io::Result<bool> {
         const OTHERS: [&str; 2] = ["filter", "security"];
         let of = nfproto(family);
-        if tables.holds(of, &["nat", "mangle", "raw"]) || !tables.holds(of, &OTHERS) {
-            return Ok(tables.holds(of, &["nat", "mangle", "raw"]));
+        let are_usual = tables.holds(of, &["nat", "mangle", "raw"]);
+        if are_usual || !tables.holds(of, &OTHERS) {
+            return Ok(are_usual);
         }
         let request = Request { kind: kind(NFT_MSG_GETCHAIN), flags: 0, head: &nfgenmsg(of, 0) };
         let chains = self.socket.dump(&request, |payload| {
