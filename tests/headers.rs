@@ -1,4 +1,4 @@
-//! The numbers in `src/sys/header.rs` are those of the kernel's headers, which come with the C library that Rust links
+//! The numbers in `src/sys/header.rs` and below it are those of the kernel's headers, which come with the C library that Rust links
 //! against. The C compiler compares them, as the headers' enums have no values to read off.
 
 use std::{
@@ -10,7 +10,8 @@ use std::{
 fn numbers_are_those_of_the_kernels_headers() {
     let mut claims = String::new();
     let mut count = 0;
-    for line in include_str!("../src/sys/header.rs").lines() {
+    let texts = [include_str!("../src/sys/header.rs"), include_str!("../src/sys/header/nf_tables.rs")];
+    for line in texts.into_iter().flat_map(str::lines) {
         if let Some(header) = line.strip_prefix("// ").filter(|header| header.ends_with(".h")) {
             claims.push_str(&format!("#include <{header}>\n"));
         }

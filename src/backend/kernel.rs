@@ -310,7 +310,7 @@ impl Backend for Kernel {
                 Ok(())
             }
             Step::Nftables { live, wanted } => {
-                self.nftables()?.replace(live.is_some(), wanted.as_ref()).map_err(refused)?;
+                self.nftables()?.replace(live.as_ref(), wanted.as_ref()).map_err(refused)?;
                 self.listed.iter_mut().for_each(Listed::follow);
                 Ok(())
             }

@@ -36,19 +36,26 @@ impl Bridge {
             }
             // Its rules for `mangle` come before those of iptables, and meet no mark of theirs.
             Contents::Nftables(table) => {
-                Contents::Nftables(nftables::guarded(table.clone(), &self.marks_elsewhere(backend)))
+                let marks = match nftables::marks(table).is_empty() {
+                    true => self.all_marks(),
+                    false => self.marks_elsewhere(backend),
+                };
+                Contents::Nftables(nftables::guarded(table.clone(), &marks))
             }
         }
     }
 
     fn state(&self, backend: BackendName, state: State) -> State {
-        let all = || self.marks.values().flatten().copied().collect();
         let is_transparent = is_transparent(&state);
         let state = bridge::guarded(state, Table::Mangle, &self.marks_elsewhere(backend), &self.owner);
         match is_transparent {
             true => state,
-            false => bridge::guarded(state, Table::Nat, &all(), &self.owner),
+            false => bridge::guarded(state, Table::Nat, &self.all_marks(), &self.owner),
         }
+    }
+
+    fn all_marks(&self) -> BTreeSet<Mark> {
+        self.marks.values().flatten().copied().collect()
     }
 
     /// Those that other backends set.

@@ -133,12 +133,32 @@ impl<'a> Way<'a> {
     }
 
     fn nftables(&mut self, wanted: Option<&nftables::bytecode::Table>, anew: bool) {
-        let live = self.now.nftables();
-        let differs = !nftables::same(live, wanted);
-        if differs || (anew && wanted.is_some()) {
-            self.steps.push(Step::Nftables { live: live.cloned(), wanted: wanted.cloned() });
-            self.now.set_nftables(wanted.cloned());
+        let live = self.now.nftables().cloned();
+        if nftables::same(live.as_ref(), wanted) && !(anew && wanted.is_some()) {
+            return;
         }
+        // What packets meet in `mangle` decides about those in `nat`, so neither may change before the other.
+        let both = live.as_ref().zip(wanted).and_then(|(live, wanted)| {
+            let is_transparent = |table| !nftables::marks(table).is_empty();
+            match (is_transparent(live), is_transparent(wanted)) {
+                (true, false) => Some(nftables::both(live, wanted.clone())),
+                (false, true) => Some(nftables::both(wanted, live.clone())),
+                (true, true) | (false, false) => None,
+            }
+        });
+        match both {
+            Some(both) => {
+                self.table(Some(&both));
+                self.settled(|way| way.table(wanted));
+            }
+            None => self.table(wanted),
+        }
+    }
+
+    fn table(&mut self, wanted: Option<&nftables::bytecode::Table>) {
+        let live = self.now.nftables().cloned();
+        self.steps.push(Step::Nftables { live, wanted: wanted.cloned() });
+        self.now.set_nftables(wanted.cloned());
     }
 
     /// Makes further steps, once no packet is on its way any more that has met nothing of the steps so far.

@@ -104,6 +104,9 @@ fn a_guard_stands_while_two_captures_do_and_goes_last() {
             "removing the nf_tables table sidecar_init",
         ],
     );
+    let [replace, wait] = ["replacing the nf_tables table sidecar_init", "wait"];
+    check((redirect, native), (transparent, native), &[replace, replace, wait, replace]);
+    check((transparent, native), (redirect, native), &[replace, wait, replace, wait, replace]);
     check(
         (redirect, LEGACY),
         (redirect, NFT),

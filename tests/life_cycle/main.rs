@@ -37,6 +37,7 @@ mod kills;
 mod migrate;
 mod moments;
 mod parallel;
+mod paused;
 mod removal;
 mod rerun;
 mod routing;

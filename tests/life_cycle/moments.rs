@@ -1,8 +1,9 @@
 //! Each moment of a change: connections that start, go on or come back between two commits work, and reach the proxy.
 //!
 //! Scripts of the names of iptables' programs stand before the real ones on `PATH`. They commit table by table and stop
-//! before each, and the test connects while they wait: from a port that was never used, from one whose last connection
-//! the pod still has in TIME_WAIT, and over every connection that was opened at an earlier moment.
+//! before each; where all is done by nf_tables, the engine stops before each step. The test connects meanwhile: from a
+//! port that was never used, from one whose last connection the pod still has in TIME_WAIT, and over every connection that
+//! was opened at an earlier moment.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -10,6 +11,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 use std::thread;
 
 use nix::sys::socket::{
@@ -19,6 +21,7 @@ use nix::sys::stat::Mode as Rights;
 use nix::sys::time::{TimeVal, TimeValLike};
 use nix::unistd::{Gid, Uid, mkfifo, setfsgid, setfsuid};
 
+use crate::paused;
 use crate::stage::{PATH, VARIANTS, binary, call, ended, folder};
 use crate::support::address::Place;
 use crate::support::namespace::Namespace;
@@ -47,6 +50,8 @@ done
 /// All inbound and outbound TCP.
 const COMMON: [&str; 10] =
     ["--dual-stack", "-u", "1337", "-g", "1337", "-i", "*", "-b", "*", "--dns-servers=10.88.0.10,fd88::10"];
+/// Of both families, where nobody asks the host.
+const DECLARED: &[&str] = &["--pod-ips", "10.77.0.2,fd77::2"];
 const REDIRECT: &[&str] = &["-m", "REDIRECT"];
 const REDIRECT_WITH_MORE: &[&str] = &["-m", "REDIRECT", "--redirect-dns", "--drop-invalid"];
 const TPROXY: &[&str] = &["-m", "TPROXY"];
@@ -93,6 +98,11 @@ fn nft_to_native() {
     every_change([Variant::Nft, Variant::Native]);
 }
 
+#[test]
+fn native_to_native() {
+    every_change([Variant::Native; 2]);
+}
+
 /// There and back. On the way back the hooks of both are called in the same order as on
 /// the way there: what came first in the namespace comes first.
 fn every_change([one, other]: [Variant; 2]) {
@@ -102,7 +112,12 @@ fn every_change([one, other]: [Variant; 2]) {
             let scene = Scene::new(Setting { variant: other, family, mode: Mode::Tproxy }, one);
             let mut kept = Vec::new();
             for (variant, flags) in [(one, old), (other, new), (one, old)] {
-                scene.change(variant, flags, &mut kept, &mut faults);
+                match [one, other] {
+                    [Variant::Native, Variant::Native] => {
+                        scene.change_natively(flags, &mut kept, &mut faults);
+                    }
+                    _ => scene.change(variant, flags, &mut kept, &mut faults),
+                }
             }
         }
     }
@@ -159,8 +174,7 @@ impl Scene {
                 let at = format!("{moment} of the change to {variant:?} {flags:?}");
                 // Before the first rules nothing is captured.
                 if moment == END || !kept.is_empty() {
-                    let found = self.look(&at, kept).into_iter();
-                    faults.extend(found.map(|fault| format!("{}: {at}: {fault}", self.pod.setting)));
+                    self.look_for_faults(&at, kept, faults);
                 }
                 if moment == END {
                     break;
@@ -170,6 +184,34 @@ impl Scene {
             run.join().expect("the thread does not panic")
         });
         ended.with(0, &arguments.join(" "));
+    }
+
+    fn change_natively(&self, flags: &[&str], kept: &mut Kept, faults: &mut Vec<String>) {
+        // No room in either, so that one waits for the other.
+        let ((at, moments), (go, proceed)) = (mpsc::sync_channel(0), mpsc::sync_channel(0));
+        let (inside, all) = (&self.pod.inside, [&COMMON, DECLARED, flags].concat());
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                inside.run(move || {
+                    paused::apply(&all, |step| {
+                        at.send(format!("before {step}")).expect("the test listens");
+                        proceed.recv().expect("the test answers");
+                    });
+                });
+            });
+            for (index, moment) in moments.iter().enumerate() {
+                if !kept.is_empty() {
+                    self.look_for_faults(&format!("{index}: {moment}, {flags:?}"), kept, faults);
+                }
+                go.send(()).expect("the change goes on");
+            }
+        });
+        self.look_for_faults(&format!("{END}, {flags:?}"), kept, faults);
+    }
+
+    fn look_for_faults(&self, at: &str, kept: &mut Kept, faults: &mut Vec<String>) {
+        let found = self.look(at, kept).into_iter();
+        faults.extend(found.map(|fault| format!("{}: {at}: {fault}", self.pod.setting)));
     }
 
     /// What is wrong at this moment.

@@ -195,10 +195,6 @@ fn under_traffic(setting: Setting, first: impl FnOnce(&Namespace), changes: &[(V
     // TIME_WAIT.
     pod.outside.set("ipv4/ip_local_port_range", "20000 20063");
     pod.outside.set("ipv4/tcp_max_tw_buckets", "0");
-    if changes.len() > 1 && changes.iter().all(|(variant, _)| *variant == Variant::Native) {
-        // A known limit (ARCHITECTURE): within one commit a packet may meet a half of each table.
-        pod.inside.set("ipv4/tcp_max_tw_buckets", "0");
-    }
     pod.listen(Protocol::Tcp, Place::Service, 9080);
     pod.listen(Protocol::Tcp, Place::Neighbour, 9081);
     pod.listen(Protocol::Tcp, Place::Pod, 8080);

@@ -30,8 +30,8 @@ fn read(family: Family) -> ListedTable {
 /// Writes the table; `None` where the kernel refuses it, as it does where chains lead in circles.
 fn write(table: &nft::Table) -> Option<()> {
     let mut nftables = Nftables::open(NAME).expect("a socket");
-    let present = nftables.read().expect("readable").is_some();
-    match nftables.replace(present, Some(&bytecode::Table::of(table))) {
+    let live = nftables.read().expect("readable");
+    match nftables.replace(live.as_ref(), Some(&bytecode::Table::of(table))) {
         Ok(()) => Some(()),
         Err(Refusal::Refused { source, .. }) if source.raw_os_error() == Some(nix::libc::ELOOP) => None,
         Err(refusal) => panic!("{refusal:?}: {}", render::nft::script(table)),
@@ -114,12 +114,13 @@ fn case(runner: &mut TestRunner) -> (Checked, Checked, Vec<Packet>) {
 /// Puts each rule in the place of itself, of another, or of none, by `nft`, here and in the table.
 fn edit(runner: &mut TestRunner, table: &mut nft::Table) {
     let listing = stdout("nft", &["-a", "-n", "list", "table", "inet", NAME], "");
-    let mut handles = listing
-        .lines()
-        .filter(|line| line.contains("counter packets"))
-        .map(|line| line.rsplit_once("# handle ").expect("a handle").1);
     let mut script = String::new();
     for chain in &mut table.chains {
+        let start = format!("chain {} {{", chain.name);
+        let lines = listing.lines().skip_while(|line| !line.trim_start().starts_with(&start));
+        let mut handles = lines
+            .filter(|line| line.contains("counter packets"))
+            .map(|line| line.rsplit_once("# handle ").expect("a handle").1);
         let others = chain.rules.clone();
         let mut edited = Vec::new();
         for rule in &chain.rules {

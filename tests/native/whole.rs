@@ -24,7 +24,7 @@ fn a_bad_tail_changes_nothing() {
         let before = stdout("nft", &["-a", "list", "ruleset"], "");
         let mut nftables = Nftables::open(OWNERSHIP.table).expect("a socket");
         let table = nftables.read().expect("readable").expect("our table");
-        let refusal = nftables.replace(true, Some(&broken(&table))).expect_err("a jump to nowhere");
+        let refusal = nftables.replace(Some(&table), Some(&broken(&table))).expect_err("a jump to nowhere");
         let text = refusal.to_string();
         assert!(text.contains("the-culprit") && text.contains("expression immediate"), "{text}");
         assert_eq!(before, stdout("nft", &["-a", "list", "ruleset"], ""));
@@ -40,9 +40,9 @@ fn what_was_read_can_be_put_back() {
         let before = ruleset();
         let mut nftables = Nftables::open(OWNERSHIP.table).expect("a socket");
         let table = nftables.read().expect("readable");
-        nftables.replace(true, None).expect("removed");
+        nftables.replace(table.as_ref(), None).expect("removed");
         assert_eq!(nftables.read().expect("readable"), None);
-        nftables.replace(false, table.as_ref()).expect("put back");
+        nftables.replace(None, table.as_ref()).expect("put back");
         assert_eq!(before, ruleset());
     });
 }
@@ -54,9 +54,12 @@ fn what_changed_meanwhile_is_a_conflict() {
         let mut nftables = Nftables::open(OWNERSHIP.table).expect("a socket");
         let table = nftables.read().expect("readable");
         let conflict = |outcome: Result<(), Refusal>| matches!(outcome, Err(Refusal::Conflict(_)));
-        assert!(conflict(nftables.replace(false, table.as_ref())), "the table is there");
+        assert!(conflict(nftables.replace(None, table.as_ref())), "the table is there");
+        stdout("nft", &["add", "chain", "inet", "sidecar_init", "another"], "");
+        assert!(conflict(nftables.replace(table.as_ref(), table.as_ref())), "the table is another");
         stdout("nft", &["delete", "table", "inet", "sidecar_init"], "");
-        assert!(conflict(nftables.replace(true, table.as_ref())), "the table is gone");
-        nftables.replace(false, table.as_ref()).expect("a fresh table");
+        assert!(conflict(nftables.replace(table.as_ref(), table.as_ref())), "the table is gone");
+        assert!(conflict(nftables.replace(table.as_ref(), None)), "the table is gone");
+        nftables.replace(None, table.as_ref()).expect("a fresh table");
     });
 }

@@ -26,6 +26,9 @@ pub(super) enum Job<'a> {
     DeleteRules(u8, &'a str, &'a str, Option<u64>),
     /// Makes our table, which must not be there.
     Create(&'a bytecode::Table),
+    /// Makes our table, of which this was read (first), into that (second). Chains that stay the same but for their rules
+    /// are kept.
+    Exchange(&'a bytecode::Table, &'a bytecode::Table),
 }
 
 /// A batch ready to be sent.
@@ -53,7 +56,11 @@ impl Batch {
                 Job::DeleteRules(family, table, chain, handle) => {
                     writer.delete_rules(*family, table, chain, *handle, last);
                 }
-                Job::Create(table) => writer.create(table, last),
+                Job::Create(table) => writer.create(table, None, last),
+                Job::Exchange(live, wanted) => {
+                    writer.empty(live, wanted);
+                    writer.create(wanted, Some(live), last);
+                }
             }
         }
         writer.border(NFNL_MSG_BATCH_END);
@@ -131,21 +138,42 @@ impl Writer {
         self.message(kind(NFT_MSG_DELTABLE), flags, nfgenmsg(family, 0), subject).text(NFTA_TABLE_NAME, name);
     }
 
-    fn create(&mut self, table: &bytecode::Table, last: bool) {
+    /// Takes everything from a table but the chains that `wanted` has as well: first rules, which name sets and chains.
+    fn empty(&mut self, live: &bytecode::Table, wanted: &bytecode::Table) {
+        let name = live.name.as_str();
+        let subject = format!("deleting the rules of the table {name}");
+        self.ours(NFT_MSG_DELRULE, 0, subject).text(NFTA_RULE_TABLE, name);
+        // One without a name goes with its rule.
+        for set in live.sets.iter().filter(|set| set.flags & NFT_SET_ANONYMOUS == 0) {
+            let subject = format!("deleting the set {} of the table {name}", set.name);
+            let message = self.ours(NFT_MSG_DELSET, 0, subject);
+            message.text(NFTA_SET_TABLE, name).text(NFTA_SET_NAME, &set.name);
+        }
+        for chain in live.chains.iter().filter(|chain| !stays(chain, wanted)) {
+            self.delete_chain(NFPROTO_INET, name, &chain.name, false);
+        }
+    }
+
+    /// Makes a table; where one was there, all that is not there yet.
+    fn create(&mut self, table: &bytecode::Table, live: Option<&bytecode::Table>, last: bool) {
         let rules =
             || table.chains.iter().flat_map(|chain| chain.rules.iter().map(move |rule| (chain, rule)));
+        let is_new = |chain: &&bytecode::Chain| live.is_none_or(|live| !stays(chain, live));
+        let new: Vec<&bytecode::Chain> = table.chains.iter().filter(is_new).collect();
         // Every table of ours has a chain, and most have a rule; the last of whatever comes last is acknowledged.
-        let (chains, mut rules_left) = (table.chains.len(), rules().count());
+        let (chains, mut rules_left) = (new.len(), rules().count());
         let flags = |is_last: bool| if last && is_last { NLM_F_ACK } else { 0 };
-        let alone = chains == 0 && table.sets.is_empty();
+        let alone = chains == 0 && table.sets.is_empty() && rules_left == 0;
         let name = table.name.as_str();
-        self.ours(NFT_MSG_NEWTABLE, NLM_F_CREATE | NLM_F_EXCL | flags(alone), format!("the table {name}"))
+        let exclusively = if live.is_none() { NLM_F_EXCL } else { 0 };
+        self.ours(NFT_MSG_NEWTABLE, NLM_F_CREATE | exclusively | flags(alone), format!("the table {name}"))
             .text(NFTA_TABLE_NAME, name)
             .number(NFTA_TABLE_FLAGS, table.flags);
         for (index, set) in table.sets.iter().enumerate() {
-            self.set(name, index, set, flags(chains == 0 && index + 1 == table.sets.len()));
+            let is_last = chains == 0 && rules_left == 0 && index + 1 == table.sets.len();
+            self.set(name, index, set, flags(is_last));
         }
-        for (index, chain) in table.chains.iter().enumerate() {
+        for (index, chain) in new.iter().enumerate() {
             self.chain(name, chain, flags(rules_left == 0 && index + 1 == chains));
         }
         for (chain, rule) in rules() {
@@ -211,6 +239,11 @@ impl Writer {
             message.attribute(NFTA_RULE_USERDATA, &rule.userdata);
         }
     }
+}
+
+/// Whether a table has the chain as well, called in the same way, be it with other rules.
+fn stays(chain: &bytecode::Chain, table: &bytecode::Table) -> bool {
+    table.chains.iter().any(|other| (&other.name, &other.base) == (&chain.name, &chain.base))
 }
 
 fn element(list: &mut Messages, key_length: u32, element: &Element) {

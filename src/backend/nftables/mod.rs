@@ -1,17 +1,18 @@
 //! nf_tables without any other program: our table written and read over netlink.
 //!
-//! Replacing is one batch, so the kernel holds the old table or the new one, never a part of either. It deletes
-//! the table exactly if it was there when it was read, and creates it exclusively: if that is no longer so, the
-//! kernel refuses, and the caller reads again. (So no newer message that deletes what may not be there is needed.)
-//! Nothing is deleted without need: a deletion makes closing the socket wait 10 to 30 ms. Tables of others are not
-//! touched, but for the empty ones that iptables leaves behind ([`Nftables::remove_empty_iptables_tables`]).
+//! Every change is one batch, so the kernel holds the old table or the new one, never a part of either. The chains that
+//! hooks call stay where they are, and the rules in them are exchanged: a packet walks those of before or those of after.
+//! If the table is no longer what was read, the kernel refuses, and the caller reads again. Nothing is deleted without
+//! need: a deletion makes closing the socket wait 10 to 30 ms. Tables of others are not touched, but for the empty ones
+//! that iptables leaves behind ([`Nftables::remove_empty_iptables_tables`]).
 
 mod batch;
+mod bridge;
 pub mod bytecode;
 mod compare;
 mod decode;
 mod expression;
-mod guard;
+
 mod leftovers;
 mod listed;
 mod lower;
@@ -22,9 +23,9 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+pub use bridge::{both, guarded, marks};
 pub use compare::{Difference, Subject, differences, same};
 pub use expression::{Ct, Expression, Header, Meta, Operator, Register, Verdict};
-pub use guard::{guarded, marks};
 use listed::Interfaces;
 pub use removal::Listed;
 pub use tables::Tables;
@@ -123,17 +124,34 @@ impl Nftables {
         Ok(tables)
     }
 
-    /// Puts `wanted` in the place of our table, in one step. `present` says whether the table was there when it
-    /// was read; if that is no longer so, it is a conflict.
+    /// Puts `wanted` in the place of our table, in one step. `live` is what was read of it; if that is no longer so, it is
+    /// a conflict.
     ///
     /// # Errors
     /// When the kernel refuses; nothing has changed then.
-    pub fn replace(&mut self, present: bool, wanted: Option<&bytecode::Table>) -> Result<(), Refusal> {
-        let delete = present.then_some(Job::Delete(NFPROTO_INET, self.table));
-        let jobs: Vec<Job<'_>> = delete.into_iter().chain(wanted.map(Job::Create)).collect();
-        match jobs.is_empty() {
-            true => Ok(()),
-            false => self.commit(&jobs, None),
+    pub fn replace(
+        &mut self,
+        live: Option<&bytecode::Table>,
+        wanted: Option<&bytecode::Table>,
+    ) -> Result<(), Refusal> {
+        match (live, wanted) {
+            (None, None) => Ok(()),
+            (None, Some(wanted)) => self.commit(&[Job::Create(wanted)], None),
+            (Some(_), None) => self.commit(&[Job::Delete(NFPROTO_INET, self.table)], None),
+            (Some(live), Some(wanted)) if live.flags == wanted.flags => self.exchange(live, wanted),
+            // A table that is dormant, say, has no chain that is called.
+            (Some(_), Some(wanted)) => {
+                self.commit(&[Job::Delete(NFPROTO_INET, self.table), Job::Create(wanted)], None)
+            }
+        }
+    }
+
+    fn exchange(&mut self, live: &bytecode::Table, wanted: &bytecode::Table) -> Result<(), Refusal> {
+        let changed = |error| Refusal::Conflict(error);
+        let generation = self.generation().map_err(changed)?;
+        match same(self.read().map_err(changed)?.as_ref(), Some(live)) {
+            true => self.commit(&[Job::Exchange(live, wanted)], Some(generation)),
+            false => Err(Refusal::Conflict(io::ErrorKind::ResourceBusy.into())),
         }
     }
 

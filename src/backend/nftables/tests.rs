@@ -185,14 +185,33 @@ fn a_batch_is_acknowledged_once_and_knows_its_parts() {
 }
 
 #[test]
+fn an_exchange_keeps_chains_that_are_called_alike() {
+    let live = table(3);
+    let kinds = |wanted: &bytecode::Table| -> Vec<u16> {
+        let batch = Batch::new(&[Job::Exchange(&live, wanted)], 1, None);
+        let messages = message::received(batch.messages.bytes());
+        messages.map(|message| message.kind & 0xff).collect()
+    };
+    // Begin; the rules and the set go; table, set, its values and rule; end.
+    assert_eq!(kinds(&table(3)), [0x10, 8, 11, 0, 9, 12, 6, 0x11]);
+    let mut elsewhere = table(3);
+    elsewhere.chains[0].base.as_mut().expect("a base chain").priority = -99;
+    // The chain goes as well, and comes back.
+    assert_eq!(kinds(&elsewhere), [0x10, 8, 11, 5, 0, 9, 12, 3, 6, 0x11]);
+}
+
+#[test]
 fn the_last_of_whatever_comes_last_is_acknowledged() {
     let only_chain = bytecode::Table {
         chains: vec![bytecode::Chain { rules: Vec::new(), ..table(0).chains.remove(0) }],
         ..table(3)
     };
     let only_sets = bytecode::Table { chains: Vec::new(), ..table(3) };
-    for table in [table(0), only_chain, only_sets, bytecode::Table::default()] {
-        let batch = Batch::new(&[Job::Create(&table)], 1, None);
+    let tables = [table(0), only_chain, only_sets, bytecode::Table::default()];
+    let before = table(3);
+    let jobs = tables.iter().flat_map(|table| [Job::Create(table), Job::Exchange(&before, table)]);
+    for job in jobs {
+        let batch = Batch::new(&[job], 1, None);
         let flags: Vec<bool> =
             message::received(batch.messages.bytes()).map(|message| message.flags & NLM_F_ACK != 0).collect();
         let last = flags.len() - 2;

@@ -1,6 +1,7 @@
-//! The guards of [`rules::bridge`] in our table: as bytecode, since the table that is there may be of any form.
+//! What stands between two captures where one gives way to the other, in our table: the guards of [`rules::bridge`], and
+//! both captures together. As bytecode, since the table that is there may be of any form.
 
-use super::bytecode::{Rule, Table};
+use super::bytecode::{Chain, Rule, Table};
 use super::expression::{Expression, Meta, Operator, Verdict};
 use crate::sys::header::{IPPROTO_TCP, NF_INET_PRE_ROUTING};
 use rules::Mark;
@@ -34,6 +35,38 @@ pub fn guarded(mut table: Table, marks: &BTreeSet<Mark>) -> Table {
         }
     }
     table
+}
+
+/// Both captures in one table: `mangle` of the one that hands packets over by TPROXY, all else of the other.
+#[must_use]
+pub fn both(transparent: &Table, mut other: Table) -> Table {
+    let is_mangle = |chain: &Chain| chain.name.starts_with("mangle_");
+    other.chains.retain(|chain| !is_mangle(chain));
+    let mut chains: Vec<Chain> =
+        transparent.chains.iter().filter(|chain| is_mangle(chain)).cloned().collect();
+    for set in &transparent.sets {
+        let mut set = set.clone();
+        let name = set.name.clone();
+        // One that holds something else there goes by another name.
+        while other.sets.iter().any(|there| there.name == set.name && *there != set) {
+            set.name.push_str("_mangle");
+        }
+        let rules = chains.iter_mut().flat_map(|chain| &mut chain.rules);
+        let mut is_named = false;
+        for expression in rules.flat_map(|rule| &mut rule.expressions) {
+            if let Expression::Lookup { set: named, .. } = expression
+                && *named == name
+            {
+                named.clone_from(&set.name);
+                is_named = true;
+            }
+        }
+        if is_named && !other.sets.contains(&set) {
+            other.sets.push(set);
+        }
+    }
+    other.chains.extend(chains);
+    other
 }
 
 fn guard(mark: Mark) -> Rule {

@@ -1,0 +1,211 @@
+//! Those of nf_tables.
+
+// linux/netfilter/nf_tables.h
+
+// enum nft_registers
+pub(crate) const NFT_REG_VERDICT: u32 = 0;
+pub(crate) const NFT_REG_1: u32 = 1;
+pub(crate) const NFT_REG_2: u32 = 2;
+
+// enum nft_verdicts
+pub(crate) const NFT_JUMP: i32 = -3;
+pub(crate) const NFT_GOTO: i32 = -4;
+pub(crate) const NFT_RETURN: i32 = -5;
+
+// enum nf_tables_msg_types
+pub(crate) const NFT_MSG_NEWTABLE: u8 = 0;
+pub(crate) const NFT_MSG_GETTABLE: u8 = 1;
+pub(crate) const NFT_MSG_DELTABLE: u8 = 2;
+pub(crate) const NFT_MSG_NEWCHAIN: u8 = 3;
+pub(crate) const NFT_MSG_GETCHAIN: u8 = 4;
+pub(crate) const NFT_MSG_DELCHAIN: u8 = 5;
+pub(crate) const NFT_MSG_NEWRULE: u8 = 6;
+pub(crate) const NFT_MSG_GETRULE: u8 = 7;
+pub(crate) const NFT_MSG_DELRULE: u8 = 8;
+pub(crate) const NFT_MSG_NEWSET: u8 = 9;
+pub(crate) const NFT_MSG_GETSET: u8 = 10;
+pub(crate) const NFT_MSG_DELSET: u8 = 11;
+pub(crate) const NFT_MSG_NEWSETELEM: u8 = 12;
+pub(crate) const NFT_MSG_GETSETELEM: u8 = 13;
+pub(crate) const NFT_MSG_GETGEN: u8 = 16;
+pub(crate) const NFT_MSG_GETOBJ: u8 = 19;
+pub(crate) const NFT_MSG_GETFLOWTABLE: u8 = 23;
+
+// enum nft_list_attributes
+pub(crate) const NFTA_LIST_ELEM: u16 = 1;
+
+// enum nft_hook_attributes
+pub(crate) const NFTA_HOOK_HOOKNUM: u16 = 1;
+pub(crate) const NFTA_HOOK_PRIORITY: u16 = 2;
+pub(crate) const NFTA_HOOK_DEV: u16 = 3;
+pub(crate) const NFTA_HOOK_DEVS: u16 = 4;
+pub(crate) const NFTA_DEVICE_NAME: u16 = 1;
+
+// enum nft_table_attributes
+pub(crate) const NFTA_TABLE_NAME: u16 = 1;
+pub(crate) const NFTA_TABLE_FLAGS: u16 = 2;
+
+// enum nft_chain_attributes
+pub(crate) const NFTA_CHAIN_TABLE: u16 = 1;
+pub(crate) const NFTA_CHAIN_NAME: u16 = 3;
+pub(crate) const NFTA_CHAIN_HOOK: u16 = 4;
+pub(crate) const NFTA_CHAIN_POLICY: u16 = 5;
+pub(crate) const NFTA_CHAIN_TYPE: u16 = 7;
+
+// enum nft_rule_attributes
+pub(crate) const NFTA_RULE_TABLE: u16 = 1;
+pub(crate) const NFTA_RULE_CHAIN: u16 = 2;
+pub(crate) const NFTA_RULE_HANDLE: u16 = 3;
+pub(crate) const NFTA_RULE_EXPRESSIONS: u16 = 4;
+pub(crate) const NFTA_RULE_USERDATA: u16 = 7;
+
+// enum nft_set_flags
+pub(crate) const NFT_SET_ANONYMOUS: u32 = 1;
+pub(crate) const NFT_SET_CONSTANT: u32 = 2;
+pub(crate) const NFT_SET_INTERVAL: u32 = 4;
+pub(crate) const NFT_SET_TIMEOUT: u32 = 0x10;
+
+// enum nft_set_attributes
+pub(crate) const NFTA_SET_TABLE: u16 = 1;
+pub(crate) const NFTA_SET_NAME: u16 = 2;
+pub(crate) const NFTA_SET_FLAGS: u16 = 3;
+pub(crate) const NFTA_SET_KEY_TYPE: u16 = 4;
+pub(crate) const NFTA_SET_KEY_LEN: u16 = 5;
+pub(crate) const NFTA_SET_ID: u16 = 10;
+pub(crate) const NFTA_SET_GC_INTERVAL: u16 = 12;
+pub(crate) const NFTA_SET_USERDATA: u16 = 13;
+
+// enum nft_set_elem_flags
+pub(crate) const NFT_SET_ELEM_INTERVAL_END: u32 = 1;
+
+// enum nft_set_elem_attributes
+pub(crate) const NFTA_SET_ELEM_KEY: u16 = 1;
+pub(crate) const NFTA_SET_ELEM_FLAGS: u16 = 3;
+pub(crate) const NFTA_SET_ELEM_TIMEOUT: u16 = 4;
+pub(crate) const NFTA_SET_ELEM_EXPIRATION: u16 = 5;
+
+// enum nft_set_elem_list_attributes
+pub(crate) const NFTA_SET_ELEM_LIST_TABLE: u16 = 1;
+pub(crate) const NFTA_SET_ELEM_LIST_SET: u16 = 2;
+pub(crate) const NFTA_SET_ELEM_LIST_ELEMENTS: u16 = 3;
+
+// enum nft_data_attributes
+pub(crate) const NFTA_DATA_VALUE: u16 = 1;
+pub(crate) const NFTA_DATA_VERDICT: u16 = 2;
+
+// enum nft_verdict_attributes
+pub(crate) const NFTA_VERDICT_CODE: u16 = 1;
+pub(crate) const NFTA_VERDICT_CHAIN: u16 = 2;
+
+// enum nft_expr_attributes
+pub(crate) const NFTA_EXPR_NAME: u16 = 1;
+pub(crate) const NFTA_EXPR_DATA: u16 = 2;
+
+// enum nft_immediate_attributes
+pub(crate) const NFTA_IMMEDIATE_DREG: u16 = 1;
+pub(crate) const NFTA_IMMEDIATE_DATA: u16 = 2;
+
+// enum nft_bitwise_attributes
+pub(crate) const NFTA_BITWISE_SREG: u16 = 1;
+pub(crate) const NFTA_BITWISE_DREG: u16 = 2;
+pub(crate) const NFTA_BITWISE_LEN: u16 = 3;
+pub(crate) const NFTA_BITWISE_MASK: u16 = 4;
+pub(crate) const NFTA_BITWISE_XOR: u16 = 5;
+
+// enum nft_cmp_ops, enum nft_cmp_attributes
+pub(crate) const NFT_CMP_EQ: u32 = 0;
+pub(crate) const NFT_CMP_NEQ: u32 = 1;
+pub(crate) const NFT_CMP_LT: u32 = 2;
+pub(crate) const NFT_CMP_LTE: u32 = 3;
+pub(crate) const NFT_CMP_GT: u32 = 4;
+pub(crate) const NFT_CMP_GTE: u32 = 5;
+pub(crate) const NFTA_CMP_SREG: u16 = 1;
+pub(crate) const NFTA_CMP_OP: u16 = 2;
+pub(crate) const NFTA_CMP_DATA: u16 = 3;
+
+// enum nft_range_ops, enum nft_range_attributes
+pub(crate) const NFT_RANGE_EQ: u32 = 0;
+pub(crate) const NFT_RANGE_NEQ: u32 = 1;
+pub(crate) const NFTA_RANGE_SREG: u16 = 1;
+pub(crate) const NFTA_RANGE_OP: u16 = 2;
+pub(crate) const NFTA_RANGE_FROM_DATA: u16 = 3;
+pub(crate) const NFTA_RANGE_TO_DATA: u16 = 4;
+
+// enum nft_lookup_flags, enum nft_lookup_attributes
+pub(crate) const NFT_LOOKUP_F_INV: u32 = 1;
+pub(crate) const NFTA_LOOKUP_SET: u16 = 1;
+pub(crate) const NFTA_LOOKUP_SREG: u16 = 2;
+pub(crate) const NFTA_LOOKUP_DREG: u16 = 3;
+pub(crate) const NFTA_LOOKUP_FLAGS: u16 = 5;
+
+// enum nft_payload_bases, enum nft_payload_attributes
+pub(crate) const NFT_PAYLOAD_NETWORK_HEADER: u32 = 1;
+pub(crate) const NFT_PAYLOAD_TRANSPORT_HEADER: u32 = 2;
+pub(crate) const NFTA_PAYLOAD_DREG: u16 = 1;
+pub(crate) const NFTA_PAYLOAD_BASE: u16 = 2;
+pub(crate) const NFTA_PAYLOAD_OFFSET: u16 = 3;
+pub(crate) const NFTA_PAYLOAD_LEN: u16 = 4;
+
+// enum nft_meta_keys, enum nft_meta_attributes
+pub(crate) const NFT_META_PROTOCOL: u32 = 1;
+pub(crate) const NFT_META_MARK: u32 = 3;
+pub(crate) const NFT_META_IIF: u32 = 4;
+pub(crate) const NFT_META_OIF: u32 = 5;
+pub(crate) const NFT_META_IIFNAME: u32 = 6;
+pub(crate) const NFT_META_OIFNAME: u32 = 7;
+pub(crate) const NFT_META_SKUID: u32 = 10;
+pub(crate) const NFT_META_SKGID: u32 = 11;
+pub(crate) const NFT_META_NFPROTO: u32 = 15;
+pub(crate) const NFT_META_L4PROTO: u32 = 16;
+pub(crate) const NFTA_META_DREG: u16 = 1;
+pub(crate) const NFTA_META_KEY: u16 = 2;
+pub(crate) const NFTA_META_SREG: u16 = 3;
+
+// enum nft_ct_keys, enum nft_ct_attributes
+pub(crate) const NFT_CT_STATE: u32 = 0;
+pub(crate) const NFT_CT_MARK: u32 = 3;
+pub(crate) const NFT_CT_ZONE: u32 = 17;
+pub(crate) const NFTA_OBJ_TABLE: u16 = 1;
+pub(crate) const NFTA_FLOWTABLE_TABLE: u16 = 1;
+pub(crate) const NFTA_CT_DREG: u16 = 1;
+pub(crate) const NFTA_CT_KEY: u16 = 2;
+pub(crate) const NFTA_CT_DIRECTION: u16 = 3;
+pub(crate) const NFTA_CT_SREG: u16 = 4;
+
+// enum nft_log_attributes
+pub(crate) const NFTA_LOG_GROUP: u16 = 1;
+pub(crate) const NFTA_LOG_PREFIX: u16 = 2;
+
+// enum nft_redir_attributes
+pub(crate) const NFTA_REDIR_REG_PROTO_MIN: u16 = 1;
+pub(crate) const NFTA_REDIR_REG_PROTO_MAX: u16 = 2;
+pub(crate) const NFTA_REDIR_FLAGS: u16 = 3;
+
+// enum nft_nat_types, enum nft_nat_attributes
+pub(crate) const NFT_NAT_DNAT: u32 = 1;
+pub(crate) const NFTA_NAT_TYPE: u16 = 1;
+pub(crate) const NFTA_NAT_REG_ADDR_MIN: u16 = 3;
+pub(crate) const NFTA_NAT_REG_ADDR_MAX: u16 = 4;
+pub(crate) const NFTA_NAT_REG_PROTO_MIN: u16 = 5;
+pub(crate) const NFTA_NAT_REG_PROTO_MAX: u16 = 6;
+
+// enum nft_fib_result, enum nft_fib_flags, enum nft_fib_attributes
+pub(crate) const NFT_FIB_RESULT_ADDRTYPE: u32 = 3;
+pub(crate) const NFTA_FIB_F_DADDR: u32 = 2;
+pub(crate) const NFTA_FIB_DREG: u16 = 1;
+pub(crate) const NFTA_FIB_RESULT: u16 = 2;
+pub(crate) const NFTA_FIB_FLAGS: u16 = 3;
+
+// enum nft_tproxy_attributes
+pub(crate) const NFTA_TPROXY_FAMILY: u16 = 1;
+pub(crate) const NFTA_TPROXY_REG_PORT: u16 = 3;
+
+// enum nft_gen_attributes
+pub(crate) const NFTA_GEN_ID: u16 = 1;
+
+// linux/netfilter/nf_tables_compat.h
+
+pub(crate) const NFNL_MSG_COMPAT_GET: u8 = 0;
+pub(crate) const NFTA_COMPAT_NAME: u16 = 1;
+pub(crate) const NFTA_COMPAT_REV: u16 = 2;
+pub(crate) const NFTA_COMPAT_TYPE: u16 = 3;

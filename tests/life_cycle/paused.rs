@@ -1,0 +1,67 @@
+//! Changes through nf_tables that stop before each step: over netlink no program stands between, so the engine is called
+//! here with a backend that waits.
+
+use policy::istio::{self, OWNERSHIP};
+use policy::settings::{Kind, Setting, TABLE};
+use policy::sources::{NoHost, Raw};
+use rules::desired::{Desired, StaleFlows};
+use sidecar_init::backend::iptables::Lock;
+use sidecar_init::backend::{Backend, Error, Kernel, Snapshot, Step, Variant};
+use sidecar_init::engine::{self, Choice, OnDrift, Options};
+
+/// Applies by nf_tables in the network namespace of this thread, and calls `wait` before each step.
+pub(crate) fn apply(flags: &[&str], wait: impl FnMut(&Step)) {
+    let lock = Lock { wait: 30, file: None, version: None };
+    let kernel = Kernel::open(lock, OWNERSHIP).expect("a kernel with netfilter");
+    let options = Options { choice: Choice::Nftables, on_drift: OnDrift::Replace, anew: false };
+    let done = engine::apply(&mut Paused { kernel, wait }, &desired(flags), &options);
+    done.expect("the change works");
+}
+
+fn desired(flags: &[&str]) -> Desired {
+    let mut words = flags.iter();
+    let mut given: Vec<(Setting, String)> = Vec::new();
+    while let Some(word) = words.next() {
+        let (name, value) = word.split_once('=').map_or((*word, None), |(name, value)| (name, Some(value)));
+        let is_named = |short: Option<char>, long: &str| {
+            name.strip_prefix("--") == Some(long) || short.is_some_and(|short| name == format!("-{short}"))
+        };
+        let row = TABLE.iter().find(|row| is_named(row.short, row.long)).expect("a flag of ours");
+        let value = match (value, row.kind) {
+            (Some(value), _) => value,
+            (None, Kind::Switch) => "true",
+            (None, Kind::Value(_)) => words.next().expect("a value"),
+        };
+        given.push((row.setting, value.to_owned()));
+    }
+    let raw = Raw::new(given, |_| true, |_| None);
+    istio::desired(&istio::resolve(&raw, &NoHost, Vec::new()).expect("flags of the test").capture)
+}
+
+struct Paused<F> {
+    kernel: Kernel,
+    wait: F,
+}
+
+impl<F: FnMut(&Step)> Backend for Paused<F> {
+    fn hold(&mut self) -> Result<(), Error> {
+        self.kernel.hold()
+    }
+
+    fn read(&mut self) -> Result<Snapshot, Error> {
+        self.kernel.read()
+    }
+
+    fn commit(&mut self, step: &Step) -> Result<(), Error> {
+        (self.wait)(step);
+        self.kernel.commit(step)
+    }
+
+    fn has_programs(&self, variant: Variant) -> bool {
+        self.kernel.has_programs(variant)
+    }
+
+    fn forget_flows(&mut self, stale: &StaleFlows) -> Result<usize, Error> {
+        self.kernel.forget_flows(stale)
+    }
+}
