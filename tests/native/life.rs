@@ -28,6 +28,8 @@ fn edits_are_seen_and_repaired() {
         format!("add rule {table} nat_ISTIO_OUTPUT accept"),
         format!("insert rule {table} nat_OUTPUT accept"),
         format!("add chain {table} more"),
+        format!("add rule {table} nat_OUTPUT tcp dport {{ 1, 2 }} limit rate 5/second jump {{ accept; }}"),
+        format!("add rule {table} nat_OUTPUT tcp dport vmap {{ 1 : accept, 2 : jump nat_ISTIO_REDIRECT }}"),
         format!("add chain {table} nat_OUTPUT {{ policy drop; }}"),
         format!("delete element {table} excluded_outbound_port_ports {{ 443 }}"),
         format!("add element {table} excluded_outbound_port_ports {{ 22 }}"),

@@ -134,24 +134,25 @@ impl Nftables {
         live: Option<&bytecode::Table>,
         wanted: Option<&bytecode::Table>,
     ) -> Result<(), Refusal> {
+        let delete = live.map(|_| Job::Delete(NFPROTO_INET, self.table));
+        let jobs: Vec<Job<'_>> = delete.into_iter().chain(wanted.map(Job::Create)).collect();
         match (live, wanted) {
             (None, None) => Ok(()),
-            (None, Some(wanted)) => self.commit(&[Job::Create(wanted)], None),
-            (Some(_), None) => self.commit(&[Job::Delete(NFPROTO_INET, self.table)], None),
-            (Some(live), Some(wanted)) if live.flags == wanted.flags => self.exchange(live, wanted),
-            // A table that is dormant, say, has no chain that is called.
-            (Some(_), Some(wanted)) => {
-                self.commit(&[Job::Delete(NFPROTO_INET, self.table), Job::Create(wanted)], None)
-            }
+            // The kernel calls no chain of a dormant table, say.
+            (Some(live), Some(wanted)) if live.flags == wanted.flags => match self.exchange(live, wanted) {
+                // Somebody has put there what can't be taken out by name, such as a chain without one.
+                Err(Refusal::Refused { .. }) => self.commit(&jobs, None),
+                done => done,
+            },
+            _ => self.commit(&jobs, None),
         }
     }
 
     fn exchange(&mut self, live: &bytecode::Table, wanted: &bytecode::Table) -> Result<(), Refusal> {
-        let changed = |error| Refusal::Conflict(error);
-        let generation = self.generation().map_err(changed)?;
-        match same(self.read().map_err(changed)?.as_ref(), Some(live)) {
-            true => self.commit(&[Job::Exchange(live, wanted)], Some(generation)),
-            false => Err(Refusal::Conflict(io::ErrorKind::ResourceBusy.into())),
+        let generation = self.generation().map_err(Refusal::Conflict)?;
+        match self.read().map_err(Refusal::Conflict)? {
+            Some(now) if now == *live => self.commit(&[Job::Exchange(live, wanted)], Some(generation)),
+            _ => Err(Refusal::Conflict(io::ErrorKind::ResourceBusy.into())),
         }
     }
 
