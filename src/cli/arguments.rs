@@ -1,22 +1,25 @@
-//! Arguments into settings: the command tree, made once from the table of settings.
+//! Arguments into settings, and the command tree that tells about them, made from the table of settings.
 //!
-//! clap takes what Go's pflag takes: `-p 15001`, `-p15001`, `-p=15001`, `--envoy-port=15001`; switches bare or with
-//! `=true`; the last of a repeated flag wins; values may be empty or start with a dash. What it can't say is in
-//! [`super::pflag`]. Values are text here: what they mean is for the policy to say, so that all problems can be told
-//! at once.
+//! Flags are taken as Go's pflag takes them: `-p 15001`, `-p15001`, `-p=15001`, `--envoy-port=15001`; switches bare or
+//! with `=true`; the last of a repeated flag wins; values may be empty or start with a dash. The walk that reads them is
+//! in [`super::pflag`]. clap is asked where it has something to print: help, the version, and what is wrong with a call
+//! that names no command. It takes longer to build its tree than to do all else that a dry run does, so a call that
+//! needs no answer from it does without; that it would have read the same is held by a law. Values are text here: what
+//! they mean is for the policy to say, so that all problems can be told at once.
 
-use super::command::{COMMANDS, Command, Entry};
+use super::command::{COMMANDS, Command};
+use super::pflag::Sifted;
 use super::{Exit, pflag, report};
-use clap::{Arg, ArgAction, ArgMatches};
+use clap::{Arg, ArgAction};
 use policy::settings::{Kind, Row, Setting, TABLE, Topic};
-use policy::{Problem, Problems, sources};
+use policy::{Problem, Problems};
 use std::{ffi::OsString, path::Path};
 
 /// A call, as far as its form goes.
 #[derive(Debug)]
 pub(super) struct Invocation {
     pub(super) command: Command,
-    /// Flags given, with their text.
+    /// Flags given, with their text, in the order of the words: of a repeated one, the last counts.
     pub(super) flags: Vec<(Setting, String)>,
     /// What is wrong with the form.
     pub(super) problems: Vec<Problem>,
@@ -32,41 +35,34 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
     if called.is_some_and(|name| name == "istio-iptables") {
         arguments.insert(1, "istio-iptables".into());
     }
-    let (arguments, problems) = pflag::sift(arguments);
-    let mut parser = parser();
-    let matches = match parser.try_get_matches_from_mut(arguments) {
-        Ok(matches) => matches,
-        Err(error) if problems.is_empty() || !error.use_stderr() => return Err(answer(&error)),
-        Err(_) => return Err(report::bad_input(&Problems(problems))),
-    };
-    let (name, matches) = matches.subcommand().expect("a command is required");
-    if name == VERSION {
-        return Err(report::text(&parser.render_version()));
+    let Sifted { words, problems, read } = pflag::sift(arguments);
+    match read {
+        Some((entry, flags)) => Ok(Invocation { command: entry.command, flags, problems }),
+        None => Err(answer(words, problems)),
     }
-    let entry = COMMANDS.iter().find(|entry| entry.name == name).expect("commands are known");
-    Ok(Invocation { command: entry.command, flags: flags(entry, matches), problems })
+}
+
+/// What clap has to say to words that are no call.
+fn answer(words: Vec<OsString>, problems: Vec<Problem>) -> Exit {
+    let mut parser = parser();
+    match parser.try_get_matches_from_mut(words) {
+        Err(error) if problems.is_empty() || !error.use_stderr() => print(&error),
+        Err(_) => report::bad_input(&Problems(problems)),
+        // The one command that is clap's alone.
+        Ok(_) => report::text(&parser.render_version()),
+    }
 }
 
 /// Prints what clap has to say: help, the version, or what is wrong with the call.
-fn answer(error: &clap::Error) -> Exit {
+fn print(error: &clap::Error) -> Exit {
     // Nothing sensible is left to do when even the answer can't be printed.
     let _ = error.print();
     if error.use_stderr() { Exit::BadInput } else { Exit::Done }
 }
 
-fn flags(entry: &Entry, matches: &ArgMatches) -> Vec<(Setting, String)> {
-    let value = |row: &Row| {
-        // A flag must never get lost on the way: --dry-run is one.
-        let value = matches.get_one::<OsString>(row.long)?;
-        Some((row.setting, sources::text(value)))
-    };
-    entry.rows().filter(|row| !row.long.is_empty()).filter_map(value).collect()
-}
-
 const VERSION: &str = "version";
 
-/// The command tree. Flags are added to the command that is called, and to no other: all of them for all commands
-/// would take longer to build than everything else that a dry run does.
+/// The command tree. Flags are added to the command that is called, and to no other.
 fn parser() -> clap::Command {
     let commands = COMMANDS.iter().map(|entry| {
         let command = clap::Command::new(entry.name).about(entry.about).long_about(entry.long_about);
@@ -141,14 +137,66 @@ fn argument(row: &Row) -> Arg {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::command::Entry;
+    use policy::sources;
+    use proptest::prelude::*;
+    use std::{collections::BTreeMap, os::unix::ffi::OsStringExt};
 
     fn check(arguments: &[&str], expected: &[(Setting, &str)]) {
         let all = ["sidecar-init", "istio-iptables"].iter().chain(arguments).map(OsString::from);
         let invocation = parse(all).expect("no answer");
         assert_eq!(invocation.problems, [], "{arguments:?}");
-        let flags: Vec<(Setting, &str)> =
-            invocation.flags.iter().map(|(s, text)| (*s, text.as_str())).collect();
-        assert_eq!(flags, expected, "{arguments:?}");
+        // Of a repeated flag, the last one counts.
+        let flags: BTreeMap<Setting, &str> =
+            invocation.flags.iter().map(|(setting, text)| (*setting, text.as_str())).collect();
+        assert_eq!(flags, BTreeMap::from_iter(expected.iter().copied()), "{arguments:?}");
+    }
+
+    /// The command and its flags as clap reads them; `None` where it has to answer.
+    fn by_clap(words: Vec<OsString>) -> Option<(&'static str, BTreeMap<Setting, String>)> {
+        let matches = parser().try_get_matches_from(words).ok()?;
+        let (name, matches) = matches.subcommand()?;
+        let entry: &Entry = COMMANDS.iter().find(|entry| entry.name == name)?;
+        let value = |row: &Row| Some((row.setting, sources::text(matches.get_one::<OsString>(row.long)?)));
+        Some((entry.name, entry.rows().filter(|row| !row.long.is_empty()).filter_map(value).collect()))
+    }
+
+    /// A word that may stand on a command line: a flag in one of its forms, a command, or something else.
+    fn word() -> impl Strategy<Value = OsString> {
+        let row = proptest::sample::select(TABLE.iter().collect::<Vec<_>>());
+        let value = proptest::sample::select(vec!["", "1", "=", "=x", "true", "a=b", "-1", "-n", "--"]);
+        let flag = (row, value, 0..6).prop_map(|(row, value, form)| {
+            let short = row.short.unwrap_or('n');
+            match form {
+                0 => format!("--{}", row.long),
+                1 => format!("--{}={value}", row.long),
+                2 => format!("-{short}"),
+                3 => format!("-{short}{value}"),
+                4 => format!("-n{short}={value}"),
+                _ => format!("-nf{short}"),
+            }
+        });
+        let commands: Vec<&str> = COMMANDS.iter().map(|entry| entry.name).collect();
+        let others =
+            ["--", "-", "", "x", "--nope", "--help", "-h", "-V", "--version", VERSION, "help", "-nZ"];
+        let other = proptest::sample::select([&commands[..], &others].concat()).prop_map(str::to_owned);
+        let text = prop_oneof![8 => flag, 1 => other].prop_map(OsString::from);
+        let no_text = Just(OsString::from_vec(b"--log_target=\xff".to_vec()));
+        prop_oneof![20 => text, 1 => no_text]
+    }
+
+    proptest! {
+        #[test]
+        fn clap_reads_the_same(
+            command in proptest::sample::select(COMMANDS.iter().map(|entry| entry.name).collect::<Vec<_>>()),
+            before in proptest::collection::vec(word(), 0..2),
+            after in proptest::collection::vec(word(), 0..8),
+        ) {
+            let all = [vec!["sidecar-init".into()], before, vec![command.into()], after].concat();
+            let Sifted { words, read, .. } = pflag::sift(all);
+            let read = read.map(|(entry, flags)| (entry.name, flags.into_iter().collect()));
+            prop_assert_eq!(read, by_clap(words.clone()), "{:?}", words);
+        }
     }
 
     #[test]
