@@ -182,6 +182,8 @@ struct Place {
 struct Calls<'a> {
     table: Table,
     called_by: BTreeMap<&'a str, BTreeSet<&'a str>>,
+    /// The chains that packets of a hook come to, for hooks whose base chain calls any.
+    of_hooks: Vec<(Hook, BTreeSet<&'a str>)>,
 }
 
 impl<'a> Calls<'a> {
@@ -192,20 +194,12 @@ impl<'a> Calls<'a> {
                 called_by.entry(statement.chain.as_str()).or_default().insert(name.as_str());
             }
         }
-        Self { table, called_by }
-    }
-
-    fn reached_from(&self, start: &str) -> BTreeSet<&'a str> {
-        let mut seen = BTreeSet::new();
-        let mut open = vec![start];
-        while let Some(chain) = open.pop() {
-            for &called in self.called_by.get(chain).into_iter().flatten() {
-                if seen.insert(called) {
-                    open.push(called);
-                }
-            }
-        }
-        seen
+        let of_hooks = Hook::ALL
+            .into_iter()
+            .filter(|hook| called_by.contains_key(hook.name()))
+            .map(|hook| (hook, reached_from(hook.name(), &called_by)))
+            .collect();
+        Self { table, called_by, of_hooks }
     }
 
     fn place(&self, chain: &Chain) -> Place {
@@ -213,9 +207,24 @@ impl<'a> Calls<'a> {
         let hooks = match chain {
             Chain::Base(hook) => BTreeSet::from([*hook]),
             Chain::User(_) => {
-                Hook::ALL.into_iter().filter(|hook| self.reached_from(hook.name()).contains(name)).collect()
+                let leads_here = self.of_hooks.iter().filter(|(_, reached)| reached.contains(name));
+                leads_here.map(|(hook, _)| *hook).collect()
             }
         };
-        Place { hooks, loops: self.reached_from(name).contains(name) }
+        Place { hooks, loops: reached_from(name, &self.called_by).contains(name) }
     }
+}
+
+/// The chains that packets of a chain come to.
+fn reached_from<'a>(start: &str, called_by: &BTreeMap<&str, BTreeSet<&'a str>>) -> BTreeSet<&'a str> {
+    let mut seen = BTreeSet::new();
+    let mut open = vec![start];
+    while let Some(chain) = open.pop() {
+        for &called in called_by.get(chain).into_iter().flatten() {
+            if seen.insert(called) {
+                open.push(called);
+            }
+        }
+    }
+    seen
 }

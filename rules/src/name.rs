@@ -53,7 +53,7 @@ impl FromStr for ChainName {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        admit(text, Self::LONGEST, |c| c.is_ascii_alphanumeric() || "_-.:".contains(c))?;
+        admit(text, Self::LONGEST, |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':'))?;
         match text.chars().next() {
             Some(c @ ('-' | '.' | ':')) => Err(NameError::Start(c)),
             _ if RESERVED.contains(&text) => Err(NameError::Reserved),
