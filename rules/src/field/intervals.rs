@@ -63,25 +63,17 @@ impl Intervals {
         }
     }
 
-    /// Adds a range, which swallows those that it overlaps.
-    pub fn insert(&mut self, mut interval: Interval) {
+    /// Adds ranges, each of which swallows those that it overlaps.
+    fn extend(&mut self, ranges: impl IntoIterator<Item = Interval>) {
+        let ranges = ranges.into_iter();
         let intervals = Arc::make_mut(&mut self.0);
-        if intervals.last().is_none_or(|last| last.last < interval.first) {
-            intervals.push(interval);
-            return;
-        }
-        let from = intervals.partition_point(|other| other.last < interval.first);
-        let to = intervals.partition_point(|other| other.first <= interval.last);
-        if let [first, .., last] | [first @ last] = &intervals[from..to] {
-            interval =
-                Interval { first: interval.first.min(first.first), last: interval.last.max(last.last) };
-        }
-        intervals.splice(from..to, [interval]);
+        intervals.reserve(ranges.size_hint().0);
+        ranges.for_each(|range| put(intervals, range));
     }
 
     /// Adds all numbers of another set.
     pub fn union(&mut self, other: &Self) {
-        other.0.iter().for_each(|interval| self.insert(*interval));
+        self.extend(other.0.iter().copied());
     }
 
     /// Whether each range lies in one of the other's. May deny it where only several of the other's ranges that
@@ -122,10 +114,24 @@ impl Intervals {
     }
 }
 
+/// Adds a range, which swallows those that it overlaps.
+fn put(intervals: &mut Vec<Interval>, mut interval: Interval) {
+    if intervals.last().is_none_or(|last| last.last < interval.first) {
+        intervals.push(interval);
+        return;
+    }
+    let from = intervals.partition_point(|other| other.last < interval.first);
+    let to = intervals.partition_point(|other| other.first <= interval.last);
+    if let [first, .., last] | [first @ last] = &intervals[from..to] {
+        interval = Interval { first: interval.first.min(first.first), last: interval.last.max(last.last) };
+    }
+    intervals.splice(from..to, [interval]);
+}
+
 impl FromIterator<Interval> for Intervals {
     fn from_iter<I: IntoIterator<Item = Interval>>(intervals: I) -> Self {
         let mut set = Self::default();
-        intervals.into_iter().for_each(|interval| set.insert(interval));
+        set.extend(intervals);
         set
     }
 }

@@ -39,6 +39,11 @@ fn merge(drafts: Vec<Draft>) -> Vec<Draft> {
 }
 
 fn merge_along(drafts: Vec<Draft>, field: Field) -> Vec<Draft> {
+    // Of most fields of most chains there are no two to merge.
+    let asks = |draft: &&Draft| asked(draft, field).is_some();
+    if drafts.iter().filter(asks).nth(1).is_none() {
+        return drafts;
+    }
     let mut merged: Vec<Draft> = Vec::with_capacity(drafts.len());
     for draft in drafts {
         match partner(&merged, &draft, field) {
@@ -49,6 +54,11 @@ fn merge_along(drafts: Vec<Draft>, field: Field) -> Vec<Draft> {
     merged
 }
 
+/// The place of the condition that asks for some values of the field.
+fn asked(draft: &Draft, field: Field) -> Option<usize> {
+    draft.conditions.iter().position(|condition| condition.field == field && !condition.negated)
+}
+
 /// Adds a draft's values to those of its partner.
 fn absorb(drafts: &mut [Draft], (index, at): (usize, usize), draft: &Draft) {
     drafts[index].conditions[at].values.union(&draft.conditions[at].values);
@@ -56,7 +66,7 @@ fn absorb(drafts: &mut [Draft], (index, at): (usize, usize), draft: &Draft) {
 
 /// An earlier rule that the draft can be merged into, and the place of the condition in which they differ.
 fn partner(earlier: &[Draft], draft: &Draft, field: Field) -> Option<(usize, usize)> {
-    let at = draft.conditions.iter().position(|condition| condition.field == field && !condition.negated)?;
+    let at = asked(draft, field)?;
     if field == Field::Protocol && needs_one_protocol(&draft.action) {
         return None;
     }
