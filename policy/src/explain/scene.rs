@@ -3,7 +3,7 @@
 use super::pod::Pod;
 use crate::istio::{self, CaptureConfig};
 use rules::simulate::{Routing, View};
-use rules::{Action, Family, Listing, Mark, Table, Target};
+use rules::{Action, Checked, Family, Listing, Mark, Table, Target};
 
 /// Rules of one family, with the routing that they rely on.
 #[derive(Debug)]
@@ -18,7 +18,12 @@ pub struct Scene {
 impl Scene {
     /// The rules that a configuration asks for.
     pub fn of_config(config: &CaptureConfig, family: Family, pod: &Pod) -> Self {
-        let rules = istio::rules(config, family);
+        Self::of_rules(&istio::rules(config, family), config, pod)
+    }
+
+    /// The rules of one family that a configuration asks for, where they are made already.
+    pub(crate) fn of_rules(rules: &Checked, config: &CaptureConfig, pod: &Pod) -> Self {
+        let family = rules.rules().family;
         let routing = istio::routing(config);
         let routed = family == Family::V4 || routing.transparent_ipv6;
         let marks = routing.transparent.filter(|_| routed).map(|route| route.mark);

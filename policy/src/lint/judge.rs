@@ -4,11 +4,12 @@ use super::change::Change;
 use super::probes::probes;
 use crate::Setting;
 use crate::explain::{Pod, Scene};
-use crate::istio::CaptureConfig;
+use crate::istio::{self, CaptureConfig};
 use crate::sources::Raw;
-use rules::Family;
 use rules::shadow::Work;
 use rules::simulate::{Observer, Packet, Step, Verdict, walk};
+use rules::{Checked, Family};
+use std::cell::OnceCell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Stand-ins for the addresses of a pod that are not known (RFC 5737, RFC 3849).
@@ -20,7 +21,10 @@ pub(super) struct Judge<'a> {
     /// The configuration of whoever has followed all advice so far.
     followed: CaptureConfig,
     pod: Pod,
-    scenes: Vec<Scene>,
+    /// The rules that the configuration makes, one set a family.
+    pub(super) rules: Vec<Checked>,
+    /// The same to be walked through, from the first time that a packet is: most configurations give no cause.
+    scenes: OnceCell<Vec<Scene>>,
     pub(super) work: Work,
 }
 
@@ -31,13 +35,13 @@ impl<'a> Judge<'a> {
             NOBODYS.into_iter().filter(|a| !declared(raw).iter().any(|d| Family::of(*d) == Family::of(*a))),
         );
         let pod = Pod::new(addresses, Some(config));
-        let scenes = scenes(config, &pod);
-        Self { config, followed: config.clone(), pod, scenes, work }
+        let rules = config.families().map(|family| istio::rules(config, family)).collect();
+        Self { config, followed: config.clone(), pod, rules, scenes: OnceCell::new(), work }
     }
 
     /// How many rules the configuration makes, of both families.
-    pub(super) fn rules(&self) -> usize {
-        rules_in(&self.scenes)
+    pub(super) fn size(&self) -> usize {
+        self.rules.iter().map(|rules| rules.rules().statements.len()).sum()
     }
 
     /// Whether whoever follows this advice, alone or after all that was given before, sees every packet end as before; then
@@ -57,24 +61,28 @@ impl<'a> Judge<'a> {
             return true;
         }
         let scenes = scenes(changed, &self.pod);
-        if self.work.spend(rules_in(&scenes)).is_none() {
+        let Self { config, pod, work, .. } = self;
+        if work.spend(rules_in(&scenes)).is_none() {
             return false;
         }
-        self.scenes.iter().zip(&scenes).all(|(before, after)| {
-            let packets = probes(self.config, &self.pod.addresses, before.family, Some(&change.item));
+        let before = self.scenes.get_or_init(|| walkable(&self.rules, config, pod));
+        before.iter().zip(&scenes).all(|(before, after)| {
+            let packets = probes(config, &pod.addresses, before.family, Some(&change.item));
             packets.iter().all(|packet| {
-                let then = verdict(before, packet, &mut self.work);
-                then.is_some() && then == verdict(after, packet, &mut self.work)
+                let then = verdict(before, packet, work);
+                then.is_some() && then == verdict(after, packet, work)
             })
         })
     }
 
     /// Whether any of the packets that are meant is captured. Yes, if there is not enough work left to tell.
     pub(super) fn captures(&mut self, is_meant: impl Fn(&Packet) -> bool) -> bool {
-        self.scenes.iter().any(|scene| {
-            let packets = probes(self.config, &self.pod.addresses, scene.family, None);
+        let Self { config, pod, work, .. } = self;
+        let scenes = self.scenes.get_or_init(|| walkable(&self.rules, config, pod));
+        scenes.iter().any(|scene| {
+            let packets = probes(config, &pod.addresses, scene.family, None);
             packets.iter().filter(|packet| is_meant(packet)).any(|packet| {
-                match verdict(scene, packet, &mut self.work) {
+                match verdict(scene, packet, work) {
                     Some(Verdict::Pass | Verdict::Drop) => false,
                     Some(Verdict::Redirect(_) | Verdict::Tproxy(_) | Verdict::Unknown) | None => true,
                 }
@@ -91,6 +99,11 @@ pub(super) fn declared(raw: &Raw) -> Vec<IpAddr> {
 
 pub(super) fn scenes(config: &CaptureConfig, pod: &Pod) -> Vec<Scene> {
     config.families().map(|family| Scene::of_config(config, family, pod)).collect()
+}
+
+/// Rules of a configuration that are made already.
+fn walkable(rules: &[Checked], config: &CaptureConfig, pod: &Pod) -> Vec<Scene> {
+    rules.iter().map(|rules| Scene::of_rules(rules, config, pod)).collect()
 }
 
 fn rules_in(scenes: &[Scene]) -> usize {

@@ -88,7 +88,7 @@ fn lint_within(
     held: &[Held],
 ) -> Vec<Finding> {
     let mut judge = Judge::new(raw, config, work);
-    if judge.rules() > most_rules {
+    if judge.size() > most_rules {
         return whole::check(raw, config, held);
     }
     let (mut findings, idle) = look(raw, &mut judge, held);

@@ -3,16 +3,16 @@
 use super::change::{Change, Item};
 use super::judge::Judge;
 use super::{Finding, Idle};
-use crate::istio::{self, Reason};
+use crate::istio::Reason;
 use rules::shadow::shadowed;
 use rules::{Match, Negatable, Origin, Rule};
 
 /// Rules that nothing reaches, if an item of a list made them that can be left out.
 pub(super) fn check(judge: &mut Judge<'_>) -> Vec<Idle> {
     let mut found: Vec<Idle> = Vec::new();
-    for family in judge.config.families() {
-        let rules = istio::rules(judge.config, family);
-        for shadowed in shadowed(rules.rules(), &mut judge.work) {
+    let Judge { rules, work, .. } = judge;
+    for rules in rules {
+        for shadowed in shadowed(rules.rules(), work) {
             let (Some(origin), Some(by)) = (shadowed.rule.origin, shadowed.by.origin) else { continue };
             if origin == by && shadowed.rule.rule == shadowed.by.rule {
                 continue;
