@@ -153,6 +153,13 @@ impl Snapshot {
         self.tables_of_kin.iter().map(String::as_str).filter(|name| tables.contains(name))
     }
 
+    /// Whether nothing stands there that anybody could take for something of the owner's or its predecessor's.
+    pub fn is_bare(&self) -> bool {
+        let Self { contents, routes, duplicates, routes_of_others, tables_of_kin, .. } = self;
+        let no_routing = routes.is_empty() && duplicates.is_empty() && routes_of_others.is_empty();
+        contents.is_empty() && tables_of_kin.is_empty() && no_routing
+    }
+
     /// A neighbour that captures in this namespace, and by what it is known.
     pub fn neighbour(&self, owner: &Ownership) -> Option<(&'static Neighbour, String)> {
         let by_chain = |neighbour: &'static Neighbour| {

@@ -93,7 +93,8 @@ pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> 
     }
     let name = options.choice.backend(backend, &before, &desired.owner);
     let wanted = Wanted::of(desired, name, &before);
-    if options.on_drift == OnDrift::Refuse && !options.anew {
+    // Where nothing stands, all that is wanted is missing as a whole: unfinished, so there is nothing to refuse.
+    if options.on_drift == OnDrift::Refuse && !options.anew && !before.is_bare() {
         let differences = compare(&before, &wanted);
         if !differences.is_empty() && !differences.unfinished {
             return Err(Error::Drift(differences));
