@@ -1,8 +1,9 @@
 //! The machine that we run on, asked for facts.
 
-use nix::{errno::Errno, ifaddrs::getifaddrs, unistd};
+use nix::{errno::Errno, unistd};
 use policy::{Host, sources::name_servers};
 use rules::{Gid, Uid};
+use sidecar_init::sys::address;
 use std::{fs, io, net::IpAddr};
 
 /// The local machine and the thread's network namespace.
@@ -22,12 +23,7 @@ impl Host for System {
     }
 
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {
-        let address = |interface: nix::ifaddrs::InterfaceAddress| {
-            let address = interface.address?;
-            let v4 = address.as_sockaddr_in().map(|address| address.ip().into());
-            v4.or_else(|| address.as_sockaddr_in6().map(|address| address.ip().into()))
-        };
-        Ok(getifaddrs()?.filter_map(address).collect())
+        address::all()
     }
 
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {

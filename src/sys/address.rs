@@ -1,12 +1,24 @@
-//! The IPv6 addresses of a network namespace, over rtnetlink.
+//! The addresses of a network namespace, over rtnetlink.
 //!
-//! One dump of one family, where `getifaddrs` takes one of all interfaces and one of all addresses.
+//! One dump of addresses, of one family where that is enough; `getifaddrs` takes one of all interfaces before.
 
 use super::header::*;
 use super::message::{attribute, u32_at};
 use super::netlink::{Request, Socket};
 use nix::{net::if_::if_indextoname, sys::socket::SockProtocol};
-use std::{io, net::Ipv6Addr};
+use std::{
+    io,
+    net::{IpAddr, Ipv6Addr},
+};
+
+/// Every address of every interface, in the kernel's order.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn all() -> io::Result<Vec<IpAddr>> {
+    let request = Request { kind: RTM_GETADDR, flags: 0, head: &[0; HEAD] };
+    Socket::open(SockProtocol::NetlinkRoute)?.dump(&request, |payload| Some(Held::read(payload)?.address))
+}
 
 /// Every address of global scope (unique local ones included, as are those of `lo`), with its interface's name.
 ///
@@ -15,7 +27,6 @@ use std::{io, net::Ipv6Addr};
 pub fn global_ipv6() -> io::Result<Vec<(Ipv6Addr, String)>> {
     use nix::libc::{EAFNOSUPPORT, EOPNOTSUPP};
     let mut socket = Socket::open(SockProtocol::NetlinkRoute)?;
-    // struct ifaddrmsg: family, prefix length, flags, scope, interface.
     let request = Request { kind: RTM_GETADDR, flags: 0, head: &[AF_INET6, 0, 0, 0, 0, 0, 0, 0] };
     let found = match socket.dump(&request, global) {
         Err(error) if matches!(error.raw_os_error(), Some(EAFNOSUPPORT | EOPNOTSUPP)) => Vec::new(),
@@ -26,15 +37,36 @@ pub fn global_ipv6() -> io::Result<Vec<(Ipv6Addr, String)>> {
 
 /// An address and the index of its interface.
 fn global(payload: &[u8]) -> Option<(Ipv6Addr, u32)> {
-    let (head, attributes) = payload.split_first_chunk::<8>()?;
-    let [family, _, _, scope, ..] = *head;
-    if family != AF_INET6 || scope != RT_SCOPE_UNIVERSE {
-        return None;
+    let Held { address, scope, interface } = Held::read(payload)?;
+    match address {
+        IpAddr::V6(address) if scope == RT_SCOPE_UNIVERSE => Some((address, interface)),
+        IpAddr::V4(_) | IpAddr::V6(_) => None,
     }
-    // Of an address with a peer, IFA_ADDRESS is the peer's.
-    let own = attribute(attributes, IFA_LOCAL).or_else(|| attribute(attributes, IFA_ADDRESS))?;
-    let address: [u8; 16] = own.try_into().ok()?;
-    Some((address.into(), u32_at(head, 4)?))
+}
+
+/// The length of a `struct ifaddrmsg`: family, prefix length, flags, scope, interface.
+const HEAD: usize = 8;
+
+/// An address of an interface.
+struct Held {
+    address: IpAddr,
+    scope: u8,
+    interface: u32,
+}
+
+impl Held {
+    fn read(payload: &[u8]) -> Option<Self> {
+        let (head, attributes) = payload.split_first_chunk::<HEAD>()?;
+        let [family, _, _, scope, ..] = *head;
+        // Of an address with a peer, IFA_ADDRESS is the peer's.
+        let own = attribute(attributes, IFA_LOCAL).or_else(|| attribute(attributes, IFA_ADDRESS))?;
+        let address = match family {
+            AF_INET => <[u8; 4]>::try_from(own).ok()?.into(),
+            AF_INET6 => <[u8; 16]>::try_from(own).ok()?.into(),
+            _ => return None,
+        };
+        Some(Self { address, scope, interface: u32_at(head, 4)? })
+    }
 }
 
 /// An interface that has gone since has no name any more.
