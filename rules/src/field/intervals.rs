@@ -73,7 +73,13 @@ impl Intervals {
 
     /// Adds all numbers of another set.
     pub fn union(&mut self, other: &Self) {
-        self.extend(other.0.iter().copied());
+        match (self.0.last(), other.0.first()) {
+            // As nearly always: rules stand in the order of their lists.
+            (Some(last), Some(first)) if last.last < first.first => {
+                Arc::make_mut(&mut self.0).extend_from_slice(&other.0);
+            }
+            _ => self.extend(other.0.iter().copied()),
+        }
     }
 
     /// Whether each range lies in one of the other's. May deny it where only several of the other's ranges that

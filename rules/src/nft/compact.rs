@@ -101,12 +101,13 @@ fn needs_one_protocol(action: &Action) -> bool {
 /// Whether two rules are the same but for the values of their condition number `at`.
 fn same_but(a: &Draft, b: &Draft, at: usize) -> bool {
     let (a_conditions, b_conditions) = (&a.conditions, &b.conditions);
+    // Names are compared last, as that takes longest.
     a_conditions.len() == b_conditions.len()
         && (a_conditions[at].field, a_conditions[at].negated)
             == (b_conditions[at].field, b_conditions[at].negated)
-        && (&a.action, &a.log, a.origin) == (&b.action, &b.log, b.origin)
         && a_conditions[..at] == b_conditions[..at]
         && a_conditions[at + 1..] == b_conditions[at + 1..]
+        && (&a.action, &a.log, a.origin) == (&b.action, &b.log, b.origin)
 }
 
 /// Whether the two never meet in one packet, for the values of their condition number `at`.
