@@ -154,7 +154,8 @@ fn set(set: &nft::Set) -> Set {
 /// Sorts elements by key. Where a range starts right behind another, its start comes after the end of the other:
 /// the kernel takes them in this order only.
 pub(super) fn sort(elements: &mut [Element]) {
-    elements.sort_unstable_by_key(|element| (element.key, !element.is_end));
+    // Of bytes in this order, the number compares as they do, and at once.
+    elements.sort_unstable_by_key(|element| (u128::from_be_bytes(element.key), !element.is_end));
 }
 
 // Types of keys, to `nft` only: `enum datatypes` of its `datatype.h`.
