@@ -73,3 +73,47 @@ impl Held {
 fn interface(index: u32) -> String {
     if_indextoname(index).map_or_else(|_| format!("interface {index}"), |name| name.to_string_lossy().into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::{
+        ifaddrs::getifaddrs,
+        sched::{CloneFlags, unshare},
+        sys::socket::SockaddrStorage,
+    };
+    use std::{process::Command, thread};
+
+    /// As libc tells them, one after the other.
+    fn by_libc() -> Vec<IpAddr> {
+        let ip = |address: SockaddrStorage| {
+            let v4 = address.as_sockaddr_in().map(|address| address.ip().into());
+            v4.or_else(|| address.as_sockaddr_in6().map(|address| address.ip().into()))
+        };
+        let interfaces = getifaddrs().expect("interfaces can be listed");
+        interfaces.filter_map(|interface| ip(interface.address?)).collect()
+    }
+
+    #[test]
+    fn addresses_are_those_that_libc_tells_of() {
+        let of_own_namespace = || {
+            unshare(CloneFlags::CLONE_NEWNET).expect("tests run as root");
+            for call in [
+                "link set lo up",
+                "address add 192.0.2.1/32 dev lo",
+                "address add 192.0.2.2 peer 192.0.2.3/32 dev lo",
+                "address add 2001:db8::1/128 dev lo nodad",
+                "address add 2001:db8::2 peer 2001:db8::3/128 dev lo nodad",
+            ] {
+                let done = Command::new("ip").args(call.split(' ')).status().expect("ip starts");
+                assert!(done.success(), "ip {call}: {done}");
+            }
+            let found = all().expect("addresses can be listed");
+            assert_eq!(found, by_libc());
+            let own: [IpAddr; 2] = ["192.0.2.2", "2001:db8::2"].map(|own| own.parse().expect("an address"));
+            assert!(own.iter().all(|own| found.contains(own)), "{found:?}");
+            assert_eq!(found.len(), 6, "{found:?}");
+        };
+        thread::spawn(of_own_namespace).join().expect("the addresses are the same");
+    }
+}
