@@ -9,6 +9,7 @@
 pub mod explain;
 pub mod istio;
 pub mod lint;
+pub mod pod;
 mod problem;
 pub mod settings;
 pub mod sources;

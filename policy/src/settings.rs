@@ -100,6 +100,32 @@ impl Row {
     }
 }
 
+/// What the annotations start with that name settings as we do.
+pub const ANNOTATIONS: &str = "sidecar-init/";
+
+impl Row {
+    /// The name by which annotations and network configurations speak of the setting: its flag's, or else its variable's
+    /// in the same form. Only what can be said of a pod has one.
+    pub fn key(&self) -> Option<String> {
+        let of_pod = matches!(self.topic, Topic::Capture) && self.setting != Setting::EnvoyUser;
+        let of_pod = of_pod || self.setting == Setting::DnsServers;
+        of_pod.then(|| self.name().to_ascii_lowercase().replace('_', "-"))
+    }
+
+    /// The annotation by which a pod says what the setting's flag says.
+    pub fn annotation(&self) -> Option<String> {
+        self.key().map(|key| format!("{ANNOTATIONS}{key}"))
+    }
+}
+
+/// The name that is most like a misspelt one, by the measure and the threshold that clap has for commands.
+pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    const ALIKE: f64 = 0.7;
+    let measured = names.map(|name| (strsim::jaro(wanted, name), name));
+    let best = measured.filter(|(alike, _)| *alike > ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
+    best.map(|(_, name)| name)
+}
+
 macro_rules! settings {
     ($($topic:ident { $($setting:ident: $long:literal $short:tt $variables:expr, $kind:expr, $help:literal;)* })*) => {
         /// A setting, named as its flag is.

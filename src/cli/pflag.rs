@@ -6,7 +6,7 @@
 //! is wrong with it. What is left is the call, unless clap has something to print.
 
 use super::command::{COMMANDS, Entry};
-use policy::settings::{Kind, Row, Setting, TABLE, Topic};
+use policy::settings::{Kind, Row, Setting, TABLE, Topic, nearest};
 use policy::{Problem, sources};
 use std::ffi::OsString;
 
@@ -192,13 +192,9 @@ impl Sieve {
         if has_value { Verdict::Drop } else { Verdict::DropWithValue }
     }
 
-    /// The flag that is most like a misspelt one, by the measure and the threshold that clap has for commands.
+    /// The flag that is most like a misspelt one.
     fn similar(&self, name: &str) -> Option<&'static str> {
-        const ALIKE: f64 = 0.7;
-        let wanted = name.strip_prefix("--")?;
-        let measured = self.rows().map(|row| (strsim::jaro(wanted, row.long), row.long));
-        let best = measured.filter(|(alike, _)| *alike > ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
-        best.map(|(_, flag)| flag)
+        nearest(name.strip_prefix("--")?, self.rows().map(|row| row.long))
     }
 
     /// Whether a word is neither a flag nor a command.

@@ -8,6 +8,6 @@ mod reader;
 mod resolv;
 
 pub use host::{Host, NoHost};
-pub use raw::{Given, Raw, Source, text};
+pub use raw::{Given, Raw, Source, boolean, text};
 pub use reader::{Reader, Wildcard};
 pub use resolv::name_servers;

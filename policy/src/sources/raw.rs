@@ -14,6 +14,16 @@ pub enum Source {
     Flag(&'static str),
     /// A variable of the environment.
     Variable(&'static str),
+    /// An annotation of a pod.
+    Annotation(String),
+    /// The default of an annotation that the pod lacks.
+    Preset(String),
+    /// An argument, a variable or a field of a pod's container.
+    Container { name: String, word: String },
+    /// A field of a pod.
+    Field(String),
+    /// A key of a network configuration.
+    Key(String),
     /// Nobody said anything; a default is at fault.
     Default(Setting),
 }
@@ -23,7 +33,20 @@ impl fmt::Display for Source {
         match self {
             Self::Flag(long) => write!(f, "--{long}"),
             Self::Variable(name) => f.write_str(name),
+            Self::Annotation(name) | Self::Field(name) | Self::Key(name) => f.write_str(name),
+            Self::Preset(annotation) => write!(f, "{annotation} (default)"),
+            Self::Container { name, word } => write!(f, "container {name}: {word}"),
             Self::Default(setting) => write!(f, "--{}", setting.row().long),
+        }
+    }
+}
+
+impl Source {
+    /// Whether a pod says it, or a default that stands for what the pod does not say.
+    pub fn is_of_pod(&self) -> bool {
+        match self {
+            Self::Annotation(_) | Self::Preset(_) | Self::Container { .. } | Self::Field(_) => true,
+            Self::Flag(_) | Self::Variable(_) | Self::Key(_) | Self::Default(_) => false,
         }
     }
 }
@@ -42,9 +65,36 @@ pub struct Given {
 pub struct Raw {
     given: BTreeMap<Setting, Given>,
     links: Vec<(&'static str, String)>,
+    /// The pod that says what is said by a pod, where there may be others.
+    pod: Option<String>,
 }
 
 impl Raw {
+    /// Values whose sources are known already.
+    pub fn of(given: impl IntoIterator<Item = (Setting, Given)>) -> Self {
+        Self { given: given.into_iter().collect(), ..Self::default() }
+    }
+
+    /// Says whose words they are, for [`Raw::named`].
+    pub fn of_pod(self, pod: impl Into<String>) -> Self {
+        Self { pod: Some(pod.into()), ..self }
+    }
+
+    /// These values, and for every other setting those `below`.
+    pub fn over(self, below: Self) -> Self {
+        let given = below.given.into_iter().chain(self.given).collect();
+        let links = self.links.into_iter().chain(below.links).collect();
+        Self { given, links, pod: self.pod.or(below.pod) }
+    }
+
+    /// A source as a problem names it: with the pod, where a pod says it.
+    pub fn named(&self, source: &Source) -> String {
+        match &self.pod {
+            Some(pod) if source.is_of_pod() => format!("{pod}: {source}"),
+            Some(_) | None => source.to_string(),
+        }
+    }
+
     /// Takes the flags, and for every other setting that the command `takes` the first of its variables
     /// that `variable` knows. A variable that is set to nothing counts as not set, as upstream has it, except where it is
     /// the setting's only form: there nothing can be meant. One that Kubernetes has set to say where a Service is counts
@@ -71,7 +121,7 @@ impl Raw {
         for (setting, value) in flags {
             given.insert(setting, Given { value, source: Source::Flag(setting.row().long) });
         }
-        Self { given, links }
+        Self { given, links, pod: None }
     }
 
     /// The value of a setting, if anybody gave one.
@@ -110,7 +160,7 @@ pub fn text(value: &OsStr) -> String {
 }
 
 /// A boolean as Go's `strconv.ParseBool` takes it.
-pub(super) fn boolean(text: &str) -> Option<bool> {
+pub fn boolean(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
         "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),

@@ -31,7 +31,7 @@ impl<'a> Reader<'a> {
     pub fn new(raw: &'a Raw, before: Vec<Problem>) -> Self {
         let of_text = raw.iter().filter(|(_, given)| is_no_text(&given.value)).map(|(_, given)| {
             Problem::with_item(
-                &given.source,
+                &raw.named(&given.source),
                 &given.value,
                 "contains a line break, a control character or bytes that are no UTF-8; remove them",
             )
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
     }
 
     pub fn problem(&mut self, source: &Source, item: &str, text: impl Into<String>) {
-        let problem = Problem::with_item(source, item, text);
+        let problem = Problem::with_item(&self.raw.named(source), item, text);
         // One complaint about an item is enough, and one about the whole value covers its items.
         let covers = |p: &Problem| {
             p.name == problem.name && (p.item == problem.item || p.item.as_deref().is_some_and(is_no_text))
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
 
     /// A problem that is no single item's.
     pub fn whole(&mut self, source: &Source, text: impl Into<String>) {
-        self.problems.push(Problem::of(source, text));
+        self.problems.push(Problem::of(&self.raw.named(source), text));
     }
 
     /// A switch; off unless given.

@@ -1,0 +1,126 @@
+//! What a pod's annotations and its proxy's container say, as settings: how a pod speaks to a plugin.
+
+use super::facts::{Container, Pod, Value};
+use super::mapping::{FIELDS, PROXY, Row, TABLE, VARIABLES};
+use super::said::Said;
+use crate::istio::defaults::PROXY_ID;
+use crate::settings::{self, Row as SettingRow, Setting, nearest};
+use crate::sources::{Raw, Source};
+use std::collections::BTreeMap;
+
+/// Reads a pod by the table of [`super::mapping`]. What it does not say is taken from `defaults`, setting by setting, and
+/// then from the table's own defaults.
+pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> Said {
+    let mut istio = Said::by(title);
+    for row in TABLE {
+        of_row(&mut istio, row, &pod.annotations);
+    }
+    if let Some(proxy) = pod.proxy() {
+        of_proxy(&mut istio, proxy);
+    }
+    let said = ours(title, &pod.annotations).over(istio);
+    let mut said = said.over(defaults.clone().into()).over(presets(title));
+    for row in TABLE.iter().filter(|row| !row.always.is_empty()) {
+        complete(&mut said, row);
+    }
+    said
+}
+
+/// Settings by their own names, as a network configuration holds them under `key`. A name that is none is a problem.
+pub fn configured(key: &str, values: &BTreeMap<String, String>) -> Said {
+    let mut said = Said::default();
+    let source = |name: &str| Source::Key(format!("{key}.{name}"));
+    for (name, value) in values {
+        named(&mut said, name, value, &source(name), "setting");
+    }
+    said
+}
+
+fn of_row(said: &mut Said, row: &Row, annotations: &BTreeMap<String, String>) {
+    let found = row.annotations.iter().find_map(|name| Some((*name, annotations.get(*name)?)));
+    let Some((name, value)) = found else { return };
+    let source = Source::Annotation(name.to_owned());
+    for (item, text) in row.form.faults(value) {
+        said.fault(Some(row.setting), source.clone(), Some(item), text);
+    }
+    said.say(row.setting, value, source);
+}
+
+/// Our own annotations.
+fn ours(title: &str, annotations: &BTreeMap<String, String>) -> Said {
+    let mut said = Said::by(title);
+    for (annotation, value) in annotations {
+        if let Some(name) = annotation.strip_prefix(settings::ANNOTATIONS) {
+            named(&mut said, name, value, &Source::Annotation(annotation.clone()), "annotation");
+        }
+    }
+    said
+}
+
+fn named(said: &mut Said, name: &str, value: &str, source: &Source, noun: &str) {
+    let keys = || settings::TABLE.iter().filter_map(|row| Some((row, row.key()?)));
+    match keys().find(|(_, key)| key == name) {
+        Some((SettingRow { setting, .. }, _)) => said.say(*setting, value, source.clone()),
+        None => {
+            let all: Vec<String> = keys().map(|(_, key)| key).collect();
+            let text = match nearest(name, all.iter().map(String::as_str)) {
+                Some(meant) => format!("no such {noun}; did you mean {meant}?"),
+                None => format!("no such {noun}; expected the name of a flag, such as proxy-uid"),
+            };
+            said.fault(None, source.clone(), None, text);
+        }
+    }
+}
+
+/// Variables and fields of the proxy's container.
+fn of_proxy(said: &mut Said, proxy: &Container) {
+    let source = |word: &str| Source::Container { name: PROXY.to_owned(), word: word.to_owned() };
+    for &(name, setting) in VARIABLES {
+        match proxy.variable(name) {
+            // A variable that is set to nothing counts as not set.
+            Some(Value::Text(text)) if !text.is_empty() => said.say(setting, text, source(name)),
+            Some(Value::Text(_)) | None => {}
+            Some(Value::Unknowable) => {
+                let text = format!(
+                    "comes from valueFrom, which nobody can know before the container starts; say it with {}",
+                    setting.row().option()
+                );
+                said.fault(Some(setting), source(name), None, text);
+            }
+        }
+    }
+    for &(name, setting) in FIELDS {
+        let field = match setting {
+            Setting::ProxyUid => &proxy.run_as_user,
+            _ => &proxy.run_as_group,
+        };
+        if let Some(number) = field.as_deref().filter(|number| *number != "0") {
+            said.say(setting, number, source(name));
+        }
+    }
+}
+
+/// What a pod means that says nothing.
+fn presets(title: &str) -> Said {
+    let mut said = Said::by(title);
+    for row in TABLE.iter().filter(|row| !row.default.is_empty()) {
+        said.say(row.setting, row.default, Source::Preset(row.annotations[0].to_owned()));
+    }
+    for &(name, setting) in FIELDS {
+        said.say(setting, PROXY_ID.to_string(), Source::Preset(format!("{PROXY} {name}")));
+    }
+    said
+}
+
+/// Adds the items that a list always has, each once.
+fn complete(said: &mut Said, row: &Row) {
+    let Some(given) = said.raw.get(row.setting).cloned() else { return };
+    let mut items: Vec<&str> = Vec::new();
+    let listed = given.value.split(',').map(str::trim).filter(|item| !item.is_empty());
+    for item in listed.chain(row.always.iter().copied()) {
+        if !items.contains(&item) {
+            items.push(item);
+        }
+    }
+    said.say(row.setting, items.join(","), given.source);
+}

@@ -1,0 +1,202 @@
+//! Whether a plugin captures a pod at all: Istio's reasons not to, in its order (`cni/pkg/plugin/plugin.go`), and the
+//! two that come before it is asked.
+//!
+//! What nobody knows is not asked. With annotations alone, the injector's own list of what it has added stands for the
+//! containers.
+
+use super::facts::{Pod, STATUS, Value};
+use super::mapping::{PROXY, Row};
+use crate::settings::Setting;
+use crate::sources::boolean;
+use std::fmt;
+
+/// The init container whose rules are there already.
+pub const INIT: &str = "istio-init";
+/// The namespaces whose pods are left alone when nobody says which.
+pub const EXCLUDED_NAMESPACES: &[&str] = &["kube-system"];
+
+const INJECT: &str = "sidecar.istio.io/inject";
+
+/// Why nothing of a pod is captured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Skip {
+    /// The runtime does not say which pod it is.
+    Nameless,
+    NamespaceExcluded(String),
+    HostNetwork,
+    /// Its own init container sets the rules.
+    InitContainer,
+    EnvoyDisabled,
+    NoProxy,
+    /// The proxy is something else; what its arguments say.
+    NotSidecar(String),
+    /// Somebody has said no, by a label or an annotation.
+    Refused {
+        label: bool,
+    },
+    /// The injector has not seen it.
+    NotInjected,
+    /// Its mode is NONE.
+    ModeNone,
+}
+
+impl Skip {
+    /// Whether the pod would be captured once the injector has added a proxy to it.
+    pub fn is_before_injection(&self) -> bool {
+        matches!(self, Self::NoProxy | Self::NotInjected | Self::Nameless)
+    }
+}
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nameless => f.write_str("no pod's name and namespace are given"),
+            Self::NamespaceExcluded(name) => write!(f, "its namespace {name} is excluded"),
+            Self::HostNetwork => f.write_str("it uses the network of its node (hostNetwork)"),
+            Self::InitContainer => write!(f, "its init container {INIT} sets the rules"),
+            Self::EnvoyDisabled => write!(f, "its container {PROXY} has DISABLE_ENVOY set"),
+            Self::NoProxy => write!(f, "it has no container {PROXY}"),
+            Self::NotSidecar(role) => write!(f, "its container {PROXY} is a proxy of another kind: {role}"),
+            Self::Refused { label: true } => write!(f, "its label {INJECT} says no"),
+            Self::Refused { label: false } => write!(f, "its annotation {INJECT} says no"),
+            Self::NotInjected => write!(f, "it was not injected: the annotation {STATUS} is absent"),
+            Self::ModeNone => f.write_str("its annotation sidecar.istio.io/interceptionMode is NONE"),
+        }
+    }
+}
+
+/// Why a plugin leaves the pod alone; `None` if it captures it. The pod's network is its own unless it is known not to be.
+pub fn skip(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Option<Skip> {
+    if pod.name.is_empty() || pod.namespace.is_empty() {
+        return Some(Skip::Nameless);
+    }
+    skip_of(pod, excluded_namespaces)
+}
+
+/// The same of a template, which has no name before a pod is made from it.
+pub fn skip_of(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Option<Skip> {
+    if excluded_namespaces.iter().any(|name| name.as_ref() == pod.namespace) {
+        return Some(Skip::NamespaceExcluded(pod.namespace.clone()));
+    }
+    if pod.spec.as_ref().is_some_and(|spec| spec.host_network) {
+        return Some(Skip::HostNetwork);
+    }
+    containers(pod).or_else(|| refused(pod)).or_else(|| {
+        if !pod.annotations.contains_key(STATUS) {
+            return Some(Skip::NotInjected);
+        }
+        is_none(pod).then_some(Skip::ModeNone)
+    })
+}
+
+fn containers(pod: &Pod) -> Option<Skip> {
+    let Some(spec) = &pod.spec else {
+        let status = pod.status()?;
+        let mut added = status.containers.iter().chain(&status.init_containers);
+        return match added.any(|name| name == PROXY) {
+            _ if status.init_containers.iter().any(|name| name == INIT) => Some(Skip::InitContainer),
+            true => None,
+            false => Some(Skip::NoProxy),
+        };
+    };
+    if spec.init_containers.iter().any(|container| container.name == INIT) {
+        return Some(Skip::InitContainer);
+    }
+    let Some(proxy) = pod.proxy() else { return Some(Skip::NoProxy) };
+    if let Some(Value::Text(text)) = proxy.variable("DISABLE_ENVOY")
+        && boolean(text) == Some(true)
+    {
+        return Some(Skip::EnvoyDisabled);
+    }
+    match &proxy.args[..] {
+        [first, role, ..] if first == "proxy" && role != "sidecar" => Some(Skip::NotSidecar(role.clone())),
+        _ => None,
+    }
+}
+
+/// The label decides alone where there is one, whatever it says.
+fn refused(pod: &Pod) -> Option<Skip> {
+    let label = pod.labels.as_ref().and_then(|labels| labels.get(INJECT));
+    let (text, is_label) = match label {
+        Some(text) => (text, true),
+        None => (pod.annotations.get(INJECT)?, false),
+    };
+    (boolean(text) == Some(false)).then_some(Skip::Refused { label: is_label })
+}
+
+fn is_none(pod: &Pod) -> bool {
+    let ours = Setting::InterceptionMode.row().annotation().and_then(|name| pod.annotations.get(&name));
+    let rows = Row::of(Setting::InterceptionMode).map_or(&[][..], |row| row.annotations);
+    let said = ours.or_else(|| rows.iter().find_map(|name| pod.annotations.get(*name)));
+    said.is_some_and(|mode| mode.trim().eq_ignore_ascii_case("NONE"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn pod(annotations: &[(&str, &str)]) -> Pod {
+        let annotations = annotations.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        Pod::annotated("web", "shop", annotations.collect())
+    }
+
+    fn check(pod: &Pod, expected: Option<&Skip>) {
+        assert_eq!(skip(pod, EXCLUDED_NAMESPACES).as_ref(), expected, "{pod:?}");
+    }
+
+    #[test]
+    fn what_annotations_alone_tell() {
+        let injected = (STATUS, r#"{"initContainers":null,"containers":["istio-proxy"]}"#);
+        check(&pod(&[injected]), None);
+        check(&pod(&[(STATUS, "")]), None);
+        check(&pod(&[]), Some(&Skip::NotInjected));
+        check(&pod(&[injected, (INJECT, "F")]), Some(&Skip::Refused { label: false }));
+        check(&pod(&[injected, (INJECT, "no")]), None);
+        check(&pod(&[injected, ("sidecar.istio.io/interceptionMode", "NONE")]), Some(&Skip::ModeNone));
+        check(&pod(&[(STATUS, r#"{"containers":["grpc"]}"#)]), Some(&Skip::NoProxy));
+        let both = r#"{"initContainers":["istio-init","istio-proxy"],"containers":null}"#;
+        check(&pod(&[(STATUS, both)]), Some(&Skip::InitContainer));
+        check(&Pod { name: String::new(), ..pod(&[injected]) }, Some(&Skip::Nameless));
+        let system = Pod { namespace: "kube-system".to_owned(), ..pod(&[injected]) };
+        check(&system, Some(&Skip::NamespaceExcluded("kube-system".to_owned())));
+    }
+
+    #[test]
+    fn what_a_whole_pod_tells_in_the_order_of_the_rules() {
+        use super::super::facts::{Container, Spec, Variable};
+        let text = |text: &str| text.to_owned();
+        let disabled = Variable { name: text("DISABLE_ENVOY"), value: Value::Text(text("true")) };
+        let proxy = Container {
+            name: text(PROXY),
+            args: vec![text("proxy"), text("router")],
+            env: vec![disabled],
+            ..Container::default()
+        };
+        let init = Container { name: text(INIT), ..Container::default() };
+        let labels = BTreeMap::from([(text(INJECT), text("false"))]);
+        let spec = Spec {
+            host_network: true,
+            init_containers: vec![init],
+            containers: vec![proxy],
+            ..Spec::default()
+        };
+        let mut pod = Pod { labels: Some(labels), spec: Some(spec), ..pod(&[(INJECT, "true")]) };
+        check(&pod, Some(&Skip::HostNetwork));
+        let spec = |pod: &mut Pod, change: fn(&mut Spec)| change(pod.spec.as_mut().expect("a spec"));
+        spec(&mut pod, |spec| spec.host_network = false);
+        check(&pod, Some(&Skip::InitContainer));
+        spec(&mut pod, |spec| spec.init_containers.clear());
+        check(&pod, Some(&Skip::EnvoyDisabled));
+        spec(&mut pod, |spec| spec.containers[0].env.clear());
+        check(&pod, Some(&Skip::NotSidecar(text("router"))));
+        spec(&mut pod, |spec| spec.containers[0].args[1] = "sidecar".to_owned());
+        check(&pod, Some(&Skip::Refused { label: true }));
+        pod.labels = None;
+        check(&pod, Some(&Skip::NotInjected));
+        spec(&mut pod, |spec| spec.init_containers.append(&mut spec.containers));
+        check(&pod, Some(&Skip::NotInjected));
+        spec(&mut pod, |spec| spec.init_containers.clear());
+        check(&pod, Some(&Skip::NoProxy));
+    }
+}

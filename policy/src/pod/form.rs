@@ -1,0 +1,90 @@
+//! Whether the value of an annotation is written as Istio wants it.
+//!
+//! What is refused here beyond what flags refuse, Istio refuses when the pod is made (`pkg/kube/inject/validate.go`):
+//! a preview must not promise rules for a pod that never comes to be.
+
+use super::mapping::Form;
+use rules::Cidr;
+
+/// What is wrong: the item, and the complaint.
+type Fault<'a> = (&'a str, String);
+
+impl Form {
+    /// What is wrong with a value beyond what every reader of the setting says.
+    pub(super) fn faults(self, value: &str) -> Vec<Fault<'_>> {
+        let all = matches!(self, Self::PortsOrAll | Self::NetworksOrAll);
+        if value.is_empty() || (all && value == "*") {
+            return Vec::new();
+        }
+        match self {
+            Self::Mode => Vec::new(),
+            Self::Ports | Self::PortsOrAll => value.split(',').filter_map(port).collect(),
+            Self::Networks | Self::NetworksOrAll => value.split(',').filter_map(network).collect(),
+            Self::Interfaces => value.split(',').filter_map(interface).collect(),
+        }
+    }
+}
+
+fn port(item: &str) -> Option<Fault<'_>> {
+    let item = item.trim();
+    let digits = !item.is_empty() && item.bytes().all(|byte| byte.is_ascii_digit());
+    let is_port = digits && item.parse::<u16>().is_ok();
+    let text = match item {
+        "" => "is an empty item of a list of ports; leave the comma out",
+        _ if item.contains('-') => {
+            "is no port; Istio refuses ranges in its annotations: write them in the one that starts with sidecar-init/"
+        }
+        _ => "is no port; expected a number from 0 to 65535",
+    };
+    (!is_port).then(|| (item, text.to_owned()))
+}
+
+fn network(item: &str) -> Option<Fault<'_>> {
+    let text = match item.parse::<Cidr>() {
+        Ok(_) => return None,
+        Err(_) if item.is_empty() => "is an empty item of a list of networks; leave the comma out".to_owned(),
+        Err(_) if item.contains(char::is_whitespace) => {
+            "has a space, which Istio refuses; expected networks such as 10.0.0.0/8,192.168.0.0/16".to_owned()
+        }
+        Err(error) => format!("{error}; expected a network such as 10.0.0.0/8"),
+    };
+    Some((item, text))
+}
+
+fn interface(item: &str) -> Option<Fault<'_>> {
+    let item = item.trim();
+    let start = item.starts_with(|c: char| c.is_ascii_alphabetic());
+    let rest = item.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
+    let fits = item.len() <= 15;
+    let text = match item {
+        "" => "is an empty item of a list of interfaces; leave the comma out",
+        _ => "is no interface to Istio; expected a letter and up to 14 letters, digits, _ . or - behind it",
+    };
+    (!(start && rest && fits)).then(|| (item, text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_istio_refuses_is_refused() {
+        let check = |form: Form, value: &str, bad: &[&str]| {
+            let found: Vec<&str> = form.faults(value).into_iter().map(|(item, _)| item).collect();
+            assert_eq!(found, bad, "{form:?} {value:?}");
+        };
+        check(Form::Ports, "", &[]);
+        check(Form::Ports, "80, 443,0,65535", &[]);
+        check(Form::Ports, "80,,x,65536,+1,8000-9000", &["", "x", "65536", "+1", "8000-9000"]);
+        check(Form::Ports, "*", &["*"]);
+        check(Form::PortsOrAll, "*", &[]);
+        check(Form::PortsOrAll, "80,*", &["*"]);
+        check(Form::Networks, "10.1.2.3/8,fd00::/8", &[]);
+        check(Form::Networks, "1.1.1.1", &["1.1.1.1"]);
+        check(Form::Networks, "1.0.0.0/8, 2.0.0.0/8", &[" 2.0.0.0/8"]);
+        check(Form::NetworksOrAll, "*", &[]);
+        check(Form::Networks, "*", &["*"]);
+        check(Form::Interfaces, "eth0, net1,a.b_c-d", &[]);
+        check(Form::Interfaces, "0eth,br+,abcdefghijklmnop,", &["0eth", "br+", "abcdefghijklmnop", ""]);
+    }
+}

@@ -1,0 +1,86 @@
+//! What a pod says, as settings: the words, and what is wrong with them before they are understood.
+
+use crate::istio::{self, Resolved};
+use crate::settings::Setting;
+use crate::sources::{Given, Host, Raw, Reader, Source};
+use crate::{Problem, Problems};
+
+/// Settings that somebody has said, and what is wrong with how they said it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    pub raw: Raw,
+    faults: Vec<Fault>,
+}
+
+/// A problem with what was said of a setting; of none, where nobody can tell which one was meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Fault {
+    setting: Option<Setting>,
+    source: Source,
+    item: Option<String>,
+    text: String,
+}
+
+impl Said {
+    /// Nothing, by a pod of this name.
+    pub(super) fn by(pod: &str) -> Self {
+        Self { raw: Raw::default().of_pod(pod), faults: Vec::new() }
+    }
+
+    pub(super) fn say(&mut self, setting: Setting, value: impl Into<String>, source: Source) {
+        let given = Given { value: value.into(), source };
+        self.raw = Raw::of([(setting, given)]).over(std::mem::take(&mut self.raw));
+    }
+
+    pub(super) fn fault(
+        &mut self,
+        setting: Option<Setting>,
+        source: Source,
+        item: Option<&str>,
+        text: impl Into<String>,
+    ) {
+        let fault = Fault { setting, source, item: item.map(str::to_owned), text: text.into() };
+        if !self.faults.contains(&fault) {
+            self.faults.push(fault);
+        }
+    }
+
+    /// These words, and for every other setting those `below`.
+    pub fn over(self, below: Self) -> Self {
+        let mut faults = self.faults;
+        faults.extend(below.faults.into_iter().filter(|fault| match fault.setting {
+            Some(setting) => self.raw.get(setting).is_none(),
+            None => true,
+        }));
+        Self { raw: self.raw.over(below.raw), faults }
+    }
+
+    /// What is wrong, for whoever understands the settings: it comes before the problems with their values.
+    pub fn problems(&self) -> Vec<Problem> {
+        let problem = |fault: &Fault| {
+            let name = self.raw.named(&fault.source);
+            match &fault.item {
+                Some(item) => Problem::with_item(&name, item, &fault.text),
+                None => Problem::of(&name, &fault.text),
+            }
+        };
+        self.faults.iter().map(problem).collect()
+    }
+
+    /// Understands them. Users and groups are numbers: whoever asks from outside of a pod does not know its names.
+    ///
+    /// # Errors
+    /// Every problem found.
+    pub fn resolve(&self, host: &dyn Host) -> Result<Resolved, Problems> {
+        let mut reader = Reader::new(&self.raw, self.problems());
+        let capture = istio::configure(&mut reader, host, true);
+        let warnings = reader.finish()?;
+        Ok(Resolved { capture, warnings })
+    }
+}
+
+impl From<Raw> for Said {
+    fn from(raw: Raw) -> Self {
+        Self { raw, faults: Vec::new() }
+    }
+}
