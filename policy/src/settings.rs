@@ -3,6 +3,8 @@
 //! The command line is built from it, the environment is read by it, errors are named by it, and a test
 //! compares it with the README. Meanings and defaults are upstream's unless the help says otherwise.
 
+pub mod mapping;
+
 /// How a setting's value is written on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -19,6 +21,8 @@ pub enum Topic {
     Capture,
     /// Where and how rules are set.
     Operation,
+    /// A pod that says what to capture.
+    Manifest,
     /// What the host would otherwise be asked.
     Facts,
     /// Checking that capture works.
@@ -44,6 +48,7 @@ impl Topic {
         match self {
             Self::Capture => "Capture",
             Self::Operation => "Operation",
+            Self::Manifest => "Manifest",
             Self::Facts => "Facts of the host",
             Self::Validation => "Validation",
             Self::Logging => "Logging",
@@ -58,6 +63,7 @@ impl Topic {
         match self {
             Self::Capture
             | Self::Operation
+            | Self::Manifest
             | Self::Facts
             | Self::Validation
             | Self::Logging
@@ -232,6 +238,10 @@ settings! {
         NativeNftables: "native-nftables" _ ["NATIVE_NFTABLES"], Switch,
             "Set rules of nf_tables directly, without iptables";
     }
+    Manifest {
+        Filename: "filename" 'f' [], Value("FILE"),
+            "Say it by this manifest, or by input with -: pods, or what makes them; other flags win over what it says";
+    }
     Facts {
         PodIps: "pod-ips" _ [], Value("IP,.."),
             "The pod's addresses, instead of those of the interfaces";
@@ -290,6 +300,8 @@ settings! {
             "Walk through the rules of the network namespace, not through those of the flags";
         FromSave: "from-save" _ [], Value("FILE"),
             "Walk through the rules that iptables-save printed into this file; - reads input";
+        Expect: "expect" _ [], Value("VERDICT"),
+            "Exit with 3 unless the packet is captured, or not-captured";
         Matrix: "matrix" _ [], Switch, "Show the usual packets and where each ends";
         ExplainFormat: "format" _ [], Value("FORMAT"),
             "text, json, or mermaid for a picture of the packet's way [default: text]";

@@ -77,7 +77,7 @@ fn parser() -> clap::Command {
         .args_override_self(true)
         .subcommands(commands)
         .subcommand(clap::Command::new(VERSION).about("Print the version"))
-        .args(globals.map(|row| argument(row).global(true)))
+        .args(globals.map(|row| argument(row, row.short).global(true)))
 }
 
 fn with_flags(command: clap::Command) -> clap::Command {
@@ -103,10 +103,10 @@ fn with_flags(command: clap::Command) -> clap::Command {
         None => command,
     };
     // Help shows groups in this order: what only this command takes comes first.
-    command.args(own.into_iter().chain(shared).map(argument))
+    command.args(own.into_iter().chain(shared).map(|row| argument(row, entry.short(row))))
 }
 
-fn argument(row: &Row) -> Arg {
+fn argument(row: &Row, short: Option<char>) -> Arg {
     let help = match row.variables {
         [] => row.help.to_owned(),
         variables => format!("{} [env: {}]", row.help, variables.join(", ")),
@@ -119,7 +119,7 @@ fn argument(row: &Row) -> Arg {
         .value_parser(clap::value_parser!(OsString))
         // `-h` shows what is asked for most, `--help` shows all.
         .hide_short_help(matches!(row.topic, Topic::Validation | Topic::Logging | Topic::Compatibility));
-    let argument = match row.short {
+    let argument = match short {
         Some(short) => argument.short(short),
         None => argument,
     };

@@ -40,9 +40,8 @@ struct Left(Vec<Doubtful>);
 pub(super) fn apply(call: &Call) -> Exit {
     let Call { capture, run, .. } = call;
     let choice = run.backend.choice(Preference::Nftables);
-    if let Mode::Preview(form) = run.mode {
-        let nftables = choice == Choice::InUse(Preference::Nftables) && form == Preview::Restore;
-        return render::preview(capture, if nftables { Preview::Nft } else { form });
+    if let Mode::Preview(_) = run.mode {
+        return render::preview(capture, form(run));
     }
     let done = match namespace::is_host() {
         Some(true) if !run.allow_host => Err(Host::Own.into()),
@@ -50,6 +49,15 @@ pub(super) fn apply(call: &Call) -> Exit {
         Some(_) | None => set(run, capture, &Options { choice, on_drift: OnDrift::Replace, anew: run.force }),
     };
     told(run, done)
+}
+
+/// How `apply` prints a dry run: as what it would set.
+pub(super) fn form(run: &Run) -> Preview {
+    let prefers_nftables = run.backend.choice(Preference::Nftables) == Choice::InUse(Preference::Nftables);
+    match run.form() {
+        Preview::Restore if prefers_nftables => Preview::Nft,
+        form => form,
+    }
 }
 
 /// `sidecar-init clean`.

@@ -1,6 +1,7 @@
 //! The commands: what each is for and which settings it takes.
 
 use policy::settings::{Row, Setting, TABLE, Topic};
+use policy::sources::pflag::Flags;
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,17 +57,34 @@ impl Entry {
             self.topics.iter().any(|group| group.contains(&row.topic)) || self.also.contains(&row.setting);
         is_named && !self.without.contains(&row.setting)
     }
+
+    /// The command's flags.
+    pub(super) fn flags(&self) -> Flags {
+        Flags(self.rows().map(|row| (row, self.short(row))).collect())
+    }
+
+    /// The letter of a flag. `-f` is upstream's for `--restore-format` where we take upstream's place, and a manifest
+    /// everywhere else, as it is for kubectl.
+    pub(super) fn short(&self, row: &Row) -> Option<char> {
+        let upstreams = self.command == Command::IstioIptables;
+        match row.setting {
+            Setting::RestoreFormat if !upstreams => None,
+            Setting::Filename if upstreams => None,
+            _ => row.short,
+        }
+    }
 }
 
 /// What every command takes.
 const ANY: &[Topic] = &[Topic::Logging, Topic::Compatibility];
 
 /// What to capture.
-const CAPTURE: &[Topic] = &[Topic::Capture, Topic::Facts];
+const CAPTURE: &[Topic] = &[Topic::Capture, Topic::Manifest, Topic::Facts];
 
 /// Whatever may stand in a manifest, so that its arguments can be pasted.
 const PASTED: &[Topic] = &[
     Topic::Capture,
+    Topic::Manifest,
     Topic::Operation,
     Topic::Facts,
     Topic::Validation,
@@ -140,7 +158,7 @@ pub(super) const COMMANDS: &[Entry] = &[
                      helps.\n\nExit codes: 0 nothing failed, 1 something did, 2 bad input.",
         topics: &[CAPTURE, ANY],
         also: &[Setting::NetworkNamespace, Setting::Format],
-        without: &[],
+        without: &[Setting::Filename],
         word: None,
     },
     Entry {
@@ -154,7 +172,8 @@ pub(super) const COMMANDS: &[Entry] = &[
                      another program is not understood and could decide, the verdict is unknown. Changes nothing. \
                      All flags of istio-iptables are taken, so that a manifest's arguments can be pasted.\n\n\
                      Examples:\n  sidecar-init explain -i '*' 10.0.0.5:443\n  sidecar-init explain -b '*' 8080\n  sidecar-init explain --live --uid 1337 \
-                     10.0.0.5:443\n\nExit codes: 0 answered, 1 the rules can't be read, 2 bad input.",
+                     10.0.0.5:443\n  kubectl get pod web -o yaml | sidecar-init explain -f - 8080\n\nExit codes: 0 answered, 1 \
+                     the rules can't be read, 2 bad input, 3 the packet does not end as --expect says.",
         topics: &[&[Topic::Packet, Topic::Explain], PASTED],
         also: &[],
         without: &[Setting::Format],

@@ -1,12 +1,13 @@
 //! `sidecar-init explain`: what becomes of a packet, and why.
 
-use super::run::{self, Call, Run};
-use super::{Exit, begin, host::System, logging::Stdout, report, start_logging};
+use super::manifest::{self, Section, Subject};
+use super::run::{self, Logging, Run};
+use super::{Exit, logging::Stdout, report};
 use policy::explain::{Case, Pod, Scene, explain, matrix, packet, usual_cases};
 use policy::istio::{self, CaptureConfig, Reason};
 use policy::lint::why_not_ipv6;
 use policy::sources::{Host, Raw, Reader, Source};
-use policy::{Problem, Problems, Setting};
+use policy::{Problems, Setting};
 use rules::routing::Object;
 use rules::simulate::{Packet, Routing};
 use rules::{Family, Mark, parse};
@@ -27,41 +28,100 @@ enum Question {
     Matrix(Vec<Case>),
 }
 
+/// What `--expect` says.
+type Expected = Option<bool>;
+
+/// A question that is understood.
+struct Asked {
+    run: Run,
+    logging: Logging,
+    warnings: Vec<String>,
+    /// What is described; `None` where the rules are others that are there.
+    capture: Option<CaptureConfig>,
+    file: Option<String>,
+    form: Form,
+    expected: Expected,
+    pod: Pod,
+    question: Question,
+}
+
 /// Runs the command.
-pub(super) fn run(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
-    let mut reader = Reader::new(raw, problems);
+pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
+    let asked = manifest::each(subjects, understand)?;
+    let Some(first) = asked.first() else { return Ok(Exit::Done) };
+    manifest::begin(subjects, &first.logging, asked.iter().map(|asked| &asked.warnings), Stdout::Answer)?;
+    let (mut sections, mut as_expected) = (Vec::new(), true);
+    for (subject, asked) in subjects.iter().zip(&asked) {
+        let answer = match scenes(subject, asked) {
+            Ok(scenes) => answer(&scenes, subject, asked),
+            Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
+        };
+        as_expected &=
+            asked.expected.is_none_or(|expected| answer.captured.iter().all(|is| *is == Some(expected)));
+        sections.push(Section { title: subject.title.clone(), body: answer.body });
+    }
+    let printed = match first.form {
+        Form::Text => manifest::print(&sections, |title| format!("== {title}")),
+        Form::Json => manifest::print_json(&sections),
+        Form::Mermaid => manifest::print(&sections, |title| format!("%% {title}")),
+    };
+    Ok(match printed {
+        Exit::Done if !as_expected => Exit::Drift,
+        exit => exit,
+    })
+}
+
+fn understand(subject: &Subject) -> Result<Asked, Problems> {
+    let raw = &subject.raw;
+    let mut reader = Reader::new(raw, subject.before.clone());
     let (run, logging) = run::read(&mut reader);
     let live = reader.switch(Setting::Live);
-    let file = raw.get(Setting::FromSave).map(|given| given.value.as_str());
+    let file = raw.get(Setting::FromSave).map(|given| given.value.clone());
     let form = form(&mut reader);
-    if live && file.is_some() {
-        let text = "contradicts --from-save; give one of them";
-        reader.whole(&Source::Flag(Setting::Live.row().long), text);
+    let expected = expected(&mut reader);
+    let contradictions = [
+        (live, file.is_some(), Setting::Live, "--from-save"),
+        (live, subject.title.is_some(), Setting::Live, "--filename"),
+        (file.is_some(), subject.title.is_some(), Setting::FromSave, "--filename"),
+    ];
+    for (_, _, setting, other) in contradictions.into_iter().filter(|(one, other, ..)| *one && *other) {
+        let text = format!("contradicts {other}; give one of them");
+        reader.whole(&Source::Flag(setting.row().long), text);
     }
-    let of_flags = !live && file.is_none();
-    let capture = of_flags.then(|| istio::configure(&mut reader, &System, run.cni));
-    let pod = pod(raw, capture.as_ref(), file.is_none());
+    let of_words = !live && file.is_none();
+    let host = subject.host();
+    let capture = of_words.then(|| istio::configure(&mut reader, &*host, run.cni));
+    let pod = pod(raw, capture.as_ref(), &*host, file.is_none());
     let question = question(&mut reader, &pod, capture.as_ref(), form);
     let warnings = reader.finish()?;
     let question = question.expect("what is not understood is a problem");
-    let scenes = match (capture, file) {
+    // What is said of the packet's rules matters only where they are those.
+    let warnings = if of_words { warnings } else { Vec::new() };
+    Ok(Asked { run, logging, warnings, capture, file, form, expected, pod, question })
+}
+
+fn expected(reader: &mut Reader<'_>) -> Expected {
+    let expected = reader.one_of(Setting::Expect, "captured or not-captured", |text| match text {
+        "captured" => Some(true),
+        "not-captured" => Some(false),
+        _ => None,
+    });
+    if expected.is_some() && reader.raw.is_on(Setting::Matrix) {
+        reader.whole(&Source::Flag(Setting::Expect.row().long), "is about one packet; leave --matrix out");
+    }
+    expected
+}
+
+fn scenes(subject: &Subject, asked: &Asked) -> Result<Vec<Scene>, Box<dyn Error>> {
+    let Asked { run, capture, file, pod, question, .. } = asked;
+    match (capture, file) {
         (Some(capture), _) => {
-            begin(raw, &Call { capture: capture.clone(), run, logging, warnings }, Stdout::Answer)?;
-            warn_of_ipv6(raw, &question, &capture);
-            Ok(Family::BOTH.map(|family| Scene::of_config(&capture, family, &pod)).into())
+            warn_of_ipv6(&subject.raw, question, capture);
+            Ok(Family::BOTH.map(|family| Scene::of_config(capture, family, pod)).into())
         }
-        (None, file) => {
-            start_logging(raw, &logging, Stdout::Answer)?;
-            match file {
-                Some(file) => from_save(file, &pod),
-                None => from_kernel(&run, &pod),
-            }
-        }
-    };
-    Ok(match scenes {
-        Ok(scenes) => answer(&scenes, &question, form),
-        Err(error) => report::failure(&*error, Exit::Failed),
-    })
+        (None, Some(file)) => from_save(file, pod),
+        (None, None) => from_kernel(run, pod),
+    }
 }
 
 fn form(reader: &mut Reader<'_>) -> Form {
@@ -105,13 +165,22 @@ fn warn_of_ipv6(raw: &Raw, question: &Question, config: &CaptureConfig) {
     }
 }
 
-fn answer(scenes: &[Scene], question: &Question, form: Form) -> Exit {
+/// What is said of a packet or of several.
+struct Answer {
+    body: String,
+    /// Whether a listener gets the packet, in each family that it may have.
+    captured: Vec<Option<bool>>,
+}
+
+fn answer(scenes: &[Scene], subject: &Subject, asked: &Asked) -> Answer {
+    let Asked { question, form, .. } = asked;
+    let dialect = subject.dialect();
     let families: Vec<Family> = question.families().collect();
     let scenes: Vec<&Scene> = scenes.iter().filter(|scene| families.contains(&scene.family)).collect();
     let mut text = String::new();
-    let mut reports = Vec::new();
+    let (mut reports, mut captured) = (Vec::new(), Vec::new());
     for scene in &scenes {
-        if scenes.len() > 1 && form == Form::Mermaid {
+        if scenes.len() > 1 && *form == Form::Mermaid {
             text.push_str(&format!("%% {}\n", scene.title));
         } else if scenes.len() > 1 {
             text.push_str(&format!("== {}\n", scene.title));
@@ -119,10 +188,12 @@ fn answer(scenes: &[Scene], question: &Question, form: Form) -> Exit {
         match question {
             Question::Packet(packet) => {
                 let explained = explain(&scene.view, &scene.routing, packet);
+                let explained = explained.in_words_of(&dialect).of_skipped(subject.skip());
                 match form {
                     Form::Mermaid => text.push_str(&explained.mermaid()),
                     Form::Text | Form::Json => text.push_str(&explained.to_string()),
                 }
+                captured.push(explained.is_captured());
                 reports.push(explained.report());
             }
             Question::Matrix(cases) => {
@@ -132,11 +203,12 @@ fn answer(scenes: &[Scene], question: &Question, form: Form) -> Exit {
             }
         }
     }
-    match (form, reports.as_slice()) {
-        (Form::Text | Form::Mermaid, _) | (Form::Json, []) => report::text(&text),
-        (Form::Json, [report]) => report::json(report),
-        (Form::Json, reports) => report::json(&reports),
-    }
+    let body = match (form, reports.as_slice()) {
+        (Form::Text | Form::Mermaid, _) | (Form::Json, []) => text,
+        (Form::Json, [report]) => report::document(report),
+        (Form::Json, reports) => report::document(&reports),
+    };
+    Answer { body, captured }
 }
 
 fn from_save(file: &str, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
@@ -175,10 +247,10 @@ fn live_routing(routes: &BTreeSet<Object>, of_family: Family, pod: &Pod) -> Rout
 }
 
 /// The pod's addresses, declared or asked for, and its proxy.
-fn pod(raw: &Raw, config: Option<&CaptureConfig>, ask: bool) -> Pod {
+fn pod(raw: &Raw, config: Option<&CaptureConfig>, host: &dyn Host, ask: bool) -> Pod {
     let declared = raw.get(Setting::PodIps).map(|given| {
         given.value.split(',').filter_map(|item| item.trim().parse().ok()).collect::<Vec<IpAddr>>()
     });
-    let asked = || if ask { System.addresses().unwrap_or_default() } else { Vec::new() };
+    let asked = || if ask { host.addresses().unwrap_or_default() } else { Vec::new() };
     Pod::new(declared.unwrap_or_else(asked), config)
 }

@@ -14,6 +14,7 @@ mod ipv6;
 mod istio_iptables;
 mod lint;
 mod logging;
+mod manifest;
 mod pflag;
 mod render;
 mod report;
@@ -24,10 +25,12 @@ use arguments::Invocation;
 use command::Command;
 use host::System;
 use logging::Stdout;
+use manifest::{Subject, subjects};
 use policy::lint::{Finding, Level, brief};
+use policy::settings::Row;
 use policy::sources::{Given, Raw};
 use policy::{Problem, Problems, Setting};
-use run::{Call, Logging, Mode, Run};
+use run::{Call, Logging, Mode, Preview, Run};
 use std::process::ExitCode;
 
 /// How a call ends.
@@ -59,43 +62,62 @@ pub(crate) fn main() -> ExitCode {
 
 fn call(invocation: Invocation) -> Exit {
     let Invocation { command, flags, mut problems } = invocation;
-    let raw = Raw::new(flags, |row| command.entry().takes(row), |name| std::env::var_os(name));
+    // A manifest says what the variables of another pod would say, and ours are no part of it.
+    let elsewhere = flags.iter().any(|(setting, _)| *setting == Setting::Filename);
+    let takes = |row: &Row| command.entry().takes(row) && !(elsewhere && row.key().is_some());
+    let raw = Raw::new(flags, takes, |name| std::env::var_os(name));
     problems.extend(enter_namespace(&raw));
-    let done = match command {
+    let done = run_command(command, raw, problems);
+    done.unwrap_or_else(|problems| report::bad_input(&problems))
+}
+
+fn run_command(command: Command, raw: Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
+    match command {
         Command::Clean => clean(&raw, problems),
         Command::Doctor => doctor(&raw, problems),
-        Command::Explain => explain::run(&raw, problems),
-        Command::Render => render::run(&raw, &System, problems),
-        Command::Lint => lint::run(&raw, &System, problems),
+        Command::Explain => explain::run(&subjects(raw, problems)?),
+        Command::Render => render::run(&subjects(raw, problems)?),
+        Command::Lint => lint::run(&subjects(raw, problems)?),
         Command::Trace => trace::run(&raw, problems),
-        Command::Apply => with_capture(&raw, problems, Run::stdout, |call| {
-            warn(&raw, call);
+        Command::Apply => with_capture(&subjects(raw, problems)?, Run::stdout, change::form, |raw, call| {
+            warn(raw, call);
             change::apply(call)
         }),
         Command::Check => with_capture(
-            &raw,
-            problems,
+            &subjects(raw, problems)?,
             |_| Stdout::Answer,
-            |call| {
-                warn_of(ipv6::uncaptured(&raw, &call.capture));
+            Run::form,
+            |raw, call| {
+                warn_of(ipv6::uncaptured(raw, &call.capture));
                 check::run(call)
             },
         ),
-        Command::IstioIptables => with_capture(&raw, problems, Run::stdout, istio_iptables::run),
-    };
-    done.unwrap_or_else(|problems| report::bad_input(&problems))
+        Command::IstioIptables => {
+            with_capture(&subjects(raw, problems)?, Run::stdout, Run::form, |_, call| {
+                istio_iptables::run(call)
+            })
+        }
+    }
 }
 
 /// Runs a command that needs to know what to capture.
 fn with_capture(
-    raw: &Raw,
-    problems: Vec<Problem>,
+    subjects: &[Subject],
     stdout: fn(&Run) -> Stdout,
-    run: impl FnOnce(&Call) -> Exit,
+    form: fn(&Run) -> Preview,
+    run: impl FnOnce(&Raw, &Call) -> Exit,
 ) -> Result<Exit, Problems> {
-    let call = run::resolve(raw, &System, problems)?;
-    begin(raw, &call, stdout(&call.run))?;
-    Ok(run(&call))
+    let previews = subjects.iter().all(|subject| {
+        let is_on = |setting| subject.raw.is_on(setting);
+        subject.title.is_some() && is_on(Setting::DryRun) && !is_on(Setting::CleanupOnly)
+    });
+    if previews {
+        return render::previews(subjects, form);
+    }
+    let subject = manifest::only(subjects)?;
+    let call = run::resolve(&subject.raw, &System, subject.before.clone())?;
+    manifest::begin(subjects, &call.logging, [&call.warnings], stdout(&call.run))?;
+    Ok(run(&subject.raw, &call))
 }
 
 /// Tells what is most probably not what was meant, before it takes effect. A preview asks nothing of the namespace.
@@ -123,15 +145,6 @@ fn doctor(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
     let (run, logging) = run::resolve_run(raw, problems)?;
     start_logging(raw, &logging, Stdout::Answer)?;
     Ok(doctor::run(raw, &run, &run::resolve(raw, &System, Vec::new())))
-}
-
-/// Starts logging, and tells first what is odd about the input.
-fn begin(raw: &Raw, call: &Call, stdout: Stdout) -> Result<(), Problems> {
-    start_logging(raw, &call.logging, stdout)?;
-    for warning in &call.warnings {
-        tracing::warn!(target: "config", "{warning}");
-    }
-    Ok(())
 }
 
 fn start_logging(raw: &Raw, logging: &Logging, stdout: Stdout) -> Result<(), Problems> {

@@ -1,12 +1,12 @@
-//! The walk over the words of a call, as Go's pflag makes it: a flag that takes a value takes the word that follows,
-//! whatever it is.
+//! The walk over the words of a call, as Go's pflag makes it ([`policy::sources::pflag`]).
 //!
 //! clap ends at the first word that it does not know. A call is told all that is wrong with it at once, the values of
 //! the flags that are right included. So the words that are no flags of the command are taken out here, each with what
 //! is wrong with it. What is left is the call, unless clap has something to print.
 
 use super::command::{COMMANDS, Entry};
-use policy::settings::{Kind, Row, Setting, TABLE, Topic, nearest};
+use policy::settings::{Row, Setting, TABLE, Topic};
+use policy::sources::pflag::{self, Flags, Word};
 use policy::{Problem, sources};
 use std::ffi::OsString;
 
@@ -31,36 +31,38 @@ pub(super) fn sift(words: impl IntoIterator<Item = OsString>) -> Sifted {
     let mut words = words.into_iter();
     let mut sieve = Sieve {
         entry: None,
+        flags: Flags::of(TABLE.iter().filter(|row| is_global(row))),
         met_word: false,
         is_for_clap: false,
         known: words.next().into_iter().collect(),
-        flags: Vec::new(),
+        given: Vec::new(),
         problems: Vec::new(),
     };
     let mut words = words.peekable();
     while let Some(word) = words.next() {
         let text = word.to_string_lossy().into_owned();
-        let flags_before = sieve.flags.len();
         match sieve.read(&text) {
-            Verdict::Keep => sieve.known.push(word),
-            Verdict::KeepAs(flag) => sieve.known.push(flag.into()),
-            Verdict::KeepWithNext(setting) => match words.next() {
+            Verdict::Keep(given) => {
+                sieve.take(given);
+                sieve.known.push(word);
+            }
+            Verdict::KeepAs(row, value) => {
+                sieve.known.push(format!("--{}={value}", row.long).into());
+                sieve.take(vec![(row, value)]);
+            }
+            Verdict::KeepWithNext(mut given, row) => match words.next() {
                 Some(value) => {
-                    sieve.flags.push((setting, sources::text(&value)));
+                    given.push((row, sources::text(&value)));
+                    sieve.take(given);
                     sieve.known.extend([word, value]);
                 }
                 None => {
-                    sieve.flags.truncate(flags_before);
-                    let flag = setting.row().option();
-                    sieve.problems.push(Problem::of(&flag, "needs a value; write --flag= for an empty one"));
+                    let text = "needs a value; write --flag= for an empty one";
+                    sieve.problems.push(Problem::of(&row.option(), text));
                 }
             },
-            // Switches that stand before an unknown letter go with it.
-            Verdict::Drop => sieve.flags.truncate(flags_before),
-            Verdict::DropWithValue => {
-                sieve.flags.truncate(flags_before);
-                drop(words.next_if(|next| sieve.may_be_value(next)));
-            }
+            Verdict::Drop => {}
+            Verdict::DropWithValue => drop(words.next_if(|next| sieve.may_be_value(next))),
             // Whatever clap makes of the rest (`help`, a command that does not exist), it ends there.
             Verdict::End => {
                 sieve.is_for_clap |= word != "--" || words.peek().is_some();
@@ -70,18 +72,21 @@ pub(super) fn sift(words: impl IntoIterator<Item = OsString>) -> Sifted {
             }
         }
     }
-    let Sieve { entry, is_for_clap, known, flags, problems, .. } = sieve;
-    let read = entry.filter(|_| !is_for_clap).map(|entry| (entry, flags));
+    let Sieve { entry, is_for_clap, known, given, problems, .. } = sieve;
+    let read = entry.filter(|_| !is_for_clap).map(|entry| (entry, given));
     Sifted { words: known, problems, read }
 }
 
+/// Flags with their values.
+type Given = Vec<(&'static Row, String)>;
+
 /// What becomes of a word.
 enum Verdict {
-    Keep,
-    /// As the flag that is meant.
-    KeepAs(String),
-    /// With the next word, whatever that is, as the value of this setting.
-    KeepWithNext(Setting),
+    Keep(Given),
+    /// As the flag that is meant, with the word as its value.
+    KeepAs(&'static Row, String),
+    /// With the next word, whatever that is, as the value of this flag.
+    KeepWithNext(Given, &'static Row),
     Drop,
     /// With the next word, if that may be its value: nobody knows whether the flag takes one.
     DropWithValue,
@@ -89,94 +94,49 @@ enum Verdict {
     End,
 }
 
-/// What a bare switch says.
-const ON: &str = "true";
-
 struct Sieve {
     entry: Option<&'static Entry>,
+    /// Those that may stand here.
+    flags: Flags,
     /// Whether the one word was there that may stand alone.
     met_word: bool,
     /// Whether clap is asked for something that only it can answer.
     is_for_clap: bool,
     known: Vec<OsString>,
-    flags: Vec<(Setting, String)>,
+    given: Vec<(Setting, String)>,
     problems: Vec<Problem>,
 }
 
 impl Sieve {
-    /// The flags that may stand here.
-    fn rows(&self) -> impl Iterator<Item = &'static Row> + use<> {
-        let entry = self.entry;
-        let here = move |row: &&Row| entry.map_or(is_global(row), |entry| entry.takes(row));
-        TABLE.iter().filter(here).filter(|row| !row.long.is_empty())
-    }
-
     fn read(&mut self, word: &str) -> Verdict {
-        match word.strip_prefix("--") {
-            Some("") => Verdict::End,
-            Some(long) => self.long(long),
-            None if word.len() > 1 && word.starts_with('-') => self.cluster(word),
-            None => self.bare(word),
-        }
-    }
-
-    fn long(&mut self, flag: &str) -> Verdict {
-        let (name, value) = flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value)));
-        match (self.rows().find(|row| row.long == name), value) {
-            (Some(row), Some(value)) => self.take(row, value),
-            (Some(row), None) => match row.kind {
-                Kind::Value(_) => Verdict::KeepWithNext(row.setting),
-                Kind::Switch => self.take(row, ON),
-            },
-            (None, _) if matches!(flag, "help" | "version") => self.leave_to_clap(),
-            (None, _) => self.unknown(&format!("--{name}"), value.is_some()),
-        }
-    }
-
-    /// `-nfp 15001`, `-nfp15001`, `-n=0`.
-    fn cluster(&mut self, word: &str) -> Verdict {
-        let mut letters = word.chars();
-        letters.next(); // The dash.
-        while let Some(letter) = letters.next() {
-            let rest = letters.as_str();
-            let value = rest.strip_prefix('=');
-            let row = self.rows().find(|row| row.short == Some(letter));
-            match (row, row.map(|row| row.kind)) {
-                (Some(row), Some(Kind::Value(_))) if rest.is_empty() => {
-                    return Verdict::KeepWithNext(row.setting);
-                }
-                (Some(row), Some(Kind::Value(_))) => return self.take(row, value.unwrap_or(rest)),
-                (Some(row), Some(Kind::Switch)) => match value {
-                    Some(value) => return self.take(row, value),
-                    None => drop(self.take(row, ON)),
-                },
-                _ if matches!(letter, 'h' | 'V') => return self.leave_to_clap(),
-                _ => return self.unknown(&format!("-{letter}"), word.contains('=')),
+        match pflag::word(word, &self.flags) {
+            Word::End => Verdict::End,
+            Word::Flags(given) => Verdict::Keep(given),
+            Word::NeedsValue(given, row) => Verdict::KeepWithNext(given, row),
+            Word::Unknown { name, has_value } if is_of_clap(&name, has_value) => {
+                self.is_for_clap = true;
+                Verdict::Keep(Vec::new())
             }
+            Word::Unknown { name, has_value } => self.unknown(&name, has_value),
+            Word::Bare => self.bare(word),
         }
-        Verdict::Keep
     }
 
-    fn take(&mut self, row: &Row, value: &str) -> Verdict {
-        self.flags.push((row.setting, value.to_owned()));
-        Verdict::Keep
-    }
-
-    fn leave_to_clap(&mut self) -> Verdict {
-        self.is_for_clap = true;
-        Verdict::Keep
+    fn take(&mut self, given: Given) {
+        self.given.extend(given.into_iter().map(|(row, value)| (row.setting, value)));
     }
 
     fn bare(&mut self, word: &str) -> Verdict {
         if self.entry.is_none() {
             self.entry = COMMANDS.iter().find(|entry| entry.name == word);
-            return if self.entry.is_some() { Verdict::Keep } else { Verdict::End };
+            let Some(entry) = self.entry else { return Verdict::End };
+            self.flags = entry.flags();
+            return Verdict::Keep(Vec::new());
         }
         let meant =
             self.entry.and_then(|entry| entry.word).filter(|_| !std::mem::replace(&mut self.met_word, true));
         if let Some(setting) = meant {
-            self.flags.push((setting, word.to_owned()));
-            return Verdict::KeepAs(format!("--{}={word}", setting.row().long));
+            return Verdict::KeepAs(setting.row(), word.to_owned());
         }
         let text = "is not expected; values of switches are written --dry-run=false";
         self.problems.push(Problem::with_item("argument", word, text));
@@ -184,17 +144,9 @@ impl Sieve {
     }
 
     fn unknown(&mut self, name: &str, has_value: bool) -> Verdict {
-        let text = match self.similar(name) {
-            Some(flag) => format!("no such flag; did you mean --{flag}?"),
-            None => "no such flag; --help lists those there are".to_owned(),
-        };
+        let text = pflag::unknown(name, &self.flags);
         self.problems.push(Problem::of(name, text));
         if has_value { Verdict::Drop } else { Verdict::DropWithValue }
-    }
-
-    /// The flag that is most like a misspelt one.
-    fn similar(&self, name: &str) -> Option<&'static str> {
-        nearest(name.strip_prefix("--")?, self.rows().map(|row| row.long))
     }
 
     /// Whether a word is neither a flag nor a command.
@@ -202,4 +154,8 @@ impl Sieve {
         let is_command = self.entry.is_none() && COMMANDS.iter().any(|entry| word == entry.name);
         !word.to_string_lossy().starts_with('-') && !is_command
     }
+}
+
+fn is_of_clap(name: &str, has_value: bool) -> bool {
+    matches!(name, "-h" | "-V") || (!has_value && matches!(name, "--help" | "--version"))
 }

@@ -1,10 +1,11 @@
 //! `sidecar-init render`: the rules that the flags describe, in the language of one's choice.
 
-use super::run::{self, Preview};
-use super::{Exit, begin, logging::Stdout, report};
+use super::manifest::{self, Section, Subject};
+use super::run::{self, Call, Preview, Run};
+use super::{Exit, logging::Stdout, report};
 use policy::istio::{self, CaptureConfig};
-use policy::sources::{Host, Raw, Reader};
-use policy::{Problem, Problems, Setting};
+use policy::sources::Reader;
+use policy::{Problems, Setting};
 use rules::render::{dot::dot, graph::graph, iptables, mermaid::mermaid, nft, svg::svg};
 use rules::{Checked, Family, Table};
 use serde::Serialize;
@@ -21,8 +22,37 @@ enum Language {
 }
 
 /// Runs the command.
-pub(super) fn run(raw: &Raw, host: &dyn Host, problems: Vec<Problem>) -> Result<Exit, Problems> {
-    let mut reader = Reader::new(raw, problems);
+pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
+    let prepared = manifest::each(subjects, prepare)?;
+    let Some((language, _, first)) = prepared.first() else { return Ok(Exit::Done) };
+    let warnings = prepared.iter().map(|(_, _, call)| &call.warnings);
+    manifest::begin(subjects, &first.logging, warnings, Stdout::Answer)?;
+    let sections: Vec<Section> = subjects
+        .iter()
+        .zip(&prepared)
+        .map(|(subject, (language, family, call))| Section {
+            title: subject.title.clone(),
+            body: body(&call.capture, *language, *family),
+        })
+        .collect();
+    Ok(match *language {
+        Language::Json => manifest::print_json(&sections),
+        Language::Iptables | Language::Commands | Language::Nft => manifest::print(&sections, comment),
+        Language::Mermaid => manifest::print(&sections, |title| format!("%% {title}")),
+        Language::Dot => manifest::print(&sections, |title| format!("// {title}")),
+        // Two dashes would end the comment.
+        Language::Svg => {
+            manifest::print(&sections, |title| format!("<!-- {} -->", title.replace("--", "- -")))
+        }
+    })
+}
+
+fn comment(title: &str) -> String {
+    format!("# {title}")
+}
+
+fn prepare(subject: &Subject) -> Result<(Language, Family, Call), Problems> {
+    let mut reader = Reader::new(&subject.raw, subject.before.clone());
     let expected = "iptables, commands, nft, json, mermaid, dot or svg";
     let language = reader.one_of(Setting::RenderFormat, expected, |text| match text {
         "iptables" => Some(Language::Iptables),
@@ -39,25 +69,46 @@ pub(super) fn run(raw: &Raw, host: &dyn Host, problems: Vec<Problem>) -> Result<
         "v6" => Some(Family::V6),
         _ => None,
     });
-    let call = run::finish(reader, host)?;
-    begin(raw, &call, Stdout::Answer)?;
-    let config = &call.capture;
-    let picture = || graph(&istio::rules(config, family.unwrap_or(Family::V4)));
-    Ok(match language.unwrap_or(Language::Iptables) {
-        Language::Iptables => preview(config, Preview::Restore),
-        Language::Commands => preview(config, Preview::Commands),
-        Language::Nft => preview(config, Preview::Nft),
-        Language::Json => report::json(&data(config)),
-        Language::Mermaid => report::text(&mermaid(&picture())),
-        Language::Dot => report::text(&dot(&picture())),
-        Language::Svg => report::text(&svg(&picture())),
-    })
+    let call = run::finish(reader, &*subject.host())?;
+    Ok((language.unwrap_or(Language::Iptables), family.unwrap_or(Family::V4), call))
+}
+
+fn body(config: &CaptureConfig, language: Language, family: Family) -> String {
+    let picture = || graph(&istio::rules(config, family));
+    match language {
+        Language::Iptables => text(config, Preview::Restore),
+        Language::Commands => text(config, Preview::Commands),
+        Language::Nft => text(config, Preview::Nft),
+        Language::Json => report::document(&data(config)),
+        Language::Mermaid => mermaid(&picture()),
+        Language::Dot => dot(&picture()),
+        Language::Svg => svg(&picture()),
+    }
+}
+
+/// Prints what pods of a manifest would get: a dry run, in the form that the command has for it.
+pub(super) fn previews(subjects: &[Subject], form: fn(&Run) -> Preview) -> Result<Exit, Problems> {
+    let calls = manifest::each(subjects, |subject| {
+        run::resolve(&subject.raw, &*subject.host(), subject.before.clone())
+    })?;
+    let Some(first) = calls.first() else { return Ok(Exit::Done) };
+    manifest::begin(subjects, &first.logging, calls.iter().map(|call| &call.warnings), Stdout::Answer)?;
+    let section = |(subject, call): (&Subject, &Call)| Section {
+        title: subject.title.clone(),
+        body: text(&call.capture, form(&call.run)),
+    };
+    let sections: Vec<Section> = subjects.iter().zip(&calls).map(section).collect();
+    Ok(manifest::print(&sections, comment))
 }
 
 /// Prints the rules as text: what a dry run shows.
 pub(super) fn preview(capture: &CaptureConfig, form: Preview) -> Exit {
+    report::text(&text(capture, form))
+}
+
+fn text(capture: &CaptureConfig, form: Preview) -> String {
     let rules = || capture.families().map(|family| istio::rules(capture, family)).collect::<Vec<_>>();
-    report::text(&match form {
+    match form {
         Preview::Restore => {
             let rules = rules();
             if rules.iter().any(iptables::exceeds) {
@@ -74,7 +125,7 @@ pub(super) fn preview(capture: &CaptureConfig, form: Preview) -> Exit {
             let table = istio::desired(capture).nft_table();
             format!("# nft -f\n{}", table.as_ref().map(nft::script).unwrap_or_default())
         }
-    })
+    }
 }
 
 fn restore(rules: &Checked) -> String {

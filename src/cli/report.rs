@@ -49,7 +49,7 @@ fn print(text: &str, what: &'static str, but: String) -> Exit {
     }
 }
 
-fn document(data: &impl Serialize) -> String {
+pub(super) fn document(data: &impl Serialize) -> String {
     let json = serde_json::to_string_pretty(data).expect("our own data has text keys and finite numbers");
     format!("{json}\n")
 }

@@ -126,6 +126,14 @@ impl Run {
         }
     }
 
+    /// How a dry run prints.
+    pub(super) fn form(&self) -> Preview {
+        match self.mode {
+            Mode::Preview(form) => form,
+            Mode::PreviewClean | Mode::Apply | Mode::Clean | Mode::Nothing => Preview::Restore,
+        }
+    }
+
     /// The network namespace that we are in.
     pub(super) fn open(&self) -> Result<Kernel, backend::Error> {
         // On a node all pods share the file system, and with it the lock that each would wait for. We hold the

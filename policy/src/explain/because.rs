@@ -72,7 +72,11 @@ impl Explanation<'_> {
             None if self.misses_by_protocol() => {
                 format!("what redirects is not for {}", self.packet.protocol)
             }
-            None => self.lists_lack_it().unwrap_or_else(|| "no rule says otherwise".to_owned()),
+            None => match (&self.nothing, self.lists_lack_it()) {
+                (Some(reason), _) => format!("nothing of the pod is captured: {reason}"),
+                (None, Some(text)) => self.dialect.translate(&text),
+                (None, None) => "no rule says otherwise".to_owned(),
+            },
             Some(at) => match self.view.rule(at) {
                 None => format!("that is the policy of {}", self.place(at)),
                 Some(rule) if self.outcome.is_tie => format!(
@@ -173,6 +177,7 @@ impl Explanation<'_> {
         let value = self.value(conditions);
         let reason = Reason::named(origin.name);
         let sentence = reason.and_then(|reason| reason.sentence(value.as_deref(), &origin.option_text()));
+        let sentence = sentence.map(|sentence| self.dialect.translate(&sentence));
         sentence.unwrap_or_else(|| format!("the rule {} ({}) says so", origin.name, self.place(at)))
     }
 }

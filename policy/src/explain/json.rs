@@ -1,6 +1,7 @@
 //! An explanation for programs.
 
 use super::{Explanation, rule_text};
+use rules::Origin;
 use rules::simulate::{At, Matched, Verdict};
 use serde::Serialize;
 
@@ -29,7 +30,7 @@ pub struct DecidedBy {
     /// What it says.
     pub text: String,
     /// The option that made it; absent where that is not known.
-    pub option: Option<&'static str>,
+    pub option: Option<String>,
     /// The reason in words.
     pub reason: String,
 }
@@ -46,7 +47,7 @@ pub struct TraceEntry {
     /// Whether the packet fulfils it; null where that is not known.
     pub matched: Option<bool>,
     /// The option that made it, empty for what is always there; null where that is not known.
-    pub option: Option<&'static str>,
+    pub option: Option<String>,
 }
 
 impl Explanation<'_> {
@@ -68,6 +69,10 @@ impl Explanation<'_> {
         }
     }
 
+    fn option(&self, origin: Origin) -> String {
+        self.dialect.of_option(origin.option).unwrap_or(origin.option).to_owned()
+    }
+
     fn decided_by(&self, at: At) -> DecidedBy {
         let chain = &self.view.chains()[at.chain];
         let rule = self.view.rule(at);
@@ -76,7 +81,7 @@ impl Explanation<'_> {
             chain: chain.chain.clone(),
             rule: rule.map(|_| at.rule + 1),
             text: self.rule_text(at),
-            option: rule.and_then(|rule| rule.origin).map(|origin| origin.option),
+            option: rule.and_then(|rule| rule.origin).map(|origin| self.option(origin)),
             reason: self.reason(),
         }
     }
@@ -94,7 +99,7 @@ impl Explanation<'_> {
                 Matched::No(_) => Some(false),
                 Matched::Unknown(_) => None,
             },
-            option: rule.origin.map(|origin| origin.option),
+            option: rule.origin.map(|origin| self.option(origin)),
         })
     }
 }

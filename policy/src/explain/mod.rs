@@ -18,7 +18,8 @@ pub use pod::{Pod, Sender};
 pub use question::packet;
 pub use scene::Scene;
 
-use rules::simulate::{At, Outcome, Packet, Routing, Trace, View, ViewRule, walk};
+use crate::sources::Dialect;
+use rules::simulate::{At, Outcome, Packet, Routing, Trace, Verdict, View, ViewRule, walk};
 use rules::{Action, Condition, Target, render};
 
 /// A packet, the rules it met, and its end.
@@ -28,16 +29,38 @@ pub struct Explanation<'a> {
     packet: &'a Packet,
     outcome: Outcome,
     trace: Trace,
+    dialect: Dialect,
+    /// Why nothing of the pod is captured, where that is so.
+    nothing: Option<String>,
 }
 
 /// Walks the packet and remembers everything.
 pub fn explain<'a>(view: &'a View, routing: &Routing, packet: &'a Packet) -> Explanation<'a> {
     let mut trace = Trace::default();
     let outcome = walk(view, routing, packet, &mut trace);
-    Explanation { view, packet, outcome, trace }
+    Explanation { view, packet, outcome, trace, dialect: Dialect::default(), nothing: None }
 }
 
 impl Explanation<'_> {
+    /// Tells it in the words of whoever has said what to capture.
+    pub fn in_words_of(self, dialect: &Dialect) -> Self {
+        Self { dialect: dialect.clone(), ..self }
+    }
+
+    /// Tells why nothing of the pod is captured at all.
+    pub fn of_skipped(self, reason: Option<&impl std::fmt::Display>) -> Self {
+        Self { nothing: reason.map(ToString::to_string), ..self }
+    }
+
+    /// Whether a listener gets the packet; `None` if it gets to nobody, or that can't be told.
+    pub fn is_captured(&self) -> Option<bool> {
+        match self.outcome.verdict {
+            Verdict::Redirect(_) | Verdict::Tproxy(_) => Some(true),
+            Verdict::Pass => Some(false),
+            Verdict::Drop | Verdict::Unknown => None,
+        }
+    }
+
     /// The end of the walk.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome

@@ -60,7 +60,11 @@ impl Explanation<'_> {
                 ("?", format!("not known: {}", condition_text(&rule.conditions[index])))
             }
         };
-        let option = rule.origin.map(|origin| origin.option_text()).unwrap_or_default();
+        let option = rule.origin.map(|origin| match self.dialect.of_option(origin.option) {
+            Some(name) => name.to_owned(),
+            None => origin.option_text(),
+        });
+        let option = option.unwrap_or_default();
         let notes: Vec<String> = [why, option].into_iter().filter(|note| !note.is_empty()).collect();
         let notes = if notes.is_empty() { String::new() } else { format!("   # {}", notes.join("; ")) };
         writeln!(f, "{mark} {:>3} {}{notes}{decides}", step.at.rule + 1, rule_text(rule))

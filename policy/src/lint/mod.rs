@@ -18,7 +18,7 @@ mod whole;
 pub use ipv6::{Held, leaves_ipv6, uncaptured_ipv6, why_not_ipv6};
 
 use crate::istio::CaptureConfig;
-use crate::sources::Raw;
+use crate::sources::{Dialect, Raw, Source};
 use change::Change;
 use judge::Judge;
 use rules::shadow::Work;
@@ -56,6 +56,15 @@ impl Finding {
     }
 }
 
+impl Finding {
+    /// In the words of whoever has said what to capture.
+    fn told(self, dialect: &Dialect) -> Self {
+        let Self { level, option, text, remedy } = self;
+        let [option, text, remedy] = [option, text, remedy].map(|text| dialect.translate(&text));
+        Self { level, option, text, remedy }
+    }
+}
+
 /// A finding that says that something does nothing, and the change that shows it.
 struct Idle {
     finding: Finding,
@@ -87,11 +96,17 @@ fn lint_within(
     config: &CaptureConfig,
     held: &[Held],
 ) -> Vec<Finding> {
+    let dialect = Dialect::of(raw);
+    let told = |findings: Vec<Finding>| findings.into_iter().map(|finding| finding.told(&dialect)).collect();
     let mut judge = Judge::new(raw, config, work);
     if judge.size() > most_rules {
-        return whole::check(raw, config, held);
+        return told(whole::check(raw, config, held));
     }
-    let (mut findings, idle) = look(raw, &mut judge, held);
+    let (mut findings, mut idle) = look(raw, &mut judge, held);
+    // Nobody can take back what nobody has said.
+    idle.retain(|idle| {
+        !raw.get(idle.change.setting).is_some_and(|given| matches!(given.source, Source::Preset(_)))
+    });
     findings.extend(idle.into_iter().map(|idle| idle.finding));
     if judge.work.is_spent() {
         findings.push(Finding::warning(
@@ -101,7 +116,7 @@ fn lint_within(
         ));
     }
     findings.sort_by_key(|finding| finding.level);
-    findings
+    told(findings)
 }
 
 /// What is odd, and what does nothing as the judge confirms.

@@ -1,14 +1,14 @@
 //! What a pod's annotations and its proxy's container say, as settings: how a pod speaks to a plugin.
 
 use super::facts::{Container, Pod, Value};
-use super::mapping::{FIELDS, PROXY, Row, TABLE, VARIABLES};
 use super::said::Said;
 use crate::istio::defaults::PROXY_ID;
+use crate::settings::mapping::{FIELDS, PROXY, Row, TABLE, VARIABLES};
 use crate::settings::{self, Row as SettingRow, Setting, nearest};
 use crate::sources::{Raw, Source};
 use std::collections::BTreeMap;
 
-/// Reads a pod by the table of [`super::mapping`]. What it does not say is taken from `defaults`, setting by setting, and
+/// Reads a pod by the table of [`crate::settings::mapping`]. What it does not say is taken from `defaults`, setting by setting, and
 /// then from the table's own defaults.
 pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> Said {
     let mut istio = Said::by(title);
@@ -31,7 +31,7 @@ pub fn configured(key: &str, values: &BTreeMap<String, String>) -> Said {
     let mut said = Said::default();
     let source = |name: &str| Source::Key(format!("{key}.{name}"));
     for (name, value) in values {
-        named(&mut said, name, value, &source(name), "setting");
+        named(&mut said, "", name, value, &source(name));
     }
     said
 }
@@ -51,21 +51,22 @@ fn ours(title: &str, annotations: &BTreeMap<String, String>) -> Said {
     let mut said = Said::by(title);
     for (annotation, value) in annotations {
         if let Some(name) = annotation.strip_prefix(settings::ANNOTATIONS) {
-            named(&mut said, name, value, &Source::Annotation(annotation.clone()), "annotation");
+            named(&mut said, settings::ANNOTATIONS, name, value, &Source::Annotation(annotation.clone()));
         }
     }
     said
 }
 
-fn named(said: &mut Said, name: &str, value: &str, source: &Source, noun: &str) {
+/// A setting by its name, which stands behind a `prefix`.
+fn named(said: &mut Said, prefix: &str, name: &str, value: &str, source: &Source) {
     let keys = || settings::TABLE.iter().filter_map(|row| Some((row, row.key()?)));
     match keys().find(|(_, key)| key == name) {
         Some((SettingRow { setting, .. }, _)) => said.say(*setting, value, source.clone()),
         None => {
             let all: Vec<String> = keys().map(|(_, key)| key).collect();
             let text = match nearest(name, all.iter().map(String::as_str)) {
-                Some(meant) => format!("no such {noun}; did you mean {meant}?"),
-                None => format!("no such {noun}; expected the name of a flag, such as proxy-uid"),
+                Some(meant) => format!("no such setting; did you mean {prefix}{meant}?"),
+                None => format!("no such setting; expected the name of a flag, such as {prefix}proxy-uid"),
             };
             said.fault(None, source.clone(), None, text);
         }

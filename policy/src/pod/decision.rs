@@ -5,8 +5,8 @@
 //! containers.
 
 use super::facts::{Pod, STATUS, Value};
-use super::mapping::{PROXY, Row};
 use crate::settings::Setting;
+use crate::settings::mapping::{PROXY, Row};
 use crate::sources::boolean;
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! What is known of a pod, whoever has told it: a manifest, an API server, or a container runtime that hands over
 //! annotations and nothing else.
 
-use super::mapping::PROXY;
+use crate::settings::mapping::PROXY;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

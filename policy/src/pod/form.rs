@@ -3,7 +3,7 @@
 //! What is refused here beyond what flags refuse, Istio refuses when the pod is made (`pkg/kube/inject/validate.go`):
 //! a preview must not promise rules for a pod that never comes to be.
 
-use super::mapping::Form;
+use crate::settings::mapping::Form;
 use rules::Cidr;
 
 /// What is wrong: the item, and the complaint.

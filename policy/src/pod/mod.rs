@@ -36,14 +36,25 @@
 //!
 //! [`Raw`]: crate::sources::Raw
 
+pub use crate::settings::mapping;
+
 mod annotations;
 mod decision;
+mod expand;
 mod facts;
 mod form;
-pub mod mapping;
+mod init;
+mod manifest;
+mod node;
+mod reading;
 mod said;
+mod scalar;
+mod shape;
+mod yaml;
 
 pub use annotations::{annotated, configured};
 pub use decision::{EXCLUDED_NAMESPACES, INIT, Skip, skip, skip_of};
 pub use facts::{Container, Pod, Spec, Status, Value, Variable};
+pub use manifest::{Object, objects};
+pub use reading::{Reading, Way, read};
 pub use said::Said;

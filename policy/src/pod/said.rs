@@ -10,6 +10,8 @@ use crate::{Problem, Problems};
 pub struct Said {
     pub raw: Raw,
     faults: Vec<Fault>,
+    /// Problems that were found before it came to settings.
+    before: Vec<Problem>,
 }
 
 /// A problem with what was said of a setting; of none, where nobody can tell which one was meant.
@@ -24,7 +26,7 @@ struct Fault {
 impl Said {
     /// Nothing, by a pod of this name.
     pub(super) fn by(pod: &str) -> Self {
-        Self { raw: Raw::default().of_pod(pod), faults: Vec::new() }
+        Self { raw: Raw::default().of_pod(pod), ..Self::default() }
     }
 
     pub(super) fn say(&mut self, setting: Setting, value: impl Into<String>, source: Source) {
@@ -52,7 +54,14 @@ impl Said {
             Some(setting) => self.raw.get(setting).is_none(),
             None => true,
         }));
-        Self { raw: self.raw.over(below.raw), faults }
+        let before = self.before.into_iter().chain(below.before).collect();
+        Self { raw: self.raw.over(below.raw), faults, before }
+    }
+
+    /// The same, said after such problems.
+    pub(super) fn after(mut self, problems: &[Problem]) -> Self {
+        self.before.extend_from_slice(problems);
+        self
     }
 
     /// What is wrong, for whoever understands the settings: it comes before the problems with their values.
@@ -64,7 +73,7 @@ impl Said {
                 None => Problem::of(&name, &fault.text),
             }
         };
-        self.faults.iter().map(problem).collect()
+        self.before.iter().cloned().chain(self.faults.iter().map(problem)).collect()
     }
 
     /// Understands them. Users and groups are numbers: whoever asks from outside of a pod does not know its names.
@@ -81,6 +90,6 @@ impl Said {
 
 impl From<Raw> for Said {
     fn from(raw: Raw) -> Self {
-        Self { raw, faults: Vec::new() }
+        Self { raw, ..Self::default() }
     }
 }

@@ -1,12 +1,15 @@
 //! Words before they are understood, and how they are: flags and variables become a [`Raw`], which a [`Reader`]
 //! turns into values, remembering all that is wrong or odd.
 
+mod dialect;
 pub mod duration;
 mod host;
+pub mod pflag;
 mod raw;
 mod reader;
 mod resolv;
 
+pub use dialect::Dialect;
 pub use host::{Host, NoHost};
 pub use raw::{Given, Raw, Source, boolean, text};
 pub use reader::{Reader, Wildcard};

@@ -1,5 +1,6 @@
 //! Reads values of settings into types, and remembers everything that is wrong or odd.
 
+use super::dialect::Dialect;
 use super::duration;
 use super::raw::{self, Given, Raw, Source};
 use crate::settings::Setting;
@@ -44,7 +45,9 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// Every problem met.
     pub fn finish(self) -> Result<Vec<String>, Problems> {
-        if self.problems.is_empty() { Ok(self.warnings) } else { Err(Problems(self.problems)) }
+        let dialect = Dialect::of(self.raw);
+        let warnings = self.warnings.iter().map(|text| dialect.translate(text)).collect();
+        if self.problems.is_empty() { Ok(warnings) } else { Err(Problems(self.problems)) }
     }
 
     /// How many problems were met so far: whoever reads a value can tell whether something was wrong with it.

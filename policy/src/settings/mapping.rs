@@ -3,7 +3,7 @@
 //! Istio's rows are those of its CNI plugin (`cni/pkg/plugin`, `sidecar_redirect.go`). Every setting of capture has an
 //! annotation of our own besides, `sidecar-init/` and the flag's name, which wins and takes whatever the flag takes.
 
-use crate::settings::Setting;
+use super::Setting;
 
 /// How Istio wants the value of an annotation written. It refuses pods with others when they are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

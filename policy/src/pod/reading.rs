@@ -1,0 +1,148 @@
+//! An object of a manifest as settings: which of the two ways in which pods speak counts, and where they disagree.
+//!
+//! An init container that sets rules sets them whatever annotations say. Without one a plugin reads the annotations, if
+//! it captures the pod at all.
+
+use super::annotations::annotated;
+use super::decision::{Skip, skip_of};
+use super::init::{self, Init};
+use super::manifest::Object;
+use super::said::Said;
+use crate::istio::defaults::PROXY_ID;
+use crate::settings::Setting;
+use crate::sources::{Given, Raw, Source};
+use std::collections::BTreeSet;
+
+/// Who sets a pod's rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The init container of this name.
+    InitContainer(String),
+    /// A plugin, by annotations.
+    Annotations,
+}
+
+/// What an object says.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    pub way: Way,
+    pub said: Said,
+    /// Why nothing of the pod is captured, now or until it is injected.
+    pub skip: Option<Skip>,
+    /// What its author should know.
+    pub warnings: Vec<String>,
+}
+
+/// Reads an object. Pods that are to be injected yet are read as if they were.
+pub fn read(object: &Object, excluded_namespaces: &[impl AsRef<str>]) -> Reading {
+    let title = &object.full_title();
+    let pod = &object.pod;
+    let containers = pod.spec.iter().flat_map(|spec| &spec.init_containers);
+    let inits: Vec<Init> = containers.filter_map(|container| init::read(container, title)).collect();
+    let by_annotations = annotated(pod, title, &Raw::default());
+    let mut reading = match inits.iter().find(|init| init.idle.is_none()) {
+        Some(setter) => by_init(setter, &by_annotations, object),
+        None => by_plugin(&inits, by_annotations, object, excluded_namespaces),
+    };
+    if let Some(skip) = reading.skip.as_ref().filter(|skip| !skip.is_before_injection()) {
+        let mut none = Said::by(title);
+        none.say(Setting::InterceptionMode, "NONE", Source::Field(format!("the pod, because {skip}")));
+        reading.said = none.over(reading.said);
+    }
+    reading.said = facts(object, title).over(reading.said).after(&object.problems);
+    reading
+}
+
+fn by_init(setter: &Init, annotations: &Said, object: &Object) -> Reading {
+    let name = &setter.name;
+    let mut warnings = Vec::new();
+    let on_host = object.pod.spec.as_ref().is_some_and(|spec| spec.host_network);
+    if on_host {
+        warnings.push(format!(
+            "nothing of it is captured: {}; its init container {name} would change the node's own rules",
+            Skip::HostNetwork
+        ));
+    }
+    warnings.extend(disagreements(&setter.said.raw, &annotations.raw, "the init container's counts"));
+    Reading {
+        way: Way::InitContainer(name.clone()),
+        said: setter.said.clone(),
+        skip: on_host.then_some(Skip::HostNetwork),
+        warnings,
+    }
+}
+
+fn by_plugin(inits: &[Init], said: Said, object: &Object, excluded: &[impl AsRef<str>]) -> Reading {
+    let skip = skip_of(&object.pod, excluded);
+    let mut warnings = Vec::new();
+    match &skip {
+        Some(skip) if skip.is_before_injection() => {
+            warnings.push(format!(
+                "nothing of it is captured yet: {skip}; what follows holds once it is injected"
+            ));
+        }
+        Some(skip) => warnings.push(format!("nothing of it is captured: {skip}")),
+        None => {}
+    }
+    for Init { name, idle, said: of_init } in inits {
+        let idle = idle.unwrap_or("it sets no rules");
+        if name != init::VALIDATION {
+            warnings.push(format!("its init container {name} sets no rules: {idle}"));
+        }
+        warnings.extend(disagreements(&of_init.raw, &said.raw, "a plugin asks the pod's annotations"));
+    }
+    Reading { way: Way::Annotations, said, skip, warnings }
+}
+
+/// What the cluster has told of the pod.
+fn facts(object: &Object, title: &str) -> Said {
+    let mut said = Said::by(title);
+    let Some(spec) = &object.pod.spec else { return said };
+    if !spec.addresses.is_empty() {
+        said.say(Setting::PodIps, spec.addresses.join(","), Source::Field("status.podIPs".to_owned()));
+    }
+    if let Some(servers) = &spec.dns_servers {
+        said.say(
+            Setting::DnsServers,
+            servers.join(","),
+            Source::Field("spec.dnsConfig.nameservers".to_owned()),
+        );
+    }
+    said
+}
+
+/// Where an init container says other than annotations, or the proxy's fields, say themselves.
+fn disagreements(init: &Raw, annotations: &Raw, counts: &str) -> Vec<String> {
+    let told = annotations.iter().filter(|(_, given)| says_itself(&given.source));
+    let differing = told.filter_map(|(setting, given)| {
+        let other = init.get(setting);
+        let value = other.map_or("", |given| given.value.as_str());
+        let said_by = match other {
+            Some(Given { source, .. }) => format!("{source} {value:?}"),
+            None => format!("the init container has no {}", setting.row().option()),
+        };
+        let differs = items(setting, value) != items(setting, &given.value);
+        differs.then(|| format!("{} is {:?}, but {said_by}; {counts}", given.source, given.value))
+    });
+    differing.collect()
+}
+
+/// Variables of the proxy are left out: Istio gives them to an init container in another sense.
+fn says_itself(source: &Source) -> bool {
+    match source {
+        Source::Annotation(_) => true,
+        Source::Container { word, .. } => word.starts_with("runAs"),
+        _ => false,
+    }
+}
+
+/// A list's items, or the one value; what stands for the same is the same.
+fn items(setting: Setting, value: &str) -> BTreeSet<String> {
+    let value = match (setting, value) {
+        (Setting::InterceptionMode, "") => "REDIRECT".to_owned(),
+        (Setting::InterceptionMode, mode) => mode.to_ascii_uppercase(),
+        (Setting::ProxyUid | Setting::ProxyGid, "") => PROXY_ID.to_string(),
+        (_, value) => value.to_owned(),
+    };
+    value.split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect()
+}

@@ -1,0 +1,118 @@
+//! What a plain scalar is, as Kubernetes reads it: by YAML 1.1, in which `yes` is a boolean and `0755` is octal
+//! (`sigs.k8s.io/yaml`, `goyaml.v2/resolve.go`).
+
+/// What a scalar is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kind {
+    Text,
+    Null,
+    Bool(bool),
+    Whole(i128),
+    Float,
+}
+
+impl Kind {
+    pub(super) fn noun(self) -> &'static str {
+        match self {
+            Self::Text => "a text",
+            Self::Null => "nothing",
+            Self::Bool(_) => "a boolean",
+            Self::Whole(_) | Self::Float => "a number",
+        }
+    }
+}
+
+/// What a scalar without quotes is.
+pub(super) fn kind(text: &str) -> Kind {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => Kind::Null,
+        "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "true" | "True" | "TRUE" => Kind::Bool(true),
+        "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" | "false" | "False" | "FALSE" => {
+            Kind::Bool(false)
+        }
+        ".nan" | ".NaN" | ".NAN" => Kind::Float,
+        _ => number(text).unwrap_or(Kind::Text),
+    }
+}
+
+fn number(text: &str) -> Option<Kind> {
+    let (negative, bare) = match text.as_bytes()[0] {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    if !bare.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return None;
+    }
+    let digits = bare.replace('_', "");
+    if let Some(whole) = whole(&digits) {
+        return Some(Kind::Whole(if negative { -whole } else { whole }));
+    }
+    let is_infinite = [".inf", ".Inf", ".INF"].contains(&digits.as_str());
+    (is_infinite || is_float(&digits)).then_some(Kind::Float)
+}
+
+fn whole(digits: &str) -> Option<i128> {
+    let prefixes = [("0x", 16), ("0X", 16), ("0b", 2), ("0B", 2), ("0o", 8), ("0O", 8), ("0", 8)];
+    let based = prefixes.iter().find_map(|(prefix, base)| {
+        let rest = digits.strip_prefix(prefix)?;
+        let is_number = !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        is_number.then(|| i128::from_str_radix(rest, *base).ok())?
+    });
+    let is_decimal = digits == "0" || !digits.starts_with('0');
+    let is_decimal = is_decimal && digits.bytes().all(|byte| byte.is_ascii_digit());
+    based.or_else(|| digits.parse().ok().filter(|_| is_decimal))
+}
+
+/// `^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`
+fn is_float(text: &str) -> bool {
+    let (mantissa, exponent) = match text.find(['e', 'E']) {
+        Some(at) => (&text[..at], Some(&text[at + 1..])),
+        None => (text, None),
+    };
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let mantissa_fits = match mantissa.split_once('.') {
+        Some((whole, part)) => digits(whole) && digits(part) && !(whole.is_empty() && part.is_empty()),
+        None => !mantissa.is_empty() && digits(mantissa),
+    };
+    let exponent_fits = exponent.is_none_or(|exponent| {
+        let bare = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
+        !bare.is_empty() && digits(bare)
+    });
+    mantissa_fits && exponent_fits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_scalars_are_what_kubernetes_takes_them_for() {
+        let check = |text: &str, expected: Kind| assert_eq!(kind(text), expected, "{text:?}");
+        for text in
+            ["15090,15021", "10.0.0.0/8", "*", "1.8.9", "12:30", "0x", "-", "+", ".", "1e", "0o9", "-x", "é"]
+        {
+            check(text, Kind::Text);
+        }
+        check("15001", Kind::Whole(15001));
+        check("01337", Kind::Whole(0o1337));
+        check("0o2471", Kind::Whole(0o2471));
+        check("0x539", Kind::Whole(1337));
+        check("0b11", Kind::Whole(3));
+        check("1_337", Kind::Whole(1337));
+        check("-1", Kind::Whole(-1));
+        check("0", Kind::Whole(0));
+        // No octal digits: YAML 1.1 makes a float of it.
+        check("089", Kind::Float);
+        check("1.5", Kind::Float);
+        check("1e3", Kind::Float);
+        check("-.inf", Kind::Float);
+        check(".5", Kind::Float);
+        check("", Kind::Null);
+        check("~", Kind::Null);
+        check("yes", Kind::Bool(true));
+        check("off", Kind::Bool(false));
+        check("True", Kind::Bool(true));
+        check("tRUE", Kind::Text);
+    }
+}

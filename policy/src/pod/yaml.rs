@@ -1,0 +1,310 @@
+//! YAML into trees, one a document: the events of a parser, put together so that no input can hurt.
+//!
+//! Keys that stand twice are refused, as Kubernetes refuses them. Aliases share what they stand for, and what all of
+//! them stand for is counted and bounded, so that a few lines can't become a billion.
+
+use super::node::{Node, Place, Value};
+use super::scalar::{Kind, kind};
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
+use std::{borrow::Cow, collections::BTreeMap, fmt, rc::Rc};
+
+/// The largest text that is read: etcd holds objects of 1.5 MiB, and a file holds some of them.
+const MOST_BYTES: usize = 64 << 20;
+/// The most values in a document, those that aliases stand for included.
+const MOST_VALUES: usize = 4_000_000;
+/// How deep values may lie in each other.
+const DEEPEST: usize = 100;
+
+/// Why a text is no YAML that we take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Malformed {
+    pub(super) place: Option<Place>,
+    pub(super) text: String,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Some(place) => write!(f, "{place}: {}", self.text),
+            None => f.write_str(&self.text),
+        }
+    }
+}
+
+impl From<ScanError> for Malformed {
+    fn from(error: ScanError) -> Self {
+        Self::at(error.marker(), error.info())
+    }
+}
+
+impl Malformed {
+    fn at(marker: &Marker, text: impl Into<String>) -> Self {
+        Self { place: Some(place(marker)), text: text.into() }
+    }
+}
+
+fn place(marker: &Marker) -> Place {
+    Place { line: marker.line(), column: marker.col() + 1 }
+}
+
+/// The documents of a text, YAML or JSON. Empty ones are null.
+pub(super) fn documents(text: &str) -> Result<Vec<Rc<Node>>, Malformed> {
+    if text.len() > MOST_BYTES {
+        let text = format!("has more than {} MiB", MOST_BYTES >> 20);
+        return Err(Malformed { place: None, text });
+    }
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    yaml(text).or_else(|malformed| {
+        // What of JSON is no YAML: several objects without anything between them, and pairs of surrogates.
+        let is_json = text.trim_start().starts_with('{');
+        let json =
+            || serde_json::Deserializer::from_str(text).into_iter::<Node>().collect::<Result<Vec<_>, _>>();
+        match is_json.then(json) {
+            Some(Ok(nodes)) => Ok(nodes.into_iter().map(Rc::new).collect()),
+            Some(Err(_)) | None => Err(malformed),
+        }
+    })
+}
+
+fn yaml(text: &str) -> Result<Vec<Rc<Node>>, Malformed> {
+    let mut loader = Loader::default();
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event?;
+        loader.take(event, &span.start)?;
+    }
+    Ok(loader.documents)
+}
+
+#[derive(Default)]
+struct Loader {
+    documents: Vec<Rc<Node>>,
+    open: Vec<Open>,
+    anchors: BTreeMap<usize, Rc<Node>>,
+}
+
+/// A list or a mapping whose end has not come.
+struct Open {
+    place: Place,
+    anchor: usize,
+    size: usize,
+    items: Items,
+}
+
+enum Items {
+    List(Vec<Rc<Node>>),
+    Map {
+        entries: Vec<(String, Rc<Node>)>,
+        /// Where each key stands.
+        places: BTreeMap<String, Place>,
+        key: Option<String>,
+        /// What `<<` brings in, beneath what is written.
+        merged: Vec<Rc<Node>>,
+    },
+}
+
+impl Loader {
+    fn take(&mut self, event: Event<'_>, start: &Marker) -> Result<(), Malformed> {
+        match event {
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => Ok(()),
+            Event::DocumentStart(_) => {
+                self.anchors.clear();
+                Ok(())
+            }
+            Event::Alias(anchor) => match self.anchors.get(&anchor).cloned() {
+                Some(node) => self.put(node, start),
+                None => Err(Malformed::at(start, "the alias stands within what it stands for")),
+            },
+            Event::Scalar(text, style, anchor, tag) => {
+                let kind = of_scalar(&text, style, tag.as_deref(), start)?;
+                let value = Value::Scalar { text: text.into_owned(), kind };
+                self.finish(Node { place: Some(place(start)), value, size: 1 }, anchor, start)
+            }
+            Event::SequenceStart(anchor, tag) => {
+                self.open(anchor, Items::List(Vec::new()), tag.as_ref(), start)
+            }
+            Event::MappingStart(anchor, tag) => {
+                let (entries, places, merged) = (Vec::new(), BTreeMap::new(), Vec::new());
+                self.open(anchor, Items::Map { entries, places, key: None, merged }, tag.as_ref(), start)
+            }
+            Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
+                Some(open) => self.close(open, start),
+                None => Err(Malformed::at(start, "something ends that has not begun")),
+            },
+        }
+    }
+
+    fn open(
+        &mut self,
+        anchor: usize,
+        items: Items,
+        tag: Option<&Cow<'_, Tag>>,
+        start: &Marker,
+    ) -> Result<(), Malformed> {
+        if let Some(tag) = tag.filter(|tag| !tag.is_yaml_core_schema()) {
+            return Err(unknown_tag(tag, start));
+        }
+        if self.open.len() == DEEPEST {
+            return Err(Malformed::at(
+                start,
+                format!("more than {DEEPEST} lists and mappings lie in each other"),
+            ));
+        }
+        if let Some(Open { items: Items::Map { key: None, .. }, .. }) = self.open.last() {
+            return Err(Malformed::at(start, "a list or a mapping can't be a key"));
+        }
+        self.open.push(Open { place: place(start), anchor, size: 1, items });
+        Ok(())
+    }
+
+    fn close(&mut self, open: Open, end: &Marker) -> Result<(), Malformed> {
+        let Open { place, anchor, mut size, items } = open;
+        let value = match items {
+            Items::List(items) => Value::List(items),
+            Items::Map { mut entries, mut places, merged, .. } => {
+                for (key, node) in merged.iter().flat_map(|node| entries_of(node)) {
+                    if !places.contains_key(key) {
+                        places.insert(key.clone(), place);
+                        size = size.saturating_add(node.size);
+                        entries.push((key.clone(), Rc::clone(node)));
+                    }
+                }
+                Value::Map(entries)
+            }
+        };
+        self.finish(Node { place: Some(place), value, size }, anchor, end)
+    }
+
+    fn finish(&mut self, node: Node, anchor: usize, at: &Marker) -> Result<(), Malformed> {
+        let node = Rc::new(node);
+        if anchor != 0 {
+            self.anchors.insert(anchor, Rc::clone(&node));
+        }
+        self.put(node, at)
+    }
+
+    /// Puts a value where it belongs: into what is open, or as a document.
+    fn put(&mut self, node: Rc<Node>, at: &Marker) -> Result<(), Malformed> {
+        let Some(open) = self.open.last_mut() else {
+            self.documents.push(node);
+            return Ok(());
+        };
+        open.size = open.size.saturating_add(node.size);
+        if open.size > MOST_VALUES {
+            return Err(Malformed::at(
+                at,
+                format!("there are more than {MOST_VALUES} values, aliases included"),
+            ));
+        }
+        match &mut open.items {
+            Items::List(items) => items.push(node),
+            Items::Map { entries, key, merged, .. } if key.is_some() => match key.take() {
+                Some(key) if key == MERGE => merged.extend(mappings(&node, at)?),
+                Some(key) => entries.push((key, node)),
+                None => {}
+            },
+            Items::Map { places, key, .. } => {
+                let Value::Scalar { text, .. } = &node.value else {
+                    return Err(Malformed::at(at, "a list or a mapping can't be a key"));
+                };
+                if let Some(first) = places.insert(text.clone(), place(at)) {
+                    let text = format!("the key {text:?} stands twice; the first is at {first}");
+                    return Err(Malformed::at(at, text));
+                }
+                *key = Some(text.clone());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The key by which YAML 1.1 brings the entries of other mappings in.
+const MERGE: &str = "<<";
+
+fn mappings(node: &Rc<Node>, at: &Marker) -> Result<Vec<Rc<Node>>, Malformed> {
+    let nodes = match &node.value {
+        Value::List(items) => items.clone(),
+        Value::Map(_) | Value::Scalar { .. } => vec![Rc::clone(node)],
+    };
+    match nodes.iter().all(|node| matches!(node.value, Value::Map(_))) {
+        true => Ok(nodes),
+        false => Err(Malformed::at(at, "<< takes a mapping, or a list of them")),
+    }
+}
+
+fn entries_of(node: &Node) -> &[(String, Rc<Node>)] {
+    match &node.value {
+        Value::Map(entries) => entries,
+        Value::List(_) | Value::Scalar { .. } => &[],
+    }
+}
+
+fn of_scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>, start: &Marker) -> Result<Kind, Malformed> {
+    match tag {
+        None if style == ScalarStyle::Plain => Ok(kind(text)),
+        None => Ok(Kind::Text),
+        Some(tag) if tag.is_yaml_core_schema() => match tag.suffix.as_str() {
+            "str" => Ok(Kind::Text),
+            "int" | "float" | "bool" | "null" => Ok(kind(text)),
+            _ => Err(unknown_tag(tag, start)),
+        },
+        // `!` alone says that it is a text.
+        Some(tag) if tag.handle.is_empty() && tag.suffix == "!" => Ok(Kind::Text),
+        Some(tag) => Err(unknown_tag(tag, start)),
+    }
+}
+
+fn unknown_tag(tag: &Tag, start: &Marker) -> Malformed {
+    Malformed::at(start, format!("the tag {}{} is not known; leave it out", tag.handle, tag.suffix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(text: &str) -> String {
+        documents(text).map_or_else(|malformed| malformed.to_string(), |_| "nothing wrong".to_owned())
+    }
+
+    #[test]
+    fn what_is_refused_is_told_with_its_place() {
+        let check = |text: &str, expected: &str| assert_eq!(fault(text), expected, "{text:?}");
+        check(
+            "a: 1\nb: 2\na: 3\n",
+            "line 3, column 1: the key \"a\" stands twice; the first is at line 1, column 1",
+        );
+        check("a: &x [*x]\n", "line 1, column 8: the alias stands within what it stands for");
+        check("a: !secret b\n", "line 1, column 4: the tag !secret is not known; leave it out");
+        check("? [a]\n: b\n", "line 1, column 3: a list or a mapping can't be a key");
+        check("<<: 1\n", "line 1, column 5: << takes a mapping, or a list of them");
+        assert!(
+            fault(&"[".repeat(200)).starts_with("line 1, column 101: more than 100"),
+            "{}",
+            fault(&"[".repeat(200))
+        );
+        assert!(fault("a: [1").starts_with("line"), "{}", fault("a: [1"));
+        assert!(fault("{\"a\": 1, \"a\": 2}").contains("stands twice"));
+    }
+
+    #[test]
+    fn aliases_share_and_are_counted() {
+        let mut bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
+        for level in 1..10 {
+            let items = vec![format!("*a{}", level - 1); 10].join(",");
+            bomb.push_str(&format!("a{level}: &a{level} [{items}]\n"));
+        }
+        assert!(fault(&bomb).contains("more than 4000000 values"), "{}", fault(&bomb));
+        let shared = documents("a: &x {b: 1}\nc: {<<: *x, d: 2}\n").expect("YAML");
+        assert_eq!(shared[0].at(&["c", "b"]).map(Node::noun), Some("a number"));
+    }
+
+    #[test]
+    fn documents_are_told_apart() {
+        let check = |text: &str, expected: usize| {
+            assert_eq!(documents(text).map(|found| found.len()), Ok(expected), "{text:?}");
+        };
+        check("", 0);
+        check("---\n---\na: 1\n...\n", 2);
+        check("\u{feff}a: 1\r\nb: 2\r\n", 1);
+        check("{\"a\": 1}\n{\"b\": \"\\ud83d\\ude00\"}\n", 2);
+    }
+}

@@ -1,0 +1,102 @@
+//! Words as Go's pflag takes them: which are flags, and whether the next word is a value.
+//!
+//! The command line and the arguments of containers are read by this one walk: `-p 15001`, `-p15001`, `-p=15001`,
+//! `--envoy-port=15001`; switches bare or with `=true`; a flag that takes a value takes the word that follows, whatever
+//! it is.
+
+use crate::settings::{Kind, Row, nearest};
+
+/// What a word is.
+#[derive(Debug)]
+pub enum Word {
+    /// `--`: what follows are no flags.
+    End,
+    /// Flags with their values.
+    Flags(Vec<(&'static Row, String)>),
+    /// The same, and one more whose value is the next word.
+    NeedsValue(Vec<(&'static Row, String)>, &'static Row),
+    /// Something like a flag that nobody knows, as far as its name goes.
+    Unknown { name: String, has_value: bool },
+    /// No flag.
+    Bare,
+}
+
+/// The flags that may stand in a place, each with the letter that it has there.
+#[derive(Clone, Debug)]
+pub struct Flags(pub Vec<(&'static Row, Option<char>)>);
+
+impl Flags {
+    /// The flags of rows that have their own letters.
+    pub fn of(rows: impl Iterator<Item = &'static Row>) -> Self {
+        Self(rows.map(|row| (row, row.short)).collect())
+    }
+
+    /// The flags.
+    pub fn rows(&self) -> impl Iterator<Item = &'static Row> {
+        self.0.iter().map(|(row, _)| *row).filter(|row| !row.long.is_empty())
+    }
+
+    /// The flag of a letter.
+    pub fn row(&self, letter: char) -> Option<&'static Row> {
+        self.0.iter().find(|(_, short)| *short == Some(letter)).map(|(row, _)| *row)
+    }
+}
+
+/// Reads one word.
+pub fn word(word: &str, flags: &Flags) -> Word {
+    match word.strip_prefix("--") {
+        Some("") => Word::End,
+        Some(long) => of_long(long, flags.rows()),
+        None if word.len() > 1 && word.starts_with('-') => of_cluster(word, flags),
+        None => Word::Bare,
+    }
+}
+
+/// What to say of a flag that nobody knows.
+pub fn unknown(name: &str, flags: &Flags) -> String {
+    let similar =
+        name.strip_prefix("--").and_then(|wanted| nearest(wanted, flags.rows().map(|row| row.long)));
+    match similar {
+        Some(flag) => format!("no such flag; did you mean --{flag}?"),
+        None => "no such flag; --help lists those there are".to_owned(),
+    }
+}
+
+fn of_long(flag: &str, mut rows: impl Iterator<Item = &'static Row>) -> Word {
+    let (name, value) = match flag.split_once('=') {
+        Some((name, value)) => (name, Some(value.to_owned())),
+        None => (flag, None),
+    };
+    match (rows.find(|row| row.long == name), value) {
+        (Some(row), Some(value)) => Word::Flags(vec![(row, value)]),
+        (Some(row), None) => match row.kind {
+            Kind::Value(_) => Word::NeedsValue(Vec::new(), row),
+            Kind::Switch => Word::Flags(vec![(row, "true".to_owned())]),
+        },
+        (None, value) => Word::Unknown { name: format!("--{name}"), has_value: value.is_some() },
+    }
+}
+
+/// `-nfp 15001`, `-nfp15001`, `-n=0`.
+fn of_cluster(word: &str, flags: &Flags) -> Word {
+    let mut found = Vec::new();
+    for (at, letter) in word[1..].char_indices() {
+        let Some(row) = flags.row(letter) else {
+            return Word::Unknown { name: format!("-{letter}"), has_value: word.contains('=') };
+        };
+        let rest = &word[1 + at + letter.len_utf8()..];
+        match (row.kind, rest.strip_prefix('=')) {
+            (Kind::Value(_), _) if rest.is_empty() => return Word::NeedsValue(found, row),
+            (Kind::Value(_), value) => {
+                found.push((row, value.unwrap_or(rest).to_owned()));
+                return Word::Flags(found);
+            }
+            (Kind::Switch, Some(value)) => {
+                found.push((row, value.to_owned()));
+                return Word::Flags(found);
+            }
+            (Kind::Switch, None) => found.push((row, "true".to_owned())),
+        }
+    }
+    Word::Flags(found)
+}
