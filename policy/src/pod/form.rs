@@ -4,7 +4,7 @@
 //! a preview must not promise rules for a pod that never comes to be.
 
 use crate::settings::mapping::Form;
-use rules::Cidr;
+use rules::{Cidr, PortRange};
 
 /// What is wrong: the item, and the complaint.
 type Fault<'a> = (&'a str, String);
@@ -30,13 +30,14 @@ fn port(item: &str) -> Option<Fault<'_>> {
     let digits = !item.is_empty() && item.bytes().all(|byte| byte.is_ascii_digit());
     let is_port = digits && item.parse::<u16>().is_ok();
     let text = match item {
+        _ if is_port => return None,
         "" => "is an empty item of a list of ports; leave the comma out",
-        _ if item.contains('-') => {
+        _ if item.parse::<PortRange>().is_ok() => {
             "is no port; Istio refuses ranges in its annotations: write them in the one that starts with sidecar-init/"
         }
         _ => "is no port; expected a number from 0 to 65535",
     };
-    (!is_port).then(|| (item, text.to_owned()))
+    Some((item, text.to_owned()))
 }
 
 fn network(item: &str) -> Option<Fault<'_>> {

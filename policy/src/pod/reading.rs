@@ -89,7 +89,10 @@ fn by_plugin(inits: &[Init], said: Said, object: &Object, excluded: &[impl AsRef
         if name != init::VALIDATION {
             warnings.push(format!("its init container {name} sets no rules: {idle}"));
         }
-        warnings.extend(disagreements(&of_init.raw, &said.raw, "a plugin asks the pod's annotations"));
+        // It sets nothing, so that what it does not say matters to nobody.
+        let asked = said.raw.iter().filter(|(setting, _)| of_init.raw.get(*setting).is_some());
+        let asked = Raw::of(asked.map(|(setting, given)| (setting, given.clone())));
+        warnings.extend(disagreements(&of_init.raw, &asked, "a plugin asks the pod's annotations"));
     }
     Reading { way: Way::Annotations, said, skip, warnings }
 }

@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
     }
 
     pub fn problem(&mut self, source: &Source, item: &str, text: impl Into<String>) {
-        let problem = Problem::with_item(&self.raw.named(source), item, text);
+        let problem = Problem::with_item(&self.raw.named(source), item, self.told(text));
         // One complaint about an item is enough, and one about the whole value covers its items.
         let covers = |p: &Problem| {
             p.name == problem.name && (p.item == problem.item || p.item.as_deref().is_some_and(is_no_text))
@@ -69,6 +69,11 @@ impl<'a> Reader<'a> {
         if !self.problems.iter().any(covers) {
             self.problems.push(problem);
         }
+    }
+
+    /// A sentence in the words of whoever has said what to capture.
+    fn told(&self, text: impl Into<String>) -> String {
+        Dialect::of(self.raw).translate(&text.into())
     }
 
     /// A problem with the value of a setting, as its author wrote it.
@@ -80,7 +85,7 @@ impl<'a> Reader<'a> {
 
     /// A problem that is no single item's.
     pub fn whole(&mut self, source: &Source, text: impl Into<String>) {
-        self.problems.push(Problem::of(&self.raw.named(source), text));
+        self.problems.push(Problem::of(&self.raw.named(source), self.told(text)));
     }
 
     /// A switch; off unless given.

@@ -1,0 +1,23 @@
+//! Any text, read as a manifest: no panic, an end, and rules that can be made.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use policy::Setting;
+use policy::istio;
+use policy::pod::{EXCLUDED_NAMESPACES, objects, read};
+use policy::sources::{Given, NoHost, Raw, Source};
+
+fuzz_target!(|text: &str| {
+    let Ok(objects) = objects("input", text) else { return };
+    for object in objects.iter().take(100) {
+        assert!(!object.title.contains(char::is_control), "a title is one line");
+        let said = read(object, EXCLUDED_NAMESPACES).said;
+        let address = Given { value: "10.1.2.3".to_owned(), source: Source::Flag("pod-ips") };
+        let said = said.over(Raw::of([(Setting::PodIps, address)]).into());
+        if let Ok(resolved) = said.resolve(&NoHost) {
+            for family in resolved.capture.families() {
+                istio::rules(&resolved.capture, family);
+            }
+        }
+    }
+});

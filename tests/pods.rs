@@ -1,0 +1,381 @@
+//! Pods as a source of configuration: every manifest of `tests/pods` is read as its `.said` file tells, every row of the
+//! table of annotations does what it says, and whatever a manifest says, flags that say the same make the same rules.
+//!
+//! `UPDATE_GOLDENS=1 cargo test --test pods` writes the `.said` files anew.
+
+use assert_cmd::Command;
+use policy::istio::CaptureConfig;
+use policy::pod::mapping::{FIELDS, TABLE, VARIABLES};
+use policy::pod::{Container, EXCLUDED_NAMESPACES, Pod, Spec, Value, Variable, annotated, objects, read};
+use policy::settings::{Setting, TABLE as SETTINGS};
+use policy::sources::{Given, NoHost, Raw, Source};
+use proptest::prelude::*;
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Output,
+};
+
+fn manifests() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pods");
+    let entries = fs::read_dir(folder).expect("the manifests").map(|entry| entry.expect("an entry").path());
+    let is_manifest = |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml" || end == "json");
+    let mut found: Vec<PathBuf> = entries.filter(is_manifest).collect();
+    found.sort();
+    assert!(found.len() >= 20, "manifests have got lost");
+    found
+}
+
+/// What is read from a manifest, as text.
+fn said(text: &str) -> String {
+    let objects = match objects("manifest", text) {
+        Ok(objects) => objects,
+        Err(problems) => return format!("{problems}\n"),
+    };
+    let mut told = String::new();
+    for object in &objects {
+        let reading = read(object, EXCLUDED_NAMESPACES);
+        told.push_str(&format!("{}: {:?}\n", object.full_title(), reading.way));
+        if let Some(skip) = &reading.skip {
+            told.push_str(&format!("  skipped: {skip}\n"));
+        }
+        reading.warnings.iter().for_each(|warning| told.push_str(&format!("  warning: {warning}\n")));
+        for (setting, Given { value, source }) in reading.said.raw.iter() {
+            told.push_str(&format!("  {} {value:?} by {source}\n", setting.row().name()));
+        }
+        let facts = Raw::of([(Setting::PodIps, address())]);
+        match reading.said.clone().over(facts.into()).resolve(&NoHost) {
+            Ok(resolved) => {
+                resolved.warnings.iter().for_each(|warning| told.push_str(&format!("  odd: {warning}\n")));
+            }
+            Err(problems) => {
+                problems.0.iter().for_each(|problem| told.push_str(&format!("  problem: {problem}\n")));
+            }
+        }
+    }
+    told
+}
+
+fn address() -> Given {
+    Given { value: "10.1.2.3".to_owned(), source: Source::Flag("pod-ips") }
+}
+
+#[test]
+fn each_manifest_says_what_its_file_tells() {
+    for path in manifests() {
+        let found = said(&fs::read_to_string(&path).expect("UTF-8"));
+        let golden = path.with_extension(format!("{}.said", path.extension().expect("an end").display()));
+        if std::env::var_os("UPDATE_GOLDENS").is_some() {
+            fs::write(&golden, &found).expect("written");
+        }
+        assert_eq!(found, fs::read_to_string(&golden).expect("its .said file"), "{}", path.display());
+    }
+}
+
+/// A pod with these annotations whose proxy says nothing.
+fn pod(annotations: &[(&str, &str)]) -> Pod {
+    let annotations = annotations.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Pod::annotated("web", "shop", annotations.collect())
+}
+
+fn captured(pod: &Pod) -> Result<CaptureConfig, String> {
+    let said = annotated(pod, "Pod shop/web", &Raw::of([(Setting::PodIps, address())]));
+    said.resolve(&NoHost).map(|resolved| resolved.capture).map_err(|problems| problems.to_string())
+}
+
+/// What flags say.
+fn flagged(flags: &[(Setting, &str)]) -> CaptureConfig {
+    let given = |(setting, value): &(Setting, &str)| {
+        (*setting, Given { value: (*value).to_owned(), source: Source::Flag(setting.row().long) })
+    };
+    let raw = Raw::of(flags.iter().map(given).chain([(Setting::PodIps, address())]));
+    policy::istio::resolve(&raw, &NoHost, Vec::new()).expect("good flags").capture
+}
+
+const DEFAULTS: [(Setting, &str); 7] = [
+    (Setting::InterceptionMode, "REDIRECT"),
+    (Setting::ServiceCidr, "*"),
+    (Setting::InboundPorts, "*"),
+    (Setting::InboundPortsExclude, "15020,15021,15090"),
+    (Setting::OutboundPortsExclude, "15020"),
+    (Setting::ProxyUid, "1337"),
+    (Setting::ProxyGid, "1337"),
+];
+
+#[test]
+fn a_pod_that_says_nothing_has_the_defaults_of_the_table() {
+    assert_eq!(captured(&pod(&[])), Ok(flagged(&DEFAULTS)));
+}
+
+#[test]
+fn every_annotation_is_its_flag() {
+    // Value of the annotation, of the flag, and one that is refused with the piece of it that is blamed.
+    let cases = [
+        (Setting::InterceptionMode, "TPROXY", "TPROXY", "SOMETIMES", "SOMETIMES"),
+        (Setting::ServiceCidr, "10.0.0.0/8,fd00::/8", "10.0.0.0/8,fd00::/8", "10.0.0.0/8,1.1.1.1", "1.1.1.1"),
+        (Setting::ServiceExcludeCidr, "10.1.0.0/16", "10.1.0.0/16", "*", "*"),
+        (Setting::InboundPorts, "80, 443", "80,443", "80,http", "http"),
+        (Setting::InboundPortsExclude, "7,15021", "7,15021,15020,15090", "7-9", "7-9"),
+        (Setting::OutboundPorts, "3306", "3306", "65536", "65536"),
+        (Setting::OutboundPortsExclude, "", "", "1,,2", ""),
+        (Setting::VmInterfaces, "vnet0,vnet1", "vnet0,vnet1", "vnet+", "vnet+"),
+        (Setting::ExcludeInterfaces, "eth1", "eth1", "sixteen-letters-", "sixteen-letters-"),
+    ];
+    for row in TABLE {
+        let (_, annotation, flag, bad, item) =
+            cases.iter().find(|case| case.0 == row.setting).unwrap_or_else(|| panic!("no case for {row:?}"));
+        let without = DEFAULTS.into_iter().filter(|(setting, _)| *setting != row.setting);
+        let expected = flagged(&without.chain([(row.setting, *flag)]).collect::<Vec<_>>());
+        for name in row.annotations {
+            assert_eq!(captured(&pod(&[(name, annotation)])).as_ref(), Ok(&expected), "{name}");
+            let told = captured(&pod(&[(name, bad)])).expect_err(name);
+            let blamed = format!("Pod shop/web: {name}: {item:?} ");
+            assert_eq!(told.matches(&blamed).count(), 1, "{blamed}in {told}");
+            assert!(told.starts_with("1 problem"), "{told}");
+        }
+    }
+}
+
+#[test]
+fn of_two_annotations_for_one_setting_the_first_of_the_row_counts() {
+    let both = pod(&[
+        ("traffic.sidecar.istio.io/kubevirtInterfaces", "old0"),
+        ("istio.io/reroute-virtual-interfaces", "new0"),
+    ]);
+    let interfaces = captured(&both).expect("good annotations").vm_interfaces;
+    assert_eq!(interfaces.iter().map(ToString::to_string).collect::<Vec<_>>(), ["new0"]);
+}
+
+#[test]
+fn the_proxys_container_says_the_rest() {
+    let with = |change: &dyn Fn(&mut Container)| {
+        let mut proxy = Container { name: "istio-proxy".to_owned(), ..Container::default() };
+        change(&mut proxy);
+        captured(&Pod { spec: Some(Spec { containers: vec![proxy], ..Spec::default() }), ..pod(&[]) })
+    };
+    let plain = flagged(&DEFAULTS);
+    assert_eq!(with(&|_| ()).as_ref(), Ok(&plain));
+    for (name, _) in VARIABLES {
+        let variable = |value| Variable { name: (*name).to_owned(), value };
+        let set = |value: &str| Value::Text(value.to_owned());
+        let of_row: Vec<(Setting, &str)> = VARIABLES
+            .iter()
+            .filter(|(other, _)| other == name)
+            .map(|(_, setting)| (*setting, "true"))
+            .collect();
+        let expected = flagged(&[&DEFAULTS[..], &of_row].concat());
+        assert_eq!(with(&|proxy| proxy.env = vec![variable(set("true"))]), Ok(expected), "{name}");
+        assert_eq!(with(&|proxy| proxy.env = vec![variable(set(""))]).as_ref(), Ok(&plain), "{name}");
+        let told = with(&|proxy| proxy.env = vec![variable(set("maybe"))]).expect_err(name);
+        assert!(told.contains(&format!("container istio-proxy: {name}: \"maybe\" is no boolean")), "{told}");
+        let told = with(&|proxy| proxy.env = vec![variable(Value::Unknowable)]).expect_err(name);
+        assert!(told.contains(&format!("{name}: comes from valueFrom")), "{told}");
+    }
+    for (_, setting) in FIELDS {
+        let id = |text: &'static str| {
+            with(&|proxy: &mut Container| match setting {
+                Setting::ProxyUid => proxy.run_as_user = Some(text.to_owned()),
+                _ => proxy.run_as_group = Some(text.to_owned()),
+            })
+        };
+        let without = DEFAULTS.into_iter().filter(|(other, _)| other != setting);
+        let expected = flagged(&without.chain([(*setting, "2000")]).collect::<Vec<_>>());
+        assert_eq!(id("2000"), Ok(expected));
+        assert_eq!(id("0").as_ref(), Ok(&plain), "root counts as the default");
+        assert!(id("-5").is_err());
+    }
+}
+
+#[test]
+fn every_setting_of_capture_has_an_annotation_of_our_own_that_the_readme_lists() {
+    let readme =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).expect("README.md");
+    let annotations: Vec<String> = SETTINGS.iter().filter_map(policy::settings::Row::annotation).collect();
+    assert!(annotations.len() > 20, "{annotations:?}");
+    for name in &annotations {
+        assert!(readme.contains(&format!("`{name}`")), "README.md lacks {name}");
+        let said = annotated(&pod(&[(name, "x")]), "Pod", &Raw::default());
+        assert!(said.raw.iter().any(|(_, given)| given.source == Source::Annotation(name.clone())), "{name}");
+    }
+    for row in TABLE.iter().flat_map(|row| row.annotations) {
+        assert!(readme.contains(&format!("`{row}`")), "README.md lacks {row}");
+    }
+}
+
+fn program(arguments: &[&str], input: &str) -> Output {
+    let mut command = Command::cargo_bin("sidecar-init").expect("the binary");
+    command.env_clear().args(arguments).write_stdin(input).output().expect("it runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+/// Flags that say what was read from an object, where a flag can.
+fn flags_of(raw: &Raw) -> (Vec<String>, BTreeMap<&'static str, String>) {
+    let (mut flags, mut variables) = (Vec::new(), BTreeMap::new());
+    for (setting, given) in raw.iter() {
+        match setting.row().long {
+            "" => {
+                variables.insert(setting.row().variables[0], given.value.clone());
+            }
+            long => flags.push(format!("--{long}={}", given.value)),
+        }
+    }
+    (flags, variables)
+}
+
+#[test]
+fn a_manifest_makes_the_rules_of_the_flags_that_say_the_same() {
+    let mut compared = 0;
+    for path in manifests() {
+        let input = fs::read_to_string(&path).expect("UTF-8");
+        let Ok(objects) = objects("input", &input) else { continue };
+        let mut expected = String::new();
+        for object in &objects {
+            let (mut flags, variables) = flags_of(&read(object, EXCLUDED_NAMESPACES).said.raw);
+            flags.extend(["--pod-ips=10.1.2.3,fd00::3", "--dns-servers=10.96.0.10"].map(str::to_owned));
+            let mut command = Command::cargo_bin("sidecar-init").expect("the binary");
+            let output =
+                command.env_clear().envs(variables).arg("render").args(flags).output().expect("it runs");
+            let heading = if objects.len() > 1 { format!("# {}\n", object.title) } else { String::new() };
+            let gap = if expected.is_empty() { "" } else { "\n" };
+            expected.push_str(&format!("{gap}{heading}{}", text(&output.stdout)));
+        }
+        let facts = ["--pod-ips", "10.1.2.3,fd00::3", "--dns-servers", "10.96.0.10"];
+        let output = program(&[&["render", "-f", "-"], &facts[..]].concat(), &input);
+        if output.status.success() {
+            assert_eq!(text(&output.stdout), expected, "{}", path.display());
+            compared += 1;
+        } else {
+            assert_eq!(output.status.code(), Some(2), "{}", path.display());
+            assert_eq!(text(&output.stdout), "", "{}: half an answer", path.display());
+        }
+    }
+    assert!(compared >= 15, "only {compared} manifests were compared");
+}
+
+const CONTAINERS: &str = "{containers: [{name: istio-proxy, args: [proxy, sidecar]}]}";
+
+fn pod_text(annotations: &str) -> String {
+    format!(
+        "kind: Pod\nmetadata:\n  name: web\n  annotations:\n    sidecar.istio.io/status: '{{}}'\n{annotations}spec: \
+         {CONTAINERS}\n"
+    )
+}
+
+#[test]
+fn explain_speaks_of_the_annotation_and_expects() {
+    let input = pod_text("    traffic.sidecar.istio.io/includeInboundPorts: \"8080\"\n");
+    let ask = |more: &[&str]| program(&[&["explain", "-f", "-"], more].concat(), &input);
+    let output = ask(&["8080", "--expect", "captured"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let expected = "captured: goes to the proxy's inbound port 15006, because \
+                    traffic.sidecar.istio.io/includeInboundPorts lists port 8080\n";
+    assert!(text(&output.stdout).starts_with(expected), "{}", text(&output.stdout));
+    assert_eq!(ask(&["9090", "--expect", "captured"]).status.code(), Some(3));
+    assert_eq!(ask(&["9090", "--expect=not-captured"]).status.code(), Some(0));
+    assert_eq!(ask(&["9090", "--expect", "perhaps"]).status.code(), Some(2));
+    // A flag wins over what the pod says, and is called by its own name.
+    let output = ask(&["9090", "-b", "9090"]);
+    assert!(text(&output.stdout).contains("because -b lists port 9090"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn one_network_namespace_is_one_pods() {
+    let input = format!("{0}---\n{0}", pod_text(""));
+    for command in ["apply", "check"] {
+        let output = program(&[command, "-f", "-"], &input);
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        assert!(
+            text(&output.stderr).contains("describes 2 pods (Pod web, Pod web)"),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+    let output = program(&["apply", "--dry-run", "-f", "-"], &input);
+    assert_eq!(text(&output.stdout).matches("# Pod web\n").count(), 2, "{}", text(&output.stderr));
+    let output = program(&["istio-iptables", "--dry-run", "--filename", "-"], &input);
+    assert_eq!(text(&output.stdout).matches("# Pod web\n# iptables-restore\n").count(), 2);
+    let output = program(&["lint", "--format", "json", "-f", "-"], &input);
+    let lists: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(lists.as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn our_own_environment_is_no_part_of_another_pod() {
+    let mut command = Command::cargo_bin("sidecar-init").expect("the binary");
+    command.env_clear().env("ISTIO_LOCAL_EXCLUDE_PORTS", "8080").env("ISTIO_META_DNS_CAPTURE", "true");
+    let output = command.args(["render", "-f", "-"]).write_stdin(pod_text("")).output().expect("it runs");
+    assert_eq!(output.stdout, program(&["render", "-f", "-"], &pod_text("")).stdout);
+}
+
+#[test]
+fn a_name_ends_no_comment() {
+    let input = "kind: Pod\nmetadata: {name: \"a\\n-A OUTPUT -j ACCEPT\"}\nspec: {containers: []}\n";
+    let output = program(&["render", "-f", "-"], &format!("{input}---\n{input}"));
+    let lines = text(&output.stdout);
+    assert!(lines.contains("OUTPUT -j ACCEPT"), "{lines}");
+    assert!(!lines.lines().any(|line| line.starts_with("-A OUTPUT -j ACCEPT")), "{lines}");
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_it_panic(text in "\\PC{0,200}") {
+        said(&text);
+    }
+
+    /// Pieces of manifests in any order, which is nearer to YAML than any text.
+    #[test]
+    fn no_manifest_makes_it_panic(pieces in proptest::collection::vec(proptest::sample::select(PIECES), 0..60)) {
+        said(&pieces.concat());
+    }
+}
+
+const PIECES: &[&str] = &[
+    "kind: Pod\n",
+    "kind: List\n",
+    "items:\n",
+    "- ",
+    "metadata:\n",
+    "  annotations:\n",
+    "    sidecar-init/proxy-uid: ",
+    "spec:\n",
+    "  containers:\n",
+    "  initContainers:\n",
+    "  - name: istio-init\n",
+    "    args: ",
+    "    env: ",
+    "[",
+    "]",
+    "{",
+    "}",
+    ", ",
+    ": ",
+    "&a ",
+    "*a",
+    "<<: ",
+    "\"$(X)\"",
+    "-b",
+    "\"*\"",
+    "|\n",
+    ">-\n",
+    "---\n",
+    "...\n",
+    "#",
+    "\t",
+    "\r\n",
+    "!!str ",
+    "? ",
+    "01337",
+    "~",
+    "true",
+    "\n",
+    "  ",
+    "{name: X, valueFrom: {}}",
+    "'",
+    "\"",
+    "\\",
+    "é",
+];
