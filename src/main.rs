@@ -1,11 +1,12 @@
 //! The binary: its front ends, which the library can't see.
 
 mod cli;
+mod cni;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    cli::main()
+    if cni::is_called() { cni::main() } else { cli::main() }
 }
 
 #[global_allocator]

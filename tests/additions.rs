@@ -99,10 +99,10 @@ fn a_front_end() {
     assert_eq!(listed("A front end"), ["src/main.rs".to_owned()].into());
     let main = fs::read_to_string(root().join("src/main.rs")).expect("the binary");
     let library = fs::read_to_string(root().join("src/lib.rs")).expect("the library");
-    assert!(
-        main.contains("mod cli;") && !library.contains("cli"),
-        "front ends are modules of the binary alone"
-    );
+    for module in ["cli", "cni"] {
+        let is_of_binary_alone = main.contains(&format!("mod {module};")) && !library.contains(module);
+        assert!(is_of_binary_alone, "{module} is a front end");
+    }
 }
 
 #[test]

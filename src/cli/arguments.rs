@@ -10,6 +10,7 @@
 use super::command::{COMMANDS, Command};
 use super::pflag::Sifted;
 use super::{Exit, pflag, report};
+use crate::cni;
 use clap::{Arg, ArgAction};
 use policy::settings::{Kind, Row, Setting, TABLE, Topic};
 use policy::{Problem, Problems};
@@ -25,15 +26,18 @@ pub(super) struct Invocation {
     pub(super) problems: Vec<Problem>,
 }
 
-/// Parses the arguments. Called by the name `istio-iptables`, the program is that command.
+/// Parses the arguments. Called by the name `istio-iptables`, the program is that command, and by the plugin's name the
+/// plugin.
 ///
 /// # Errors
 /// When the call is answered already: help, the version, or a call without a command.
 pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocation, Exit> {
     let mut arguments: Vec<OsString> = arguments.collect();
     let called = arguments.first().and_then(|path| Path::new(path).file_name()).map(OsString::from);
-    if called.is_some_and(|name| name == "istio-iptables") {
-        arguments.insert(1, "istio-iptables".into());
+    match called {
+        Some(name) if name == "istio-iptables" => arguments.insert(1, name),
+        Some(name) if name == cni::PLUGIN => arguments.insert(1, cni::COMMAND.into()),
+        Some(_) | None => {}
     }
     let Sifted { words, problems, read } = pflag::sift(arguments);
     match read {
@@ -48,6 +52,11 @@ fn answer(words: Vec<OsString>, problems: Vec<Problem>) -> Exit {
     match parser.try_get_matches_from_mut(words) {
         Err(error) if problems.is_empty() || !error.use_stderr() => print(&error),
         Err(_) => report::bad_input(&Problems(problems)),
+        Ok(matches) if matches.subcommand_name() == Some(cni::COMMAND) => {
+            let text =
+                "takes no flags: a container runtime calls it, and says all that there is to say in other ways";
+            report::bad_input(&Problems(vec![Problem::of(cni::COMMAND, text)]))
+        }
         // The one command that is clap's alone.
         Ok(_) => report::text(&parser.render_version()),
     }
@@ -61,6 +70,13 @@ fn print(error: &clap::Error) -> Exit {
 }
 
 const VERSION: &str = "version";
+
+const PLUGIN: &str = "A plugin of the Container Network Interface, to be chained behind those that give a container its \
+    interface and addresses. A container runtime calls it by the name sidecar-cni, or with CNI_COMMAND set; it takes no \
+    flags. ADD sets the rules of a container, CHECK compares them, DEL removes them, GC forgets containers that are \
+    gone, STATUS says whether ADD could serve, VERSION which versions of the specification are spoken.\n\nA pod's \
+    annotations say what is captured, where the runtime hands them over; else the network configuration.\n\nExit codes: 0 \
+    done, 1 failed, with the error on standard output as the specification has it.";
 
 /// The command tree. Flags are added to the command that is called, and to no other.
 fn parser() -> clap::Command {
@@ -76,6 +92,12 @@ fn parser() -> clap::Command {
         .arg_required_else_help(true)
         .args_override_self(true)
         .subcommands(commands)
+        .subcommand(
+            clap::Command::new(cni::COMMAND)
+                .about("Serve a container runtime as a CNI plugin")
+                .long_about(PLUGIN)
+                .defer(|command| command.after_help(cni::help())),
+        )
         .subcommand(clap::Command::new(VERSION).about("Print the version"))
         .args(globals.map(|row| argument(row, row.short).global(true)))
 }

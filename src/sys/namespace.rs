@@ -1,7 +1,7 @@
 //! Network namespaces.
 
 use nix::libc::O_NONBLOCK;
-use nix::sched::{CloneFlags, setns};
+use nix::sched::{CloneFlags, setns, unshare};
 use std::{
     fs::{self, File},
     io,
@@ -34,6 +34,20 @@ pub fn enter(path: &Path) -> io::Result<()> {
 pub fn within<T: Send>(path: &Path, work: impl FnOnce() -> T + Send) -> io::Result<T> {
     let inside = || enter(path).map(|()| work());
     thread::scope(|scope| scope.spawn(inside).join()).unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Does `work` in a new network namespace, on a thread of its own. The namespace goes when nobody holds it any more.
+///
+/// # Errors
+/// When none can be made, for which `CAP_SYS_ADMIN` is needed.
+///
+/// # Panics
+/// If `work` does.
+pub fn within_new<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    let inside = || unshare(CloneFlags::CLONE_NEWNET).map(|()| work());
+    let ended =
+        thread::scope(|scope| scope.spawn(inside).join()).unwrap_or_else(|panic| resume_unwind(panic));
+    Ok(ended?)
 }
 
 /// Whether IPv6 is switched off on an interface, or absent as a whole. Addresses and routes are refused then;

@@ -5,6 +5,8 @@
 mod filter;
 mod utc;
 
+pub use utc::utc;
+
 pub use filter::{Destination, Filter};
 
 use crate::istio::Reason;

@@ -9,7 +9,7 @@ const TO_1970: u64 = 719_468;
 const ERA: u64 = 146_097;
 
 /// The text; times before 1970 count as 1970.
-pub(super) fn utc(time: SystemTime) -> String {
+pub fn utc(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let (days, second) = (since.as_secs() / DAY + TO_1970, since.as_secs() % DAY);
     // Years that start in March have their leap day last.

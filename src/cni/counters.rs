@@ -1,0 +1,100 @@
+//! How many calls there were, how they ended and how long they took: left in the state directory for whoever shows
+//! metrics.
+//!
+//! `counters.json` is read, changed and put in place under a lock of its own. Where that is held for too long the call is
+//! not counted: no pod waits for numbers.
+
+use super::files::{self, Durability};
+use super::protocol::Verb;
+use nix::fcntl::{Flock, FlockArg};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    fs::{self, OpenOptions},
+    io,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+const FILE: &str = "counters.json";
+const LOCK: &str = "counters.lock";
+/// How long to wait for the lock.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// The upper bounds of the histogram's buckets, in milliseconds. What takes longer is in one more.
+pub(super) const BOUNDS: [u32; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];
+
+/// All that is counted, by verb.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Counters {
+    verbs: BTreeMap<String, Calls>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Calls {
+    /// By outcome.
+    outcomes: BTreeMap<String, u64>,
+    milliseconds: f64,
+    /// How many calls each bucket of [`BOUNDS`] holds, and those beyond.
+    buckets: Vec<u64>,
+}
+
+/// Counts a call.
+///
+/// # Errors
+/// When the folder can't be written, or the lock is held.
+pub(super) fn count(folder: &Path, verb: Verb, outcome: &str, took: Duration) -> io::Result<()> {
+    files::make_folder(folder)?;
+    let _held = lock(folder)?;
+    let text = fs::read(folder.join(FILE)).unwrap_or_default();
+    // Torn by a failure of the machine, they start again at nothing, as counters may.
+    let mut counters: Counters = serde_json::from_slice(&text).unwrap_or_default();
+    counters.add(verb, outcome, took);
+    let text = serde_json::to_vec(&counters).expect("our own data has text keys and finite numbers");
+    files::put(folder, FILE, &text, Durability::MayBeLost)
+}
+
+fn lock(folder: &Path) -> io::Result<Flock<fs::File>> {
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(false).mode(0o600).open(folder.join(LOCK))?;
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(held) => return Ok(held),
+            Err((_, error)) if Instant::now() >= end => return Err(error.into()),
+            Err((again, _)) => file = again,
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+impl Counters {
+    fn add(&mut self, verb: Verb, outcome: &str, took: Duration) {
+        let calls = self.verbs.entry(verb.name().to_owned()).or_default();
+        *calls.outcomes.entry(outcome.to_owned()).or_default() += 1;
+        let milliseconds = took.as_secs_f64() * 1e3;
+        calls.milliseconds += milliseconds;
+        calls.buckets.resize(BOUNDS.len() + 1, 0);
+        let bucket =
+            BOUNDS.iter().position(|bound| milliseconds <= f64::from(*bound)).unwrap_or(BOUNDS.len());
+        calls.buckets[bucket] += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_in_one_bucket() {
+        let mut counters = Counters::default();
+        for (milliseconds, bucket) in [(0, 0), (1, 0), (3, 2), (5_000, 11), (60_000, 12)] {
+            counters.add(Verb::Add, "captured", Duration::from_millis(milliseconds));
+            assert!(counters.verbs["ADD"].buckets[bucket] > 0, "{milliseconds}");
+        }
+        assert_eq!(counters.verbs["ADD"].outcomes["captured"], 5);
+        assert_eq!(counters.verbs["ADD"].buckets.iter().sum::<u64>(), 5);
+    }
+}

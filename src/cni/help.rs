@@ -1,0 +1,11 @@
+//! What `sidecar-init cni --help` says of the network configuration.
+
+use super::protocol::{KEYS, Version};
+
+/// The text behind the command's description.
+pub(crate) fn help() -> String {
+    let keys: String =
+        KEYS.iter().map(|key| format!("  \"{}\": {}\n      {}\n", key.name, key.form, key.help)).collect();
+    let versions = Version::ALL.map(Version::name).join(", ");
+    format!("Keys of the network configuration:\n{keys}\nVersions of the specification: {versions}")
+}

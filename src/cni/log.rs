@@ -1,0 +1,107 @@
+//! A line of JSON for each call, to a file that is set aside when it has grown, or to the journal.
+
+use super::protocol::{LogTarget, Places};
+use nix::{
+    fcntl::{Flock, FlockArg},
+    libc::O_NONBLOCK,
+};
+use policy::trace::utc;
+use serde::Serialize;
+use std::{
+    ffi::OsString,
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::unix::{
+        fs::{MetadataExt, OpenOptionsExt},
+        net::UnixDatagram,
+    },
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+/// A call, as the log tells it. What is not known is left out.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Line {
+    pub(super) verb: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) network: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) pod: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) container: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) interface: Option<String>,
+    pub(super) outcome: &'static str,
+    /// Why it is so.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) reason: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) details: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) warnings: Vec<String>,
+}
+
+/// The journal's socket (`systemd.journal-fields(7)`, "Native Journal Protocol").
+const JOURNAL: &str = "/run/systemd/journal/socket";
+
+/// Writes a line, if anybody wants it.
+///
+/// # Errors
+/// When it can't be written.
+pub(super) fn write(places: &Places, line: &Line, took: Duration) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct Timed<'a> {
+        time: String,
+        #[serde(flatten)]
+        line: &'a Line,
+        milliseconds: f64,
+    }
+    let milliseconds = (took.as_secs_f64() * 1e6).round() / 1e3;
+    let timed = Timed { time: utc(SystemTime::now()), line, milliseconds };
+    let mut text = serde_json::to_string(&timed).expect("our own data has text keys and finite numbers");
+    match &places.log {
+        LogTarget::None => Ok(()),
+        LogTarget::Journal => {
+            // A field ends with its line, and JSON on one line has no other.
+            let failed = line.outcome == super::FAILED;
+            let priority = if failed { 3 } else { 6 };
+            let message = format!("PRIORITY={priority}\nSYSLOG_IDENTIFIER=sidecar-cni\nMESSAGE={text}\n");
+            let socket = UnixDatagram::unbound()?;
+            socket.set_nonblocking(true)?;
+            socket.send_to(message.as_bytes(), JOURNAL).map(drop)
+        }
+        LogTarget::File(path) => {
+            text.push('\n');
+            append(path, text.as_bytes(), places.log_max_bytes)
+        }
+    }
+}
+
+/// Appends in one call, so that lines of calls at the same time stay apart.
+fn append(path: &Path, line: &[u8], most: u64) -> io::Result<()> {
+    // A pipe that nobody reads is an error, not a reason to wait.
+    let open =
+        || OpenOptions::new().create(true).append(true).mode(0o600).custom_flags(O_NONBLOCK).open(path);
+    let mut file = match open() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            path.parent().map_or(Ok(()), super::files::make_folder)?;
+            open()?
+        }
+        other => other?,
+    };
+    file.write_all(line)?;
+    if file.metadata()?.len() >= most { set_aside(path, file) } else { Ok(()) }
+}
+
+/// Gives a file the name `PATH.1`, in the stead of the one that had it. Whoever has it open writes on to it, so no line is
+/// lost; and only one of those who find it grown moves it.
+fn set_aside(path: &Path, file: File) -> io::Result<()> {
+    let Ok(held) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else { return Ok(()) };
+    let (opened, named) = (held.metadata()?, fs::metadata(path)?);
+    if !opened.is_file() || (opened.dev(), opened.ino()) != (named.dev(), named.ino()) {
+        return Ok(());
+    }
+    let mut aside = OsString::from(path);
+    aside.push(".1");
+    fs::rename(path, aside)
+}

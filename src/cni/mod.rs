@@ -1,0 +1,157 @@
+//! The CNI plugin: from a runtime's call to an exit code.
+//!
+//! A runtime says what it wants in variables and on standard input, and reads the answer from standard output. The
+//! environment is read here and nowhere below. The same engine as behind the command line works in the container's
+//! namespace, once, and nothing stays running.
+
+mod counters;
+mod files;
+mod help;
+mod log;
+mod namespace;
+mod node;
+mod protocol;
+mod state;
+mod verbs;
+mod wanted;
+mod warnings;
+mod watch;
+
+pub(crate) use help::help;
+
+use protocol::{Code, Fault, Fields, MOST_BYTES, Read as Words, Request, Target, Version};
+use state::State;
+use std::{
+    env,
+    io::{self, IsTerminal, Read},
+    path::Path,
+    process::ExitCode,
+};
+use verbs::Scene;
+use watch::Watch;
+
+/// The command, and the name by which the program is this plugin.
+pub(crate) const COMMAND: &str = "cni";
+pub(crate) const PLUGIN: &str = "sidecar-cni";
+/// How a call ended that failed, in the log and for counters.
+const FAILED: &str = "failed";
+
+/// Whether a runtime calls: by the command, by the plugin's name, or by nothing but the variable that it sets.
+pub(crate) fn is_called() -> bool {
+    let mut arguments = env::args_os();
+    let program = arguments.next().unwrap_or_default();
+    let is_plugin = Path::new(&program).file_name().is_some_and(|name| name == PLUGIN);
+    match (arguments.next(), arguments.next()) {
+        (None, _) => is_plugin || env::var_os("CNI_COMMAND").is_some_and(|command| !command.is_empty()),
+        (Some(command), None) => command == COMMAND && !is_plugin,
+        (Some(_), Some(_)) => false,
+    }
+}
+
+/// What a call has done.
+struct Done {
+    /// What standard output gets.
+    answer: Option<String>,
+    outcome: &'static str,
+    reason: String,
+}
+
+impl Done {
+    fn new(outcome: &'static str, reason: String) -> Self {
+        Self { answer: None, outcome, reason }
+    }
+
+    fn answering(self, answer: String) -> Self {
+        Self { answer: Some(answer), ..self }
+    }
+}
+
+/// Runs the plugin.
+pub(crate) fn main() -> ExitCode {
+    warnings::collect();
+    let watch = Watch::start();
+    let outcome = serve(&watch);
+    let exit = watch.answer(&outcome);
+    watch.leave_traces(&outcome);
+    if exit == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn serve(watch: &Watch) -> Result<Done, Fault> {
+    let request = Request::read(|name| env::var_os(name))?;
+    let verb = request.verb();
+    watch.note(|progress| {
+        progress.verb = Some(verb);
+        progress.line.verb = Some(verb.name());
+        if let Some(Target { container, interface, pod }) = request.target() {
+            progress.line.container = Some(container.clone());
+            progress.line.interface = Some(interface.clone());
+            progress.line.pod = pod.label();
+        }
+    });
+    let input = input(&request)?;
+    if request == Request::Version {
+        return version(&input);
+    }
+    let words = Words::of(&input)?;
+    let (state, timeout) = (State::new(&words.places.state), words.timeout);
+    watch.note(|progress| {
+        progress.timeout = timeout;
+        progress.places = Some(words.places.clone());
+        if let Ok((version, network)) = words.network() {
+            progress.version = version;
+            progress.line.network = Some(network.to_owned());
+        }
+    });
+    let scene = Scene { state: &state, timeout };
+    // A container goes, whatever has become wrong with what was to be captured of it.
+    if let Request::Del(target, netns) = &request {
+        return scene.del(target, netns.as_deref(), words.network()?.1);
+    }
+    let configuration = words.configuration(verb)?;
+    match &request {
+        Request::Add(target, netns) => scene.add(target, netns, &configuration),
+        Request::Check(target, netns) => scene.check(target, netns, &configuration),
+        Request::Gc => node::gc(&configuration, &state),
+        Request::Status => node::status(&configuration, &state, timeout),
+        Request::Del(..) | Request::Version => unreachable!("these are answered above"),
+    }
+}
+
+/// All of standard input, which a person who asks for the version does not give.
+fn input(request: &Request) -> Result<Vec<u8>, Fault> {
+    let (mut input, stdin) = (Vec::new(), io::stdin());
+    if *request == Request::Version && stdin.is_terminal() {
+        return Ok(input);
+    }
+    stdin
+        .lock()
+        .take(MOST_BYTES + 1)
+        .read_to_end(&mut input)
+        .map_err(|error| Fault::caused(Code::Io, "standard input can't be read", &error))?;
+    match u64::try_from(input.len()) {
+        Ok(length) if length <= MOST_BYTES => Ok(input),
+        Ok(_) | Err(_) => {
+            let msg =
+                format!("the network configuration on standard input is longer than {MOST_BYTES} bytes");
+            Err(Fault::new(Code::Decode, msg, "nothing of it was used"))
+        }
+    }
+}
+
+/// VERSION. It is answered in the version that the runtime speaks, or in ours if that is none that we know.
+fn version(input: &[u8]) -> Result<Done, Fault> {
+    let version = match input.trim_ascii() {
+        [] => Version::LATEST,
+        _ => spoken(input)?,
+    };
+    Ok(Done::new("told", String::new()).answering(version.answer()))
+}
+
+fn spoken(input: &[u8]) -> Result<Version, Fault> {
+    let undecodable =
+        |error: &dyn std::error::Error| Fault::caused(Code::Decode, "standard input can't be decoded", error);
+    let text = std::str::from_utf8(input).map_err(|error| undecodable(&error))?;
+    let fields = Fields::parse(text).map_err(|error| undecodable(&error))?;
+    let named = fields.value("cniVersion").and_then(|value| serde_json::from_str::<String>(value.get()).ok());
+    Ok(named.and_then(|name| Version::parse(&name).ok()).unwrap_or(Version::LATEST))
+}

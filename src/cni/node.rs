@@ -1,0 +1,81 @@
+//! The verbs that concern no container: GC and STATUS.
+
+use super::{
+    Done,
+    protocol::{Code, Configuration, Fault},
+    state::State,
+    verbs::unknown,
+    wanted::{Understood, understand},
+};
+use nix::unistd::{AccessFlags, access};
+use policy::{
+    istio,
+    pod::{Pod, annotated},
+};
+use sidecar_init::{
+    engine::{self, OnDrift, Options},
+    sys::namespace,
+};
+use std::{net::Ipv4Addr, time::Duration};
+
+/// GC: forgets the attachments of the network that the runtime does not know any more.
+///
+/// # Errors
+/// When the runtime does not say what it knows, or something can't be forgotten; all else is then.
+pub(super) fn gc(configuration: &Configuration<'_>, state: &State) -> Result<Done, Fault> {
+    let Some(valid) = &configuration.valid else {
+        let details =
+            "expected cni.dev/valid-attachments, a list of objects, each with a containerID and an ifname";
+        return Err(Fault::new(Code::Configuration, "GC is told no valid attachments", details));
+    };
+    let mut left = Vec::new();
+    let mut forgotten = 0;
+    for key in state.keys().map_err(|error| unknown(&error))? {
+        if key.network != configuration.name || valid.contains(&key.attachment) {
+            continue;
+        }
+        match state.forget(&key) {
+            Ok(_) => forgotten += 1,
+            Err(error) => {
+                left.push(format!("{} {}: {error}", key.attachment.container, key.attachment.interface));
+            }
+        }
+    }
+    state.sweep().map_err(|error| unknown(&error))?;
+    match left.is_empty() {
+        true => Ok(Done::new("collected", format!("{forgotten} attachments forgotten"))),
+        false => Err(Fault::new(Code::Io, "attachments can't be forgotten (state_dir)", left.join("\n"))),
+    }
+}
+
+/// STATUS: whether ADD could serve. The proof is to do it, in a namespace made for that.
+///
+/// # Errors
+/// When it could not, and why.
+pub(super) fn status(
+    configuration: &Configuration<'_>,
+    state: &State,
+    timeout: Duration,
+) -> Result<Done, Fault> {
+    let unavailable =
+        |what: &str, fault: &dyn std::error::Error| Fault::caused(Code::NotAvailable, what, fault);
+    let writable = state.prepare().and_then(|()| Ok(access(state.folder(), AccessFlags::W_OK)?));
+    writable.map_err(|error| unavailable("the state directory can't be written (state_dir)", &error))?;
+    let sample = annotated(&Pod::default(), "a pod", &configuration.defaults).raw;
+    let raw = configuration.capture.clone().unwrap_or(sample);
+    let Understood { capture, .. } = understand(raw, Vec::new(), &[Ipv4Addr::new(192, 0, 2, 1).into()])
+        .map_err(|fault| Fault { code: Code::NotAvailable, ..fault })?;
+    let options = Options { choice: configuration.backend, on_drift: OnDrift::Replace, anew: false };
+    let tried = namespace::within_new(|| {
+        let mut kernel = super::namespace::open(timeout)?;
+        engine::apply(&mut kernel, &istio::desired(&capture), &options)
+            .map_err(|error| super::namespace::failed("rules can't be set in a new namespace", &error))
+    });
+    match tried {
+        Ok(Ok(summary)) => Ok(Done::new("ready", format!("{} rules set on trial", summary.rules))),
+        Ok(Err(fault)) => Err(Fault { code: Code::NotAvailable, ..fault }),
+        Err(error) => {
+            Err(unavailable("no network namespace can be made or entered; CAP_SYS_ADMIN is needed", &error))
+        }
+    }
+}

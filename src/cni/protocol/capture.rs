@@ -1,0 +1,54 @@
+//! Settings within a network configuration, by the names of their flags.
+
+use super::fields::Fields;
+use policy::{Problem, pod::configured, sources::Raw};
+use serde_json::{Value, value::RawValue};
+use std::collections::BTreeMap;
+
+/// Reads an object of settings. Values are texts, numbers, booleans, or lists of them.
+///
+/// # Errors
+/// Everything that is wrong with its form and its names. What is wrong with values is known when they are understood.
+pub(super) fn layer(key: &str, value: &RawValue) -> Result<Raw, Vec<Problem>> {
+    let fields = Fields::parse(value.get())
+        .map_err(|error| vec![Problem::of(key, format!("{error}; expected an object of settings"))])?;
+    let mut problems: Vec<Problem> = fields.doubles().map(|name| twice(key, name)).collect();
+    let mut values = BTreeMap::new();
+    for (name, value) in fields.iter() {
+        match serde_json::from_str(value.get()).ok().as_ref().and_then(text) {
+            Some(text) => drop(values.insert(name.to_owned(), text)),
+            None => {
+                let form = "expected a text, a number, true, false, or a list of texts and numbers";
+                problems
+                    .push(Problem::of(&format!("{key}.{name}"), format!("is no value of a setting; {form}")));
+            }
+        }
+    }
+    let said = configured(key, &values);
+    problems.extend(said.problems());
+    if problems.is_empty() { Ok(said.raw) } else { Err(problems) }
+}
+
+fn twice(key: &str, name: &str) -> Problem {
+    Problem::of(&format!("{key}.{name}"), "is there twice; remove one")
+}
+
+/// A value as its flag would be given.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::Array(items) => {
+            let items: Option<Vec<String>> = items.iter().map(scalar).collect();
+            Some(items?.join(","))
+        }
+        other => scalar(other),
+    }
+}
+
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}

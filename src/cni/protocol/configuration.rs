@@ -1,0 +1,309 @@
+//! The network configuration: from bytes to values, with everything that is wrong told at once.
+
+use super::{Code, Fault, Verb, Version, backend, capture::layer, environment::is_id, fields::Fields, keys};
+use policy::{
+    Problem,
+    pod::EXCLUDED_NAMESPACES,
+    sources::{Raw, duration},
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::value::RawValue;
+use sidecar_init::engine::Choice;
+use std::{collections::BTreeMap, path::PathBuf, str, time::Duration};
+
+/// The longest input that is read. Kubernetes allows 256 KiB of annotations; a thousand attachments take 100 KiB.
+pub(crate) const MOST_BYTES: u64 = 4 * 1024 * 1024;
+/// How long a call may take when nobody says.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long it may be told to take.
+const TIMEOUTS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(600)];
+/// The capability by which a runtime hands over a pod's annotations.
+const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
+
+/// Where traces of a call are left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Places {
+    pub(crate) state: PathBuf,
+    pub(crate) log: LogTarget,
+    pub(crate) log_max_bytes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LogTarget {
+    File(PathBuf),
+    Journal,
+    None,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self {
+            // The containers' namespaces do not outlive a boot of the machine, nor does this.
+            state: PathBuf::from("/run/sidecar-init/cni"),
+            log: LogTarget::File(PathBuf::from("/var/log/sidecar-init/cni.log")),
+            log_max_bytes: 10 * 1024 * 1024,
+        }
+    }
+}
+
+/// A container's attachment to the network, as the runtime names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+pub(crate) struct Attachment {
+    #[serde(rename = "containerID")]
+    pub(crate) container: String,
+    #[serde(rename = "ifname")]
+    pub(crate) interface: String,
+}
+
+/// What a configuration says, whatever is wrong with other parts of it.
+#[derive(Debug)]
+pub(crate) struct Read<'a> {
+    pub(crate) version: Result<Version, Fault>,
+    pub(crate) places: Places,
+    pub(crate) timeout: Duration,
+    name: Option<String>,
+    rest: Configuration<'a>,
+    /// What keeps the network from being known.
+    of_network: Vec<Problem>,
+    /// What else is wrong.
+    problems: Vec<Problem>,
+    /// Keys that nobody knows.
+    unsupported: Vec<Problem>,
+}
+
+/// All that a configuration says.
+#[derive(Clone, Debug)]
+pub(crate) struct Configuration<'a> {
+    pub(crate) version: Version,
+    /// The network's name.
+    pub(crate) name: String,
+    /// What the plugins before us have said.
+    pub(crate) before: Option<&'a RawValue>,
+    /// The pod's annotations, where the runtime hands them over.
+    pub(crate) annotations: Option<BTreeMap<String, String>>,
+    /// What is attached to the network, where the runtime says it.
+    pub(crate) valid: Option<Vec<Attachment>>,
+    /// What is captured of every container.
+    pub(crate) capture: Option<Raw>,
+    /// What is captured of an injected pod where it says nothing.
+    pub(crate) defaults: Raw,
+    pub(crate) excluded_namespaces: Vec<String>,
+    pub(crate) backend: Choice,
+}
+
+impl<'a> Read<'a> {
+    /// Reads a network configuration.
+    ///
+    /// # Errors
+    /// When it is no JSON, or no object.
+    pub(crate) fn of(input: &'a [u8]) -> Result<Self, Fault> {
+        let what = "the network configuration on standard input can't be decoded";
+        let undecodable = |error: &dyn std::error::Error| Fault::caused(Code::Decode, what, error);
+        let text = str::from_utf8(input).map_err(|error| undecodable(&error))?;
+        let fields = Fields::parse(text).map_err(|error| undecodable(&error))?;
+        Ok(Reader { fields, problems: Vec::new() }.read())
+    }
+
+    /// The version and the network's name.
+    ///
+    /// # Errors
+    /// When they are not as they should be.
+    pub(crate) fn network(&self) -> Result<(Version, &str), Fault> {
+        let version = self.version.clone()?;
+        match &self.name {
+            Some(name) if self.of_network.is_empty() => Ok((version, name)),
+            _ => Err(fault(Code::Configuration, &self.of_network)),
+        }
+    }
+
+    /// All of it, for a verb.
+    ///
+    /// # Errors
+    /// Everything that is wrong.
+    pub(crate) fn configuration(self, verb: Verb) -> Result<Configuration<'a>, Fault> {
+        let version = self.version?;
+        version.require(verb)?;
+        let Self { name, rest, of_network, problems, unsupported, .. } = self;
+        let code = match of_network.is_empty() && problems.is_empty() {
+            true => Code::UnsupportedField,
+            false => Code::Configuration,
+        };
+        let problems: Vec<Problem> = of_network.into_iter().chain(unsupported).chain(problems).collect();
+        match name {
+            Some(name) if problems.is_empty() => Ok(Configuration { version, name, ..rest }),
+            _ => Err(fault(code, &problems)),
+        }
+    }
+}
+
+fn fault(code: Code, problems: &[Problem]) -> Fault {
+    Fault::of_problems(code, "the network configuration is not as it should be", problems)
+}
+
+/// As much of a value as a message needs.
+fn short(value: &str) -> String {
+    const MOST: usize = 200;
+    let start: String = value.chars().take(MOST).collect();
+    if start.len() == value.len() { start } else { start + " .." }
+}
+
+struct Reader<'a> {
+    fields: Fields<'a>,
+    problems: Vec<Problem>,
+}
+
+impl<'a> Reader<'a> {
+    fn read(mut self) -> Read<'a> {
+        let version = self.version();
+        let name = self.text("name", is_id, "expected a letter or digit, then at most 109 more, _ . or -");
+        if !self.fields.has("name") {
+            self.problems.push(Problem::of("name", "is not there; the network needs one"));
+        }
+        let places = self.places();
+        let of_network = std::mem::take(&mut self.problems);
+        let rest = Configuration {
+            version: Version::LATEST,
+            name: String::new(),
+            before: self.before(),
+            annotations: self.annotations(),
+            valid: self.valid(),
+            capture: self.layer(keys::CAPTURE),
+            defaults: self.layer(keys::DEFAULTS).unwrap_or_default(),
+            excluded_namespaces: self
+                .typed(keys::EXCLUDE_NAMESPACES, "a list of names")
+                .unwrap_or_else(|| EXCLUDED_NAMESPACES.iter().map(|name| (*name).to_owned()).collect()),
+            backend: self.backend(),
+        };
+        let timeout = self.timeout();
+        let twice = |name: &str| Problem::of(name, "is there twice; remove one");
+        self.problems.extend(self.fields.doubles().map(twice));
+        // The specification wants to see the key and its value.
+        let complaint = |(name, value): (&str, &RawValue)| {
+            Some(Problem::of(
+                name,
+                format!("{} (its value is {})", keys::complaint(name)?, short(value.get())),
+            ))
+        };
+        let unsupported = self.fields.iter().filter_map(complaint).collect();
+        let problems = self.problems;
+        Read { version, places, timeout, name, rest, of_network, problems, unsupported }
+    }
+
+    /// A value of a type that says all that there is to say about its form.
+    fn typed<T: DeserializeOwned>(&mut self, name: &str, form: &str) -> Option<T> {
+        let value = self.fields.value(name)?;
+        let read = serde_json::from_str(value.get());
+        if read.is_err() {
+            self.blame(name, value.get(), &format!("is not {form}"));
+        }
+        read.ok()
+    }
+
+    /// A problem with a value, as JSON has it.
+    fn blame(&mut self, name: &str, value: &str, text: &str) {
+        self.problems.push(Problem::of(name, format!("{} {text}", short(value))));
+    }
+
+    /// A text that is right.
+    fn text(&mut self, name: &str, is_right: impl Fn(&str) -> bool, form: &str) -> Option<String> {
+        let text: String = self.typed(name, "a text")?;
+        if is_right(&text) {
+            return Some(text);
+        }
+        self.problems.push(Problem::with_item(name, &short(&text), format!("is not right; {form}")));
+        None
+    }
+
+    fn version(&mut self) -> Result<Version, Fault> {
+        match self.fields.value("cniVersion").map(|value| serde_json::from_str::<String>(value.get())) {
+            Some(Ok(text)) => Version::parse(&text),
+            // Before there was the key, there was 0.1.0.
+            None => Version::parse("0.1.0"),
+            Some(Err(_)) => {
+                let problem = Problem::of("cniVersion", "is no text; expected one such as \"1.0.0\"");
+                Err(fault(Code::Configuration, &[problem]))
+            }
+        }
+    }
+
+    fn places(&mut self) -> Places {
+        let default = Places::default();
+        let absolute = |text: &str| text.starts_with('/') && !text.contains('\0');
+        let form = "expected a path that starts with /";
+        let state = self.text(keys::STATE_DIR, absolute, form).map_or(default.state, PathBuf::from);
+        let is_log = |text: &str| matches!(text, "journal" | "none") || absolute(text);
+        let log = self.text(keys::LOG, is_log, &format!("{form}, journal or none"));
+        Places {
+            state,
+            log: match log.as_deref() {
+                None => default.log,
+                Some("journal") => LogTarget::Journal,
+                Some("none") => LogTarget::None,
+                Some(path) => LogTarget::File(PathBuf::from(path)),
+            },
+            log_max_bytes: self
+                .typed(keys::LOG_MAX_BYTES, "a number of bytes")
+                .unwrap_or(default.log_max_bytes),
+        }
+    }
+
+    fn timeout(&mut self) -> Duration {
+        let [least, most] = TIMEOUTS;
+        let read = |text: &str| duration::parse(text).filter(|time| (least..=most).contains(time));
+        let form = "expected a time from 100ms to 10m, such as 10s";
+        self.text(keys::TIMEOUT, |text| read(text).is_some(), form)
+            .and_then(|text| read(&text))
+            .unwrap_or(TIMEOUT)
+    }
+
+    fn before(&mut self) -> Option<&'a RawValue> {
+        let value = self.fields.value("prevResult")?;
+        if !value.get().starts_with('{') {
+            self.blame("prevResult", value.get(), "is no result; expected an object");
+        }
+        Some(value)
+    }
+
+    fn annotations(&mut self) -> Option<BTreeMap<String, String>> {
+        let given = self.fields.value("runtimeConfig")?;
+        let Ok(given) = Fields::parse(given.get()) else {
+            self.blame("runtimeConfig", given.get(), "is no object of capabilities");
+            return None;
+        };
+        let value = given.value(ANNOTATIONS)?;
+        let annotations = serde_json::from_str(value.get());
+        if annotations.is_err() {
+            let text = "are no annotations; expected an object of texts";
+            self.blame(&format!("runtimeConfig.{ANNOTATIONS}"), value.get(), text);
+        }
+        annotations.ok()
+    }
+
+    /// The attachments that the runtime knows. The key had another name at first; Go writes `null` where there is none.
+    fn valid(&mut self) -> Option<Vec<Attachment>> {
+        let names = ["cni.dev/valid-attachments", "cni.dev/attachments"];
+        let name = names.into_iter().find(|name| self.fields.has(name))?;
+        let form = "a list of objects, each with a containerID and an ifname";
+        let valid: Vec<Attachment> = match self.fields.value(name) {
+            Some(_) => self.typed(name, form)?,
+            None => Vec::new(),
+        };
+        Some(valid)
+    }
+
+    fn layer(&mut self, key: &str) -> Option<Raw> {
+        match layer(key, self.fields.value(key)?) {
+            Ok(raw) => Some(raw),
+            Err(problems) => {
+                self.problems.extend(problems);
+                None
+            }
+        }
+    }
+
+    fn backend(&mut self) -> Choice {
+        let form = "expected nftables, iptables, iptables-nft or iptables-legacy";
+        let text = self.text(keys::BACKEND, |text| backend::choice(text).is_some(), form);
+        text.and_then(|text| backend::choice(&text)).unwrap_or(Choice::Nftables)
+    }
+}

@@ -1,0 +1,199 @@
+//! What the runtime says in variables ("Parameters").
+
+use super::{Code, Fault};
+use policy::Problem;
+use std::{ffi::OsString, path::PathBuf};
+
+/// What a plugin is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Add,
+    Check,
+    Del,
+    Gc,
+    Status,
+    Version,
+}
+
+impl Verb {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Add, Self::Check, Self::Del, Self::Gc, Self::Status, Self::Version];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Add => "ADD",
+            Self::Check => "CHECK",
+            Self::Del => "DEL",
+            Self::Gc => "GC",
+            Self::Status => "STATUS",
+            Self::Version => "VERSION",
+        }
+    }
+}
+
+/// A call, as far as variables say it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    Add(Target, PathBuf),
+    Check(Target, PathBuf),
+    /// The namespace may be gone.
+    Del(Target, Option<PathBuf>),
+    Gc,
+    Status,
+    Version,
+}
+
+/// What is attached to the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) container: String,
+    pub(crate) interface: String,
+    pub(crate) pod: Pod,
+}
+
+/// The pod, as far as the runtime names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pod {
+    pub(crate) name: Option<String>,
+    pub(crate) namespace: Option<String>,
+}
+
+impl Request {
+    /// Reads the variables.
+    ///
+    /// # Errors
+    /// Everything that is missing or wrong.
+    pub(crate) fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, Fault> {
+        let mut reader = Reader { variable, problems: Vec::new() };
+        let Some(verb) = reader.verb() else { return Err(reader.fault()) };
+        let request = match verb {
+            Verb::Gc => Self::Gc,
+            Verb::Status => Self::Status,
+            Verb::Version => Self::Version,
+            Verb::Add => Self::Add(reader.target(), reader.namespace().unwrap_or_default()),
+            Verb::Check => Self::Check(reader.target(), reader.namespace().unwrap_or_default()),
+            Verb::Del => Self::Del(reader.target(), reader.optional("CNI_NETNS").map(PathBuf::from)),
+        };
+        if reader.problems.is_empty() { Ok(request) } else { Err(reader.fault()) }
+    }
+
+    pub(crate) fn verb(&self) -> Verb {
+        match self {
+            Self::Add(..) => Verb::Add,
+            Self::Check(..) => Verb::Check,
+            Self::Del(..) => Verb::Del,
+            Self::Gc => Verb::Gc,
+            Self::Status => Verb::Status,
+            Self::Version => Verb::Version,
+        }
+    }
+
+    pub(crate) fn target(&self) -> Option<&Target> {
+        match self {
+            Self::Add(target, _) | Self::Check(target, _) | Self::Del(target, _) => Some(target),
+            Self::Gc | Self::Status | Self::Version => None,
+        }
+    }
+}
+
+struct Reader<V> {
+    variable: V,
+    problems: Vec<Problem>,
+}
+
+impl<V: Fn(&str) -> Option<OsString>> Reader<V> {
+    fn fault(&self) -> Fault {
+        Fault::of_problems(
+            Code::Environment,
+            "the environment is not as the runtime should set it",
+            &self.problems,
+        )
+    }
+
+    fn optional(&self, name: &str) -> Option<OsString> {
+        (self.variable)(name).filter(|value| !value.is_empty())
+    }
+
+    fn required(&mut self, name: &str) -> Option<OsString> {
+        let value = self.optional(name);
+        if value.is_none() {
+            self.problems
+                .push(Problem::of(name, "is not set; the runtime has to set it for this CNI_COMMAND"));
+        }
+        value
+    }
+
+    /// Text of a certain form; the empty one where it is not, which is a problem then.
+    fn text(&mut self, name: &str, is_right: fn(&str) -> bool, complaint: &str) -> String {
+        let Some(value) = self.required(name) else { return String::new() };
+        let text = value.to_string_lossy().into_owned();
+        if value.to_str().is_none_or(|value| !is_right(value)) {
+            self.problems.push(Problem::with_item(name, &text, complaint));
+        }
+        text
+    }
+
+    fn verb(&mut self) -> Option<Verb> {
+        let names = Verb::ALL.map(Verb::name).join(", ");
+        let Some(value) = self.optional("CNI_COMMAND") else {
+            let text = format!("is not set; a container runtime sets it to one of {names}");
+            self.problems.push(Problem::of("CNI_COMMAND", text));
+            return None;
+        };
+        let verb = Verb::ALL.into_iter().find(|verb| value == verb.name());
+        if verb.is_none() {
+            let text = format!("is no command; expected one of {names}");
+            self.problems.push(Problem::with_item("CNI_COMMAND", &value.to_string_lossy(), text));
+        }
+        verb
+    }
+
+    fn target(&mut self) -> Target {
+        let container = self.text(
+            "CNI_CONTAINERID",
+            is_id,
+            "is no container's id; expected a letter or digit, then at most 109 more, _ . or -",
+        );
+        let interface = self.text(
+            "CNI_IFNAME",
+            is_interface,
+            "is no interface's name; expected 1 to 15 bytes without / : and spaces, and not . or ..",
+        );
+        Target { container, interface, pod: self.pod() }
+    }
+
+    fn namespace(&mut self) -> Option<PathBuf> {
+        self.required("CNI_NETNS").map(PathBuf::from)
+    }
+
+    /// Names of the pod. What else a runtime says in `CNI_ARGS` is not for us, and no reason to refuse a pod.
+    fn pod(&self) -> Pod {
+        let arguments = self.optional("CNI_ARGS").unwrap_or_default();
+        let value = |key: &str| {
+            let pairs = arguments.to_str()?.split(';');
+            let value = pairs.filter_map(|pair| pair.split_once('=')).find(|(k, _)| k.trim() == key)?.1;
+            Some(value.to_owned()).filter(|value| !value.is_empty())
+        };
+        Pod { name: value("K8S_POD_NAME"), namespace: value("K8S_POD_NAMESPACE") }
+    }
+}
+
+/// Whether a text is a container's id or a network's name by the specification, and short enough for a file's name.
+pub(super) fn is_id(text: &str) -> bool {
+    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(inner) && text.len() <= 110
+}
+
+/// Whether the kernel takes a name for an interface (`dev_valid_name` in `net/core/dev.c`).
+fn is_interface(text: &str) -> bool {
+    let wrong = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
+    (1..=15).contains(&text.len()) && !matches!(text, "." | "..") && !text.contains(wrong)
+}
+
+impl Pod {
+    /// As people write it.
+    pub(crate) fn label(&self) -> Option<String> {
+        let name = self.name.as_deref()?;
+        Some(self.namespace.as_deref().map_or(name.to_owned(), |namespace| format!("{namespace}/{name}")))
+    }
+}

@@ -1,0 +1,90 @@
+//! Errors as the specification has them ("Error"): a number, a sentence, details.
+
+use super::Version;
+use policy::Problem;
+use serde::Serialize;
+use std::{error::Error, fmt::Display};
+
+/// The numbers. Those from 100 on are a plugin's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    IncompatibleVersion = 1,
+    /// A field of the network configuration that nobody knows.
+    UnsupportedField = 2,
+    /// A variable is missing or wrong.
+    Environment = 4,
+    /// Something can't be read or written.
+    Io = 5,
+    /// The network configuration is no JSON of the kind expected.
+    Decode = 6,
+    Configuration = 7,
+    /// It may work later.
+    TryAgain = 11,
+    /// No container can be added now.
+    NotAvailable = 50,
+    /// The container's network namespace can't be read or changed.
+    Namespace = 100,
+    /// CHECK: the rules are not those that ADD has made.
+    Drift = 101,
+}
+
+/// Why a call fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) code: Code,
+    pub(crate) msg: String,
+    /// All that is known, line by line.
+    pub(crate) details: String,
+}
+
+/// The longest text of details: they go through the runtime's log and into an event of the pod.
+const DETAILS: usize = 16 * 1024;
+
+impl Fault {
+    pub(crate) fn new(code: Code, msg: impl Display, details: impl Display) -> Self {
+        let mut details = details.to_string();
+        if details.len() > DETAILS {
+            let end = (0..=DETAILS).rev().find(|at| details.is_char_boundary(*at)).unwrap_or_default();
+            details.truncate(end);
+            details.push_str(" ..");
+        }
+        Self { code, msg: msg.to_string(), details }
+    }
+
+    /// An error with its causes.
+    pub(crate) fn caused(code: Code, msg: impl Display, error: &dyn Error) -> Self {
+        let mut details = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            details.push_str(&format!("\nbecause: {error}"));
+            cause = error.source();
+        }
+        Self::new(code, msg, details)
+    }
+
+    /// Everything that is wrong with the input; at least one problem.
+    pub(crate) fn of_problems(code: Code, what: &str, problems: &[Problem]) -> Self {
+        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        let more = match lines.len() - 1 {
+            0 => String::new(),
+            more => format!(" (and {more} more, see details)"),
+        };
+        Self::new(code, format!("{what}; nothing was changed: {}{more}", lines[0]), lines.join("\n"))
+    }
+
+    /// As standard output has it.
+    pub(crate) fn json(&self, version: Version) -> String {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Printed<'a> {
+            cni_version: &'static str,
+            code: u16,
+            msg: &'a str,
+            #[serde(skip_serializing_if = "str::is_empty")]
+            details: &'a str,
+        }
+        let Self { code, msg, details } = self;
+        let printed = Printed { cni_version: version.name(), code: *code as u16, msg, details };
+        serde_json::to_string(&printed).expect("our own data has text keys")
+    }
+}

@@ -1,0 +1,103 @@
+//! The keys of our network configuration in one table, and those that are not ours.
+
+use policy::settings::nearest;
+
+/// A key of ours.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    /// What its value looks like.
+    pub(crate) form: &'static str,
+    pub(crate) help: &'static str,
+}
+
+pub(crate) const CAPTURE: &str = "capture";
+pub(crate) const DEFAULTS: &str = "defaults";
+pub(crate) const EXCLUDE_NAMESPACES: &str = "exclude_namespaces";
+pub(crate) const BACKEND: &str = "backend";
+pub(crate) const TIMEOUT: &str = "timeout";
+pub(crate) const STATE_DIR: &str = "state_dir";
+pub(crate) const LOG: &str = "log";
+pub(crate) const LOG_MAX_BYTES: &str = "log_max_bytes";
+const KUBECONFIG: &str = "kubeconfig";
+
+/// All keys of ours.
+pub(crate) const KEYS: [Key; 8] = [
+    Key {
+        name: CAPTURE,
+        form: "{SETTING: VALUE, ..}",
+        help: "What to capture of every container of this network, by the names of flags; a pod's annotations win",
+    },
+    Key {
+        name: DEFAULTS,
+        form: "{SETTING: VALUE, ..}",
+        help: "The same for what the annotations of an injected pod leave open, and for no other container",
+    },
+    Key {
+        name: EXCLUDE_NAMESPACES,
+        form: "[NAMESPACE, ..]",
+        help: "Namespaces of Kubernetes whose pods are left alone [default: kube-system]",
+    },
+    Key {
+        name: BACKEND,
+        form: "BACKEND",
+        help: "nftables, iptables, iptables-nft or iptables-legacy [default: nftables]",
+    },
+    Key { name: TIMEOUT, form: "TIME", help: "How long a call may take, 100ms to 10m [default: 10s]" },
+    Key {
+        name: STATE_DIR,
+        form: "PATH",
+        help: "Where attachments and counters are kept [default: /run/sidecar-init/cni]",
+    },
+    Key {
+        name: LOG,
+        form: "PATH",
+        help: "A file for a line of JSON each call, or journal, or none [default: /var/log/sidecar-init/cni.log]",
+    },
+    Key {
+        name: LOG_MAX_BYTES,
+        form: "NUMBER",
+        help: "From which size on the file is set aside, as PATH.1 [default: 10485760]",
+    },
+];
+
+/// Keys that the specification has, or runtimes and `libcni` add.
+const OTHERS: [&str; 13] = [
+    "cniVersion",
+    "cniVersions",
+    "name",
+    "type",
+    "args",
+    "capabilities",
+    "disableCheck",
+    "disableGC",
+    "dns",
+    "ipMasq",
+    "ipam",
+    "prevResult",
+    "runtimeConfig",
+];
+
+/// The prefix that the specification keeps for itself.
+const RESERVED: &str = "cni.dev/";
+
+/// What is wrong with a key that is there; `None` if nothing is.
+pub(super) fn complaint(name: &str) -> Option<String> {
+    let known = || KEYS.iter().map(|key| key.name).chain(OTHERS);
+    if name.starts_with(RESERVED) || known().any(|key| key == name) {
+        return None;
+    }
+    if name == KUBECONFIG {
+        return Some(
+            "is not taken: pods are known by the annotations that the runtime hands over; remove it"
+                .to_owned(),
+        );
+    }
+    Some(match nearest(name, known()) {
+        Some(meant) => format!("no such key; did you mean {meant}?"),
+        None => {
+            let ours: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
+            format!("no such key; ours are {}", ours.join(", "))
+        }
+    })
+}

@@ -1,0 +1,22 @@
+//! What a container runtime says to a plugin and what it is answered, by the CNI specification 1.1 and those before it.
+//!
+//! Pure: words go in, values or a [`Fault`] come out. Nothing here reads the environment, a file or a namespace, so that
+//! whoever writes a network configuration can ask how it will be understood.
+
+pub(crate) mod backend;
+mod capture;
+mod configuration;
+mod environment;
+mod fault;
+mod fields;
+mod keys;
+mod result;
+mod version;
+
+pub(crate) use configuration::{Attachment, Configuration, LogTarget, MOST_BYTES, Places, Read, TIMEOUT};
+pub(crate) use environment::{Pod, Request, Target, Verb};
+pub(crate) use fault::{Code, Fault};
+pub(crate) use fields::Fields;
+pub(crate) use keys::KEYS;
+pub(crate) use result::result;
+pub(crate) use version::Version;

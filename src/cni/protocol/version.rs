@@ -1,0 +1,71 @@
+//! Versions of the specification.
+
+use super::{Code, Fault, Verb};
+
+/// A version that is spoken here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Version {
+    V0_3_1,
+    V0_4_0,
+    V1_0_0,
+    V1_1_0,
+}
+
+impl Version {
+    pub(crate) const ALL: [Self; 4] = [Self::V0_3_1, Self::V0_4_0, Self::V1_0_0, Self::V1_1_0];
+    pub(crate) const LATEST: Self = Self::V1_1_0;
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::V0_3_1 => "0.3.1",
+            Self::V0_4_0 => "0.4.0",
+            Self::V1_0_0 => "1.0.0",
+            Self::V1_1_0 => "1.1.0",
+        }
+    }
+
+    /// # Errors
+    /// When this version is not spoken here.
+    pub(crate) fn parse(text: &str) -> Result<Self, Fault> {
+        Self::ALL.into_iter().find(|version| version.name() == text).ok_or_else(|| {
+            Fault::new(
+                Code::IncompatibleVersion,
+                format!("cniVersion: {text:?} is not spoken here"),
+                format!("expected one of {}", Self::list()),
+            )
+        })
+    }
+
+    /// Whether a verb is there in this version.
+    ///
+    /// # Errors
+    /// When it came with a later one.
+    pub(crate) fn require(self, verb: Verb) -> Result<(), Fault> {
+        let since = match verb {
+            Verb::Add | Verb::Del | Verb::Version => Self::V0_3_1,
+            Verb::Check => Self::V0_4_0,
+            Verb::Gc | Verb::Status => Self::V1_1_0,
+        };
+        if self >= since {
+            return Ok(());
+        }
+        let (msg, details) = (
+            format!("{} is not there in cniVersion {}", verb.name(), self.name()),
+            format!("it came with {}; raise cniVersion in the network configuration", since.name()),
+        );
+        Err(Fault::new(Code::IncompatibleVersion, msg, details))
+    }
+
+    fn list() -> String {
+        Self::ALL.map(Self::name).join(", ")
+    }
+
+    /// The answer to VERSION.
+    pub(crate) fn answer(self) -> String {
+        serde_json::json!({
+            "cniVersion": self.name(),
+            "supportedVersions": Self::ALL.map(Self::name),
+        })
+        .to_string()
+    }
+}

@@ -1,0 +1,203 @@
+//! What is remembered from ADD on: for each attachment the settings that its rules were made of.
+//!
+//! A file each, named by the attachment. It is there before the first rule is, so that DEL knows what a killed ADD may
+//! have left, and CHECK compares with it. One that is torn counts as an attachment of which only the name is known.
+
+use super::files::{self, Durability};
+use super::protocol::{Attachment, backend};
+use policy::{
+    settings::{Setting, TABLE},
+    sources::{Given, Raw, Source},
+};
+use serde::{Deserialize, Serialize};
+use sidecar_init::engine::Choice;
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// The folder of a node's attachments.
+pub(super) struct State {
+    folder: PathBuf,
+}
+
+/// An attachment in a network, which the specification makes its key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub(super) network: String,
+    pub(super) attachment: Attachment,
+}
+
+/// What ADD has done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Record {
+    /// The form of this file.
+    form: u32,
+    /// For people who look.
+    pub(super) pod: Option<String>,
+    /// What holds the rules, as the network configuration names it.
+    backend: String,
+    /// Settings by their names.
+    settings: BTreeMap<String, String>,
+}
+
+/// What is known of an attachment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    /// Nothing was done for it.
+    Nothing,
+    Whole(Record),
+    /// Something was, and nobody can read what; why.
+    Torn(String),
+}
+
+const FORM: u32 = 1;
+const FOLDER: &str = "attachments";
+const ENDING: &str = ".json";
+/// Between the parts of a file's name. Neither an id nor a network's name has it.
+const BETWEEN: char = '@';
+
+impl Record {
+    pub(super) fn new(pod: Option<String>, backend: String, raw: &Raw) -> Self {
+        let settings =
+            raw.iter().map(|(setting, given)| (setting.row().name().to_owned(), given.value.clone()));
+        Self { form: FORM, pod, backend, settings: settings.collect() }
+    }
+
+    /// What holds the rules; `None` where another version has written what we don't know.
+    pub(super) fn choice(&self) -> Option<Choice> {
+        backend::choice(&self.backend)
+    }
+
+    /// The settings, as they were understood before.
+    pub(super) fn raw(&self) -> Raw {
+        let setting = |name: &str| Some(TABLE.iter().find(|row| row.name() == name)?.setting);
+        let given = |(name, value): (&String, &String)| {
+            let source = Source::Key(format!("settings.{name}"));
+            Some((setting(name)?, Given { value: value.clone(), source }))
+        };
+        Raw::of(self.settings.iter().filter_map(given).collect::<Vec<(Setting, Given)>>())
+    }
+}
+
+impl Key {
+    fn file(&self) -> String {
+        let Self { network, attachment: Attachment { container, interface } } = self;
+        format!("{container}{BETWEEN}{interface}{BETWEEN}{network}{ENDING}")
+    }
+
+    pub(super) fn is_of(&self, container: &str) -> bool {
+        self.attachment.container == container
+    }
+
+    /// The attachment that a file belongs to; `None` for other files.
+    fn of_file(name: &str) -> Option<Self> {
+        let (container, rest) = name.strip_suffix(ENDING)?.split_once(BETWEEN)?;
+        let (interface, network) = rest.rsplit_once(BETWEEN)?;
+        let attachment = Attachment { container: container.to_owned(), interface: interface.to_owned() };
+        Some(Self { network: network.to_owned(), attachment })
+    }
+}
+
+impl State {
+    pub(super) fn new(root: &Path) -> Self {
+        Self { folder: root.join(FOLDER) }
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Makes the folder, and finds out whether it can be written.
+    ///
+    /// # Errors
+    /// When it can't.
+    pub(super) fn prepare(&self) -> io::Result<()> {
+        files::make_folder(&self.folder)
+    }
+
+    /// # Errors
+    /// When it can't be read, which a torn file can.
+    pub(super) fn known(&self, key: &Key) -> io::Result<Known> {
+        let text = match fs::read(self.folder.join(key.file())) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Known::Nothing),
+            other => other?,
+        };
+        Ok(match serde_json::from_slice::<Record>(&text) {
+            Ok(record) if record.form == FORM => Known::Whole(record),
+            Ok(record) => Known::Torn(format!("its form {} is another version's", record.form)),
+            Err(error) => Known::Torn(error.to_string()),
+        })
+    }
+
+    /// # Errors
+    /// When it can't be written; what was known stays.
+    pub(super) fn keep(&self, key: &Key, record: &Record) -> io::Result<()> {
+        self.prepare()?;
+        let text = serde_json::to_vec(record).expect("our own data has text keys");
+        files::put(&self.folder, &key.file(), &text, Durability::Kept)
+    }
+
+    /// Says whether anything was known.
+    ///
+    /// # Errors
+    /// When the folder can't be written.
+    pub(super) fn forget(&self, key: &Key) -> io::Result<bool> {
+        match fs::remove_file(self.folder.join(key.file())) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            other => other.map(|()| true),
+        }
+    }
+
+    /// All attachments of which something is known.
+    ///
+    /// # Errors
+    /// When the folder can't be read.
+    pub(super) fn keys(&self) -> io::Result<Vec<Key>> {
+        let entries = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other?,
+        };
+        let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        let names = names.collect::<io::Result<Vec<String>>>()?;
+        Ok(names.iter().filter_map(|name| Key::of_file(name)).collect())
+    }
+
+    /// Removes what killed calls have left.
+    ///
+    /// # Errors
+    /// When the folder can't be read.
+    pub(super) fn sweep(&self) -> io::Result<()> {
+        if self.folder.is_dir() { files::sweep(&self.folder) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_come_back() {
+        for (container, interface, network) in [("c1", "eth0", "mesh"), ("a.b-c_d", "a@b@c", "1")] {
+            let attachment = Attachment { container: container.into(), interface: interface.into() };
+            let key = Key { network: network.into(), attachment };
+            assert_eq!(Key::of_file(&key.file()), Some(key));
+        }
+        assert_eq!(Key::of_file("counters.json"), None);
+    }
+
+    #[test]
+    fn a_record_cut_anywhere_is_torn() {
+        let given = Given { value: "*".to_owned(), source: Source::Key("x".to_owned()) };
+        let raw = Raw::of([(Setting::InboundPorts, given)]);
+        let record = Record::new(Some("shop/web".to_owned()), "nftables".to_owned(), &raw);
+        let text = serde_json::to_vec(&record).expect("JSON");
+        for end in 0..text.len() {
+            assert!(serde_json::from_slice::<Record>(&text[..end]).is_err(), "cut at {end}");
+        }
+        assert_eq!(serde_json::from_slice::<Record>(&text).expect("whole"), record);
+        assert_eq!(record.raw().get(Setting::InboundPorts).map(|given| given.value.as_str()), Some("*"));
+    }
+}

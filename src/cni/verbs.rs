@@ -1,0 +1,163 @@
+//! What each verb does for an attachment: ADD sets the rules, CHECK compares them, DEL removes them.
+
+use super::{
+    Done,
+    namespace::{self, Entered, enter_existing},
+    protocol::{self, Attachment, Code, Configuration, Fault, Target, backend},
+    state::{Key, Known, Record, State},
+    wanted::{Understood, Wanted, understand, wanted},
+};
+use policy::istio::{self, Interception};
+use sidecar_init::{
+    backend::Kernel,
+    engine::{self, Choice, OnDrift, Options},
+};
+use std::{path::Path, time::Duration};
+
+/// What a call has to work with.
+pub(super) struct Scene<'a> {
+    pub(super) state: &'a State,
+    pub(super) timeout: Duration,
+}
+
+impl Scene<'_> {
+    /// ADD: the container's traffic is captured from here on.
+    ///
+    /// # Errors
+    /// When it is not. The namespace is as it was then, unless the fault says otherwise.
+    pub(super) fn add(
+        &self,
+        target: &Target,
+        netns: &Path,
+        configuration: &Configuration<'_>,
+    ) -> Result<Done, Fault> {
+        let skipped = |reason: String| Done::new("skipped", reason).answering(result(configuration));
+        let (raw, problems) = match wanted(configuration, &target.pod) {
+            Wanted::Nothing(reason) => return Ok(skipped(reason)),
+            Wanted::Capture(raw, problems) => (raw, problems),
+        };
+        enter_existing(netns)?;
+        let Understood { capture, raw, warnings } = understand(raw, problems, &namespace::addresses()?)?;
+        if capture.interception == Interception::None {
+            return Ok(skipped("the interception mode is NONE".to_owned()));
+        }
+        warnings.iter().for_each(|warning| tracing::warn!(target: "config", "{warning}"));
+        let mut kernel = namespace::open(self.timeout)?;
+        let record = Record::new(target.pod.label(), backend::name(configuration.backend), &raw);
+        self.state.keep(&key(target, &configuration.name), &record).map_err(|error| unkept(&error))?;
+        let options = Options { choice: configuration.backend, on_drift: OnDrift::Replace, anew: false };
+        let summary = engine::apply(&mut kernel, &istio::desired(&capture), &options)
+            .map_err(|error| namespace::failed("the container's traffic can't be captured", &error))?;
+        warn_of_rivals(&mut kernel);
+        let backend = summary.backend.map(|backend| backend.to_string()).unwrap_or_default();
+        let how = if summary.steps.is_empty() { "was in place" } else { "is in place" };
+        let reason = format!("{} rules, {backend}: {how}", summary.rules);
+        Ok(Done::new("captured", reason).answering(result(configuration)))
+    }
+
+    /// CHECK: the rules are those that ADD has made.
+    ///
+    /// # Errors
+    /// When they are not, or can't be read.
+    pub(super) fn check(
+        &self,
+        target: &Target,
+        netns: &Path,
+        configuration: &Configuration<'_>,
+    ) -> Result<Done, Fault> {
+        let recorded = match self
+            .state
+            .known(&key(target, &configuration.name))
+            .map_err(|error| unknown(&error))?
+        {
+            Known::Whole(record) => Some(record),
+            Known::Nothing => None,
+            Known::Torn(why) => {
+                tracing::warn!(target: "state", "what ADD has written can't be read ({why}); worked out again");
+                None
+            }
+        };
+        let (choice, raw, problems) = match &recorded {
+            Some(record) => (record.choice().unwrap_or(configuration.backend), record.raw(), Vec::new()),
+            None => match wanted(configuration, &target.pod) {
+                Wanted::Nothing(reason) => return Ok(Done::new("skipped", reason)),
+                Wanted::Capture(raw, problems) => (configuration.backend, raw, problems),
+            },
+        };
+        enter_existing(netns)?;
+        // What is recorded holds the addresses of then.
+        let addresses = if recorded.is_some() { Vec::new() } else { namespace::addresses()? };
+        let Understood { capture, .. } = understand(raw, problems, &addresses)?;
+        let mut kernel = namespace::open(self.timeout)?;
+        let compared = compare(&mut kernel, &capture, choice)?;
+        warn_of_rivals(&mut kernel);
+        Ok(compared)
+    }
+
+    /// DEL: nothing of ours is left, in the namespace if it is there, and on the node. What can't be known of a container
+    /// that is gone is no reason to fail.
+    ///
+    /// # Errors
+    /// When something of ours is left.
+    pub(super) fn del(&self, target: &Target, netns: Option<&Path>, network: &str) -> Result<Done, Fault> {
+        let key = key(target, network);
+        if self.state.known(&key).map_err(|error| unknown(&error))? == Known::Nothing {
+            return Ok(Done::new("nothing", "nothing was done for it".to_owned()));
+        }
+        let others = self.state.keys().map_err(|error| unknown(&error))?.into_iter();
+        let shared = others.filter(|other| *other != key).any(|other| other.is_of(&target.container));
+        let (outcome, reason) = match netns {
+            _ if shared => ("forgotten", "another attachment of the container has the rules".to_owned()),
+            None => ("forgotten", "no namespace was named".to_owned()),
+            Some(path) => match namespace::enter(path)? {
+                Entered::Gone => ("forgotten", "its namespace is gone".to_owned()),
+                Entered::Inside => {
+                    let cleaned = engine::clean(&mut namespace::open(self.timeout)?, istio::OWNERSHIP);
+                    let summary =
+                        cleaned.map_err(|error| namespace::failed("our rules can't be removed", &error))?;
+                    ("cleaned", format!("{} steps", summary.steps.len()))
+                }
+            },
+        };
+        self.state.forget(&key).map_err(|error| unkept(&error))?;
+        Ok(Done::new(outcome, reason))
+    }
+}
+
+fn key(target: &Target, network: &str) -> Key {
+    let Target { container, interface, .. } = target;
+    let attachment = Attachment { container: container.clone(), interface: interface.clone() };
+    Key { network: network.to_owned(), attachment }
+}
+
+fn result(configuration: &Configuration<'_>) -> String {
+    protocol::result(configuration.before, configuration.version)
+}
+
+fn compare(kernel: &mut Kernel, capture: &istio::CaptureConfig, choice: Choice) -> Result<Done, Fault> {
+    let compared = engine::check(kernel, &istio::desired(capture), choice)
+        .map_err(|error| namespace::failed("the rules can't be compared", &error))?;
+    if compared.differences.is_empty() {
+        return Ok(Done::new("equal", String::new()));
+    }
+    let msg = "the container's rules are not those that ADD has made: its traffic may pass the proxy by";
+    Err(Fault::new(Code::Drift, msg, compared.differences))
+}
+
+/// What of others comes before our rules. No change of ours can mend it.
+fn warn_of_rivals(kernel: &mut Kernel) {
+    match engine::rivals(kernel, &istio::OWNERSHIP) {
+        Ok(rivals) => rivals.iter().for_each(|rival| tracing::warn!(target: "iptables", "{rival}")),
+        Err(error) => {
+            tracing::warn!(target: "iptables", "whether rules of others come before ours can't be told: {error}");
+        }
+    }
+}
+
+fn unkept(error: &std::io::Error) -> Fault {
+    Fault::caused(Code::Io, "the state directory can't be written (state_dir)", error)
+}
+
+pub(super) fn unknown(error: &std::io::Error) -> Fault {
+    Fault::caused(Code::Io, "the state directory can't be read (state_dir)", error)
+}

@@ -1,0 +1,106 @@
+//! Whether a container's traffic is captured, and by which settings: from what the runtime and the network configuration
+//! say to rules.
+
+use super::protocol::{Code, Configuration, Fault, Pod};
+use policy::{
+    Host, Problem, Setting,
+    istio::{self, CaptureConfig},
+    pod::{self, annotated},
+    sources::{Given, Raw, Reader, Source},
+};
+use rules::{Gid, Uid};
+use std::{io, net::IpAddr};
+
+/// What is to be done for a container.
+pub(super) enum Wanted {
+    /// Capture by these settings, of which these are wrong already.
+    Capture(Raw, Vec<Problem>),
+    /// Nothing; why.
+    Nothing(String),
+}
+
+/// Decides. What a network configuration captures, it captures of every container: whether an injector has seen the pod
+/// does not matter then. All other reasons to leave a pod alone do.
+pub(super) fn wanted(configuration: &Configuration<'_>, pod: &Pod) -> Wanted {
+    let Configuration { annotations, capture, defaults, excluded_namespaces, .. } = configuration;
+    let annotations = annotations.clone().unwrap_or_default();
+    let name = |name: &Option<String>| name.clone().unwrap_or_default();
+    let known = pod::Pod::annotated(&name(&pod.name), &name(&pod.namespace), annotations);
+    let title = format!("pod {}", pod.label().unwrap_or_default());
+    match (pod::skip(&known, excluded_namespaces), capture) {
+        (None, Some(capture)) => injected(&known, &title, &capture.clone().over(defaults.clone())),
+        (None, None) => injected(&known, &title, defaults),
+        (Some(skip), None) => Wanted::Nothing(skip.to_string()),
+        (Some(_), Some(capture)) => match pod::skip_of(&known, excluded_namespaces) {
+            Some(skip) if !skip.is_before_injection() => Wanted::Nothing(skip.to_string()),
+            Some(_) | None => of_every_container(&known, &title, capture),
+        },
+    }
+}
+
+fn injected(pod: &pod::Pod, title: &str, defaults: &Raw) -> Wanted {
+    let said = annotated(pod, title, defaults);
+    let problems = said.problems();
+    Wanted::Capture(said.raw, problems)
+}
+
+/// What nobody injected has no proxy that more could be meant of than is said.
+fn of_every_container(pod: &pod::Pod, title: &str, capture: &Raw) -> Wanted {
+    let said = annotated(pod, title, &Raw::default());
+    let words = said.raw.iter().filter(|(_, given)| matches!(given.source, Source::Annotation(_)));
+    let words = Raw::of(words.map(|(setting, given)| (setting, given.clone()))).of_pod(title);
+    Wanted::Capture(words.over(capture.clone()), said.problems())
+}
+
+/// What the settings mean in a namespace of these addresses.
+pub(super) struct Understood {
+    pub(super) capture: CaptureConfig,
+    /// The settings, facts included: they mean the same whenever they are read again.
+    pub(super) raw: Raw,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Understands settings.
+///
+/// # Errors
+/// Everything that is wrong with them.
+pub(super) fn understand(
+    raw: Raw,
+    problems: Vec<Problem>,
+    addresses: &[IpAddr],
+) -> Result<Understood, Fault> {
+    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let fact = Given { value: addresses.join(","), source: Source::Default(Setting::PodIps) };
+    let raw = raw.over(Raw::of([(Setting::PodIps, fact)]));
+    let mut reader = Reader::new(&raw, problems);
+    let capture = istio::configure(&mut reader, &Node, true);
+    match reader.finish() {
+        Ok(warnings) => Ok(Understood { capture, raw, warnings }),
+        Err(problems) => Err(Fault::of_problems(
+            Code::Configuration,
+            "the settings are not as they should be",
+            &problems.0,
+        )),
+    }
+}
+
+/// The node, which knows nothing of a container: neither its users nor its DNS servers.
+struct Node;
+
+impl Host for Node {
+    fn user(&self, _: &str) -> io::Result<Option<Uid>> {
+        Ok(None)
+    }
+
+    fn group(&self, _: &str) -> io::Result<Option<Gid>> {
+        Ok(None)
+    }
+
+    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(Vec::new())
+    }
+
+    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
+        Err(io::Error::other("the node's is not the container's: capture all DNS with capture-all-dns"))
+    }
+}
