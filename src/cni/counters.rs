@@ -1,8 +1,7 @@
 //! How many calls there were, how they ended and how long they took: left in the state directory for whoever shows
 //! metrics.
 //!
-//! `counters.json` is read, changed and put in place under a lock of its own. Where that is held for too long the call is
-//! not counted: no pod waits for numbers.
+//! `counters.json` is read, changed and put in place under a lock of its own.
 
 use super::files::{self, Durability};
 use super::protocol::Verb;
@@ -14,14 +13,11 @@ use std::{
     io,
     os::unix::fs::OpenOptionsExt,
     path::Path,
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 const FILE: &str = "counters.json";
 const LOCK: &str = "counters.lock";
-/// How long to wait for the lock.
-const PATIENCE: Duration = Duration::from_millis(200);
 
 /// The upper bounds of the histogram's buckets, in milliseconds. What takes longer is in one more.
 pub(super) const BOUNDS: [u32; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];
@@ -41,10 +37,10 @@ struct Calls {
     buckets: Vec<u64>,
 }
 
-/// Counts a call.
+/// Counts a call. Waits for the lock in turn, however long that takes.
 ///
 /// # Errors
-/// When the folder can't be written, or the lock is held.
+/// When the folder can't be written.
 pub(super) fn count(folder: &Path, verb: Verb, outcome: &str, took: Duration) -> io::Result<()> {
     files::make_folder(folder)?;
     let _held = lock(folder)?;
@@ -58,16 +54,8 @@ pub(super) fn count(folder: &Path, verb: Verb, outcome: &str, took: Duration) ->
 
 fn lock(folder: &Path) -> io::Result<Flock<fs::File>> {
     let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(false).mode(0o600).open(folder.join(LOCK))?;
-    let end = Instant::now() + PATIENCE;
-    loop {
-        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(held) => return Ok(held),
-            Err((_, error)) if Instant::now() >= end => return Err(error.into()),
-            Err((again, _)) => file = again,
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(folder.join(LOCK))?;
+    Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| error.into())
 }
 
 impl Counters {

@@ -97,7 +97,11 @@ fn append(path: &Path, line: &[u8], most: u64) -> io::Result<()> {
 /// lost; and only one of those who find it grown moves it.
 fn set_aside(path: &Path, file: File) -> io::Result<()> {
     let Ok(held) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else { return Ok(()) };
-    let (opened, named) = (held.metadata()?, fs::metadata(path)?);
+    let (opened, named) = match (held.metadata()?, fs::metadata(path)) {
+        // Somebody was faster.
+        (_, Err(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        (opened, named) => (opened, named?),
+    };
     if !opened.is_file() || (opened.dev(), opened.ino()) != (named.dev(), named.ino()) {
         return Ok(());
     }

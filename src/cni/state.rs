@@ -170,7 +170,11 @@ impl State {
     /// # Errors
     /// When the folder can't be read.
     pub(super) fn sweep(&self) -> io::Result<()> {
-        if self.folder.is_dir() { files::sweep(&self.folder) } else { Ok(()) }
+        let root = self.folder.parent().filter(|root| root.is_dir());
+        root.into_iter()
+            .chain([self.folder.as_path()])
+            .filter(|folder| folder.is_dir())
+            .try_for_each(files::sweep)
     }
 }
 

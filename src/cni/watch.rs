@@ -40,8 +40,8 @@ pub(super) struct Watch {
     exit: AtomicI32,
 }
 
-/// How long leaving traces may hold up the end of a call whose time is up.
-const GRACE: Duration = Duration::from_millis(200);
+/// How long leaving a trace may hold up the end of a call: no pod waits for numbers.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Watch {
     pub(super) fn start() -> Arc<Self> {
@@ -105,7 +105,11 @@ impl Watch {
             let warnings = warnings::collected();
             (places, verb, Line { outcome, reason, details, warnings, ..progress.line.clone() })
         };
-        for left in [log::write(&places, &line, took), counters::count(&places.state, verb, outcome, took)] {
+        let count = {
+            let folder = places.state.clone();
+            move || counters::count(&folder, verb, outcome, took)
+        };
+        for left in [log::write(&places, &line, took), within(PATIENCE, count)] {
             if let Err(error) = left {
                 // The runtime's log is what is left to tell it.
                 let _ = writeln!(io::stderr(), "sidecar-init cni: no trace can be left: {error}");
@@ -128,19 +132,25 @@ impl Watch {
             Fault::new(Code::TryAgain, msg, "what it waited for: standard input, a lock, or the kernel");
         if !self.answered.swap(true, Ordering::AcqRel) {
             print(&fault.json(self.progress().version));
-            let (done, wait) = mpsc::channel();
             let watch = Arc::clone(&self);
-            let traces = move || {
+            // That they are not left is no reason to stay.
+            let _ = within(PATIENCE, move || {
                 watch.leave_traces(&Err(fault));
-                // Nobody may be waiting any more.
-                let _ = done.send(());
-            };
-            if thread::Builder::new().spawn(traces).is_ok() {
-                let _ = wait.recv_timeout(GRACE);
-            }
+                Ok(())
+            });
         }
         process::exit(self.exit.load(Ordering::Acquire));
     }
+}
+
+/// Does `work` on a thread of its own, and leaves it there if it takes too long.
+fn within(time: Duration, work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<()> {
+    let (done, wait) = mpsc::channel();
+    thread::Builder::new().spawn(move || {
+        // Nobody may be waiting any more.
+        let _ = done.send(work());
+    })?;
+    wait.recv_timeout(time).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 fn print(text: &str) {

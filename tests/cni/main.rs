@@ -1,0 +1,20 @@
+//! The CNI plugin, called as a container runtime calls it, against the specification and real network namespaces.
+//!
+//! Each test has a state directory, a log and namespaces of its own; `nft` tells what rules there are. A test fails where
+//! it may not make a namespace, or where `nft`, iptables, `strace` or `mount` is missing.
+
+mod check;
+mod input;
+mod many;
+#[path = "../kernel/support/namespace.rs"]
+#[expect(dead_code, reason = "a part of it is enough here")]
+mod namespace;
+mod pods;
+mod removal;
+mod runtime;
+mod spawning;
+mod status;
+mod time;
+mod torn;
+mod traces;
+mod versions;

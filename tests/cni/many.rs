@@ -1,0 +1,89 @@
+//! As many containers as a node holds, as many at a time as a runtime starts, with nothing on `PATH`: each is captured,
+//! checked and removed. Again while somebody holds the lock that all programs of iptables share.
+//!
+//! `CNI_CONTAINERS` sets how many there are (default 250).
+
+use crate::namespace::Namespace;
+use crate::runtime::{Node, container, rules, run, variables};
+use nix::{
+    fcntl::{Flock, FlockArg},
+    sched::{CloneFlags, unshare},
+};
+use std::{
+    env,
+    fs::File,
+    panic::resume_unwind,
+    process::Command,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+};
+
+const AT_A_TIME: usize = 16;
+
+/// Does `work` on a thread with a mount namespace of its own, in which `/run` is empty.
+pub(crate) fn in_mount_namespace<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let mount = |arguments: &[&str]| {
+        let status = Command::new("mount").args(arguments).status().expect("mount");
+        assert!(status.success(), "mount {arguments:?}");
+    };
+    let inside = || {
+        unshare(CloneFlags::CLONE_NEWNS).expect("a mount namespace: these tests need root");
+        mount(&["--make-rprivate", "/"]);
+        mount(&["-t", "tmpfs", "tmpfs", "/run"]);
+        work()
+    };
+    thread::scope(|scope| scope.spawn(inside).join()).unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Does `work` for each number, as many at a time as allowed.
+fn for_each(count: usize, work: impl Fn(usize) + Sync) {
+    let next = AtomicUsize::new(0);
+    let (next, work) = (&next, &work);
+    thread::scope(|scope| {
+        for _ in 0..AT_A_TIME {
+            scope.spawn(move || {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
+                        break;
+                    }
+                    work(number);
+                }
+            });
+        }
+    });
+}
+
+fn attach(pods: &[Namespace]) {
+    let node = Node::new();
+    let input = node.capturing().to_string();
+    let call = |verb: &str, number: usize| {
+        run(verb, &variables(&format!("c{number}"), &pods[number].path()), &input).well();
+    };
+    for_each(pods.len(), |number| call("ADD", number));
+    let made = rules(&pods[0]);
+    assert!(made.contains("sidecar_init"));
+    assert_eq!(node.attachments().len(), pods.len());
+    for_each(pods.len(), |number| {
+        assert_eq!(rules(&pods[number]), made, "container {number}");
+        call("CHECK", number);
+    });
+    for_each(pods.len(), |number| call("DEL", number));
+    for_each(pods.len(), |number| assert_eq!(rules(&pods[number]), "", "container {number}"));
+    assert!(node.attachments().is_empty());
+}
+
+#[test]
+fn all_are_captured_whoever_holds_the_lock_of_iptables() {
+    let count = env::var("CNI_CONTAINERS").map_or(250, |count| count.parse().expect("a number"));
+    let pods: Vec<Namespace> = (0..count).map(|_| container()).collect();
+    attach(&pods);
+    in_mount_namespace(|| {
+        let file = File::create("/run/xtables.lock").expect("the lock's file");
+        let _held = Flock::lock(file, FlockArg::LockExclusive).expect("nobody else has it");
+        // It is the one that matters: iptables gives up.
+        let listed = pods[0].output("iptables-legacy", &["-w", "1", "-t", "nat", "-L"], "");
+        assert_eq!(listed.status.code(), Some(4), "{listed:?}");
+        attach(&pods);
+    });
+}

@@ -1,0 +1,187 @@
+//! A container runtime, as far as a plugin sees it: variables, standard input, standard output.
+
+use crate::namespace::Namespace;
+use serde_json::{Value, json};
+use std::{
+    env, fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{self, Child, Command, Output, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_sidecar-init");
+
+/// What is captured where a test does not care.
+pub(crate) const CAPTURE: &str = r#"{"istio-inbound-ports":"*","istio-service-cidr":"*"}"#;
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// A node: a folder for what the plugin leaves there. It goes when it is dropped.
+pub(crate) struct Node {
+    pub(crate) folder: PathBuf,
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// How a call ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// A container's namespace, with an address on an interface.
+pub(crate) fn container() -> Namespace {
+    let namespace = Namespace::new();
+    namespace.ip("addr add 10.1.2.3/32 dev lo");
+    namespace
+}
+
+/// All rules of nf_tables, as `nft` prints them, without counts.
+pub(crate) fn rules(namespace: &Namespace) -> String {
+    namespace.stdout("nft", &["--stateless", "list", "ruleset"])
+}
+
+impl Node {
+    pub(crate) fn new() -> Self {
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = env::temp_dir().join(format!("sidecar-init-cni-{}-{number}", process::id()));
+        fs::create_dir(&folder).expect("a folder");
+        Self { folder }
+    }
+
+    pub(crate) fn state(&self) -> PathBuf {
+        self.folder.join("state")
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.folder.join("log")
+    }
+
+    /// The files of attachments.
+    pub(crate) fn attachments(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.state().join("attachments")).into_iter().flatten();
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+        paths.sort();
+        paths
+    }
+
+    /// A network configuration of the newest version with these keys besides.
+    pub(crate) fn configuration(&self, more: &Value) -> Value {
+        let mut configuration = json!({
+            "cniVersion": "1.1.0",
+            "name": "mesh",
+            "type": "sidecar-cni",
+            "state_dir": self.state(),
+            "log": self.log(),
+        });
+        let fields = configuration.as_object_mut().expect("an object");
+        fields.extend(more.as_object().expect("an object").clone());
+        configuration
+    }
+
+    /// One that captures all of every container.
+    pub(crate) fn capturing(&self) -> Value {
+        self.configuration(&json!({"capture": serde_json::from_str::<Value>(CAPTURE).expect("JSON")}))
+    }
+
+    /// Calls a verb for the container `c1`.
+    pub(crate) fn call(&self, verb: &str, configuration: &Value, namespace: &str) -> Ended {
+        run(verb, &variables("c1", namespace), &configuration.to_string())
+    }
+
+    /// The same, which has to end well; what it answered.
+    pub(crate) fn does(&self, verb: &str, configuration: &Value, namespace: &str) -> String {
+        self.call(verb, configuration, namespace).well()
+    }
+
+    /// The lines of the log.
+    pub(crate) fn lines(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.log()).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+    }
+}
+
+/// The variables of a call for a container of the pod `shop/web`.
+pub(crate) fn variables<'a>(container: &'a str, namespace: &'a str) -> Vec<(&'a str, &'a str)> {
+    vec![
+        ("CNI_CONTAINERID", container),
+        ("CNI_NETNS", namespace),
+        ("CNI_IFNAME", "eth0"),
+        ("CNI_ARGS", "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web"),
+        ("CNI_PATH", "/opt/cni/bin"),
+    ]
+}
+
+/// Starts a call, whose input is still to come. No other variable is set: `PATH` neither.
+pub(crate) fn start(verb: &str, variables: &[(&str, &str)]) -> Child {
+    let mut command = Command::new(BINARY);
+    command.env_clear().envs(variables.iter().copied());
+    if !verb.is_empty() {
+        command.env("CNI_COMMAND", verb);
+    } else {
+        command.arg("cni");
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("the plugin starts")
+}
+
+pub(crate) fn run(verb: &str, variables: &[(&str, &str)], input: &str) -> Ended {
+    feed(start(verb, variables), input.as_bytes())
+}
+
+/// Gives a call its input and waits for its end.
+pub(crate) fn feed(mut child: Child, input: &[u8]) -> Ended {
+    // One that has read enough closes its end.
+    let _ = child.stdin.take().expect("a pipe").write_all(input);
+    child.wait_with_output().expect("it ends").into()
+}
+
+impl From<Output> for Ended {
+    fn from(Output { status, stdout, stderr }: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+        Self { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
+    }
+}
+
+impl Ended {
+    /// What it answered, if it ended well.
+    #[track_caller]
+    pub(crate) fn well(self) -> String {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        assert_eq!(self.stderr, "");
+        self.stdout
+    }
+
+    /// The error that it ended with, which has this number.
+    #[track_caller]
+    pub(crate) fn refused(&self, code: u16) -> Value {
+        assert_eq!(self.code, Some(1), "{self:?}");
+        let error: Value = serde_json::from_str(&self.stdout).expect("JSON on standard output");
+        assert_eq!(error["code"], code, "{error:#}");
+        assert!(error["msg"].as_str().is_some_and(|msg| !msg.is_empty()), "{error:#}");
+        assert!(error["cniVersion"].is_string(), "{error:#}");
+        error
+    }
+}
+
+/// Whether a text of an error, message and details, says all of this.
+#[track_caller]
+pub(crate) fn says(error: &Value, words: &[&str]) {
+    let text =
+        format!("{}\n{}", error["msg"].as_str().unwrap_or(""), error["details"].as_str().unwrap_or(""));
+    for word in words {
+        assert!(text.contains(word), "no {word:?} in\n{text}");
+    }
+}
+
+/// A name for what has none in a namespace of files.
+pub(crate) fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
