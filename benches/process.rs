@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 
 #[path = "process/before.rs"]
 mod before;
+#[path = "process/cni.rs"]
+mod cni;
 #[path = "process/latency.rs"]
 mod latency;
 #[path = "process/nftables.rs"]
@@ -113,7 +115,8 @@ fn bench(args: &[String]) -> Outcome<()> {
     let runs = runs()?;
     let scratch = Scratch::new()?;
     writeln!(io::stdout(), "{}", surroundings(runs)?)?;
-    if let Some(table) = latency::table(&binary()?, &wanted, runs)? {
+    let others = [latency::table(&binary()?, &wanted, runs)?, cni::table(&binary()?, &wanted)?];
+    for table in others.into_iter().flatten() {
         writeln!(io::stdout(), "\n{table}")?;
     }
     for mut table in tables(&binary()?, &scratch)? {

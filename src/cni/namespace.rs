@@ -1,11 +1,11 @@
 //! A container's network namespace: on the way in, and what is done there.
 
-use super::protocol::{Code, Fault};
+use super::protocol::{Backend, Code, Fault};
 use nix::{errno::Errno, ifaddrs::getifaddrs};
 use policy::istio;
 use sidecar_init::{
-    backend::{self, Kernel, iptables::Lock},
-    engine,
+    backend::{self, Kernel, Variant, iptables::Lock},
+    engine::{self, Choice},
     sys::{lock::Refused, namespace},
 };
 use std::{
@@ -115,6 +115,16 @@ pub(super) fn open(timeout: Duration) -> Result<Kernel, Fault> {
     let lock = Lock { wait, file: Some(PathBuf::from("/proc/self/fd/0")), version: None };
     Kernel::open(lock, istio::OWNERSHIP)
         .map_err(|error| failed("the namespace can't be read", &engine::Error::from(error)))
+}
+
+/// What to tell the engine.
+pub(super) fn choice(backend: Backend) -> Choice {
+    match backend {
+        Backend::Nftables => Choice::Nftables,
+        Backend::Iptables => Choice::Iptables(None),
+        Backend::IptablesNft => Choice::Iptables(Some(Variant::Nft)),
+        Backend::IptablesLegacy => Choice::Iptables(Some(Variant::Legacy)),
+    }
 }
 
 /// What the engine could not do, as a fault.

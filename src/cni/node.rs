@@ -65,7 +65,11 @@ pub(super) fn status(
     let raw = configuration.capture.clone().unwrap_or(sample);
     let Understood { capture, .. } = understand(raw, Vec::new(), &[Ipv4Addr::new(192, 0, 2, 1).into()])
         .map_err(|fault| Fault { code: Code::NotAvailable, ..fault })?;
-    let options = Options { choice: configuration.backend, on_drift: OnDrift::Replace, anew: false };
+    let options = Options {
+        choice: super::namespace::choice(configuration.backend),
+        on_drift: OnDrift::Replace,
+        anew: false,
+    };
     let tried = namespace::within_new(|| {
         let mut kernel = super::namespace::open(timeout)?;
         engine::apply(&mut kernel, &istio::desired(&capture), &options)

@@ -4,13 +4,12 @@
 //! have left, and CHECK compares with it. One that is torn counts as an attachment of which only the name is known.
 
 use super::files::{self, Durability};
-use super::protocol::{Attachment, backend};
+use super::protocol::{Attachment, Backend};
 use policy::{
     settings::{Setting, TABLE},
     sources::{Given, Raw, Source},
 };
 use serde::{Deserialize, Serialize};
-use sidecar_init::engine::Choice;
 use std::{
     collections::BTreeMap,
     fs, io,
@@ -60,15 +59,15 @@ const ENDING: &str = ".json";
 const BETWEEN: char = '@';
 
 impl Record {
-    pub(super) fn new(pod: Option<String>, backend: String, raw: &Raw) -> Self {
+    pub(super) fn new(pod: Option<String>, backend: Backend, raw: &Raw) -> Self {
         let settings =
             raw.iter().map(|(setting, given)| (setting.row().name().to_owned(), given.value.clone()));
-        Self { form: FORM, pod, backend, settings: settings.collect() }
+        Self { form: FORM, pod, backend: backend.name().to_owned(), settings: settings.collect() }
     }
 
     /// What holds the rules; `None` where another version has written what we don't know.
-    pub(super) fn choice(&self) -> Option<Choice> {
-        backend::choice(&self.backend)
+    pub(super) fn backend(&self) -> Option<Backend> {
+        Backend::of(&self.backend)
     }
 
     /// The settings, as they were understood before.
@@ -196,7 +195,7 @@ mod tests {
     fn a_record_cut_anywhere_is_torn() {
         let given = Given { value: "*".to_owned(), source: Source::Key("x".to_owned()) };
         let raw = Raw::of([(Setting::InboundPorts, given)]);
-        let record = Record::new(Some("shop/web".to_owned()), "nftables".to_owned(), &raw);
+        let record = Record::new(Some("shop/web".to_owned()), Backend::Nftables, &raw);
         let text = serde_json::to_vec(&record).expect("JSON");
         for end in 0..text.len() {
             assert!(serde_json::from_slice::<Record>(&text[..end]).is_err(), "cut at {end}");

@@ -2,8 +2,8 @@
 
 use super::{
     Done,
-    namespace::{self, Entered, enter_existing},
-    protocol::{self, Attachment, Code, Configuration, Fault, Target, backend},
+    namespace::{self, Entered, choice, enter_existing},
+    protocol::{self, Attachment, Code, Configuration, Fault, Target},
     state::{Key, Known, Record, State},
     wanted::{Understood, Wanted, understand, wanted},
 };
@@ -43,9 +43,10 @@ impl Scene<'_> {
         }
         warnings.iter().for_each(|warning| tracing::warn!(target: "config", "{warning}"));
         let mut kernel = namespace::open(self.timeout)?;
-        let record = Record::new(target.pod.label(), backend::name(configuration.backend), &raw);
+        let record = Record::new(target.pod.label(), configuration.backend, &raw);
         self.state.keep(&key(target, &configuration.name), &record).map_err(|error| unkept(&error))?;
-        let options = Options { choice: configuration.backend, on_drift: OnDrift::Replace, anew: false };
+        let options =
+            Options { choice: choice(configuration.backend), on_drift: OnDrift::Replace, anew: false };
         let summary = engine::apply(&mut kernel, &istio::desired(&capture), &options)
             .map_err(|error| namespace::failed("the container's traffic can't be captured", &error))?;
         warn_of_rivals(&mut kernel);
@@ -77,8 +78,8 @@ impl Scene<'_> {
                 None
             }
         };
-        let (choice, raw, problems) = match &recorded {
-            Some(record) => (record.choice().unwrap_or(configuration.backend), record.raw(), Vec::new()),
+        let (backend, raw, problems) = match &recorded {
+            Some(record) => (record.backend().unwrap_or(configuration.backend), record.raw(), Vec::new()),
             None => match wanted(configuration, &target.pod) {
                 Wanted::Nothing(reason) => return Ok(Done::new("skipped", reason)),
                 Wanted::Capture(raw, problems) => (configuration.backend, raw, problems),
@@ -89,7 +90,7 @@ impl Scene<'_> {
         let addresses = if recorded.is_some() { Vec::new() } else { namespace::addresses()? };
         let Understood { capture, .. } = understand(raw, problems, &addresses)?;
         let mut kernel = namespace::open(self.timeout)?;
-        let compared = compare(&mut kernel, &capture, choice)?;
+        let compared = compare(&mut kernel, &capture, choice(backend))?;
         warn_of_rivals(&mut kernel);
         Ok(compared)
     }

@@ -5,6 +5,7 @@
 
 mod check;
 mod input;
+mod kills;
 mod many;
 #[path = "../kernel/support/namespace.rs"]
 #[expect(dead_code, reason = "a part of it is enough here")]

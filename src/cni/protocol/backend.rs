@@ -1,41 +1,29 @@
-//! Names of what can hold the rules, in network configurations and in what is remembered.
+//! What may hold the rules, as network configurations and what is remembered name it.
 
-use sidecar_init::{
-    backend::{BackendName, Variant},
-    engine::Choice,
-};
-
-const NFTABLES: &str = "nftables";
-const IPTABLES: &str = "iptables";
-
-/// What a name chooses; `None` if it is none.
-pub(crate) fn choice(name: &str) -> Option<Choice> {
-    match (name, name.parse()) {
-        (NFTABLES, _) => Some(Choice::Nftables),
-        (IPTABLES, _) => Some(Choice::Iptables(None)),
-        (_, Ok(BackendName::Iptables(variant))) => Some(Choice::Iptables(Some(variant))),
-        (_, Ok(BackendName::Nftables) | Err(_)) => None,
-    }
+/// By which interface of the kernel rules are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backend {
+    Nftables,
+    /// The variant of iptables that is in use.
+    Iptables,
+    IptablesNft,
+    IptablesLegacy,
 }
 
-/// The name of a choice.
-pub(crate) fn name(choice: Choice) -> String {
-    match choice {
-        Choice::Nftables | Choice::InUse(_) => NFTABLES.to_owned(),
-        Choice::Iptables(None) => IPTABLES.to_owned(),
-        Choice::Iptables(Some(variant @ (Variant::Legacy | Variant::Nft))) => variant.to_string(),
-    }
-}
+impl Backend {
+    const ALL: [Self; 4] = [Self::Nftables, Self::Iptables, Self::IptablesNft, Self::IptablesLegacy];
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_come_back() {
-        for text in ["nftables", "iptables", "iptables-nft", "iptables-legacy"] {
-            assert_eq!(choice(text).map(name).as_deref(), Some(text));
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Nftables => "nftables",
+            Self::Iptables => "iptables",
+            Self::IptablesNft => "iptables-nft",
+            Self::IptablesLegacy => "iptables-legacy",
         }
-        assert_eq!(choice("ipchains"), None);
+    }
+
+    /// What a name means; `None` if it is none.
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|backend| backend.name() == name)
     }
 }

@@ -1,6 +1,6 @@
 //! The network configuration: from bytes to values, with everything that is wrong told at once.
 
-use super::{Code, Fault, Verb, Version, backend, capture::layer, environment::is_id, fields::Fields, keys};
+use super::{Backend, Code, Fault, Verb, Version, capture::layer, environment::is_id, fields::Fields, keys};
 use policy::{
     Problem,
     pod::EXCLUDED_NAMESPACES,
@@ -8,7 +8,6 @@ use policy::{
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
-use sidecar_init::engine::Choice;
 use std::{collections::BTreeMap, path::PathBuf, str, time::Duration};
 
 /// The longest input that is read. Kubernetes allows 256 KiB of annotations; a thousand attachments take 100 KiB.
@@ -88,7 +87,7 @@ pub(crate) struct Configuration<'a> {
     /// What is captured of an injected pod where it says nothing.
     pub(crate) defaults: Raw,
     pub(crate) excluded_namespaces: Vec<String>,
-    pub(crate) backend: Choice,
+    pub(crate) backend: Backend,
 }
 
 impl<'a> Read<'a> {
@@ -301,9 +300,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn backend(&mut self) -> Choice {
+    fn backend(&mut self) -> Backend {
         let form = "expected nftables, iptables, iptables-nft or iptables-legacy";
-        let text = self.text(keys::BACKEND, |text| backend::choice(text).is_some(), form);
-        text.and_then(|text| backend::choice(&text)).unwrap_or(Choice::Nftables)
+        let text = self.text(keys::BACKEND, |text| Backend::of(text).is_some(), form);
+        text.and_then(|text| Backend::of(&text)).unwrap_or(Backend::Nftables)
     }
 }

@@ -101,3 +101,35 @@ pub(super) fn complaint(name: &str) -> Option<String> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_readme_has_each_key_as_help_has_it() {
+        let readme = include_str!("../../../README.md");
+        for Key { name, form, help } in KEYS {
+            assert!(readme.contains(&format!("| `{name}` | {form} | {help} |")), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_help_names_the_defaults() {
+        use super::super::{LogTarget, Places, TIMEOUT};
+        let Places { state, log: LogTarget::File(log), log_max_bytes } = Places::default() else {
+            panic!("a log in a file")
+        };
+        let defaults = [
+            (STATE_DIR, state.display().to_string()),
+            (LOG, log.display().to_string()),
+            (LOG_MAX_BYTES, log_max_bytes.to_string()),
+            (EXCLUDE_NAMESPACES, policy::pod::EXCLUDED_NAMESPACES.join(", ")),
+            (super::TIMEOUT, format!("{TIMEOUT:?}")),
+        ];
+        for (name, default) in defaults {
+            let key = KEYS.iter().find(|key| key.name == name).expect("a key");
+            assert!(key.help.contains(&format!("[default: {default}]")), "{name}");
+        }
+    }
+}

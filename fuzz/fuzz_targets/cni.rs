@@ -1,0 +1,56 @@
+//! Any bytes on the standard input of the CNI plugin: an error that is valid JSON, or a configuration whose settings are
+//! understood or refused, whose rules the kernel's table can hold, and whose result is passed on as JSON.
+#![no_main]
+
+#[path = "../../src/cni/protocol/mod.rs"]
+#[expect(dead_code, reason = "variables and help are not read here")]
+mod protocol;
+#[path = "../../src/cni/wanted.rs"]
+mod wanted;
+
+use libfuzzer_sys::fuzz_target;
+use protocol::{Fault, Pod, Read, Verb, Version};
+use serde_json::Value;
+use std::net::{IpAddr, Ipv4Addr};
+use wanted::{Understood, Wanted, understand, wanted};
+
+fn refused(fault: &Fault) {
+    let printed = fault.json(Version::LATEST);
+    let printed: Value = serde_json::from_str(&printed).expect("an error is JSON");
+    assert!(printed["code"].as_u64().is_some_and(|code| code > 0) && printed["msg"].is_string());
+}
+
+fuzz_target!(|input: &[u8]| {
+    for verb in Verb::ALL {
+        let words = match Read::of(input) {
+            Ok(words) => words,
+            Err(fault) => return refused(&fault),
+        };
+        if let Err(fault) = words.network() {
+            refused(&fault);
+        }
+        let configuration = match words.configuration(verb) {
+            Ok(configuration) => configuration,
+            Err(fault) => {
+                refused(&fault);
+                continue;
+            }
+        };
+        let result = protocol::result(configuration.before, configuration.version);
+        serde_json::from_str::<&serde_json::value::RawValue>(&result).expect("a result is JSON");
+        let pod = Pod { name: Some("web".to_owned()), namespace: Some("shop".to_owned()) };
+        if let Wanted::Capture(raw, problems) = wanted(&configuration, &pod) {
+            let addresses =
+                [IpAddr::from(Ipv4Addr::new(10, 1, 2, 3)), "fd00::3".parse().expect("an address")];
+            match understand(raw, problems, &addresses) {
+                Ok(Understood { capture, raw, .. }) => {
+                    let _ = policy::istio::desired(&capture).nft_table();
+                    // What is remembered of it means the same.
+                    let again = understand(raw, Vec::new(), &[]).unwrap_or_else(|fault| panic!("{fault:?}"));
+                    assert_eq!(again.capture, capture);
+                }
+                Err(fault) => refused(&fault),
+            }
+        }
+    }
+});
