@@ -40,9 +40,11 @@ const FAILED: &str = "failed";
 pub(crate) fn is_called() -> bool {
     let mut arguments = env::args_os();
     let program = arguments.next().unwrap_or_default();
-    let is_plugin = Path::new(&program).file_name().is_some_and(|name| name == PLUGIN);
+    let called = Path::new(&program).file_name().unwrap_or_default();
+    let (is_plugin, is_drop_in) = (called == PLUGIN, called == "istio-iptables");
+    let is_asked = || !is_drop_in && env::var_os("CNI_COMMAND").is_some_and(|command| !command.is_empty());
     match (arguments.next(), arguments.next()) {
-        (None, _) => is_plugin || env::var_os("CNI_COMMAND").is_some_and(|command| !command.is_empty()),
+        (None, _) => is_plugin || is_asked(),
         (Some(command), None) => command == COMMAND && !is_plugin,
         (Some(_), Some(_)) => false,
     }
@@ -96,7 +98,7 @@ fn serve(watch: &Watch) -> Result<Done, Fault> {
     let (state, timeout) = (State::new(&words.places.state), words.timeout);
     watch.note(|progress| {
         progress.timeout = timeout;
-        progress.places = Some(words.places.clone());
+        progress.places = words.are_asked_for.then(|| words.places.clone());
         if let Ok((version, network)) = words.network() {
             progress.version = version;
             progress.line.network = Some(network.to_owned());

@@ -3,6 +3,7 @@
 //! Each test has a state directory, a log and namespaces of its own; `nft` tells what rules there are. A test fails where
 //! it may not make a namespace, or where `nft`, iptables, `strace` or `mount` is missing.
 
+mod called;
 mod check;
 mod input;
 mod kills;

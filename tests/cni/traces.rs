@@ -61,6 +61,21 @@ fn calls_at_the_same_time_lose_no_line_and_no_count_while_the_log_is_set_aside()
 }
 
 #[test]
+fn where_a_wrong_place_is_asked_for_nothing_is_left() {
+    let (node, pod) = (Node::new(), container());
+    for (key, value) in
+        [("state_dir", json!("relative")), ("log", json!("")), ("log_max_bytes", json!("many"))]
+    {
+        let path = pod.path();
+        crate::many::in_mount_namespace(|| {
+            node.call("ADD", &node.configuration(&json!({key: value})), &path).refused(7);
+            assert!(!std::path::Path::new("/run/sidecar-init").exists(), "{key}");
+        });
+    }
+    assert!(!node.log().exists() && !node.state().exists());
+}
+
+#[test]
 fn no_log_is_wanted_and_none_is_written() {
     let (node, pod) = (Node::new(), container());
     node.does("ADD", &node.configuration(&json!({"log": "none"})), &pod.path());

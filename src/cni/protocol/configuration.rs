@@ -59,6 +59,8 @@ pub(crate) struct Attachment {
 pub(crate) struct Read<'a> {
     pub(crate) version: Result<Version, Fault>,
     pub(crate) places: Places,
+    /// Whether these places were asked for: where a wrong one was, nothing is left elsewhere.
+    pub(crate) are_asked_for: bool,
     pub(crate) timeout: Duration,
     name: Option<String>,
     rest: Configuration<'a>,
@@ -158,7 +160,9 @@ impl<'a> Reader<'a> {
         if !self.fields.has("name") {
             self.problems.push(Problem::of("name", "is not there; the network needs one"));
         }
+        let before = self.problems.len();
         let places = self.places();
+        let are_asked_for = self.problems.len() == before;
         let of_network = std::mem::take(&mut self.problems);
         let rest = Configuration {
             version: Version::LATEST,
@@ -185,7 +189,7 @@ impl<'a> Reader<'a> {
         };
         let unsupported = self.fields.iter().filter_map(complaint).collect();
         let problems = self.problems;
-        Read { version, places, timeout, name, rest, of_network, problems, unsupported }
+        Read { version, places, are_asked_for, timeout, name, rest, of_network, problems, unsupported }
     }
 
     /// A value of a type that says all that there is to say about its form.
