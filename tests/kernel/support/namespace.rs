@@ -110,6 +110,13 @@ impl Namespace {
     }
 }
 
+/// A namespace that somebody else has made, by an open file of it; kept as long as ours are.
+impl From<File> for Namespace {
+    fn from(handle: File) -> Namespace {
+        Namespace { handle }
+    }
+}
+
 /// One end of a veth pair: a namespace, the NIC's name there, and its addresses (`ADDRESS/LENGTH`).
 pub(crate) type End<'a> = (&'a Namespace, &'a str, [&'a str; 2]);
 

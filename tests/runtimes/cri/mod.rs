@@ -1,0 +1,83 @@
+//! A client of the Kubernetes Container Runtime Interface: what a kubelet says to a runtime, over its socket.
+//!
+//! Calls are unary and few, so each has a connection of its own. gRPC over HTTP/2: a message with a prefix of its
+//! length goes each way, and the status comes in the trailers (`PROTOCOL-HTTP2.md` of gRPC).
+
+pub(crate) mod message;
+
+use http::{HeaderMap, Request};
+use prost::{
+    Message,
+    bytes::{Buf, BufMut, Bytes, BytesMut},
+};
+use std::{error::Error, path::Path, time::Duration};
+use tokio::{net::UnixStream, runtime, time::timeout};
+
+const SERVICE: &str = "http://localhost/runtime.v1.RuntimeService";
+/// How long a call may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Whether the message is compressed, in one byte, and its length in four.
+const PREFIX: usize = 5;
+
+/// Calls a method.
+///
+/// # Errors
+/// Whatever the runtime complains of, and whatever keeps it from answering.
+pub(crate) fn call<Q: Message, A: Message + Default>(
+    socket: &Path,
+    method: &str,
+    question: &Q,
+) -> Result<A, Box<dyn Error>> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        timeout(PATIENCE, exchange(socket, method, question))
+            .await
+            .unwrap_or_else(|_| Err(format!("no answer within {PATIENCE:?}").into()))
+    })
+}
+
+async fn exchange<Q: Message, A: Message + Default>(
+    socket: &Path,
+    method: &str,
+    question: &Q,
+) -> Result<A, Box<dyn Error>> {
+    let (client, connection) = h2::client::handshake(UnixStream::connect(socket).await?).await?;
+    tokio::spawn(connection);
+    let request = Request::post(format!("{SERVICE}/{method}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(())?;
+    let (answer, mut body) = client.ready().await?.send_request(request, false)?;
+    body.send_data(prefixed(question)?, true)?;
+    let (head, mut body) = answer.await?.into_parts();
+    let mut received = BytesMut::new();
+    while let Some(part) = body.data().await {
+        let part = part?;
+        body.flow_control().release_capacity(part.len())?;
+        received.put(part);
+    }
+    // Where there is no message, the status is in the head.
+    complaint(&body.trailers().await?.unwrap_or(head.headers))?;
+    if received.len() < PREFIX {
+        return Err("a success without a message".into());
+    }
+    received.advance(PREFIX);
+    Ok(A::decode(received)?)
+}
+
+fn prefixed(message: &impl Message) -> Result<Bytes, Box<dyn Error>> {
+    let mut bytes = BytesMut::new();
+    bytes.put_u8(0);
+    bytes.put_u32(message.encoded_len().try_into()?);
+    message.encode(&mut bytes)?;
+    Ok(bytes.freeze())
+}
+
+/// The status, if it is not that of a success.
+fn complaint(headers: &HeaderMap) -> Result<(), Box<dyn Error>> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    match text("grpc-status") {
+        "0" => Ok(()),
+        code => Err(format!("status {code}: {}", text("grpc-message")).into()),
+    }
+}

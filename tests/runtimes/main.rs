@@ -1,0 +1,33 @@
+//! The plugin behind container runtimes: Debian's podman and containerd call it, and real connections show what it did.
+//!
+//! What the plugin makes of its input is tested elsewhere. Here is shown that runtimes say what it expects, that their
+//! containers are captured without a capability of their own, and that nothing is left when they are gone. Each runtime
+//! runs on a stage of its own and touches nothing of the machine.
+//!
+//! `scripts/setup --checks` installs the runtimes. Where one is missing, or root's rights are, tests fail; they never
+//! skip.
+
+#[path = "../kernel/support/mod.rs"]
+#[expect(dead_code, unused_imports, unused_macros, reason = "the kernel tests use all of it")]
+mod support;
+
+mod cri;
+mod image;
+mod network;
+mod stage;
+mod traffic;
+mod verbs;
+
+mod containerd;
+mod podman;
+
+use std::{env, path::Path};
+
+/// Sees to it that these programs are there.
+fn need(programs: &[&str]) {
+    let path = env::var_os("PATH").unwrap_or_default();
+    for program in programs {
+        let found = env::split_paths(&path).any(|folder| Path::new(&folder).join(program).is_file());
+        assert!(found, "{program} is not on the PATH: run scripts/setup --checks");
+    }
+}

@@ -1,0 +1,202 @@
+//! A place for a runtime: mount, network and process namespaces of its own, and a folder for its files.
+//!
+//! What runtimes have fixed paths for (`/run`, `/var/lib`) is empty and private there, so that nothing of the machine is
+//! seen or changed. The kernel ends all processes of a namespace with its first one: that is ended when the stage is
+//! dropped, when the test process ends in whatever way, and when the time is over. Mounts and network devices go with
+//! them. Control groups alone are the machine's own; those that were made here have the stage's name.
+
+use crate::support::namespace::Namespace;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use std::{
+    env, fs,
+    fs::File,
+    io::{BufRead, BufReader, Write},
+    ops::Deref,
+    path::{Path, PathBuf},
+    process::{self, Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long a stage may stand, and how long a program on it may take: limits for what hangs, in seconds.
+const LIFE: &str = "300";
+const PATIENCE: &str = "60";
+/// How long to wait for what is no program's end.
+const WAIT: Duration = Duration::from_secs(30);
+const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// Sets the stage and stands on it. `/proc` is still the machine's when the shell asks who it is there. Duplicate address
+/// detection would hold back IPv6 for a second or two.
+const SET: &str = "read -r pid rest </proc/self/stat \
+    && mount -t proc proc /proc && mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /var/lib \
+    && echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad && ip link set lo up && echo \"$pid\" && exec timeout --signal=KILL \"$@\"";
+
+pub(crate) struct Stage {
+    pub(crate) name: String,
+    keeper: Child,
+    /// The first process in there, as we see it.
+    first: Pid,
+    pub(crate) folder: Folder,
+}
+
+/// A folder that goes when it is dropped.
+pub(crate) struct Folder(PathBuf);
+
+impl Stage {
+    /// A stage whose first process is this program; what it says goes to a file. Each test needs a name of its own.
+    pub(crate) fn new(name: &str, prepare: impl FnOnce(&Path) -> Vec<String>) -> Self {
+        let name = format!("sidecar-init-{name}-{}", process::id());
+        let folder = Folder::new(env::temp_dir().join(&name));
+        let program = prepare(&folder);
+        let log = File::create(folder.join("first.log")).expect("a file in a folder of our own");
+        let mut keeper = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child"])
+            .args(["sh", "-c", SET, "sh", LIFE])
+            .args(program)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap_or_else(|error| panic!("starting `setpriv` failed ({error}): run scripts/setup"));
+        let mut line = String::new();
+        BufReader::new(keeper.stdout.take().expect("it is piped")).read_line(&mut line).expect("UTF-8");
+        let Ok(first) = line.trim().parse().map(Pid::from_raw) else {
+            let said = fs::read_to_string(folder.join("first.log")).unwrap_or_default();
+            let _ = keeper.wait();
+            panic!("setting a stage failed (root is needed): {said}");
+        };
+        Self { name, keeper, first, folder }
+    }
+
+    /// Runs a program on the stage, with these variables on top of ours.
+    pub(crate) fn output(&self, call: &[&str], variables: &[(&str, &str)], input: &str) -> Output {
+        let mut child = Command::new("timeout")
+            .args(["--signal=KILL", PATIENCE, "nsenter", "--mount", "--net", "--pid", "--target"])
+            .arg(self.first.to_string())
+            .args(call)
+            .envs(variables.iter().copied())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("starting `timeout` failed: {error}"));
+        // A program that stops reading early says why by its exit status.
+        let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
+        child.wait_with_output().expect("it is our child")
+    }
+
+    /// What a program prints that must succeed.
+    pub(crate) fn stdout(&self, call: &[&str], variables: &[(&str, &str)]) -> String {
+        let output = self.output(call, variables, "");
+        assert!(
+            output.status.success(),
+            "`{}` failed with {}: {}\n{}",
+            call.join(" "),
+            output.status,
+            String::from_utf8_lossy(&output.stderr),
+            self.logs(),
+        );
+        String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned()
+    }
+
+    /// Where we find a path of the stage. `/var/run` is a link that would lead to our own `/run` from there.
+    pub(crate) fn seen(&self, path: &str) -> PathBuf {
+        let path = path.strip_prefix("/var").filter(|path| path.starts_with("/run/")).unwrap_or(path);
+        PathBuf::from(format!("/proc/{}/root{path}", self.first))
+    }
+
+    /// The stage's own network: what is outside of all containers.
+    pub(crate) fn outside(&self) -> Namespace {
+        open(Path::new(&format!("/proc/{}/ns/net", self.first)))
+    }
+
+    /// The network namespace at a path of the stage.
+    pub(crate) fn namespace(&self, path: &str) -> Namespace {
+        open(&self.seen(path))
+    }
+
+    /// All that was written down, for whoever looks for a failure's cause.
+    pub(crate) fn logs(&self) -> String {
+        let logs = ["first.log", "cni.log"].map(|name| {
+            let text = fs::read_to_string(self.folder.join(name)).unwrap_or_default();
+            format!("{name}:\n{text}")
+        });
+        logs.concat()
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // The keeper ends when the first process is gone, and that is gone after all others.
+        let _ = kill(self.first, Signal::SIGKILL);
+        let gone = until(|| self.keeper.try_wait().ok().flatten());
+        if gone.is_none() {
+            let _ = self.keeper.kill();
+        }
+        remove_cgroups(&self.name);
+        assert!(gone.is_some() || thread::panicking(), "a process on the stage does not end");
+    }
+}
+
+impl Folder {
+    fn new(path: PathBuf) -> Self {
+        fs::create_dir(&path).unwrap_or_else(|error| panic!("making {} failed: {error}", path.display()));
+        Self(path)
+    }
+
+    /// A path in it, for the command line.
+    pub(crate) fn file(&self, name: &str) -> String {
+        self.join(name).to_str().expect("UTF-8").to_owned()
+    }
+}
+
+impl Deref for Folder {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let removed = fs::remove_dir_all(&self.0);
+        assert!(removed.is_ok() || thread::panicking(), "{}: {removed:?}", self.0.display());
+    }
+}
+
+fn open(path: &Path) -> Namespace {
+    let file = File::open(path);
+    file.unwrap_or_else(|error| panic!("opening {} failed: {error}", path.display())).into()
+}
+
+/// Asks again and again for what takes time; `None` if it takes too long.
+pub(crate) fn until<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + WAIT;
+    loop {
+        match ask() {
+            None if Instant::now() < deadline => thread::sleep(Duration::from_millis(10)),
+            answer => return answer,
+        }
+    }
+}
+
+/// Removes the groups of this name from every hierarchy: there are several in version 1, and one in version 2.
+fn remove_cgroups(name: &str) {
+    let hierarchies = fs::read_dir(CGROUPS).into_iter().flatten().flatten().map(|entry| entry.path());
+    for hierarchy in hierarchies.chain([PathBuf::from(CGROUPS)]) {
+        remove_cgroup(&hierarchy.join(name));
+    }
+}
+
+/// A group has files that can't be removed, and goes with them once it has no groups.
+fn remove_cgroup(group: &Path) {
+    let inner = fs::read_dir(group).into_iter().flatten().flatten();
+    for path in inner.map(|entry| entry.path()).filter(|path| path.is_dir()) {
+        remove_cgroup(&path);
+    }
+    let _ = fs::remove_dir(group);
+}

@@ -1,0 +1,114 @@
+//! Real connections into a container and out of it, and where they land.
+//!
+//! The proxy's two listeners stand in the container's namespace, and so does the application. The client of what goes out
+//! is a program of the container, with the rights that the runtime gave it.
+
+use crate::{
+    stage::Stage,
+    support::{
+        namespace::Namespace,
+        pod::{APP, Answerer},
+        traffic::{Arrival, Call, Identity, Listener, Protocol, Socket},
+    },
+};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::mpsc::channel,
+};
+
+/// A host outside, in both families.
+const SERVICES: (Ipv4Addr, Ipv6Addr) =
+    (Ipv4Addr::new(10, 99, 0, 1), Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, 1));
+const PROXY: Identity = Identity { uid: 1337, gid: 1337 };
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// From the container to a host outside.
+    Out,
+    /// From outside to the container.
+    In,
+}
+pub(crate) use Way::{In, Out};
+
+/// Which way, the port called, and who must answer.
+pub(crate) type Case = (Way, u16, Answerer);
+
+/// A container, seen from the test.
+pub(crate) struct Container<'a> {
+    pub(crate) stage: &'a Stage,
+    pub(crate) inside: &'a Namespace,
+    pub(crate) address: IpAddr,
+    /// Runs a program in the container and tells what it prints.
+    pub(crate) run: &'a dyn Fn(&[&str]) -> String,
+}
+
+impl Container<'_> {
+    /// Makes each call and sees where it lands. The container's programs have no capability while they call.
+    pub(crate) fn check(&self, cases: &[Case]) {
+        self.has_no_capability();
+        let outside = self.stage.outside();
+        let (service, any): (IpAddr, IpAddr) = match self.address {
+            IpAddr::V4(_) => (SERVICES.0.into(), Ipv4Addr::UNSPECIFIED.into()),
+            IpAddr::V6(_) => (SERVICES.1.into(), Ipv6Addr::UNSPECIFIED.into()),
+        };
+        let at_once = if service.is_ipv6() { "nodad" } else { "" };
+        outside.ip(&format!("addr replace {service} dev lo {at_once}"));
+        let (notes, noted) = channel();
+        let listen = |host, ip: IpAddr, port, owner, name| {
+            let socket = Socket { protocol: Protocol::Tcp, address: (ip, port).into(), owner };
+            Listener::start(host, socket, name, notes.clone())
+        };
+        let _proxy = [(15001, Answerer::Outbound), (15006, Answerer::Inbound)]
+            .map(|(port, name)| listen(self.inside, any, port, PROXY, name));
+        for case in cases {
+            let &(way, port, _) = case;
+            let (host, to) = match way {
+                Out => (&outside, SocketAddr::new(service, port)),
+                In => (self.inside, SocketAddr::new(self.address, port)),
+            };
+            let _destination = listen(host, to.ip(), port, APP, Answerer::Destination);
+            let answered = match way {
+                Out => self.calls(to),
+                In => calls(&outside, to),
+            };
+            let arrivals: Vec<Arrival<Answerer>> = noted.try_iter().collect();
+            assert!(
+                answered.is_ok() && matches!(arrivals.as_slice(), [arrival] if lands(case, to, arrival)),
+                "{case:?}: the caller got {answered:?}, arrivals {arrivals:?}\nrules:\n{}\n{}",
+                rules(self.inside),
+                self.stage.logs(),
+            );
+        }
+    }
+
+    /// All five sets of capabilities are empty (`proc_pid_status(5)`).
+    fn has_no_capability(&self) {
+        let status = (self.run)(&["cat", "/proc/self/status"]);
+        let sets: Vec<&str> = status.lines().filter(|line| line.starts_with("Cap")).collect();
+        assert_eq!(sets.len(), 5, "{status}");
+        for set in sets {
+            assert!(set.ends_with("\t0000000000000000"), "{set}");
+        }
+    }
+
+    fn calls(&self, to: SocketAddr) -> Result<(), String> {
+        let call = format!("printf '?' | nc -w 5 {} {}", to.ip(), to.port());
+        let answer = (self.run)(&["sh", "-c", &call]);
+        if answer == "!" { Ok(()) } else { Err(answer) }
+    }
+}
+
+/// Whether the call arrived where it should; the proxy knows where it was going.
+fn lands(&(_, _, expected): &Case, to: SocketAddr, arrival: &Arrival<Answerer>) -> bool {
+    arrival.listener == expected && (expected == Answerer::Destination || arrival.original == Some(to))
+}
+
+fn calls(host: &Namespace, to: SocketAddr) -> Result<(), String> {
+    let call = Call { protocol: Protocol::Tcp, identity: APP, from: None, mark: None, to };
+    call.place(host).map(drop).map_err(|error| error.to_string())
+}
+
+/// The rules of a namespace, by all that could hold ours. Empty where there are none.
+pub(crate) fn rules(namespace: &Namespace) -> String {
+    namespace.stdout("nft", &["--stateless", "list", "ruleset"])
+}
