@@ -3,9 +3,10 @@
 #![no_main]
 
 #[path = "../../src/cni/protocol/mod.rs"]
-#[expect(dead_code, reason = "variables and help are not read here")]
+#[expect(dead_code, unused_imports, reason = "variables and help are not read here")]
 mod protocol;
 #[path = "../../src/cni/wanted.rs"]
+#[expect(dead_code, reason = "nobody logs here")]
 mod wanted;
 
 use libfuzzer_sys::fuzz_target;

@@ -14,7 +14,7 @@ use std::{
     process,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicI32, Ordering},
+        atomic::{AtomicI32, Ordering},
         mpsc,
     },
     thread,
@@ -36,10 +36,12 @@ pub(super) struct Watch {
     started: Instant,
     progress: Mutex<Progress>,
     changed: Condvar,
-    answered: AtomicBool,
+    /// How the process ends, once somebody has answered.
     exit: AtomicI32,
 }
 
+/// No exit code.
+const UNANSWERED: i32 = -1;
 /// How long leaving a trace may hold up the end of a call: no pod waits for numbers.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -56,8 +58,7 @@ impl Watch {
             started: Instant::now(),
             progress: Mutex::new(progress),
             changed: Condvar::new(),
-            answered: AtomicBool::new(false),
-            exit: AtomicI32::new(1),
+            exit: AtomicI32::new(UNANSWERED),
         });
         let guard = Arc::clone(&watch);
         // Without it, the call goes on unwatched.
@@ -82,14 +83,18 @@ impl Watch {
             Ok(done) => (done.answer.clone().unwrap_or_default(), 0),
             Err(fault) => (fault.json(version), 1),
         };
-        if self.answered.swap(true, Ordering::AcqRel) {
+        if !self.is_first(exit) {
             loop {
                 thread::park();
             }
         }
-        self.exit.store(exit, Ordering::Release);
         print(&text);
         exit
+    }
+
+    /// Whether nobody else answers; then the process ends so.
+    fn is_first(&self, exit: i32) -> bool {
+        self.exit.compare_exchange(UNANSWERED, exit, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// Leaves a line in the log and counts the call.
@@ -130,7 +135,7 @@ impl Watch {
         drop(progress);
         let fault =
             Fault::new(Code::TryAgain, msg, "what it waited for: standard input, a lock, or the kernel");
-        if !self.answered.swap(true, Ordering::AcqRel) {
+        if self.is_first(1) {
             print(&fault.json(self.progress().version));
             let watch = Arc::clone(&self);
             // That they are not left is no reason to stay.

@@ -44,6 +44,7 @@ fn wrong_values_are_named() {
     for (key, value, expected) in [
         ("name", json!(17), "17"),
         ("name", json!("a/b"), "a/b"),
+        ("name", json!(null), "is not there"),
         ("name", json!(""), "letter or digit"),
         ("cniVersion", json!({}), "expected one such as"),
         ("prevResult", json!([]), "expected an object"),

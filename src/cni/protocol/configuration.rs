@@ -157,7 +157,7 @@ impl<'a> Reader<'a> {
     fn read(mut self) -> Read<'a> {
         let version = self.version();
         let name = self.text("name", is_id, "expected a letter or digit, then at most 109 more, _ . or -");
-        if !self.fields.has("name") {
+        if self.fields.value("name").is_none() {
             self.problems.push(Problem::of("name", "is not there; the network needs one"));
         }
         let before = self.problems.len();
