@@ -41,6 +41,8 @@ pub enum Topic {
     Render,
     /// Options of `trace` alone.
     Trace,
+    /// Options of `cni install` and of `cni uninstall`.
+    Install,
 }
 
 impl Topic {
@@ -54,11 +56,11 @@ impl Topic {
             Self::Logging => "Logging",
             Self::Compatibility => "Accepted for compatibility, without effect",
             Self::Packet => "The packet",
-            Self::Explain | Self::Lint | Self::Render | Self::Trace => "This command",
+            Self::Explain | Self::Lint | Self::Render | Self::Trace | Self::Install => "This command",
         }
     }
 
-    /// Whether its settings belong to a single command.
+    /// Whether its settings belong to a single command, or to one and its reverse.
     pub fn is_of_one_command(self) -> bool {
         match self {
             Self::Capture
@@ -68,7 +70,7 @@ impl Topic {
             | Self::Validation
             | Self::Logging
             | Self::Compatibility => false,
-            Self::Packet | Self::Explain | Self::Lint | Self::Render | Self::Trace => true,
+            Self::Packet | Self::Explain | Self::Lint | Self::Render | Self::Trace | Self::Install => true,
         }
     }
 }
@@ -322,6 +324,30 @@ settings! {
             "Show only packets to this ADDRESS, NETWORK, PORT or ADDRESS:PORT";
         TraceCount: "count" _ [], Value("N"), "End after so many lines";
         TraceTime: "for" _ [], Value("DURATION"), "End after this time, such as 30s or 5m";
+    }
+    Install {
+        ConfDir: "conf-dir" _ [], Value("DIR"),
+            "Where the runtime looks for network configurations [default: /etc/cni/net.d]";
+        BinDir: "bin-dir" _ [], Value("DIR"), "Where it looks for plugins [default: /opt/cni/bin]";
+        StateDir: "state-dir" _ [], Value("DIR"),
+            "Where the plugin keeps attachments and counters [default: /run/sidecar-init/cni]";
+        PluginLog: "plugin-log" _ [], Value("PATH"),
+            "The plugin's log: a file, journal or none [default: /var/log/sidecar-init/cni.log]";
+        ExcludeNamespaces: "exclude-namespaces" _ [], Value("NAME,.."),
+            "Namespaces of Kubernetes whose pods are left alone [default: kube-system]";
+        PluginEntry: "entry" _ [], Value("JSON"),
+            "Any other keys of the plugin's entry, as an object or as the path of a file that holds it";
+        InstallWait: "wait" _ [], Value("TIME"),
+            "How long to wait for a network configuration, such as 30s [default: without end]";
+        Watch: "watch" _ [], Switch, "Stay, and put the plugin and its entry back whenever they are lost";
+        ReadyFile: "ready-file" _ [], Value("PATH"), "With --watch: a file that is there while all is installed";
+        ReadyAddress: "ready-address" _ [], Value("IP:PORT"),
+            "With --watch: answer /readyz here, 200 while all is installed, else 503";
+        Metrics: "metrics" _ [], Value("IP:PORT"), "With --watch: answer /metrics here, as Prometheus asks for it";
+        UninstallOnExit: "uninstall-on-exit" _ [], Switch,
+            "With --watch: on SIGTERM or SIGINT, take all back; else it stays, and goes on to work";
+        KeepProgram: "keep-program" _ [], Switch,
+            "Leave the plugin's program, for runtimes that will call it for containers that it has served";
     }
 }
 

@@ -7,7 +7,7 @@
 //! needs no answer from it does without; that it would have read the same is held by a law. Values are text here: what
 //! they mean is for the policy to say, so that all problems can be told at once.
 
-use super::command::{COMMANDS, Command};
+use super::command::{COMMANDS, Command, Entry};
 use super::pflag::Sifted;
 use super::{Exit, pflag, report};
 use crate::cni;
@@ -53,8 +53,7 @@ fn answer(words: Vec<OsString>, problems: Vec<Problem>) -> Exit {
         Err(error) if problems.is_empty() || !error.use_stderr() => print(&error),
         Err(_) => report::bad_input(&Problems(problems)),
         Ok(matches) if matches.subcommand_name() == Some(cni::COMMAND) => {
-            let text =
-                "takes no flags: a container runtime calls it, and says all that there is to say in other ways";
+            let text = "takes no flags: a container runtime calls it, and says all that there is to say in other ways";
             report::bad_input(&Problems(vec![Problem::of(cni::COMMAND, text)]))
         }
         // The one command that is clap's alone.
@@ -80,10 +79,11 @@ const PLUGIN: &str = "A plugin of the Container Network Interface, to be chained
 
 /// The command tree. Flags are added to the command that is called, and to no other.
 fn parser() -> clap::Command {
-    let commands = COMMANDS.iter().map(|entry| {
-        let command = clap::Command::new(entry.name).about(entry.about).long_about(entry.long_about);
+    let command = |entry: &Entry| {
+        let command = clap::Command::new(entry.within().1).about(entry.about).long_about(entry.long_about);
         command.args_override_self(true).defer(with_flags)
-    });
+    };
+    let of = |group| COMMANDS.iter().filter(move |entry| entry.within().0 == group).map(command);
     let globals = TABLE.iter().filter(|row| pflag::is_global(row));
     clap::Command::new("sidecar-init")
         .version(env!("CARGO_PKG_VERSION"))
@@ -91,11 +91,12 @@ fn parser() -> clap::Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .args_override_self(true)
-        .subcommands(commands)
+        .subcommands(of(None))
         .subcommand(
             clap::Command::new(cni::COMMAND)
                 .about("Serve a container runtime as a CNI plugin")
                 .long_about(PLUGIN)
+                .subcommands(of(Some(cni::COMMAND)))
                 .defer(|command| command.after_help(cni::help())),
         )
         .subcommand(clap::Command::new(VERSION).about("Print the version"))
@@ -103,7 +104,8 @@ fn parser() -> clap::Command {
 }
 
 fn with_flags(command: clap::Command) -> clap::Command {
-    let entry = COMMANDS.iter().find(|entry| entry.name == command.get_name()).expect("commands are known");
+    let entry = COMMANDS.iter().find(|entry| entry.within().1 == command.get_name());
+    let entry = entry.expect("commands are known");
     let environment: String = entry
         .rows()
         .filter(|row| row.long.is_empty())
@@ -159,7 +161,6 @@ fn argument(row: &Row, short: Option<char>) -> Arg {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::command::Entry;
     use policy::sources;
     use proptest::prelude::*;
     use std::{collections::BTreeMap, os::unix::ffi::OsStringExt};
@@ -178,7 +179,11 @@ mod tests {
     fn by_clap(words: Vec<OsString>) -> Option<(&'static str, BTreeMap<Setting, String>)> {
         let matches = parser().try_get_matches_from(words).ok()?;
         let (name, matches) = matches.subcommand()?;
-        let entry: &Entry = COMMANDS.iter().find(|entry| entry.name == name)?;
+        let (within, matches) = match matches.subcommand() {
+            Some((within, matches)) => ((Some(name), within), matches),
+            None => ((None, name), matches),
+        };
+        let entry: &Entry = COMMANDS.iter().find(|entry| entry.within() == within)?;
         let value = |row: &Row| Some((row.setting, sources::text(matches.get_one::<OsString>(row.long)?)));
         Some((entry.name, entry.rows().filter(|row| !row.long.is_empty()).filter_map(value).collect()))
     }
@@ -214,7 +219,8 @@ mod tests {
             before in proptest::collection::vec(word(), 0..2),
             after in proptest::collection::vec(word(), 0..8),
         ) {
-            let all = [vec!["sidecar-init".into()], before, vec![command.into()], after].concat();
+            let command = command.split(' ').map(OsString::from).collect();
+            let all = [vec!["sidecar-init".into()], before, command, after].concat();
             let Sifted { words, read, .. } = pflag::sift(all);
             let read = read.map(|(entry, flags)| (entry.name, flags.into_iter().collect()));
             prop_assert_eq!(read, by_clap(words.clone()), "{:?}", words);
@@ -225,7 +231,7 @@ mod tests {
     fn the_parser_is_consistent() {
         parser().debug_assert();
         for entry in COMMANDS {
-            with_flags(clap::Command::new(entry.name)).debug_assert();
+            with_flags(clap::Command::new(entry.within().1)).debug_assert();
         }
     }
 

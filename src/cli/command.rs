@@ -24,12 +24,16 @@ pub(super) enum Command {
     Render,
     /// Show packets as they meet rules.
     Trace,
+    /// Put the CNI plugin into a node's runtime.
+    CniInstall,
+    /// Take it out again.
+    CniUninstall,
 }
 
 /// A command's row in the table.
 pub(super) struct Entry {
     pub(super) command: Command,
-    /// Its name on the command line.
+    /// Its name on the command line; that of a command's command has two words.
     pub(super) name: &'static str,
     /// One line for the list of commands.
     pub(super) about: &'static str,
@@ -46,6 +50,14 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// The command whose command it is, and its name there.
+    pub(super) fn within(&self) -> (Option<&'static str>, &'static str) {
+        match self.name.split_once(' ') {
+            Some((group, name)) => (Some(group), name),
+            None => (None, self.name),
+        }
+    }
+
     /// The settings that the command takes.
     pub(super) fn rows(&self) -> impl Iterator<Item = &'static Row> {
         TABLE.iter().filter(|row| self.takes(row))
@@ -222,6 +234,40 @@ pub(super) const COMMANDS: &[Entry] = &[
         word: None,
     },
     Entry {
+        command: Command::CniInstall,
+        name: "cni install",
+        about: "Put the plugin among a runtime's plugins, and into its network configuration",
+        long_about: "Copies this program to BIN-DIR/sidecar-cni and puts the plugin's entry into the first file of \
+                     CONF-DIR that a runtime would use, last in its list of plugins; every other byte of the file stays. \
+                     A file with a single plugin becomes a list, X.conf X.conflist. Where there is none yet, it \
+                     waits. Files are exchanged as a whole: at any moment each is the old one or the new one.\n\nThe \
+                     entry is checked as the plugin will read it. Keys beyond those that have flags are given by \
+                     --entry: '{\"defaults\":{\"proxy-uid\":2102}}'. They are listed by sidecar-init cni --help.\n\nWith --watch \
+                     it stays, one on a node, and puts back what others overwrite. On SIGTERM all stays in place, as \
+                     the plugin needs nobody beside it and a node without it would start pods uncaptured while a \
+                     DaemonSet is replaced; --uninstall-on-exit takes it back.\n\nExit codes: 0 installed, or ended as \
+                     asked, 1 failed, 2 bad input.",
+        topics: &[&[Topic::Install], ANY],
+        also: &[],
+        without: &[Setting::KeepProgram],
+        word: None,
+    },
+    Entry {
+        command: Command::CniUninstall,
+        name: "cni uninstall",
+        about: "Take back what cni install has done",
+        long_about: "Takes the plugin's entry out of every file of CONF-DIR, and removes BIN-DIR/sidecar-cni. What \
+                     others have not touched since says what it said before, to the byte; a list that was made of a \
+                     single plugin becomes that file again. An install --watch on the node has to end first.\n\nSome \
+                     runtimes remember the plugins of each container and call them when it goes (CRI-O does): there, \
+                     use --keep-program until those are gone.\n\nExit codes: 0 nothing is left (or ever was there), 1 \
+                     failed, 2 bad input.",
+        topics: &[ANY],
+        also: &[Setting::ConfDir, Setting::BinDir, Setting::KeepProgram],
+        without: &[],
+        word: None,
+    },
+    Entry {
         command: Command::IstioIptables,
         name: "istio-iptables",
         about: "Set the rules, taking the flags and variables of istio-iptables",
@@ -248,6 +294,16 @@ impl Command {
 #[cfg(test)]
 mod tests {
     use super::{COMMANDS, TABLE};
+
+    /// Their flags are found by the last word of the name.
+    #[test]
+    fn the_last_words_of_names_differ() {
+        let mut names: Vec<&str> = COMMANDS.iter().map(|entry| entry.within().1).collect();
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
 
     #[test]
     fn every_setting_is_taken_by_a_command() {

@@ -10,6 +10,7 @@ mod command;
 mod doctor;
 mod explain;
 mod host;
+mod install;
 mod ipv6;
 mod istio_iptables;
 mod lint;
@@ -79,6 +80,8 @@ fn run_command(command: Command, raw: Raw, problems: Vec<Problem>) -> Result<Exi
         Command::Render => render::run(&subjects(raw, problems)?),
         Command::Lint => lint::run(&subjects(raw, problems)?),
         Command::Trace => trace::run(&raw, problems),
+        Command::CniInstall => install::install(&raw, problems),
+        Command::CniUninstall => install::uninstall(&raw, problems),
         Command::Apply => with_capture(&subjects(raw, problems)?, Run::stdout, change::form, |raw, call| {
             warn(raw, call);
             change::apply(call)

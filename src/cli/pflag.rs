@@ -32,6 +32,7 @@ pub(super) fn sift(words: impl IntoIterator<Item = OsString>) -> Sifted {
     let mut sieve = Sieve {
         entry: None,
         flags: Flags::of(TABLE.iter().filter(|row| is_global(row))),
+        group: None,
         met_word: false,
         is_for_clap: false,
         known: words.next().into_iter().collect(),
@@ -98,6 +99,8 @@ struct Sieve {
     entry: Option<&'static Entry>,
     /// Those that may stand here.
     flags: Flags,
+    /// The command of which another is expected.
+    group: Option<String>,
     /// Whether the one word was there that may stand alone.
     met_word: bool,
     /// Whether clap is asked for something that only it can answer.
@@ -128,10 +131,16 @@ impl Sieve {
 
     fn bare(&mut self, word: &str) -> Verdict {
         if self.entry.is_none() {
-            self.entry = COMMANDS.iter().find(|entry| entry.name == word);
-            let Some(entry) = self.entry else { return Verdict::End };
-            self.flags = entry.flags();
-            return Verdict::Keep(Vec::new());
+            self.entry = COMMANDS.iter().find(|entry| entry.within() == (self.group.as_deref(), word));
+            if let Some(entry) = self.entry {
+                self.flags = entry.flags();
+                return Verdict::Keep(Vec::new());
+            }
+            if self.group.is_none() && COMMANDS.iter().any(|entry| entry.within().0 == Some(word)) {
+                self.group = Some(word.to_owned());
+                return Verdict::Keep(Vec::new());
+            }
+            return Verdict::End;
         }
         let meant =
             self.entry.and_then(|entry| entry.word).filter(|_| !std::mem::replace(&mut self.met_word, true));

@@ -4,7 +4,6 @@
 //! `counters.json` is read, changed and put in place under a lock of its own.
 
 use super::files::{self, Durability};
-use super::protocol::Verb;
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -25,31 +24,38 @@ pub(super) const BOUNDS: [u32; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000,
 /// All that is counted, by verb.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Counters {
-    verbs: BTreeMap<String, Calls>,
+    pub(super) verbs: BTreeMap<String, Calls>,
 }
 
+/// What stands in a verb's place for containers that were repaired.
+pub(super) const REPAIR: &str = "repair";
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Calls {
+pub(super) struct Calls {
     /// By outcome.
-    outcomes: BTreeMap<String, u64>,
-    milliseconds: f64,
+    pub(super) outcomes: BTreeMap<String, u64>,
+    pub(super) milliseconds: f64,
     /// How many calls each bucket of [`BOUNDS`] holds, and those beyond.
-    buckets: Vec<u64>,
+    pub(super) buckets: Vec<u64>,
 }
 
 /// Counts a call. Waits for the lock in turn, however long that takes.
 ///
 /// # Errors
 /// When the folder can't be written.
-pub(super) fn count(folder: &Path, verb: Verb, outcome: &str, took: Duration) -> io::Result<()> {
+pub(super) fn count(folder: &Path, verb: &str, outcome: &str, took: Duration) -> io::Result<()> {
     files::make_folder(folder)?;
     let _held = lock(folder)?;
-    let text = fs::read(folder.join(FILE)).unwrap_or_default();
-    // Torn by a failure of the machine, they start again at nothing, as counters may.
-    let mut counters: Counters = serde_json::from_slice(&text).unwrap_or_default();
+    let mut counters = read(folder);
     counters.add(verb, outcome, took);
     let text = serde_json::to_vec(&counters).expect("our own data has text keys and finite numbers");
     files::put(folder, FILE, &text, Durability::MayBeLost)
+}
+
+/// All that was counted. Torn by a failure of the machine, counters start again at nothing, as they may.
+pub(super) fn read(folder: &Path) -> Counters {
+    let text = fs::read(folder.join(FILE)).unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_default()
 }
 
 fn lock(folder: &Path) -> io::Result<Flock<fs::File>> {
@@ -59,8 +65,8 @@ fn lock(folder: &Path) -> io::Result<Flock<fs::File>> {
 }
 
 impl Counters {
-    fn add(&mut self, verb: Verb, outcome: &str, took: Duration) {
-        let calls = self.verbs.entry(verb.name().to_owned()).or_default();
+    fn add(&mut self, verb: &str, outcome: &str, took: Duration) {
+        let calls = self.verbs.entry(verb.to_owned()).or_default();
         *calls.outcomes.entry(outcome.to_owned()).or_default() += 1;
         let milliseconds = took.as_secs_f64() * 1e3;
         calls.milliseconds += milliseconds;
@@ -79,7 +85,7 @@ mod tests {
     fn a_call_is_in_one_bucket() {
         let mut counters = Counters::default();
         for (milliseconds, bucket) in [(0, 0), (1, 0), (3, 2), (5_000, 11), (60_000, 12)] {
-            counters.add(Verb::Add, "captured", Duration::from_millis(milliseconds));
+            counters.add("ADD", "captured", Duration::from_millis(milliseconds));
             assert!(counters.verbs["ADD"].buckets[bucket] > 0, "{milliseconds}");
         }
         assert_eq!(counters.verbs["ADD"].outcomes["captured"], 5);

@@ -7,6 +7,7 @@
 mod counters;
 mod files;
 mod help;
+pub(crate) mod install;
 mod log;
 mod namespace;
 mod node;

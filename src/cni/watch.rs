@@ -112,7 +112,7 @@ impl Watch {
         };
         let count = {
             let folder = places.state.clone();
-            move || counters::count(&folder, verb, outcome, took)
+            move || counters::count(&folder, verb.name(), outcome, took)
         };
         for left in [log::write(&places, &line, took), within(PATIENCE, count)] {
             if let Err(error) = left {

@@ -1,11 +1,12 @@
 //! The operating system: programs, namespaces, netlink. No policy, no rules.
 //!
-//! The only place where `unsafe` is allowed: socket options need it, one system call, what comes before `main`, and the
+//! The only place where `unsafe` is allowed: socket options need it, two system calls, what comes before `main`, and the
 //! heap.
 
 pub mod address;
 pub mod allocator;
 pub mod conntrack;
+pub mod exchange;
 pub mod exec;
 pub(crate) mod grace;
 pub(crate) mod header;

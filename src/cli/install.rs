@@ -1,0 +1,128 @@
+//! `sidecar-init cni install` and `cni uninstall`: flags into what is to be installed.
+
+use super::{Exit, logging::Stdout, report, run, start_logging};
+use crate::cni::install::{self, End, Folders, Removed, Stay, Wish};
+use policy::sources::{Given, Raw, Reader, duration};
+use policy::{Problem, Problems, Setting};
+use serde_json::Value;
+use std::{fs, net::SocketAddr, path::PathBuf};
+
+/// Puts the plugin in place.
+pub(super) fn install(raw: &Raw, mut problems: Vec<Problem>) -> Result<Exit, Problems> {
+    let entry = entry(raw).unwrap_or_else(|mut found| {
+        problems.append(&mut found);
+        String::new()
+    });
+    let mut reader = Reader::new(raw, problems);
+    let (_, logging) = run::read(&mut reader);
+    let wish =
+        Wish { folders: folders(&mut reader), entry, stay: stay(&mut reader), wait: wait(&mut reader) };
+    reader.finish()?;
+    start_logging(raw, &logging, Stdout::Any)?;
+    Ok(match install::keep(&wish) {
+        Ok(End::Installed(_) | End::Asked(None)) => Exit::Done,
+        Ok(End::Asked(Some(removed))) => {
+            tell(&removed);
+            Exit::Done
+        }
+        Err(error) => report::failure(&error, Exit::Failed),
+    })
+}
+
+/// Takes it back.
+pub(super) fn uninstall(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
+    let mut reader = Reader::new(raw, problems);
+    let (_, logging) = run::read(&mut reader);
+    let folders = folders(&mut reader);
+    let keep_program = reader.switch(Setting::KeepProgram);
+    reader.finish()?;
+    start_logging(raw, &logging, Stdout::Any)?;
+    Ok(match install::uninstall(&folders, keep_program) {
+        Ok(removed) => {
+            tell(&removed);
+            Exit::Done
+        }
+        Err(error) => report::failure(&error, Exit::Failed),
+    })
+}
+
+fn tell(Removed { configurations, program }: &Removed) {
+    for path in configurations {
+        tracing::info!(target: "install", "{} is without the plugin", path.display());
+    }
+    match (program, configurations.is_empty()) {
+        (true, _) => tracing::info!(target: "install", "the program is removed"),
+        (false, true) => tracing::info!(target: "install", "nothing was there"),
+        (false, false) => {}
+    }
+}
+
+fn folders(reader: &mut Reader<'_>) -> Folders {
+    let mut folder = |setting, default: &str| path(reader, setting).unwrap_or_else(|| PathBuf::from(default));
+    Folders {
+        configurations: folder(Setting::ConfDir, "/etc/cni/net.d"),
+        programs: folder(Setting::BinDir, "/opt/cni/bin"),
+    }
+}
+
+fn path(reader: &mut Reader<'_>, setting: Setting) -> Option<PathBuf> {
+    reader.one_of(setting, "a path", |text| (!text.is_empty()).then(|| PathBuf::from(text)))
+}
+
+/// What belongs to staying, which without it would be lost in silence.
+fn stay(reader: &mut Reader<'_>) -> Option<Stay> {
+    let form = "an address and a port, such as 127.0.0.1:15014 or [::1]:15014";
+    let mut address = |setting| reader.one_of(setting, form, |text| text.parse::<SocketAddr>().ok());
+    let addresses = [address(Setting::ReadyAddress), address(Setting::Metrics)];
+    let mut addresses: Vec<SocketAddr> = addresses.into_iter().flatten().collect();
+    addresses.dedup();
+    let ready_file = path(reader, Setting::ReadyFile);
+    let uninstall = reader.switch(Setting::UninstallOnExit);
+    let is_wished = reader.switch(Setting::Watch);
+    if is_wished {
+        return Some(Stay { ready_file, addresses, uninstall });
+    }
+    if uninstall {
+        reader.blame(Setting::UninstallOnExit, NEEDS_WATCH);
+    }
+    for setting in [Setting::ReadyFile, Setting::ReadyAddress, Setting::Metrics] {
+        reader.blame(setting, NEEDS_WATCH);
+    }
+    None
+}
+
+const NEEDS_WATCH: &str = "has a meaning with --watch only; give both or none";
+
+fn wait(reader: &mut Reader<'_>) -> Option<std::time::Duration> {
+    let wait = reader.one_of(Setting::InstallWait, "a duration, such as 30s or 1m30s", duration::parse)?;
+    if reader.switch(Setting::Watch) {
+        reader.blame(Setting::InstallWait, "contradicts --watch, which waits without end; give one of them");
+    }
+    Some(wait)
+}
+
+/// The plugin's entry by the flags that make it.
+fn entry(raw: &Raw) -> Result<String, Vec<Problem>> {
+    let text = |setting: Setting, key: &'static str| {
+        let Given { value, .. } = raw.get(setting)?;
+        Some((setting.row().long, key, Value::from(value.as_str())))
+    };
+    let names = raw.get(Setting::ExcludeNamespaces).map(|Given { value, .. }| {
+        let names = value.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let names = names.map(Value::from).collect::<Vec<Value>>();
+        (Setting::ExcludeNamespaces.row().long, "exclude_namespaces", Value::from(names))
+    });
+    let flags = [text(Setting::StateDir, "state_dir"), text(Setting::PluginLog, "log"), names];
+    let flags: Vec<(&str, &'static str, Value)> = flags.into_iter().flatten().collect();
+    let object = match raw.get(Setting::PluginEntry) {
+        Some(Given { value, source }) if !value.trim_start().starts_with('{') => {
+            Some(fs::read_to_string(value.trim()).map_err(|error| {
+                let text =
+                    format!("can't be read: {error}; expected an object of JSON, or the path of a file");
+                vec![Problem::with_item(source, value, text)]
+            })?)
+        }
+        given => given.map(|given| given.value.clone()),
+    };
+    install::entry(&flags, object.as_deref())
+}

@@ -1,0 +1,352 @@
+//! Network configurations as text, with our entry put in or taken out and every other byte as it was.
+//!
+//! Where something stands is asked of the parser, which hands out pieces of the text itself. What is a usable
+//! configuration is what `libcni` takes for one (`ConfListFromBytes`, `ConfFromBytes`), and that the plugin can serve.
+
+use crate::cni::{
+    PLUGIN,
+    protocol::{Fields, Version},
+};
+use serde_json::{Value, value::RawValue};
+use std::{ops::Range, path::Path};
+
+/// Whether a file holds a list of plugins or a single one, which its name says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    List,
+    Single,
+}
+
+/// Why a file is no network configuration that we could be part of.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unusable {
+    #[error("is empty")]
+    Empty,
+    #[error("is no whole JSON: {0}")]
+    Json(String),
+    #[error("has the key {0:?} twice")]
+    Twice(String),
+    #[error("has no {0}")]
+    Lacks(&'static str),
+    #[error("speaks version {0:?}, in which the plugin would refuse every container; raise its cniVersion")]
+    Version(String),
+}
+
+/// The key by which a list is known that we made, with the name of the file that it was made of. Runtimes pass over
+/// keys of lists that they don't know.
+const MADE_OF: &str = "sidecar-init/made-of";
+/// What a list says of itself where a single plugin says less: the oldest version with lists that we speak.
+const OLDEST: Version = Version::V0_3_1;
+
+/// A usable network configuration.
+#[derive(Debug)]
+pub(super) struct Network<'a> {
+    text: &'a str,
+    kind: Kind,
+    name: String,
+    version: String,
+    /// The plugins of a list, in their order.
+    plugins: Vec<Plugin<'a>>,
+    made_of: Option<String>,
+}
+
+#[derive(Debug)]
+struct Plugin<'a> {
+    raw: &'a RawValue,
+    is_ours: bool,
+}
+
+impl Kind {
+    /// The kind of a file; `None` for files that runtimes don't read.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "conflist" => Some(Self::List),
+            "conf" | "json" => Some(Self::Single),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Network<'a> {
+    /// Reads a file's text.
+    ///
+    /// # Errors
+    /// When no runtime would use it.
+    pub(super) fn read(text: &'a str, kind: Kind) -> Result<Self, Unusable> {
+        if text.trim_ascii().is_empty() {
+            return Err(Unusable::Empty);
+        }
+        let fields = Fields::parse(text).map_err(|error| Unusable::Json(error.to_string()))?;
+        if let Some(name) = fields.doubles().next() {
+            return Err(Unusable::Twice(name.to_owned()));
+        }
+        let said = |key: &str| fields.value(key).and_then(word).filter(|word| !word.is_empty());
+        let name = said("name").ok_or(Unusable::Lacks("name"))?;
+        let plugins = match kind {
+            Kind::List => plugins(&fields)?,
+            Kind::Single if said("type").is_none() => return Err(Unusable::Lacks("type")),
+            Kind::Single => Vec::new(),
+        };
+        let version = said("cniVersion").unwrap_or_default();
+        Ok(Self { text, kind, name, version, plugins, made_of: said(MADE_OF) })
+    }
+
+    /// Whether the plugin could serve in it.
+    ///
+    /// # Errors
+    /// When it could not.
+    pub(super) fn serves(&self) -> Result<(), Unusable> {
+        match (self.kind, Version::parse(&self.version)) {
+            (Kind::List, Err(_)) => Err(Unusable::Version(self.version.clone())),
+            // What is made of a single plugin may say more than it did.
+            (Kind::Single, _) | (Kind::List, Ok(_)) => Ok(()),
+        }
+    }
+
+    /// The file that this list was made of.
+    pub(super) fn made_of(&self) -> Option<&str> {
+        self.made_of.as_deref()
+    }
+
+    /// The text with this entry in it once; `None` if it says so already, in whatever form.
+    pub(super) fn with(&self, entry: &str) -> Option<String> {
+        debug_assert_eq!(self.kind, Kind::List);
+        let Some(first) = self.plugins.iter().position(|plugin| plugin.is_ours) else {
+            return Some(self.appended(entry));
+        };
+        let mut cuts = self.cuts(|at| at != first && self.plugins[at].is_ours);
+        if value(self.plugins[first].raw.get()) != value(entry) {
+            cuts.push((self.span(first), entry));
+        }
+        (!cuts.is_empty()).then(|| self.edited(cuts))
+    }
+
+    /// The text without any entry of ours; `None` if there is none.
+    pub(super) fn without(&self) -> Option<String> {
+        let cuts = self.cuts(|at| self.plugins[at].is_ours);
+        (!cuts.is_empty()).then(|| self.edited(cuts))
+    }
+
+    /// What a list of ours was made of, to the byte; `None` if others have put plugins into it since.
+    pub(super) fn original(&self) -> Option<String> {
+        self.made_of.as_ref()?;
+        let text = self.without().unwrap_or_else(|| self.text.to_owned());
+        let fields = Fields::parse(&text).ok()?;
+        let list = fields.value("plugins")?.get();
+        let plugins: Vec<&RawValue> = serde_json::from_str(list).ok()?;
+        let inside = list.strip_prefix('[')?.strip_suffix(']')?;
+        (plugins.len() == 1).then(|| inside.to_owned())
+    }
+
+    /// A list of this single plugin, whose file has that name, and our entry.
+    pub(super) fn list(&self, file: &str, entry: &str) -> String {
+        debug_assert_eq!(self.kind, Kind::Single);
+        let quoted = |text: &str| Value::from(text).to_string();
+        format!(
+            "{{\"cniVersion\":\"{}\",\"name\":{},\"{MADE_OF}\":{},\"plugins\":[{},{entry}]}}\n",
+            Version::parse(&self.version).unwrap_or(OLDEST).name(),
+            quoted(&self.name),
+            quoted(file),
+            self.text
+        )
+    }
+
+    /// Our entry behind the last plugin, as far from it as that is from what stands before it.
+    fn appended(&self, entry: &str) -> String {
+        let last = self.span(self.plugins.len() - 1);
+        let before = &self.text[..last.start];
+        let gap = &before[before.trim_ascii_end().len()..];
+        self.edited(vec![(last.end..last.end, &format!(",{gap}{entry}"))])
+    }
+
+    /// Where a plugin stands.
+    fn span(&self, at: usize) -> Range<usize> {
+        let raw = self.plugins[at].raw.get();
+        let start = raw.as_ptr().addr() - self.text.as_ptr().addr();
+        start..start + raw.len()
+    }
+
+    /// What is cut out with some plugins: each with the comma towards one that stays.
+    fn cuts<'t>(&self, goes: impl Fn(usize) -> bool) -> Vec<(Range<usize>, &'t str)> {
+        let count = self.plugins.len();
+        let stays_before = |at: usize| (0..at).any(|before| !goes(before));
+        let cut = |at: usize| {
+            if stays_before(at) {
+                self.comma(self.span(at - 1).end)..self.span(at).end
+            } else if at + 1 < count {
+                self.span(at).start..self.span(at + 1).start
+            } else {
+                self.span(at)
+            }
+        };
+        (0..count).filter(|at| goes(*at)).map(|at| (cut(at), "")).collect()
+    }
+
+    /// The first comma behind a plugin that another follows.
+    fn comma(&self, end: usize) -> usize {
+        end + self.text[end..].find(',').unwrap_or_default()
+    }
+
+    /// The text with pieces exchanged, which don't overlap.
+    fn edited(&self, mut cuts: Vec<(Range<usize>, &str)>) -> String {
+        cuts.sort_by_key(|(range, _)| range.start);
+        let mut text = self.text.to_owned();
+        for (range, new) in cuts.into_iter().rev() {
+            text.replace_range(range, new);
+        }
+        text
+    }
+}
+
+fn plugins<'a>(fields: &Fields<'a>) -> Result<Vec<Plugin<'a>>, Unusable> {
+    let list = fields.value("plugins").ok_or(Unusable::Lacks("plugins"))?;
+    let raws: Vec<&RawValue> =
+        serde_json::from_str(list.get()).map_err(|_| Unusable::Lacks("list of plugins"))?;
+    let plugin = |raw: &'a RawValue| {
+        let fields = Fields::parse(raw.get()).ok()?;
+        let name = fields.value("type").and_then(word).filter(|name| !name.is_empty())?;
+        Some(Plugin { raw, is_ours: name == PLUGIN })
+    };
+    let plugins: Option<Vec<Plugin<'_>>> = raws.into_iter().map(plugin).collect();
+    let plugins = plugins.ok_or(Unusable::Lacks("type in each plugin"))?;
+    if plugins.is_empty() { Err(Unusable::Lacks("plugins")) } else { Ok(plugins) }
+}
+
+fn word(raw: &RawValue) -> Option<String> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+fn value(text: &str) -> Option<Value> {
+    serde_json::from_str(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{Strategy, prop_oneof};
+
+    const ENTRY: &str = r#"{"type":"sidecar-cni","log":"none"}"#;
+
+    fn list(text: &str) -> Network<'_> {
+        Network::read(text, Kind::List).expect("a list")
+    }
+
+    fn check(before: &str, after: &str) {
+        assert_eq!(list(before).with(ENTRY).as_deref(), Some(after));
+        assert_eq!(list(after).with(ENTRY), None, "once is enough");
+        assert_eq!(list(after).without().as_deref(), Some(before));
+    }
+
+    #[test]
+    fn the_entry_comes_last_in_the_way_of_the_file() {
+        check(
+            r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#,
+            r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"},{"type":"sidecar-cni","log":"none"}]}"#,
+        );
+        check(
+            "{\"plugins\" : [\n\t{\"type\":\"a\"} ,\n\t{\"type\":\"b\"}\n], \"name\":\"n\",\"cniVersion\":\"0.3.1\"}\n\n",
+            "{\"plugins\" : [\n\t{\"type\":\"a\"} ,\n\t{\"type\":\"b\"},\n\t{\"type\":\"sidecar-cni\",\"log\":\"none\"}\n], \
+             \"name\":\"n\",\"cniVersion\":\"0.3.1\"}\n\n",
+        );
+    }
+
+    #[test]
+    fn other_entries_of_ours_give_way() {
+        let with = |plugins: &str| format!(r#"{{"name":"n","cniVersion":"1.0.0","plugins":[{plugins}]}}"#);
+        let old = r#"{"type":"sidecar-cni"}"#;
+        let other = r#"{"type":"a"}"#;
+        for (before, after, without) in [
+            (format!("{old}, {other}"), format!("{ENTRY}, {other}"), other.to_owned()),
+            (
+                format!("{other}, {old} ,{other}"),
+                format!("{other}, {ENTRY} ,{other}"),
+                format!("{other} ,{other}"),
+            ),
+            (format!("{old},{old}, {other}, {old}"), format!("{ENTRY}, {other}"), other.to_owned()),
+            (format!("{other},{ENTRY},{old}"), format!("{other},{ENTRY}"), other.to_owned()),
+            (format!("{old},{old}"), ENTRY.to_owned(), String::new()),
+        ] {
+            let before = with(&before);
+            assert_eq!(list(&before).with(ENTRY), Some(with(&after)));
+            assert_eq!(list(&before).without(), Some(with(&without)));
+        }
+    }
+
+    #[test]
+    fn an_entry_that_others_have_written_anew_stays() {
+        let text = "{\"name\":\"n\",\"cniVersion\":\"1.0.0\",\"plugins\":[{ \"log\": \"none\",\n \"type\": \"sidecar-cni\" }]}";
+        assert_eq!(list(text).with(ENTRY), None);
+    }
+
+    #[test]
+    fn a_single_plugin_becomes_a_list_and_comes_back() {
+        let single = " {\"type\": \"bridge\", \"name\":\"a\\\"b\",\n\"x\":1e2}\n";
+        let made = Network::read(single, Kind::Single).expect("a plugin").list("10-a.conf", ENTRY);
+        let made = list(&made);
+        assert_eq!((made.name.as_str(), made.made_of()), ("a\"b", Some("10-a.conf")));
+        assert_eq!(made.original().as_deref(), Some(single));
+        let more = made.text.replace("]}\n", ",{\"type\":\"b\"}]}\n");
+        assert_eq!(list(&more).original(), None);
+    }
+
+    #[test]
+    fn what_no_runtime_would_take_is_unusable() {
+        let complaint = |text, kind| {
+            let used = Network::read(text, kind).and_then(|network| network.serves());
+            used.expect_err("unusable").to_string()
+        };
+        for (text, expected) in [
+            (" \n", "is empty"),
+            ("{\"name\":\"n\",\"cniVersion\":\"1.0.0\",\"plugins\":[{\"ty", "is no whole JSON"),
+            ("{\"name\":\"n\"} x", "is no whole JSON"),
+            ("\u{feff}{}", "is no whole JSON"),
+            (r#"{"cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#, "has no name"),
+            (r#"{"name":"n","name":"m"}"#, "has the key \"name\" twice"),
+            (r#"{"name":"n","cniVersion":"1.0.0"}"#, "has no plugins"),
+            (r#"{"name":"n","cniVersion":"1.0.0","plugins":[]}"#, "has no plugins"),
+            (r#"{"name":"n","cniVersion":"1.0.0","plugins":{}}"#, "has no list of plugins"),
+            (
+                r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"},{}]}"#,
+                "has no type in each plugin",
+            ),
+            (r#"{"name":"n","cniVersion":"0.2.0","plugins":[{"type":"a"}]}"#, "speaks version \"0.2.0\""),
+            (r#"{"name":"n","plugins":[{"type":"a"}]}"#, "speaks version \"\""),
+        ] {
+            let told = complaint(text, Kind::List);
+            assert!(told.starts_with(expected), "{text}: {told}");
+        }
+        assert_eq!(complaint(r#"{"name":"n"}"#, Kind::Single), "has no type");
+    }
+
+    /// A plugin, ours or another's, with space around it.
+    fn plugin() -> impl Strategy<Value = String> {
+        let body = prop_oneof![
+            r#"\{"type" ?: ?"[a-z]{1,5}"(,"x":\[\{\},"\]\\\\"\])?\}"#,
+            "(\\{\"type\": ?\"sidecar-cni\"\\})"
+        ];
+        ("[ \n\t]{0,3}", body, "[ \n\t]{0,3}").prop_map(|(before, body, after)| before + &body + &after)
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_list_gets_one_entry_and_loses_all(plugins in proptest::collection::vec(plugin(), 1..6)) {
+            let text = format!(r#"{{"name":"n","cniVersion":"1.1.0","plugins":[{}]}}"#, plugins.join(","));
+            let before = list(&text);
+            let after = before.with(ENTRY).unwrap_or_else(|| text.clone());
+            let ours = |text: &str| list(text).plugins.iter().filter(|plugin| plugin.is_ours).count();
+            assert_eq!(ours(&after), 1, "{after}");
+            let others = |text: &str| {
+                let list: Value = serde_json::from_str(text).expect("JSON");
+                let plugins = list["plugins"].as_array().expect("plugins").clone();
+                plugins.into_iter().filter(|plugin| plugin["type"] != PLUGIN).collect::<Vec<Value>>()
+            };
+            assert_eq!(others(&after), others(&text));
+            let without = before.without().unwrap_or_else(|| text.clone());
+            assert_eq!(others(&without), others(&text));
+            assert!(!without.contains("sidecar-cni"));
+            if ours(&text) == 0 {
+                assert_eq!(list(&after).without(), Some(text.clone()));
+            }
+        }
+    }
+}

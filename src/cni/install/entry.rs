@@ -1,0 +1,146 @@
+//! Our entry in a network configuration: what it says, proven by the plugin's own reading before anybody depends on it.
+
+use crate::cni::{
+    PLUGIN,
+    protocol::{Fault, Fields, KEYS, Read, Verb, Version},
+    wanted::understand,
+};
+use policy::{Problem, settings::nearest, sources::Raw};
+use serde_json::{Map, Value, json};
+use std::net::Ipv4Addr;
+
+/// The capability by which a runtime hands over a pod's annotations.
+const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
+
+/// Makes the entry of keys that flags have given, by the flag's name each, and of an object of keys (`--entry`).
+///
+/// # Errors
+/// Everything that the plugin would refuse.
+pub(crate) fn entry(
+    flags: &[(&str, &'static str, Value)],
+    object: Option<&str>,
+) -> Result<String, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let mut keys = Map::new();
+    for (key, value) in object.map(|text| keys_of(text, &mut problems)).unwrap_or_default() {
+        keys.insert(key, value);
+    }
+    for (flag, key, value) in flags {
+        if keys.insert((*key).to_owned(), value.clone()).is_some() {
+            let text = format!("gives {key:?}, which --entry gives as well; give it once");
+            problems.push(Problem::of(&format!("--{flag}"), text));
+        }
+    }
+    if problems.is_empty() {
+        problems = refusals(&keys);
+    }
+    let named = keys.iter().map(|(key, value)| format!(",{}:{value}", Value::from(key.as_str())));
+    let capability = json!({ ANNOTATIONS: true });
+    let text =
+        format!("{{\"type\":\"{PLUGIN}\",\"capabilities\":{capability}{}}}", named.collect::<String>());
+    if problems.is_empty() { Ok(text) } else { Err(problems) }
+}
+
+fn keys_of(text: &str, problems: &mut Vec<Problem>) -> Vec<(String, Value)> {
+    let mut blame = |text: String| problems.push(Problem::of("--entry", text));
+    let fields = match Fields::parse(text) {
+        Ok(fields) => fields,
+        Err(error) => {
+            blame(format!(
+                "is no object of JSON: {error}; expected one such as {{\"backend\":\"iptables-nft\"}}"
+            ));
+            return Vec::new();
+        }
+    };
+    fields.doubles().for_each(|name| blame(format!("has the key {name:?} twice; remove one")));
+    let ours = || KEYS.iter().map(|key| key.name);
+    for (name, _) in fields.iter().filter(|(name, _)| !ours().any(|key| key == *name)) {
+        blame(match nearest(name, ours()) {
+            Some(meant) => {
+                format!("has the key {name:?}, which is none of the plugin's; did you mean {meant:?}?")
+            }
+            None => format!(
+                "has the key {name:?}, which is none of the plugin's; those are {}",
+                ours().collect::<Vec<_>>().join(", ")
+            ),
+        });
+    }
+    let value = |(name, raw): (&str, &serde_json::value::RawValue)| {
+        Some((name.to_owned(), serde_json::from_str(raw.get()).ok()?))
+    };
+    fields.iter().filter_map(value).collect()
+}
+
+/// What the plugin would say of these keys when a container comes.
+fn refusals(keys: &Map<String, Value>) -> Vec<Problem> {
+    let mut whole = keys.clone();
+    whole.insert("cniVersion".to_owned(), Version::LATEST.name().into());
+    whole.insert("name".to_owned(), "any".into());
+    whole.insert("type".to_owned(), PLUGIN.into());
+    let text = Value::Object(whole).to_string();
+    let configuration = match Read::of(text.as_bytes()).and_then(|read| read.configuration(Verb::Add)) {
+        Ok(configuration) => configuration,
+        Err(fault) => return problems(&fault),
+    };
+    let meant = [configuration.capture, Some(configuration.defaults)];
+    meant.into_iter().flatten().flat_map(meaning).collect()
+}
+
+/// What is wrong with the meaning of settings, in a namespace with some address.
+fn meaning(raw: Raw) -> Vec<Problem> {
+    match understand(raw, Vec::new(), &[Ipv4Addr::new(192, 0, 2, 1).into()]) {
+        Ok(_) => Vec::new(),
+        Err(fault) => problems(&fault),
+    }
+}
+
+fn problems(fault: &Fault) -> Vec<Problem> {
+    let lines = if fault.details.is_empty() { &fault.msg } else { &fault.details };
+    lines.lines().map(|line| Problem::of("--entry", line)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complaints(object: &str) -> Vec<String> {
+        entry(&[], Some(object)).expect_err(object).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn an_entry_is_one_line_that_the_plugin_takes() {
+        assert_eq!(
+            entry(&[], None).as_deref(),
+            Ok(r#"{"type":"sidecar-cni","capabilities":{"io.kubernetes.cri.pod-annotations":true}}"#)
+        );
+        let flags = [("plugin-log", "log", Value::from("journal"))];
+        let object = "{\"capture\":{\"istio-inbound-ports\":\n[80,443]},\"timeout\":\"5s\"}";
+        assert_eq!(
+            entry(&flags, Some(object)).as_deref(),
+            Ok(concat!(
+                r#"{"type":"sidecar-cni","capabilities":{"io.kubernetes.cri.pod-annotations":true},"#,
+                r#""capture":{"istio-inbound-ports":[80,443]},"log":"journal","timeout":"5s"}"#
+            ))
+        );
+    }
+
+    #[test]
+    fn what_the_plugin_would_refuse_is_refused_at_once() {
+        for (object, expected) in [
+            ("[]", "--entry: is no object of JSON"),
+            ("{\"log\":\"none\"", "--entry: is no object of JSON"),
+            (r#"{"log":"none","log":"none"}"#, "--entry: has the key \"log\" twice"),
+            (r#"{"logs":"none"}"#, "did you mean \"log\"?"),
+            (r#"{"cniVersion":"1.0.0"}"#, "which is none of the plugin's"),
+            (r#"{"state_dir":"run"}"#, "state_dir"),
+            (r#"{"capture":{"istio-inbound-prots":"80"}}"#, "istio-inbound-ports"),
+            (r#"{"capture":{"istio-inbound-ports":"http"}}"#, "http"),
+            (r#"{"defaults":{"proxy-uid":"nobody"}}"#, "nobody"),
+        ] {
+            let told = complaints(object);
+            assert!(told.iter().any(|line| line.contains(expected)), "{object}: {told:?}");
+        }
+        let twice = entry(&[("plugin-log", "log", "none".into())], Some(r#"{"log":"none"}"#));
+        assert_eq!(twice.map_err(|problems| problems.len()), Err(1));
+    }
+}

@@ -1,0 +1,252 @@
+//! The folder of network configurations: which file the runtime uses, our entry in it, and out of all again.
+
+use super::conflist::{Kind, Network, Unusable};
+use super::replace::{self, Put};
+use crate::cni::PLUGIN;
+use std::{
+    fs,
+    io::{self, ErrorKind},
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long a file may be half-written before a runtime that passes over it is followed.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often one attempt may be overtaken by other agents.
+const ATTEMPTS: u32 = 20;
+/// When to try again after that.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Where our entry is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// In this file, the first that a runtime takes.
+    Installed(PathBuf),
+    /// Nowhere yet; why.
+    Waiting(String),
+}
+
+/// What an attempt has come to.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    pub(super) found: Found,
+    pub(super) changed: bool,
+    /// When it is worth another, even if no file changes.
+    pub(super) again: Option<Instant>,
+}
+
+/// The file that no runtime could use when last looked at, and since when.
+#[derive(Debug, Default)]
+pub(super) struct Broken(Option<(PathBuf, Instant)>);
+
+/// What one look at the folder shows.
+struct View {
+    /// The first usable file.
+    first: Option<(PathBuf, Kind, String)>,
+    /// Those before it.
+    unusable: Vec<(PathBuf, Unusable)>,
+}
+
+/// Sees to it that the first usable file has our entry, once.
+///
+/// # Errors
+/// When the folder can't be read or written.
+pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Result<Attempt> {
+    let waiting = |why: String, again| Ok(Attempt { found: Found::Waiting(why), changed: false, again });
+    for _ in 0..ATTEMPTS {
+        let View { first, unusable } = look(folder)?;
+        let told: Vec<String> =
+            unusable.iter().map(|(path, why)| format!("{} {why}", path.display())).collect();
+        if let Some(until) = broken.until(&unusable) {
+            return waiting(told.join("; "), Some(until));
+        }
+        let Some((path, kind, text)) = first else {
+            let none = format!("no network configuration is in {}", folder.display());
+            return waiting(if told.is_empty() { none } else { told.join("; ") }, None);
+        };
+        let network = Network::read(&text, kind).expect("it was usable just now");
+        if let Err(why) = network.serves() {
+            return waiting(format!("{} {why}", path.display()), None);
+        }
+        let put = match kind {
+            Kind::Single => convert(&path, &network, &text, entry)?,
+            Kind::List => match network.with(entry) {
+                None => Step::Was(path.clone()),
+                Some(new) => Step::of(replace::replace(&path, text.as_bytes(), new.as_bytes())?, &path),
+            },
+        };
+        match put {
+            Step::Was(path) => {
+                return Ok(Attempt { found: Found::Installed(path), changed: false, again: None });
+            }
+            Step::Is(path) => {
+                return Ok(Attempt { found: Found::Installed(path), changed: true, again: None });
+            }
+            Step::Blocked(why) => return waiting(why, None),
+            Step::Overtaken => {}
+        }
+    }
+    waiting("other programs keep writing it".to_owned(), Some(Instant::now() + PAUSE))
+}
+
+/// Takes our entry out of every file, and files that we have made. Tells those that were changed.
+///
+/// # Errors
+/// When the folder can't be read or written, or a file holds our entry that can't be understood.
+pub(super) fn withdraw(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut changed = Vec::new();
+    for (path, kind) in files(folder)? {
+        if kind == Kind::List && withdraw_of(&path)? {
+            changed.push(path);
+        }
+    }
+    Ok(changed)
+}
+
+fn withdraw_of(path: &Path) -> io::Result<bool> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let Some(bytes) = content(path)? else { return Ok(false) };
+        let text = String::from_utf8_lossy(&bytes);
+        let put = match Network::read(&text, Kind::List) {
+            Ok(network) => match (single_of(path, &network).zip(network.original()), network.without()) {
+                (Some((single, original)), _) => restore(path, &text, &single, &original)?,
+                (None, Some(without)) => replace::replace(path, &bytes, without.as_bytes())?,
+                (None, None) => return Ok(false),
+            },
+            Err(_) if !text.contains(PLUGIN) => return Ok(false),
+            Err(why) if Instant::now() >= end => {
+                let text = format!("{} {why}, and names {PLUGIN}; mend it first", path.display());
+                return Err(io::Error::new(ErrorKind::InvalidData, text));
+            }
+            // Somebody may be writing it.
+            Err(_) => Put::Overtaken,
+        };
+        match put {
+            Put::Done => return Ok(true),
+            Put::Overtaken => thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+/// The file that a list of ours was made of.
+fn single_of(path: &Path, network: &Network<'_>) -> Option<PathBuf> {
+    let single = Path::new(network.made_of()?);
+    let is_name = single.file_name() == Some(single.as_os_str()) && Kind::of(single) == Some(Kind::Single);
+    is_name.then(|| path.with_file_name(single))
+}
+
+/// Puts a single plugin back in place of the list that was made of it. One that is there already is newer.
+fn restore(path: &Path, text: &str, single: &Path, original: &str) -> io::Result<Put> {
+    if content(single)?.is_none() && replace::create(single, original.as_bytes(), path)? == Put::Overtaken {
+        return Ok(Put::Overtaken);
+    }
+    replace::remove(path, text.as_bytes())
+}
+
+/// What an attempt has done with a file.
+enum Step {
+    Was(PathBuf),
+    Is(PathBuf),
+    Overtaken,
+    /// It can't go on; why.
+    Blocked(String),
+}
+
+impl Step {
+    fn of(put: Put, path: &Path) -> Self {
+        match put {
+            Put::Done => Self::Is(path.to_owned()),
+            Put::Overtaken => Self::Overtaken,
+        }
+    }
+}
+
+/// Makes a list of a single plugin. The list is there before the single one goes, so that there is always one of them.
+fn convert(path: &Path, network: &Network<'_>, text: &str, entry: &str) -> io::Result<Step> {
+    let list = path.with_extension("conflist");
+    let file = path.file_name().unwrap_or_default().to_string_lossy();
+    let new = network.list(&file, entry);
+    let put = match content(&list)? {
+        None => replace::create(&list, new.as_bytes(), path)?,
+        Some(there) if there == new.as_bytes() => Put::Done,
+        Some(there) => {
+            let text = String::from_utf8_lossy(&there);
+            let is_ours = Network::read(&text, Kind::List).is_ok_and(|list| list.made_of() == Some(&file));
+            if !is_ours {
+                let (one, other) = (path.display(), list.display());
+                return Ok(Step::Blocked(format!("both {one} and {other} are there; remove one of them")));
+            }
+            replace::replace(&list, &there, new.as_bytes())?
+        }
+    };
+    Ok(match put {
+        Put::Overtaken => Step::Overtaken,
+        Put::Done => Step::of(replace::remove(path, text.as_bytes())?, &list),
+    })
+}
+
+fn look(folder: &Path) -> io::Result<View> {
+    let mut view = View { first: None, unusable: Vec::new() };
+    for (path, kind) in files(folder)? {
+        let Some(bytes) = content(&path)? else { continue };
+        let text = String::from_utf8(bytes).map_err(|error| Unusable::Json(error.to_string()));
+        let usable = text.and_then(|text| {
+            let single = single_of(&path, &Network::read(&text, kind)?);
+            Ok((text, single))
+        });
+        match usable {
+            Ok((text, single)) => {
+                // An agent has written its file again beside the list that we made of it.
+                let again = single.and_then(|file| readable(&file).map(|text| (file, Kind::Single, text)));
+                view.first = Some(again.unwrap_or((path, kind, text)));
+                break;
+            }
+            Err(why) => view.unusable.push((path, why)),
+        }
+    }
+    Ok(view)
+}
+
+/// The text of a file that holds a usable single plugin.
+fn readable(file: &Path) -> Option<String> {
+    let text = String::from_utf8(content(file).ok()??).ok()?;
+    Network::read(&text, Kind::Single).is_ok().then_some(text)
+}
+
+/// The files that runtimes read, in the order in which they do (`libcni.ConfFiles`, sorted).
+fn files(folder: &Path) -> io::Result<Vec<(PathBuf, Kind)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if let Some(kind) = Kind::of(&path).filter(|_| !path.is_dir()) {
+            found.push((path, kind));
+        }
+    }
+    found.sort_by(|(one, _), (other, _)| one.as_os_str().cmp(other.as_os_str()));
+    Ok(found)
+}
+
+/// What a file says; `None` if it is gone.
+fn content(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+impl Broken {
+    /// Until when it is worth waiting for the first of these files to become whole.
+    fn until(&mut self, unusable: &[(PathBuf, Unusable)]) -> Option<Instant> {
+        let now = Instant::now();
+        let first = unusable.first().map(|(path, _)| path);
+        let since = match (self.0.take(), first) {
+            (_, None) => return None,
+            (Some((path, since)), Some(first)) if path == *first => since,
+            (_, Some(_)) => now,
+        };
+        self.0 = first.map(|path| (path.clone(), since));
+        (now < since + PATIENCE).then(|| since + PATIENCE)
+    }
+}

@@ -1,0 +1,287 @@
+//! The time while it is installed: one loop that looks, mends, and sleeps until a folder changes.
+
+use super::{
+    Error, Folders, Removed, Stay, Wish,
+    folder::{self, Broken, Found},
+    metrics::Installer,
+    remove,
+    replace::UNFINISHED,
+    serve::{self, Board},
+    state_directory,
+};
+use crate::cni::PLUGIN;
+use nix::{
+    errno::Errno,
+    fcntl::Flock,
+    sys::inotify::{AddWatchFlags, InitFlags, Inotify},
+};
+use sidecar_init::sys::wait::{Requests, Woken};
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+/// How long to sleep at most: what no event has told is found then.
+const LOOK: Duration = Duration::from_secs(60);
+/// How long to sleep after a failure that nobody may tell the end of.
+const RETRY: Duration = Duration::from_secs(5);
+/// How often to ask for the folder that another of us has.
+const ASK: Duration = Duration::from_millis(500);
+/// Who mends again and again within this time sleeps before the next look: an agent that undoes what we do must not keep
+/// the node busy.
+const QUIET: Duration = Duration::from_secs(10);
+/// How often to mend at once ..
+const AT_ONCE: u32 = 4;
+/// .. and how long to sleep then, twice as long each time up to a limit.
+const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
+
+/// How the time ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It is installed, and nobody was asked to stay.
+    Installed(PathBuf),
+    /// We were asked to end, and have left it, or taken it back.
+    Asked(Option<Removed>),
+}
+
+/// Installs, and stays where that is wished.
+///
+/// # Errors
+/// When it can't be installed, or could not be kept.
+pub(crate) fn keep(wish: &Wish) -> Result<End, Error> {
+    wish.folders.exist()?;
+    // Before there is any other thread, which would take the signals.
+    let requests = Requests::take().map_err(Error::Watch)?;
+    let silence = Inotify::init(InitFlags::IN_CLOEXEC).map_err(|error| Error::Watch(error.into()))?;
+    let installer = Mutex::new(Installer::default());
+    let board = Arc::new(Board { state: state_directory(&wish.entry), installer });
+    for address in wish.stay.iter().flat_map(|stay| &stay.addresses) {
+        let served =
+            serve::serve(*address, Arc::clone(&board)).map_err(|error| Error::Serve(*address, error))?;
+        tracing::info!(target: "install", "listening at http://{served}");
+    }
+    let end = wish.wait.and_then(|wait| Instant::now().checked_add(wait));
+    let mut keeper = Keeper { wish, requests, silence, board, end, pace: Pace::default(), told: None };
+    keeper.show(false)?;
+    let Some(_held) = keeper.lock()? else {
+        return if wish.stay.is_some() { Ok(End::Asked(None)) } else { Err(Error::Ended) };
+    };
+    wish.folders.sweep()?;
+    let ended = keeper.run()?;
+    keeper.show(matches!(ended, End::Installed(_)))?;
+    match (ended, &wish.stay) {
+        (End::Asked(_), Some(Stay { uninstall: true, .. })) => {
+            remove(&wish.folders, false).map(|removed| End::Asked(Some(removed)))
+        }
+        (End::Asked(_), None) => Err(Error::Ended),
+        (ended, _) => Ok(ended),
+    }
+}
+
+struct Keeper<'a> {
+    wish: &'a Wish,
+    requests: Requests,
+    /// What never has anything to tell.
+    silence: Inotify,
+    board: Arc<Board>,
+    /// When waiting for a configuration is over.
+    end: Option<Instant>,
+    pace: Pace,
+    /// What was told last, which is not told again.
+    told: Option<String>,
+}
+
+/// How fast we may mend.
+#[derive(Debug, Default)]
+struct Pace {
+    last: Option<Instant>,
+    /// How often without a quiet time in between.
+    times: u32,
+}
+
+impl Pace {
+    fn mended(&mut self) {
+        let goes_on = self.last.is_some_and(|last| last.elapsed() < QUIET);
+        self.times = if goes_on { self.times + 1 } else { 1 };
+        self.last = Some(Instant::now());
+    }
+
+    /// How long to sleep before the next time.
+    fn pause(&self) -> Option<Duration> {
+        let more = self.times.checked_sub(AT_ONCE + 1)?;
+        let is_quiet = self.last.is_some_and(|last| last.elapsed() >= QUIET);
+        (!is_quiet).then(|| PAUSES[1].min(PAUSES[0] * 2_u32.saturating_pow(more.min(10))))
+    }
+}
+
+impl Keeper<'_> {
+    /// Holds the folder, once no other of us has it; `None` if we are asked to end before.
+    fn lock(&mut self) -> Result<Option<Flock<File>>, Error> {
+        loop {
+            if let Some(held) = self.wish.folders.lock()? {
+                return Ok(Some(held));
+            }
+            let busy = Error::Busy(self.wish.folders.configurations.clone());
+            if self.end.is_some_and(|end| Instant::now() >= end) {
+                return Err(busy);
+            }
+            self.tell(format!("waiting: {busy}"));
+            if self.sleep(ASK)? == Woken::Asked {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn run(&mut self) -> Result<End, Error> {
+        let eyes = Eyes::open(&self.wish.folders)?;
+        let mut broken = Broken::default();
+        loop {
+            let (found, again) = self.look(&mut broken)?;
+            match found {
+                Found::Installed(path) if self.wish.stay.is_none() => return Ok(End::Installed(path)),
+                Found::Installed(_) => {}
+                Found::Waiting(why) if self.end.is_some_and(|end| Instant::now() >= end) => {
+                    return Err(Error::Late(why));
+                }
+                Found::Waiting(_) => {}
+            }
+            let limits = [Some(Instant::now() + LOOK), again, self.end];
+            let until = limits.into_iter().flatten().min();
+            loop {
+                match self.requests.wait(&eyes.0, until).map_err(Error::Watch)? {
+                    Woken::Asked => return Ok(End::Asked(None)),
+                    Woken::Late => break,
+                    Woken::Ready if eyes.have_seen_something(&self.wish.folders)? => break,
+                    Woken::Ready => {}
+                }
+            }
+            if let Some(pause) = self.pace.pause()
+                && self.sleep(pause)? == Woken::Asked
+            {
+                return Ok(End::Asked(None));
+            }
+        }
+    }
+
+    /// Looks and mends. Who stays gets over failures, which may pass.
+    fn look(&mut self, broken: &mut Broken) -> Result<(Found, Option<Instant>), Error> {
+        let Wish { folders, entry, stay, .. } = self.wish;
+        let done = folders.put_program().and_then(|is_new| {
+            let attempt = folder::insert(&folders.configurations, entry, broken)
+                .map_err(|error| Error::Configurations(folders.configurations.clone(), error))?;
+            Ok((is_new, attempt))
+        });
+        let (is_new, attempt) = match done {
+            Ok(done) => done,
+            Err(error) if stay.is_none() => return Err(error),
+            Err(_) if !folders.configurations.is_dir() => {
+                return Err(Error::Removed(folders.configurations.clone()));
+            }
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+                let why = format!("{error}{}", cause.unwrap_or_default());
+                self.show(false)?;
+                self.tell(format!("waiting: {why}"));
+                return Ok((Found::Waiting(why), Some(Instant::now() + RETRY)));
+            }
+        };
+        if is_new || attempt.changed {
+            self.pace.mended();
+            self.board.change(|installer| {
+                installer.programs += u64::from(is_new);
+                installer.entries += u64::from(attempt.changed);
+            });
+            self.told = None;
+        }
+        match &attempt.found {
+            Found::Installed(path) => {
+                self.show(true)?;
+                self.tell(format!("installed: {} and {}", path.display(), folders.program().display()));
+            }
+            Found::Waiting(why) => {
+                self.show(false)?;
+                self.tell(format!("waiting: {why}"));
+            }
+        }
+        Ok((attempt.found, attempt.again))
+    }
+
+    /// Lets others know whether it is installed.
+    fn show(&self, is_installed: bool) -> Result<(), Error> {
+        self.board.change(|installer| installer.is_installed = is_installed);
+        let Some(file) = self.wish.stay.as_ref().and_then(|stay| stay.ready_file.as_ref()) else {
+            return Ok(());
+        };
+        let done = match (is_installed, file.exists()) {
+            (true, false) => fs::write(file, ""),
+            (false, true) => fs::remove_file(file),
+            (true, true) | (false, false) => Ok(()),
+        };
+        done.map_err(|error| Error::ReadyFile(file.clone(), error))
+    }
+
+    fn tell(&mut self, what: String) {
+        if self.told.as_ref() != Some(&what) {
+            tracing::info!(target: "install", "{what}");
+            self.told = Some(what);
+        }
+    }
+
+    fn sleep(&self, time: Duration) -> Result<Woken, Error> {
+        self.requests.wait(&self.silence, Some(Instant::now() + time)).map_err(Error::Watch)
+    }
+}
+
+/// Eyes on both folders.
+struct Eyes(Inotify);
+
+impl Eyes {
+    fn open(folders: &Folders) -> Result<Self, Error> {
+        let open = || {
+            let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
+            let changes = AddWatchFlags::IN_CLOSE_WRITE
+                | AddWatchFlags::IN_MOVE
+                | AddWatchFlags::IN_CREATE
+                | AddWatchFlags::IN_DELETE
+                | AddWatchFlags::IN_ATTRIB
+                | AddWatchFlags::IN_DELETE_SELF
+                | AddWatchFlags::IN_MOVE_SELF
+                | AddWatchFlags::IN_ONLYDIR;
+            inotify.add_watch(&folders.configurations, changes)?;
+            inotify.add_watch(&folders.programs, changes)?;
+            nix::Result::Ok(inotify)
+        };
+        open().map(Self).map_err(|error| Error::Watch(error.into()))
+    }
+
+    /// Takes all that was seen. Says whether any of it concerns us.
+    fn have_seen_something(&self, folders: &Folders) -> Result<bool, Error> {
+        let mut concerns = false;
+        loop {
+            let events = match self.0.read_events() {
+                Err(Errno::EAGAIN) => return Ok(concerns),
+                Err(Errno::EINTR) => continue,
+                other => other.map_err(|error| Error::Watch(io::Error::from(error)))?,
+            };
+            for event in events {
+                let gone =
+                    AddWatchFlags::IN_DELETE_SELF | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_IGNORED;
+                if event.mask.intersects(gone) {
+                    let all = [&folders.configurations, &folders.programs];
+                    let missing = all.into_iter().find(|folder| !folder.is_dir());
+                    return Err(Error::Removed(missing.unwrap_or(&folders.configurations).clone()));
+                }
+                concerns |= event.name.as_ref().is_none_or(|name| is_of_concern(Path::new(name)));
+            }
+        }
+    }
+}
+
+/// Whether a file's name is one that a change of matters.
+fn is_of_concern(name: &Path) -> bool {
+    let is_unfinished = name.as_os_str().as_encoded_bytes().starts_with(UNFINISHED.as_bytes());
+    !is_unfinished && (name == Path::new(PLUGIN) || super::conflist::Kind::of(name).is_some())
+}

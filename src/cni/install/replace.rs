@@ -1,0 +1,178 @@
+//! Files put in the place of others, whole or not at all, while other agents may write them too.
+//!
+//! Who reads a file, decides and renames loses what another has written in between. So a file is exchanged for ours in one
+//! step, and then it is known for sure what was there: if it is not what was read, it is put back, and the caller starts
+//! anew. An agent that writes into the file itself goes on writing into the one that is put back.
+
+use nix::unistd::fchown;
+use sidecar_init::sys::exchange::exchange;
+use std::{
+    fs::{self, File, Metadata, OpenOptions, Permissions},
+    io::{self, ErrorKind, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+    process,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+/// What the names of unfinished files start with. They end with nothing that a runtime reads.
+pub(super) const UNFINISHED: &str = ".sidecar-cni-";
+
+/// How it went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Put {
+    Done,
+    /// Somebody else has written meanwhile, and what they have written stands.
+    Overtaken,
+}
+
+/// Puts `new` in the place of a file that said `old`, with its owner and its rights.
+///
+/// # Errors
+/// When the folder can't be written. The file is as it was then.
+pub(super) fn replace(path: &Path, old: &[u8], new: &[u8]) -> io::Result<Put> {
+    // A link stays one.
+    let path = match fs::canonicalize(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Put::Overtaken),
+        other => other?,
+    };
+    let aside = Aside::write(&path, new, &fs::metadata(&path)?)?;
+    let (mut expected, mut placed, mut put) = (old.to_vec(), new.to_vec(), Put::Done);
+    loop {
+        match exchange(&aside.0, &path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Put::Overtaken),
+            Ok(false) => return aside.rename(&path, &expected),
+            other => drop(other?),
+        }
+        let found = fs::read(&aside.0)?;
+        if found == expected {
+            sync(&path)?;
+            return Ok(put);
+        }
+        (expected, placed, put) = (placed, found, Put::Overtaken);
+    }
+}
+
+/// Puts a file where none is, with the owner and the rights of another.
+///
+/// # Errors
+/// When the folder can't be written.
+pub(super) fn create(path: &Path, new: &[u8], like: &Path) -> io::Result<Put> {
+    let like = match fs::metadata(like) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Put::Overtaken),
+        other => other?,
+    };
+    let aside = Aside::write(path, new, &like)?;
+    match fs::hard_link(&aside.0, path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(Put::Overtaken),
+        other => other?,
+    }
+    sync(path)?;
+    Ok(Put::Done)
+}
+
+/// Removes a file that said `old`.
+///
+/// # Errors
+/// When the folder can't be written.
+pub(super) fn remove(path: &Path, old: &[u8]) -> io::Result<Put> {
+    let aside = Aside::beside(path);
+    match fs::rename(path, &aside.0) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Put::Done),
+        other => other?,
+    }
+    let put = if fs::read(&aside.0)? == old { Put::Done } else { Put::Overtaken };
+    if put == Put::Overtaken {
+        match fs::hard_link(&aside.0, path) {
+            // What has come since is newer.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            other => other?,
+        }
+    }
+    sync(path)?;
+    Ok(put)
+}
+
+/// Copies a program, unless the same is there. Says whether it was not.
+///
+/// # Errors
+/// When the folder can't be written. The old program is in place then.
+pub(super) fn copy_program(from: &Path, to: &Path) -> io::Result<bool> {
+    let content = fs::read(from)?;
+    let mode = Permissions::from_mode(0o755);
+    let is_there =
+        fs::symlink_metadata(to).is_ok_and(|there| there.is_file() && there.mode() & 0o7777 == 0o755);
+    if is_there && fs::read(to).is_ok_and(|there| there == content) {
+        return Ok(false);
+    }
+    let aside = Aside::beside(to);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside.0)?;
+    file.write_all(&content)?;
+    file.set_permissions(mode)?;
+    file.sync_all()?;
+    // A program that is open for writing can't be started.
+    drop(file);
+    fs::rename(&aside.0, to)?;
+    sync(to)?;
+    Ok(true)
+}
+
+/// Removes what killed runs have left in a folder, in which no other is at work.
+///
+/// # Errors
+/// When the folder can't be read.
+pub(super) fn sweep(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes()) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes a change of names outlive a failure of the machine.
+fn sync(path: &Path) -> io::Result<()> {
+    File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+}
+
+/// A file beside another, gone when done with.
+struct Aside(PathBuf);
+
+impl Aside {
+    fn beside(path: &Path) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        Self(path.with_file_name(format!("{UNFINISHED}{}-{count}", process::id())))
+    }
+
+    fn write(path: &Path, content: &[u8], like: &Metadata) -> io::Result<Self> {
+        let aside = Self::beside(path);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside.0)?;
+        file.write_all(content)?;
+        let now = file.metadata()?;
+        if (now.uid(), now.gid()) != (like.uid(), like.gid()) {
+            fchown(&file, Some(like.uid().into()), Some(like.gid().into()))?;
+        }
+        file.set_permissions(Permissions::from_mode(like.mode() & 0o7777))?;
+        file.sync_all()?;
+        Ok(aside)
+    }
+
+    /// Where the file system can't exchange files: looks as late as possible.
+    fn rename(&self, path: &Path, expected: &[u8]) -> io::Result<Put> {
+        if fs::read(path)? != expected {
+            return Ok(Put::Overtaken);
+        }
+        fs::rename(&self.0, path)?;
+        sync(path)?;
+        Ok(Put::Done)
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        // It is not there any more where it was renamed. What stays is swept by the next run.
+        let _ = fs::remove_file(&self.0);
+    }
+}

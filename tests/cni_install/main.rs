@@ -1,0 +1,12 @@
+//! `cni install` and `cni uninstall` on a node made of two folders.
+
+mod http;
+mod kills;
+mod node;
+mod once;
+mod rewriters;
+mod watching;
+
+#[path = "../kernel/support/namespace.rs"]
+#[expect(dead_code, reason = "a part of it is enough here")]
+mod namespace;

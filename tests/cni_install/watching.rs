@@ -1,0 +1,131 @@
+//! An install that stays: it puts back what others overwrite, sleeps while nothing happens, and says whether all is well.
+
+use crate::node::{Node, shapes, types};
+use std::{fs, thread, time::Duration};
+
+const FILE: &str = "10-a.conflist";
+const LIST: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
+
+fn has_entry(node: &Node, name: &str) -> bool {
+    let text = node.read(name);
+    text.ends_with('\n') | text.ends_with('}') && types(&text).iter().any(|name| name == "sidecar-cni")
+}
+
+#[test]
+fn what_others_overwrite_is_put_back() {
+    let node = Node::new();
+    let ready = node.path("ready");
+    fs::write(&ready, "of another run").expect("written");
+    let running = node.start(&["--watch", "--ready-file", ready.to_str().expect("UTF-8")]);
+    running.until("the file of readiness goes", || !ready.exists());
+    node.put(FILE, LIST);
+    running.until("the entry", || has_entry(&node, FILE) && ready.exists());
+    for (name, text) in shapes().into_iter().filter(|(name, _)| name.ends_with("list")) {
+        node.put(FILE, &text);
+        running.until(&format!("the entry in what {name} says"), || {
+            node.read(FILE) != text && has_entry(&node, FILE)
+        });
+    }
+    fs::remove_file(node.plugin()).expect("removed");
+    running.until("the program", || node.plugin().exists());
+    fs::remove_file(node.configurations().join(FILE)).expect("removed");
+    running.until("no readiness", || !ready.exists());
+    node.put("00-b.conf", &shapes().iter().find(|(name, _)| name == "00-multus.conf").expect("it").1);
+    running.until("the entry in the other file", || has_entry(&node, "00-b.conflist") && ready.exists());
+    // The agent does not know that its file has become another one.
+    node.put("00-b.conf", r#"{"name":"m","cniVersion":"0.3.1","type":"other"}"#);
+    running.until("the entry in its new one", || {
+        let all = node.configurations_by_name();
+        all.len() == 1 && types(&all["00-b.conflist"]) == ["other", "sidecar-cni"]
+    });
+}
+
+#[test]
+fn it_stays_on_sigterm_unless_it_is_to_go() {
+    let node = Node::new();
+    node.put(FILE, LIST);
+    let ready = node.path("ready");
+    let arguments = ["--watch", "--ready-file", ready.to_str().expect("UTF-8")];
+    let mut running = node.start(&arguments);
+    running.until("the entry", || ready.exists());
+    assert_eq!(running.end(), Some(0));
+    assert!(has_entry(&node, FILE) && node.plugin().exists() && !ready.exists());
+    let mut running = node.start(&[&arguments[..], &["--uninstall-on-exit"]].concat());
+    running.until("readiness", || ready.exists());
+    assert_eq!(running.end(), Some(0));
+    assert_eq!(node.all(), [(FILE.to_owned(), LIST.to_owned())].into());
+    assert!(!node.plugin().exists() && !ready.exists());
+}
+
+#[test]
+fn one_of_two_waits_for_the_other_to_end() {
+    let node = Node::new();
+    node.put(FILE, LIST);
+    let mut first = node.start(&["--watch", "--plugin-log", "none"]);
+    first.until("the entry", || has_entry(&node, FILE));
+    let second = node.start(&["--watch", "--plugin-log", "journal"]);
+    second.until("waiting", || second.log().contains("another install is at work"));
+    assert!(node.read(FILE).contains(r#""log":"none""#));
+    let refused = node.call("uninstall", &[]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("end it first"));
+    first.end();
+    second.until("its own entry", || node.read(FILE).contains(r#""log":"journal""#));
+}
+
+#[test]
+fn it_sleeps_while_nothing_happens_and_while_nothing_is_usable() {
+    let node = Node::new();
+    fs::write(node.configurations().join(FILE), "{ half").expect("written");
+    let running = node.start(&["--watch"]);
+    running.until("waiting", || running.log().contains("is no whole JSON"));
+    // The time in which a broken file may become whole is over then.
+    thread::sleep(Duration::from_millis(2500));
+    sleeps(running.id());
+    node.put(FILE, LIST);
+    running.until("the entry", || has_entry(&node, FILE));
+    thread::sleep(Duration::from_millis(200));
+    sleeps(running.id());
+}
+
+/// Whether a process does not wake in a second, but once perhaps.
+#[track_caller]
+fn sleeps(id: u32) {
+    let switches = || {
+        let status = fs::read_to_string(format!("/proc/{id}/status")).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line.and_then(|count| count.trim().parse::<u64>().ok()).expect("a count")
+    };
+    let before = switches();
+    thread::sleep(Duration::from_secs(1));
+    let woken = switches() - before;
+    assert!(woken <= 1, "it woke {woken} times");
+}
+
+#[test]
+fn an_agent_that_undoes_it_each_time_does_not_keep_the_node_busy() {
+    let node = Node::new();
+    node.put(FILE, LIST);
+    let running = node.start(&["--watch"]);
+    let end = std::time::Instant::now() + Duration::from_secs(3);
+    let mut undone = 0;
+    while std::time::Instant::now() < end {
+        if has_entry(&node, FILE) {
+            node.put(FILE, LIST);
+            undone += 1;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!((4..=12).contains(&undone), "undone {undone} times in 3 seconds\n{}", running.log());
+    running.until("the entry in the end", || has_entry(&node, FILE));
+}
+
+#[test]
+fn a_folder_that_goes_ends_it() {
+    let node = Node::new();
+    let mut running = node.start(&["--watch"]);
+    running.until("waiting", || running.log().contains("no network configuration"));
+    fs::remove_dir(node.configurations()).expect("removed");
+    assert_eq!(running.ended(), Some(1));
+    assert!(running.log().contains("was removed while it was watched"), "{}", running.log());
+}
