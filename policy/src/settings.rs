@@ -43,6 +43,8 @@ pub enum Topic {
     Trace,
     /// Options of `cni install` and of `cni uninstall`.
     Install,
+    /// Options of `cni repair` alone.
+    Repair,
 }
 
 impl Topic {
@@ -56,7 +58,9 @@ impl Topic {
             Self::Logging => "Logging",
             Self::Compatibility => "Accepted for compatibility, without effect",
             Self::Packet => "The packet",
-            Self::Explain | Self::Lint | Self::Render | Self::Trace | Self::Install => "This command",
+            Self::Explain | Self::Lint | Self::Render | Self::Trace | Self::Install | Self::Repair => {
+                "This command"
+            }
         }
     }
 
@@ -70,7 +74,13 @@ impl Topic {
             | Self::Validation
             | Self::Logging
             | Self::Compatibility => false,
-            Self::Packet | Self::Explain | Self::Lint | Self::Render | Self::Trace | Self::Install => true,
+            Self::Packet
+            | Self::Explain
+            | Self::Lint
+            | Self::Render
+            | Self::Trace
+            | Self::Install
+            | Self::Repair => true,
         }
     }
 }
@@ -348,6 +358,11 @@ settings! {
             "With --watch: on SIGTERM or SIGINT, take all back; else it stays, and goes on to work";
         KeepProgram: "keep-program" _ [], Switch,
             "Leave the plugin's program, for runtimes that will call it for containers that it has served";
+    }
+    Repair {
+        Netns: "netns" _ [], Value("PATH"),
+            "The network namespace to repair, such as /run/netns/NAME or /proc/PID/ns/net";
+        Pid: "pid" _ [], Value("PID"), "The process in whose network namespace to do so";
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) fn clean(run: &Run) -> Exit {
     told(run, remove(run))
 }
 
-fn told(run: &Run, done: Result<Report, Box<dyn error::Error>>) -> Exit {
+pub(super) fn told(run: &Run, done: Result<Report, Box<dyn error::Error>>) -> Exit {
     match done {
         Ok(report) => match run.format {
             Format::Text => report.exit(),

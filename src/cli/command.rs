@@ -28,6 +28,8 @@ pub(super) enum Command {
     CniInstall,
     /// Take it out again.
     CniUninstall,
+    /// Set the rules of a running container.
+    CniRepair,
 }
 
 /// A command's row in the table.
@@ -265,6 +267,29 @@ pub(super) const COMMANDS: &[Entry] = &[
         topics: &[ANY],
         also: &[Setting::ConfDir, Setting::BinDir, Setting::KeepProgram],
         without: &[],
+        word: None,
+    },
+    Entry {
+        command: Command::CniRepair,
+        name: "cni repair",
+        about: "Set the rules of a container that runs without them, and verify",
+        long_about: "Brings the network namespace of a container to the state that the flags describe, from the node, and \
+                     compares it then with what is wanted. For pods that started before the plugin was there: their \
+                     validation ends with 126 again and again until the rules are set.\n\nUsers and groups are given by \
+                     number. DNS servers are those of the process (--pid), or have to be given (--dns-servers). Counted \
+                     for the metrics of cni install --watch if the state directory is there.\n\nExit codes: 0 in place, 1 \
+                     failed, 2 bad input (nothing was touched), 3 in place, but rules of others come before ours, 126 \
+                     validation failed.",
+        topics: &[&[Topic::Repair], CAPTURE, &[Topic::Validation], ANY],
+        also: &[
+            Setting::StateDir,
+            Setting::ForceBinary,
+            Setting::NativeNftables,
+            Setting::Backend,
+            Setting::LockWait,
+            Setting::Format,
+        ],
+        without: &[Setting::SkipRuleApply],
         word: None,
     },
     Entry {

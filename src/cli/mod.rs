@@ -18,6 +18,7 @@ mod logging;
 mod manifest;
 mod pflag;
 mod render;
+mod repair;
 mod report;
 mod run;
 mod trace;
@@ -82,6 +83,7 @@ fn run_command(command: Command, raw: Raw, problems: Vec<Problem>) -> Result<Exi
         Command::Trace => trace::run(&raw, problems),
         Command::CniInstall => install::install(&raw, problems),
         Command::CniUninstall => install::uninstall(&raw, problems),
+        Command::CniRepair => repair::run(&raw, problems),
         Command::Apply => with_capture(&subjects(raw, problems)?, Run::stdout, change::form, |raw, call| {
             warn(raw, call);
             change::apply(call)

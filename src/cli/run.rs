@@ -168,6 +168,20 @@ pub(super) fn resolve(raw: &Raw, host: &dyn Host, before: Vec<Problem>) -> Resul
 /// As [`resolve`].
 pub(super) fn finish(mut reader: Reader<'_>, host: &dyn Host) -> Result<Call, Problems> {
     let (run, logging) = read(&mut reader);
+    configured(reader, host, run, logging)
+}
+
+/// The same on the node's file system, whatever is said of it.
+///
+/// # Errors
+/// As [`resolve`].
+pub(super) fn resolve_on_node(raw: &Raw, host: &dyn Host, before: Vec<Problem>) -> Result<Call, Problems> {
+    let mut reader = Reader::new(raw, before);
+    let (run, logging) = read(&mut reader);
+    configured(reader, host, Run { cni: true, ..run }, logging)
+}
+
+fn configured(mut reader: Reader<'_>, host: &dyn Host, run: Run, logging: Logging) -> Result<Call, Problems> {
     let capture = istio::configure(&mut reader, host, run.cni);
     reader.finish().map(|warnings| Call { capture, run, logging, warnings })
 }

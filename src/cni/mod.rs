@@ -12,6 +12,7 @@ mod log;
 mod namespace;
 mod node;
 mod protocol;
+mod repair;
 mod state;
 mod verbs;
 mod wanted;
@@ -19,6 +20,7 @@ mod warnings;
 mod watch;
 
 pub(crate) use help::help;
+pub(crate) use repair::{Container, count_repair};
 
 use protocol::{Code, Fault, Fields, MOST_BYTES, Read as Words, Request, Target, Version};
 use state::State;

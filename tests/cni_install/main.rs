@@ -1,9 +1,10 @@
-//! `cni install` and `cni uninstall` on a node made of two folders.
+//! `cni install`, `cni uninstall` and `cni repair` on a node made of two folders.
 
 mod http;
 mod kills;
 mod node;
 mod once;
+mod repair;
 mod rewriters;
 mod watching;
 

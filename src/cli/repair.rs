@@ -1,0 +1,92 @@
+//! `sidecar-init cni repair`: the rules of a container that runs without them.
+
+use super::{Exit, begin, change, istio_iptables, run, run::Call, warn_of};
+use crate::cni::{Container, count_repair};
+use policy::istio;
+use policy::lint::brief;
+use policy::sources::{Given, Raw};
+use policy::{Problem, Problems, Setting};
+use rules::number::unsigned;
+use sidecar_init::{
+    engine::{self, OnDrift, Options, Preference},
+    sys::namespace,
+};
+use std::{
+    error,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+/// Why the container is as it was, or not as it should be.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("this is the machine's own network namespace, or may be; name the container's")]
+    Host,
+    #[error("the rules were set, and are not as wanted all the same; something else changes them:\n{0}")]
+    Undone(String),
+}
+
+/// Runs the command.
+pub(super) fn run(raw: &Raw, mut problems: Vec<Problem>) -> Result<Exit, Problems> {
+    let started = Instant::now();
+    let container = container(raw).unwrap_or_else(|problem| {
+        problems.push(problem);
+        Container::Namespace(PathBuf::new())
+    });
+    if problems.is_empty() {
+        problems.extend(enter(raw, &container));
+    }
+    let call = run::resolve_on_node(raw, &container, problems)?;
+    begin(raw, &call, call.run.stdout())?;
+    warn_of(brief(raw, &call.capture, &[]));
+    let exit = match change::told(&call.run, repaired(&call)) {
+        Exit::Done => istio_iptables::validated(&call),
+        other => other,
+    };
+    let outcome = if matches!(exit, Exit::Done | Exit::Drift) { "repaired" } else { "failed" };
+    let state = raw.get(Setting::StateDir).map(|given| Path::new(&given.value));
+    if let Err(error) = count_repair(state, outcome, started.elapsed()) {
+        tracing::warn!(target: "install", "the repair can't be counted: {error}");
+    }
+    Ok(exit)
+}
+
+/// Sets the rules and looks again.
+fn repaired(call: &Call) -> Result<change::Report, Box<dyn error::Error>> {
+    let Call { capture, run, .. } = call;
+    if namespace::is_host() != Some(false) {
+        return Err(Failure::Host.into());
+    }
+    let choice = run.backend.choice(Preference::Nftables);
+    let report = change::set(run, capture, &Options { choice, on_drift: OnDrift::Replace, anew: run.force })?;
+    let compared = engine::check(&mut run.open()?, &istio::desired(capture), choice)?;
+    if compared.differences.is_empty() {
+        Ok(report)
+    } else {
+        Err(Failure::Undone(compared.differences.to_string()).into())
+    }
+}
+
+fn container(raw: &Raw) -> Result<Container, Problem> {
+    match (raw.get(Setting::Netns), raw.get(Setting::Pid)) {
+        (Some(path), None) => Ok(Container::Namespace(PathBuf::from(&path.value))),
+        (None, Some(Given { value, source })) => match unsigned(value.trim()) {
+            Some(id) if id > 0 => Ok(Container::Process(id)),
+            Some(_) | None => {
+                Err(Problem::with_item(source, value, "is no process; expected its number, from 1"))
+            }
+        },
+        (Some(_), Some(_)) => Err(Problem::of("--netns", "contradicts --pid; give one of them")),
+        (None, None) => Err(Problem::of(
+            "--netns",
+            "is not given, nor --pid; name the container to repair by one of them",
+        )),
+    }
+}
+
+fn enter(raw: &Raw, container: &Container) -> Option<Problem> {
+    let error = namespace::enter(&container.namespace()).err()?;
+    let Given { value, source } = raw.get(Setting::Netns).or(raw.get(Setting::Pid))?;
+    let form = "expected a network namespace, or a process in it, and the right to enter it (CAP_SYS_ADMIN)";
+    Some(Problem::with_item(source, value, format!("can't be entered: {error}; {form}")))
+}

@@ -1,0 +1,76 @@
+//! A container that started without the plugin, seen from the node: its network namespace, and what is known of it beside
+//! what flags say.
+
+use super::{
+    counters::{self, REPAIR},
+    protocol::Places,
+};
+use nix::ifaddrs::getifaddrs;
+use policy::{Host, sources::name_servers};
+use rules::{Gid, Uid};
+use std::{
+    fs, io,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// A container, by one of its processes or by its network namespace alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Container {
+    Process(u32),
+    Namespace(PathBuf),
+}
+
+impl Container {
+    /// The path of its network namespace.
+    pub(crate) fn namespace(&self) -> PathBuf {
+        match self {
+            Self::Process(id) => Path::new("/proc").join(id.to_string()).join("ns/net"),
+            Self::Namespace(path) => path.clone(),
+        }
+    }
+}
+
+/// What is asked by a thread that is in the container's network namespace and on the node's file system.
+impl Host for Container {
+    fn user(&self, _: &str) -> io::Result<Option<Uid>> {
+        Ok(None)
+    }
+
+    fn group(&self, _: &str) -> io::Result<Option<Gid>> {
+        Ok(None)
+    }
+
+    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        let address = |interface: nix::ifaddrs::InterfaceAddress| {
+            let address = interface.address?;
+            let v4 = address.as_sockaddr_in().map(|address| address.ip().into());
+            v4.or_else(|| address.as_sockaddr_in6().map(|address| address.ip().into()))
+        };
+        Ok(getifaddrs()?.filter_map(address).collect())
+    }
+
+    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
+        match self {
+            Self::Process(id) => {
+                // The process sees it under its own root directory, which a link of ours leads into.
+                let root = Path::new("/proc").join(id.to_string()).join("root");
+                Ok(name_servers(&fs::read(root.join("etc/resolv.conf"))?))
+            }
+            Self::Namespace(_) => Err(io::Error::other(
+                "a namespace has none: name a process with --pid, or the servers with --dns-servers, or capture all with \
+                 --capture-all-dns",
+            )),
+        }
+    }
+}
+
+/// Counts a repair, in the state directory that is named or the default one, if it is there.
+///
+/// # Errors
+/// When it can't be counted.
+pub(crate) fn count_repair(state: Option<&Path>, outcome: &str, took: Duration) -> io::Result<()> {
+    let folder = state.map_or_else(|| Places::default().state, Path::to_owned);
+    if folder.is_dir() { counters::count(&folder, REPAIR, outcome, took) } else { Ok(()) }
+}
