@@ -2,6 +2,7 @@
 
 mod http;
 mod kills;
+mod manifests;
 mod node;
 mod once;
 mod repair;
