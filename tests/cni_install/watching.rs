@@ -28,6 +28,9 @@ fn what_others_overwrite_is_put_back() {
     }
     fs::remove_file(node.plugin()).expect("removed");
     running.until("the program", || node.plugin().exists());
+    let whole = fs::read(node.plugin()).expect("the program");
+    fs::write(node.plugin(), &whole[..1000]).expect("written");
+    running.until("the whole program", || fs::read(node.plugin()).is_ok_and(|plugin| plugin == whole));
     fs::remove_file(node.configurations().join(FILE)).expect("removed");
     running.until("no readiness", || !ready.exists());
     node.put("00-b.conf", &shapes().iter().find(|(name, _)| name == "00-multus.conf").expect("it").1);

@@ -5,7 +5,7 @@ use super::{
     folder::{self, Broken, Found},
     metrics::Installer,
     remove,
-    replace::UNFINISHED,
+    replace::{Seen, UNFINISHED},
     serve::{self, Board},
     state_directory,
 };
@@ -17,6 +17,7 @@ use nix::{
 };
 use sidecar_init::sys::wait::{Requests, Woken};
 use std::{
+    ffi::OsString,
     fs::{self, File},
     io,
     path::{Path, PathBuf},
@@ -25,7 +26,7 @@ use std::{
 };
 
 /// How long to sleep at most: what no event has told is found then.
-const LOOK: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_secs(10);
 /// How long to sleep after a failure that nobody may tell the end of.
 const RETRY: Duration = Duration::from_secs(5);
 /// How often to ask for the folder that another of us has.
@@ -64,7 +65,8 @@ pub(crate) fn keep(wish: &Wish) -> Result<End, Error> {
         tracing::info!(target: "install", "listening at http://{served}");
     }
     let end = wish.wait.and_then(|wait| Instant::now().checked_add(wait));
-    let mut keeper = Keeper { wish, requests, silence, board, end, pace: Pace::default(), told: None };
+    let mut keeper =
+        Keeper { wish, requests, silence, board, end, pace: Pace::default(), seen: None, told: None };
     keeper.show(false)?;
     let Some(_held) = keeper.lock()? else {
         return if wish.stay.is_some() { Ok(End::Asked(None)) } else { Err(Error::Ended) };
@@ -90,6 +92,8 @@ struct Keeper<'a> {
     /// When waiting for a configuration is over.
     end: Option<Instant>,
     pace: Pace,
+    /// The program in its place.
+    seen: Option<Seen>,
     /// What was told last, which is not told again.
     told: Option<String>,
 }
@@ -169,7 +173,10 @@ impl Keeper<'_> {
     /// Looks and mends. Who stays gets over failures, which may pass.
     fn look(&mut self, broken: &mut Broken) -> Result<(Found, Option<Instant>), Error> {
         let Wish { folders, entry, stay, .. } = self.wish;
-        let done = folders.put_program().and_then(|is_new| {
+        if let Some(folder) = folders.gone() {
+            return Err(Error::Removed(folder.to_owned()));
+        }
+        let done = folders.put_program(&mut self.seen).and_then(|is_new| {
             let attempt = folder::insert(&folders.configurations, entry, broken)
                 .map_err(|error| Error::Configurations(folders.configurations.clone(), error))?;
             Ok((is_new, attempt))
@@ -177,9 +184,6 @@ impl Keeper<'_> {
         let (is_new, attempt) = match done {
             Ok(done) => done,
             Err(error) if stay.is_none() => return Err(error),
-            Err(_) if !folders.configurations.is_dir() => {
-                return Err(Error::Removed(folders.configurations.clone()));
-            }
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
                 let why = format!("{error}{}", cause.unwrap_or_default());
@@ -247,11 +251,19 @@ impl Eyes {
                 | AddWatchFlags::IN_CREATE
                 | AddWatchFlags::IN_DELETE
                 | AddWatchFlags::IN_ATTRIB
-                | AddWatchFlags::IN_DELETE_SELF
-                | AddWatchFlags::IN_MOVE_SELF
                 | AddWatchFlags::IN_ONLYDIR;
-            inotify.add_watch(&folders.configurations, changes)?;
-            inotify.add_watch(&folders.programs, changes)?;
+            // We hold a folder open, so it does not itself tell that it goes; the one above does.
+            let goes = AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MOVED_FROM;
+            let both = [&folders.configurations, &folders.programs];
+            for folder in both {
+                if let Some(above) = fs::canonicalize(folder).ok().as_deref().and_then(Path::parent) {
+                    inotify.add_watch(above, goes)?;
+                }
+            }
+            // Last, as the last word about a folder counts: one may be above the other.
+            for folder in both {
+                inotify.add_watch(folder, changes)?;
+            }
             nix::Result::Ok(inotify)
         };
         open().map(Self).map_err(|error| Error::Watch(error.into()))
@@ -266,16 +278,10 @@ impl Eyes {
                 Err(Errno::EINTR) => continue,
                 other => other.map_err(|error| Error::Watch(io::Error::from(error)))?,
             };
-            for event in events {
-                let gone =
-                    AddWatchFlags::IN_DELETE_SELF | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_IGNORED;
-                if event.mask.intersects(gone) {
-                    let all = [&folders.configurations, &folders.programs];
-                    let missing = all.into_iter().find(|folder| !folder.is_dir());
-                    return Err(Error::Removed(missing.unwrap_or(&folders.configurations).clone()));
-                }
-                concerns |= event.name.as_ref().is_none_or(|name| is_of_concern(Path::new(name)));
-            }
+            // An event without a name is of a folder itself, or of more than was kept.
+            let concern = |name: &OsString| is_of_concern(Path::new(name));
+            concerns |= events.iter().any(|event| event.name.as_ref().is_none_or(concern));
+            concerns |= folders.gone().is_some();
         }
     }
 }

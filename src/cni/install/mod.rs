@@ -21,10 +21,12 @@ use crate::cni::{
     protocol::{Places, Read},
 };
 use nix::fcntl::{Flock, FlockArg};
+use replace::Seen;
 use std::{
     fs::{self, File},
     io,
     net::SocketAddr,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -134,6 +136,12 @@ impl Folders {
         }
     }
 
+    /// One that is not there any more. Mounted in a container, it may be there without a name.
+    fn gone(&self) -> Option<&Path> {
+        let is_there = |folder: &Path| fs::metadata(folder).is_ok_and(|it| it.is_dir() && it.nlink() > 0);
+        [self.configurations.as_path(), &self.programs].into_iter().find(|folder| !is_there(folder))
+    }
+
     fn program(&self) -> PathBuf {
         self.programs.join(PLUGIN)
     }
@@ -158,8 +166,8 @@ impl Folders {
     }
 
     /// Puts this program among the plugins. Says whether it was not there.
-    fn put_program(&self) -> Result<bool, Error> {
-        replace::copy_program(Path::new("/proc/self/exe"), &self.program())
+    fn put_program(&self, seen: &mut Option<Seen>) -> Result<bool, Error> {
+        replace::copy_program(Path::new("/proc/self/exe"), &self.program(), seen)
             .map_err(|error| Error::Programs(self.programs.clone(), error))
     }
 }

@@ -93,11 +93,34 @@ pub(super) fn remove(path: &Path, old: &[u8]) -> io::Result<Put> {
     Ok(put)
 }
 
-/// Copies a program, unless the same is there. Says whether it was not.
+/// A file as it was seen: whoever writes it, or puts another in its place, changes one of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seen([u64; 3], [i64; 4], u32);
+
+impl Seen {
+    /// A regular file; `None` where there is none.
+    fn at(path: &Path) -> Option<Self> {
+        let found = fs::symlink_metadata(path).ok().filter(Metadata::is_file)?;
+        let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
+        Some(Self([found.dev(), found.ino(), found.size()], times, found.mode()))
+    }
+}
+
+/// Copies a program, unless the same is there. Says whether it was not. What was `seen` to be the same is not read again.
 ///
 /// # Errors
 /// When the folder can't be written. The old program is in place then.
-pub(super) fn copy_program(from: &Path, to: &Path) -> io::Result<bool> {
+pub(super) fn copy_program(from: &Path, to: &Path, seen: &mut Option<Seen>) -> io::Result<bool> {
+    let now = Seen::at(to);
+    if now.is_some() && now == *seen {
+        return Ok(false);
+    }
+    let is_new = copied(from, to)?;
+    *seen = if is_new { Seen::at(to) } else { now };
+    Ok(is_new)
+}
+
+fn copied(from: &Path, to: &Path) -> io::Result<bool> {
     let content = fs::read(from)?;
     let mode = Permissions::from_mode(0o755);
     let is_there =
