@@ -273,8 +273,8 @@ pub(super) const COMMANDS: &[Entry] = &[
         command: Command::CniRepair,
         name: "cni repair",
         about: "Set the rules of a container that runs without them, and verify",
-        long_about: "Brings the network namespace of a container to the state that the flags describe, from the node, and \
-                     compares it then with what is wanted. For pods that started before the plugin was there: their \
+        long_about: "Brings the network namespace of a container to the state that the flags describe, or its pod's \
+                     manifest (-f), from the node, and compares it then with what is wanted. For pods that started before the plugin was there: their \
                      validation ends with 126 again and again until the rules are set.\n\nUsers and groups are given by \
                      number. DNS servers are those of the process (--pid), or have to be given (--dns-servers). Counted \
                      for the metrics of cni install --watch if the state directory is there.\n\nExit codes: 0 in place, 1 \

@@ -1,6 +1,7 @@
 //! `sidecar-init cni repair`: the rules of a container that runs without them.
 
-use super::{Exit, begin, change, istio_iptables, run, run::Call, warn_of};
+use super::manifest::{self, Subject};
+use super::{Exit, change, istio_iptables, run, run::Call, warn_of};
 use crate::cni::{Container, count_repair};
 use policy::istio;
 use policy::lint::brief;
@@ -27,8 +28,10 @@ enum Failure {
 }
 
 /// Runs the command.
-pub(super) fn run(raw: &Raw, mut problems: Vec<Problem>) -> Result<Exit, Problems> {
+pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     let started = Instant::now();
+    let Subject { raw, before, .. } = manifest::only(subjects)?;
+    let mut problems = before.clone();
     let container = container(raw).unwrap_or_else(|problem| {
         problems.push(problem);
         Container::Namespace(PathBuf::new())
@@ -37,7 +40,7 @@ pub(super) fn run(raw: &Raw, mut problems: Vec<Problem>) -> Result<Exit, Problem
         problems.extend(enter(raw, &container));
     }
     let call = run::resolve_on_node(raw, &container, problems)?;
-    begin(raw, &call, call.run.stdout())?;
+    manifest::begin(subjects, &call.logging, [&call.warnings], call.run.stdout())?;
     warn_of(brief(raw, &call.capture, &[]));
     let exit = match change::told(&call.run, repaired(&call)) {
         Exit::Done => istio_iptables::validated(&call),

@@ -12,6 +12,7 @@ mod many;
 #[expect(dead_code, reason = "a part of it is enough here")]
 mod namespace;
 mod pods;
+mod preview;
 mod removal;
 mod runtime;
 mod spawning;

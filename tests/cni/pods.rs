@@ -162,7 +162,7 @@ fn wrong_values_are_told_with_who_said_them() {
         &[
             "pod shop/web: traffic.sidecar.istio.io/includeInboundPorts: \"eighty\"",
             "pod shop/web: sidecar-init/proxy-uid: \"root\"",
-            "did you mean proxy-uid?",
+            "did you mean sidecar-init/proxy-uid?",
             "defaults.istio-exclude-interfaces: \"a/b\"",
         ],
     );
