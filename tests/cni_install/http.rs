@@ -12,10 +12,11 @@ use std::{
 
 const LIST: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
 
+/// The program ends before the folders go, in which it would put things back.
 struct Scene {
-    namespace: Namespace,
-    node: Node,
     running: Running,
+    node: Node,
+    namespace: Namespace,
     address: String,
 }
 
@@ -33,7 +34,7 @@ impl Scene {
         };
         running.until("an address", || address().is_some());
         let address = address().expect("an address");
-        Self { namespace, node, running, address }
+        Self { running, node, namespace, address }
     }
 
     /// Sends bytes and returns all that comes back.

@@ -119,7 +119,8 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        let removed = fs::remove_dir_all(&self.0);
+        assert!(removed.is_ok() || thread::panicking(), "{} stays: {removed:?}", self.0.display());
     }
 }
 
