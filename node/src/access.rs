@@ -1,0 +1,65 @@
+//! How the API server is reached: by a kubeconfig, or as a pod of the cluster.
+//!
+//! Programs that a kubeconfig names for fetching credentials are not started: a node's agent that starts what a file says
+//! is a way in. Tokens in files are read again by the client, at least once a minute, and whenever a call was refused.
+
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error("--kubeconfig: {} can't be read", .path.display())]
+    Read { path: PathBuf, source: kube::config::KubeconfigError },
+    #[error(
+        "--kubeconfig: {}: user {user:?} fetches credentials by a program (exec, auth-provider), which is not started \
+         here; expected token, tokenFile, or client-certificate and client-key",
+        .path.display()
+    )]
+    Exec { path: PathBuf, user: String },
+    #[error("--kubeconfig: {} is not as it should be", .path.display())]
+    Use { path: PathBuf, source: kube::config::KubeconfigError },
+    #[error(
+        "this is no pod of a cluster, or has no service account's token; name the API server with --kubeconfig"
+    )]
+    NoPod(#[source] kube::config::InClusterError),
+    #[error("no client for the API server can be made")]
+    Client(#[source] kube::Error),
+}
+
+/// How long to wait for a connection.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Makes a client that gives up on silence after this time.
+///
+/// # Errors
+/// When it is not known where the API server is, or who we are.
+pub(crate) async fn client(kubeconfig: Option<&Path>, silence: Duration) -> Result<Client, Refused> {
+    let mut config = match kubeconfig {
+        Some(path) => from_file(path).await?,
+        None => Config::incluster().map_err(Refused::NoPod)?,
+    };
+    config.connect_timeout = Some(CONNECT);
+    config.read_timeout = Some(silence);
+    Client::try_from(config).map_err(Refused::Client)
+}
+
+async fn from_file(path: &Path) -> Result<Config, Refused> {
+    let path = path.to_owned();
+    let kubeconfig =
+        Kubeconfig::read_from(&path).map_err(|source| Refused::Read { path: path.clone(), source })?;
+    let fetches = |user: &&kube::config::NamedAuthInfo| {
+        user.auth_info.as_ref().is_some_and(|info| info.exec.is_some() || info.auth_provider.is_some())
+    };
+    if let Some(user) = kubeconfig.auth_infos.iter().find(fetches) {
+        return Err(Refused::Exec { path, user: user.name.clone() });
+    }
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    config.map_err(|source| Refused::Use { path, source })
+}

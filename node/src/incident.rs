@@ -1,0 +1,105 @@
+//! Whether a pod waits in vain for its capture, by what the kubelet says of its containers.
+//!
+//! A container that validates the rules exits with a certain code where there are none, and is started again, later and
+//! later. Istio's controller asks the same (`cni/pkg/repair/repaircontroller.go`, `matchesFilter`).
+
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
+use kube::ResourceExt;
+
+/// The annotation that injected pods carry.
+const STATUS: &str = "sidecar.istio.io/status";
+
+/// How broken pods are told from others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Signs {
+    /// The containers that validate.
+    pub(crate) containers: Vec<String>,
+    /// How they exit where nothing captures.
+    pub(crate) exit_code: i32,
+}
+
+/// One failure of a validation. The next one is another incident.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Incident {
+    pub(crate) container: String,
+    /// Counts the container's starts, so it tells two failures apart.
+    pub(crate) restarts: i32,
+    /// By which the runtime knows what failed; empty if it does not say.
+    pub(crate) container_id: String,
+}
+
+/// What is wrong with a pod; `None` if nothing is, or nobody injected it.
+pub(crate) fn incident(pod: &Pod, signs: &Signs) -> Option<Incident> {
+    let is_leaving = pod.metadata.deletion_timestamp.is_some();
+    let on_host = pod.spec.as_ref().and_then(|spec| spec.host_network) == Some(true);
+    if is_leaving || on_host || !pod.annotations().contains_key(STATUS) {
+        return None;
+    }
+    let status = pod.status.as_ref()?;
+    let inits = status.init_container_statuses.iter().flatten();
+    let containers = inits.chain(status.container_statuses.iter().flatten());
+    containers.filter(|container| signs.containers.contains(&container.name)).find_map(|container| {
+        let failed = failure(container).filter(|failed| failed.exit_code == signs.exit_code)?;
+        Some(Incident {
+            container: container.name.clone(),
+            restarts: container.restart_count,
+            container_id: failed.container_id.clone().unwrap_or_default(),
+        })
+    })
+}
+
+/// How a container ended last; `None` if it has succeeded since, or never ended.
+fn failure(container: &ContainerStatus) -> Option<&ContainerStateTerminated> {
+    let now = container.state.as_ref().and_then(|state| state.terminated.as_ref());
+    let before = container.last_state.as_ref().and_then(|state| state.terminated.as_ref());
+    match now {
+        Some(ended) if ended.exit_code == 0 => None,
+        Some(ended) => Some(ended),
+        None => before,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn check(state: &Value, last: &Value, expected: Option<&str>) {
+        let pod = json!({
+            "metadata": { "name": "web", "annotations": { STATUS: "{}" } },
+            "status": { "initContainerStatuses": [{
+                "name": "istio-validation", "image": "i", "imageID": "i", "ready": false, "restartCount": 3,
+                "state": state, "lastState": last,
+            }] },
+        });
+        let signs = Signs { containers: vec!["istio-validation".to_owned()], exit_code: 126 };
+        let pod: Pod = serde_json::from_value(pod).expect("a pod");
+        let found = incident(&pod, &signs);
+        assert_eq!(found.as_ref().map(|incident| &*incident.container_id), expected, "{state} {last}");
+        let mut other = pod.clone();
+        other.metadata.annotations = None;
+        assert_eq!(incident(&other, &signs), None, "nobody injected it");
+        let mut other = pod.clone();
+        other.spec =
+            Some(serde_json::from_value(json!({ "containers": [], "hostNetwork": true })).expect("a spec"));
+        assert_eq!(incident(&other, &signs), None, "its network is the node's");
+        let other = Signs { containers: vec!["another".to_owned()], ..signs };
+        assert_eq!(incident(&pod, &other), None, "it validates nothing");
+    }
+
+    #[test]
+    fn the_last_end_decides() {
+        let ended = |code: i32, id: &str| json!({ "terminated": { "exitCode": code, "containerID": id } });
+        let waiting = json!({ "waiting": { "reason": "CrashLoopBackOff" } });
+        let running = json!({ "running": {} });
+        check(&ended(126, "a"), &json!({}), Some("a"));
+        check(&ended(126, "b"), &ended(126, "a"), Some("b"));
+        check(&waiting, &ended(126, "a"), Some("a"));
+        check(&running, &ended(126, "a"), Some("a"));
+        check(&ended(0, "b"), &ended(126, "a"), None);
+        check(&ended(1, "b"), &ended(126, "a"), None);
+        check(&waiting, &ended(1, "a"), None);
+        check(&waiting, &json!({}), None);
+        check(&running, &json!({}), None);
+    }
+}

@@ -1,0 +1,102 @@
+//! What the API server knows of one pod, for the plugin, which has no client of its own: asked until there is an answer or
+//! the time is up.
+//!
+//! Each try reads the kubeconfig and its token anew, takes a part of the time and no more, and waits for longer and longer
+//! before the next, in part by chance. What the API server says for good ends it: that there is no such pod, or that we
+//! may not know.
+
+use crate::access::{self, Refused};
+use crate::arguments::Lookup;
+use crate::treatment::{chain, code};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Resource,
+    core::{Request, params::GetParams},
+};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+use tokio::time;
+
+/// Why nothing is known of a pod.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unknown {
+    #[error(transparent)]
+    Input(#[from] Refused),
+    #[error("{0} is no name of a pod in a namespace")]
+    Name(String),
+    #[error("the API server knows no pod {0}")]
+    NoSuchPod(String),
+    #[error("the API server may not tell us of the pod {0}: allow its user to get pods")]
+    Forbidden(String),
+    #[error(
+        "the API server gave no answer about the pod {pod} within {time:?}, in {tries} tries; the last ended so: {last}"
+    )]
+    TimeIsUp { pod: String, time: Duration, tries: u32, last: String },
+}
+
+/// The first wait between two tries, and the longest.
+const WAITS: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
+/// Into how many parts the time falls, of which a try may take one.
+const PARTS: u32 = 3;
+
+/// Asks for a pod.
+///
+/// # Errors
+/// When nothing is known of it.
+pub(crate) async fn pod(lookup: &Lookup) -> Result<Value, Unknown> {
+    let Lookup { namespace, name, timeout, .. } = lookup;
+    let shown = format!("{namespace}/{name}");
+    let is_name = |name: &str| {
+        let is_allowed =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+        !name.is_empty() && name.len() <= 253 && !name.starts_with('.') && name.bytes().all(is_allowed)
+    };
+    if !is_name(namespace) || !is_name(name) {
+        return Err(Unknown::Name(shown));
+    }
+    let end = Instant::now() + *timeout;
+    let (mut tries, mut wait) = (0, WAITS[0]);
+    loop {
+        tries += 1;
+        let left = end.saturating_duration_since(Instant::now());
+        let last = match time::timeout(left.min(*timeout / PARTS), once(lookup)).await {
+            Ok(Ok(pod)) => return Ok(pod),
+            Ok(Err(Try::Refused(refused))) => return Err(refused.into()),
+            Ok(Err(Try::Failed(error))) => match code(&error) {
+                Some(404) => return Err(Unknown::NoSuchPod(shown)),
+                Some(403) => return Err(Unknown::Forbidden(shown)),
+                _ => chain(&error),
+            },
+            Ok(Err(Try::Lie)) => "what it sent is no pod of that name".to_owned(),
+            Err(_) => "silence".to_owned(),
+        };
+        tracing::debug!(pod = %shown, tries, error = %last, "not known yet");
+        let pause = wait.mul_f64(crate::pace::chance() / 2.0 + 0.5);
+        if Instant::now() + pause >= end {
+            return Err(Unknown::TimeIsUp { pod: shown, time: *timeout, tries, last });
+        }
+        time::sleep(pause).await;
+        wait = (wait * 2).min(WAITS[1]);
+    }
+}
+
+enum Try {
+    Refused(Refused),
+    Failed(kube::Error),
+    /// It has answered something else.
+    Lie,
+}
+
+async fn once(lookup: &Lookup) -> Result<Value, Try> {
+    let Lookup { kubeconfig, namespace, name, timeout } = lookup;
+    let client = access::client(Some(kubeconfig), *timeout).await.map_err(Try::Refused)?;
+    let request = Request::new(Pod::url_path(&(), Some(namespace)));
+    let request = request.get(name, &GetParams::default());
+    let request = request.map_err(|error| Try::Failed(kube::Error::BuildRequest(error)))?;
+    let pod: Value = client.request(request).await.map_err(Try::Failed)?;
+    let is_it = pod["kind"] == "Pod"
+        && pod["metadata"]["name"] == **name
+        && pod["metadata"]["namespace"] == **namespace
+        && pod["spec"].is_object();
+    if is_it { Ok(pod) } else { Err(Try::Lie) }
+}

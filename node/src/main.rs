@@ -1,0 +1,111 @@
+//! What a node needs beside the plugin that a container runtime calls: whatever speaks to the API server.
+//!
+//! A program of its own, because that takes an asynchronous client and TLS, which are larger than the plugin.
+//! It reads pods by the same policy and changes namespaces by the same engine. The environment is read here alone.
+
+mod access;
+mod arguments;
+mod controller;
+mod incident;
+mod lookup;
+mod mend;
+mod metrics;
+mod pace;
+mod sandbox;
+mod treatment;
+mod ward;
+
+use arguments::{Lookup, Repair};
+use controller::Ended;
+use lookup::Unknown;
+use metrics::Metrics;
+use std::{
+    env,
+    error::Error,
+    io::{self, Write},
+    process::ExitCode,
+    rc::Rc,
+};
+use tokio::{
+    runtime::{self, Runtime},
+    signal::unix::{SignalKind, signal},
+    task::LocalSet,
+};
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{Layer, filter::Targets, fmt, layer::SubscriberExt, util::SubscriberInitExt};
+
+/// As for `sidecar-init`: nothing was done, because of what we were told.
+const BAD_INPUT: u8 = 2;
+const NO_SUCH_POD: u8 = 4;
+
+fn main() -> ExitCode {
+    let node = env::var(arguments::NODE_NAME).ok().filter(|node| !node.is_empty());
+    let matches = arguments::parser(node.is_some()).get_matches();
+    let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error, ExitCode::FAILURE),
+    };
+    match matches.subcommand() {
+        Some(("repair", matches)) => {
+            let repair = arguments::repair(matches, node);
+            start_logging(repair.log_level);
+            match LocalSet::new().block_on(&runtime, run(&repair)) {
+                Ok(Ended::Well) => ExitCode::SUCCESS,
+                Ok(Ended::Badly) => ExitCode::FAILURE,
+                Err(error) => failed(&*error, ExitCode::from(BAD_INPUT)),
+            }
+        }
+        Some(("pod", matches)) => print_pod(&runtime, &arguments::lookup(matches)),
+        _ => ExitCode::from(BAD_INPUT),
+    }
+}
+
+fn failed(error: &dyn Error, exit: ExitCode) -> ExitCode {
+    tracing::error!(error = %treatment::chain(error), "nothing was done");
+    exit
+}
+
+/// The plugin reads the pod from standard output, and the reason why there is none from standard error.
+fn print_pod(runtime: &Runtime, lookup: &Lookup) -> ExitCode {
+    match runtime.block_on(lookup::pod(lookup)) {
+        Ok(pod) => match io::stdout().write_all(pod.to_string().as_bytes()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        },
+        Err(unknown) => {
+            // Nobody may listen; the exit code still speaks.
+            let _ = writeln!(io::stderr(), "{}", treatment::chain(&unknown));
+            match unknown {
+                Unknown::Input(_) | Unknown::Name(_) => ExitCode::from(BAD_INPUT),
+                Unknown::NoSuchPod(_) => ExitCode::from(NO_SUCH_POD),
+                Unknown::Forbidden(_) | Unknown::TimeIsUp { .. } => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+/// Lines of JSON on standard error. Of other crates only what went wrong: their details may tell what a call carries.
+fn start_logging(level: LevelFilter) {
+    let filter = Targets::new()
+        .with_default(level.min(LevelFilter::WARN))
+        .with_target(env!("CARGO_CRATE_NAME"), level)
+        .with_target("sidecar_init", level);
+    let lines = fmt::layer().json().flatten_event(true).with_writer(io::stderr).with_filter(filter);
+    tracing_subscriber::registry().with(lines).init();
+}
+
+async fn run(repair: &Repair) -> Result<Ended, Box<dyn Error>> {
+    let metrics = Rc::new(Metrics::default());
+    if let Some(address) = repair.metrics {
+        let served = metrics::serve(Rc::clone(&metrics), address).await;
+        served.map_err(|error| format!("--metrics {address}: can't be listened on: {error}"))?;
+    }
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let stop = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    Ok(controller::run(repair, &metrics, stop).await?)
+}

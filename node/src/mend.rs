@@ -1,0 +1,138 @@
+//! Sets a pod's rules from outside: what the plugin would have done, by the same reading and the same engine.
+
+use crate::sandbox::{self, Sandbox};
+use policy::{Host, Problems, istio, pod};
+use rules::{Gid, Uid};
+use sidecar_init::{
+    backend::{self, Kernel, iptables::Lock},
+    engine::{self, Choice, OnDrift, Options},
+    sys::namespace,
+};
+use std::{io, net::IpAddr, path::PathBuf};
+
+/// What was done for a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Mended {
+    /// Its rules are as they should be, and were looked at again.
+    Captured {
+        backend: String,
+        rules: usize,
+        /// Whether anything had to be changed.
+        changed: bool,
+        warnings: Vec<String>,
+    },
+    /// Nothing of it is to be captured; why.
+    LeftAlone(String),
+}
+
+/// Why a pod's rules are not as they should be.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("what the pod says can't be used:\n{0}")]
+    Settings(Problems),
+    #[error("the namespace {} can't be entered; CAP_SYS_ADMIN is needed", .0.display())]
+    Enter(PathBuf, #[source] io::Error),
+    #[error("{} is the machine's own network namespace, and no pod's", .0.display())]
+    Host(PathBuf),
+    #[error("the pod's traffic can't be captured: {0}")]
+    Engine(#[from] engine::Error),
+    #[error("the rules were set and are not there: somebody else changes them\n{0}")]
+    Unproven(engine::Differences),
+}
+
+/// How long to wait for somebody else who changes the pod's rules.
+const LOCK_WAIT: u32 = 10;
+
+/// Sets the rules of the pod that a manifest describes, and looks whether they stand. Idempotent.
+///
+/// # Errors
+/// When they do not. The namespace is as it was then, unless the failure says otherwise.
+pub(crate) fn mend(
+    manifest: &str,
+    sandbox: &Sandbox,
+    choice: Choice,
+    excluded_namespaces: &[String],
+) -> Result<Mended, Failure> {
+    let objects = pod::objects("the pod", manifest).map_err(Failure::Settings)?;
+    let Some(object) = objects.first() else {
+        return Ok(Mended::LeftAlone("it describes no pod".to_owned()));
+    };
+    let reading = pod::read(object, excluded_namespaces);
+    if let Some(skip) = &reading.skip {
+        return Ok(Mended::LeftAlone(skip.to_string()));
+    }
+    if let pod::Way::InitContainer(name) = &reading.way {
+        return Ok(Mended::LeftAlone(format!("its init container {name} sets the rules")));
+    }
+    let work = || {
+        if namespace::is_host() == Some(true) {
+            return Err(Failure::Host(sandbox.found.clone()));
+        }
+        let resolved = reading.said.resolve(&Inside).map_err(Failure::Settings)?;
+        let warnings = reading.warnings.iter().chain(&resolved.warnings).cloned().collect();
+        capture(&resolved.capture, choice, warnings)
+    };
+    let entered = namespace::within(&sandbox.path(), work);
+    entered.map_err(|error| Failure::Enter(sandbox.found.clone(), error))?
+}
+
+/// In the namespace of the thread.
+fn capture(
+    capture: &istio::CaptureConfig,
+    choice: Choice,
+    mut warnings: Vec<String>,
+) -> Result<Mended, Failure> {
+    if capture.interception == istio::Interception::None {
+        return Ok(Mended::LeftAlone("its interception mode is NONE".to_owned()));
+    }
+    // All pods share the node's file system, and with it the lock that each would wait for. We hold the namespace's own,
+    // so the programs of iptables may lock whatever is theirs alone: their standard input.
+    let lock = Lock { wait: LOCK_WAIT, file: Some(PathBuf::from("/proc/self/fd/0")), version: None };
+    let mut kernel = Kernel::open(lock, istio::OWNERSHIP).map_err(engine::Error::from)?;
+    let desired = istio::desired(capture);
+    let options = Options { choice, on_drift: OnDrift::Replace, anew: false };
+    let summary = engine::apply(&mut kernel, &desired, &options)?;
+    let compared = engine::check(&mut kernel, &desired, choice)?;
+    if !compared.differences.is_empty() {
+        return Err(Failure::Unproven(compared.differences));
+    }
+    warnings.extend(rivals(&mut kernel));
+    Ok(Mended::Captured {
+        backend: compared.backend.to_string(),
+        rules: summary.rules,
+        changed: !summary.steps.is_empty(),
+        warnings,
+    })
+}
+
+/// What of others comes before our rules. No change of ours can mend it.
+fn rivals(kernel: &mut Kernel) -> Vec<String> {
+    let found: Result<_, backend::Error> = engine::rivals(kernel, &istio::OWNERSHIP);
+    match found {
+        Ok(rivals) => rivals.iter().map(ToString::to_string).collect(),
+        Err(error) => vec![format!("whether rules of others come before ours can't be told: {error}")],
+    }
+}
+
+/// The pod's namespace, seen from the node, whose users and DNS servers are not the pod's.
+struct Inside;
+
+impl Host for Inside {
+    fn user(&self, _: &str) -> io::Result<Option<Uid>> {
+        Ok(None)
+    }
+
+    fn group(&self, _: &str) -> io::Result<Option<Gid>> {
+        Ok(None)
+    }
+
+    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        sandbox::local_addresses()
+    }
+
+    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
+        Err(io::Error::other(
+            "the node's are not the pod's: capture all DNS with sidecar-init/capture-all-dns",
+        ))
+    }
+}

@@ -1,0 +1,199 @@
+//! Where a pod's network namespace is, found from the node.
+//!
+//! A process of the pod, that which only holds the namespace included, runs in a control group whose name holds the
+//! pod's uid (`kubepods.slice/.../pod<uid>`, with `_` for `-` under systemd). Where the runtime runs none that the node
+//! sees, as with virtual machines, its namespaces have names below `/run/netns`; then the pod's addresses tell. Nothing
+//! is asked of the plugin's own state: it was not called for such a pod.
+
+use nix::ifaddrs::getifaddrs;
+use sidecar_init::sys::namespace;
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io,
+    net::IpAddr,
+    os::{fd::AsRawFd, unix::fs::MetadataExt},
+    path::{Path, PathBuf},
+};
+
+/// Where to look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Places {
+    /// The node's `/proc`.
+    pub(crate) proc: PathBuf,
+    /// The folder of named namespaces.
+    pub(crate) names: PathBuf,
+}
+
+/// A network namespace, held.
+#[derive(Debug)]
+pub(crate) struct Sandbox {
+    file: File,
+    /// Where it was found, for people.
+    pub(crate) found: PathBuf,
+}
+
+/// Why a pod's namespace is not known.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Lost {
+    #[error("{} can't be read; the node's processes have to be seen (hostPID, or --proc)", .0.display())]
+    Proc(PathBuf, #[source] io::Error),
+    #[error("no process of the pod and no namespace with its addresses is on this node")]
+    Nowhere,
+    #[error("more than one namespace may be the pod's ({}); nothing is changed", list(.0))]
+    Several(Vec<PathBuf>),
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// By which the kernel knows a namespace.
+type Id = (u64, u64);
+
+impl Sandbox {
+    /// Opens the namespace behind a path.
+    ///
+    /// # Errors
+    /// When it can't be opened.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { file: File::open(path)?, found: path.to_owned() })
+    }
+
+    /// A path that leads to what is held, even where the process that it was found by is gone.
+    pub(crate) fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
+    }
+
+    fn id(&self) -> io::Result<Id> {
+        self.file.metadata().map(|metadata| (metadata.dev(), metadata.ino()))
+    }
+
+    /// Whether one of these is an address of the namespace.
+    fn has(&self, addresses: &[IpAddr]) -> bool {
+        let found = namespace::within(&self.path(), || local_addresses().unwrap_or_default());
+        found.is_ok_and(|found| found.iter().any(|address| addresses.contains(address)))
+    }
+}
+
+/// The addresses of all interfaces, in the kernel's order.
+///
+/// # Errors
+/// When they can't be listed.
+pub(crate) fn local_addresses() -> io::Result<Vec<IpAddr>> {
+    let address = |interface: nix::ifaddrs::InterfaceAddress| {
+        let address = interface.address?;
+        let v4 = address.as_sockaddr_in().map(|address| address.ip().into());
+        v4.or_else(|| address.as_sockaddr_in6().map(|address| address.ip().into()))
+    };
+    Ok(getifaddrs()?.filter_map(address).collect())
+}
+
+/// Finds the namespace of a pod by its uid, and by the addresses that it has got.
+///
+/// # Errors
+/// When there is none, or more than one may be it.
+pub(crate) fn find(places: &Places, uid: &str, addresses: &[IpAddr]) -> Result<Sandbox, Lost> {
+    let hosts = [Path::new("/proc/thread-self/ns/net"), &places.proc.join("1/ns/net")].map(identify);
+    let is_hosts = |id: Id| hosts.contains(&Some(id));
+    let folders = processes(&places.proc).map_err(|error| Lost::Proc(places.proc.clone(), error))?;
+
+    let of_pod = folders.iter().filter(|folder| is_of(folder, uid)).filter_map(|folder| {
+        let sandbox = Sandbox::open(&folder.join("ns/net")).ok()?;
+        // The process may have ended and another have got its number meanwhile.
+        is_of(folder, uid).then_some(sandbox)
+    });
+    let mut found = distinct(of_pod, is_hosts);
+    if !addresses.is_empty() {
+        found.retain(|sandbox| sandbox.has(addresses));
+        if found.is_empty() {
+            let names = fs::read_dir(&places.names).into_iter().flatten().flatten().map(|entry| entry.path());
+            let paths = folders.iter().map(|folder| folder.join("ns/net")).chain(names);
+            found = distinct(paths.filter_map(|path| Sandbox::open(&path).ok()), is_hosts);
+            found.retain(|sandbox| sandbox.has(addresses));
+        }
+    }
+    match found.len() {
+        0 => Err(Lost::Nowhere),
+        1 => Ok(found.remove(0)),
+        _ => Err(Lost::Several(found.into_iter().map(|sandbox| sandbox.found).collect())),
+    }
+}
+
+fn identify(path: &Path) -> Option<Id> {
+    fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+/// Each namespace once, without those left out.
+fn distinct(found: impl Iterator<Item = Sandbox>, is_out: impl Fn(Id) -> bool) -> Vec<Sandbox> {
+    let known = found.filter_map(|sandbox| Some((sandbox.id().ok()?, sandbox)));
+    let mut by_id = BTreeMap::new();
+    for (id, sandbox) in known.filter(|(id, _)| !is_out(*id)) {
+        by_id.entry(id).or_insert(sandbox);
+    }
+    by_id.into_values().collect()
+}
+
+/// The folders of processes.
+fn processes(proc: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(proc)?.flatten();
+    let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
+    Ok(entries
+        .filter(|entry| entry.file_name().to_str().is_some_and(is_number))
+        .map(|entry| entry.path())
+        .collect())
+}
+
+/// Whether a process runs in a control group of the pod.
+fn is_of(folder: &Path, uid: &str) -> bool {
+    fs::read_to_string(folder.join("cgroup")).is_ok_and(|text| names(&text, uid))
+}
+
+/// Whether one of the control groups (`/proc/PID/cgroup`, `cgroups(7)`) is the pod's, or lies in it.
+fn names(text: &str, uid: &str) -> bool {
+    let underscored = uid.replace('-', "_");
+    let is_pods = |part: &str| {
+        // pod<uid>, kubepods-pod<uid>.slice, kubepods-burstable-pod<uid>.slice
+        let part = part.strip_suffix(".slice").unwrap_or(part);
+        let start = part.strip_suffix(uid).or_else(|| part.strip_suffix(&underscored));
+        start.is_some_and(|start| start == "pod" || start.ends_with("-pod"))
+    };
+    !uid.is_empty() && text.lines().any(|line| line.split('/').any(is_pods))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_groups_tell_pods() {
+        let uid = "7c3e4f2a-0000-4d1c-9a55-1234567890ab";
+        for line in [
+            "0::/kubepods/besteffort/pod7c3e4f2a-0000-4d1c-9a55-1234567890ab/abc",
+            "0::/../kubepods-pod7c3e4f2a_0000_4d1c_9a55_1234567890ab.slice/cri-containerd-abc.scope",
+            "0::/kubelet.slice/kubelet-kubepods.slice/\
+             kubelet-kubepods-besteffort-pod7c3e4f2a_0000_4d1c_9a55_1234567890ab.slice/crio-abc",
+            "12:cpu:/\n4:memory:/kubepods/burstable/pod7c3e4f2a-0000-4d1c-9a55-1234567890ab",
+        ] {
+            assert!(names(line, uid), "{line}");
+        }
+        for line in [
+            "0::/",
+            "0::/kubepods/pod7c3e4f2a-0000-4d1c-9a55-1234567890ac",
+            "0::/kubepods/pod7c3e4f2a-0000-4d1c-9a55-1234567890ab1",
+            "0::/system.slice/7c3e4f2a-0000-4d1c-9a55-1234567890ab",
+        ] {
+            assert!(!names(line, uid), "{line}");
+        }
+        assert!(!names("0::/kubepods/pod", ""));
+    }
+
+    #[test]
+    fn no_process_of_a_pod_is_no_namespace() {
+        let places = Places { proc: "/proc".into(), names: "/nonexistent".into() };
+        let lost = find(&places, "00000000-1111-2222-3333-444444444444", &[]);
+        assert!(matches!(lost, Err(Lost::Nowhere)), "{lost:?}");
+        let places = Places { proc: "/nonexistent".into(), ..places };
+        assert!(matches!(find(&places, "u", &[]), Err(Lost::Proc(..))));
+    }
+}

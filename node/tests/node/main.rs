@@ -1,0 +1,12 @@
+//! The program as a whole, against a server that plays the API server and, for repair, a real network namespace.
+
+mod certificates;
+mod faults;
+mod http;
+mod lookup;
+mod namespace;
+mod roles;
+mod scene;
+mod server;
+mod treatments;
+mod writes;

@@ -1,0 +1,189 @@
+//! Repair in a real network namespace, which a process of the test stands in for the pod's.
+
+use super::scene::{Scene, broken, command, healthy, text, uid, until};
+use serde_json::json;
+use sidecar_init::sys::namespace;
+use std::{
+    fs,
+    net::{TcpListener, TcpStream},
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Child, Command},
+    time::Duration,
+};
+
+/// A namespace with an interface, an address and a way out, held by a process.
+struct Sandbox {
+    child: Child,
+}
+
+impl Sandbox {
+    fn new(address: &str) -> Self {
+        let script = format!(
+            "ip link set lo up && ip link add eth0 type veth peer name peer && ip addr add {address}/24 dev eth0 && \
+             ip link set peer up && ip link set eth0 up && ip route add default dev eth0 && exec sleep 600"
+        );
+        let child = Command::new("unshare").args(["--net", "sh", "-c", &script]).spawn().expect("unshare");
+        let sandbox = Self { child };
+        let comm = format!("/proc/{}/comm", sandbox.child.id());
+        until("the namespace is ready", || {
+            fs::read_to_string(&comm).is_ok_and(|name| name.trim() == "sleep")
+        });
+        sandbox
+    }
+
+    fn path(&self) -> PathBuf {
+        format!("/proc/{}/ns/net", self.child.id()).into()
+    }
+
+    /// The rules of nf_tables; handles of objects left out.
+    fn rules(&self) -> String {
+        let path = format!("--net={}", self.path().display());
+        command("nsenter", &[&path, "nft", "list", "ruleset"])
+    }
+
+    /// A `/proc` that holds process 1 and this one, in the control group of a pod.
+    fn proc(&self, folder: &Path, uid: &str) -> PathBuf {
+        let proc = folder.join("proc");
+        for (id, group) in
+            [(1, "0::/init.scope"), (self.child.id(), &*format!("0::/kubepods/pod{uid}/pause"))]
+        {
+            let process = proc.join(id.to_string());
+            fs::create_dir_all(&process).expect("a folder");
+            fs::write(process.join("cgroup"), group).expect("written");
+            symlink(format!("/proc/{id}/ns"), process.join("ns")).expect("a link");
+        }
+        proc
+    }
+
+    /// Whether a connection to somewhere else arrives at the proxy's port.
+    fn captures(&self) -> bool {
+        let connect = || {
+            let proxy = TcpListener::bind("127.0.0.1:15001").expect("a port");
+            proxy.set_nonblocking(true).expect("a socket");
+            let to = "198.51.100.7:80".parse().expect("an address");
+            TcpStream::connect_timeout(&to, Duration::from_secs(1)).is_ok() && proxy.accept().is_ok()
+        };
+        namespace::within(&self.path(), connect).expect("a namespace")
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn with_address(mut pod: serde_json::Value, address: &str) -> serde_json::Value {
+    pod["status"]["podIP"] = address.into();
+    pod["status"]["podIPs"] = json!([{ "ip": address }]);
+    pod
+}
+
+#[test]
+fn a_pod_is_repaired_once_a_failure_and_its_traffic_captured() {
+    let scene = Scene::new();
+    let sandbox = Sandbox::new("10.213.1.7");
+    let proc = sandbox.proc(&scene.folder, &uid("web"));
+    assert!(!sandbox.captures(), "nothing has set rules yet");
+
+    let program = scene.start(&["--watch", "--proc", text(&proc), "--metrics", "127.0.0.1:15514"]);
+    until("pods are listed", || scene.server.count("watch") > 0);
+    scene.server.put(with_address(broken("web", 1), "10.213.1.7"));
+    until("an event tells of the repair", || !scene.server.state().events.is_empty());
+    assert!(sandbox.captures(), "the rules are there:\n{}", sandbox.rules());
+    let rules = sandbox.rules();
+    assert!(rules.contains("table inet sidecar_init") && rules.contains("9999"), "{rules}");
+    let event = scene.server.state().events[0].clone();
+    assert_eq!(
+        (&event["type"], &event["reason"]),
+        (&json!("Normal"), &json!("SidecarRepairDone")),
+        "{event}"
+    );
+    assert_eq!(event["regarding"]["uid"], uid("web"));
+
+    // Told again of the same failure it does nothing; of the next, it looks again and finds all in place.
+    scene.server.put(with_address(broken("web", 1), "10.213.1.7"));
+    scene.server.put(with_address(broken("web", 2), "10.213.1.7"));
+    until("it has looked again", || program.log().contains("in its namespace already"));
+    assert_eq!(sandbox.rules(), rules);
+    assert_eq!(program.log().matches("\"action\":\"repair\"").count(), 2, "{}", program.log());
+
+    scene.server.put(with_address(healthy("web"), "10.213.1.7"));
+    until("it has recovered", || program.log().contains("not broken any more"));
+    let metrics = get("127.0.0.1:15514", "/metrics");
+    for line in
+        ["sidecar_node_repairs_total{action=\"repair\",outcome=\"done\"} 2", "sidecar_node_recovered_total 1"]
+    {
+        assert!(metrics.contains(line), "{metrics}");
+    }
+    assert!(get("127.0.0.1:15514", "/readyz").starts_with("HTTP/1.1 200"));
+    assert!(program.log().lines().all(|line| line.starts_with('{')), "each line is JSON: {}", program.log());
+    assert_eq!(program.stop(), Some(0));
+}
+
+#[test]
+fn where_no_process_tells_the_addresses_do() {
+    let scene = Scene::new();
+    let (sandbox, _other) = (Sandbox::new("10.213.2.7"), Sandbox::new("10.213.2.8"));
+    scene.server.put(with_address(broken("web", 1), "10.213.2.7"));
+    let (code, log) = scene.run(&[]);
+    assert_eq!(code, Some(0), "{log}");
+    assert!(sandbox.captures(), "{log}");
+    assert!(!_other.captures(), "another pod's namespace is untouched");
+}
+
+#[test]
+fn two_namespaces_that_may_be_the_pods_are_left_alone() {
+    let scene = Scene::new();
+    let sandboxes = [Sandbox::new("10.213.3.7"), Sandbox::new("10.213.3.7")];
+    scene.server.put(with_address(broken("web", 1), "10.213.3.7"));
+    let (code, log) = scene.run(&[]);
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("more than one namespace may be the pod's"), "{log}");
+    for sandbox in &sandboxes {
+        assert_eq!(sandbox.rules(), "");
+    }
+    let event = scene.server.state().events[0].clone();
+    assert_eq!(
+        (&event["type"], &event["reason"]),
+        (&json!("Warning"), &json!("SidecarRepairFailed")),
+        "{event}"
+    );
+}
+
+#[test]
+fn a_process_in_the_pods_group_with_a_foreign_address_is_not_believed() {
+    let scene = Scene::new();
+    let sandbox = Sandbox::new("10.213.4.7");
+    let proc = sandbox.proc(&scene.folder, &uid("web"));
+    scene.server.put(with_address(broken("web", 1), "10.213.4.9"));
+    let (code, log) = scene.run(&["--proc", text(&proc)]);
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("no process of the pod and no namespace with its addresses"), "{log}");
+    assert_eq!(sandbox.rules(), "");
+}
+
+#[test]
+fn bad_annotations_are_told_and_nothing_is_touched() {
+    let scene = Scene::new();
+    let sandbox = Sandbox::new("10.213.5.7");
+    let proc = sandbox.proc(&scene.folder, &uid("web"));
+    let mut pod = with_address(broken("web", 1), "10.213.5.7");
+    pod["metadata"]["annotations"]["traffic.sidecar.istio.io/excludeInboundPorts"] = "99999".into();
+    scene.server.put(pod);
+    let (code, log) = scene.run(&["--proc", text(&proc)]);
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("excludeInboundPorts") && log.contains("99999"), "{log}");
+    assert_eq!(sandbox.rules(), "");
+}
+
+fn get(address: &str, path: &str) -> String {
+    use std::io::{Read, Write};
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}

@@ -1,0 +1,67 @@
+//! The roles in `docker/cni/repair` hold what the program asks for, each action its own, and nothing else.
+
+use super::scene::{Scene, broken, pod, until};
+use super::server::Access;
+use serde_json::Value;
+use std::{collections::BTreeSet, fs, path::Path};
+
+type Rule = (String, String, String);
+
+/// What the ClusterRoles of a manifest allow, by group, resource and verb.
+fn allowed(file: &str) -> BTreeSet<Rule> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docker/cni/repair").join(file);
+    let text = fs::read_to_string(&path).expect("a manifest");
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).expect("YAML");
+    let mut rules = BTreeSet::new();
+    for rule in documents.iter().filter_map(|document| document["rules"].as_array()).flatten() {
+        let list = |name: &str| {
+            let items = rule[name].as_array().expect("a list").iter();
+            items.map(|item| item.as_str().expect("a text").to_owned()).collect::<Vec<_>>()
+        };
+        for group in list("apiGroups") {
+            for resource in list("resources") {
+                rules.extend(list("verbs").into_iter().map(|verb| (group.clone(), resource.clone(), verb)));
+            }
+        }
+    }
+    rules
+}
+
+/// What the program asks for with an action while a pod breaks twice, which makes it tell the same again.
+fn asked(action: &str) -> BTreeSet<Rule> {
+    let scene = Scene::new();
+    // No namespace is this pod's: repair fails, and tells so each time.
+    let mut broken_one = broken("web", 1);
+    broken_one["status"]["podIPs"] = serde_json::json!([{ "ip": "10.213.9.9" }]);
+    scene.server.put(pod("fresh"));
+    scene.server.put(broken_one.clone());
+    if action != "repair" {
+        // So that it has to be told twice.
+        let verb = if action == "label" { "patch" } else { "delete" };
+        scene.server.state().faults.extend([(verb, super::server::Fault::Refuse(500)); 2]);
+    }
+    let program = scene.start(&["--watch", "--action", action]);
+    until("something is told twice", || {
+        let state = scene.server.state();
+        state.requests.iter().any(|(access, _)| (access.resource, access.verb) == ("events", "patch"))
+    });
+    if action != "repair" {
+        until("it is done", || program.log().contains("\"message\":\"it is "));
+    }
+    assert_eq!(program.stop(), Some(0));
+    let state = scene.server.state();
+    let rule = |Access { group, resource, verb }: &Access| {
+        ((*group).to_owned(), (*resource).to_owned(), (*verb).to_owned())
+    };
+    state.requests.iter().map(|(access, _)| rule(access)).collect()
+}
+
+#[test]
+fn roles_allow_what_is_asked_for_and_no_more() {
+    let repair = allowed("rbac.yaml");
+    assert_eq!(asked("repair"), repair);
+    for action in ["label", "delete"] {
+        let more = allowed(&format!("{action}/rbac.yaml"));
+        assert_eq!(asked(action), repair.union(&more).cloned().collect(), "{action}");
+    }
+}
