@@ -228,6 +228,14 @@ fn the_protocol_of_plugins_touches_nothing() {
 }
 
 #[test]
+fn the_nodes_program_reads_the_environment_where_it_starts() {
+    for (path, text) in sources("node/src").into_iter().filter(|(path, _)| path != "node/src/main.rs") {
+        let code = code(&text);
+        assert!(!code.contains("env::var") && !code.contains("env::args"), "{path} reads the environment");
+    }
+}
+
+#[test]
 fn code_outside_of_sys_is_safe() {
     for (path, text) in sources("").into_iter().filter(|(path, _)| !path.starts_with("src/sys/")) {
         let unsafe_words =

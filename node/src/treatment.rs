@@ -44,6 +44,12 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// Whether another pod may have got the name: a uid that is not the pod's conflicts with a deletion (409) and makes a
+    /// patch invalid (422).
+    fn is_of_another(&self) -> bool {
+        matches!(self.code(), Some(409 | 422))
+    }
+
     /// What the API server has answered, as a status of HTTP.
     pub(crate) fn code(&self) -> Option<u16> {
         match self {
@@ -88,7 +94,7 @@ impl Treatment {
         match &outcome {
             Ok(Outcome::Done(what)) => self.tell(pod, EventType::Normal, "Done", incident, what).await,
             Ok(Outcome::LeftAlone(_) | Outcome::Gone) => {}
-            Err(failure) if failure.code() == Some(409) => {}
+            Err(failure) if failure.is_of_another() => {}
             Err(failure) => {
                 self.tell(pod, EventType::Warning, "Failed", incident, &failure.to_string()).await;
             }
@@ -157,11 +163,9 @@ impl Treatment {
 
     /// Leaves an event, which `kubectl describe` shows. Without it the work is done all the same.
     async fn tell(&self, pod: &Pod, type_: EventType, outcome: &str, incident: &Incident, note: &str) {
-        /// The API server takes no more (`NoteLengthLimit`).
-        const MOST: usize = 1_000;
         let action = self.settings.action.name();
         let start = format!("{} exited with {}: ", incident.container, self.settings.signs.exit_code);
-        let note = (start + note).chars().take(MOST).collect();
+        let note = shortened(start + note);
         let event = Event {
             type_,
             reason: format!("Sidecar{}{outcome}", capitalised(action)),
@@ -212,8 +216,7 @@ fn addresses(pod: &Pod) -> Vec<IpAddr> {
     many.chain(status.pod_ip.as_deref()).filter_map(|address| address.parse().ok()).collect()
 }
 
-/// A pod that is gone needs nothing. Where another one has got its name the API server speaks of a conflict, as it does
-/// where too many change it at once; the watch tells which, before the next try.
+/// A pod that is gone needs nothing. Whether another one has got its name, the watch tells before the next try.
 fn gone_or<T>(answer: Result<T, Failure>, done: impl FnOnce() -> String) -> Result<Outcome, Failure> {
     match answer {
         Ok(_) => Ok(Outcome::Done(done())),
@@ -222,7 +225,28 @@ fn gone_or<T>(answer: Result<T, Failure>, done: impl FnOnce() -> String) -> Resu
     }
 }
 
+/// As much of a note as the API server takes, which counts bytes (`noteLengthLimit`, 1,024).
+fn shortened(mut note: String) -> String {
+    const MOST: usize = 1_000;
+    let end = (0..=MOST.min(note.len())).rev().find(|at| note.is_char_boundary(*at)).unwrap_or_default();
+    note.truncate(end);
+    note
+}
+
 fn capitalised(word: &str) -> String {
     let (first, rest) = word.split_at(1);
     first.to_uppercase() + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_short_in_bytes() {
+        assert_eq!(shortened("as it is".to_owned()), "as it is");
+        let note = shortened("\u{e4}".repeat(999) + "x");
+        assert_eq!(note, "\u{e4}".repeat(500));
+        assert_eq!(shortened(format!("x{note}")).len(), 999, "no character is cut");
+    }
 }

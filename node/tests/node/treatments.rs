@@ -110,6 +110,25 @@ fn a_pod_whose_name_another_has_got_is_not_touched() {
 }
 
 #[test]
+fn a_patch_names_the_pod_that_it_means() {
+    let scene = Scene::new();
+    let program = watch(&scene, "label");
+    let key = ("shop".to_owned(), "web".to_owned());
+    {
+        let mut state = scene.server.state();
+        state.put(broken("web", 1));
+        // Before the watch has told of it, another one has its name.
+        let pod = state.pods.get_mut(&key).expect("the pod");
+        pod["metadata"]["uid"] = "another".into();
+    }
+    scene.server.bookmark();
+    until("the refusal is told", || program.log().contains("it can't be helped"));
+    assert_eq!(label(&scene, "web"), Value::Null);
+    assert_eq!(scene.server.count("create"), 0, "no event tells of it, as there is nothing wrong");
+    assert_eq!(program.stop(), Some(0));
+}
+
+#[test]
 fn no_more_pods_than_the_rate_are_deleted() {
     let scene = Scene::new();
     for number in 0..10 {

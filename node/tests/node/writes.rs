@@ -37,7 +37,8 @@ pub(super) fn patch(
         let mut state = shared.state();
         match state.pods.get(&(namespace.to_owned(), name.to_owned())).cloned() {
             None => Err(404),
-            Some(pod) if is_another(&pod, &patch["metadata"]["uid"]) => Err(409),
+            // The field can't be changed, so the patch is invalid.
+            Some(pod) if is_another(&pod, &patch["metadata"]["uid"]) => Err(422),
             Some(mut pod) => {
                 merge(&mut pod, &patch);
                 Ok(state.put(pod))
