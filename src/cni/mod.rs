@@ -9,6 +9,7 @@ mod files;
 mod help;
 pub(crate) mod install;
 mod log;
+mod lookup;
 mod namespace;
 mod node;
 mod protocol;
@@ -27,7 +28,7 @@ use state::State;
 use std::{
     env,
     io::{self, IsTerminal, Read},
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 use verbs::Scene;
@@ -51,6 +52,12 @@ pub(crate) fn is_called() -> bool {
         (Some(command), None) => command == COMMAND && !is_plugin,
         (Some(_), Some(_)) => false,
     }
+}
+
+/// A program that was installed beside us.
+fn beside(name: &str) -> PathBuf {
+    let ours = env::current_exe().unwrap_or_default();
+    ours.with_file_name(name)
 }
 
 /// What a call has done.

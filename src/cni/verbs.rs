@@ -1,7 +1,7 @@
 //! What each verb does for an attachment: ADD sets the rules, CHECK compares them, DEL removes them.
 
 use super::{
-    Done,
+    Done, lookup,
     namespace::{self, Entered, choice, enter_existing},
     protocol::{self, Attachment, Code, Configuration, Fault, Target},
     state::{Key, Known, Record, State},
@@ -32,7 +32,7 @@ impl Scene<'_> {
         configuration: &Configuration<'_>,
     ) -> Result<Done, Fault> {
         let skipped = |reason: String| Done::new("skipped", reason).answering(result(configuration));
-        let (raw, problems) = match wanted(configuration, &target.pod) {
+        let (raw, problems) = match self.wanted(configuration, target)? {
             Wanted::Nothing(reason) => return Ok(skipped(reason)),
             Wanted::Capture(raw, problems) => (raw, problems),
         };
@@ -54,6 +54,14 @@ impl Scene<'_> {
         let how = if summary.steps.is_empty() { "was in place" } else { "is in place" };
         let reason = format!("{} rules, {backend}: {how}", summary.rules);
         Ok(Done::new("captured", reason).answering(result(configuration)))
+    }
+
+    fn wanted(&self, configuration: &Configuration<'_>, target: &Target) -> Result<Wanted, Fault> {
+        // The rest is for what comes then.
+        let time = self.timeout.mul_f64(0.75);
+        wanted(configuration, &target.pod, |kubeconfig, pod| {
+            lookup::pod(&super::beside(lookup::PROGRAM), kubeconfig, pod, time)
+        })
     }
 
     /// CHECK: the rules are those that ADD has made.
@@ -80,7 +88,7 @@ impl Scene<'_> {
         };
         let (backend, raw, problems) = match &recorded {
             Some(record) => (record.backend().unwrap_or(configuration.backend), record.raw(), Vec::new()),
-            None => match wanted(configuration, &target.pod) {
+            None => match self.wanted(configuration, target)? {
                 Wanted::Nothing(reason) => return Ok(Done::new("skipped", reason)),
                 Wanted::Capture(raw, problems) => (configuration.backend, raw, problems),
             },

@@ -9,7 +9,7 @@ use policy::{
     sources::{Given, Raw, Reader, Source},
 };
 use rules::{Gid, Uid};
-use std::{io, net::IpAddr};
+use std::{io, net::IpAddr, path::Path};
 
 /// What is to be done for a container.
 pub(super) enum Wanted {
@@ -21,13 +21,25 @@ pub(super) enum Wanted {
 
 /// Decides. What a network configuration captures, it captures of every container: whether an injector has seen the pod
 /// does not matter then. All other reasons to leave a pod alone do.
-pub(super) fn wanted(configuration: &Configuration<'_>, pod: &Pod) -> Wanted {
-    let Configuration { annotations, capture, defaults, excluded_namespaces, .. } = configuration;
-    let annotations = annotations.clone().unwrap_or_default();
+///
+/// # Errors
+/// When the API server was to be asked and nothing is known of the pod.
+pub(super) fn wanted(
+    configuration: &Configuration<'_>,
+    pod: &Pod,
+    ask: impl FnOnce(&Path, (&str, &str)) -> Result<pod::Pod, Fault>,
+) -> Result<Wanted, Fault> {
+    let Configuration { annotations, capture, defaults, excluded_namespaces, kubeconfig, .. } = configuration;
     let name = |name: &Option<String>| name.clone().unwrap_or_default();
-    let known = pod::Pod::annotated(&name(&pod.name), &name(&pod.namespace), annotations);
+    let (name, namespace) = (name(&pod.name), name(&pod.namespace));
+    let mut known = pod::Pod::annotated(&name, &namespace, annotations.clone().unwrap_or_default());
+    if let Some(kubeconfig) = kubeconfig
+        && is_more_to_know(pod::skip(&known, excluded_namespaces).as_ref(), annotations.is_some())
+    {
+        known = ask(kubeconfig, (&namespace, &name))?;
+    }
     let title = format!("pod {}", pod.label().unwrap_or_default());
-    match (pod::skip(&known, excluded_namespaces), capture) {
+    Ok(match (pod::skip(&known, excluded_namespaces), capture) {
         (None, Some(capture)) => injected(&known, &title, &capture.clone().over(defaults.clone())),
         (None, None) => injected(&known, &title, defaults),
         (Some(skip), None) => Wanted::Nothing(skip.to_string()),
@@ -35,6 +47,16 @@ pub(super) fn wanted(configuration: &Configuration<'_>, pod: &Pod) -> Wanted {
             Some(skip) if !skip.is_before_injection() => Wanted::Nothing(skip.to_string()),
             Some(_) | None => of_every_container(&known, &title, capture),
         },
+    })
+}
+
+/// Whether the API server may know what decides otherwise. A pod without the injector's annotation is left alone whatever
+/// else it says, where the runtime has told all annotations.
+fn is_more_to_know(skip: Option<&pod::Skip>, annotations_are_known: bool) -> bool {
+    match skip {
+        Some(pod::Skip::Nameless | pod::Skip::NamespaceExcluded(_)) => false,
+        Some(pod::Skip::NotInjected) => !annotations_are_known,
+        Some(_) | None => true,
     }
 }
 

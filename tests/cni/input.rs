@@ -80,7 +80,7 @@ fn unknown_keys_are_refused_with_their_value_and_the_nearest_name() {
         ("captures", "did you mean capture?"),
         ("exclude_namespace", "did you mean exclude_namespaces?"),
         ("runtimeconfig", "did you mean runtimeConfig?"),
-        ("kubeconfig", "annotations that the runtime hands over"),
+        ("kube_config", "did you mean kubeconfig?"),
         ("zzz", "ours are capture, defaults"),
     ] {
         let error = node.call("ADD", &node.configuration(&json!({key: "its value"})), &pod.path()).refused(2);

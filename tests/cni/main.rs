@@ -7,6 +7,7 @@ mod called;
 mod check;
 mod input;
 mod kills;
+mod lookup;
 mod many;
 #[path = "../kernel/support/namespace.rs"]
 #[expect(dead_code, reason = "a part of it is enough here")]

@@ -89,6 +89,8 @@ pub(crate) struct Configuration<'a> {
     /// What is captured of an injected pod where it says nothing.
     pub(crate) defaults: Raw,
     pub(crate) excluded_namespaces: Vec<String>,
+    /// How the API server is asked for pods; `None` if it is not.
+    pub(crate) kubeconfig: Option<PathBuf>,
     pub(crate) backend: Backend,
 }
 
@@ -148,6 +150,12 @@ fn short(value: &str) -> String {
     if start.len() == value.len() { start } else { start + " .." }
 }
 
+const ABSOLUTE: &str = "expected a path that starts with /";
+
+fn is_absolute(text: &str) -> bool {
+    text.starts_with('/') && !text.contains('\0')
+}
+
 struct Reader<'a> {
     fields: Fields<'a>,
     problems: Vec<Problem>,
@@ -175,6 +183,7 @@ impl<'a> Reader<'a> {
             excluded_namespaces: self
                 .typed(keys::EXCLUDE_NAMESPACES, "a list of names")
                 .unwrap_or_else(|| EXCLUDED_NAMESPACES.iter().map(|name| (*name).to_owned()).collect()),
+            kubeconfig: self.text(keys::KUBECONFIG, is_absolute, ABSOLUTE).map(PathBuf::from),
             backend: self.backend(),
         };
         let timeout = self.timeout();
@@ -231,11 +240,9 @@ impl<'a> Reader<'a> {
 
     fn places(&mut self) -> Places {
         let default = Places::default();
-        let absolute = |text: &str| text.starts_with('/') && !text.contains('\0');
-        let form = "expected a path that starts with /";
-        let state = self.text(keys::STATE_DIR, absolute, form).map_or(default.state, PathBuf::from);
-        let is_log = |text: &str| matches!(text, "journal" | "none") || absolute(text);
-        let log = self.text(keys::LOG, is_log, &format!("{form}, journal or none"));
+        let state = self.text(keys::STATE_DIR, is_absolute, ABSOLUTE).map_or(default.state, PathBuf::from);
+        let is_log = |text: &str| matches!(text, "journal" | "none") || is_absolute(text);
+        let log = self.text(keys::LOG, is_log, &format!("{ABSOLUTE}, journal or none"));
         Places {
             state,
             log: match log.as_deref() {

@@ -19,10 +19,10 @@ pub(crate) const TIMEOUT: &str = "timeout";
 pub(crate) const STATE_DIR: &str = "state_dir";
 pub(crate) const LOG: &str = "log";
 pub(crate) const LOG_MAX_BYTES: &str = "log_max_bytes";
-const KUBECONFIG: &str = "kubeconfig";
+pub(crate) const KUBECONFIG: &str = "kubeconfig";
 
 /// All keys of ours.
-pub(crate) const KEYS: [Key; 8] = [
+pub(crate) const KEYS: [Key; 9] = [
     Key {
         name: CAPTURE,
         form: "{SETTING: VALUE, ..}",
@@ -37,6 +37,11 @@ pub(crate) const KEYS: [Key; 8] = [
         name: EXCLUDE_NAMESPACES,
         form: "[NAMESPACE, ..]",
         help: "Namespaces of Kubernetes whose pods are left alone [default: kube-system]",
+    },
+    Key {
+        name: KUBECONFIG,
+        form: "PATH",
+        help: "How sidecar-node, which lies beside the plugin, asks the API server for each pod [default: nobody asks]",
     },
     Key {
         name: BACKEND,
@@ -86,12 +91,6 @@ pub(super) fn complaint(name: &str) -> Option<String> {
     let known = || KEYS.iter().map(|key| key.name).chain(OTHERS);
     if name.starts_with(RESERVED) || known().any(|key| key == name) {
         return None;
-    }
-    if name == KUBECONFIG {
-        return Some(
-            "is not taken: pods are known by the annotations that the runtime hands over; remove it"
-                .to_owned(),
-        );
     }
     Some(match nearest(name, known()) {
         Some(meant) => format!("no such key; did you mean {meant}?"),

@@ -1,0 +1,64 @@
+//! What the API server knows of a pod, where a kubeconfig is configured.
+//!
+//! The plugin has no client: TLS would make the binary half as large again. `sidecar-node`, which lies beside it, asks;
+//! it takes the time that it is given, tries again within that, reads tokens anew and tells none. What it prints is a
+//! manifest like any other.
+
+use super::protocol::{Code, Fault};
+use policy::pod::{self, Pod};
+use sidecar_init::sys::exec::{self, ExecError};
+use std::{path::Path, time::Duration};
+
+/// The program that asks.
+pub(super) const PROGRAM: &str = "sidecar-node";
+/// How it ends when it was told wrongly.
+const BAD_INPUT: i32 = 2;
+
+/// Asks for a pod, by a program, and takes at most this time.
+///
+/// # Errors
+/// When nothing is known of the pod. The runtime may try again, but where the kubeconfig is to blame.
+pub(super) fn pod(
+    program: &Path,
+    kubeconfig: &Path,
+    (namespace, name): (&str, &str),
+    time: Duration,
+) -> Result<Pod, Fault> {
+    let kubeconfig = kubeconfig.to_string_lossy();
+    let milliseconds = time.as_millis().to_string();
+    let arguments = [
+        "pod",
+        "--kubeconfig",
+        &kubeconfig,
+        "--namespace",
+        namespace,
+        "--name",
+        name,
+        "--timeout",
+        &milliseconds,
+    ];
+    let output = exec::run(program, &arguments).map_err(|error| unknown(&error))?;
+    let unreadable = "what the API server knows of the pod can't be read";
+    let objects = pod::objects("the pod", &output.stdout)
+        .map_err(|problems| Fault::of_problems(Code::TryAgain, unreadable, &problems.0))?;
+    match objects.into_iter().next() {
+        Some(object) => Ok(object.pod),
+        None => Err(Fault::new(Code::TryAgain, unreadable, "it is none")),
+    }
+}
+
+fn unknown(error: &ExecError) -> Fault {
+    let what = "what the API server knows of the pod can't be had (kubeconfig)";
+    match error {
+        ExecError::Start { .. } => {
+            Fault::caused(Code::NotAvailable, format!("{what}: {PROGRAM} belongs beside the plugin"), error)
+        }
+        ExecError::Status { status, stderr, .. } => {
+            let code = match status.code() {
+                Some(BAD_INPUT) => Code::Configuration,
+                Some(_) | None => Code::TryAgain,
+            };
+            Fault::new(code, format!("{what}: {}", stderr.trim()), "")
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! A configured kubeconfig: what `sidecar-node` tells of a pod counts, and what it can't tell fails the call.
+
+use crate::runtime::{BINARY, Ended, Node, container, feed, rules, says, variables};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    process::{Command, Stdio},
+};
+
+/// A folder with the plugin and a program beside it that stands for `sidecar-node`. It keeps its arguments.
+struct Installed {
+    node: Node,
+}
+
+impl Installed {
+    fn new(script: &str) -> Self {
+        let node = Node::new();
+        fs::copy(BINARY, node.folder.join("sidecar-cni")).expect("copied");
+        let installed = Self { node };
+        installed.answers(script);
+        installed
+    }
+
+    fn answers(&self, script: &str) {
+        let path = self.node.folder.join("sidecar-node");
+        let asked = self.node.folder.join("asked");
+        fs::write(&path, format!("#!/bin/sh\necho \"$@\" >> {}\n{script}\n", asked.display()))
+            .expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
+    }
+
+    fn asked(&self) -> String {
+        fs::read_to_string(self.node.folder.join("asked")).unwrap_or_default()
+    }
+
+    /// ADD, with annotations from the runtime if there are any.
+    fn add(&self, annotations: &Value, namespace: &str) -> Ended {
+        let configuration = self.node.configuration(&json!({
+            "kubeconfig": "/etc/cni/kubeconfig", "timeout": "8s",
+            "runtimeConfig": { "io.kubernetes.cri.pod-annotations": annotations },
+        }));
+        let child = Command::new(self.node.folder.join("sidecar-cni"))
+            .env_clear()
+            .envs(variables("c1", namespace))
+            .env("CNI_COMMAND", "ADD")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the plugin starts");
+        feed(child, configuration.to_string().as_bytes())
+    }
+}
+
+fn pod(user: u32) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": "web", "namespace": "shop", "annotations": {
+            "sidecar.istio.io/status": "{}", "traffic.sidecar.istio.io/excludeInboundPorts": "7070" } },
+        "spec": { "containers": [{ "name": "istio-proxy", "image": "p", "args": ["proxy", "sidecar"],
+            "securityContext": { "runAsUser": user } }] } })
+}
+
+#[test]
+fn what_the_api_server_knows_is_captured() {
+    let pod_of_user = pod(4242).to_string();
+    let (installed, namespace) = (Installed::new(&format!("echo '{pod_of_user}'")), container());
+    installed.add(&Value::Null, &namespace.path()).well();
+    let rules = rules(&namespace);
+    for word in ["7070", "4242"] {
+        assert!(rules.contains(word), "no {word} in {rules}");
+    }
+    let expected = "pod --kubeconfig /etc/cni/kubeconfig --namespace shop --name web --timeout 6000\n";
+    assert_eq!(installed.asked(), expected);
+}
+
+#[test]
+fn nobody_asks_for_a_pod_that_is_left_alone_anyway() {
+    let (installed, namespace) = (Installed::new("exit 1"), container());
+    installed.add(&json!({ "app": "web" }), &namespace.path()).well();
+    assert_eq!(installed.asked(), "", "the runtime has told that it was not injected");
+    assert_eq!(rules(&namespace), "");
+}
+
+#[test]
+fn a_pod_that_nobody_knows_fails_the_call_with_the_reason() {
+    let (installed, namespace) = (Installed::new("echo nobody home >&2; exit 1"), container());
+    says(&installed.add(&Value::Null, &namespace.path()).refused(11), &["kubeconfig", "nobody home"]);
+    installed.answers("echo a bad kubeconfig >&2; exit 2");
+    says(&installed.add(&Value::Null, &namespace.path()).refused(7), &["a bad kubeconfig"]);
+    installed.answers("echo nonsense");
+    says(
+        &installed.add(&Value::Null, &namespace.path()).refused(11),
+        &["knows of the pod can't be read", "it has no kind"],
+    );
+    fs::remove_file(installed.node.folder.join("sidecar-node")).expect("removed");
+    says(&installed.add(&Value::Null, &namespace.path()).refused(50), &["belongs beside the plugin"]);
+    assert_eq!(rules(&namespace), "");
+}
