@@ -1,21 +1,24 @@
 //! As many containers as a node holds, as many at a time as a runtime starts, with nothing on `PATH`: each is captured,
-//! checked and removed. Again while somebody holds the lock that all programs of iptables share.
+//! checked and removed: while another agent rewrites the node's network configuration again and again, and again while
+//! somebody holds the lock that all programs of iptables share.
 //!
 //! `CNI_CONTAINERS` sets how many there are (default 250).
 
 use crate::namespace::Namespace;
-use crate::runtime::{Node, container, rules, run, variables};
+use crate::runtime::{BINARY, Node, container, rules, run, variables};
 use nix::{
     fcntl::{Flock, FlockArg},
     sched::{CloneFlags, unshare},
 };
+use serde_json::{Value, json};
 use std::{
     env,
-    fs::File,
+    fs::{self, File},
     panic::resume_unwind,
-    process::Command,
+    process::{Child, Command, Stdio},
     sync::atomic::{AtomicUsize, Ordering},
     thread,
+    time::{Duration, Instant},
 };
 
 const AT_A_TIME: usize = 16;
@@ -76,11 +79,68 @@ fn attach(pods: &[Namespace]) {
     assert!(node.attachments().is_empty());
 }
 
+/// How often the other agent writes.
+const REWRITES: usize = 500;
+
+/// Does `work` while an agent rewrites the network configuration that the plugin is installed into.
+fn while_rewritten(work: impl FnOnce()) {
+    let node = Node::new();
+    let [configurations, programs] = ["net.d", "bin"].map(|name| node.folder.join(name));
+    for folder in [&configurations, &programs] {
+        fs::create_dir(folder).expect("a folder");
+    }
+    let file = configurations.join("10-bridge.conflist");
+    let written = |number: usize| {
+        let plugins = json!([{"type": "bridge", "bridge": format!("cni{number}")}]);
+        let text = json!({"cniVersion": "1.0.0", "name": "pods", "plugins": plugins}).to_string();
+        fs::write(&file, text).expect("the file can be written");
+    };
+    written(0);
+    let mut install = Command::new(BINARY);
+    install
+        .args(["cni", "install", "--watch", "--conf-dir"])
+        .arg(&configurations)
+        .arg("--bin-dir")
+        .arg(&programs);
+    let watcher = Ended(install.stderr(Stdio::null()).spawn().expect("the program starts"));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 1..=REWRITES {
+                written(number);
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        work();
+    });
+    let until = Instant::now() + Duration::from_secs(30);
+    let holds_all = || {
+        let text = fs::read_to_string(&file).expect("the file is there");
+        let conflist: Value = serde_json::from_str(&text).unwrap_or_default();
+        conflist["plugins"][0]["bridge"] == format!("cni{REWRITES}")
+            && conflist["plugins"][1]["type"] == "sidecar-cni"
+    };
+    while !holds_all() {
+        assert!(Instant::now() < until, "{}", fs::read_to_string(&file).unwrap_or_default());
+        thread::sleep(Duration::from_millis(20));
+    }
+    drop(watcher);
+}
+
+/// A process that ends with its owner.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn all_are_captured_whoever_holds_the_lock_of_iptables() {
     let count = env::var("CNI_CONTAINERS").map_or(250, |count| count.parse().expect("a number"));
     let pods: Vec<Namespace> = (0..count).map(|_| container()).collect();
-    attach(&pods);
+    while_rewritten(|| attach(&pods));
     in_mount_namespace(|| {
         let file = File::create("/run/xtables.lock").expect("the lock's file");
         let _held = Flock::lock(file, FlockArg::LockExclusive).expect("nobody else has it");
