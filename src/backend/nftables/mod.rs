@@ -150,9 +150,10 @@ impl Nftables {
 
     fn exchange(&mut self, live: &bytecode::Table, wanted: &bytecode::Table) -> Result<(), Refusal> {
         let generation = self.generation().map_err(Refusal::Conflict)?;
-        match self.read().map_err(Refusal::Conflict)? {
-            Some(now) if now == *live => self.commit(&[Job::Exchange(live, wanted)], Some(generation)),
-            _ => Err(Refusal::Conflict(io::ErrorKind::ResourceBusy.into())),
+        let now = self.read().map_err(Refusal::Conflict)?;
+        match same(now.as_ref(), Some(live)) {
+            true => self.commit(&[Job::Exchange(live, wanted)], Some(generation)),
+            false => Err(Refusal::Conflict(io::ErrorKind::ResourceBusy.into())),
         }
     }
 
