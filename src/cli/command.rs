@@ -239,8 +239,8 @@ pub(super) const COMMANDS: &[Entry] = &[
         command: Command::CniInstall,
         name: "cni install",
         about: "Put the plugin among a runtime's plugins, and into its network configuration",
-        long_about: "Copies this program to BIN-DIR/sidecar-cni and puts the plugin's entry into the first file of \
-                     CONF-DIR that a runtime would use, last in its list of plugins; every other byte of the file stays. \
+        long_about: "Copies this program to BIN-DIR/sidecar-cni, with sidecar-node where that lies beside it, and \
+                     puts the plugin's entry into the first file of CONF-DIR that a runtime would use, last in its list of plugins; every other byte of the file stays. \
                      A file with a single plugin becomes a list, X.conf X.conflist. Where there is none yet, it \
                      waits. Files are exchanged as a whole: at any moment each is the old one or the new one.\n\nThe \
                      entry is checked as the plugin will read it. Keys beyond those that have flags are given by \
@@ -258,7 +258,8 @@ pub(super) const COMMANDS: &[Entry] = &[
         command: Command::CniUninstall,
         name: "cni uninstall",
         about: "Take back what cni install has done",
-        long_about: "Takes the plugin's entry out of every file of CONF-DIR, and removes BIN-DIR/sidecar-cni. What \
+        long_about: "Takes the plugin's entry out of every file of CONF-DIR, and removes sidecar-cni and \
+                     sidecar-node from BIN-DIR. What \
                      others have not touched since says what it said before, to the byte; a list that was made of a \
                      single plugin becomes that file again. An install --watch on the node has to end first.\n\nSome \
                      runtimes remember the plugins of each container and call them when it goes (CRI-O does): there, \

@@ -46,14 +46,15 @@ pub(super) fn uninstall(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Probl
     })
 }
 
-fn tell(Removed { configurations, program }: &Removed) {
+fn tell(Removed { configurations, programs }: &Removed) {
     for path in configurations {
         tracing::info!(target: "install", "{} is without the plugin", path.display());
     }
-    match (program, configurations.is_empty()) {
-        (true, _) => tracing::info!(target: "install", "the program is removed"),
-        (false, true) => tracing::info!(target: "install", "nothing was there"),
-        (false, false) => {}
+    for path in programs {
+        tracing::info!(target: "install", "{} is removed", path.display());
+    }
+    if configurations.is_empty() && programs.is_empty() {
+        tracing::info!(target: "install", "nothing was there");
     }
 }
 

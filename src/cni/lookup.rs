@@ -4,13 +4,12 @@
 //! it takes the time that it is given, tries again within that, reads tokens anew and tells none. What it prints is a
 //! manifest like any other.
 
+use super::NODE_PROGRAM;
 use super::protocol::{Code, Fault};
 use policy::pod::{self, Pod};
 use sidecar_init::sys::exec::{self, ExecError};
 use std::{path::Path, time::Duration};
 
-/// The program that asks.
-pub(super) const PROGRAM: &str = "sidecar-node";
 /// How it ends when it was told wrongly.
 const BAD_INPUT: i32 = 2;
 
@@ -50,9 +49,11 @@ pub(super) fn pod(
 fn unknown(error: &ExecError) -> Fault {
     let what = "what the API server knows of the pod can't be had (kubeconfig)";
     match error {
-        ExecError::Start { .. } => {
-            Fault::caused(Code::NotAvailable, format!("{what}: {PROGRAM} belongs beside the plugin"), error)
-        }
+        ExecError::Start { .. } => Fault::caused(
+            Code::NotAvailable,
+            format!("{what}: {NODE_PROGRAM} belongs beside the plugin"),
+            error,
+        ),
         ExecError::Status { status, stderr, .. } => {
             let code = match status.code() {
                 Some(BAD_INPUT) => Code::Configuration,

@@ -37,6 +37,8 @@ use watch::Watch;
 /// The command, and the name by which the program is this plugin.
 pub(crate) const COMMAND: &str = "cni";
 pub(crate) const PLUGIN: &str = "sidecar-cni";
+/// The program that speaks to the API server.
+pub(crate) const NODE_PROGRAM: &str = "sidecar-node";
 /// How a call ended that failed, in the log and for counters.
 const FAILED: &str = "failed";
 

@@ -60,7 +60,7 @@ impl Scene<'_> {
         // The rest is for what comes then.
         let time = self.timeout.mul_f64(0.75);
         wanted(configuration, &target.pod, |kubeconfig, pod| {
-            lookup::pod(&super::beside(lookup::PROGRAM), kubeconfig, pod, time)
+            lookup::pod(&super::beside(super::NODE_PROGRAM), kubeconfig, pod, time)
         })
     }
 

@@ -5,6 +5,7 @@ mod kills;
 mod manifests;
 mod node;
 mod once;
+mod programs;
 mod repair;
 mod rewriters;
 mod watching;

@@ -4,12 +4,13 @@ use super::{
     Error, Folders, Removed, Stay, Wish,
     folder::{self, Broken, Found},
     metrics::Installer,
+    programs::Placed,
     remove,
-    replace::{Seen, UNFINISHED},
+    replace::UNFINISHED,
     serve::{self, Board},
     state_directory,
 };
-use crate::cni::PLUGIN;
+use crate::cni::{NODE_PROGRAM, PLUGIN};
 use nix::{
     errno::Errno,
     fcntl::Flock,
@@ -54,6 +55,7 @@ pub(crate) enum End {
 /// When it can't be installed, or could not be kept.
 pub(crate) fn keep(wish: &Wish) -> Result<End, Error> {
     wish.folders.exist()?;
+    wish.warn_of_missing_node();
     // Before there is any other thread, which would take the signals.
     let requests = Requests::take().map_err(Error::Watch)?;
     let silence = Inotify::init(InitFlags::IN_CLOEXEC).map_err(|error| Error::Watch(error.into()))?;
@@ -65,8 +67,16 @@ pub(crate) fn keep(wish: &Wish) -> Result<End, Error> {
         tracing::info!(target: "install", "listening at http://{served}");
     }
     let end = wish.wait.and_then(|wait| Instant::now().checked_add(wait));
-    let mut keeper =
-        Keeper { wish, requests, silence, board, end, pace: Pace::default(), seen: None, told: None };
+    let mut keeper = Keeper {
+        wish,
+        requests,
+        silence,
+        board,
+        end,
+        pace: Pace::default(),
+        placed: Placed::default(),
+        told: None,
+    };
     keeper.show(false)?;
     let Some(_held) = keeper.lock()? else {
         return if wish.stay.is_some() { Ok(End::Asked(None)) } else { Err(Error::Ended) };
@@ -92,8 +102,7 @@ struct Keeper<'a> {
     /// When waiting for a configuration is over.
     end: Option<Instant>,
     pace: Pace,
-    /// The program in its place.
-    seen: Option<Seen>,
+    placed: Placed,
     /// What was told last, which is not told again.
     told: Option<String>,
 }
@@ -176,12 +185,12 @@ impl Keeper<'_> {
         if let Some(folder) = folders.gone() {
             return Err(Error::Removed(folder.to_owned()));
         }
-        let done = folders.put_program(&mut self.seen).and_then(|is_new| {
+        let done = folders.put_programs(&mut self.placed).and_then(|new| {
             let attempt = folder::insert(&folders.configurations, entry, broken)
                 .map_err(|error| Error::Configurations(folders.configurations.clone(), error))?;
-            Ok((is_new, attempt))
+            Ok((new, attempt))
         });
-        let (is_new, attempt) = match done {
+        let (new, attempt) = match done {
             Ok(done) => done,
             Err(error) if stay.is_none() => return Err(error),
             Err(error) => {
@@ -192,10 +201,10 @@ impl Keeper<'_> {
                 return Ok((Found::Waiting(why), Some(Instant::now() + RETRY)));
             }
         };
-        if is_new || attempt.changed {
+        if new > 0 || attempt.changed {
             self.pace.mended();
             self.board.change(|installer| {
-                installer.programs += u64::from(is_new);
+                installer.programs += new;
                 installer.entries += u64::from(attempt.changed);
             });
             self.told = None;
@@ -289,5 +298,7 @@ impl Eyes {
 /// Whether a file's name is one that a change of matters.
 fn is_of_concern(name: &Path) -> bool {
     let is_unfinished = name.as_os_str().as_encoded_bytes().starts_with(UNFINISHED.as_bytes());
-    !is_unfinished && (name == Path::new(PLUGIN) || super::conflist::Kind::of(name).is_some())
+    !is_unfinished
+        && ([PLUGIN, NODE_PROGRAM].map(Path::new).contains(&name)
+            || super::conflist::Kind::of(name).is_some())
 }

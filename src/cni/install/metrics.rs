@@ -13,7 +13,7 @@ pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8"
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Installer {
     pub(super) is_installed: bool,
-    /// How often the program was put into the folder of plugins.
+    /// How often a program was put into the folder of plugins.
     pub(super) programs: u64,
     /// How often our entry was put into a network configuration.
     pub(super) entries: u64,

@@ -1,5 +1,5 @@
 //! `sidecar-init cni install`: the plugin's program among the runtime's plugins, and its entry in the network configuration
-//! that the runtime uses; kept there, where that is asked for, against whatever rewrites it.
+//! that the runtime uses; `sidecar-node` with it, where that lies beside us; kept there, where that is asked for, against whatever rewrites it.
 //!
 //! The program comes before the entry and goes after it, so that the runtime never looks for what is not there. At each
 //! moment every file says what it said or what it is to say. Nothing asks an API server: what there is to know stands in
@@ -10,18 +10,15 @@ mod entry;
 mod folder;
 mod keep;
 mod metrics;
+mod programs;
 mod replace;
 mod serve;
 
 pub(crate) use entry::entry;
 pub(crate) use keep::{End, keep};
 
-use crate::cni::{
-    PLUGIN,
-    protocol::{Places, Read},
-};
+use crate::cni::protocol::{Places, Read};
 use nix::fcntl::{Flock, FlockArg};
-use replace::Seen;
 use std::{
     fs::{self, File},
     io,
@@ -93,10 +90,10 @@ pub(crate) enum Error {
 pub(crate) struct Removed {
     /// The network configurations that had our entry.
     pub(crate) configurations: Vec<PathBuf>,
-    pub(crate) program: bool,
+    pub(crate) programs: Vec<PathBuf>,
 }
 
-/// Takes back what was installed. The program may stay: a runtime that remembers by which plugins it has added a container
+/// Takes back what was installed. The programs may stay: a runtime that remembers by which plugins it has added a container
 /// calls them when that container goes.
 ///
 /// # Errors
@@ -111,15 +108,8 @@ pub(crate) fn uninstall(folders: &Folders, keep_program: bool) -> Result<Removed
 fn remove(folders: &Folders, keep_program: bool) -> Result<Removed, Error> {
     let configurations = folder::withdraw(&folders.configurations)
         .map_err(|error| Error::Configurations(folders.configurations.clone(), error))?;
-    let program = match keep_program {
-        true => false,
-        false => match fs::remove_file(folders.program()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-            Err(error) => return Err(Error::Programs(folders.programs.clone(), error)),
-            Ok(()) => true,
-        },
-    };
-    Ok(Removed { configurations, program })
+    let programs = if keep_program { Vec::new() } else { folders.remove_programs()? };
+    Ok(Removed { configurations, programs })
 }
 
 /// Where the plugin leaves its counters, by its entry or by default.
@@ -142,10 +132,6 @@ impl Folders {
         [self.configurations.as_path(), &self.programs].into_iter().find(|folder| !is_there(folder))
     }
 
-    fn program(&self) -> PathBuf {
-        self.programs.join(PLUGIN)
-    }
-
     /// Holds the folder of configurations against others of us; `None` if one has it. The kernel lets go of it for whoever
     /// is killed.
     fn lock(&self) -> Result<Option<Flock<File>>, Error> {
@@ -163,11 +149,5 @@ impl Folders {
         swept(&self.configurations)
             .map_err(|error| Error::Configurations(self.configurations.clone(), error))?;
         swept(&self.programs).map_err(|error| Error::Programs(self.programs.clone(), error))
-    }
-
-    /// Puts this program among the plugins. Says whether it was not there.
-    fn put_program(&self, seen: &mut Option<Seen>) -> Result<bool, Error> {
-        replace::copy_program(Path::new("/proc/self/exe"), &self.program(), seen)
-            .map_err(|error| Error::Programs(self.programs.clone(), error))
     }
 }

@@ -1,5 +1,6 @@
 //! The keys of our network configuration in one table, and those that are not ours.
 
+use super::fields::Fields;
 use policy::settings::nearest;
 
 /// A key of ours.
@@ -85,6 +86,11 @@ const OTHERS: [&str; 13] = [
 
 /// The prefix that the specification keeps for itself.
 const RESERVED: &str = "cni.dev/";
+
+/// Whether an entry has the plugin ask the API server.
+pub(crate) fn names_kubeconfig(entry: &str) -> bool {
+    Fields::parse(entry).is_ok_and(|fields| fields.value(KUBECONFIG).is_some())
+}
 
 /// What is wrong with a key that is there; `None` if nothing is.
 pub(super) fn complaint(name: &str) -> Option<String> {

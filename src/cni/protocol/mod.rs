@@ -18,6 +18,6 @@ pub(crate) use configuration::{Attachment, Configuration, LogTarget, MOST_BYTES,
 pub(crate) use environment::{Pod, Request, Target, Verb};
 pub(crate) use fault::{Code, Fault};
 pub(crate) use fields::Fields;
-pub(crate) use keys::KEYS;
+pub(crate) use keys::{KEYS, names_kubeconfig};
 pub(crate) use result::result;
 pub(crate) use version::Version;

@@ -1,0 +1,86 @@
+//! What lies among the runtime's plugins: this program, by the plugin's name, and `sidecar-node`, which the plugin starts,
+//! where that lies beside us. It need not: without a kubeconfig nobody starts it.
+
+use super::{
+    Error, Folders, Wish,
+    replace::{self, Seen},
+};
+use crate::cni::{NODE_PROGRAM, PLUGIN, beside, protocol::names_kubeconfig};
+use std::{
+    env, fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+/// The programs in their places, as they were seen last.
+#[derive(Debug, Default)]
+pub(super) struct Placed {
+    plugin: Option<Seen>,
+    node: Option<Seen>,
+}
+
+impl Folders {
+    pub(super) fn program(&self) -> PathBuf {
+        self.programs.join(PLUGIN)
+    }
+
+    fn node_program(&self) -> PathBuf {
+        self.programs.join(NODE_PROGRAM)
+    }
+
+    /// Puts the programs among the plugins, that which is started by the other one first. Says how many were not there.
+    pub(super) fn put_programs(&self, placed: &mut Placed) -> Result<u64, Error> {
+        let failed = |error| Error::Programs(self.programs.clone(), error);
+        let (ours, place) = (beside(NODE_PROGRAM), self.node_program());
+        let is_new_node = ours.is_file()
+            && !is_one_file(&ours, &place)
+            && replace::copy_program(&ours, &place, &mut placed.node).map_err(failed)?;
+        let is_new = replace::copy_program(Path::new("/proc/self/exe"), &self.program(), &mut placed.plugin)
+            .map_err(failed)?;
+        Ok(u64::from(is_new_node) + u64::from(is_new))
+    }
+
+    /// Removes them. Says which were there.
+    pub(super) fn remove_programs(&self) -> Result<Vec<PathBuf>, Error> {
+        let mut programs = vec![self.program()];
+        if !self.holds_originals() {
+            programs.push(self.node_program());
+        }
+        let mut removed = Vec::new();
+        for program in programs {
+            match fs::remove_file(&program) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(Error::Programs(self.programs.clone(), error)),
+                Ok(()) => removed.push(program),
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Whether what lies here as `sidecar-node` was not copied: it belongs to a program that is run from here and is not
+    /// the plugin.
+    fn holds_originals(&self) -> bool {
+        let is_plugin = env::current_exe().is_ok_and(|program| program.ends_with(PLUGIN));
+        !is_plugin && is_one_file(&beside(NODE_PROGRAM), &self.node_program())
+    }
+}
+
+impl Wish {
+    /// Tells that the plugin would look for `sidecar-node` in vain, which fails every pod.
+    pub(super) fn warn_of_missing_node(&self) {
+        let (ours, place) = (beside(NODE_PROGRAM), self.folders.node_program());
+        if names_kubeconfig(&self.entry) && !ours.is_file() && !place.is_file() {
+            tracing::warn!(
+                target: "install",
+                "the entry has a kubeconfig, but {NODE_PROGRAM}, which asks the API server by it, is not there: the plugin \
+                 would fail for every pod; put it at {}, from where it is copied, or at {}",
+                ours.display(), place.display()
+            );
+        }
+    }
+}
+
+fn is_one_file(one: &Path, other: &Path) -> bool {
+    let number = |path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+    number(one).is_some_and(|found| number(other) == Some(found))
+}

@@ -1,0 +1,138 @@
+//! `sidecar-node` goes among the plugins with the plugin, where it lies beside the program that installs.
+
+use crate::node::{Node, program};
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+const LIST: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
+const KUBECONFIG: &str = r#"{"kubeconfig":"/etc/cni/net.d/sidecar-cni-kubeconfig"}"#;
+
+/// A node, and a copy of the program in a folder of its own.
+struct Copy {
+    node: Node,
+    program: PathBuf,
+}
+
+impl Copy {
+    fn new() -> Self {
+        let node = Node::new();
+        node.put("10-a.conflist", LIST);
+        fs::create_dir(node.path("release")).expect("a folder");
+        let copy = node.path("release/sidecar-init");
+        fs::copy(program(), &copy).expect("copied");
+        Self { node, program: copy }
+    }
+
+    /// One that has what stands for `sidecar-node` beside it.
+    fn with(script: &str) -> Self {
+        let copy = Self::new();
+        write_program(&copy.node.path("release/sidecar-node"), script);
+        copy
+    }
+
+    fn placed(&self) -> PathBuf {
+        self.node.programs().join("sidecar-node")
+    }
+
+    #[track_caller]
+    fn succeed(&self, verb: &str, more: &[&str]) -> String {
+        // By the plugin's name, it knows no other command.
+        let skipped = usize::from(self.program.ends_with("sidecar-cni"));
+        let arguments = self.node.arguments(verb, more);
+        let output = Command::new(&self.program).args(&arguments[skipped..]).output();
+        let output = output.expect("the program starts");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{verb}: {told}");
+        told
+    }
+}
+
+fn write_program(path: &Path, script: &str) {
+    fs::write(path, format!("#!/bin/sh\n{script}\n")).expect("written");
+    fs::set_permissions(path, Permissions::from_mode(0o700)).expect("executable");
+}
+
+#[test]
+fn sidecar_node_comes_and_goes_with_the_plugin() {
+    let copy = Copy::with("echo one");
+    copy.succeed("install", &[]);
+    let ours = fs::read(copy.node.path("release/sidecar-node")).expect("ours");
+    assert_eq!(fs::read(copy.placed()).expect("placed"), ours);
+    assert_eq!(fs::metadata(copy.placed()).expect("placed").mode() & 0o7777, 0o755);
+    let number = fs::metadata(copy.placed()).expect("placed").ino();
+    copy.succeed("install", &[]);
+    assert_eq!(fs::metadata(copy.placed()).expect("placed").ino(), number, "it is written once");
+
+    write_program(&copy.node.path("release/sidecar-node"), "echo two");
+    copy.succeed("install", &[]);
+    assert!(fs::read_to_string(copy.placed()).expect("placed").ends_with("echo two\n"));
+
+    copy.succeed("uninstall", &["--keep-program"]);
+    assert!(copy.placed().exists() && copy.node.plugin().exists());
+    let told = copy.succeed("uninstall", &[]);
+    assert!(told.contains("bin/sidecar-node is removed"), "{told}");
+    assert_eq!(fs::read_dir(copy.node.programs()).expect("the folder").count(), 0);
+    assert_eq!(copy.node.read("10-a.conflist"), LIST);
+}
+
+#[test]
+fn sidecar_node_is_put_back_while_it_is_watched() {
+    let copy = Copy::with("echo one");
+    let mut running = Command::new(&copy.program)
+        .args(copy.node.arguments("install", &["--watch", "--uninstall-on-exit"]))
+        .spawn()
+        .expect("the program starts");
+    until("it is placed", || copy.placed().exists() && copy.node.read("10-a.conflist") != LIST);
+    fs::remove_file(copy.placed()).expect("removed");
+    until("it is back", || copy.placed().exists());
+    fs::write(copy.placed(), "torn").expect("written");
+    until("it is whole", || fs::read_to_string(copy.placed()).is_ok_and(|text| text.ends_with("one\n")));
+    let kill = Command::new("kill").args(["-TERM", &running.id().to_string()]).status();
+    assert!(kill.expect("kill").success());
+    assert!(running.wait().expect("it ends").success());
+    assert_eq!(fs::read_dir(copy.node.programs()).expect("the folder").count(), 0);
+}
+
+#[track_caller]
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !is_so() {
+        assert!(Instant::now() < end, "{what}: not in time");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_program_that_is_run_among_the_plugins_keeps_its_sidecar_node() {
+    let copy = Copy::new();
+    let here = copy.node.programs().join("sidecar-init");
+    fs::rename(&copy.program, &here).expect("moved");
+    write_program(&copy.placed(), "echo one");
+    let copy = Copy { program: here, ..copy };
+    copy.succeed("install", &[]);
+    copy.succeed("uninstall", &[]);
+    assert!(copy.placed().exists() && !copy.node.plugin().exists());
+    // The plugin itself takes all back.
+    copy.succeed("install", &[]);
+    let copy = Copy { program: copy.node.plugin(), ..copy };
+    copy.succeed("uninstall", &[]);
+    assert!(!copy.placed().exists() && !copy.node.plugin().exists());
+}
+
+#[test]
+fn a_kubeconfig_without_sidecar_node_is_warned_of() {
+    let told = Copy::new().succeed("install", &["--entry", KUBECONFIG]);
+    let warned = |told: &str| told.contains("has a kubeconfig, but sidecar-node");
+    assert!(warned(&told), "{told}");
+    assert!(!warned(&Copy::new().succeed("install", &[])), "nobody would ask");
+    assert!(!warned(&Copy::with("echo one").succeed("install", &["--entry", KUBECONFIG])), "it is beside");
+    let copy = Copy::new();
+    write_program(&copy.placed(), "echo one");
+    assert!(!warned(&copy.succeed("install", &["--entry", KUBECONFIG])), "it is in place");
+}
