@@ -278,7 +278,9 @@ pub(super) const COMMANDS: &[Entry] = &[
                      manifest (-f), from the node, and compares it then with what is wanted. For pods that started before the plugin was there: their \
                      validation ends with 126 again and again until the rules are set.\n\nUsers and groups are given by \
                      number. DNS servers are those of the process (--pid), or have to be given (--dns-servers). Counted \
-                     for the metrics of cni install --watch if the state directory is there.\n\nExit codes: 0 in place, 1 \
+                     for the metrics of cni install --watch if the state directory is there.\n\ncni repair --watch is done by \
+                     sidecar-node, beside this program or on PATH, which gets all words that follow: it repairs the pods of \
+                     a node as they break. It has flags of its own, told by sidecar-node repair --help.\n\nExit codes: 0 in place, 1 \
                      failed, 2 bad input (nothing was touched), 3 in place, but rules of others come before ours, 126 \
                      validation failed.",
         topics: &[&[Topic::Repair], CAPTURE, &[Topic::Validation], ANY],

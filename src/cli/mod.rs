@@ -16,6 +16,7 @@ mod istio_iptables;
 mod lint;
 mod logging;
 mod manifest;
+mod node;
 mod pflag;
 mod render;
 mod repair;
@@ -56,7 +57,11 @@ impl From<Exit> for ExitCode {
 
 /// Runs the program.
 pub(crate) fn main() -> ExitCode {
-    match arguments::parse(std::env::args_os()) {
+    let words: Vec<_> = std::env::args_os().collect();
+    if let Some(refused) = node::hand_over(&words) {
+        return refused.into();
+    }
+    match arguments::parse(words.into_iter()) {
         Ok(invocation) => call(invocation).into(),
         Err(answered) => answered.into(),
     }

@@ -57,7 +57,7 @@ pub(crate) fn is_called() -> bool {
 }
 
 /// A program that was installed beside us.
-fn beside(name: &str) -> PathBuf {
+pub(crate) fn beside(name: &str) -> PathBuf {
     let ours = env::current_exe().unwrap_or_default();
     ours.with_file_name(name)
 }

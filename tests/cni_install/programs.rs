@@ -1,11 +1,12 @@
-//! `sidecar-node` goes among the plugins with the plugin, where it lies beside the program that installs.
+//! `sidecar-node` goes among the plugins with the plugin, where it lies beside the program that installs, and does what
+//! `cni repair --watch` asks for.
 
 use crate::node::{Node, program};
 use std::{
     fs::{self, Permissions},
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Output, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -135,4 +136,80 @@ fn a_kubeconfig_without_sidecar_node_is_warned_of() {
     let copy = Copy::new();
     write_program(&copy.placed(), "echo one");
     assert!(!warned(&copy.succeed("install", &["--entry", KUBECONFIG])), "it is in place");
+}
+
+/// What `cni repair` says with these arguments, and with this PATH.
+fn repair(copy: &Copy, path: &Path, arguments: &[&str]) -> (Output, String) {
+    let words = ["cni", "repair"].iter().chain(arguments);
+    let output = Command::new(&copy.program).args(words).env("PATH", path).output().expect("it starts");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output, told)
+}
+
+/// Shows that it runs in the place of the one who started it: by its number, its words, its environment, its exit code.
+const STAND_IN: &str = "echo $$ \"$0\"; printf '<%s>' \"$@\"; echo \"$NODE_NAME\"; exit 7";
+
+#[test]
+fn a_repair_that_watches_is_done_by_sidecar_node() {
+    let copy = Copy::with(STAND_IN);
+    let beside = copy.node.path("release/sidecar-node");
+    let child = Command::new(&copy.program)
+        .args([
+            "cni",
+            "repair",
+            "--watch",
+            "--node",
+            "",
+            "--action=label",
+            "--log-level",
+            "a b",
+            "--no-such-flag",
+        ])
+        .env("NODE_NAME", "n1")
+        .env("PATH", "/nowhere")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let id = child.id();
+    let output = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let words = "<repair><--watch><--node><><--action=label><--log-level><a b><--no-such-flag>n1";
+    assert_eq!(said, format!("{id} {}\n{words}\n", beside.display()));
+    assert_eq!(output.status.code(), Some(7));
+
+    fs::create_dir(copy.node.path("path")).expect("a folder");
+    let elsewhere = copy.node.path("path/sidecar-node");
+    fs::rename(beside, &elsewhere).expect("moved");
+    let (output, _) = repair(&copy, &copy.node.path("path"), &["--node", "n2", "--watch"]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains(&format!("{}\n<repair><--node><n2><--watch>", elsewhere.display())), "{said}");
+}
+
+#[test]
+fn a_repair_that_watches_and_can_not_is_told_why() {
+    let copy = Copy::with(STAND_IN);
+    for (arguments, flags) in [
+        (
+            &["--watch", "--pid", "42", "--netns=/run/netns/a"][..],
+            &["--netns: contradicts", "--pid: contradicts"][..],
+        ),
+        (&["--netns", "/run/netns/a", "--watch"], &["--netns: contradicts --watch"]),
+    ] {
+        let (output, told) = repair(&copy, Path::new("/nowhere"), arguments);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{told}");
+        assert!(flags.iter().all(|flag| told.contains(flag)), "{told}");
+    }
+    let beside = copy.node.path("release/sidecar-node");
+    fs::set_permissions(&beside, Permissions::from_mode(0o600)).expect("no program");
+    let (output, told) = repair(&copy, Path::new("/nowhere"), &["--watch"]);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("sidecar-node can't be started\n  because: "), "{told}");
+    fs::remove_file(&beside).expect("removed");
+    let (output, told) = repair(&copy, Path::new("/nowhere"), &["--watch"]);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains(&format!("neither at {} nor on PATH", beside.display())), "{told}");
+    // Without it, it is the repair of one container, as ever.
+    let (output, told) = repair(&copy, Path::new("/nowhere"), &[]);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("--netns: is not given, nor --pid"), "{told}");
 }

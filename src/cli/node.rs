@@ -1,0 +1,74 @@
+//! `sidecar-init cni repair --watch`, in the words of operators: the work of `sidecar-node`, which takes the place of this
+//! program before any flag is read, as it has flags of its own.
+
+use super::{Exit, report};
+use crate::cni::{COMMAND, NODE_PROGRAM, beside};
+use policy::{Problem, Problems};
+use sidecar_init::sys::exec;
+use std::{ffi::OsString, io, os::unix::process::CommandExt, path::PathBuf, process::Command};
+
+/// Why it does not take our place.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(
+        "cni repair --watch is done by {NODE_PROGRAM}, which is neither at {} nor on PATH; put it at one of them, or repair \
+         one container by --netns or --pid", .0.display()
+    )]
+    Missing(PathBuf),
+    #[error("{} can't be started", .0.display())]
+    Start(PathBuf, #[source] io::Error),
+}
+
+/// Hands the call over, if it is one for `sidecar-node`. The first word is the program. Returns only to say why not.
+pub(super) fn hand_over(words: &[OsString]) -> Option<Exit> {
+    let arguments = for_node(words)?;
+    let problems = contradictions(arguments);
+    if !problems.is_empty() {
+        return Some(report::bad_input(&Problems(problems)));
+    }
+    let ours = beside(NODE_PROGRAM);
+    let found = if ours.is_file() { Some(ours.clone()) } else { exec::find(NODE_PROGRAM) };
+    let failure = match found {
+        None => Failure::Missing(ours),
+        Some(program) => {
+            let error = Command::new(&program).arg("repair").args(arguments).exec();
+            Failure::Start(program, error)
+        }
+    };
+    Some(report::failure(&failure, Exit::Failed))
+}
+
+/// What follows `cni repair`, if `--watch` is among it.
+fn for_node(words: &[OsString]) -> Option<&[OsString]> {
+    let (command, arguments) = words.get(1..)?.split_at_checked(2)?;
+    (command == [COMMAND, "repair"] && arguments.iter().any(|word| word == "--watch")).then_some(arguments)
+}
+
+fn contradictions(arguments: &[OsString]) -> Vec<Problem> {
+    let is = |word: &OsString, flag: &str| word.to_string_lossy().split('=').next() == Some(flag);
+    let given = |flag: &&str| arguments.iter().any(|word| is(word, flag));
+    let text = "contradicts --watch, which finds the pods of a node by itself; give one of them";
+    ["--netns", "--pid"].into_iter().filter(given).map(|flag| Problem::of(flag, text)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handed_over(words: &str) -> Option<Vec<String>> {
+        let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
+        let text = |word: &OsString| word.to_string_lossy().into_owned();
+        for_node(&words).map(|arguments| arguments.iter().map(text).collect())
+    }
+
+    #[test]
+    fn only_a_repair_that_watches_is_handed_over() {
+        assert_eq!(handed_over("p cni repair --watch"), Some(vec!["--watch".to_owned()]));
+        assert_eq!(handed_over("p cni repair --node a --watch -x").map(|words| words.len()), Some(4));
+        for words in
+            ["p", "p cni repair", "p cni repair --pid 1", "p cni install --watch", "p repair cni --watch"]
+        {
+            assert_eq!(handed_over(words), None, "{words}");
+        }
+    }
+}
