@@ -1,9 +1,10 @@
-//! The roles in `docker/cni/repair` hold what the program asks for, each action its own, and nothing else.
+//! The roles in `docker/cni/repair`, for each action its own, and in `docker/cni/lookup` hold what the program asks for, and
+//! nothing else.
 
-use super::scene::{Scene, broken, pod, until};
+use super::scene::{Scene, broken, pod, text, until};
 use super::server::Access;
 use serde_json::Value;
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
 type Rule = (String, String, String);
 
@@ -49,11 +50,30 @@ fn asked(action: &str) -> BTreeSet<Rule> {
         until("it is done", || program.log().contains("\"message\":\"it is "));
     }
     assert_eq!(program.stop(), Some(0));
+    requested(&scene)
+}
+
+/// What the server was asked for.
+fn requested(scene: &Scene) -> BTreeSet<Rule> {
     let state = scene.server.state();
     let rule = |Access { group, resource, verb }: &Access| {
         ((*group).to_owned(), (*resource).to_owned(), (*verb).to_owned())
     };
     state.requests.iter().map(|(access, _)| rule(access)).collect()
+}
+
+#[test]
+fn the_role_of_the_plugins_user_allows_to_get_a_pod_and_no_more() {
+    let scene = Scene::new();
+    scene.server.put(pod("web"));
+    let kubeconfig = scene.folder.join("kubeconfig");
+    scene.kubeconfig(&serde_json::json!({}));
+    let told = Command::new(env!("CARGO_BIN_EXE_sidecar-node"))
+        .args(["pod", "--kubeconfig", text(&kubeconfig), "--namespace", "shop", "--name", "web"])
+        .args(["--timeout", "20000"])
+        .output();
+    assert!(told.expect("the program starts").status.success());
+    assert_eq!(allowed("../lookup/rbac.yaml"), requested(&scene));
 }
 
 #[test]
