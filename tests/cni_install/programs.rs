@@ -70,9 +70,14 @@ fn sidecar_node_comes_and_goes_with_the_plugin() {
     copy.succeed("install", &[]);
     assert_eq!(fs::metadata(copy.placed()).expect("placed").ino(), number, "it is written once");
 
-    write_program(&copy.node.path("release/sidecar-node"), "echo two");
-    copy.succeed("install", &[]);
-    assert!(fs::read_to_string(copy.placed()).expect("placed").ends_with("echo two\n"));
+    // Other words, more behind the same, less, and much of either.
+    let long = "true; ".repeat(20_000);
+    for script in ["echo two", "echo", "echo\necho", "echo", &long, &format!("{long}echo"), &long] {
+        write_program(&copy.node.path("release/sidecar-node"), script);
+        copy.succeed("install", &[]);
+        let placed = fs::read_to_string(copy.placed()).expect("placed");
+        assert!(placed == format!("#!/bin/sh\n{script}\n"), "{} bytes", placed.len());
+    }
 
     copy.succeed("uninstall", &["--keep-program"]);
     assert!(copy.placed().exists() && copy.node.plugin().exists());

@@ -8,7 +8,7 @@ use nix::unistd::fchown;
 use sidecar_init::sys::exchange::exchange;
 use std::{
     fs::{self, File, Metadata, OpenOptions, Permissions},
-    io::{self, ErrorKind, Write},
+    io::{self, BufRead, BufReader, ErrorKind, Seek, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     process,
@@ -17,6 +17,9 @@ use std::{
 
 /// What the names of unfinished files start with. They end with nothing that a runtime reads.
 pub(super) const UNFINISHED: &str = ".sidecar-cni-";
+
+/// How much of a program is read at once.
+const PIECE: usize = 1024 * 1024;
 
 /// How it went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,16 +124,17 @@ pub(super) fn copy_program(from: &Path, to: &Path, seen: &mut Option<Seen>) -> i
 }
 
 fn copied(from: &Path, to: &Path) -> io::Result<bool> {
-    let content = fs::read(from)?;
+    let mut from = File::open(from)?;
     let mode = Permissions::from_mode(0o755);
     let is_there =
         fs::symlink_metadata(to).is_ok_and(|there| there.is_file() && there.mode() & 0o7777 == 0o755);
-    if is_there && fs::read(to).is_ok_and(|there| there == content) {
+    if is_there && File::open(to).and_then(|to| say_the_same(&from, &to)).unwrap_or(false) {
         return Ok(false);
     }
+    from.rewind()?;
     let aside = Aside::beside(to);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside.0)?;
-    file.write_all(&content)?;
+    io::copy(&mut from, &mut file)?;
     file.set_permissions(mode)?;
     file.sync_all()?;
     // A program that is open for writing can't be started.
@@ -138,6 +142,23 @@ fn copied(from: &Path, to: &Path) -> io::Result<bool> {
     fs::rename(&aside.0, to)?;
     sync(to)?;
     Ok(true)
+}
+
+/// Compares piece by piece: whole programs in memory would be most of what an installer takes of a node.
+fn say_the_same(one: &File, other: &File) -> io::Result<bool> {
+    let (mut one, mut other) = (BufReader::with_capacity(PIECE, one), BufReader::with_capacity(PIECE, other));
+    loop {
+        let (here, there) = (one.fill_buf()?, other.fill_buf()?);
+        let length = here.len().min(there.len());
+        if here[..length] != there[..length] {
+            return Ok(false);
+        }
+        if length == 0 {
+            return Ok(here.len() == there.len());
+        }
+        one.consume(length);
+        other.consume(length);
+    }
 }
 
 /// Removes what killed runs have left in a folder, in which no other is at work.
