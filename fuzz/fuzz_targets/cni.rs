@@ -12,7 +12,11 @@ mod wanted;
 use libfuzzer_sys::fuzz_target;
 use protocol::{Fault, Pod, Read, Verb, Version};
 use serde_json::Value;
-use std::net::{IpAddr, Ipv4Addr};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr},
+    path::Path,
+};
 use wanted::{Understood, Wanted, understand, wanted};
 
 fn refused(fault: &Fault) {
@@ -40,7 +44,11 @@ fuzz_target!(|input: &[u8]| {
         let result = protocol::result(configuration.before, configuration.version);
         serde_json::from_str::<&serde_json::value::RawValue>(&result).expect("a result is JSON");
         let pod = Pod { name: Some("web".to_owned()), namespace: Some("shop".to_owned()) };
-        if let Wanted::Capture(raw, problems) = wanted(&configuration, &pod) {
+        // The API server knows of no pod more than its name.
+        let asked = |_: &Path, (namespace, name): (&str, &str)| {
+            Ok(policy::pod::Pod::annotated(name, namespace, BTreeMap::new()))
+        };
+        if let Ok(Wanted::Capture(raw, problems)) = wanted(&configuration, &pod, asked) {
             let addresses =
                 [IpAddr::from(Ipv4Addr::new(10, 1, 2, 3)), "fd00::3".parse().expect("an address")];
             match understand(raw, problems, &addresses) {
