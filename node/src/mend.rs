@@ -1,12 +1,11 @@
 //! Sets a pod's rules from outside: what the plugin would have done, by the same reading and the same engine.
 
-use crate::sandbox::{self, Sandbox};
+use crate::sandbox::Sandbox;
 use policy::{Host, Problems, istio, pod};
-use rules::{Gid, Uid};
 use sidecar_init::{
     backend::{self, Kernel, iptables::Lock},
     engine::{self, Choice, OnDrift, Options},
-    sys::namespace,
+    sys::{address, namespace},
 };
 use std::{io, net::IpAddr, path::PathBuf};
 
@@ -85,10 +84,7 @@ fn capture(
     if capture.interception == istio::Interception::None {
         return Ok(Mended::LeftAlone("its interception mode is NONE".to_owned()));
     }
-    // All pods share the node's file system, and with it the lock that each would wait for. We hold the namespace's own,
-    // so the programs of iptables may lock whatever is theirs alone: their standard input.
-    let lock = Lock { wait: LOCK_WAIT, file: Some(PathBuf::from("/proc/self/fd/0")), version: None };
-    let mut kernel = Kernel::open(lock, istio::OWNERSHIP).map_err(engine::Error::from)?;
+    let mut kernel = Kernel::open(Lock::on_node(LOCK_WAIT), istio::OWNERSHIP).map_err(engine::Error::from)?;
     let desired = istio::desired(capture);
     let options = Options { choice, on_drift: OnDrift::Replace, anew: false };
     let summary = engine::apply(&mut kernel, &desired, &options)?;
@@ -118,16 +114,8 @@ fn rivals(kernel: &mut Kernel) -> Vec<String> {
 struct Inside;
 
 impl Host for Inside {
-    fn user(&self, _: &str) -> io::Result<Option<Uid>> {
-        Ok(None)
-    }
-
-    fn group(&self, _: &str) -> io::Result<Option<Gid>> {
-        Ok(None)
-    }
-
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {
-        sandbox::local_addresses()
+        address::all()
     }
 
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {

@@ -5,8 +5,7 @@
 //! sees, as with virtual machines, its namespaces have names below `/run/netns`; then the pod's addresses tell. Nothing
 //! is asked of the plugin's own state: it was not called for such a pod.
 
-use nix::ifaddrs::getifaddrs;
-use sidecar_init::sys::namespace;
+use sidecar_init::sys::{address, namespace};
 use std::{
     collections::BTreeMap,
     fs::{self, File},
@@ -71,22 +70,9 @@ impl Sandbox {
 
     /// Whether one of these is an address of the namespace.
     fn has(&self, addresses: &[IpAddr]) -> bool {
-        let found = namespace::within(&self.path(), || local_addresses().unwrap_or_default());
+        let found = namespace::within(&self.path(), || address::all().unwrap_or_default());
         found.is_ok_and(|found| found.iter().any(|address| addresses.contains(address)))
     }
-}
-
-/// The addresses of all interfaces, in the kernel's order.
-///
-/// # Errors
-/// When they can't be listed.
-pub(crate) fn local_addresses() -> io::Result<Vec<IpAddr>> {
-    let address = |interface: nix::ifaddrs::InterfaceAddress| {
-        let address = interface.address?;
-        let v4 = address.as_sockaddr_in().map(|address| address.ip().into());
-        v4.or_else(|| address.as_sockaddr_in6().map(|address| address.ip().into()))
-    };
-    Ok(getifaddrs()?.filter_map(address).collect())
 }
 
 /// Finds the namespace of a pod by its uid, and by the addresses that it has got.

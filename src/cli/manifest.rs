@@ -6,7 +6,6 @@ use super::{Exit, logging::Stdout, report, start_logging};
 use policy::pod::{self, EXCLUDED_NAMESPACES, Reading, Said, Skip};
 use policy::sources::{Dialect, Given, Host, Raw, Reader, Source};
 use policy::{Problem, Problems, Setting};
-use rules::{Gid, Uid};
 use std::{
     fs, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -172,14 +171,6 @@ const STAND_IN: (Ipv4Addr, Ipv6Addr) =
     (Ipv4Addr::new(198, 51, 100, 7), Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7));
 
 impl Host for Elsewhere {
-    fn user(&self, _: &str) -> io::Result<Option<Uid>> {
-        Ok(None)
-    }
-
-    fn group(&self, _: &str) -> io::Result<Option<Gid>> {
-        Ok(None)
-    }
-
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {
         let ipv6 = self.dual_stack.then_some(IpAddr::V6(STAND_IN.1));
         Ok([IpAddr::V4(STAND_IN.0)].into_iter().chain(ipv6).collect())

@@ -136,10 +136,9 @@ impl Run {
 
     /// The network namespace that we are in.
     pub(super) fn open(&self) -> Result<Kernel, backend::Error> {
-        // On a node all pods share the file system, and with it the lock that each would wait for. We hold the
-        // namespace's own, so the program may lock whatever is its alone: its standard input.
-        let own = || PathBuf::from("/proc/self/fd/0");
-        let lock = Lock { wait: self.lock_wait, file: self.cni.then(own), version: self.iptables_version };
+        let wait = self.lock_wait;
+        let lock = if self.cni { Lock::on_node(wait) } else { Lock { wait, ..Lock::default() } };
+        let lock = Lock { version: self.iptables_version, ..lock };
         Kernel::open(lock, istio::OWNERSHIP)
     }
 }

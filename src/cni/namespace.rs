@@ -1,20 +1,14 @@
 //! A container's network namespace: on the way in, and what is done there.
 
 use super::protocol::{Backend, Code, Fault};
-use nix::{errno::Errno, ifaddrs::getifaddrs};
+use nix::errno::Errno;
 use policy::istio;
 use sidecar_init::{
     backend::{self, Kernel, Variant, iptables::Lock},
     engine::{self, Choice},
-    sys::{lock::Refused, namespace},
+    sys::{address, lock::Refused, namespace},
 };
-use std::{
-    fs, io,
-    net::IpAddr,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{fs, io, net::IpAddr, os::unix::fs::MetadataExt, path::Path, time::Duration};
 
 /// What became of entering a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,15 +80,9 @@ fn is_own(path: &Path) -> bool {
 /// # Errors
 /// When they can't be listed, or nobody has given the container any: this plugin adds none.
 pub(super) fn addresses() -> Result<Vec<IpAddr>, Fault> {
-    let address = |interface: nix::ifaddrs::InterfaceAddress| {
-        let address = interface.address?;
-        let v4 = address.as_sockaddr_in().map(|address| address.ip().into());
-        v4.or_else(|| address.as_sockaddr_in6().map(|address| address.ip().into()))
-    };
-    let found = getifaddrs().map_err(|error| {
-        Fault::caused(Code::Namespace, "the container's interfaces can't be listed", &io::Error::from(error))
+    let found = address::all().map_err(|error| {
+        Fault::caused(Code::Namespace, "the container's interfaces can't be listed", &error)
     })?;
-    let found: Vec<IpAddr> = found.filter_map(address).collect();
     match found.iter().all(IpAddr::is_loopback) {
         false => Ok(found),
         true => Err(Fault::new(
@@ -111,9 +99,7 @@ pub(super) fn addresses() -> Result<Vec<IpAddr>, Fault> {
 /// When the kernel refuses.
 pub(super) fn open(timeout: Duration) -> Result<Kernel, Fault> {
     let wait = u32::try_from(timeout.as_secs().saturating_sub(1)).unwrap_or(u32::MAX);
-    // All containers share the node's file system, and with it the lock that each would wait for: see `Run::open`.
-    let lock = Lock { wait, file: Some(PathBuf::from("/proc/self/fd/0")), version: None };
-    Kernel::open(lock, istio::OWNERSHIP)
+    Kernel::open(Lock::on_node(wait), istio::OWNERSHIP)
         .map_err(|error| failed("the namespace can't be read", &engine::Error::from(error)))
 }
 

@@ -5,9 +5,8 @@ use super::{
     counters::{self, REPAIR},
     protocol::Places,
 };
-use nix::ifaddrs::getifaddrs;
 use policy::{Host, sources::name_servers};
-use rules::{Gid, Uid};
+use sidecar_init::sys::address;
 use std::{
     fs, io,
     net::IpAddr,
@@ -34,21 +33,8 @@ impl Container {
 
 /// What is asked by a thread that is in the container's network namespace and on the node's file system.
 impl Host for Container {
-    fn user(&self, _: &str) -> io::Result<Option<Uid>> {
-        Ok(None)
-    }
-
-    fn group(&self, _: &str) -> io::Result<Option<Gid>> {
-        Ok(None)
-    }
-
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {
-        let address = |interface: nix::ifaddrs::InterfaceAddress| {
-            let address = interface.address?;
-            let v4 = address.as_sockaddr_in().map(|address| address.ip().into());
-            v4.or_else(|| address.as_sockaddr_in6().map(|address| address.ip().into()))
-        };
-        Ok(getifaddrs()?.filter_map(address).collect())
+        address::all()
     }
 
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {

@@ -8,7 +8,6 @@ use policy::{
     pod::{self, annotated},
     sources::{Given, Raw, Reader, Source},
 };
-use rules::{Gid, Uid};
 use std::{io, net::IpAddr, path::Path};
 
 /// What is to be done for a container.
@@ -110,14 +109,6 @@ pub(super) fn understand(
 struct Node;
 
 impl Host for Node {
-    fn user(&self, _: &str) -> io::Result<Option<Uid>> {
-        Ok(None)
-    }
-
-    fn group(&self, _: &str) -> io::Result<Option<Gid>> {
-        Ok(None)
-    }
-
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {
         Ok(Vec::new())
     }

@@ -5,17 +5,22 @@ use std::{io, net::IpAddr};
 
 /// Answers about the machine and the network namespace, asked only when nothing declares them.
 pub trait Host {
-    /// The number of a user; `None` if there is no such user.
+    /// The number of a user; `None` if there is no such user, or names mean nothing here: whoever is asked about a pod that
+    /// is elsewhere has other users than the pod.
     ///
     /// # Errors
     /// When the user database can't be read.
-    fn user(&self, name: &str) -> io::Result<Option<Uid>>;
+    fn user(&self, _name: &str) -> io::Result<Option<Uid>> {
+        Ok(None)
+    }
 
-    /// The number of a group; `None` if there is no such group.
+    /// The number of a group; `None` as with [`Host::user`].
     ///
     /// # Errors
     /// When the group database can't be read.
-    fn group(&self, name: &str) -> io::Result<Option<Gid>>;
+    fn group(&self, _name: &str) -> io::Result<Option<Gid>> {
+        Ok(None)
+    }
 
     /// The addresses of all interfaces, in the kernel's order.
     ///
@@ -36,14 +41,6 @@ pub trait Host {
 pub struct NoHost;
 
 impl Host for NoHost {
-    fn user(&self, _: &str) -> io::Result<Option<Uid>> {
-        Ok(None)
-    }
-
-    fn group(&self, _: &str) -> io::Result<Option<Gid>> {
-        Ok(None)
-    }
-
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {
         Ok(Vec::new())
     }
