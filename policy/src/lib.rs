@@ -13,8 +13,10 @@ pub mod pod;
 mod problem;
 pub mod settings;
 pub mod sources;
+pub mod tone;
 pub mod trace;
 
 pub use problem::{Problem, Problems};
 pub use settings::Setting;
 pub use sources::Host;
+pub use tone::Tone;

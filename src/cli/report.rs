@@ -27,7 +27,7 @@ struct Unprinted {
     source: io::Error,
 }
 
-/// Prints data.
+/// Prints data. Colours are taken out where nobody sees them, or where `NO_COLOR` and its like say so.
 pub(super) fn text(text: &str) -> Exit {
     print(text, "the answer", String::new())
 }
@@ -42,8 +42,14 @@ pub(super) fn change(data: &impl Serialize, done: &str) -> Exit {
     print(&document(data), "the report", format!(", but {done}"))
 }
 
+/// The columns that text may take: those of the terminal; elsewhere 80, what fits everywhere.
+#[expect(dead_code, reason = "commands that fold lists come to use it")]
+pub(super) fn width() -> usize {
+    terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0))
+}
+
 fn print(text: &str, what: &'static str, but: String) -> Exit {
-    match io::stdout().write_all(text.as_bytes()) {
+    match anstream::stdout().write_all(text.as_bytes()) {
         Ok(()) => Exit::Done,
         Err(source) => failure(&Unprinted { what, but, source }, Exit::Failed),
     }
@@ -82,8 +88,9 @@ pub(super) fn failure(error: &dyn Error, exit: Exit) -> Exit {
 
 fn tell(text: &str) {
     // Where nobody listens, the exit code still speaks.
-    let _ = io::stderr().write_all(text.as_bytes());
-    let short: String = text
+    let _ = anstream::stderr().write_all(text.as_bytes());
+    let short: String = anstream::adapter::strip_str(text)
+        .to_string()
         .chars()
         .scan(0, |bytes, c| {
             *bytes += c.len_utf8();

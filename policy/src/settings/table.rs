@@ -1,0 +1,224 @@
+//! The table itself: a row a setting, in the order of `--help`.
+
+use super::Kind::{Switch, Value};
+use super::{Row, Topic};
+
+macro_rules! settings {
+    ($($topic:ident { $($setting:ident: $long:literal $short:tt $variables:expr, $kind:expr, $help:literal;)* })*) => {
+        /// A setting, named as its flag is.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Setting {
+            $($(#[doc = $help] $setting,)*)*
+        }
+
+        /// All settings, in the order of `--help` and of the enum.
+        pub const TABLE: &[Row] = &[$($(Row {
+            setting: Setting::$setting,
+            long: $long,
+            short: settings!(@short $short),
+            variables: &$variables,
+            kind: $kind,
+            topic: Topic::$topic,
+            help: $help,
+        },)*)*];
+    };
+    (@short _) => { None };
+    (@short $short:literal) => { Some($short) };
+}
+
+settings! {
+    Capture {
+        EnvoyPort: "envoy-port" 'p' [], Value("PORT"),
+            "Proxy port that outbound TCP goes to, or a range of them [default: 15001]";
+        InboundCapturePort: "inbound-capture-port" 'z' ["INBOUND_CAPTURE_PORT"], Value("PORT"),
+            "Proxy port that inbound TCP goes to, or a range of them [default: 15006]";
+        InboundTunnelPort: "inbound-tunnel-port" 'e' ["INBOUND_TUNNEL_PORT"], Value("PORT"),
+            "Port of the HBONE tunnel, never captured [default: 15008]";
+        ProxyUid: "proxy-uid" 'u' ["PROXY_UID"], Value("USER,.."),
+            "Users, by number or name, whose traffic is the proxy's own [default: user istio-proxy, or 1337]";
+        ProxyGid: "proxy-gid" 'g' ["PROXY_GID"], Value("GROUP,.."),
+            "Groups, by number or name, whose traffic is the proxy's own [default: the numbers of --proxy-uid]";
+        InterceptionMode: "istio-inbound-interception-mode" 'm' ["ISTIO_INBOUND_INTERCEPTION_MODE"], Value("MODE"),
+            "REDIRECT, TPROXY, or NONE to capture nothing [default: REDIRECT]";
+        InboundPorts: "istio-inbound-ports" 'b' ["ISTIO_INBOUND_PORTS"], Value("PORT,.."),
+            "Inbound ports to capture, or '*' for all; empty captures none";
+        InboundPortsExclude: "istio-local-exclude-ports" 'd' ["ISTIO_LOCAL_EXCLUDE_PORTS"], Value("PORT,.."),
+            "Inbound ports to leave alone; only with -b '*'";
+        ExcludeInterfaces: "istio-exclude-interfaces" 'c' ["ISTIO_EXCLUDE_INTERFACES"], Value("NAME,.."),
+            "Interfaces to leave alone in both directions; 'br+' means all that start with br";
+        ServiceCidr: "istio-service-cidr" 'i' ["ISTIO_SERVICE_CIDR"], Value("CIDR,.."),
+            "Outbound networks to capture, or '*' for all; empty captures none";
+        ServiceExcludeCidr: "istio-service-exclude-cidr" 'x' ["ISTIO_SERVICE_EXCLUDE_CIDR"], Value("CIDR,.."),
+            "Outbound networks to leave alone";
+        OutboundPorts: "istio-outbound-ports" 'q' ["ISTIO_OUTBOUND_PORTS"], Value("PORT,.."),
+            "Outbound ports to capture whatever the network";
+        OutboundPortsExclude: "istio-local-outbound-ports-exclude" 'o' ["ISTIO_LOCAL_OUTBOUND_PORTS_EXCLUDE"],
+            Value("PORT,.."), "Outbound ports to leave alone, TCP and UDP";
+        VmInterfaces: "kube-virt-interfaces" 'k' ["KUBE_VIRT_INTERFACES"], Value("NAME,.."),
+            "Interfaces of virtual machines, whose inbound traffic counts as outbound";
+        TproxyMark: "istio-inbound-tproxy-mark" 't' ["ISTIO_INBOUND_TPROXY_MARK"], Value("MARK"),
+            "Mark of packets handed to the proxy in TPROXY mode [default: 1337]";
+        TproxyRouteTable: "istio-inbound-tproxy-route-table" 'r' ["ISTIO_INBOUND_TPROXY_ROUTE_TABLE"],
+            Value("TABLE"), "Routing table that delivers marked packets in TPROXY mode [default: 133]";
+        RedirectDns: "redirect-dns" _ ["REDIRECT_DNS", "ISTIO_META_DNS_CAPTURE"], Switch,
+            "Capture DNS to the servers of resolv.conf, to the agent at port 15053";
+        CaptureAllDns: "capture-all-dns" _ ["CAPTURE_ALL_DNS"], Switch,
+            "With --redirect-dns: capture every packet to port 53";
+        DropInvalid: "drop-invalid" _ ["DROP_INVALID", "INVALID_DROP"], Switch,
+            "Drop packets that conntrack calls INVALID";
+        DualStack: "dual-stack" _ ["DUAL_STACK", "ISTIO_DUAL_STACK"], Switch,
+            "Capture both families; without it, the first address decides about IPv6";
+        TraceLogging: "iptables-trace-logging" _ ["IPTABLES_TRACE_LOGGING"], Switch,
+            "Report each rule's hits to NFLOG group 1337, under the rule's name";
+        OwnerGroups: "" _ ["ISTIO_OUTBOUND_OWNER_GROUPS"], Value("GROUP,.."),
+            "Groups whose outbound traffic is captured, or '*' for all [default: *]";
+        OwnerGroupsExclude: "" _ ["ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE"], Value("GROUP,.."),
+            "Groups whose outbound traffic is left alone; only with all groups captured";
+        LoopbackCidr: "" _ ["ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR"], Value("CIDR"),
+            "IPv4 network that counts as loopback [default: 127.0.0.1/32]";
+        EnvoyUser: "" _ ["ENVOY_USER"], Value("NAME"),
+            "User whose number is the default of --proxy-uid [default: istio-proxy]";
+    }
+    Operation {
+        DryRun: "dry-run" 'n' ["DRY_RUN"], Switch,
+            "Print the rules; touch nothing";
+        RestoreFormat: "restore-format" 'f' ["RESTORE_FORMAT"], Switch,
+            "With --dry-run: restore text; =false prints one command a line [default: true]";
+        NetworkNamespace: "network-namespace" _ ["NETWORK_NAMESPACE"], Value("PATH"),
+            "Work in this network namespace, such as /run/netns/NAME or /proc/PID/ns/net";
+        CniMode: "cni-mode" _ ["CNI_MODE"], Switch,
+            "Run on the node's file system: one lock a namespace, users and groups by number only";
+        ForceBinary: "force-iptables-binary" _ ["FORCE_IPTABLES_BINARY"], Value("VARIANT"),
+            "Use this variant of iptables, legacy or nft, whatever is in use";
+        Reconcile: "reconcile" _ ["RECONCILE"], Switch,
+            "Replace rules of ours that are not as wanted, instead of failing";
+        CleanupOnly: "cleanup-only" _ ["CLEANUP_ONLY"], Switch,
+            "Remove all that is ours; create nothing";
+        ForceApply: "force-apply" _ ["FORCE_APPLY"], Switch,
+            "Apply even where the state looks right";
+        LockWait: "lock-wait" _ ["LOCK_WAIT"], Value("SECONDS"),
+            "How long to wait for the lock that programs of iptables share [default: 30]";
+        AllowHostNamespace: "allow-host-namespace" _ [], Switch,
+            "Work even in the machine's own network namespace";
+        Format: "format" _ [], Value("FORMAT"),
+            "How to print the outcome: text or json [default: text]";
+        Backend: "backend" _ [], Value("BACKEND"),
+            "nftables, iptables, iptables-nft or iptables-legacy [default: what holds rules of ours, else nftables]";
+        NativeNftables: "native-nftables" _ ["NATIVE_NFTABLES"], Switch,
+            "Set rules of nf_tables directly, without iptables";
+    }
+    Manifest {
+        Filename: "filename" 'f' [], Value("FILE"),
+            "Say it by this manifest, or by input with -: pods, or what makes them; other flags win over what it says";
+    }
+    Facts {
+        PodIps: "pod-ips" _ [], Value("IP,.."),
+            "The pod's addresses, instead of those of the interfaces";
+        DnsServers: "dns-servers" _ [], Value("IP,.."),
+            "The DNS servers, instead of those of resolv.conf; empty means none";
+        IptablesVersion: "iptables-version" _ ["IPTABLES_VERSION"], Value("VERSION"),
+            "The version of iptables, such as 1.8.9, instead of asking the program";
+    }
+    Validation {
+        RunValidation: "run-validation" _ ["RUN_VALIDATION"], Switch,
+            "Check with real connections that capture works; exit with 126 if it does not";
+        SkipRuleApply: "skip-rule-apply" _ ["SKIP_RULE_APPLY"], Switch,
+            "Set no rules; for validation of what somebody else has set";
+        ProbePort: "iptables-probe-port" _ ["IPTABLES_PROBE_PORT"], Value("PORT"),
+            "Port that the validation dials [default: 15002]";
+        ProbeTimeout: "probe-timeout" _ ["PROBE_TIMEOUT"], Value("TIME"),
+            "How long the validation tries, such as 5s or 1m30s [default: 5s]";
+    }
+    Logging {
+        LogOutputLevel: "log_output_level" _ [], Value("LEVELS"),
+            "Levels by scope, SCOPE:LEVEL,..; of none, fatal, error, warn, info, debug, trace [default: default:info]";
+        LogAsJson: "log_as_json" _ [], Switch,
+            "Write log lines as JSON";
+        LogTarget: "log_target" _ [], Value("TARGET,.."),
+            "Where log lines go: stderr, stdout, or paths of files [default: stderr]";
+    }
+    Compatibility {
+        LogCaller: "log_caller" _ [], Value("SCOPES"), "No effect";
+        LogStacktraceLevel: "log_stacktrace_level" _ [], Value("LEVELS"), "No effect";
+        LogRotate: "log_rotate" _ [], Value("PATH"), "No effect";
+        LogRotateMaxAge: "log_rotate_max_age" _ [], Value("DAYS"), "No effect";
+        LogRotateMaxBackups: "log_rotate_max_backups" _ [], Value("COUNT"), "No effect";
+        LogRotateMaxSize: "log_rotate_max_size" _ [], Value("MEGABYTES"), "No effect";
+        Vklog: "vklog" _ [], Value("LEVEL"), "No effect";
+    }
+    Packet {
+        Sender: "as" _ [], Value("WHO"), "Who sends the packet: app, proxy or external [default: app]";
+        Direction: "direction" _ [], Value("WAY"),
+            "outbound or inbound [default: inbound for external, else outbound]";
+        Protocol: "proto" _ [], Value("PROTOCOL"), "tcp or udp [default: tcp]";
+        Destination: "destination" _ [], Value("ADDRESS:PORT"),
+            "Where the packet goes; a port alone is the pod's, called from outside";
+        PacketSource: "source" _ [], Value("ADDRESS[:PORT]"),
+            "Where it comes from [default: the pod; inbound, an address of nobody]";
+        SenderUid: "uid" _ [], Value("UID"),
+            "The sending process's user [default: that of --as: 1000, or the proxy's]";
+        SenderGid: "gid" _ [], Value("GID"), "The sending process's group [default: the number of the user]";
+        InInterface: "in-interface" _ [], Value("NAME"), "Where an inbound packet arrives [default: eth0]";
+        OutInterface: "out-interface" _ [], Value("NAME"),
+            "Where an outbound packet leaves [default: lo to the pod itself, else eth0]";
+        PacketMark: "mark" _ [], Value("MARK"), "The packet's mark [default: 0]";
+        CtState: "ct-state" _ [], Value("STATE"), "new, established, related or invalid [default: new]";
+    }
+    Explain {
+        Live: "live" _ [], Switch,
+            "Walk through the rules of the network namespace, not through those of the flags";
+        FromSave: "from-save" _ [], Value("FILE"),
+            "Walk through the rules that iptables-save printed into this file; - reads input";
+        Expect: "expect" _ [], Value("VERDICT"),
+            "Exit with 3 unless the packet is captured, or not-captured";
+        Matrix: "matrix" _ [], Switch, "Show the usual packets and where each ends";
+        ExplainFormat: "format" _ [], Value("FORMAT"),
+            "text, json, or mermaid for a picture of the packet's way [default: text]";
+    }
+    Lint {
+        Deny: "deny" _ [], Switch, "Exit with 1 if there is a warning";
+    }
+    Render {
+        RenderFormat: "format" _ [], Value("FORMAT"),
+            "iptables, commands, nft, json, mermaid, dot or svg [default: iptables]";
+        PictureFamily: "family" _ [], Value("FAMILY"),
+            "Of which family to draw a picture: v4 or v6 [default: v4]";
+    }
+    Trace {
+        TraceRule: "rule" _ [], Value("NAME"), "Show only reports of rules of this name";
+        TraceProtocol: "proto" _ [], Value("PROTOCOL"), "Show only packets of tcp, udp, icmp or icmpv6";
+        TraceDestination: "destination" _ [], Value("WHERE"),
+            "Show only packets to this ADDRESS, NETWORK, PORT or ADDRESS:PORT";
+        TraceCount: "count" _ [], Value("N"), "End after so many lines";
+        TraceTime: "for" _ [], Value("DURATION"), "End after this time, such as 30s or 5m";
+    }
+    Install {
+        ConfDir: "conf-dir" _ [], Value("DIR"),
+            "Where the runtime looks for network configurations [default: /etc/cni/net.d]";
+        BinDir: "bin-dir" _ [], Value("DIR"), "Where it looks for plugins [default: /opt/cni/bin]";
+        StateDir: "state-dir" _ [], Value("DIR"),
+            "Where the plugin keeps attachments and counters [default: /run/sidecar-init/cni]";
+        PluginLog: "plugin-log" _ [], Value("PATH"),
+            "The plugin's log: a file, journal or none [default: /var/log/sidecar-init/cni.log]";
+        ExcludeNamespaces: "exclude-namespaces" _ [], Value("NAME,.."),
+            "Namespaces of Kubernetes whose pods are left alone [default: kube-system]";
+        PluginEntry: "entry" _ [], Value("JSON"),
+            "Any other keys of the plugin's entry, as an object or as the path of a file that holds it";
+        InstallWait: "wait" _ [], Value("TIME"),
+            "How long to wait for a network configuration, such as 30s [default: without end]";
+        Watch: "watch" _ [], Switch, "Stay, and put the plugin and its entry back whenever they are lost";
+        ReadyFile: "ready-file" _ [], Value("PATH"), "With --watch: a file that is there while all is installed";
+        ReadyAddress: "ready-address" _ [], Value("IP:PORT"),
+            "With --watch: answer /readyz here, 200 while all is installed, else 503";
+        Metrics: "metrics" _ [], Value("IP:PORT"), "With --watch: answer /metrics here, as Prometheus asks for it";
+        UninstallOnExit: "uninstall-on-exit" _ [], Switch,
+            "With --watch: on SIGTERM or SIGINT, take all back; else it stays, and goes on to work";
+        KeepProgram: "keep-program" _ [], Switch,
+            "Leave the plugin's program, for runtimes that will call it for containers that it has served";
+    }
+    Repair {
+        Netns: "netns" _ [], Value("PATH"),
+            "The network namespace to repair, such as /run/netns/NAME or /proc/PID/ns/net";
+        Pid: "pid" _ [], Value("PID"), "The process in whose network namespace to do so";
+    }
+}

@@ -1,0 +1,227 @@
+//! The table itself: a row a command, in the order of `--help`.
+
+use super::{Command, Entry};
+use policy::settings::{Setting, Topic};
+
+/// What every command takes.
+const ANY: &[Topic] = &[Topic::Logging, Topic::Compatibility];
+
+/// What to capture.
+const CAPTURE: &[Topic] = &[Topic::Capture, Topic::Manifest, Topic::Facts];
+
+/// Whatever may stand in a manifest, so that its arguments can be pasted.
+const PASTED: &[Topic] = &[
+    Topic::Capture,
+    Topic::Manifest,
+    Topic::Operation,
+    Topic::Facts,
+    Topic::Validation,
+    Topic::Logging,
+    Topic::Compatibility,
+];
+
+/// All commands, in the order of `--help`.
+pub(in crate::cli) const COMMANDS: &[Entry] = &[
+    Entry {
+        command: Command::Apply,
+        name: "apply",
+        about: "Set the rules, repairing what is not as wanted",
+        long_about: "Brings the network namespace to the state that the flags describe, whatever state it is in: \
+                     empty, half done, changed by somebody, or set up with other flags. Either all of it takes \
+                     effect or the old state stays. While one state replaces another, no connection that both \
+                     capture gets past the proxy. Rules of other programs stay as they are; ours stand before \
+                     them.\n\nRun it as often as you like: if everything is in place, nothing is written.\n\nExit \
+                     codes: 0 in place, 1 failed, 2 bad input (nothing was touched), 3 in place, but rules of \
+                     others come before ours.",
+        topics: &[CAPTURE, &[Topic::Operation], ANY],
+        also: &[],
+        without: &[Setting::Reconcile, Setting::CleanupOnly],
+        word: None,
+    },
+    Entry {
+        command: Command::Check,
+        name: "check",
+        about: "Tell how the rules differ from what the flags describe",
+        long_about: "Compares the rules, policy rules, routes and addresses that are there with those that apply \
+                     would set with the same flags. Reads only.\n\nPrints the difference chain by chain: a line \
+                     with - is there, a line with + is wanted, and behind # stands why: missing, extra, moved, \
+                     changed, or a foreign rule that stands before ours and may decide about packets.\n\nExit \
+                     codes: 0 equal, 1 could not be read, 2 bad input, 3 different, or rules of others come \
+                     before ours.",
+        topics: &[CAPTURE, ANY],
+        also: &[
+            Setting::NetworkNamespace,
+            Setting::CniMode,
+            Setting::ForceBinary,
+            Setting::NativeNftables,
+            Setting::Backend,
+            Setting::Format,
+        ],
+        without: &[],
+        word: None,
+    },
+    Entry {
+        command: Command::Clean,
+        name: "clean",
+        about: "Remove all that is ours",
+        long_about: "Removes every rule, policy rule, route and address that this program (or istio-iptables) has \
+                     set, in both variants of iptables and both families. It needs no flags to know what is \
+                     ours: chains named ISTIO_*, jumps to them, rules that carry the comment sidecar-init, \
+                     routing of protocol 137, and what only istio-iptables makes. Rules of other programs \
+                     stay.\n\nExit codes: 0 nothing of ours is left (or ever was there), 1 failed, or something \
+                     is left that may be anybody's, 2 bad input.",
+        topics: &[ANY],
+        also: &[Setting::NetworkNamespace, Setting::CniMode, Setting::LockWait, Setting::Format],
+        without: &[],
+        word: None,
+    },
+    Entry {
+        command: Command::Doctor,
+        name: "doctor",
+        about: "Tell what this namespace and kernel can do",
+        long_about: "Looks at everything that capture relies on, and at what commonly goes wrong: the programs of \
+                     iptables and their versions, what the kernel can match and do, capabilities, rules of other \
+                     programs that see packets before ours, processes that run as the proxy's user, and IPv6. \
+                     Changes nothing.\n\nEach line starts with ok, warn or fail; warn and fail say what \
+                     helps.\n\nExit codes: 0 nothing failed, 1 something did, 2 bad input.",
+        topics: &[CAPTURE, ANY],
+        also: &[Setting::NetworkNamespace, Setting::Format],
+        without: &[Setting::Filename],
+        word: None,
+    },
+    Entry {
+        command: Command::Explain,
+        name: "explain",
+        about: "Tell whether a packet is captured, and why",
+        long_about: "Walks a packet through the rules that the capture flags describe, those of the network \
+                     namespace (--live), or those of a listing (--from-save), and tells where it ends and which \
+                     rule decided. Every rule that it meets is shown: + for those it fulfils, with the condition \
+                     that failed for the others, and with the option that made the rule.\n\nWhere a rule of \
+                     another program is not understood and could decide, the verdict is unknown. Changes nothing. \
+                     All flags of istio-iptables are taken, so that a manifest's arguments can be pasted.\n\n\
+                     Examples:\n  sidecar-init explain -i '*' 10.0.0.5:443\n  sidecar-init explain -b '*' 8080\n  sidecar-init explain --live --uid 1337 \
+                     10.0.0.5:443\n  kubectl get pod web -o yaml | sidecar-init explain -f - 8080\n\nExit codes: 0 answered, 1 \
+                     the rules can't be read, 2 bad input, 3 the packet does not end as --expect says.",
+        topics: &[&[Topic::Packet, Topic::Explain], PASTED],
+        also: &[],
+        without: &[Setting::Format],
+        word: Some(Setting::Destination),
+    },
+    Entry {
+        command: Command::Lint,
+        name: "lint",
+        about: "Tell what is odd about the flags",
+        long_about: "Looks at the capture flags, and at the rules that they make, for what is valid but hardly meant: \
+                     rules that nothing reaches, options without effect, items that lie in others, and settings \
+                     that are known to surprise. Each finding names the option and what helps. With \
+                     --network-namespace, it looks there whether the pod has IPv6 that is not captured. Touches \
+                     nothing.\n\nExit codes: 0 told, 1 with --deny if there is a warning, 2 bad input.",
+        topics: &[&[Topic::Lint], PASTED],
+        also: &[],
+        without: &[],
+        word: None,
+    },
+    Entry {
+        command: Command::Render,
+        name: "render",
+        about: "Print the rules that the flags describe, as text, data or a picture",
+        long_about: "Prints the rules that apply would set with the same flags: as text for iptables-restore, as \
+                     commands, as JSON, or as a picture (mermaid, dot, svg) of hooks and chains, with the rules \
+                     that lead from one to another. Touches nothing.\n\nExit codes: 0 printed, 2 bad input.",
+        topics: &[&[Topic::Render], PASTED],
+        also: &[],
+        without: &[Setting::Format],
+        word: None,
+    },
+    Entry {
+        command: Command::Trace,
+        name: "trace",
+        about: "Show packets as they meet our rules",
+        long_about: "Prints one line for each packet and each rule of ours that it fulfils, as it happens: the time, the \
+                     rule's name and the option that made it, interfaces, addresses, and the user and group that \
+                     sent it. It shows rules that were set with --iptables-trace-logging, whichever backend has set \
+                     them; other rules tell nothing. NAT rules see the first packet of a connection only.\n\nIt \
+                     listens to NFLOG group 1337, adds nothing to the namespace, and ends with SIGINT or SIGTERM, \
+                     after --count lines, or after the time --for.\n\nExit codes: 0 ended as asked, 1 can't listen, \
+                     2 bad input.",
+        topics: &[&[Topic::Trace], ANY],
+        also: &[Setting::NetworkNamespace, Setting::Format],
+        without: &[],
+        word: None,
+    },
+    Entry {
+        command: Command::CniInstall,
+        name: "cni install",
+        about: "Put the plugin among a runtime's plugins, and into its network configuration",
+        long_about: "Copies this program to BIN-DIR/sidecar-cni, with sidecar-node where that lies beside it, and \
+                     puts the plugin's entry into the first file of CONF-DIR that a runtime would use, last in its list of plugins; every other byte of the file stays. \
+                     A file with a single plugin becomes a list, X.conf X.conflist. Where there is none yet, it \
+                     waits. Files are exchanged as a whole: at any moment each is the old one or the new one.\n\nThe \
+                     entry is checked as the plugin will read it. Keys beyond those that have flags are given by \
+                     --entry: '{\"defaults\":{\"proxy-uid\":2102}}'. They are listed by sidecar-init cni --help.\n\nWith --watch \
+                     it stays, one on a node, and puts back what others overwrite. On SIGTERM all stays in place, as \
+                     the plugin needs nobody beside it and a node without it would start pods uncaptured while a \
+                     DaemonSet is replaced; --uninstall-on-exit takes it back.\n\nExit codes: 0 installed, or ended as \
+                     asked, 1 failed, 2 bad input.",
+        topics: &[&[Topic::Install], ANY],
+        also: &[],
+        without: &[Setting::KeepProgram],
+        word: None,
+    },
+    Entry {
+        command: Command::CniUninstall,
+        name: "cni uninstall",
+        about: "Take back what cni install has done",
+        long_about: "Takes the plugin's entry out of every file of CONF-DIR, and removes sidecar-cni and \
+                     sidecar-node from BIN-DIR. What \
+                     others have not touched since says what it said before, to the byte; a list that was made of a \
+                     single plugin becomes that file again. An install --watch on the node has to end first.\n\nSome \
+                     runtimes remember the plugins of each container and call them when it goes (CRI-O does): there, \
+                     use --keep-program until those are gone.\n\nExit codes: 0 nothing is left (or ever was there), 1 \
+                     failed, 2 bad input.",
+        topics: &[ANY],
+        also: &[Setting::ConfDir, Setting::BinDir, Setting::KeepProgram],
+        without: &[],
+        word: None,
+    },
+    Entry {
+        command: Command::CniRepair,
+        name: "cni repair",
+        about: "Set the rules of a container that runs without them, and verify",
+        long_about: "Brings the network namespace of a container to the state that the flags describe, or its pod's \
+                     manifest (-f), from the node, and compares it then with what is wanted. For pods that started before the plugin was there: their \
+                     validation ends with 126 again and again until the rules are set.\n\nUsers and groups are given by \
+                     number. DNS servers are those of the process (--pid), or have to be given (--dns-servers). Counted \
+                     for the metrics of cni install --watch if the state directory is there.\n\ncni repair --watch is done by \
+                     sidecar-node, beside this program or on PATH, which gets all words that follow: it repairs the pods of \
+                     a node as they break. It has flags of its own, told by sidecar-node repair --help.\n\nExit codes: 0 in place, 1 \
+                     failed, 2 bad input (nothing was touched), 3 in place, but rules of others come before ours, 126 \
+                     validation failed.",
+        topics: &[&[Topic::Repair], CAPTURE, &[Topic::Validation], ANY],
+        also: &[
+            Setting::StateDir,
+            Setting::ForceBinary,
+            Setting::NativeNftables,
+            Setting::Backend,
+            Setting::LockWait,
+            Setting::Format,
+        ],
+        without: &[Setting::SkipRuleApply],
+        word: None,
+    },
+    Entry {
+        command: Command::IstioIptables,
+        name: "istio-iptables",
+        about: "Set the rules, taking the flags and variables of istio-iptables",
+        long_about: "Sets the rules that send a pod's traffic through its proxy, taking the flags and variables of \
+                     istio-iptables.\n\nThe command line wins over the environment, which wins over defaults. \
+                     Lists are separated by commas. Ports may be ranges: 8000-9000. Rules of ours that are not \
+                     as wanted are an error unless --reconcile is given.\n\nExit codes: 0 done, 1 failed, 2 bad \
+                     input (nothing was touched), 3 done, but rules of others come before ours, 126 validation \
+                     failed.",
+        topics: &[PASTED],
+        also: &[],
+        without: &[Setting::Format, Setting::AllowHostNamespace],
+        word: None,
+    },
+];
