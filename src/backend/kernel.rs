@@ -9,6 +9,7 @@ use crate::sys::{
     grace,
     lock::{self, Held},
     namespace,
+    netfilter::lacks_netlink,
     route::{Found, Routes},
 };
 use rules::{
@@ -77,13 +78,19 @@ impl Kernel {
         })
     }
 
-    fn nftables(&mut self) -> Result<&mut Nftables, Error> {
-        let nftables = match self.nftables.take() {
-            Some(nftables) => nftables,
-            None => Nftables::open(self.owner.table)
-                .map_err(|source| netlink("opening a netlink socket", source))?,
-        };
-        Ok(self.nftables.insert(nftables))
+    /// nf_tables; `None` where the kernel does not speak of netfilter over netlink, as gVisor's does not.
+    fn nftables(&mut self) -> Result<Option<&mut Nftables>, Error> {
+        if self.nftables.is_none() {
+            self.nftables = match Nftables::open(self.owner.table) {
+                Err(error) if lacks_netlink(&error) => return Ok(None),
+                opened => Some(opened.map_err(|source| netlink("opening a netlink socket", source))?),
+            };
+        }
+        Ok(self.nftables.as_mut())
+    }
+
+    fn needed_nftables(&mut self) -> Result<&mut Nftables, Error> {
+        self.nftables()?.ok_or(Error::NoNftables)
     }
 
     /// Every rule of iptables (legacy) of a family, those of other programs included; `None` if there are no tables.
@@ -110,7 +117,8 @@ impl Kernel {
     /// # Errors
     /// When they can't be read.
     pub fn nftables_listing(&mut self, family: Family) -> Result<Vec<(bool, ListedTable)>, Error> {
-        self.nftables()?.listing(family).map_err(|source| netlink("reading nf_tables", source))
+        let Some(nftables) = self.nftables()? else { return Ok(Vec::new()) };
+        nftables.listing(family).map_err(|source| netlink("reading nf_tables", source))
     }
 
     /// The rules of iptables (nft) as its program lists them; `None` if there is no such program, or it can't list what
@@ -135,14 +143,14 @@ impl Kernel {
         let tables = match self.tables.take() {
             // Beside legacy tables it matters what has come since.
             Some(tables) if !self.had_legacy => tables,
-            _ => self.look_at_tables()?,
+            _ => self.look_at_tables()?.unwrap_or_default(),
         };
         let owner = self.owner;
         if tables.are_of(&owner) {
             // As nearly everywhere. Chains can be many.
             return Ok(false);
         }
-        let found = self.nftables()?.has_nat(&owner);
+        let found = self.needed_nftables()?.has_nat(&owner);
         let (foreign, usual) = found.map_err(|source| netlink("listing the chains of nf_tables", source))?;
         if foreign || !usual {
             return Ok(foreign);
@@ -155,8 +163,10 @@ impl Kernel {
         Ok(false)
     }
 
-    fn look_at_tables(&mut self) -> Result<Tables, Error> {
-        self.nftables()?.tables().map_err(|source| netlink("listing the tables of nf_tables", source))
+    /// All tables of nf_tables; `None` where the kernel has none of it.
+    fn look_at_tables(&mut self) -> Result<Option<Tables>, Error> {
+        let Some(nftables) = self.nftables()? else { return Ok(None) };
+        nftables.tables().map_err(|source| netlink("listing the tables of nf_tables", source))
     }
 
     fn iptables(&mut self, variant: Variant, family: Family, changes: &[TableChange]) -> Result<(), Error> {
@@ -174,7 +184,7 @@ impl Kernel {
     /// Removes rules of iptables (nft) without its programs; false where those have to do it.
     fn remove_listed(&mut self, families: &[(Family, Vec<TableChange>)]) -> Result<bool, Error> {
         match self.listed.take() {
-            Some(listed) => Ok(self.nftables()?.remove_listed(&listed, families)),
+            Some(listed) => Ok(self.needed_nftables()?.remove_listed(&listed, families)),
             None => Ok(false),
         }
     }
@@ -186,7 +196,7 @@ impl Kernel {
         let there = ByFamily { v4: look(Family::V4)?, v6: look(Family::V6)? };
         let any = there.v4.is_some() || there.v6.is_some();
         match variant {
-            Variant::Nft if any => self.listed = self.nftables()?.before_listing().ok(),
+            Variant::Nft if any => self.listed = self.needed_nftables()?.before_listing().ok(),
             Variant::Nft => self.listed = None,
             Variant::Legacy => self.had_legacy = any,
         }
@@ -212,7 +222,8 @@ impl Kernel {
             Variant::Legacy => Ok(legacy(family, &iptables::CAPTURING)?.map(There::Legacy)),
             Variant::Nft => {
                 let prefix = self.owner.chain_prefix;
-                let exist = self.nftables()?.has_iptables(tables, family, prefix);
+                let Some(nftables) = self.nftables()? else { return Ok(None) };
+                let exist = nftables.has_iptables(tables, family, prefix);
                 let exist = exist.map_err(|source| netlink("listing the tables of nf_tables", source))?;
                 Ok(exist.then_some(There::Nft))
             }
@@ -272,8 +283,12 @@ impl Backend for Kernel {
         snapshot.lo_lacks_ipv6 = !lo_has_ipv6 && namespace::lacks_ipv6("lo");
         sort(ours.into_iter().map(|own| own.object), &mut snapshot.routes, &mut snapshot.duplicates);
         let (tables, owner) = (self.look_at_tables()?, self.owner);
-        let table = self.nftables()?.read_among(&tables);
-        snapshot.set_nftables(table.map_err(|source| netlink("reading nf_tables", source))?);
+        snapshot.lacks_nftables = tables.is_none();
+        let tables = tables.unwrap_or_default();
+        if let Some(nftables) = self.nftables()? {
+            let table = nftables.read_among(&tables);
+            snapshot.set_nftables(table.map_err(|source| netlink("reading nf_tables", source))?);
+        }
         snapshot.tables_of_kin = tables.of_kin(&owner);
         for variant in Variant::ALL {
             let mut states = self.states(variant, &tables)?;
@@ -305,12 +320,12 @@ impl Backend for Kernel {
                     for (family, changes) in families {
                         self.iptables(Variant::Nft, *family, changes)?;
                     }
-                    self.nftables()?.remove_empty_iptables_tables().map_err(refused)?;
+                    self.needed_nftables()?.remove_empty_iptables_tables().map_err(refused)?;
                 }
                 Ok(())
             }
             Step::Nftables { live, wanted } => {
-                self.nftables()?.replace(live.as_ref(), wanted.as_ref()).map_err(refused)?;
+                self.needed_nftables()?.replace(live.as_ref(), wanted.as_ref()).map_err(refused)?;
                 self.listed.iter_mut().for_each(Listed::follow);
                 Ok(())
             }
@@ -320,7 +335,7 @@ impl Backend for Kernel {
             Step::RemoveInherited(standing) => {
                 self.routes.remove_standing(*standing).map_err(|source| netlink(step, source))
             }
-            Step::RemoveTables(names) => self.nftables()?.remove(names).map_err(refused),
+            Step::RemoveTables(names) => self.needed_nftables()?.remove(names).map_err(refused),
             Step::Settle => {
                 grace::wait();
                 Ok(())

@@ -197,6 +197,11 @@ pub enum Error {
     /// The kernel refused a request.
     #[error("{what} failed{}", permission(.source))]
     Netlink { what: String, source: io::Error },
+    /// The kernel has nothing that could take a table.
+    #[error(
+        "this kernel has no nf_tables; use --backend iptables-legacy, or have the node load the module nf_tables"
+    )]
+    NoNftables,
     /// A fault that a test asked for.
     #[error("{0}")]
     Injected(String),

@@ -66,6 +66,8 @@ pub struct Snapshot {
     pub tables_of_kin: BTreeSet<String>,
     /// Tables that exist and that no program on `PATH` can read.
     pub unreadable: Vec<(Variant, Family)>,
+    /// Whether the kernel has no nf_tables, so that iptables-legacy is all there is.
+    pub lacks_nftables: bool,
     /// Whether IPv6 is switched off on `lo`: its addresses and routes are refused then; rules are not.
     pub lo_lacks_ipv6: bool,
 }

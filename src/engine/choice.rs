@@ -6,7 +6,7 @@ use rules::Ownership;
 /// What the caller says about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Nothing: what holds rules of the owner's stays in use; else what is preferred.
+    /// Nothing: what holds rules of the owner's stays in use; else what is preferred, if the kernel has it.
     InUse(Preference),
     Nftables,
     /// iptables, perhaps a certain variant of it.
@@ -29,7 +29,11 @@ impl Choice {
             Self::Iptables(forced) => BackendName::Iptables(variant(backend, snapshot, owner, forced)),
             Self::InUse(preference) => match (snapshot.variants_of(owner).next(), preference) {
                 (Some(variant), _) => BackendName::Iptables(variant),
-                (None, Preference::Nftables) => BackendName::Nftables,
+                (None, Preference::Nftables) if !snapshot.lacks_nftables => BackendName::Nftables,
+                (None, Preference::Nftables) => {
+                    tracing::info!(target: "backend", "this kernel has no nf_tables; iptables-legacy is used");
+                    BackendName::Iptables(Variant::Legacy)
+                }
                 (None, Preference::Iptables) if !Variant::ALL.iter().any(|v| backend.has_programs(*v)) => {
                     tracing::info!(target: "backend", "no program of iptables is on PATH; nftables is used");
                     BackendName::Nftables
@@ -42,8 +46,8 @@ impl Choice {
     }
 }
 
-/// The variant that is forced, else the one that holds rules of the owner's, else legacy if it is in use already, else
-/// nft if its programs are there.
+/// The variant that is forced, else the one that holds rules of the owner's, else legacy if it is in use already or the
+/// kernel has nothing else, else nft if its programs are there.
 fn variant(
     backend: &dyn Backend,
     snapshot: &Snapshot,
@@ -52,7 +56,8 @@ fn variant(
 ) -> Variant {
     match forced.or_else(|| snapshot.variants_of(owner).next()) {
         Some(variant) => variant,
-        None if snapshot.is_in_use(Variant::Legacy) || !backend.has_programs(Variant::Nft) => Variant::Legacy,
-        None => Variant::Nft,
+        None if snapshot.is_in_use(Variant::Legacy) || snapshot.lacks_nftables => Variant::Legacy,
+        None if backend.has_programs(Variant::Nft) => Variant::Nft,
+        None => Variant::Legacy,
     }
 }

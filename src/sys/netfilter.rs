@@ -17,6 +17,12 @@ pub fn lacks_nf_tables(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EINVAL | EOPNOTSUPP | EPROTONOSUPPORT))
 }
 
+/// Whether the error says that the kernel does not speak of netfilter over netlink at all, so that no socket can be had.
+/// Linux without `CONFIG_NETFILTER_NETLINK` does not, nor does gVisor's kernel.
+pub fn lacks_netlink(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(nix::libc::EPROTONOSUPPORT)
+}
+
 /// Whether an extension is a match or a target, by the numbers of `NFTA_COMPAT_TYPE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extension {

@@ -7,7 +7,7 @@ use policy::istio::OWNERSHIP;
 use rules::{Family, Zone, desired::Desired, desired::StaleFlows};
 use sidecar_init::{
     backend::{BackendName, Variant, memory::Memory},
-    engine::{self, OnDrift, Options},
+    engine::{self, Choice, OnDrift, Options, Preference},
 };
 
 #[test]
@@ -94,4 +94,18 @@ fn nothing_is_cleaned_where_something_can_not_be_read() {
     memory.snapshot.unreadable.push((Variant::Legacy, Family::V4));
     assert!(matches!(engine::clean(&mut memory, OWNERSHIP), Err(engine::Error::Unreadable)));
     assert_eq!(memory.committed, []);
+}
+
+/// The drop-in prefers iptables, the rest nf_tables; where the kernel has one of them only, both take that.
+#[test]
+fn a_kernel_without_nf_tables_gets_rules_of_iptables_legacy() {
+    for preference in [Preference::Nftables, Preference::Iptables] {
+        let mut memory = Memory { programs: Variant::ALL.to_vec(), ..Memory::default() };
+        memory.snapshot.lacks_nftables = true;
+        let choice = Choice::InUse(preference);
+        let chosen = choice.backend(&memory, &memory.snapshot, &OWNERSHIP);
+        assert_eq!(chosen, LEGACY, "{preference:?}");
+        memory.snapshot.lacks_nftables = false;
+        assert_ne!(choice.backend(&memory, &memory.snapshot, &OWNERSHIP), LEGACY, "{preference:?}");
+    }
 }

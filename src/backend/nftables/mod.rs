@@ -85,7 +85,7 @@ impl Nftables {
     /// # Errors
     /// When the kernel refuses.
     pub fn read(&mut self) -> io::Result<Option<bytecode::Table>> {
-        let tables = self.tables()?;
+        let tables = self.tables()?.unwrap_or_default();
         self.read_among(&tables)
     }
 
@@ -109,7 +109,7 @@ impl Nftables {
     pub fn listing(&mut self, family: Family) -> io::Result<Vec<(bool, ListedTable)>> {
         let interfaces = Interfaces::read();
         let mut tables = Vec::new();
-        for outside in self.tables()?.0 {
+        for outside in self.tables()?.unwrap_or_default().0 {
             let of = outside.family;
             if ![NFPROTO_INET, NFPROTO_NETDEV, nfproto(family)].contains(&of) {
                 continue;

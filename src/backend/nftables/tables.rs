@@ -48,11 +48,11 @@ impl Tables {
 }
 
 impl Nftables {
-    /// All tables. Asking creates none.
+    /// All tables; `None` where the kernel has no nf_tables. Asking creates none.
     ///
     /// # Errors
-    /// When the kernel refuses. One without nf_tables holds none.
-    pub fn tables(&mut self) -> io::Result<Tables> {
+    /// When the kernel refuses.
+    pub fn tables(&mut self) -> io::Result<Option<Tables>> {
         let request = Request { kind: kind(NFT_MSG_GETTABLE), flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
         let found = self.socket.dump(&request, |payload| {
             let attributes = body(payload)?;
@@ -61,8 +61,8 @@ impl Nftables {
             Some(Outside { family: *payload.first()?, name, flags: flags.map_or(0, u32::from_be) })
         });
         match found {
-            Err(error) if lacks_nf_tables(&error) => Ok(Tables::default()),
-            found => found.map(Tables),
+            Err(error) if lacks_nf_tables(&error) => Ok(None),
+            found => Ok(Some(Tables(found?))),
         }
     }
 

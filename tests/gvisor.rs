@@ -1,0 +1,68 @@
+//! A kernel without nf_tables: gVisor's. What is not there is said, changes nothing, and does not stand in the way of what
+//! is: the legacy tables of iptables.
+//!
+//! Debian's gVisor (20221219) has the table nat, and not the match `owner`, so no rules of ours can be set in it.
+
+use std::{
+    process::{Command, Output},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+/// Runs a program in gVisor, in namespaces that end with it.
+fn inside(program: &str, arguments: &str) -> Output {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let run = RUNS.fetch_add(1, Ordering::Relaxed);
+    let root = std::env::temp_dir().join(format!("sidecar-gvisor-{}-{run}", std::process::id()));
+    let sandbox = "mount -t proc proc /proc && exec runsc --root \"$0\" --network=none --platform=ptrace --net-raw \
+                   --ignore-cgroups do \"$@\"";
+    let output = Command::new("timeout")
+        .args(["--kill-after=5", "120", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child"])
+        .args(["sh", "-c", sandbox])
+        .arg(&root)
+        .arg(program)
+        .args(arguments.split_whitespace())
+        .output()
+        .expect("util-linux and coreutils");
+    // What a killed sandbox has left.
+    let _ = std::fs::remove_dir_all(&root);
+    output
+}
+
+fn check(arguments: &str, code: i32, says: &[&str]) {
+    let output = inside(env!("CARGO_BIN_EXE_sidecar-init"), arguments);
+    let [stdout, stderr] =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("UTF-8"));
+    assert_eq!(output.status.code(), Some(code), "{arguments}: {stdout}{stderr}");
+    for words in says {
+        assert!(stdout.contains(words) || stderr.contains(words), "{arguments}: {stdout}{stderr}");
+    }
+}
+
+const CAPTURE: &str = "--pod-ips 10.1.2.3 -u 1337 -b 8080 -i 10.0.0.0/8";
+
+#[test]
+fn it_is_gvisor_that_runs_there() {
+    let output = inside("dmesg", "");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains("gVisor"), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn nothing_there_is_an_answer_and_no_failure() {
+    check("clean", 0, &["nothing of ours is left"]);
+    check(&format!("check {CAPTURE}"), 3, &["IPv4 nat ISTIO_REDIRECT (iptables-legacy)", "# missing"]);
+    check("doctor --pod-ips 10.1.2.3", 0, &["none of ours"]);
+}
+
+/// The drop-in, and `apply` without a word about a backend: both take what the kernel has.
+#[test]
+fn a_rule_that_the_kernel_can_not_match_is_named_and_leaves_nothing() {
+    let says = ["iptables-legacy", "the old state is back in place", "owner"];
+    check(&format!("apply {CAPTURE}"), 1, &says);
+    check(&format!("istio-iptables {CAPTURE}"), 1, &says);
+}
+
+#[test]
+fn a_backend_that_is_asked_for_and_not_there_is_refused_with_the_other_one() {
+    check(&format!("apply --backend nftables {CAPTURE}"), 1, &["no nf_tables", "--backend iptables-legacy"]);
+}
