@@ -1,5 +1,6 @@
-//! Every command in README works: those of `sidecar-init` run here, in a pod-like namespace; the scripts are
-//! run by `scripts/test`, which is checked for it.
+//! Every command in README and in docs works: those of `sidecar-init` run here, in a pod-like namespace, each document's in
+//! its order; the scripts are run by `scripts/test`, which is checked for it. What can't be run, because it wants a cluster
+//! or changes a node, names flags that exist.
 
 #[path = "kernel/support/namespace.rs"]
 #[expect(dead_code, reason = "a part of it is enough here")]
@@ -9,56 +10,111 @@ use namespace::Namespace;
 use std::{fs, path::Path, process::Command};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecar-init");
 
 fn read(file: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// The lines of all blocks marked as `sh`.
-fn commands() -> Vec<String> {
-    let readme = read("README.md");
-    let blocks = readme.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
+/// README and whatever lies in docs, by path.
+fn documents() -> Vec<String> {
+    let docs = fs::read_dir(Path::new(ROOT).join("docs")).expect("docs");
+    let names = docs.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
+    let mut found: Vec<String> =
+        names.filter(|name| name.ends_with(".md")).map(|name| format!("docs/{name}")).collect();
+    found.sort();
+    found.insert(0, "README.md".to_owned());
+    found
+}
+
+/// The lines of all blocks that are marked so, those that end with a backslash joined with the next.
+fn lines(document: &str, mark: &str) -> Vec<String> {
+    let text = read(document).replace("\\\n", "");
+    let mark = format!("```{mark}\n");
+    let blocks = text.split(mark.as_str()).skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
     blocks.flat_map(str::lines).map(str::to_owned).collect()
 }
 
-#[test]
-fn commands_of_the_program_succeed_in_the_order_of_the_readme() {
-    let pod = Namespace::new();
-    pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
-    let folder = Path::new(env!("CARGO_BIN_EXE_sidecar-init")).parent().expect("a folder");
-    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
-    let commands: Vec<String> =
-        commands().into_iter().filter(|line| line.starts_with("sidecar-init ")).collect();
-    assert!(commands.len() >= 6, "README shows the program at work: {commands:?}");
-    for command in commands {
-        let script = format!("PATH='{path}' {command}");
-        let output = pod.output("sh", &["-c", &script], "");
-        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
-    }
+fn is_of_the_program(line: &str) -> bool {
+    line.starts_with("sidecar-init ") || line.contains("| sidecar-init ")
 }
 
 #[test]
-fn scripts_of_the_readme_are_run_by_the_test_script() {
+fn commands_of_the_program_succeed_in_the_order_of_their_document() {
+    let folder = Path::new(PROGRAM).parent().expect("a folder").display();
+    let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
+    let mut run = 0;
+    for document in documents() {
+        let commands = lines(&document, "sh").into_iter().filter(|line| is_of_the_program(line));
+        let pod = Namespace::new();
+        pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
+        for command in commands {
+            let script = format!("cd '{ROOT}' && PATH='{path}' && {command}");
+            let output = pod.output("sh", &["-c", &script], "");
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{document}: {command}: {stderr}");
+            run += 1;
+        }
+    }
+    assert!(run >= 16, "documents show the program at work: {run}");
+}
+
+#[test]
+fn scripts_of_documents_are_run_by_the_test_script() {
     let test = read("scripts/test");
-    for command in commands().into_iter().filter(|line| !line.starts_with("sidecar-init ")) {
-        assert!(Path::new(ROOT).join(&command).is_file(), "{command} is a script");
-        assert!(command == "scripts/test" || test.contains(&command), "scripts/test runs {command}");
+    for document in documents() {
+        for command in lines(&document, "sh").into_iter().filter(|line| !is_of_the_program(line)) {
+            assert!(Path::new(ROOT).join(&command).is_file(), "{document}: {command} is a script");
+            assert!(command == "scripts/test" || test.contains(&command), "scripts/test runs {command}");
+        }
     }
 }
 
+/// Commands that would change a node, or that want a cluster.
 #[test]
-fn the_picture_is_what_its_command_prints() {
-    let readme = read("README.md");
-    let (before, rest) = readme.split_once("```mermaid\n").expect("a picture");
-    let picture = rest.split("```").next().expect("the end of the picture");
-    let command = before.lines().rfind(|line| line.starts_with("sidecar-init render ")).expect("its command");
-    assert_eq!(printed(command), picture);
+fn flags_of_commands_that_are_not_run_exist() {
+    let mut seen = 0;
+    for document in documents() {
+        for line in lines(&document, "text").iter().filter(|line| is_of_the_program(line)) {
+            let (_, call) = line.split_once("sidecar-init ").expect("a call");
+            let call = call.split(" -- ").next().unwrap_or_default();
+            let words: Vec<&str> = call.split_whitespace().collect();
+            let name: Vec<&str> = words.iter().copied().take_while(|word| !word.starts_with('-')).collect();
+            // The program's words end where those of the command begin: `explain 8080`.
+            let name = if name.first() == Some(&"cni") { &name[..2] } else { &name[..1] };
+            let help = Command::new(PROGRAM).args(name).arg("--help").output().expect("the program");
+            let help = String::from_utf8(help.stdout).expect("UTF-8");
+            for flag in words.iter().filter(|word| word.starts_with("--")) {
+                let flag = flag.split('=').next().unwrap_or_default();
+                assert!(help.contains(flag), "{document}: {line}: {flag} is no flag of {name:?}");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 5, "documents show calls with flags: {seen}");
+}
+
+#[test]
+fn pictures_are_what_their_commands_print() {
+    let mut seen = 0;
+    for document in documents() {
+        let text = read(&document);
+        for (at, mark) in text.match_indices("```mermaid\n") {
+            let before = &text[..at];
+            let picture = text[at + mark.len()..].split("```").next().expect("the end of the picture");
+            let command =
+                before.lines().rfind(|line| line.starts_with("sidecar-init ")).expect("its command");
+            assert_eq!(printed(command), picture, "{document}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 0, "a document shows a picture");
 }
 
 #[test]
 fn explanations_are_what_their_commands_print() {
-    let readme = read("README.md");
-    let (before, rest) = readme.split_once("They answer:\n\n```text\n").expect("the answers");
+    let document = read("docs/explain.md");
+    let (before, rest) = document.split_once("They answer:\n\n```text\n").expect("the answers");
     let answers = rest.split("```").next().expect("the end of the answers");
     let commands = before.rsplit("```sh\n").next().expect("the questions").lines();
     let commands = commands.filter(|line| line.starts_with("sidecar-init explain "));
@@ -70,7 +126,7 @@ fn explanations_are_what_their_commands_print() {
 
 /// What a command of the program prints.
 fn printed(command: &str) -> String {
-    let script = command.replacen("sidecar-init", env!("CARGO_BIN_EXE_sidecar-init"), 1);
+    let script = command.replacen("sidecar-init", PROGRAM, 1);
     let output = Command::new("sh").args(["-c", &script]).output().expect("the shell");
     assert!(output.status.success(), "{command}");
     String::from_utf8(output.stdout).expect("UTF-8")
