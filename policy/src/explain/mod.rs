@@ -61,6 +61,21 @@ impl Explanation<'_> {
         }
     }
 
+    /// The packet that is asked about.
+    pub fn packet(&self) -> &Packet {
+        self.packet
+    }
+
+    /// The rule that decides, by its place and its text; `None` where none has a say.
+    pub fn deciding_rule(&self) -> Option<String> {
+        let at = self.outcome.decided_by?;
+        let place = self.place(at);
+        Some(match self.view.rule(at) {
+            Some(rule) => format!("decided by {place}: {}", rule_text(rule)),
+            None => format!("decided by the policy of {place}"),
+        })
+    }
+
     /// The end of the walk.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
