@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod explain;
+mod fold;
 pub mod istio;
 pub mod lint;
 pub mod pod;
@@ -16,6 +17,7 @@ pub mod sources;
 pub mod tone;
 pub mod trace;
 
+pub use fold::{columns, fold};
 pub use problem::{Problem, Problems};
 pub use settings::Setting;
 pub use sources::Host;

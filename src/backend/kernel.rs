@@ -3,7 +3,7 @@
 use super::{
     Backend, Error, Snapshot, Step, Variant, flows,
     iptables::{self, LegacyTables, Lock, Programs, Writer},
-    nftables::{Listed, Nftables, Refusal, Tables},
+    nftables::{Listed, Nftables, Refusal, Tables, tracing::Handles},
 };
 use crate::sys::{
     grace,
@@ -153,6 +153,23 @@ impl Kernel {
             }
         }
         Ok(false)
+    }
+
+    /// The numbers of all rules of nf_tables, and that of the last change.
+    ///
+    /// # Errors
+    /// When they can't be read.
+    pub fn handles(&mut self) -> Result<(u32, Handles), Error> {
+        let found = self.nftables()?.handles_of_all();
+        found.map_err(|source| netlink("listing the rules of nf_tables", source))
+    }
+
+    /// Removes what a trace has left that could not tie its table to itself; says whether there was anything.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn remove_leftover_trace(&mut self) -> Result<bool, Error> {
+        self.nftables()?.remove_leftover_trace().map_err(refused)
     }
 
     fn look_at_tables(&mut self) -> Result<Tables, Error> {

@@ -238,7 +238,7 @@ fn from_kernel(run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
 }
 
 /// The policy rules that are there.
-fn live_routing(routes: &BTreeSet<Object>, of_family: Family, pod: &Pod) -> Routing {
+pub(super) fn live_routing(routes: &BTreeSet<Object>, of_family: Family, pod: &Pod) -> Routing {
     let marks = routes.iter().filter_map(|object| match object {
         Object::Rule { family, mark, .. } if *family == of_family => Some(Mark::whole(*mark)),
         Object::Rule { .. } | Object::Route { .. } | Object::Address(_) => None,

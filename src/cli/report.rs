@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::{
     error::Error,
     fs::OpenOptions,
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     os::unix::fs::OpenOptionsExt,
 };
 
@@ -43,9 +43,14 @@ pub(super) fn change(data: &impl Serialize, done: &str) -> Exit {
 }
 
 /// The columns that text may take: those of the terminal; elsewhere 80, what fits everywhere.
-#[expect(dead_code, reason = "commands that fold lists come to use it")]
 pub(super) fn width() -> usize {
     terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0))
+}
+
+/// The columns that a line may take before it is folded. What no terminal shows is read by programs, line by line, so no
+/// line of it is broken.
+pub(super) fn line_width() -> usize {
+    if io::stdout().is_terminal() { width() } else { usize::MAX }
 }
 
 fn print(text: &str, what: &'static str, but: String) -> Exit {
