@@ -36,6 +36,17 @@ fn fold_line(line: &str, hang: usize, width: usize, folded: &mut String) {
     }
 }
 
+/// The text without its colours.
+pub fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, sequence)) = rest.split_once('\u{1b}') {
+        plain.push_str(before);
+        rest = sequence.split_once('m').map_or("", |(_, rest)| rest);
+    }
+    plain + rest
+}
+
 /// How many columns a text takes.
 pub fn columns(text: &str) -> usize {
     let mut count = 0;
@@ -70,6 +81,12 @@ mod tests {
         check("    indented words\n", 12, "    indented\n  words\n");
         check("aligned   in columns", 14, "aligned   in\n  columns");
         check("", 1, "");
+    }
+
+    #[test]
+    fn colours_can_be_taken_out() {
+        let text = format!("{} and {}", Tone::Captured.paint("one"), Tone::Quiet.paint("two"));
+        assert_eq!(plain(&text), "one and two");
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub mod sources;
 pub mod tone;
 pub mod trace;
 
-pub use fold::{columns, fold};
+pub use fold::{columns, fold, plain};
 pub use problem::{Problem, Problems};
 pub use settings::Setting;
 pub use sources::Host;

@@ -191,7 +191,7 @@ fn answer(scenes: &[Scene], subject: &Subject, asked: &Asked) -> Answer {
                 let explained = explained.in_words_of(&dialect).of_skipped(subject.skip());
                 match form {
                     Form::Mermaid => text.push_str(&explained.mermaid()),
-                    Form::Text | Form::Json => text.push_str(&explained.to_string()),
+                    Form::Text | Form::Json => text.push_str(&explained.text(report::line_width())),
                 }
                 captured.push(explained.is_captured());
                 reports.push(explained.report());

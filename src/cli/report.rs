@@ -1,7 +1,7 @@
 //! How a failure is told: the whole chain of causes to standard error, a short form to the container
 //! runtime.
 
-use super::Exit;
+use super::{Exit, paint};
 use nix::libc::O_NONBLOCK;
 use policy::Problems;
 use rules::Family;
@@ -93,7 +93,8 @@ pub(super) fn failure(error: &dyn Error, exit: Exit) -> Exit {
 
 fn tell(text: &str) {
     // Where nobody listens, the exit code still speaks.
-    let _ = anstream::stderr().write_all(text.as_bytes());
+    let width = if io::stderr().is_terminal() { width() } else { usize::MAX };
+    let _ = anstream::stderr().write_all(paint::error(text, width).as_bytes());
     let short: String = anstream::adapter::strip_str(text)
         .to_string()
         .chars()
