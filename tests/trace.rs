@@ -1,4 +1,4 @@
-//! `trace` against the kernel: connections are made, and the rules they meet are told.
+//! `trace` against the kernel: connections are made, and the rules they meet are told, packet by packet.
 
 #[path = "kernel/support/namespace.rs"]
 mod namespace;
@@ -13,9 +13,15 @@ use std::{
     io::{BufRead, BufReader, Read},
     net::TcpStream,
     process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sidecar-init");
+const TABLE: &str = "sidecar_init_trace";
+const LISTENS: &str = "listening to NFLOG group 1337";
+const TRACES: &str = "tracing packets by the table inet sidecar_init_trace";
+const BACKENDS: [&str; 3] = ["nftables", "iptables-nft", "iptables-legacy"];
 
 /// A pod and a peer at 10.77.0.3 and fd77::3.
 fn pods() -> (Namespace, Namespace) {
@@ -24,30 +30,48 @@ fn pods() -> (Namespace, Namespace) {
     (pod, peer)
 }
 
-/// A trace that listens already.
-fn start(pod: &Namespace, more: &[&str]) -> (Child, impl BufRead + use<>) {
+/// A trace that is at work already, and what it has said until then.
+struct Started {
+    child: Child,
+    told: BufReader<std::process::ChildStderr>,
+    said: String,
+}
+
+fn start(pod: &Namespace, until: &str, more: &[&str]) -> Started {
     let mut command = Command::new(BINARY);
     command.args(["trace", "--network-namespace", &pod.path()]).args(more);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
     let mut told = BufReader::new(child.stderr.take().expect("standard error is piped"));
-    let mut line = String::new();
-    told.read_line(&mut line).expect("a line");
-    assert!(line.contains("listening to NFLOG group 1337"), "{line}");
-    (child, told)
+    let mut said = String::new();
+    while !said.contains(until) {
+        assert_ne!(told.read_line(&mut said).expect("a line"), 0, "it has ended: {said}");
+    }
+    Started { child, told, said }
 }
 
-/// What it printed until it ended well.
-fn finish(mut child: Child, mut told: impl BufRead) -> String {
-    let (mut text, mut rest) = (String::new(), String::new());
-    child.stdout.take().expect("standard output is piped").read_to_string(&mut text).expect("UTF-8");
-    told.read_to_string(&mut rest).expect("UTF-8");
-    let status = child.wait().expect("it ends");
-    assert!(status.success() && rest.is_empty(), "{status}: {rest}{text}");
-    text
+impl Started {
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), signal).expect("it is there");
+    }
+
+    /// What it printed until it ended well, and what it said since it was started.
+    fn finish(mut self) -> (String, String) {
+        let (mut text, mut rest) = (String::new(), self.said);
+        self.child.stdout.take().expect("standard output is piped").read_to_string(&mut text).expect("UTF-8");
+        self.told.read_to_string(&mut rest).expect("UTF-8");
+        let status = self.child.wait().expect("it ends");
+        assert!(status.success(), "{status}: {rest}{text}");
+        (text, rest)
+    }
+
+    fn packets(self) -> Vec<Value> {
+        let (text, _) = self.finish();
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
 }
 
 fn apply(pod: &Namespace, more: &[&str]) {
-    let flags = ["apply", "-i", "*", "-b", "*", "--dual-stack", "--iptables-trace-logging"];
+    let flags = ["apply", "-i", "*", "-b", "*", "-d", "15090", "--dual-stack"];
     pod.stdout(BINARY, &[&flags[..], more].concat());
 }
 
@@ -56,88 +80,300 @@ fn call(from: &Namespace, to: &str) {
     from.run(|| TcpStream::connect(to).expect_err("nobody listens"));
 }
 
+fn field<'a>(packet: &'a Value, name: &str) -> Vec<&'a str> {
+    let rules = packet["rules"].as_array().expect("a list");
+    rules.iter().filter_map(|rule| rule[name].as_str()).collect()
+}
+
 #[test]
-fn rules_that_a_connection_meets_are_told() {
-    let backends: [&[&str]; 3] = [
-        &["--backend", "nftables"],
-        &["--force-iptables-binary", "nft"],
-        &["--force-iptables-binary", "legacy"],
-    ];
-    for backend in backends {
+fn rules_that_report_are_told_packet_by_packet() {
+    for backend in BACKENDS {
         for (to, source) in [("10.77.0.3:443", "10.77.0.2"), ("[fd77::3]:443", "fd77::2")] {
             let (pod, _peer) = pods();
-            apply(&pod, backend);
-            let filters = ["--destination", to, "--proto", "tcp", "--count", "3", "--format", "json"];
-            let (child, told) = start(&pod, &filters);
+            apply(&pod, &["--backend", backend, "--iptables-trace-logging"]);
+            let filters = ["--destination", to, "--proto", "tcp", "--count", "1", "--format", "json"];
+            let started = start(&pod, LISTENS, &filters);
             call(&pod, "127.0.0.1:9");
             call(&pod, to);
-            let text = finish(child, told);
-            let events: Vec<Value> =
-                text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-            let rules: Vec<&Value> = events.iter().map(|event| &event["rule"]).collect();
+            let packets = started.packets();
+            let [packet] = &packets[..] else { panic!("{packets:?}") };
+            let names = ["outbound", "outbound-network", "to-outbound-listener"];
+            assert_eq!(field(packet, "name"), names, "{backend}: {packet}");
+            assert_eq!((&packet["source"], &packet["hook"]), (&source.into(), &"OUTPUT".into()));
+            assert_eq!((&packet["uid"], &packet["in_interface"]), (&0.into(), &Value::Null));
+            assert_eq!((&packet["protocol"], &packet["destination_port"]), (&"tcp".into(), &443.into()));
+            assert_eq!(packet["rules"][1]["options"][0], "--istio-service-cidr");
             assert_eq!(
-                rules,
-                ["outbound", "outbound-network", "to-outbound-listener"],
-                "{backend:?}: {text}"
+                (&packet["verdict"], &packet["port"]),
+                (&"redirect".into(), &15001.into()),
+                "{packet}"
             );
-            for event in &events {
-                assert_eq!(event["source"], source, "{text}");
-                assert_eq!((&event["hook"], &event["out_interface"]), (&"OUTPUT".into(), &"eth0".into()));
-                assert_eq!((&event["uid"], &event["in_interface"]), (&0.into(), &Value::Null));
-                assert_eq!((&event["protocol"], &event["destination_port"]), (&"tcp".into(), &443.into()));
-            }
-            assert_eq!(events[1]["options"][0], "--istio-service-cidr");
         }
     }
 }
 
 #[test]
-fn inbound_lines_are_for_people() {
+fn a_packet_is_a_block_for_people() {
     let (pod, peer) = pods();
-    apply(&pod, &[]);
-    let (child, told) = start(&pod, &["--rule", "to-inbound-listener", "--count=1"]);
+    apply(&pod, &["--iptables-trace-logging"]);
+    let started = start(&pod, LISTENS, &["--rule", "to-inbound-listener", "--count=1"]);
+    call(&peer, "10.77.0.2:15090");
     call(&peer, "10.77.0.2:8080");
-    let text = finish(child, told);
-    let words: Vec<&str> = text.split_whitespace().collect();
-    assert_eq!(
-        words[1..6],
-        ["to-inbound-listener", "(--inbound-capture-port)", "in", "eth0", "tcp"],
+    let (text, _) = started.finish();
+    let lines: Vec<&str> = text.lines().collect();
+    let words: Vec<&str> = lines[0].split_whitespace().collect();
+    assert!(words[2].starts_with("10.77.0.3:"), "{text}");
+    assert_eq!(words[3..], ["->", "10.77.0.2:8080", "in", "eth0"], "{text}");
+    let rules = ["inbound-port (--istio-inbound-ports)", "to-inbound-listener (--inbound-capture-port)"];
+    assert!(
+        rules.iter().all(|rule| lines[1..lines.len() - 1].iter().any(|line| line.trim() == *rule)),
         "{text}"
     );
-    assert!(words[6].starts_with("10.77.0.3:") && words[7..] == ["->", "10.77.0.2:8080"], "{text}");
+    let verdict = "  => captured: goes to the proxy's inbound port 15006, because -b '*' captures all other inbound ports";
+    assert_eq!(lines.last(), Some(&verdict), "{text}");
+}
+
+/// Handles and verdicts that `nft monitor trace` shows, against the rules that we name.
+#[test]
+fn a_trace_needs_no_flags_and_names_the_rules_that_nft_names() {
+    for backend in ["nftables", "iptables-nft"] {
+        for (to, family) in [("10.77.0.3:443", "ip"), ("[fd77::3]:443", "ip6")] {
+            let (pod, _peer) = pods();
+            apply(&pod, &["--backend", backend]);
+            let started = start(&pod, TRACES, &["--enable", "--destination", to, "--format", "json"]);
+            let mut monitor = pod.run(|| {
+                let mut nft = Command::new("nft");
+                nft.args(["monitor", "trace"]).stdout(Stdio::piped()).spawn().expect("nft is installed")
+            });
+            let mut oracle = BufReader::new(monitor.stdout.take().expect("piped"));
+            // It listens at some time; until then connections are made, of which it may see none.
+            let lines = thread::scope(|scope| {
+                let reader = scope.spawn(move || until_the_end(&mut oracle));
+                let deadline = Instant::now() + Duration::from_secs(30);
+                while !reader.is_finished() && Instant::now() < deadline {
+                    call(&pod, to);
+                    thread::sleep(Duration::from_millis(20));
+                }
+                monitor.kill().expect("it is ours");
+                monitor.wait().expect("it ends");
+                reader.join().expect("no panic")
+            });
+            started.signal(Signal::SIGTERM);
+            let (packets, all) = (started.packets(), lines.concat());
+            let of_port = |packet: &&Value| all.contains(&format!("tcp sport {} ", packet["source_port"]));
+            let packet = packets.iter().find(of_port).unwrap_or_else(|| panic!("{packets:?} {all}"));
+            let place = |line: &String| {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                (words[3..5].join(" "), words[5].to_owned())
+            };
+            let shown: Vec<(String, String)> = lines
+                .iter()
+                .filter(|line| line.contains(" rule ") && !line.contains(TABLE))
+                .map(place)
+                .collect();
+            let ours: Vec<(String, String)> = packet["rules"]
+                .as_array()
+                .expect("a list")
+                .iter()
+                .map(|rule| {
+                    let table = rule["table"].as_str().expect("a table");
+                    let table =
+                        if table.contains(' ') { table.to_owned() } else { format!("{family} {table}") };
+                    (table, rule["chain"].as_str().expect("a chain").to_owned())
+                })
+                .collect();
+            assert_eq!(ours, shown, "{backend}: {packet} {lines:#?}");
+            assert!(ours.len() >= 3, "{packet}");
+            if backend == "nftables" {
+                for (name, line) in
+                    field(packet, "name").iter().zip(lines.iter().filter(|line| line.contains("comment")))
+                {
+                    assert!(line.contains(&format!("comment \"{name}")), "{line}: {name}");
+                }
+            }
+            assert_eq!(
+                (&packet["verdict"], &packet["port"]),
+                (&"redirect".into(), &15001.into()),
+                "{packet}"
+            );
+            assert_eq!((&packet["uid"], &packet["out_interface"]), (&0.into(), &"eth0".into()), "{packet}");
+        }
+    }
+}
+
+/// The lines of the first packet that is shown from its first chain to where it leaves.
+fn until_the_end(oracle: &mut impl BufRead) -> Vec<String> {
+    let (mut lines, mut id) = (Vec::<String>::new(), None);
+    let mut line = String::new();
+    while oracle.read_line(&mut line).expect("UTF-8") > 0 {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let of = words.get(2).map(|id| (*id).to_owned());
+        if id.is_none() && line.contains(&format!("{TABLE} output")) {
+            id.clone_from(&of);
+        }
+        if id.is_some() && id == of {
+            lines.push(line.clone());
+            if line.contains(&format!("{TABLE} postrouting policy")) {
+                break;
+            }
+        }
+        line.clear();
+    }
+    lines
+}
+
+#[test]
+fn every_end_of_a_packet_is_told() {
+    for backend in ["nftables", "iptables-nft"] {
+        let (pod, peer) = pods();
+        apply(&pod, &["--backend", backend]);
+        pod.stdout(
+            "nft",
+            &["add table ip other; add chain ip other in { type filter hook input priority 0; }; \
+                             add rule ip other in tcp dport 9999 drop"],
+        );
+        for (port, verdict, sentence) in [
+            ("8080", "redirect", "captured: goes to the proxy's inbound port 15006"),
+            ("15090", "pass", "not captured: goes to 10.77.0.2:15090 as it was sent"),
+        ] {
+            let started =
+                start(&pod, TRACES, &["--enable", "--destination", port, "--count", "1", "--format", "json"]);
+            call(&peer, &format!("10.77.0.2:{port}"));
+            let packets = started.packets();
+            assert_eq!(packets[0]["verdict"], verdict, "{backend}: {packets:?}");
+            assert!(packets[0]["sentence"].as_str().expect("words").starts_with(sentence), "{packets:?}");
+        }
+        let started = start(&pod, TRACES, &["--enable", "--proto", "udp", "--count", "1"]);
+        pod.run(|| {
+            let socket = std::net::UdpSocket::bind("10.77.0.2:0").expect("a port");
+            socket.send_to(b"x", "10.77.0.3:5353").expect("sent");
+        });
+        assert!(started.finish().0.contains("because what redirects is not for udp"));
+        // What no rule of ours decides: a rule of somebody's drops it.
+        pod.stdout(BINARY, &["clean"]);
+        let started = start(&pod, TRACES, &["--enable", "--destination", "9999", "--count", "1"]);
+        let addressed = "10.77.0.2:9999".parse().expect("an address");
+        peer.run(|| TcpStream::connect_timeout(&addressed, Duration::from_millis(300)).expect_err("dropped"));
+        let (text, _) = started.finish();
+        assert!(text.contains("tcp dport 9999") && text.contains("=> dropped: reaches nobody"), "{text}");
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_trace_and_nobody_takes_it_for_a_strangers() {
+    let (pod, _peer) = pods();
+    apply(&pod, &[]);
+    let tables = || pod.stdout("nft", &["list", "tables"]);
+    let before = tables();
+    for signal in [Signal::SIGKILL, Signal::SIGTERM] {
+        let mut started = start(&pod, TRACES, &["--enable"]);
+        assert!(tables().contains(TABLE));
+        pod.stdout(BINARY, &["check", "-i", "*", "-b", "*", "-d", "15090", "--dual-stack"]);
+        let told = pod.output(BINARY, &["doctor"], "");
+        assert!(!String::from_utf8_lossy(&told.stdout).contains(TABLE));
+        let text = pod.stdout(BINARY, &["explain", "--live", "10.77.0.3:443"]);
+        assert!(text.starts_with("captured") && !text.contains(TABLE), "{text}");
+        let second = pod.output(BINARY, &["trace", "--enable"], "");
+        let text = String::from_utf8_lossy(&second.stderr);
+        assert_eq!(second.status.code(), Some(1), "{text}");
+        assert!(text.contains("another trace --enable is at work"), "{text}");
+        started.signal(signal);
+        started.child.wait().expect("it ends");
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while tables() != before {
+            assert!(Instant::now() < deadline, "left: {}", tables());
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Kernels before 5.12 do not tie a table to a socket.
+#[test]
+fn what_an_old_kernel_keeps_is_removed_by_the_next() {
+    let pod = Namespace::new();
+    let leave = || drop(pod.stdout("nft", &["add", "table", "inet", TABLE]));
+    leave();
+    let started = start(&pod, TRACES, &["--enable", "--for", "1ms"]);
+    assert_eq!(started.finish().0, "");
+    assert_eq!(pod.stdout("nft", &["list", "tables"]), "");
+    leave();
+    pod.stdout(BINARY, &["clean"]);
+    assert_eq!(pod.stdout("nft", &["list", "tables"]), "");
+}
+
+#[test]
+fn it_says_so_where_nothing_can_report() {
+    let (pod, _peer) = pods();
+    let (_, said) = start(&pod, LISTENS, &["--for", "1ms"]).finish();
+    assert!(said.contains("no rule here reports"), "{said}");
+    let (_, said) = start(&pod, TRACES, &["--enable", "--for", "1ms"]).finish();
+    assert!(said.contains("there is no rule here at all"), "{said}");
+    apply(&pod, &["--backend", "iptables-legacy"]);
+    let output = pod.output(BINARY, &["trace", "--enable"], "");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("iptables (legacy)") && text.contains("--iptables-trace-logging"), "{text}");
+}
+
+/// Rules that come while a trace is at work.
+#[test]
+fn rules_are_read_again_when_they_have_changed() {
+    let (pod, _peer) = pods();
+    let filters = ["--destination", "443", "--count", "1", "--format", "json"];
+    let listens = start(&pod, LISTENS, &filters);
+    let traces = start(&pod, TRACES, &[&["--enable"][..], &filters].concat());
+    apply(&pod, &["--iptables-trace-logging"]);
+    call(&pod, "10.77.0.3:443");
+    for started in [listens, traces] {
+        let packets = started.packets();
+        assert_eq!(packets[0]["verdict"], "redirect", "{packets:?}");
+    }
 }
 
 #[test]
 fn it_ends_when_asked_and_when_its_time_is_up() {
     let pod = Namespace::new();
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
-        let (child, told) = start(&pod, &[]);
-        kill(Pid::from_raw(child.id().cast_signed()), signal).expect("it is there");
-        assert_eq!(finish(child, told), "");
+        for (until, more) in [(LISTENS, &[][..]), (TRACES, &["--enable"])] {
+            let started = start(&pod, until, more);
+            started.signal(signal);
+            assert_eq!(started.finish().0, "");
+        }
     }
-    let (child, told) = start(&pod, &["--for", "1ms"]);
-    assert_eq!(finish(child, told), "");
+    assert_eq!(start(&pod, LISTENS, &["--for", "1ms"]).finish().0, "");
 }
 
 #[test]
 fn a_second_listener_is_refused() {
     let pod = Namespace::new();
-    let (child, told) = start(&pod, &[]);
+    let started = start(&pod, LISTENS, &[]);
     let output = pod.output(BINARY, &["trace"], "");
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("another program may do so"), "{text}");
-    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).expect("it is there");
-    finish(child, told);
+    started.signal(Signal::SIGTERM);
+    started.finish();
 }
 
 #[test]
 fn all_problems_are_told_at_once() {
     let pod = Namespace::new();
-    let asked =
-        ["trace", "--rule", "no", "--proto", "sctp", "--destination", "x", "--count", "0", "--for", "1"];
+    let asked = [
+        "trace",
+        "--rule",
+        "no",
+        "--proto",
+        "sctp",
+        "--destination",
+        "x",
+        "--count",
+        "0",
+        "--for",
+        "1",
+        "--every-packet",
+    ];
     let output = pod.output(BINARY, &asked, "");
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{text}");
-    assert!(text.starts_with("error: 5 problems in the input"), "{text}");
+    assert!(text.starts_with("error: 6 problems in the input"), "{text}");
 }

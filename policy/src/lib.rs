@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod explain;
+mod fold;
 pub mod istio;
 pub mod lint;
 pub mod picture;
@@ -17,6 +18,7 @@ pub mod sources;
 pub mod tone;
 pub mod trace;
 
+pub use fold::{columns, fold, plain};
 pub use problem::{Problem, Problems};
 pub use settings::Setting;
 pub use sources::Host;

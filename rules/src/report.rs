@@ -27,6 +27,45 @@ pub struct Report {
     pub packet: Vec<u8>,
 }
 
+/// A step of a packet on its way through nf_tables, as the kernel tells it of packets that are traced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Traced {
+    /// The same in all steps of a packet. The kernel makes it of the packet's place in memory, so a later packet may
+    /// have it too.
+    pub id: u32,
+    /// `NFPROTO_*`: that of the table.
+    pub family: u8,
+    pub table: String,
+    pub chain: String,
+    pub step: TracedStep,
+    /// Its mark; 0 for none.
+    pub mark: u32,
+    /// What is told of the packet itself, once in each chain that a hook calls.
+    pub seen: Option<Seen>,
+}
+
+/// What a packet has met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TracedStep {
+    /// A rule of this number, whose conditions hold.
+    Rule { handle: u64, drops: bool },
+    /// The end of a chain that another one has called.
+    Return,
+    /// The end of a chain that a hook has called.
+    Policy { drops: bool },
+}
+
+/// A packet where it is just now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Its first bytes, from its IP header.
+    pub packet: Vec<u8>,
+    /// Where it came in.
+    pub in_interface: Option<String>,
+    /// Where it leaves.
+    pub out_interface: Option<String>,
+}
+
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMP: u8 = 1;

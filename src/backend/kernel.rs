@@ -3,7 +3,7 @@
 use super::{
     Backend, Error, Snapshot, Step, Variant, flows,
     iptables::{self, LegacyTables, Lock, Programs, Writer},
-    nftables::{Listed, Nftables, Refusal, Tables},
+    nftables::{Listed, Nftables, Refusal, Tables, tracing::Handles},
 };
 use crate::sys::{
     grace,
@@ -161,6 +161,24 @@ impl Kernel {
             }
         }
         Ok(false)
+    }
+
+    /// The numbers of all rules of nf_tables, and that of the last change.
+    ///
+    /// # Errors
+    /// When they can't be read.
+    pub fn handles(&mut self) -> Result<(u32, Handles), Error> {
+        let found = self.needed_nftables()?.handles_of_all();
+        found.map_err(|source| netlink("listing the rules of nf_tables", source))
+    }
+
+    /// Removes what a trace has left that could not tie its table to itself; says whether there was anything.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn remove_leftover_trace(&mut self) -> Result<bool, Error> {
+        let Some(nftables) = self.nftables()? else { return Ok(false) };
+        nftables.remove_leftover_trace().map_err(refused)
     }
 
     /// All tables of nf_tables; `None` where the kernel has none of it.

@@ -108,7 +108,11 @@ pub(super) fn before(kernel: &mut Kernel) -> Result<Vec<String>, backend::Error>
 /// Removes all that is ours.
 pub(super) fn remove(run: &Run) -> Result<Report, Box<dyn error::Error>> {
     let start = Instant::now();
-    let mut summary = engine::clean(&mut run.open()?, istio::OWNERSHIP)?;
+    let mut kernel = run.open()?;
+    let mut summary = engine::clean(&mut kernel, istio::OWNERSHIP)?;
+    if kernel.remove_leftover_trace()? {
+        tracing::info!(target: "iptables", "removed what a trace --enable had left that was killed");
+    }
     match mem::take(&mut summary.left) {
         left if left.is_empty() => Ok(Report::new(&summary, start, "nothing of ours is left").logged()),
         left => Err(Left(left).into()),

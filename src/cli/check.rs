@@ -1,7 +1,7 @@
 //! `sidecar-init check`: how the rules differ from the wanted ones.
 
 use super::run::{Call, Format};
-use super::{Exit, change, report};
+use super::{Exit, change, paint, report};
 use policy::istio;
 use rules::{drift::Compared, render};
 use serde::Serialize;
@@ -22,7 +22,7 @@ pub(super) fn run(call: &Call) -> Exit {
     let Comparison { backend, differences } = &compared;
     let is_equal = differences.is_empty();
     let printed = match run.format {
-        Format::Text => report::text(&differences.to_string()),
+        Format::Text => report::text(&paint::diff(&differences.to_string(), report::line_width())),
         Format::Json => report::json(&Report::new(&compared, before.clone())),
     };
     if printed == Exit::Done && !is_equal {

@@ -200,7 +200,7 @@ fn answer(scenes: &[Scene], subject: &Subject, asked: &Asked) -> Answer {
                     Form::Mermaid => text.push_str(&explained.mermaid()),
                     Form::Picture => text.push_str(&way(subject, asked, &explained).text(report::width())),
                     Form::Svg => text.push_str(&way(subject, asked, &explained).svg()),
-                    Form::Text | Form::Json => text.push_str(&explained.to_string()),
+                    Form::Text | Form::Json => text.push_str(&explained.text(report::line_width())),
                 }
                 captured.push(explained.is_captured());
                 reports.push(explained.report());
@@ -255,7 +255,7 @@ fn from_kernel(run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
 }
 
 /// The policy rules that are there.
-fn live_routing(routes: &BTreeSet<Object>, of_family: Family, pod: &Pod) -> Routing {
+pub(super) fn live_routing(routes: &BTreeSet<Object>, of_family: Family, pod: &Pod) -> Routing {
     let marks = routes.iter().filter_map(|object| match object {
         Object::Rule { family, mark, .. } if *family == of_family => Some(Mark::whole(*mark)),
         Object::Rule { .. } | Object::Route { .. } | Object::Address(_) => None,

@@ -2,7 +2,7 @@
 
 use super::manifest::{self, Section, Subject};
 use super::run::{self, Format};
-use super::{Exit, ipv6, logging::Stdout, namespace_to_enter, report, start_logging};
+use super::{Exit, ipv6, logging::Stdout, namespace_to_enter, paint, report, start_logging};
 use policy::lint::{Finding, Level, lint};
 use policy::sources::Reader;
 use policy::{Problems, Setting};
@@ -79,7 +79,6 @@ fn word(level: Level) -> &'static str {
 }
 
 fn line(item: &Item<'_>) -> String {
-    let option = item.option.map(|option| format!("{option}: ")).unwrap_or_default();
-    let remedy = item.remedy.map(|remedy| format!("\n         -> {remedy}")).unwrap_or_default();
-    format!("{:8} {option}{}{remedy}\n", item.level, item.text)
+    let level = if item.level == word(Level::Note) { Level::Note } else { Level::Warning };
+    paint::finding(level, item.option, item.text, item.remedy, report::line_width())
 }

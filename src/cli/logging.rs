@@ -1,6 +1,6 @@
 //! Log lines: where they go, which, and in which form.
 
-use super::run::Logging;
+use super::{paint, run::Logging};
 use nix::libc::O_NONBLOCK;
 use policy::sources::Source;
 use policy::{Problem, Setting};
@@ -16,7 +16,10 @@ use tracing_subscriber::{
 
 /// One place that lines go to.
 enum Sink {
-    Stderr,
+    /// For people, who may see colours; `json` is for programs.
+    Stderr {
+        json: bool,
+    },
     Stdout,
     File(File),
 }
@@ -41,8 +44,8 @@ pub(super) fn start(logging: &Logging, stdout: Stdout) -> Result<(), Problem> {
     let mut sinks = Vec::new();
     for target in &logging.targets {
         sinks.push(match target.as_str() {
-            "stderr" => Sink::Stderr,
-            "stdout" if stdout == Stdout::Answer => Sink::Stderr,
+            "stderr" => Sink::Stderr { json: logging.json },
+            "stdout" if stdout == Stdout::Answer => Sink::Stderr { json: logging.json },
             "stdout" => Sink::Stdout,
             path => Sink::File(open(path).map_err(|error| {
                 let source = Source::Flag(Setting::LogTarget.row().long);
@@ -55,7 +58,7 @@ pub(super) fn start(logging: &Logging, stdout: Stdout) -> Result<(), Problem> {
         });
     }
     if sinks.is_empty() {
-        sinks.push(Sink::Stderr);
+        sinks.push(Sink::Stderr { json: logging.json });
     }
     let sinks = Sinks(Mutex::new(sinks));
     let filter = Targets::new().with_default(logging.level).with_targets(logging.scopes.iter().cloned());
@@ -86,7 +89,11 @@ impl io::Write for &Sinks {
         let mut sinks = self.0.lock().map_err(|_| io::ErrorKind::Other)?;
         for sink in sinks.iter_mut() {
             match sink {
-                Sink::Stderr => io::stderr().write_all(line)?,
+                Sink::Stderr { json: true } => io::stderr().write_all(line)?,
+                Sink::Stderr { json: false } => {
+                    let line = paint::log_line(&String::from_utf8_lossy(line));
+                    anstream::stderr().write_all(line.as_bytes())?;
+                }
                 Sink::Stdout => io::stdout().write_all(line)?,
                 Sink::File(file) => file.write_all(line)?,
             }

@@ -17,6 +17,7 @@ mod lint;
 mod logging;
 mod manifest;
 mod node;
+mod paint;
 mod pflag;
 mod render;
 mod repair;

@@ -1,7 +1,7 @@
 //! How a failure is told: the whole chain of causes to standard error, a short form to the container
 //! runtime.
 
-use super::Exit;
+use super::{Exit, paint};
 use nix::libc::O_NONBLOCK;
 use policy::Problems;
 use rules::Family;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::{
     error::Error,
     fs::OpenOptions,
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     os::unix::fs::OpenOptionsExt,
 };
 
@@ -45,6 +45,12 @@ pub(super) fn change(data: &impl Serialize, done: &str) -> Exit {
 /// The columns that text may take: those of the terminal; elsewhere 80, what fits everywhere.
 pub(super) fn width() -> usize {
     terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0))
+}
+
+/// The columns that a line may take before it is folded. What no terminal shows is read by programs, line by line, so no
+/// line of it is broken.
+pub(super) fn line_width() -> usize {
+    if io::stdout().is_terminal() { width() } else { usize::MAX }
 }
 
 fn print(text: &str, what: &'static str, but: String) -> Exit {
@@ -87,7 +93,8 @@ pub(super) fn failure(error: &dyn Error, exit: Exit) -> Exit {
 
 fn tell(text: &str) {
     // Where nobody listens, the exit code still speaks.
-    let _ = anstream::stderr().write_all(text.as_bytes());
+    let width = if io::stderr().is_terminal() { width() } else { usize::MAX };
+    let _ = anstream::stderr().write_all(paint::error(text, width).as_bytes());
     let short: String = anstream::adapter::strip_str(text)
         .to_string()
         .chars()

@@ -1,37 +1,55 @@
-//! `sidecar-init trace`: packets as they meet rules.
+//! `sidecar-init trace`: packets as they meet rules, each with its end.
 
-use super::run::{self, Format};
+mod known;
+mod sources;
+
+use super::run::{self, Format, Run};
 use super::{Exit, logging::Stdout, report, start_logging};
+use known::Known;
 use nix::libc;
 use policy::istio::{Reason, defaults::LOG_GROUP};
 use policy::sources::{Raw, Reader, duration};
-use policy::trace::{Event, Filter};
+use policy::trace::{Block, Filter};
 use policy::{Problem, Problems, Setting};
-use sidecar_init::sys::{
-    nflog::Listener,
-    process,
-    wait::{Requests, Woken},
-};
+use sidecar_init::backend::nftables::Refusal;
+use sidecar_init::sys::wait::{Requests, Woken};
+use sources::{Enabled, Reports, Source};
 use std::{
     io::{self, Write},
     time::{Duration, Instant, SystemTime},
 };
 
+/// How often ways are looked at that may have ended without a word.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// What to show, and until when.
 struct Wish {
+    run: Run,
     filter: Filter,
+    /// Whether to make the kernel trace, and if so, whether of TCP every packet.
+    enable: Option<bool>,
     count: Option<u64>,
     time: Option<Duration>,
-    format: Format,
 }
 
 /// Why there is nothing to show.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error("listening to NFLOG group {LOG_GROUP} needs CAP_NET_ADMIN")]
+    #[error("listening to the kernel's reports needs CAP_NET_ADMIN")]
     Rights(#[source] io::Error),
     #[error("NFLOG group {LOG_GROUP} can't be listened to; another program may do so (ulogd, another trace)")]
     Listen(#[source] io::Error),
+    #[error("the kernel's traces can't be listened to")]
+    ListenToTraces(#[source] io::Error),
+    #[error("another trace --enable is at work in this namespace; end it first")]
+    AnotherTrace,
+    #[error("packets can't be traced")]
+    Enable(#[source] Refusal),
+    #[error(
+        "the rules here are of iptables (legacy), which the kernel does not trace this way; set them with \
+         --iptables-trace-logging, and call trace without --enable"
+    )]
+    Legacy,
     #[error("reports can't be read or shown any more")]
     Show(#[from] io::Error),
 }
@@ -42,7 +60,7 @@ pub(super) fn run(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
     let (run, logging) = run::read(&mut reader);
     let names: Vec<&str> = Reason::ALL.iter().map(|reason| reason.name()).collect();
     let name = |text: &str| names.contains(&text).then(|| text.to_owned());
-    let protocol = |text: &str| ["tcp", "udp", "icmp", "icmpv6"].contains(&text).then(|| text.to_owned());
+    let protocol = |text: &str| number(text).map(|_| text.to_owned());
     let where_to = "an address, a network, a port, or ADDRESS:PORT";
     let filter = Filter {
         rule: reader.one_of(Setting::TraceRule, &format!("a rule's name: {}", names.join(", ")), name),
@@ -52,60 +70,74 @@ pub(super) fn run(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
     let positive = |text: &str| text.parse().ok().filter(|&count| count > 0);
     let count = reader.one_of(Setting::TraceCount, "a number from 1", positive);
     let time = reader.one_of(Setting::TraceTime, "a duration, such as 30s or 1m30s", duration::parse);
+    let (enable, every) = (reader.switch(Setting::TraceEnable), reader.switch(Setting::TraceEvery));
+    if every && !enable {
+        reader.blame(Setting::TraceEvery, "is about --enable; give both, or leave it out");
+    }
     reader.finish()?;
     start_logging(raw, &logging, Stdout::Answer)?;
-    Ok(match show(&Wish { filter, count, time, format: run.format }) {
+    Ok(match show(&Wish { run, filter, enable: enable.then_some(every), count, time }) {
         Ok(()) => Exit::Done,
         Err(Failure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
         Err(failure) => report::failure(&failure, Exit::Failed),
     })
 }
 
+/// The number of a protocol, by the names that reports have.
+fn number(name: &str) -> Option<u8> {
+    [("tcp", 6), ("udp", 17), ("icmp", 1), ("icmpv6", 58)]
+        .into_iter()
+        .find(|(of, _)| *of == name)
+        .map(|(_, n)| n)
+}
+
 fn show(wish: &Wish) -> Result<(), Failure> {
     let end = wish.time.and_then(|time| Instant::now().checked_add(time));
     let requests = Requests::take()?;
-    let mut listener =
-        Listener::open(LOG_GROUP).map_err(|error| match process::holds(process::NET_ADMIN) {
-            Some(false) => Failure::Rights(error),
-            Some(true) | None => Failure::Listen(error),
-        })?;
-    tracing::info!(
-        target: "trace",
-        "listening to NFLOG group {LOG_GROUP}, where rules report that were set with --iptables-trace-logging"
-    );
+    let mut known = Known::read(&wish.run);
+    let mut source: Box<dyn Source> = match wish.enable {
+        Some(every) => Box::new(Enabled::start(&known, &wish.filter, every)?),
+        None => Box::new(Reports::start(&known)?),
+    };
     let mut shown = 0;
-    while requests.wait(&listener, end)? == Woken::Ready {
-        let reports = match listener.take() {
-            Ok(reports) => reports,
-            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
-                tracing::warn!(target: "trace", "reports were lost: they come faster than they are read");
-                continue;
+    loop {
+        // Ways that are open may have ended without a word.
+        let look = source.has_open().then(|| Instant::now() + LOOK);
+        let until = [look, end].into_iter().flatten().min();
+        let woken = requests.wait(&source, until)?;
+        let is_over = woken == Woken::Asked || end.is_some_and(|end| end <= Instant::now());
+        let mut blocks = Vec::new();
+        if woken == Woken::Ready {
+            match source.take(&mut known) {
+                Ok(more) => blocks.extend(more),
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                    tracing::warn!(target: "trace", "reports were lost: they come faster than they are read");
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error.into()),
-        };
-        for report in reports {
-            let event = Event::of(&report, SystemTime::now());
-            if !wish.filter.takes(&event) {
-                continue;
-            }
-            print(&event, wish.format)?;
+        }
+        blocks.extend(source.end((!is_over).then(SystemTime::now), &mut known));
+        for block in blocks.iter().filter(|block| wish.filter.takes(block)) {
+            print(block, wish.run.format)?;
             shown += 1;
             if wish.count == Some(shown) {
                 return Ok(());
             }
         }
+        if is_over {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
-/// Prints a line at once: somebody may be looking.
-fn print(event: &Event, format: Format) -> io::Result<()> {
-    let line = match format {
-        Format::Text => event.to_string(),
-        Format::Json => serde_json::to_string(event)?,
+/// Prints a packet at once: somebody may be looking.
+fn print(block: &Block, format: Format) -> io::Result<()> {
+    let text = match format {
+        Format::Text => block.text(report::line_width()),
+        Format::Json => format!("{}\n", serde_json::to_string(block)?),
     };
-    let mut out = io::stdout().lock();
-    writeln!(out, "{line}")?;
+    let mut out = anstream::stdout().lock();
+    out.write_all(text.as_bytes())?;
     out.flush()
 }

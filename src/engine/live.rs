@@ -10,6 +10,15 @@ use rules::{Family, Listing};
 /// # Errors
 /// When something that is there can't be read.
 pub fn live(kernel: &mut Kernel, family: Family, origin_of: OriginOf<'_>) -> Result<View, backend::Error> {
+    live_parts(kernel, family, origin_of).map(|(view, _)| view)
+}
+
+/// As [`live`], with whether any of it is of iptables (legacy).
+pub(super) fn live_parts(
+    kernel: &mut Kernel,
+    family: Family,
+    origin_of: OriginOf<'_>,
+) -> Result<(View, bool), backend::Error> {
     let mut view = View::empty(family);
     let says_anything = |listing: &Listing| listing.holds_rules() || listing.drops();
     let legacy = kernel.legacy_listing(family)?.filter(says_anything);
@@ -22,6 +31,7 @@ pub fn live(kernel: &mut Kernel, family: Family, origin_of: OriginOf<'_>) -> Res
             view.add_listing(listing, label.as_deref());
         }
     }
+    let has_legacy = legacy.is_some();
     if let Some(listing) = legacy {
         let label = (!view.chains().is_empty()).then(|| Variant::Legacy.to_string());
         view.add_listing(listing, label.as_deref());
@@ -29,5 +39,5 @@ pub fn live(kernel: &mut Kernel, family: Family, origin_of: OriginOf<'_>) -> Res
     for (_, table) in tables {
         view.add_nftables(table, origin_of);
     }
-    Ok(view)
+    Ok((view, has_legacy))
 }

@@ -6,6 +6,7 @@
 //! forget stale flows. They hold no state between calls and print nothing: a plan comes before, a summary after.
 
 mod apply;
+mod book;
 mod bridge;
 mod choice;
 mod commit;
@@ -20,6 +21,7 @@ mod validate;
 mod wanted;
 
 pub use apply::{Error, OnDrift, Options, Plan, Summary, apply, check, clean, plan, plan_clean};
+pub use book::Book;
 pub use choice::{Choice, Preference};
 pub use commit::{Aftermath, Failure};
 pub use compare::{Comparison, Differences, compare};

@@ -93,6 +93,9 @@ pub(crate) const NFNL_SUBSYS_NFT_COMPAT: u8 = 11;
 pub(crate) const NFNL_MSG_BATCH_BEGIN: u16 = 0x10;
 pub(crate) const NFNL_MSG_BATCH_END: u16 = 0x11;
 
+// enum nfnetlink_groups
+pub(crate) const NFNLGRP_NFTRACE: u32 = 9;
+
 // enum nfnl_batch_attributes
 pub(crate) const NFNL_BATCH_GENID: u16 = 1;
 

@@ -17,6 +17,7 @@ pub mod netfilter;
 pub mod netlink;
 pub mod nflog;
 pub(crate) mod nfnetlink;
+pub mod nftrace;
 mod option;
 pub mod process;
 pub mod route;

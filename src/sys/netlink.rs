@@ -47,8 +47,16 @@ impl Socket {
     /// # Errors
     /// When the kernel refuses it.
     pub fn open(protocol: SockProtocol) -> io::Result<Self> {
+        Self::listen(protocol, 0)
+    }
+
+    /// Opens a socket that hears what the kernel tells these groups, one bit for each, the first for group 1.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    pub fn listen(protocol: SockProtocol, groups: u32) -> io::Result<Self> {
         let descriptor = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
-        bind(descriptor.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
+        bind(descriptor.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
         Ok(Self { descriptor, sequence: 0, buffer: vec![0; DATAGRAM] })
     }
 
@@ -133,8 +141,26 @@ impl Socket {
     ///
     /// # Errors
     /// What the kernel says; `ENOBUFS` when messages were lost.
-    pub fn events(&mut self, mut visit: impl FnMut(u16, &[u8])) -> io::Result<()> {
-        let length = recv(self.descriptor.as_raw_fd(), &mut self.buffer, MsgFlags::empty())?;
+    pub fn events(&mut self, visit: impl FnMut(u16, &[u8])) -> io::Result<()> {
+        self.datagram(MsgFlags::empty(), visit)
+    }
+
+    /// Reads all that has come already, as [`Socket::events`]; waits for nothing.
+    ///
+    /// # Errors
+    /// As [`Socket::events`].
+    pub fn events_so_far(&mut self, mut visit: impl FnMut(u16, &[u8])) -> io::Result<()> {
+        loop {
+            match self.datagram(MsgFlags::MSG_DONTWAIT, &mut visit) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => other?,
+            }
+        }
+    }
+
+    fn datagram(&mut self, flags: MsgFlags, mut visit: impl FnMut(u16, &[u8])) -> io::Result<()> {
+        let length = recv(self.descriptor.as_raw_fd(), &mut self.buffer, flags)?;
         for message in message::received(&self.buffer[..length]) {
             visit(message.kind, message.payload);
         }

@@ -57,6 +57,20 @@ impl Listener {
         })?;
         Ok(reports)
     }
+
+    /// Takes the reports that have come already.
+    ///
+    /// # Errors
+    /// As [`Listener::take`].
+    pub fn take_so_far(&mut self) -> io::Result<Vec<Report>> {
+        let mut reports = Vec::new();
+        self.0.events_so_far(|kind, payload| {
+            if kind == PACKET {
+                reports.extend(body(payload).map(report));
+            }
+        })?;
+        Ok(reports)
+    }
 }
 
 impl AsFd for Listener {
@@ -97,7 +111,7 @@ fn time(payload: &[u8]) -> Option<SystemTime> {
 }
 
 /// The interface's name, or its number if it is gone.
-fn interface(index: u32) -> String {
+pub(super) fn interface(index: u32) -> String {
     match if_indextoname(index) {
         Ok(name) if !name.is_empty() => name.to_string_lossy().into_owned(),
         Ok(_) | Err(_) => index.to_string(),

@@ -18,6 +18,7 @@ pub use pod::{Pod, Sender};
 pub use question::packet;
 pub use scene::Scene;
 
+use crate::Tone;
 use crate::sources::Dialect;
 use rules::simulate::{At, Outcome, Packet, Routing, Trace, Verdict, View, ViewRule, walk};
 use rules::{Action, Condition, Target, render};
@@ -50,6 +51,25 @@ impl Explanation<'_> {
     /// Tells why nothing of the pod is captured at all.
     pub fn of_skipped(self, reason: Option<&impl std::fmt::Display>) -> Self {
         Self { nothing: reason.map(ToString::to_string), ..self }
+    }
+
+    /// A walk that happened, of which the kernel has told.
+    pub(crate) fn told<'a>(
+        view: &'a View,
+        packet: &'a Packet,
+        outcome: Outcome,
+        trace: Trace,
+    ) -> Explanation<'a> {
+        Explanation { view, packet, outcome, trace, dialect: Dialect::default(), nothing: None }
+    }
+
+    /// What the verdict means to a reader.
+    pub fn tone(&self) -> Tone {
+        match self.outcome.verdict {
+            Verdict::Redirect(_) | Verdict::Tproxy(_) => Tone::Captured,
+            Verdict::Pass => Tone::Passing,
+            Verdict::Drop | Verdict::Unknown => Tone::Dropped,
+        }
     }
 
     /// Whether a listener gets the packet; `None` if it gets to nobody, or that can't be told.
@@ -137,7 +157,7 @@ fn condition_text(condition: &Condition) -> String {
 }
 
 /// Whether a rule sends packets to a listener.
-fn captures(rule: &ViewRule) -> bool {
+pub(crate) fn captures(rule: &ViewRule) -> bool {
     matches!(
         rule.action,
         Action::Target(Target::Redirect(_) | Target::Tproxy { .. }) | Action::RedirectSamePort

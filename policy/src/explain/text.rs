@@ -1,13 +1,34 @@
 //! An explanation for people: the verdict, then each rule met.
 
 use super::{Explanation, because, condition_text, rule_text};
+use crate::{Tone, fold, plain};
 use rules::simulate::{Direction, Matched, Step};
-use std::fmt::{self, Display};
+use std::fmt::{self, Display, Write};
+
+/// Where a rule's text begins in its line.
+const RULE: usize = 6;
 
 impl Display for Explanation<'_> {
+    /// As [`Explanation::text`], without colours and with lines as long as they are.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.sentence())?;
-        writeln!(f, "\n{}", self.packet_line())?;
+        f.write_str(&plain(&self.text(usize::MAX)))
+    }
+}
+
+impl Explanation<'_> {
+    /// The explanation in lines of so many columns, where their words allow it. What decides is in colour, and what does
+    /// not concern the packet is dim.
+    pub fn text(&self, width: usize) -> String {
+        let mut text = String::new();
+        // A text can always be written to.
+        let _ = self.write(&mut text, width);
+        text
+    }
+
+    fn write(&self, f: &mut String, width: usize) -> fmt::Result {
+        let verdict = self.tone().paint(self.verdict());
+        f.push_str(&fold(&format!("{verdict}, because {}\n", self.reason()), 2, width));
+        writeln!(f, "\n{}", fold(&self.packet_line(), 2, width))?;
         if self.trace.0.is_empty() {
             return writeln!(f, "It meets no rule.");
         }
@@ -20,15 +41,14 @@ impl Display for Explanation<'_> {
                     true => String::new(),
                     false => format!(" (from {})", step.hook.name()),
                 };
-                writeln!(f, "\n{} {}{from}", held.table, held.chain)?;
+                let title = format!("{} {}{from}", held.table, held.chain);
+                writeln!(f, "\n{}", Tone::Strong.paint(title))?;
             }
-            self.step(f, step)?;
+            f.push_str(&fold(&self.step(step), RULE, width));
         }
         Ok(())
     }
-}
 
-impl Explanation<'_> {
     /// The packet in one line: protocol, ends, sender or interface, state.
     pub fn packet_line(&self) -> String {
         let packet = self.packet;
@@ -46,9 +66,12 @@ impl Explanation<'_> {
         format!("{} {from} -> {}, {way}, {state}", packet.protocol, packet.destination)
     }
 
-    fn step(&self, f: &mut fmt::Formatter<'_>, step: &Step) -> fmt::Result {
-        let Some(rule) = self.view.rule(step.at) else { return Ok(()) };
-        let decides = if self.outcome.decided_by == Some(step.at) { " <- decides" } else { "" };
+    fn step(&self, step: &Step) -> String {
+        let Some(rule) = self.view.rule(step.at) else { return String::new() };
+        let decides = match self.outcome.decided_by == Some(step.at) {
+            true => format!(" {}", self.tone().paint("<- decides")),
+            false => String::new(),
+        };
         let (mark, why) = match step.matched {
             Matched::Yes => ("+", String::new()),
             Matched::No(index) => {
@@ -68,6 +91,12 @@ impl Explanation<'_> {
         let option = option.unwrap_or_default();
         let notes: Vec<String> = [why, option].into_iter().filter(|note| !note.is_empty()).collect();
         let notes = if notes.is_empty() { String::new() } else { format!("   # {}", notes.join("; ")) };
-        writeln!(f, "{mark} {:>3} {}{notes}{decides}", step.at.rule + 1, rule_text(rule))
+        let line = format!("{mark} {:>3} {}", step.at.rule + 1, rule_text(rule));
+        match step.matched {
+            Matched::No(_) => format!("{}\n", Tone::Quiet.paint(format!("{line}{notes}{decides}"))),
+            Matched::Yes | Matched::Unknown(_) => {
+                format!("{line}{}{decides}\n", Tone::Quiet.paint(notes))
+            }
+        }
     }
 }

@@ -192,7 +192,11 @@ settings! {
         TraceProtocol: "proto" _ [], Value("PROTOCOL"), "Show only packets of tcp, udp, icmp or icmpv6";
         TraceDestination: "destination" _ [], Value("WHERE"),
             "Show only packets to this ADDRESS, NETWORK, PORT or ADDRESS:PORT";
-        TraceCount: "count" _ [], Value("N"), "End after so many lines";
+        TraceEnable: "enable" _ [], Switch,
+            "Make the kernel report all rules of nf_tables meanwhile, whoever has set them and however";
+        TraceEvery: "every-packet" _ [], Switch,
+            "With --enable: every packet of TCP, not only those that begin a connection";
+        TraceCount: "count" _ [], Value("N"), "End after so many packets";
         TraceTime: "for" _ [], Value("DURATION"), "End after this time, such as 30s or 5m";
     }
     Install {

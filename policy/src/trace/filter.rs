@@ -1,16 +1,16 @@
 //! Which packets and rules to show.
 
-use super::Event;
+use super::Block;
 use rules::Cidr;
 use std::{
     net::{IpAddr, SocketAddr},
     str::FromStr,
 };
 
-/// What an event must be; nothing given lets everything through.
+/// What a packet must be; nothing given lets everything through.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// The rule's name.
+    /// The name of a rule that it has met.
     pub rule: Option<String>,
     /// The protocol's name.
     pub protocol: Option<String>,
@@ -21,8 +21,8 @@ pub struct Filter {
 /// A destination: a network, a port or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Destination {
-    network: Option<Cidr>,
-    port: Option<u16>,
+    pub network: Option<Cidr>,
+    pub port: Option<u16>,
 }
 
 impl FromStr for Destination {
@@ -43,14 +43,15 @@ impl FromStr for Destination {
 }
 
 impl Filter {
-    /// Whether to show an event.
-    pub fn takes(&self, event: &Event) -> bool {
+    /// Whether to show a packet.
+    pub fn takes(&self, block: &Block) -> bool {
         let goes_there = |to: &Destination| {
-            let inside = |network: Cidr| event.destination.is_some_and(|address| network.contains(address));
-            to.network.is_none_or(inside) && to.port.is_none_or(|port| event.destination_port == Some(port))
+            let inside = |network: Cidr| block.destination.is_some_and(|address| network.contains(address));
+            to.network.is_none_or(inside) && to.port.is_none_or(|port| block.destination_port == Some(port))
         };
-        self.rule.as_ref().is_none_or(|rule| *rule == event.rule)
-            && self.protocol.as_ref().is_none_or(|protocol| event.protocol.as_ref() == Some(protocol))
+        let has_met = |name: &String| block.rules.iter().any(|rule| rule.name.as_ref() == Some(name));
+        self.rule.as_ref().is_none_or(has_met)
+            && self.protocol.as_ref().is_none_or(|protocol| block.protocol.as_ref() == Some(protocol))
             && self.destination.as_ref().is_none_or(goes_there)
     }
 }
@@ -58,14 +59,12 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rules::report::Report;
-    use std::time::SystemTime;
 
     #[test]
     fn destinations_are_networks_ports_or_both() {
-        let mut event = Event::of(&Report::default(), SystemTime::now());
-        event.destination = Some("10.1.2.3".parse().expect("an address"));
-        event.destination_port = Some(443);
+        let mut block = Block::default();
+        block.destination = Some("10.1.2.3".parse().expect("an address"));
+        block.destination_port = Some(443);
         for (text, expected) in [
             ("443", true),
             ("80", false),
@@ -78,7 +77,7 @@ mod tests {
             ("[::1]:443", false),
         ] {
             let destination = Some(text.parse().expect("a destination"));
-            assert_eq!(Filter { destination, ..Filter::default() }.takes(&event), expected, "{text}");
+            assert_eq!(Filter { destination, ..Filter::default() }.takes(&block), expected, "{text}");
         }
         for text in ["", "nowhere", "65536", "10.1.2.3:", "10.0.0.0/33"] {
             assert_eq!(text.parse::<Destination>(), Err(()), "{text}");

@@ -9,12 +9,14 @@
 
 mod facts;
 mod packet;
+mod replay;
 mod ties;
 mod trace;
 mod view;
 mod walk;
 
 pub use packet::{Direction, Packet, Routing};
+pub use replay::replay;
 pub use ties::walk;
 pub use trace::{At, Matched, Observer, Outcome, Step, Trace, Verdict};
 pub use view::{OriginOf, View, ViewChain, ViewRule};

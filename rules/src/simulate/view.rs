@@ -197,6 +197,12 @@ impl View {
         self.chains.get(at.chain)?.rules.get(at.rule)
     }
 
+    /// Whether a rule calls its chain, rather than to go on there.
+    pub(super) fn returns(&self, at: super::At) -> bool {
+        let action = self.rule(at).map(|rule| &rule.action);
+        !matches!(action, Some(Action::Goto(_) | Action::Call { returns: false, .. }))
+    }
+
     /// The base chains that do NAT about destinations, other than `ours`, and that the kernel asks before ours, or perhaps
     /// before. Where none is ours, those that it may ask before a chain of iptables.
     pub fn nat_before(&self, ours: impl Fn(&ViewChain) -> bool) -> Vec<usize> {

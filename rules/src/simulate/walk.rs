@@ -360,15 +360,9 @@ impl<O: Observer> Walker<'_, O> {
     /// The rule to name for what `at` does: the one that led to its chain, if the chain does nothing else.
     fn decider(&self, at: At) -> At {
         match self.calls.last() {
-            Some(caller) if self.view.chains()[at.chain].is_detour && self.returns(*caller) => *caller,
+            Some(caller) if self.view.chains()[at.chain].is_detour && self.view.returns(*caller) => *caller,
             _ => at,
         }
-    }
-
-    /// Whether a rule calls its chain, rather than to go on there.
-    fn returns(&self, at: At) -> bool {
-        let action = self.view.rule(at).map(|rule| &rule.action);
-        !matches!(action, Some(Action::Goto(_) | Action::Call { returns: false, .. }))
     }
 
     fn let_go(&mut self, at: At) {

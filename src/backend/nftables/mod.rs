@@ -22,6 +22,7 @@ mod removal;
 mod tables;
 #[cfg(test)]
 mod tests;
+pub mod tracing;
 
 pub use bridge::{both, guarded, marks};
 pub use compare::{Difference, Subject, differences, same};
@@ -111,7 +112,9 @@ impl Nftables {
         let mut tables = Vec::new();
         for outside in self.tables()?.unwrap_or_default().0 {
             let of = outside.family;
-            if ![NFPROTO_INET, NFPROTO_NETDEV, nfproto(family)].contains(&of) {
+            // Whoever is tracing changes nothing about packets.
+            let is_trace = of == NFPROTO_INET && outside.name == tracing::TABLE;
+            if is_trace || ![NFPROTO_INET, NFPROTO_NETDEV, nfproto(family)].contains(&of) {
                 continue;
             }
             let table = match read::table(&mut self.socket, &outside) {

@@ -137,14 +137,19 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
     Entry {
         command: Command::Trace,
         name: "trace",
-        about: "Show packets as they meet our rules",
-        long_about: "Prints one line for each packet and each rule of ours that it fulfils, as it happens: the time, the \
-                     rule's name and the option that made it, interfaces, addresses, and the user and group that \
-                     sent it. It shows rules that were set with --iptables-trace-logging, whichever backend has set \
-                     them; other rules tell nothing. NAT rules see the first packet of a connection only.\n\nIt \
-                     listens to NFLOG group 1337, adds nothing to the namespace, and ends with SIGINT or SIGTERM, \
-                     after --count lines, or after the time --for.\n\nExit codes: 0 ended as asked, 1 can't listen, \
-                     2 bad input.",
+        about: "Show packets as they meet rules, and what becomes of them",
+        long_about: "Prints each packet as it meets rules: the time, protocol, addresses, interfaces, the user and group \
+                     that sent it, then the rules whose conditions it fulfils, in order, with the option that made each, \
+                     and its end: captured, not captured or dropped, and why.\n\nWithout --enable it shows rules that \
+                     report: those that were set with --iptables-trace-logging, whichever backend has set them. It \
+                     listens to NFLOG group 1337 and adds nothing to the namespace. NAT rules see the first packet of a \
+                     connection only.\n\nWith --enable any rules of nf_tables are shown, ours and those of others, and \
+                     those of iptables (nft). A table of its own, inet sidecar_init_trace, makes the kernel trace packets; \
+                     it goes when the trace ends, in whatever way. Of TCP, packets that begin a connection are traced. \
+                     The kernel does not trace the rules of iptables (legacy) so: set those with \
+                     --iptables-trace-logging.\n\nIt ends with SIGINT or SIGTERM, after --count packets, or after the \
+                     time --for. With --format json it prints one object a line for each packet.\n\nExit codes: 0 ended \
+                     as asked, 1 can't listen, or no rule can report, 2 bad input.",
         topics: &[&[Topic::Trace], ANY],
         also: &[Setting::NetworkNamespace, Setting::Format],
         without: &[],

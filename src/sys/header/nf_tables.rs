@@ -28,6 +28,7 @@ pub(crate) const NFT_MSG_DELSET: u8 = 11;
 pub(crate) const NFT_MSG_NEWSETELEM: u8 = 12;
 pub(crate) const NFT_MSG_GETSETELEM: u8 = 13;
 pub(crate) const NFT_MSG_GETGEN: u8 = 16;
+pub(crate) const NFT_MSG_TRACE: u8 = 17;
 pub(crate) const NFT_MSG_GETOBJ: u8 = 19;
 pub(crate) const NFT_MSG_GETFLOWTABLE: u8 = 23;
 
@@ -40,6 +41,11 @@ pub(crate) const NFTA_HOOK_PRIORITY: u16 = 2;
 pub(crate) const NFTA_HOOK_DEV: u16 = 3;
 pub(crate) const NFTA_HOOK_DEVS: u16 = 4;
 pub(crate) const NFTA_DEVICE_NAME: u16 = 1;
+
+// enum nft_table_flags
+
+/// The table goes with the socket that has made it.
+pub(crate) const NFT_TABLE_F_OWNER: u32 = 2;
 
 // enum nft_table_attributes
 pub(crate) const NFTA_TABLE_NAME: u16 = 1;
@@ -155,6 +161,7 @@ pub(crate) const NFT_META_IIFNAME: u32 = 6;
 pub(crate) const NFT_META_OIFNAME: u32 = 7;
 pub(crate) const NFT_META_SKUID: u32 = 10;
 pub(crate) const NFT_META_SKGID: u32 = 11;
+pub(crate) const NFT_META_NFTRACE: u32 = 12;
 pub(crate) const NFT_META_NFPROTO: u32 = 15;
 pub(crate) const NFT_META_L4PROTO: u32 = 16;
 pub(crate) const NFTA_META_DREG: u16 = 1;
@@ -202,6 +209,24 @@ pub(crate) const NFTA_TPROXY_REG_PORT: u16 = 3;
 
 // enum nft_gen_attributes
 pub(crate) const NFTA_GEN_ID: u16 = 1;
+
+// enum nft_trace_attributes
+pub(crate) const NFTA_TRACE_TABLE: u16 = 1;
+pub(crate) const NFTA_TRACE_CHAIN: u16 = 2;
+pub(crate) const NFTA_TRACE_RULE_HANDLE: u16 = 3;
+pub(crate) const NFTA_TRACE_TYPE: u16 = 4;
+pub(crate) const NFTA_TRACE_VERDICT: u16 = 5;
+pub(crate) const NFTA_TRACE_ID: u16 = 6;
+pub(crate) const NFTA_TRACE_NETWORK_HEADER: u16 = 8;
+pub(crate) const NFTA_TRACE_TRANSPORT_HEADER: u16 = 9;
+pub(crate) const NFTA_TRACE_IIF: u16 = 10;
+pub(crate) const NFTA_TRACE_OIF: u16 = 12;
+pub(crate) const NFTA_TRACE_MARK: u16 = 14;
+pub(crate) const NFTA_TRACE_POLICY: u16 = 16;
+
+// enum nft_trace_types
+pub(crate) const NFT_TRACETYPE_POLICY: u32 = 1;
+pub(crate) const NFT_TRACETYPE_RULE: u32 = 3;
 
 // linux/netfilter/nf_tables_compat.h
 

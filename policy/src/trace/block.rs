@@ -1,0 +1,158 @@
+//! A packet with all that it has met, for people and for programs.
+
+use super::utc;
+use crate::{Tone, fold};
+use serde::Serialize;
+use std::fmt::Write;
+use std::net::{IpAddr, SocketAddr};
+
+/// A packet, the rules whose conditions it fulfilled, and its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Block {
+    /// When it set out or came, in UTC.
+    pub time: String,
+    /// The hook where its way began: `PREROUTING`, `OUTPUT` or another.
+    pub hook: &'static str,
+    /// Where it came in.
+    pub in_interface: Option<String>,
+    /// Where it leaves.
+    pub out_interface: Option<String>,
+    /// The protocol; absent where the packet is none that we can read.
+    pub protocol: Option<String>,
+    /// Where it comes from.
+    pub source: Option<IpAddr>,
+    /// Its source port, for protocols that have ports.
+    pub source_port: Option<u16>,
+    /// Where it was sent.
+    pub destination: Option<IpAddr>,
+    pub destination_port: Option<u16>,
+    /// The packet's mark when it was first seen.
+    pub mark: u32,
+    /// The sender's user, of packets from here; absent where that is not known.
+    pub uid: Option<u32>,
+    /// The sender's group.
+    pub gid: Option<u32>,
+    /// In order.
+    pub rules: Vec<MetRule>,
+    /// `redirect`, `tproxy`, `pass`, `drop` or `unknown`.
+    pub verdict: &'static str,
+    /// The listener's port, where one gets it.
+    pub port: Option<u16>,
+    /// The verdict in words, and its reason.
+    pub sentence: String,
+    #[serde(skip)]
+    pub(super) tone: Option<Tone>,
+}
+
+/// A rule that a packet met.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MetRule {
+    /// The table; absent where the rule has told nothing but its name.
+    pub table: Option<String>,
+    pub chain: Option<String>,
+    /// Its number in the chain, from 1; absent for the chain's policy.
+    pub rule: Option<usize>,
+    /// What it says.
+    pub text: Option<String>,
+    /// Its name, of rules of ours that tell it.
+    pub name: Option<String>,
+    /// The options that make rules of this name; empty for what is always there, and for rules of others.
+    pub options: Vec<String>,
+}
+
+impl Block {
+    /// Text of lines as wide as a terminal. Some words are in colour.
+    pub fn text(&self, width: usize) -> String {
+        let mut text = fold(&format!("{}\n", self.header()), HANG, width);
+        let mut place = None;
+        for rule in &self.rules {
+            if let (Some(table), Some(chain)) = (&rule.table, &rule.chain) {
+                if place != Some((table, chain)) {
+                    let _ = writeln!(text, "  {}", Tone::Strong.paint(format!("{table} {chain}")));
+                }
+                place = Some((table, chain));
+            }
+            text.push_str(&fold(&format!("{}\n", rule.line()), HANG + 4, width));
+        }
+        let (verdict, reason) = match self.sentence.split_once(", because ") {
+            Some((verdict, reason)) => (verdict, format!(", because {reason}")),
+            None => (self.sentence.as_str(), String::new()),
+        };
+        let verdict = match self.tone {
+            Some(tone) => tone.paint(verdict).to_string(),
+            None => verdict.to_owned(),
+        };
+        text + &fold(&format!("  => {verdict}{reason}\n"), HANG + 1, width)
+    }
+
+    fn header(&self) -> String {
+        let mut header = self.time.clone();
+        match (
+            &self.protocol,
+            end(self.source, self.source_port),
+            end(self.destination, self.destination_port),
+        ) {
+            (Some(protocol), Some(source), Some(destination)) => {
+                let way = format!("{protocol} {source} -> {destination}");
+                let _ = write!(header, " {}", Tone::Strong.paint(way));
+            }
+            _ => header.push_str(" no IP packet"),
+        }
+        for (word, interface) in [("in", &self.in_interface), ("out", &self.out_interface)] {
+            if let Some(interface) = interface {
+                let _ = write!(header, " {word} {interface}");
+            }
+        }
+        for (word, id) in [("uid", self.uid), ("gid", self.gid)] {
+            if let Some(id) = id {
+                let _ = write!(header, " {word} {id}");
+            }
+        }
+        header
+    }
+
+    /// Sets the time.
+    pub(super) fn at(self, time: std::time::SystemTime) -> Self {
+        Self { time: utc(time), ..self }
+    }
+}
+
+/// How far lines are indented that go on with one before.
+const HANG: usize = 4;
+
+impl MetRule {
+    /// Of a rule of somebody's, the words are whatever its author wrote.
+    fn line(&self) -> String {
+        let options =
+            if self.options.is_empty() { String::new() } else { format!(" ({})", self.options.join(", ")) };
+        let name = self.name.as_ref().map(|name| format!("{}{options}", visible(name)));
+        match (&self.text, self.rule) {
+            (Some(text), number) => {
+                // In nf_tables its name is its comment too.
+                let comment = text.rfind(" comment \"").filter(|_| name.is_some());
+                let text = &text[..comment.unwrap_or(text.len())];
+                let number = number.map_or_else(|| "   ".to_owned(), |number| format!("{number:>3}"));
+                let name = name.map(|name| Tone::Quiet.paint(format!("   # {name}")).to_string());
+                format!("  {number} {}{}", visible(text), name.unwrap_or_default())
+            }
+            (None, _) => format!("    {}", name.unwrap_or_default()),
+        }
+    }
+}
+
+/// A text without what would move a terminal's cursor.
+fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown
+}
+
+/// An address and its port if it has one, as people write them.
+fn end(address: Option<IpAddr>, port: Option<u16>) -> Option<String> {
+    Some(match (address?, port) {
+        (address, None) => address.to_string(),
+        (address, Some(port)) => SocketAddr::new(address, port).to_string(),
+    })
+}

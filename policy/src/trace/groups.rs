@@ -1,0 +1,75 @@
+//! Reports of rules, put together packet by packet.
+
+use rules::report::Report;
+use std::time::{Duration, SystemTime};
+
+/// After so long without another report, a packet has met its last rule that reports.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// So many packets are kept open at most.
+const MOST_OPEN: usize = 1_024;
+
+/// Packets that may meet further rules.
+#[derive(Default)]
+pub struct Groups(Vec<Group>);
+
+struct Group {
+    latest: SystemTime,
+    reports: Vec<Report>,
+}
+
+impl Groups {
+    /// Takes a report; gives the reports of a packet that has made place, where there are too many.
+    pub fn take(&mut self, report: Report, now: SystemTime) -> Option<Vec<Report>> {
+        // The first bytes hold a number that sender's give each packet (IPv4), or where its data stand in the stream (TCP).
+        let same = |group: &&mut Group| {
+            let first = &group.reports[0];
+            (first.hook, &first.packet, first.uid) == (report.hook, &report.packet, report.uid)
+        };
+        if let Some(group) = self.0.iter_mut().find(same) {
+            group.latest = now;
+            group.reports.push(report);
+            return None;
+        }
+        let crowd = (self.0.len() >= MOST_OPEN).then(|| self.0.remove(0).reports);
+        self.0.push(Group { latest: now, reports: vec![report] });
+        crowd
+    }
+
+    /// Gives the packets that nothing has been heard of for a while, or all.
+    pub fn end(&mut self, now: Option<SystemTime>) -> Vec<Vec<Report>> {
+        let is_old = |group: &mut Group| {
+            now.is_none_or(|now| now.duration_since(group.latest).is_ok_and(|time| time >= PATIENCE))
+        };
+        self.0.extract_if(.., is_old).map(|group| group.reports).collect()
+    }
+
+    /// Whether a packet is open.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_of_a_packet_stay_together() {
+        let report = |prefix: &str, packet: u8| Report {
+            prefix: prefix.to_owned(),
+            packet: vec![packet],
+            ..Report::default()
+        };
+        let (mut groups, start) = (Groups::default(), SystemTime::UNIX_EPOCH);
+        for one in [report("a", 1), report("a", 2), report("b", 1)] {
+            assert_eq!(groups.take(one, start), None);
+        }
+        assert!(groups.end(Some(start)).is_empty());
+        let ended = groups.end(Some(start + PATIENCE));
+        let names: Vec<Vec<&str>> =
+            ended.iter().map(|group| group.iter().map(|report| report.prefix.as_str()).collect()).collect();
+        assert_eq!(names, [vec!["a", "b"], vec!["a"]]);
+        assert!(groups.is_empty());
+    }
+}

@@ -1,0 +1,248 @@
+//! Steps of traced packets, put together to the ways of single packets.
+//!
+//! A trace has chains of its own: `first` ones, which see a packet before all others, and `last` ones behind them. They tell
+//! where a way begins and ends. A packet that a machine sends to itself comes in again after it has gone out; both are one way.
+
+use rules::report::{Headers, Report, Seen, Traced, TracedStep};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
+
+/// After so long without another step a way has ended: whatever became of the packet, no rule hears of it.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// So many ways are kept open at most. Where so many packets are under way, the oldest have ended.
+const MOST_OPEN: usize = 4_096;
+
+/// The interface through which a machine talks to itself.
+const LOOPBACK: &str = "lo";
+
+/// The chains of the trace itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    pub table: &'static str,
+    pub first: [&'static str; 2],
+    pub last: [&'static str; 2],
+}
+
+/// A packet's way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Walk {
+    id: u32,
+    pub began: SystemTime,
+    latest: SystemTime,
+    /// Whether it came from outside.
+    pub is_inbound: bool,
+    /// How it looked at first, and how it looked last.
+    pub first: Option<Seen>,
+    pub last: Option<Seen>,
+    pub mark: u32,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    /// All that it has met, the trace's own chains left out.
+    pub steps: Vec<Traced>,
+    /// The last of the trace's own chains that it came to, if it came so far.
+    pub ended_in: Option<String>,
+    /// Whether it has gone out to come in again.
+    waits: bool,
+    /// Whether it has met nothing yet but the first chain, out or in.
+    is_fresh: bool,
+}
+
+/// Ways that have not ended yet.
+pub struct Walks {
+    frame: Frame,
+    open: Vec<Walk>,
+    /// Users and groups of packets whose way has not begun here.
+    owners: BTreeMap<Flow, (SystemTime, Option<u32>, Option<u32>)>,
+}
+
+/// Protocol, addresses and ports, as text: what tells packets from each other that are under way at the same time.
+type Flow = String;
+
+impl Walks {
+    pub fn new(frame: Frame) -> Self {
+        Self { frame, open: Vec::new(), owners: BTreeMap::new() }
+    }
+
+    /// Hears whose a packet is. It is told before the steps of the packet.
+    pub fn hear(&mut self, report: &Report, now: SystemTime) {
+        // A packet that comes back over loopback has lost its sender.
+        if let Some(flow) = flow(&report.packet).filter(|_| report.uid.is_some()) {
+            self.owners.insert(flow, (now, report.uid, report.gid));
+        }
+    }
+
+    /// Takes a step; gives the ways that have ended by it.
+    pub fn take(&mut self, step: Traced, now: SystemTime) -> Vec<Walk> {
+        let mut ended = Vec::new();
+        let is_ours = step.table == self.frame.table;
+        if is_ours && self.frame.first.contains(&step.chain.as_str()) {
+            if !self.open.iter().any(|walk| walk.id == step.id && walk.is_fresh) {
+                ended.extend(self.begin(step, now));
+            }
+            return ended;
+        }
+        let Some(index) = self.open.iter().position(|walk| walk.id == step.id) else { return ended };
+        let walk = &mut self.open[index];
+        (walk.latest, walk.is_fresh) = (now, false);
+        if let Some(seen) = &step.seen {
+            walk.last = Some(seen.clone());
+        }
+        if !is_ours {
+            let drops = matches!(
+                step.step,
+                TracedStep::Rule { drops: true, .. } | TracedStep::Policy { drops: true }
+            );
+            walk.steps.push(step);
+            if drops {
+                ended.push(self.open.remove(index));
+            }
+            return ended;
+        }
+        walk.ended_in = Some(step.chain);
+        // What leaves by the loopback interface comes in again.
+        let comes_back = walk.ended_in.as_deref() == Some(self.frame.last[1])
+            && walk.last.as_ref().is_some_and(|seen| seen.out_interface.as_deref() == Some(LOOPBACK));
+        walk.waits = comes_back;
+        if !comes_back {
+            ended.push(self.open.remove(index));
+        }
+        ended
+    }
+
+    /// Gives the ways that nothing has been heard of for a while, or all.
+    pub fn end(&mut self, now: Option<SystemTime>) -> Vec<Walk> {
+        let is_old = |then: SystemTime| {
+            now.is_none_or(|now| now.duration_since(then).is_ok_and(|time| time >= PATIENCE))
+        };
+        self.owners.retain(|_, (then, ..)| !is_old(*then));
+        self.open.extract_if(.., |walk| is_old(walk.latest)).collect()
+    }
+
+    /// Whether a way is open.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    fn begin(&mut self, step: Traced, now: SystemTime) -> Option<Walk> {
+        let is_inbound = step.chain == self.frame.first[0];
+        let from_here = |seen: &Seen| seen.in_interface.as_deref() == Some(LOOPBACK);
+        if is_inbound && step.seen.as_ref().is_some_and(from_here) {
+            let source = step.seen.as_ref().and_then(|seen| sender(&seen.packet));
+            let same = |walk: &&mut Walk| {
+                walk.waits && walk.last.as_ref().and_then(|seen| sender(&seen.packet)) == source
+            };
+            if let Some(walk) = self.open.iter_mut().find(same) {
+                (walk.id, walk.latest, walk.waits, walk.is_fresh) = (step.id, now, false, true);
+                return None;
+            }
+        }
+        // The number was that of a packet that is no more.
+        let before = self.open.iter().position(|walk| walk.id == step.id);
+        let crowd = (self.open.len() >= MOST_OPEN).then_some(0);
+        let ended = before.or(crowd).map(|index| self.open.remove(index));
+        let owner = step.seen.as_ref().and_then(|seen| self.owners.remove(&flow(&seen.packet)?));
+        let (_, uid, gid) = owner.unwrap_or((now, None, None));
+        self.open.push(Walk {
+            id: step.id,
+            began: now,
+            latest: now,
+            is_inbound,
+            last: step.seen.clone(),
+            first: step.seen,
+            mark: step.mark,
+            uid,
+            gid,
+            steps: Vec::new(),
+            ended_in: None,
+            waits: false,
+            is_fresh: true,
+        });
+        ended
+    }
+}
+
+fn flow(packet: &[u8]) -> Option<Flow> {
+    Headers::read(packet).map(|headers| format!("{headers:?}"))
+}
+
+/// Where a packet says that it comes from.
+fn sender(packet: &[u8]) -> Option<(u8, std::net::IpAddr, Option<u16>)> {
+    let headers = Headers::read(packet)?;
+    Some((headers.protocol, headers.source, headers.ports.map(|(source, _)| source)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAME: Frame = Frame { table: "trace", first: ["in", "out"], last: ["here", "away"] };
+
+    fn seen(port: u8, interfaces: [Option<&str>; 2]) -> Option<Seen> {
+        let packet = [
+            &[0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 2, 10, 0, 0, 5][..],
+            &[0, port, 1, 0xbb],
+        ];
+        let [in_interface, out_interface] = interfaces.map(|name| name.map(str::to_owned));
+        Some(Seen { packet: packet.concat(), in_interface, out_interface })
+    }
+
+    fn step(id: u32, table: &str, chain: &str, drops: bool, seen: Option<Seen>) -> Traced {
+        let step = TracedStep::Rule { handle: 1, drops };
+        Traced { id, family: 1, table: table.to_owned(), chain: chain.to_owned(), step, mark: 0, seen }
+    }
+
+    fn run(steps: Vec<Traced>) -> Vec<(Option<String>, usize)> {
+        let (mut walks, now) = (Walks::new(FRAME), SystemTime::UNIX_EPOCH);
+        let mut ended: Vec<Walk> = steps.into_iter().flat_map(|step| walks.take(step, now)).collect();
+        ended.extend(walks.end(None));
+        ended.into_iter().map(|walk| (walk.ended_in, walk.steps.len())).collect()
+    }
+
+    #[test]
+    fn packets_under_way_at_the_same_time_are_told_apart() {
+        let (out, away) = (seen(1, [None, Some("eth0")]), seen(2, [None, Some("eth0")]));
+        let ended = run(vec![
+            step(1, "trace", "out", false, out),
+            step(2, "trace", "out", false, away.clone()),
+            step(1, "nat", "OUTPUT", false, None),
+            step(2, "nat", "OUTPUT", false, None),
+            step(2, "nat", "ISTIO_OUTPUT", false, None),
+            step(2, "trace", "away", false, away),
+            step(1, "nat", "DROP", true, None),
+        ]);
+        assert_eq!(ended, [(Some("away".to_owned()), 2), (None, 2)]);
+    }
+
+    #[test]
+    fn what_comes_back_over_loopback_is_the_same_packet() {
+        let ended = run(vec![
+            step(1, "trace", "out", false, seen(1, [None, Some("eth0")])),
+            step(1, "nat", "OUTPUT", false, None),
+            step(1, "trace", "away", false, seen(1, [None, Some("lo")])),
+            step(9, "trace", "in", false, seen(1, [Some("lo"), None])),
+            step(9, "trace", "in", false, None),
+            step(9, "mangle", "PREROUTING", false, None),
+            step(9, "trace", "here", false, None),
+        ]);
+        assert_eq!(ended, [(Some("here".to_owned()), 2)]);
+    }
+
+    #[test]
+    fn a_number_that_comes_again_is_another_packet() {
+        let out = || step(1, "trace", "out", false, seen(1, [None, Some("eth0")]));
+        let ended = run(vec![out(), out(), step(1, "nat", "OUTPUT", false, None), out()]);
+        assert_eq!(ended, [(None, 1), (None, 0)]);
+    }
+
+    #[test]
+    fn a_way_without_steps_ends_after_a_while() {
+        let (mut walks, start) = (Walks::new(FRAME), SystemTime::UNIX_EPOCH);
+        walks.take(step(1, "trace", "out", false, None), start);
+        assert!(walks.end(Some(start)).is_empty() && !walks.is_empty());
+        assert_eq!(walks.end(Some(start + PATIENCE)).len(), 1);
+        assert!(walks.is_empty());
+    }
+}

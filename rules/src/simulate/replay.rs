@@ -1,0 +1,82 @@
+//! What became of a packet, from the rules that it is known to have fulfilled: the kernel has told them.
+
+use super::trace::{At, Outcome, Step, Verdict};
+use super::view::View;
+use crate::nft::Kind;
+use crate::{Action, Hook, Target};
+use std::net::SocketAddr;
+
+/// The outcome of a walk that happened, of a packet to `destination`. `steps` are the rules whose conditions held, in order; `dropped` says which one
+/// ended it, if one did, be it the policy of a chain.
+///
+/// No rule is asked anything here. One that is not understood has let the packet go on, or it is the one that ended it.
+pub fn replay(view: &View, destination: SocketAddr, steps: &[Step], dropped: Option<At>) -> Outcome {
+    let mut captured: Option<(Verdict, At)> = None;
+    let mut passed: Option<(bool, At)> = None;
+    let mut translated: Option<SocketAddr> = None;
+    for (index, step) in steps.iter().enumerate() {
+        let Some(rule) = view.rule(step.at) else { continue };
+        let base = base_of(view, &steps[..=index]);
+        let in_nat = base.is_some_and(|base| base.kind == Kind::Nat);
+        let is_source_nat = in_nat && matches!(step.hook, Hook::Input | Hook::Postrouting);
+        let decider = decider(view, &steps[..=index]);
+        for action in rule.first.iter().chain([&rule.action]) {
+            match action {
+                Action::Target(Target::Redirect(ports)) => {
+                    if !matches!(captured, Some((Verdict::Tproxy(_), _))) {
+                        captured = Some((Verdict::Redirect(*ports), decider));
+                    }
+                }
+                Action::Target(Target::Tproxy { port, .. }) => {
+                    captured = Some((Verdict::Tproxy(*port), decider));
+                }
+                Action::Target(Target::Accept | Target::Return) => {
+                    let nat_has_spoken = matches!(passed, Some((true, _)));
+                    if !is_source_nat && (in_nat || !nat_has_spoken) {
+                        passed = Some((in_nat, decider));
+                    }
+                }
+                Action::Destination { address, ports } => {
+                    let port = ports.map_or(destination.port(), |ports| ports.first().number());
+                    translated = Some(SocketAddr::new(address.unwrap_or(destination.ip()), port));
+                }
+                _ => {}
+            }
+        }
+    }
+    let (verdict, decided_by) = match (dropped, captured) {
+        (Some(at), _) => (Verdict::Drop, Some(at)),
+        (None, Some((verdict, at))) => (verdict, Some(at)),
+        (None, None) => (Verdict::Pass, passed.map(|(_, at)| at)),
+    };
+    let translated = translated.filter(|_| verdict == Verdict::Pass);
+    Outcome { verdict, decided_by, translated, stays: captured.is_some(), is_tie: false }
+}
+
+/// The rule that has led to the last one's chain.
+fn caller(view: &View, steps: &[Step]) -> Option<usize> {
+    let (last, before) = steps.split_last()?;
+    before
+        .iter()
+        .rposition(|step| view.rule(step.at).is_some_and(|rule| rule.leads_to == Some(last.at.chain)))
+}
+
+/// The chain that the hook has called, of the last rule.
+fn base_of(view: &View, steps: &[Step]) -> Option<crate::nft::Base> {
+    let last = steps.last()?;
+    match view.chains()[last.at.chain].base {
+        Some(base) => Some(base),
+        None => base_of(view, &steps[..=caller(view, steps)?]),
+    }
+}
+
+/// The rule to name for what the last one does: the one that led to its chain, if the chain does nothing else.
+fn decider(view: &View, steps: &[Step]) -> At {
+    let at = steps[steps.len() - 1].at;
+    match caller(view, steps) {
+        Some(caller) if view.chains()[at.chain].is_detour && view.returns(steps[caller].at) => {
+            steps[caller].at
+        }
+        _ => at,
+    }
+}

@@ -1,0 +1,211 @@
+//! A table of our own that makes the kernel trace packets, for as long as somebody listens, and the numbers by which it
+//! tells of rules.
+//!
+//! The table belongs to its socket: the kernel deletes it when that is closed, however its process ends. Kernels before
+//! 5.12 know no such tables. There it is deleted by whoever made it, or else by the next one.
+
+use super::bytecode::{BaseChain, Chain, Rule, Table};
+use super::{Expression, Header, Job, Meta, Nftables, Operator, Refusal, Register, Tables, kind, removal};
+use crate::sys::header::*;
+use crate::sys::{
+    message::Messages,
+    netlink::Request,
+    nfnetlink::{body, nfgenmsg},
+};
+use nix::libc;
+use rules::Cidr;
+use std::{collections::BTreeMap, io, net::IpAddr};
+
+/// The name of the table, of the family `inet`.
+pub const TABLE: &str = "sidecar_init_trace";
+
+/// The chains in which a packet's way begins ..
+pub const FIRST: [&str; 2] = ["prerouting", "output"];
+/// .. and those in which it ends.
+pub const LAST: [&str; 2] = ["input", "postrouting"];
+
+/// Where the flags of TCP stand in its header, and which of them say that a connection begins: SYN without ACK.
+const TCP_FLAGS: u32 = 13;
+const SYN: u8 = 0x02;
+const ACK: u8 = 0x10;
+
+/// Which packets to trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Aim {
+    /// By the number of the protocol; else TCP and UDP.
+    pub protocol: Option<u8>,
+    pub network: Option<Cidr>,
+    pub port: Option<u16>,
+    /// Of TCP all packets; else those that begin a connection.
+    pub every_packet: bool,
+}
+
+/// Packets are traced while this is there.
+pub struct Tracing {
+    nftables: Nftables,
+    /// Whether the kernel forgets the table by itself.
+    is_owned: bool,
+}
+
+/// The handles of the rules of each chain in order, by family (`NFPROTO_*`), table and chain.
+pub type Handles = BTreeMap<(u8, String, String), Vec<u64>>;
+
+impl Tracing {
+    /// Starts to trace in the thread's network namespace. Packets are reported to an NFLOG group too, if one is given: a
+    /// trace does not tell whose a packet is.
+    ///
+    /// # Errors
+    /// When the kernel refuses; [`Refusal::Conflict`] if somebody is tracing already.
+    pub fn start(aim: &Aim, group: Option<u16>) -> Result<Self, Refusal> {
+        let mut nftables = Nftables::open(TABLE).map_err(Refusal::Conflict)?;
+        nftables.remove_leftover_trace()?;
+        if nftables.holds_trace()? {
+            return Err(Refusal::Conflict(io::ErrorKind::AlreadyExists.into()));
+        }
+        let table = table(aim, group, NFT_TABLE_F_OWNER);
+        match nftables.commit(&[Job::Create(&table)], None) {
+            Ok(()) => Ok(Self { nftables, is_owned: true }),
+            Err(Refusal::Refused { source, .. })
+                if matches!(source.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) =>
+            {
+                let table = Table { flags: 0, ..table };
+                nftables.commit(&[Job::Create(&table)], None)?;
+                Ok(Self { nftables, is_owned: false })
+            }
+            Err(refusal) => Err(refusal),
+        }
+    }
+}
+
+impl Drop for Tracing {
+    fn drop(&mut self) {
+        if !self.is_owned {
+            // Whatever is left is removed by the next one.
+            let _ = self.nftables.commit(&[Job::Delete(NFPROTO_INET, TABLE)], None);
+        }
+    }
+}
+
+impl Nftables {
+    /// Removes the table of a trace that has ended without doing so; says whether there was one. One that belongs to a
+    /// socket is somebody's who listens.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn remove_leftover_trace(&mut self) -> Result<bool, Refusal> {
+        let Tables(tables) = self.tables().map_err(Refusal::Conflict)?.unwrap_or_default();
+        let left = tables.iter().any(|table| {
+            table.family == NFPROTO_INET && table.name == TABLE && table.flags & NFT_TABLE_F_OWNER == 0
+        });
+        if left {
+            self.commit(&[Job::Delete(NFPROTO_INET, TABLE)], None)?;
+        }
+        Ok(left)
+    }
+
+    fn holds_trace(&mut self) -> Result<bool, Refusal> {
+        let Tables(tables) = self.tables().map_err(Refusal::Conflict)?.unwrap_or_default();
+        Ok(tables.iter().any(|table| table.family == NFPROTO_INET && table.name == TABLE))
+    }
+
+    /// The numbers of all rules, and the number of the change after which they were so.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn handles_of_all(&mut self) -> io::Result<(u32, Handles)> {
+        let generation = self.generation()?;
+        let request = Request { kind: kind(NFT_MSG_GETRULE), flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
+        let found = self
+            .socket
+            .dump(&request, |payload| Some((*payload.first()?, removal::rule(body(payload)?)?)))?;
+        let mut handles = Handles::new();
+        for (family, (table, chain, handle)) in found {
+            handles.entry((family, table, chain)).or_default().push(handle);
+        }
+        Ok((generation, handles))
+    }
+}
+
+fn table(aim: &Aim, group: Option<u16>, flags: u32) -> Table {
+    let chain = |name: &str, hook, priority, rules| Chain {
+        name: name.to_owned(),
+        base: Some(BaseChain {
+            kind: "filter".to_owned(),
+            hook,
+            priority,
+            policy: NF_ACCEPT,
+            devices: Vec::new(),
+        }),
+        rules,
+    };
+    let rules = rules(aim, group);
+    let chains = vec![
+        chain(FIRST[0], NF_INET_PRE_ROUTING, i32::MIN, rules.clone()),
+        chain(FIRST[1], NF_INET_LOCAL_OUT, i32::MIN, rules),
+        chain(LAST[0], NF_INET_LOCAL_IN, i32::MAX, Vec::new()),
+        chain(LAST[1], NF_INET_POST_ROUTING, i32::MAX, Vec::new()),
+    ];
+    Table { name: TABLE.to_owned(), flags, sets: Vec::new(), chains }
+}
+
+fn rules(aim: &Aim, group: Option<u16>) -> Vec<Rule> {
+    let is = |number: u8| [Expression::Meta(Meta::L4proto), Expression::Cmp(Operator::Eq, vec![number])];
+    let begins = [
+        Expression::Payload { header: Header::Transport, offset: TCP_FLAGS, length: 1 },
+        Expression::Bitwise { mask: vec![SYN | ACK], xor: vec![0] },
+        Expression::Cmp(Operator::Eq, vec![SYN]),
+    ];
+    let tcp = is(IPPROTO_TCP).into_iter().chain(begins).collect();
+    // Neighbours ask for each other all the time (ICMPv6): whoever wants to see that says so.
+    let kinds: Vec<Vec<Expression>> = match (aim.protocol, aim.every_packet) {
+        (Some(IPPROTO_TCP), false) => vec![tcp],
+        (Some(number), _) => vec![is(number).to_vec()],
+        (None, false) => vec![tcp, is(IPPROTO_UDP).to_vec()],
+        (None, true) => [IPPROTO_TCP, IPPROTO_UDP].map(|number| is(number).to_vec()).to_vec(),
+    };
+    let rule = |kind: Vec<Expression>| {
+        let mut expressions = aim.network.map(to_network).unwrap_or_default();
+        expressions.extend(kind);
+        expressions.extend(aim.port.into_iter().flat_map(to_port));
+        expressions.extend(group.map(|group| Expression::Log { group, prefix: "trace".to_owned() }));
+        expressions.extend([Expression::Immediate(Register::First, vec![1]), set_nftrace()]);
+        Rule { expressions, userdata: Vec::new() }
+    };
+    kinds.into_iter().map(rule).collect()
+}
+
+fn to_network(network: Cidr) -> Vec<Expression> {
+    let (of, offset, bytes) = match network.address() {
+        IpAddr::V4(address) => (NFPROTO_IPV4, 16, address.octets().to_vec()),
+        IpAddr::V6(address) => (NFPROTO_IPV6, 24, address.octets().to_vec()),
+    };
+    let length = u32::try_from(bytes.len()).expect("at most 16");
+    let mask: Vec<u8> = (0..bytes.len())
+        .map(|at| {
+            let bits = usize::from(network.length()).saturating_sub(at * 8).min(8);
+            !(0xff_u16 >> bits) as u8
+        })
+        .collect();
+    let value = bytes.iter().zip(&mask).map(|(byte, mask)| byte & mask).collect();
+    vec![
+        Expression::Meta(Meta::Nfproto),
+        Expression::Cmp(Operator::Eq, vec![of]),
+        Expression::Payload { header: Header::Network, offset, length },
+        Expression::Bitwise { xor: vec![0; mask.len()], mask },
+        Expression::Cmp(Operator::Eq, value),
+    ]
+}
+
+fn to_port(port: u16) -> [Expression; 2] {
+    [
+        Expression::Payload { header: Header::Transport, offset: 2, length: 2 },
+        Expression::Cmp(Operator::Eq, port.to_be_bytes().to_vec()),
+    ]
+}
+
+/// `meta nftrace set` of the first register.
+fn set_nftrace() -> Expression {
+    let mut data = Messages::default();
+    data.message(0, 0, 0, &[]).number(NFTA_META_KEY, NFT_META_NFTRACE).number(NFTA_META_SREG, NFT_REG_1);
+    Expression::Other { name: "meta".to_owned(), data: data.bytes()[NLMSG_HDRLEN..].to_vec() }
+}

@@ -1,0 +1,109 @@
+//! Colours for what the engine and the policy tell in plain words: differences, findings, log lines.
+//!
+//! Whoever prints takes them out where nobody sees them. Programs that read JSON, rules or logs never get any.
+
+use policy::{Tone, fold, lint::Level};
+
+/// A unified diff of rules: what is there too much in one colour, what is missing in another. Reasons are dim. Lines
+/// have so many columns, where their words allow it.
+pub(super) fn diff(text: &str, width: usize) -> String {
+    text.split_inclusive('\n').map(|line| fold(&diff_line(line), 4, width)).collect()
+}
+
+fn diff_line(line: &str) -> String {
+    let (text, end) = line.strip_suffix('\n').map_or((line, ""), |text| (text, "\n"));
+    let tone = match text.as_bytes() {
+        [b'-', b'-', b'-', ..] | [b'+', b'+', b'+', ..] => Tone::Strong,
+        [b'-', ..] => Tone::Passing,
+        [b'+', ..] => Tone::Captured,
+        _ => return line.to_owned(),
+    };
+    match text.split_once("  # ") {
+        Some((text, reason)) => {
+            format!("{}  {}{end}", tone.paint(text), Tone::Quiet.paint(format!("# {reason}")))
+        }
+        None => format!("{}{end}", tone.paint(text)),
+    }
+}
+
+/// A finding of lint.
+pub(super) fn finding(
+    level: Level,
+    option: Option<&str>,
+    text: &str,
+    remedy: Option<&str>,
+    width: usize,
+) -> String {
+    const TEXT: usize = 9;
+    let (word, tone) = match level {
+        Level::Warning => ("warning", Tone::Passing),
+        Level::Note => ("note", Tone::Quiet),
+    };
+    let option = option.map(|option| format!("{}: ", Tone::Strong.paint(option))).unwrap_or_default();
+    let line = format!("{:8} {option}{text}\n", tone.paint(word));
+    let remedy = remedy.map(|remedy| format!("{:TEXT$}-> {remedy}\n", "")).unwrap_or_default();
+    fold(&line, TEXT, width) + &fold(&remedy, TEXT + 3, width)
+}
+
+/// A line of a log for people: what is wrong stands out.
+pub(super) fn log_line(line: &str) -> String {
+    // The level stands behind the time.
+    let levels = [
+        (" WARN ", Tone::Passing),
+        ("ERROR ", Tone::Dropped),
+        ("DEBUG ", Tone::Quiet),
+        ("TRACE ", Tone::Quiet),
+    ];
+    let found = levels.iter().find_map(|(word, tone)| {
+        let at = line.find(word).filter(|at| !line[..*at].trim_end().contains(' '))?;
+        Some((at, word, tone))
+    });
+    match found {
+        Some((at, word, tone)) => {
+            let rest = &line[at + word.len()..];
+            format!("{}{}{rest}", &line[..at], tone.paint(word))
+        }
+        None => line.to_owned(),
+    }
+}
+
+/// An error as it is told, with the differences that it may hold.
+pub(super) fn error(text: &str, width: usize) -> String {
+    let head = "error: ";
+    match text.strip_prefix(head) {
+        Some(rest) => format!("{}{}", Tone::Dropped.paint(head), diff(rest, width)),
+        None => diff(text, width),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy::plain;
+
+    #[test]
+    fn nothing_but_colours_is_added() {
+        for text in [
+            "--- there: IPv4 nat OUTPUT (iptables-nft)\n+++ wanted\n -A OUTPUT -j X\n-A  # extra\n+A  # missing\n",
+            "error: the rules differ\n-A OUTPUT\n+A OUTPUT",
+        ] {
+            assert_eq!(plain(&error(text, usize::MAX)), text);
+            assert_ne!(error(text, usize::MAX), text);
+        }
+        let line = "2026-11-22T05:35:17.9Z  WARN lint: an ERROR in words\n";
+        assert_eq!(plain(&log_line(line)), line);
+        assert!(log_line(line).contains("WARN") && log_line(line) != line);
+        let info = "2026-11-22T05:35:17.9Z  INFO lint: a WARN in words\n";
+        assert_eq!(log_line(info), info);
+    }
+
+    #[test]
+    fn findings_hang_below_their_text() {
+        let text =
+            plain(&finding(Level::Warning, Some("-d"), "has no effect at all", Some("drop the option"), 24));
+        assert_eq!(
+            text,
+            "warning  -d: has no\n         effect at all\n         -> drop the\n            option\n"
+        );
+    }
+}

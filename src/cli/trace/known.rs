@@ -1,0 +1,83 @@
+//! The rules that are there, as a trace needs them: read at its start, and again when they have changed.
+
+use crate::cli::explain::live_routing;
+use crate::cli::{host::System, run::Run};
+use policy::explain::Pod;
+use policy::istio::Reason;
+use policy::trace::Rules;
+use policy::{Host, trace::Block};
+use rules::Family;
+use rules::routing::Object;
+use rules::simulate::{At, Routing, View};
+use sidecar_init::{
+    backend::{self, Kernel},
+    engine::Book,
+};
+use std::collections::BTreeSet;
+
+/// Rules and routing of the namespace, if they can be read.
+pub(super) struct Known<'a> {
+    run: &'a Run,
+    pub(super) read: Result<Read, backend::Error>,
+}
+
+/// What was read.
+pub(super) struct Read {
+    kernel: Kernel,
+    pub(super) book: Book,
+    routes: BTreeSet<Object>,
+    pod: Pod,
+}
+
+impl<'a> Known<'a> {
+    pub(super) fn read(run: &'a Run) -> Self {
+        Self { run, read: read(run) }
+    }
+
+    /// Tells what became of a packet; where a rule was not there when the rules were read, tries again with those of now.
+    pub(super) fn tell(&mut self, tell: impl Fn(Option<&dyn Rules>) -> Result<Block, Box<Block>>) -> Block {
+        let told = |known: &Self| tell(known.read.as_ref().ok().map(|read| read as &dyn Rules));
+        told(self).unwrap_or_else(|block| match self.is_old() {
+            true => {
+                self.read = read(self.run);
+                told(self).unwrap_or_else(|block| *block)
+            }
+            false => *block,
+        })
+    }
+
+    fn is_old(&mut self) -> bool {
+        match &mut self.read {
+            // The rules of iptables (legacy) have no number for their changes, and reading them takes a program each time.
+            Ok(read) => read.book.is_old(&mut read.kernel).unwrap_or(true),
+            Err(_) => true,
+        }
+    }
+}
+
+fn read(run: &Run) -> Result<Read, backend::Error> {
+    let mut kernel = run.open()?;
+    let book = Book::read(&mut kernel, &Reason::origin_of)?;
+    let routes = kernel.routing()?;
+    // Without addresses fewer walks are told in full; what the kernel says is told all the same.
+    let pod = Pod::new(System.addresses().unwrap_or_default(), None);
+    Ok(Read { kernel, book, routes, pod })
+}
+
+impl Rules for Read {
+    fn view(&self, family: Family) -> &View {
+        self.book.view(family)
+    }
+
+    fn routing(&self, family: Family) -> Routing {
+        live_routing(&self.routes, family, &self.pod)
+    }
+
+    fn chain(&self, of: Family, family: u8, table: &str, chain: &str) -> Option<usize> {
+        self.book.chain(of, family, table, chain)
+    }
+
+    fn rule(&self, of: Family, family: u8, table: &str, chain: &str, handle: u64) -> Option<At> {
+        self.book.rule(of, family, table, chain, handle)
+    }
+}

@@ -1,0 +1,176 @@
+//! Where packets come from: from rules that report, or from a trace of the kernel.
+
+use super::{Failure, Known, number};
+use policy::istio::defaults::LOG_GROUP;
+use policy::trace::{Block, Filter, Frame, Groups, Walk, Walks, of_reports, of_walk, reports_anything};
+use rules::Family;
+use rules::report::Report;
+use sidecar_init::backend::nftables::{
+    Refusal,
+    tracing::{Aim, FIRST, LAST, TABLE, Tracing},
+};
+use sidecar_init::sys::{nflog, nftrace, process};
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd},
+    time::SystemTime,
+};
+
+/// Packets that meet rules.
+pub(super) trait Source: AsFd {
+    /// Takes what has come; gives the packets whose way has ended by it.
+    fn take(&mut self, known: &mut Known<'_>) -> io::Result<Vec<Block>>;
+
+    /// Gives the packets that nothing has been heard of for a while, or all.
+    fn end(&mut self, now: Option<SystemTime>, known: &mut Known<'_>) -> Vec<Block>;
+
+    /// Whether packets are under way.
+    fn has_open(&self) -> bool;
+}
+
+/// Rules that were set with `--iptables-trace-logging`.
+pub(super) struct Reports {
+    listener: nflog::Listener,
+    groups: Groups,
+}
+
+impl Reports {
+    pub(super) fn start(known: &Known<'_>) -> Result<Self, Failure> {
+        let listener = nflog::Listener::open(LOG_GROUP).map_err(|error| refused(error, Failure::Listen))?;
+        tracing::info!(
+            target: "trace",
+            "listening to NFLOG group {LOG_GROUP}, where rules report that were set with --iptables-trace-logging"
+        );
+        let reports =
+            |read: &super::known::Read| Family::BOTH.iter().any(|f| reports_anything(read.book.view(*f)));
+        match &known.read {
+            Ok(read) if reports(read) => {}
+            Ok(_) => tracing::warn!(
+                target: "trace",
+                "no rule here reports, so there is nothing to show until one does: set rules with \
+                 --iptables-trace-logging, or call trace --enable"
+            ),
+            Err(error) => tracing::warn!(
+                target: "trace",
+                "whether any rule here reports, and what it decides, can't be told: {error}"
+            ),
+        }
+        Ok(Self { listener, groups: Groups::default() })
+    }
+}
+
+impl AsFd for Reports {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+impl Source for Reports {
+    fn take(&mut self, known: &mut Known<'_>) -> io::Result<Vec<Block>> {
+        let reports = self.listener.take()?;
+        let now = SystemTime::now();
+        let ended: Vec<_> = reports.into_iter().filter_map(|report| self.groups.take(report, now)).collect();
+        Ok(ended.iter().map(|reports| grouped(reports, known)).collect())
+    }
+
+    fn end(&mut self, now: Option<SystemTime>, known: &mut Known<'_>) -> Vec<Block> {
+        self.groups.end(now).iter().map(|reports| grouped(reports, known)).collect()
+    }
+
+    fn has_open(&self) -> bool {
+        !self.groups.is_empty()
+    }
+}
+
+fn grouped(reports: &[Report], known: &mut Known<'_>) -> Block {
+    known.tell(|rules| of_reports(reports, SystemTime::now(), rules))
+}
+
+/// A trace of the kernel.
+pub(super) struct Enabled {
+    listener: nftrace::Listener,
+    owners: Option<nflog::Listener>,
+    walks: Walks,
+    // Fields go in this order, and the kernel stops to trace when this one goes.
+    _tracing: Tracing,
+}
+
+impl Enabled {
+    pub(super) fn start(known: &Known<'_>, filter: &Filter, every_packet: bool) -> Result<Self, Failure> {
+        match &known.read {
+            Ok(read) if read.book.has_legacy && !read.book.has_nf_tables => return Err(Failure::Legacy),
+            Ok(read) if read.book.has_legacy => tracing::warn!(
+                target: "trace",
+                "rules of iptables (legacy) are here too, which the kernel does not trace this way: what they do is not shown"
+            ),
+            Ok(read) if !read.book.has_nf_tables => {
+                tracing::warn!(target: "trace", "there is no rule here at all: packets pass as they are sent");
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(target: "trace", "the rules that are there can't be read: {error}"),
+        }
+        let listener = nftrace::Listener::open().map_err(|error| refused(error, Failure::ListenToTraces))?;
+        // A trace does not tell whose a packet is. Reports do, to a group that nobody else listens to.
+        let (group, owners) = (LOG_GROUP + 1..LOG_GROUP + 9)
+            .find_map(|group| Some((group, nflog::Listener::open(group).ok()?)))
+            .unzip();
+        let destination = filter.destination;
+        let aim = Aim {
+            protocol: filter.protocol.as_deref().and_then(number),
+            network: destination.and_then(|to| to.network),
+            port: destination.and_then(|to| to.port),
+            every_packet,
+        };
+        let started = Tracing::start(&aim, group).map_err(|refusal| match refusal {
+            Refusal::Conflict(source) if source.kind() == io::ErrorKind::AlreadyExists => {
+                Failure::AnotherTrace
+            }
+            other => Failure::Enable(other),
+        })?;
+        tracing::info!(
+            target: "trace",
+            "tracing packets by the table inet {TABLE}, which goes when this ends"
+        );
+        let frame = Frame { table: TABLE, first: FIRST, last: LAST };
+        Ok(Self { listener, owners, walks: Walks::new(frame), _tracing: started })
+    }
+}
+
+impl AsFd for Enabled {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+impl Source for Enabled {
+    fn take(&mut self, known: &mut Known<'_>) -> io::Result<Vec<Block>> {
+        let steps = self.listener.take()?;
+        let now = SystemTime::now();
+        // Whose a packet is has been told before its steps: it is there by now.
+        let owners = self.owners.as_mut().map(nflog::Listener::take_so_far);
+        for report in owners.transpose().unwrap_or_default().unwrap_or_default() {
+            self.walks.hear(&report, now);
+        }
+        let ended: Vec<Walk> = steps.into_iter().flat_map(|step| self.walks.take(step, now)).collect();
+        Ok(ended.iter().map(|walk| walked(walk, known)).collect())
+    }
+
+    fn end(&mut self, now: Option<SystemTime>, known: &mut Known<'_>) -> Vec<Block> {
+        self.walks.end(now).iter().map(|walk| walked(walk, known)).collect()
+    }
+
+    fn has_open(&self) -> bool {
+        !self.walks.is_empty()
+    }
+}
+
+fn walked(walk: &Walk, known: &mut Known<'_>) -> Block {
+    known.tell(|rules| of_walk(walk, rules))
+}
+
+fn refused(error: io::Error, other: fn(io::Error) -> Failure) -> Failure {
+    match process::holds(process::NET_ADMIN) {
+        Some(false) => Failure::Rights(error),
+        Some(true) | None => other(error),
+    }
+}

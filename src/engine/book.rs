@@ -1,0 +1,112 @@
+//! Rules by the numbers that the kernel has for them: what a traced packet has met, found in the view that everybody
+//! else reads.
+
+use super::live::live_parts;
+use crate::{
+    backend::{self, Kernel, Variant},
+    sys::{header::*, nfnetlink::nfproto},
+};
+use rules::simulate::{At, OriginOf, View};
+use rules::{ByFamily, Family};
+use std::collections::BTreeMap;
+
+/// How often to look again when others change rules meanwhile.
+const TRIES: u32 = 5;
+
+/// All rules of a namespace at one moment.
+#[derive(Debug)]
+pub struct Book {
+    views: ByFamily<View>,
+    /// The number of the last change before they were read.
+    generation: u32,
+    places: ByFamily<Places>,
+    /// Whether iptables (legacy) holds rules: nf_tables does not tell what packets meet there.
+    pub has_legacy: bool,
+    /// Whether nf_tables holds rules, be it those of iptables (nft).
+    pub has_nf_tables: bool,
+}
+
+/// Where the chains of a family's view are in the kernel, and the numbers of their rules in order.
+type Places = BTreeMap<(u8, String, String), (usize, Vec<u64>)>;
+
+impl Book {
+    /// Reads them, whoever has set them. `origin_of` says why a rule of nf_tables is there, by its comment.
+    ///
+    /// # Errors
+    /// When something that is there can't be read.
+    pub fn read(kernel: &mut Kernel, origin_of: OriginOf<'_>) -> Result<Self, backend::Error> {
+        let mut tries = TRIES;
+        loop {
+            let (generation, mut handles) = kernel.handles()?;
+            let (v4, legacy_v4) = live_parts(kernel, Family::V4, origin_of)?;
+            let (v6, legacy_v6) = live_parts(kernel, Family::V6, origin_of)?;
+            tries -= 1;
+            if tries > 0 && kernel.handles()?.0 != generation {
+                continue;
+            }
+            handles.retain(|(_, table, _), _| table != backend::nftables::tracing::TABLE);
+            let place = |view: &View| places(view, &handles);
+            return Ok(Self {
+                generation,
+                places: ByFamily { v4: place(&v4), v6: place(&v6) },
+                views: ByFamily { v4, v6 },
+                has_legacy: legacy_v4 || legacy_v6,
+                has_nf_tables: !handles.is_empty(),
+            });
+        }
+    }
+
+    /// Whether anything of nf_tables has changed since.
+    ///
+    /// # Errors
+    /// When the kernel can't be asked.
+    pub fn is_old(&self, kernel: &mut Kernel) -> Result<bool, backend::Error> {
+        Ok(kernel.handles()?.0 != self.generation)
+    }
+
+    /// The rules of a family.
+    pub fn view(&self, family: Family) -> &View {
+        self.views.get(family)
+    }
+
+    /// A chain by its family (`NFPROTO_*`), table and name.
+    pub fn chain(&self, of: Family, family: u8, table: &str, chain: &str) -> Option<usize> {
+        Some(self.place(of, family, table, chain)?.0)
+    }
+
+    /// The rule of a number in such a chain.
+    pub fn rule(&self, of: Family, family: u8, table: &str, chain: &str, handle: u64) -> Option<At> {
+        let (chain, handles) = self.place(of, family, table, chain)?;
+        Some(At { chain: *chain, rule: handles.iter().position(|known| *known == handle)? })
+    }
+
+    fn place(&self, of: Family, family: u8, table: &str, chain: &str) -> Option<&(usize, Vec<u64>)> {
+        self.places.get(of).get(&(family, table.to_owned(), chain.to_owned()))
+    }
+}
+
+fn places(view: &View, handles: &backend::nftables::tracing::Handles) -> Places {
+    let mut places = Places::new();
+    for (index, chain) in view.chains().iter().enumerate() {
+        let Some((family, table)) = in_kernel(&chain.table, view.family()) else { continue };
+        let key = (family, table.to_owned(), chain.chain.clone());
+        let numbers = handles.get(&key).cloned().unwrap_or_default();
+        // A listing shows the rules in the kernel's order, each as one; else it is not understood which is which.
+        if numbers.len() == chain.rules.len() || family == NFPROTO_NETDEV {
+            places.insert(key, (index, numbers));
+        }
+    }
+    places
+}
+
+/// Family and name of the table that a view calls so; `None` for those of iptables (legacy).
+fn in_kernel(title: &str, of: Family) -> Option<(u8, &str)> {
+    match title.split_once(' ') {
+        None => Some((nfproto(of), title)),
+        Some(("inet", name)) => Some((NFPROTO_INET, name)),
+        Some(("ip", name)) => Some((NFPROTO_IPV4, name)),
+        Some(("ip6", name)) => Some((NFPROTO_IPV6, name)),
+        Some(("netdev", name)) => Some((NFPROTO_NETDEV, name)),
+        Some((name, label)) => (label == format!("({})", Variant::Nft)).then_some((nfproto(of), name)),
+    }
+}

@@ -1,0 +1,147 @@
+//! The steps of packets that nf_tables traces (`meta nftrace set 1`), as the kernel tells them to whoever listens.
+//!
+//! `nft monitor trace` hears the same. All numbers are in network order.
+
+use super::header::*;
+use super::message::{attribute, text};
+use super::netlink::Socket;
+use super::nflog::interface;
+use super::nfnetlink::{body, message_type};
+use nix::sys::socket::SockProtocol;
+use rules::report::{Seen, Traced, TracedStep};
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd},
+};
+
+const TRACE: u16 = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_TRACE);
+
+/// Room for steps that come faster than they are read: a packet has some twenty, of 200 bytes and some more.
+const ROOM: usize = 4 << 20;
+
+/// Headers without which IPv6 would need its extension headers walked, of which a step tells a part only.
+const EXTENSIONS: [u8; 4] = [0, 43, 44, 60];
+
+/// Hears of packets that are traced in the thread's network namespace.
+pub struct Listener(Socket);
+
+impl Listener {
+    /// Starts to listen. Any number of programs may.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn open() -> io::Result<Self> {
+        let socket = Socket::listen(SockProtocol::NetlinkNetFilter, 1 << (NFNLGRP_NFTRACE - 1))?;
+        socket.reserve(ROOM)?;
+        Ok(Self(socket))
+    }
+
+    /// Waits for steps and takes all that have come.
+    ///
+    /// # Errors
+    /// What the kernel says; `ENOBUFS` when steps were lost.
+    pub fn take(&mut self) -> io::Result<Vec<Traced>> {
+        let mut steps = Vec::new();
+        let mut visit = |kind, payload: &[u8]| {
+            if kind == TRACE {
+                steps.extend(traced(payload));
+            }
+        };
+        self.0.events(&mut visit)?;
+        self.0.events_so_far(&mut visit)?;
+        Ok(steps)
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// `None` for what says no step that we know.
+fn traced(payload: &[u8]) -> Option<Traced> {
+    let attributes = body(payload)?;
+    let number = |kind| attribute(attributes, kind)?.try_into().ok().map(u32::from_be_bytes);
+    let name = |kind| attribute(attributes, kind).map(|payload| text(payload).to_owned());
+    let step = match number(NFTA_TRACE_TYPE)? {
+        // Behind the last rule of a chain the kernel reports one without a number.
+        NFT_TRACETYPE_RULE => match attribute(attributes, NFTA_TRACE_RULE_HANDLE) {
+            Some(handle) => TracedStep::Rule {
+                handle: u64::from_be_bytes(handle.try_into().ok()?),
+                drops: verdict(attributes) == Some(NF_DROP),
+            },
+            None => TracedStep::Return,
+        },
+        NFT_TRACETYPE_POLICY => TracedStep::Policy { drops: number(NFTA_TRACE_POLICY) == Some(NF_DROP) },
+        _ => TracedStep::Return,
+    };
+    Some(Traced {
+        id: number(NFTA_TRACE_ID)?,
+        family: *payload.first()?,
+        table: name(NFTA_TRACE_TABLE)?,
+        chain: name(NFTA_TRACE_CHAIN)?,
+        step,
+        mark: number(NFTA_TRACE_MARK).unwrap_or_default(),
+        seen: attribute(attributes, NFTA_TRACE_NETWORK_HEADER).map(|network| Seen {
+            packet: packet(network, attribute(attributes, NFTA_TRACE_TRANSPORT_HEADER).unwrap_or_default()),
+            in_interface: number(NFTA_TRACE_IIF).map(interface),
+            out_interface: number(NFTA_TRACE_OIF).map(interface),
+        }),
+    })
+}
+
+fn verdict(attributes: &[u8]) -> Option<u32> {
+    let code = attribute(attribute(attributes, NFTA_TRACE_VERDICT)?, NFTA_VERDICT_CODE)?;
+    code.try_into().ok().map(u32::from_be_bytes)
+}
+
+/// The headers in one piece. The kernel tells at most 40 bytes of the first one.
+fn packet(network: &[u8], transport: &[u8]) -> Vec<u8> {
+    let mut packet = network.to_vec();
+    match packet.first().map(|first| (first >> 4, usize::from(first & 0xf) * 4)) {
+        Some((4, length)) => packet.resize(length, 0),
+        Some((6, _)) if packet.get(6).is_some_and(|next| EXTENSIONS.contains(next)) => return packet,
+        _ => {}
+    }
+    packet.extend(transport);
+    packet
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::Messages;
+    use super::*;
+
+    #[test]
+    fn steps_are_read() {
+        let mut messages = Messages::default();
+        messages.message(TRACE, 0, 0, &[1, 0, 0, 0]);
+        messages.text(NFTA_TRACE_TABLE, "sidecar_init").text(NFTA_TRACE_CHAIN, "output");
+        messages.number(NFTA_TRACE_TYPE, 3).number(NFTA_TRACE_ID, 7).number(NFTA_TRACE_MARK, 1337);
+        messages.attribute(NFTA_TRACE_RULE_HANDLE, &9_u64.to_be_bytes());
+        messages.nest(NFTA_TRACE_VERDICT, |verdict| drop(verdict.number(NFTA_VERDICT_CODE, NF_DROP)));
+        let network = [&[0x45, 0, 0, 24][..], &[0; 5], &[6], &[0; 10]].concat();
+        messages.attribute(NFTA_TRACE_NETWORK_HEADER, &network);
+        messages.attribute(NFTA_TRACE_TRANSPORT_HEADER, &[0x9c, 0x40, 1, 0xbb]);
+        messages.number(NFTA_TRACE_OIF, u32::MAX);
+        let expected = Traced {
+            id: 7,
+            family: 1,
+            table: "sidecar_init".to_owned(),
+            chain: "output".to_owned(),
+            step: TracedStep::Rule { handle: 9, drops: true },
+            mark: 1337,
+            seen: Some(Seen {
+                packet: [&network[..], &[0x9c, 0x40, 1, 0xbb]].concat(),
+                in_interface: None,
+                out_interface: Some(u32::MAX.to_string()),
+            }),
+        };
+        let payload = &messages.bytes()[16..];
+        assert_eq!(traced(payload), Some(expected));
+        for cut in 0..payload.len() {
+            let _ = traced(&payload[..cut]);
+        }
+    }
+}
