@@ -9,6 +9,7 @@
 
 mod facts;
 mod packet;
+mod reach;
 mod ties;
 mod trace;
 mod view;
