@@ -34,6 +34,7 @@ fn apply(rules: &str, choice: Choice) {
         v6: Some(checked(Family::V6)),
         routing: BTreeSet::new(),
         stale_flows: None,
+        made: None,
     };
     let lock = Lock { wait: 30, ..Lock::default() };
     let mut kernel = Kernel::open(lock, OWNERSHIP).expect("a namespace that can be changed");

@@ -2,12 +2,13 @@
 
 use crate::sandbox::Sandbox;
 use policy::{Host, Problems, istio, pod};
+use rules::desired::Desired;
 use sidecar_init::{
     backend::{self, Kernel, iptables::Lock},
     engine::{self, Choice, OnDrift, Options},
     sys::{address, namespace},
 };
-use std::{io, net::IpAddr, path::PathBuf};
+use std::{io, net::IpAddr, path::PathBuf, time::SystemTime};
 
 /// What was done for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +70,8 @@ pub(crate) fn mend(
         }
         let resolved = reading.said.resolve(&Inside).map_err(Failure::Settings)?;
         let warnings = reading.warnings.iter().chain(&resolved.warnings).cloned().collect();
-        capture(&resolved.capture, choice, warnings)
+        let said = istio::said(&reading.said.raw);
+        capture(&resolved.capture, said, choice, warnings)
     };
     let entered = namespace::within(&sandbox.path(), work);
     entered.map_err(|error| Failure::Enter(sandbox.found.clone(), error))?
@@ -78,6 +80,7 @@ pub(crate) fn mend(
 /// In the namespace of the thread.
 fn capture(
     capture: &istio::CaptureConfig,
+    said: String,
     choice: Choice,
     mut warnings: Vec<String>,
 ) -> Result<Mended, Failure> {
@@ -85,7 +88,8 @@ fn capture(
         return Ok(Mended::LeftAlone("its interception mode is NONE".to_owned()));
     }
     let mut kernel = Kernel::open(Lock::on_node(LOCK_WAIT), istio::OWNERSHIP).map_err(engine::Error::from)?;
-    let desired = istio::desired(capture);
+    let made = istio::made(env!("CARGO_PKG_VERSION"), "sidecar-node-repair", said, SystemTime::now());
+    let desired = Desired { made: Some(made), ..istio::desired(capture) };
     let options = Options { choice, on_drift: OnDrift::Replace, anew: false };
     let summary = engine::apply(&mut kernel, &desired, &options)?;
     let compared = engine::check(&mut kernel, &desired, choice)?;

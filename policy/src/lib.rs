@@ -3,7 +3,8 @@
 //! Pure: no system call, no file, no environment, no clock, no logging; what has to be asked of a machine goes
 //! through [`Host`]. Data flows one way: words ([`sources`], by the table of [`settings`]) become a configuration
 //! and rules ([`istio`]), which are then asked about: a packet's fate ([`explain`]), what is odd ([`lint`]), what
-//! the kernel reports ([`trace`]), and what all traffic does, drawn ([`picture`]). Who calls it, and what takes the rules, is unknown here.
+//! the kernel reports ([`trace`]), what live rules mean ([`status`]), and what all traffic does, drawn ([`picture`]). Who
+//! calls it, and what takes the rules, is unknown here.
 #![forbid(unsafe_code)]
 
 pub mod explain;
@@ -15,6 +16,7 @@ pub mod pod;
 mod problem;
 pub mod settings;
 pub mod sources;
+pub mod status;
 pub mod tone;
 pub mod trace;
 

@@ -42,6 +42,8 @@ pub enum Topic {
     Lint,
     /// Options of `render` alone.
     Render,
+    /// Options of `status` alone.
+    Status,
     /// Options of `trace` alone.
     Trace,
     /// Options of `cni install` and of `cni uninstall`.
@@ -61,9 +63,13 @@ impl Topic {
             Self::Logging => "Logging",
             Self::Compatibility => "Accepted for compatibility, without effect",
             Self::Packet => "The packet",
-            Self::Explain | Self::Lint | Self::Render | Self::Trace | Self::Install | Self::Repair => {
-                "This command"
-            }
+            Self::Explain
+            | Self::Lint
+            | Self::Render
+            | Self::Status
+            | Self::Trace
+            | Self::Install
+            | Self::Repair => "This command",
         }
     }
 
@@ -81,6 +87,7 @@ impl Topic {
             | Self::Explain
             | Self::Lint
             | Self::Render
+            | Self::Status
             | Self::Trace
             | Self::Install
             | Self::Repair => true,

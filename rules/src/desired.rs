@@ -14,6 +14,21 @@ pub struct Desired {
     pub routing: BTreeSet<Object>,
     /// Flows that pass the rules by if they are older than those.
     pub stale_flows: Option<StaleFlows>,
+    /// Who wants it: noted beside the rules by a backend that can keep it.
+    pub made: Option<Made>,
+}
+
+/// How rules were made. No rule depends on it, and rules that differ in nothing else are the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Made {
+    /// The version of the program.
+    pub version: String,
+    /// What was called: one word.
+    pub command: String,
+    /// When, as RFC 3339 writes it.
+    pub at: String,
+    /// What was said to be captured, in the caller's words.
+    pub settings: String,
 }
 
 impl Desired {

@@ -47,6 +47,7 @@ pub use number::{Gid, Mark, NumberError, Uid, Zone};
 pub use ownership::Ownership;
 pub use port::{Port, PortError, PortRange, PortSet};
 pub use predecessor::{Neighbour, Predecessor};
+pub use report::Hits;
 pub use state::{ChainState, State};
 pub use target::{Target, Writes};
 pub use version::Version;

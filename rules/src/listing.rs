@@ -3,7 +3,7 @@
 //! [`crate::State`] holds the same without texts, to compare and to plan with.
 
 use crate::{
-    Action, Chain, ChainState, Family, Foreign, Line, Match, Neighbour, Ownership, Policy, Rule, State,
+    Action, Chain, ChainState, Family, Foreign, Hits, Line, Match, Neighbour, Ownership, Policy, Rule, State,
     Table, inheritance,
 };
 use std::collections::BTreeMap;
@@ -16,6 +16,8 @@ pub struct Listed {
     pub line: Line,
     /// Whether we would write it in the same words. iptables finds a rule to delete by its words.
     pub is_our_spelling: bool,
+    /// What it has counted, where the listing says so.
+    pub hits: Option<Hits>,
 }
 
 /// The rules of a chain.

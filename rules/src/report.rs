@@ -1,5 +1,5 @@
-//! What the kernel reports of a packet to the listeners of an NFLOG group (`-j NFLOG`, `log group`), and what the
-//! packet's first bytes say, as far as people ask about them.
+//! What the kernel tells of packets: what a rule has counted, what it reports of a packet to the listeners of an NFLOG
+//! group (`-j NFLOG`, `log group`), and what the packet's first bytes say, as far as people ask about them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::SystemTime;
@@ -64,6 +64,15 @@ pub struct Seen {
     pub in_interface: Option<String>,
     /// Where it leaves.
     pub out_interface: Option<String>,
+}
+
+/// What a rule has counted since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Hits {
+    /// The packets that fulfilled all of its conditions. In a chain that does NAT, the first of each connection.
+    pub packets: u64,
+    /// The bytes of those packets.
+    pub bytes: u64,
 }
 
 const TCP: u8 = 6;

@@ -2,7 +2,7 @@
 
 use super::{
     Backend, Error, Snapshot, Step, Variant, flows,
-    iptables::{self, LegacyTables, Lock, Programs, Writer},
+    iptables::{self, Counters, LegacyTables, Lock, Programs, Writer},
     nftables::{Listed, Nftables, Refusal, Tables, tracing::Handles},
 };
 use crate::sys::{
@@ -93,13 +93,14 @@ impl Kernel {
         self.nftables()?.ok_or(Error::NoNftables)
     }
 
-    /// Every rule of iptables (legacy) of a family, those of other programs included; `None` if there are no tables.
+    /// Every rule of iptables (legacy) of a family, those of other programs included, with what it has counted; `None` if
+    /// there are no tables.
     ///
     /// # Errors
     /// When they can't be read.
     pub fn legacy_listing(&self, family: Family) -> Result<Option<Listing>, Error> {
         let Some(tables) = legacy(family, &Table::ALL)? else { return Ok(None) };
-        iptables::legacy_listing(self.needed(Variant::Legacy)?, family, &tables).map(Some)
+        iptables::legacy_listing(self.needed(Variant::Legacy)?, family, &tables, Counters::List).map(Some)
     }
 
     /// Policy rules, routes and addresses like those of the owner's, whoever put them there.
@@ -121,14 +122,14 @@ impl Kernel {
         nftables.listing(family).map_err(|source| netlink("reading nf_tables", source))
     }
 
-    /// The rules of iptables (nft) as its program lists them; `None` if there is no such program, or it can't list what
+    /// The rules of iptables (nft) as its program lists them, with what they have counted; `None` if there is no such program, or it can't list what
     /// else is in its tables.
     ///
     /// # Errors
     /// When the program fails.
     pub fn listing_by_program(&self, family: Family) -> Result<Option<Listing>, Error> {
         let programs = self.programs(Variant::Nft).filter(|programs| programs.save(family).is_ok());
-        match programs.map(|programs| iptables::listing(programs, family)) {
+        match programs.map(|programs| iptables::listing(programs, family, Counters::List)) {
             None | Some(Err(Error::Incompatible { .. })) => Ok(None),
             Some(other) => other.map(Some),
         }
@@ -278,8 +279,8 @@ enum There {
 impl There {
     fn listing(&self, programs: &Programs, family: Family) -> Result<Listing, Error> {
         match self {
-            Self::Legacy(tables) => iptables::legacy_listing(programs, family, tables),
-            Self::Nft => iptables::listing(programs, family),
+            Self::Legacy(tables) => iptables::legacy_listing(programs, family, tables, Counters::Leave),
+            Self::Nft => iptables::listing(programs, family, Counters::Leave),
         }
     }
 }

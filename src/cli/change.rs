@@ -3,6 +3,7 @@
 use super::run::{Call, Format, Mode, Preview, Run};
 use super::{Exit, render, report};
 use policy::istio::{self, CaptureConfig};
+use rules::desired::Desired;
 use serde::Serialize;
 use sidecar_init::{
     backend::{self, Kernel},
@@ -46,7 +47,9 @@ pub(super) fn apply(call: &Call) -> Exit {
     let done = match namespace::is_host() {
         Some(true) if !run.allow_host => Err(Host::Own.into()),
         None if !run.allow_host => Err(Host::Unknown.into()),
-        Some(_) | None => set(run, capture, &Options { choice, on_drift: OnDrift::Replace, anew: run.force }),
+        Some(_) | None => {
+            set(run, "apply", capture, &Options { choice, on_drift: OnDrift::Replace, anew: run.force })
+        }
     };
     told(run, done)
 }
@@ -78,15 +81,17 @@ pub(super) fn told(run: &Run, done: Result<Report, Box<dyn error::Error>>) -> Ex
     }
 }
 
-/// Brings the namespace to what `capture` asks for.
+/// Brings the namespace to what `capture` asks for, on behalf of a command.
 pub(super) fn set(
     run: &Run,
+    command: &str,
     capture: &CaptureConfig,
     options: &Options,
 ) -> Result<Report, Box<dyn error::Error>> {
     let start = Instant::now();
     let mut kernel = run.open()?;
-    let summary = engine::apply(&mut kernel, &istio::desired(capture), options)?;
+    let desired = Desired { made: Some(run.made(command)), ..istio::desired(capture) };
+    let summary = engine::apply(&mut kernel, &desired, options)?;
     let mut report = Report::new(&summary, start, "rules are in place");
     // The rules stand, whatever can't be read of others.
     report.before = before(&mut kernel).unwrap_or_else(|error| {

@@ -23,6 +23,7 @@ mod render;
 mod repair;
 mod report;
 mod run;
+mod status;
 mod trace;
 
 use arguments::Invocation;
@@ -86,6 +87,7 @@ fn run_command(command: Command, raw: Raw, problems: Vec<Problem>) -> Result<Exi
         Command::Explain => explain::run(&subjects(raw, problems)?),
         Command::Render => render::run(&subjects(raw, problems)?),
         Command::Lint => lint::run(&subjects(raw, problems)?),
+        Command::Status => status::run(&raw, problems),
         Command::Trace => trace::run(&raw, problems),
         Command::CniInstall => install::install(&raw, problems),
         Command::CniUninstall => install::uninstall(&raw, problems),

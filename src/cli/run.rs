@@ -5,12 +5,16 @@ use policy::istio::{self, CaptureConfig, defaults::PROBE_PORT};
 use policy::settings::Setting;
 use policy::sources::{Host, Raw, Reader};
 use policy::{Problem, Problems};
+use rules::desired::Made;
 use rules::{Port, Version, number::unsigned};
 use sidecar_init::{
     backend::{self, BackendName, Kernel, Variant, iptables::Lock},
     engine::{Choice, Preference},
 };
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
 use tracing::level_filters::LevelFilter;
 
 /// What a call does.
@@ -115,6 +119,8 @@ pub(super) struct Run {
     pub(super) format: Format,
     /// Validate afterwards.
     pub(super) validation: Option<Validation>,
+    /// What was said to be captured, to be noted beside the rules.
+    pub(super) said: String,
 }
 
 impl Run {
@@ -132,6 +138,11 @@ impl Run {
             Mode::Preview(form) => form,
             Mode::PreviewClean | Mode::Apply | Mode::Clean | Mode::Nothing => Preview::Restore,
         }
+    }
+
+    /// A note of how rules are made: by which command, now.
+    pub(super) fn made(&self, command: &str) -> Made {
+        istio::made(env!("CARGO_PKG_VERSION"), command, self.said.clone(), SystemTime::now())
     }
 
     /// The network namespace that we are in.
@@ -243,6 +254,7 @@ fn run(reader: &mut Reader<'_>) -> Run {
             })
             .unwrap_or(Format::Text),
         validation: reader.switch(Setting::RunValidation).then_some(probe),
+        said: istio::said(reader.raw),
     }
 }
 

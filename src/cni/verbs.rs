@@ -8,11 +8,15 @@ use super::{
     wanted::{Understood, Wanted, understand, wanted},
 };
 use policy::istio::{self, Interception};
+use rules::desired::Desired;
 use sidecar_init::{
     backend::Kernel,
     engine::{self, Choice, OnDrift, Options},
 };
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    time::{Duration, SystemTime},
+};
 
 /// What a call has to work with.
 pub(super) struct Scene<'a> {
@@ -47,7 +51,9 @@ impl Scene<'_> {
         self.state.keep(&key(target, &configuration.name), &record).map_err(|error| unkept(&error))?;
         let options =
             Options { choice: choice(configuration.backend), on_drift: OnDrift::Replace, anew: false };
-        let summary = engine::apply(&mut kernel, &istio::desired(&capture), &options)
+        let made = istio::made(env!("CARGO_PKG_VERSION"), "cni-add", istio::said(&raw), SystemTime::now());
+        let desired = Desired { made: Some(made), ..istio::desired(&capture) };
+        let summary = engine::apply(&mut kernel, &desired, &options)
             .map_err(|error| namespace::failed("the container's traffic can't be captured", &error))?;
         warn_of_rivals(&mut kernel);
         let backend = summary.backend.map(|backend| backend.to_string()).unwrap_or_default();

@@ -8,8 +8,8 @@ use rules::{Chain, Family, Line, Ownership, State};
 use std::collections::BTreeSet;
 
 /// Whose rules a family's tables of iptables hold.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Maker {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maker {
     Owner,
     /// The owner or its predecessor: where no rule needs a comment, both write the same.
     Either,
@@ -62,6 +62,19 @@ pub(super) fn findings(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     if let Some((neighbour, by_what)) = snapshot.neighbour(owner) {
         let text = format!("{} captures here ({by_what}), so apply refuses", neighbour.name);
         found.push(Finding::warn("foreign", text, neighbour.remedy));
+    }
+    found
+}
+
+/// Who has made what tables of iptables hold, each with the families.
+pub(super) fn makers(contents: &Contents, owner: &Ownership) -> Vec<(Maker, Vec<Family>)> {
+    let mut found: Vec<(Maker, Vec<Family>)> = Vec::new();
+    for (family, state) in contents.states() {
+        let Some(maker) = maker_of(state, owner) else { continue };
+        match found.iter_mut().find(|(known, _)| *known == maker) {
+            Some((_, families)) => families.push(family),
+            None => found.push((maker, vec![family])),
+        }
     }
     found
 }

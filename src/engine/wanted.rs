@@ -25,7 +25,7 @@ impl Wanted {
         let contents = match backend {
             BackendName::Nftables => {
                 let table = desired.nft_table();
-                table.map(|table| Contents::Nftables(bytecode::Table::of(&table)))
+                table.map(|table| Contents::Nftables(bytecode::Table::of(&table).made(desired.made.as_ref())))
             }
             BackendName::Iptables(variant) => {
                 let state = |family| match desired.rules(family) {

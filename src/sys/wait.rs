@@ -39,6 +39,14 @@ impl Requests {
         Ok(Self(SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?))
     }
 
+    /// Waits until a request comes, or it is `end`.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn pause(&self, end: Instant) -> io::Result<Woken> {
+        self.wait(&self.0, Some(end))
+    }
+
     /// Waits until there is something to read, a request comes, or it is `end`.
     ///
     /// # Errors

@@ -36,6 +36,7 @@ fn desired(v4: &str, v6: Option<&str>, routing: &[Object]) -> Goal {
         v6: v6.map(|text| rules(text, Family::V6)),
         routing: routing.iter().copied().collect(),
         stale_flows: None,
+        made: None,
     })
 }
 

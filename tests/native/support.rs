@@ -57,12 +57,14 @@ pub(crate) fn script(flags: &[&str]) -> String {
     native(&[flags, &["--dry-run"]].concat())
 }
 
-/// All of nf_tables as `nft` sees it, handles and packet counts left out. Rules stay in order; that of chains and sets,
+/// All of nf_tables as `nft` sees it; handles, packet counts and the note of how ours was made left out. Rules stay in order; that of chains and sets,
 /// which is the one in which they were made, is of no consequence.
 pub(crate) fn ruleset() -> Value {
     let mut ruleset: Value =
         serde_json::from_str(&stdout("nft", &["-j", "list", "ruleset"], "")).expect("JSON");
     normalise(&mut ruleset);
+    let objects = ruleset["nftables"].as_array_mut().expect("a list");
+    objects.retain(|object| object["chain"]["name"] != "made_by" && object["rule"]["chain"] != "made_by");
     ruleset["nftables"].as_array_mut().expect("a list").sort_by_key(|object| match &object["rule"] {
         Value::Object(rule) => format!("rule {} {} {}", rule["family"], rule["table"], rule["chain"]),
         _ => object.to_string(),

@@ -16,6 +16,7 @@ pub use json::{DecidedBy, Report, TraceEntry};
 pub use matrix::{Case, matrix, usual_cases};
 pub use pod::{Pod, Sender};
 pub use question::packet;
+pub(crate) use question::usual;
 pub use scene::Scene;
 
 use crate::Tone;

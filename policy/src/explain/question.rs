@@ -64,7 +64,7 @@ pub fn packet(reader: &mut Reader<'_>, pod: &Pod) -> Option<Packet> {
 
 /// A packet of the usual kind: new, unmarked, from where such packets come. `None` where nothing is known
 /// of the pod's address, or where nobody outside can send it.
-pub(super) fn usual(
+pub(crate) fn usual(
     sender: Sender,
     pod: &Pod,
     protocol: Protocol,

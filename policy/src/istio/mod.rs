@@ -9,6 +9,7 @@ pub mod defaults;
 mod dns;
 mod inbound;
 mod kin;
+mod made;
 mod names;
 mod outbound;
 mod owner;
@@ -22,6 +23,7 @@ mod writer;
 pub use config::{
     CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups, RouteTable,
 };
+pub use made::{made, said};
 pub use reason::Reason;
 pub use resolve::{Resolved, configure, resolve};
 pub use routing::{PolicyRoute, Routing, routing};
@@ -71,6 +73,7 @@ pub fn desired(config: &CaptureConfig) -> Desired {
         v6: config.ipv6.then(|| rules(config, Family::V6)),
         routing: routing(config).objects(),
         stale_flows: dns::stale_flows(config),
+        made: None,
     }
 }
 

@@ -187,6 +187,11 @@ settings! {
         PictureFamily: "family" _ [], Value("FAMILY"),
             "Of which family to draw rules: v4 or v6 [default: v4]";
     }
+    Status {
+        StatusWatch: "watch" _ [], Switch, "Look again and again, with packets a second, until SIGINT or SIGTERM";
+        StatusInterval: "interval" _ [], Value("DURATION"),
+            "With --watch: how long to wait between two looks, from 100ms [default: 2s]";
+    }
     Trace {
         TraceRule: "rule" _ [], Value("NAME"), "Show only reports of rules of this name";
         TraceProtocol: "proto" _ [], Value("PROTOCOL"), "Show only packets of tcp, udp, icmp or icmpv6";

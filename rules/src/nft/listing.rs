@@ -4,7 +4,7 @@
 //! vocabulary of [`crate::line`], so that one walk serves both.
 
 use super::Base;
-use crate::{Condition, Family, Policy, line};
+use crate::{Condition, Family, Hits, Policy, line};
 
 /// A table of nf_tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,4 +45,6 @@ pub struct ListedRule {
     pub first: Vec<line::Action>,
     pub action: line::Action,
     pub comment: String,
+    /// What it has counted, where it counts and somebody has asked.
+    pub hits: Option<Hits>,
 }

@@ -1,7 +1,7 @@
 //! Lines of restore text taken apart: words, quotes, commands on chains.
 
 use super::Problem;
-use crate::Position;
+use crate::{Hits, Position};
 
 /// One line inside a table.
 pub(super) enum Entry<'a> {
@@ -21,18 +21,22 @@ pub(super) enum Entry<'a> {
         words: Vec<String>,
         /// The rule's text as it stands.
         text: String,
+        /// What it has counted: `iptables-save -c` tells it before the rule.
+        hits: Option<Hits>,
     },
 }
 
 /// Reads a line that is no comment, table or commit.
 pub(super) fn entry(text: &str) -> Result<Entry<'_>, Problem> {
-    let unknown = || Problem::Unknown(text.to_owned());
+    let whole = text;
+    let unknown = || Problem::Unknown(whole.to_owned());
     if let Some(declared) = text.strip_prefix(':') {
         let mut words = declared.split(' ');
         let chain = words.next().unwrap_or_default();
         return Ok(Entry::Chain { chain, drops: words.next() == Some("DROP") });
     }
-    let (verb, rest) = without_counters(text).split_once(' ').ok_or_else(unknown)?;
+    let (hits, text) = counted(text);
+    let (verb, rest) = text.split_once(' ').ok_or_else(unknown)?;
     let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
     let (position, text) = match verb {
         "-N" => return Ok(Entry::Chain { chain: name, drops: false }),
@@ -43,15 +47,18 @@ pub(super) fn entry(text: &str) -> Result<Entry<'_>, Problem> {
         },
         _ => return Err(unknown()),
     };
-    Ok(Entry::Rule { chain: name, position, words: words(text)?, text: text.to_owned() })
+    Ok(Entry::Rule { chain: name, position, words: words(text)?, text: text.to_owned(), hits })
 }
 
 /// `iptables-save -c` puts `[PACKETS:BYTES]` before each rule.
-fn without_counters(text: &str) -> &str {
-    match text.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
-        Some((_, rest)) => rest,
-        None => text,
-    }
+fn counted(text: &str) -> (Option<Hits>, &str) {
+    let Some((counts, rest)) = text.strip_prefix('[').and_then(|rest| rest.split_once("] ")) else {
+        return (None, text);
+    };
+    let hits = counts.split_once(':').and_then(|(packets, bytes)| {
+        Some(Hits { packets: packets.parse().ok()?, bytes: bytes.parse().ok()? })
+    });
+    (hits, rest)
 }
 
 /// Splits at spaces. Double quotes hold a word together; inside them a backslash takes the next character

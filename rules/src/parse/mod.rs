@@ -54,9 +54,9 @@ pub fn listing(text: &str, family: Family) -> Result<Listing, ParseError> {
         let held = listing.chains.entry((table, chain)).or_default();
         match entry {
             Entry::Chain { drops, .. } => held.policy = if drops { Policy::Drop } else { Policy::Accept },
-            Entry::Rule { position, words, text, .. } => {
+            Entry::Rule { position, words, text, hits, .. } => {
                 let rule::Read { line, is_our_spelling } = rule::read(&words, &text, family);
-                let listed = Listed { text, line, is_our_spelling };
+                let listed = Listed { text, line, is_our_spelling, hits };
                 match position {
                     Position::Append => held.rules.push(listed),
                     Position::Insert(number) => held.rules.insert((number - 1).min(held.rules.len()), listed),
@@ -83,7 +83,7 @@ pub fn save(text: &str, family: Family, ownership: &Ownership) -> Result<State, 
 pub fn restore(text: &str, family: Family) -> Result<RuleSet, ParseError> {
     let mut rules = RuleSet::empty(family);
     read(text, |table, entry| {
-        let Entry::Rule { chain, position, words, text } = entry else { return Ok(()) };
+        let Entry::Rule { chain, position, words, text, .. } = entry else { return Ok(()) };
         let (Some(table), Line::Typed(rule)) = (table, rule::read(&words, &text, family).line) else {
             return Err(Problem::Foreign(text));
         };

@@ -24,6 +24,7 @@ impl Rule {
             first: Vec::new(),
             action: self.action.listed(),
             comment: self.comment.clone(),
+            hits: None,
         }
     }
 }

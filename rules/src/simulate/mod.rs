@@ -9,6 +9,7 @@
 
 mod facts;
 mod packet;
+mod reach;
 mod replay;
 mod ties;
 mod trace;

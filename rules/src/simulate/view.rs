@@ -5,7 +5,7 @@
 
 use crate::nft::{Base, Kind, ListedRule, ListedTable, base_of};
 use crate::{
-    Action, Chain, ChainName, Condition, Family, Hook, Line, Listing, Origin, Policy, RuleSet, State,
+    Action, Chain, ChainName, Condition, Family, Hits, Hook, Line, Listing, Origin, Policy, RuleSet, State,
     Statement, Table,
 };
 use std::{borrow::Cow, collections::BTreeMap};
@@ -23,6 +23,8 @@ pub struct ViewRule {
     pub origin: Option<Origin>,
     /// The chain that its target names; `None` if there is no such chain.
     pub leads_to: Option<usize>,
+    /// What it has counted, where the listing says so.
+    pub hits: Option<Hits>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,12 +60,13 @@ pub type OriginOf<'a> = &'a dyn Fn(&str) -> Option<Origin>;
 impl ViewRule {
     fn new(line: &Line, text: Option<String>, origin: Option<Origin>) -> Self {
         let (conditions, action) = (line.conditions(), line.action());
-        Self { text, conditions, first: Vec::new(), action, origin, leads_to: None }
+        Self { text, conditions, first: Vec::new(), action, origin, leads_to: None, hits: None }
     }
 
     fn of_nftables(rule: ListedRule, origin_of: OriginOf<'_>) -> Self {
-        let ListedRule { text, conditions, first, action, comment } = rule;
-        Self { text: Some(text), conditions, first, action, origin: origin_of(&comment), leads_to: None }
+        let ListedRule { text, conditions, first, action, comment, hits } = rule;
+        let origin = origin_of(&comment);
+        Self { text: Some(text), conditions, first, action, origin, leads_to: None, hits }
     }
 }
 
@@ -103,8 +106,10 @@ impl View {
     /// Adds the rules of a listing. A label tells its tables from those of the same name.
     pub fn add_listing(&mut self, listing: Listing, label: Option<&str>) {
         self.add(listing.chains.into_iter().map(|((table, chain), held)| {
-            let rules =
-                held.rules.into_iter().map(|listed| ViewRule::new(&listed.line, Some(listed.text), None));
+            let rules = held.rules.into_iter().map(|listed| ViewRule {
+                hits: listed.hits,
+                ..ViewRule::new(&listed.line, Some(listed.text), None)
+            });
             let part = Part::of_iptables(label, table, &chain, rules.collect());
             Part { policy: held.policy, ..part }
         }));

@@ -84,25 +84,42 @@ impl LegacyTables {
     }
 }
 
+/// Whether to list what rules have counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counters {
+    Leave,
+    List,
+}
+
+impl Counters {
+    fn words(self) -> &'static [&'static str] {
+        match self {
+            Self::Leave => &[],
+            Self::List => &["-c"],
+        }
+    }
+}
+
 /// Reads legacy tables of one family, with the rules of other programs as far as they are understood.
 pub(super) fn legacy_listing(
     programs: &Programs,
     family: Family,
     tables: &LegacyTables,
+    counters: Counters,
 ) -> Result<Listing, Error> {
     if tables.is_listed {
-        return listing(programs, family);
+        return listing(programs, family, counters);
     }
     let mut text = String::new();
     for name in &tables.names {
-        text.push_str(&save(programs, family, &["-t", name])?);
+        text.push_str(&save(programs, family, &[counters.words(), &["-t", name]].concat())?);
     }
     understood(programs, family, &text)
 }
 
 /// Reads all tables of one family, with the rules of other programs as far as they are understood.
-pub(super) fn listing(programs: &Programs, family: Family) -> Result<Listing, Error> {
-    let text = save(programs, family, &[])?;
+pub(super) fn listing(programs: &Programs, family: Family, counters: Counters) -> Result<Listing, Error> {
+    let text = save(programs, family, counters.words())?;
     if let Some(table) = text.lines().find_map(incompatible) {
         return Err(Error::Incompatible { program: programs.save(family)?.display().to_string(), table });
     }

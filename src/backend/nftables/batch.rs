@@ -8,6 +8,7 @@ use super::kind;
 use crate::sys::header::*;
 use crate::sys::message::{self, Messages};
 use crate::sys::nfnetlink::{body, nfgenmsg};
+use std::borrow::Cow;
 
 /// As many elements as safely fit into one nest, whose length is a number of 16 bits.
 const ELEMENTS_A_MESSAGE: usize = 1_000;
@@ -149,17 +150,18 @@ impl Writer {
             let message = self.ours(NFT_MSG_DELSET, 0, subject);
             message.text(NFTA_SET_TABLE, name).text(NFTA_SET_NAME, &set.name);
         }
-        for chain in live.chains.iter().filter(|chain| !stays(chain, wanted)) {
+        for chain in live.written().filter(|chain| !stays(chain, wanted)) {
             self.delete_chain(NFPROTO_INET, name, &chain.name, false);
         }
     }
 
     /// Makes a table; where one was there, all that is not there yet.
     fn create(&mut self, table: &bytecode::Table, live: Option<&bytecode::Table>, last: bool) {
+        let all: Vec<Cow<'_, bytecode::Chain>> = table.written().collect();
         let rules =
-            || table.chains.iter().flat_map(|chain| chain.rules.iter().map(move |rule| (chain, rule)));
+            || all.iter().flat_map(|chain| chain.rules.iter().map(move |rule| (chain.as_ref(), rule)));
         let is_new = |chain: &&bytecode::Chain| live.is_none_or(|live| !stays(chain, live));
-        let new: Vec<&bytecode::Chain> = table.chains.iter().filter(is_new).collect();
+        let new: Vec<&bytecode::Chain> = all.iter().map(AsRef::as_ref).filter(is_new).collect();
         // Every table of ours has a chain, and most have a rule; the last of whatever comes last is acknowledged.
         let (chains, mut rules_left) = (new.len(), rules().count());
         let flags = |is_last: bool| if last && is_last { NLM_F_ACK } else { 0 };
@@ -243,7 +245,7 @@ impl Writer {
 
 /// Whether a table has the chain as well, called in the same way, be it with other rules.
 fn stays(chain: &bytecode::Chain, table: &bytecode::Table) -> bool {
-    table.chains.iter().any(|other| (&other.name, &other.base) == (&chain.name, &chain.base))
+    table.written().any(|other| (&other.name, &other.base) == (&chain.name, &chain.base))
 }
 
 fn element(list: &mut Messages, key_length: u32, element: &Element) {

@@ -4,10 +4,11 @@
 //! one, and which `nft --debug=netlink` prints. One type for both directions, so that comparing and restoring an old
 //! state need no third form. Counters, handles and whatever else the kernel adds on its own are left out.
 
-use super::expression::Expression;
+use super::{expression::Expression, record::Record};
 use crate::sys::header::*;
 use rules::nft::{self, Interval, Kind, SetKind};
-use rules::{Family, Hook};
+use rules::{Family, Hook, desired::Made};
+use std::borrow::Cow;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
@@ -18,6 +19,8 @@ pub struct Table {
     pub sets: Vec<Set>,
     /// In the order in which they were made.
     pub chains: Vec<Chain>,
+    /// How it was made, as far as it is known. It is no part of what the table says.
+    pub record: Option<Record>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +86,26 @@ impl Table {
             flags: 0,
             sets: table.sets.iter().map(set).collect(),
             chains: table.chains.iter().map(chain).collect(),
+            record: None,
         }
+    }
+
+    /// The table with a note of how it is made.
+    #[must_use]
+    pub fn made(self, made: Option<&Made>) -> Self {
+        let record = made.map(|made| Record::of(made, &self));
+        Self { record, ..self }
+    }
+
+    /// Whether it still says what it said when it was written; `None` where nothing tells.
+    pub fn is_as_made(&self) -> Option<bool> {
+        self.record.as_ref().map(|record| record.rules_digest == super::record::rules_digest(self))
+    }
+
+    /// All chains to write, that of the record included.
+    pub(super) fn written(&self) -> impl Iterator<Item = Cow<'_, Chain>> {
+        let record = self.record.as_ref().map(|record| Cow::Owned(record.chain()));
+        self.chains.iter().map(Cow::Borrowed).chain(record)
     }
 
     /// How many there are.

@@ -106,6 +106,7 @@ fn of_devices(devices: &[String], base: &mut ListedBase, rules: &mut Vec<ListedR
             first: Vec::new(),
             action: Action::Target(Target::Drop),
             comment: String::new(),
+            hits: None,
         });
     }
 }

@@ -18,6 +18,7 @@ mod listed;
 mod lower;
 mod raise;
 mod read;
+mod record;
 mod removal;
 mod tables;
 #[cfg(test)]
@@ -28,6 +29,7 @@ pub use bridge::{both, guarded, marks};
 pub use compare::{Difference, Subject, differences, same};
 pub use expression::{Ct, Expression, Header, Meta, Operator, Register, Verdict};
 use listed::Interfaces;
+pub use record::Record;
 pub use removal::Listed;
 pub use tables::Tables;
 
@@ -103,7 +105,8 @@ impl Nftables {
         }
     }
 
-    /// All tables of which packets of a family meet chains, each with whether iptables made it. Reading creates nothing.
+    /// All tables of which packets of a family meet chains, each with whether iptables made it, with what their rules have
+    /// counted. Reading creates nothing.
     ///
     /// # Errors
     /// As [`Nftables::tables`].
@@ -117,12 +120,13 @@ impl Nftables {
             if is_trace || ![NFPROTO_INET, NFPROTO_NETDEV, nfproto(family)].contains(&of) {
                 continue;
             }
-            let table = match read::table(&mut self.socket, &outside) {
+            let (table, hits) = match read::counted(&mut self.socket, &outside) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 table => table?,
             };
-            let listed = listed::table(of, &table, &interfaces);
-            tables.extend(listed.map(|listed| (listed::is_of_iptables(of, &table), listed)));
+            let Some(mut listed) = listed::table(of, &table, &interfaces) else { continue };
+            hits.note(&mut listed);
+            tables.push((listed::is_of_iptables(of, &table), listed));
         }
         Ok(tables)
     }
@@ -154,9 +158,9 @@ impl Nftables {
     fn exchange(&mut self, live: &bytecode::Table, wanted: &bytecode::Table) -> Result<(), Refusal> {
         let generation = self.generation().map_err(Refusal::Conflict)?;
         let now = self.read().map_err(Refusal::Conflict)?;
-        match same(now.as_ref(), Some(live)) {
-            true => self.commit(&[Job::Exchange(live, wanted)], Some(generation)),
-            false => Err(Refusal::Conflict(io::ErrorKind::ResourceBusy.into())),
+        match now.filter(|now| same(Some(now), Some(live))) {
+            Some(now) => self.commit(&[Job::Exchange(&now, wanted)], Some(generation)),
+            None => Err(Refusal::Conflict(io::ErrorKind::ResourceBusy.into())),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::bytecode::{self, Element};
 use super::expression::Expression;
+use super::record::Record;
 use super::{kind, tables::Outside};
 use crate::sys::header::*;
 use crate::sys::{
@@ -9,16 +10,27 @@ use crate::sys::{
     netlink::{Request, Socket},
     nfnetlink::{body, nfgenmsg},
 };
-use std::{collections::BTreeSet, io};
+use rules::{Hits, nft::ListedTable};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+};
 
 /// What is in a table; if it is gone meanwhile, nothing.
 pub(super) fn table(socket: &mut Socket, outside: &Outside) -> io::Result<bytecode::Table> {
+    counted(socket, outside).map(|(table, _)| table)
+}
+
+/// The same, with what its rules have counted at that moment.
+pub(super) fn counted(socket: &mut Socket, outside: &Outside) -> io::Result<(bytecode::Table, Counts)> {
     let Outside { family, name, flags } = outside;
     let head = nfgenmsg(*family, 0);
     let mut reader = Reader { socket, head, table: name };
     let (sets, chains) = (reader.sets()?, reader.chains()?);
-    let mut table = bytecode::Table { name: name.clone(), flags: *flags, sets, chains };
-    for (name, rule) in reader.rules()? {
+    let mut table = bytecode::Table { name: name.clone(), flags: *flags, sets, chains, record: None };
+    let mut counts = Counts::default();
+    for (name, rule, hits) in reader.rules()? {
+        counts.0.entry(name.clone()).or_default().push(hits);
         if let Some(chain) = table.chains.iter_mut().find(|chain| chain.name == name) {
             chain.rules.push(rule);
         }
@@ -27,7 +39,24 @@ pub(super) fn table(socket: &mut Socket, outside: &Outside) -> io::Result<byteco
         (set.elements, set.others) = reader.elements(&set.name)?;
         bytecode::sort(&mut set.elements);
     }
-    Ok(table)
+    table.record = Record::take(&mut table.chains);
+    Ok((table, counts))
+}
+
+/// What the rules of a table have counted, chain by chain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts(BTreeMap<String, Vec<Option<Hits>>>);
+
+impl Counts {
+    /// Puts it to the rules.
+    pub(super) fn note(mut self, table: &mut ListedTable) {
+        for chain in &mut table.chains {
+            let counted = self.0.remove(&chain.name).unwrap_or_default();
+            for (rule, hits) in chain.rules.iter_mut().zip(counted) {
+                rule.hits = hits;
+            }
+        }
+    }
 }
 
 /// Reads what is in a table.
@@ -68,12 +97,13 @@ impl Reader<'_> {
         })
     }
 
-    fn rules(&mut self) -> io::Result<Vec<(String, bytecode::Rule)>> {
+    fn rules(&mut self) -> io::Result<Vec<(String, bytecode::Rule, Option<Hits>)>> {
         self.dump(NFT_MSG_GETRULE, NFTA_RULE_TABLE, |rule| {
             let list = attribute(rule, NFTA_RULE_EXPRESSIONS).unwrap_or_default();
             let expressions = attributes(list).filter_map(|(_, item)| Expression::decode(item)).collect();
             let userdata = attribute(rule, NFTA_RULE_USERDATA).unwrap_or_default().to_vec();
-            Some((name(rule, NFTA_RULE_CHAIN)?, bytecode::Rule { expressions, userdata }))
+            let hits = attributes(list).find_map(|(_, item)| hits(item));
+            Some((name(rule, NFTA_RULE_CHAIN)?, bytecode::Rule { expressions, userdata }, hits))
         })
     }
 
@@ -108,6 +138,14 @@ impl Reader<'_> {
         elements.retain(|element| *element != Element { key: [0; 16], is_end: true });
         Ok((elements, others))
     }
+}
+
+/// What an expression has counted, if it is a counter.
+fn hits(item: &[u8]) -> Option<Hits> {
+    let of =
+        |kind| attribute(attribute(item, NFTA_EXPR_DATA)?, kind)?.try_into().ok().map(u64::from_be_bytes);
+    (text(attribute(item, NFTA_EXPR_NAME)?) == "counter")
+        .then(|| Some(Hits { packets: of(NFTA_COUNTER_PACKETS)?, bytes: of(NFTA_COUNTER_BYTES)? }))?
 }
 
 /// The interfaces for which a chain is called.

@@ -163,6 +163,7 @@ fn table(elements: usize) -> bytecode::Table {
                 userdata: b"\0\x05here\0".to_vec(),
             }],
         }],
+        record: None,
     }
 }
 

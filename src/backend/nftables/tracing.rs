@@ -145,7 +145,7 @@ fn table(aim: &Aim, group: Option<u16>, flags: u32) -> Table {
         chain(LAST[0], NF_INET_LOCAL_IN, i32::MAX, Vec::new()),
         chain(LAST[1], NF_INET_POST_ROUTING, i32::MAX, Vec::new()),
     ];
-    Table { name: TABLE.to_owned(), flags, sets: Vec::new(), chains }
+    Table { name: TABLE.to_owned(), flags, sets: Vec::new(), chains, record: None }
 }
 
 fn rules(aim: &Aim, group: Option<u16>) -> Vec<Rule> {

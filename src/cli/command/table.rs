@@ -135,6 +135,24 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         word: None,
     },
     Entry {
+        command: Command::Status,
+        name: "status",
+        about: "Tell what is captured here, who listens, and what has come by",
+        long_about: "Reads the rules of the network namespace, whoever set them (this program or istio-iptables, with \
+                     iptables or nftables), and tells what they mean: what is captured and what is left alone, with \
+                     the option that says so; who listens at the ports that packets are sent to; what each rule has \
+                     counted; how the rules were made, and whether they were changed since. Behind that stands what \
+                     to look at: IPv6 that passes by, rules of others that decide, rules without effect.\n\nIt needs \
+                     no flags, reads only, and creates nothing. Rules of the table nat count the first packet of a \
+                     connection.\n\nExamples:\n  sidecar-init status\n  sidecar-init status --watch --interval \
+                     500ms\n  sidecar-init status --network-namespace /proc/1234/ns/net --format json\n\nExit codes: 0 \
+                     told, 1 the rules can't be read, 2 bad input.",
+        topics: &[&[Topic::Status], ANY],
+        also: &[Setting::NetworkNamespace, Setting::Format],
+        without: &[],
+        word: None,
+    },
+    Entry {
         command: Command::Trace,
         name: "trace",
         about: "Show packets as they meet rules, and what becomes of them",

@@ -107,6 +107,10 @@ pub(crate) const NFTA_VERDICT_CHAIN: u16 = 2;
 pub(crate) const NFTA_EXPR_NAME: u16 = 1;
 pub(crate) const NFTA_EXPR_DATA: u16 = 2;
 
+// enum nft_counter_attributes
+pub(crate) const NFTA_COUNTER_BYTES: u16 = 1;
+pub(crate) const NFTA_COUNTER_PACKETS: u16 = 2;
+
 // enum nft_immediate_attributes
 pub(crate) const NFTA_IMMEDIATE_DREG: u16 = 1;
 pub(crate) const NFTA_IMMEDIATE_DATA: u16 = 2;

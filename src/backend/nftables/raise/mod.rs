@@ -256,6 +256,6 @@ impl<'a> Raiser<'a> {
         }
         let action = self.actions.pop().unwrap_or_else(|| Action::Continue(String::new()));
         let (conditions, first, comment) = (self.conditions, self.actions, comment.to_owned());
-        ListedRule { text: words.join(" "), conditions, first, action, comment }
+        ListedRule { text: words.join(" "), conditions, first, action, comment, hits: None }
     }
 }

@@ -1,0 +1,106 @@
+//! What a rule asks of a packet, whichever backend holds it: iptables' matches and the conditions of nf_tables in the same
+//! few words.
+
+use rules::nft::Field;
+use rules::{Cidr, Condition, Match, Negatable, render};
+use std::fmt::Display;
+
+/// The values that a field may have, or, negated, may not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) negated: bool,
+    pub(super) items: Vec<String>,
+}
+
+/// The fields that rules of the policy ask about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Asks {
+    pub(super) in_interface: Option<Asked>,
+    pub(super) out_interface: Option<Asked>,
+    pub(super) source: Option<Asked>,
+    pub(super) destination: Option<Asked>,
+    pub(super) destination_port: Option<Asked>,
+    pub(super) uid: Option<Asked>,
+    pub(super) gid: Option<Asked>,
+    /// The state of the connection, a mark, anything that is not understood: what tells nothing to people.
+    pub(super) more: bool,
+    /// The rule's own words about it.
+    pub(super) comment: Option<String>,
+}
+
+impl Asks {
+    pub(super) fn of(conditions: &[Condition]) -> Self {
+        let mut asks = Self::default();
+        for condition in conditions {
+            match condition {
+                Condition::Known(asked) => asks.matched(asked),
+                Condition::Nft(asked) => {
+                    let items = render::nft::values(asked);
+                    let items = items.iter().map(|item| item.trim_matches('"').to_owned()).collect();
+                    asks.field(asked.field, Asked { negated: asked.negated, items });
+                }
+                Condition::Always(_) | Condition::Protocol(_) => {}
+                Condition::DestinationLocal(_) | Condition::TcpFlags { .. } | Condition::Unknown(_) => {
+                    asks.more = true;
+                }
+            }
+        }
+        asks
+    }
+
+    fn matched(&mut self, asked: &Match) {
+        match asked {
+            Match::InInterface(name) => self.in_interface = Some(one(name)),
+            Match::OutInterface(name) => self.out_interface = Some(one(name)),
+            Match::Source(network) => self.source = Some(host(network)),
+            Match::Destination(network) => self.destination = Some(host(network)),
+            Match::DestinationPort(port) => {
+                let items = vec![port.value().dashed().to_string()];
+                self.destination_port = Some(Asked { negated: port.is_negated(), items });
+            }
+            Match::DestinationPorts(ports) => {
+                let items = ports.value().ranges().iter().map(|range| range.dashed().to_string()).collect();
+                self.destination_port = Some(Asked { negated: ports.is_negated(), items });
+            }
+            Match::UidOwner(uid) => merge(&mut self.uid, one(uid)),
+            Match::GidOwner(gid) => merge(&mut self.gid, one(gid)),
+            Match::Comment(comment) => self.comment = Some(comment.as_str().to_owned()),
+            Match::ConnState(_) | Match::Mark(_) | Match::Connmark(_) => self.more = true,
+            Match::Protocol(_) | Match::SourcePort(_) => {}
+        }
+    }
+
+    fn field(&mut self, field: Field, asked: Asked) {
+        match field {
+            Field::InInterface => self.in_interface = Some(asked),
+            Field::OutInterface => self.out_interface = Some(asked),
+            Field::Source(_) => self.source = Some(asked),
+            Field::Destination(_) => self.destination = Some(asked),
+            Field::DestinationPort => self.destination_port = Some(asked),
+            Field::Uid => self.uid = Some(asked),
+            Field::Gid => self.gid = Some(asked),
+            Field::ConnState | Field::Mark(_) | Field::Connmark(_) => self.more = true,
+            Field::Family | Field::Protocol | Field::SourcePort => {}
+        }
+    }
+}
+
+/// Of several owners in a rule each is asked on its own; the policy only ever says of several who it is not.
+fn merge(held: &mut Option<Asked>, more: Asked) {
+    match held {
+        Some(held) if held.negated == more.negated => held.items.extend(more.items),
+        _ => *held = Some(more),
+    }
+}
+
+fn one<T: Display + Ord>(operand: &Negatable<T>) -> Asked {
+    Asked { negated: operand.is_negated(), items: vec![operand.value().to_string()] }
+}
+
+/// A network; of one address alone, that.
+fn host(operand: &Negatable<Cidr>) -> Asked {
+    let cidr = operand.value();
+    let text =
+        if cidr.length() == cidr.family().bits() { cidr.address().to_string() } else { cidr.to_string() };
+    Asked { negated: operand.is_negated(), items: vec![text] }
+}

@@ -1,0 +1,156 @@
+//! What rules have counted, in groups that mean the same.
+
+use super::parts::{option, shown};
+use super::reading::{Meant, Role, captures};
+use super::word;
+use crate::istio::Reason;
+use rules::{ByFamily, Hits};
+use serde::Serialize;
+
+/// Rules of one meaning, and what they have counted together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Hit {
+    /// The name of the rules, as comments and log lines have it.
+    pub reason: &'static str,
+    /// `captured`, `left_alone`, `dropped`, or `led_on` to other rules.
+    pub fate: &'static str,
+    /// In words.
+    pub text: String,
+    pub option: Option<String>,
+    pub packets: u64,
+    pub bytes: u64,
+    /// Packets a second, where somebody watches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_second: Option<f64>,
+    /// The rules, each.
+    pub rules: Vec<Counted>,
+}
+
+/// A rule, and what it has counted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Counted {
+    pub family: &'static str,
+    pub table: String,
+    pub chain: String,
+    /// Its number in the chain, from 1.
+    pub rule: usize,
+    pub text: String,
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+/// All groups, in the order in which their first rules stand; of both families together.
+pub(super) fn counted(meant: &ByFamily<Vec<Meant<'_>>>) -> Vec<Hit> {
+    let mut groups: Vec<Hit> = Vec::new();
+    for (family, meant) in meant.iter() {
+        for meant in meant.iter().filter(|meant| meant.is_reached) {
+            let (Some(reason), Some(Hits { packets, bytes })) = (meant.reason, meant.rule.hits) else {
+                continue;
+            };
+            let (fate, text) = meaning(meant, reason);
+            let rule = Counted {
+                family: word(family),
+                table: meant.chain.table.to_string(),
+                chain: meant.chain.chain.clone(),
+                rule: meant.at.rule + 1,
+                text: meant.rule.text.clone().unwrap_or_default(),
+                packets,
+                bytes,
+            };
+            let option = meant.setting.map(option);
+            let same = |group: &&mut Hit| {
+                (group.reason, &group.text, &group.option) == (reason.name(), &text, &option)
+            };
+            let at = groups.iter_mut().find(same);
+            // A rule for packets of both families stands in the views of both.
+            let is_shared = |group: &Hit| {
+                let place = |rule: &Counted| (rule.table.clone(), rule.chain.clone(), rule.rule);
+                rule.table.starts_with("inet ")
+                    && group.rules.iter().any(|known| place(known) == place(&rule))
+            };
+            match at {
+                Some(group) if is_shared(group) => {}
+                Some(group) => {
+                    group.packets += packets;
+                    group.bytes += bytes;
+                    group.rules.push(rule);
+                }
+                None => groups.push(Hit {
+                    reason: reason.name(),
+                    fate,
+                    text,
+                    option,
+                    packets,
+                    bytes,
+                    per_second: None,
+                    rules: vec![rule],
+                }),
+            }
+        }
+    }
+    groups
+}
+
+/// What becomes of the packets that a rule counts, and what they are.
+fn meaning(meant: &Meant<'_>, reason: Reason) -> (&'static str, String) {
+    let asks = &meant.asks;
+    let list = |noun: &str, asked: &Option<super::asks::Asked>| match asked {
+        Some(asked) if asked.negated => format!("{noun} other than {}", shown(&asked.items)),
+        Some(asked) => format!("{noun} {}", shown(&asked.items)),
+        None => String::new(),
+    };
+    let ports = list("port", &asks.destination_port);
+    let networks = list("to", &asks.destination);
+    let owner = match &asks.uid {
+        Some(_) => list("user", &asks.uid),
+        None => list("group", &asks.gid),
+    };
+    let interface = match &asks.in_interface {
+        Some(_) => list("interface", &asks.in_interface),
+        None => list("interface", &asks.out_interface),
+    };
+    let or = |text: String, all: &str| if text.is_empty() { all.to_owned() } else { text };
+    let leads_on = matches!(meant.role, Role::Base(_)) && meant.rule.leads_to.is_some();
+    let (fate, text) = match reason {
+        Reason::InboundPort | Reason::Outbound | Reason::Dns if leads_on => (
+            "led_on",
+            match reason {
+                Reason::InboundPort => "inbound: came by".to_owned(),
+                Reason::Dns => "DNS: came by".to_owned(),
+                _ => "outbound: came by".to_owned(),
+            },
+        ),
+        Reason::InboundPort => ("captured", format!("inbound, {}", or(ports, "all other ports"))),
+        Reason::OutboundPort => ("captured", format!("outbound, {ports}")),
+        Reason::OutboundNetwork if asks.in_interface.is_some() => {
+            ("captured", format!("outbound, {interface}"))
+        }
+        Reason::OutboundNetwork => {
+            ("captured", format!("outbound, {}", or(networks, "all other destinations")))
+        }
+        Reason::ProxyCallsOwnPod => ("captured", format!("the proxy's calls to its own pod, {owner}")),
+        Reason::Dns if meant.rule.leads_to.is_some() => {
+            ("led_on", "outbound, to the rules for DNS".to_owned())
+        }
+        Reason::Dns if captures(meant.rule) => {
+            ("captured", format!("DNS queries {}", or(networks, "to every server")))
+        }
+        Reason::Dns => ("led_on", "DNS, kept apart for conntrack".to_owned()),
+        Reason::ToOutboundListener => ("led_on", "connections handed to the proxy, outbound".to_owned()),
+        Reason::ToInboundListener => ("led_on", "connections handed to the proxy, inbound".to_owned()),
+        Reason::DropInvalid => ("dropped", "packets that belong to no connection".to_owned()),
+        Reason::TproxyMark => ("led_on", "packets of connections that were handed over before".to_owned()),
+        Reason::Outbound => ("led_on", "outbound".to_owned()),
+        Reason::ApplicationLoopback => ("left_alone", "the application's calls to its own pod".to_owned()),
+        Reason::ExcludedGroup | Reason::OtherGroups => ("left_alone", format!("outbound, {owner}")),
+        Reason::ExcludedInboundPort => ("left_alone", format!("inbound, {ports}")),
+        Reason::ExcludedInterface | Reason::VmInterface => ("left_alone", interface),
+        Reason::ExcludedNetwork => ("left_alone", format!("outbound, {networks}")),
+        Reason::ExcludedOutboundPort => ("left_alone", format!("outbound, {ports}")),
+        Reason::Loopback => ("left_alone", "outbound, to loopback".to_owned()),
+        Reason::ProxyOutbound => ("left_alone", format!("the proxy's own calls, {owner}")),
+        Reason::ProxyToApplication => ("left_alone", "what the proxy hands to the application".to_owned()),
+        Reason::TunnelPort => ("left_alone", format!("inbound, {ports}: the tunnel")),
+    };
+    (fate, text)
+}

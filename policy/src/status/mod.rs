@@ -1,0 +1,247 @@
+//! What a network namespace captures and what it leaves alone, told from its live rules: for whoever has to understand it
+//! without knowing a single flag.
+//!
+//! The rules may be ours or upstream's, in iptables or in nf_tables; [`reading`] turns them back into the policy's
+//! reasons. What they claim is walked with a packet each, so that a rule of somebody else that decides before is seen.
+//! Nothing here reads a kernel or a clock: what was seen comes in, what is to be told goes out.
+
+mod asks;
+mod hits;
+mod listeners;
+mod parts;
+mod reading;
+mod text;
+mod witness;
+
+pub use hits::{Counted, Hit};
+pub use listeners::{Listening, Socket, ports};
+pub use parts::Part;
+pub use reading::reasons;
+
+use crate::Tone;
+use rules::simulate::{Routing, View};
+use rules::{ByFamily, Family};
+use serde::Serialize;
+use std::net::IpAddr;
+
+/// What was read of a namespace.
+#[derive(Debug)]
+pub struct Seen<'a> {
+    /// All rules that a packet meets, with what they have counted.
+    pub views: &'a ByFamily<View>,
+    /// What routing does beside them.
+    pub routing: &'a ByFamily<Routing>,
+    /// The addresses of all interfaces.
+    pub addresses: &'a [IpAddr],
+    /// Who listens; `None` where that can't be seen.
+    pub sockets: Option<&'a [Socket]>,
+    /// What holds rules of the mesh's.
+    pub held: Vec<Held>,
+    /// How our table was made, where it says so.
+    pub record: Option<Record>,
+    /// What the engine has found that is not as it should be.
+    pub findings: Vec<Finding>,
+}
+
+/// Rules of the mesh's in one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Held {
+    pub backend: String,
+    pub families: Vec<&'static str>,
+    pub rules: usize,
+    /// The program that made them, as far as the rules tell.
+    pub program: String,
+}
+
+/// How our table was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Record {
+    pub program_version: String,
+    pub command: String,
+    /// When, as RFC 3339 writes it.
+    pub at: String,
+    /// What was said to be captured; `None` where there was no room for it.
+    pub settings: Option<String>,
+    pub settings_digest: String,
+    pub rules_digest: String,
+    /// Whether the rules are others than those that were written then.
+    pub changed_since: bool,
+}
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// It may be meant so.
+    Warn,
+    /// Traffic fails, or passes the proxy by.
+    Fail,
+}
+
+/// Something to look at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    pub level: Level,
+    /// A word for what it is about: `ipv6`, `foreign`, `listeners`, `rules`, `routing`, `drift`.
+    pub topic: &'static str,
+    pub text: String,
+    pub remedy: Option<String>,
+}
+
+impl Finding {
+    /// Something that may be meant so.
+    pub fn warn(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { level: Level::Warn, topic, text: text.into(), remedy: Some(remedy.into()) }
+    }
+
+    /// Something by which traffic fails, or passes the proxy by.
+    pub fn fail(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { level: Level::Fail, ..Self::warn(topic, text, remedy) }
+    }
+}
+
+/// What is to be told, in the order in which it is told.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Status {
+    /// Of this structure.
+    pub version: u32,
+    /// Whether anything is captured.
+    pub capturing: bool,
+    /// The whole in a sentence.
+    pub summary: String,
+    /// The families of which something is captured.
+    pub families: Vec<&'static str>,
+    pub held_by: Vec<Held>,
+    pub made: Option<Record>,
+    pub captured: Vec<Part>,
+    pub left_alone: Vec<Part>,
+    pub dropped: Vec<Part>,
+    pub listeners: Vec<Listening>,
+    pub hits: Vec<Hit>,
+    pub findings: Vec<Finding>,
+}
+
+/// Tells what was seen.
+pub fn status(seen: Seen<'_>) -> Status {
+    let Seen { views, held, record, .. } = &seen;
+    let meant = ByFamily { v4: reading::meant(&views.v4), v6: reading::meant(&views.v6) };
+    let told = parts::told(&seen, &meant);
+    let captured_in = |family: Family| told.captured.iter().any(|part| part.is_of(family));
+    let families: Vec<Family> = Family::BOTH.into_iter().filter(|family| captured_in(*family)).collect();
+    let listeners = listeners::listening(&seen, &meant);
+    let mut findings = witness::findings(&seen, &meant);
+    findings.extend(listeners::findings(&listeners));
+    findings.extend(gaps(&seen, &families));
+    findings.extend(drift(record.as_ref()));
+    let summary = summary(held, &families, &told);
+    let (held, record) = (held.clone(), record.clone());
+    findings.extend(seen.findings);
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
+    Status {
+        version: 1,
+        capturing: !families.is_empty(),
+        summary,
+        families: families.iter().copied().map(word).collect(),
+        held_by: held,
+        made: record,
+        captured: told.captured,
+        left_alone: told.left_alone,
+        dropped: told.dropped,
+        listeners,
+        hits: hits::counted(&meant),
+        findings,
+    }
+}
+
+impl Status {
+    /// The text for people, for as many columns.
+    pub fn text(&self, width: usize) -> String {
+        text::text(self, width)
+    }
+
+    /// Notes how many packets a second have come since an earlier look, so many seconds ago. Rules that were made anew
+    /// since count from nothing.
+    pub fn rate(&mut self, earlier: &Self, seconds: f64) {
+        for hit in &mut self.hits {
+            let same = |other: &&Hit| {
+                (other.reason, &other.text, &other.option) == (hit.reason, &hit.text, &hit.option)
+            };
+            let before = earlier.hits.iter().find(same).map_or(0, |other| other.packets);
+            let more = hit.packets.checked_sub(before).unwrap_or(hit.packets);
+            hit.per_second = (seconds > 0.0).then(|| (more as f64 / seconds * 10.0).round() / 10.0);
+        }
+    }
+}
+
+/// The family, for programs.
+pub(super) fn word(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "ipv4",
+        Family::V6 => "ipv6",
+    }
+}
+
+fn summary(held: &[Held], families: &[Family], told: &parts::Told) -> String {
+    let by: Vec<&str> = held.iter().map(|held| held.backend.as_str()).collect();
+    match (families, held) {
+        ([], []) => "nothing is captured: no rule here sends traffic to a mesh proxy".to_owned(),
+        ([], _) => format!("nothing is captured, though rules of the mesh are there ({})", by.join(", ")),
+        (families, _) => {
+            let names: Vec<String> = families.iter().map(ToString::to_string).collect();
+            let ways: Vec<&str> = ["outbound", "inbound", "dns"]
+                .into_iter()
+                .filter(|way| told.captured.iter().any(|part| part.direction == *way))
+                .map(|way| if way == "dns" { "DNS" } else { way })
+                .collect();
+            let by = if by.is_empty() { "rules of an unknown program".to_owned() } else { by.join(" and ") };
+            let ways = match ways.split_last() {
+                Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+                _ => ways.concat(),
+            };
+            format!("{ways} traffic is captured over {}, by {by}", names.join(" and "))
+        }
+    }
+}
+
+/// Addresses whose traffic no rule takes to the proxy, while that of the other family goes there.
+fn gaps(seen: &Seen<'_>, captured: &[Family]) -> Vec<Finding> {
+    let reachable = crate::explain::Pod::new(seen.addresses.iter().copied(), None).addresses;
+    let missing =
+        Family::BOTH.into_iter().filter(|family| !captured.is_empty() && !captured.contains(family));
+    let of = |family: Family| {
+        let own = |address: &&IpAddr| {
+            Family::of(**address) == family && **address != IpAddr::V6(crate::istio::OWNERSHIP.address)
+        };
+        reachable.iter().find(own).map(|address| (family, *address))
+    };
+    let finding = |(family, address): (Family, IpAddr)| {
+        let remedy = match family {
+            Family::V4 => "name the pod's IPv4 address in --pod-ips when the rules are set",
+            Family::V6 => "set the rules with --dual-stack, and with the address in --pod-ips if it is given",
+        };
+        let text =
+            format!("{family} passes the proxy by: the pod has {address}, and no rule captures {family}");
+        Finding::fail(if family == Family::V6 { "ipv6" } else { "ipv4" }, text, remedy)
+    };
+    missing.filter_map(of).map(finding).collect()
+}
+
+fn drift(record: Option<&Record>) -> Option<Finding> {
+    record.filter(|record| record.changed_since).map(|record| {
+        let Record { program_version, command, at, .. } = record;
+        let text = format!(
+            "the rules are not those that {command} (sidecar-init {program_version}) wrote at {at}: somebody has \
+             changed our table since"
+        );
+        let remedy = "sidecar-init check with the pod's flags shows what differs, sidecar-init apply puts it back";
+        Finding::warn("drift", text, remedy)
+    })
+}
+
+/// How a level is shown.
+pub(super) fn tone(level: Level) -> Tone {
+    match level {
+        Level::Warn => Tone::Passing,
+        Level::Fail => Tone::Dropped,
+    }
+}

@@ -1,0 +1,165 @@
+//! A packet for each claim: what rules say they capture is walked through all rules that are there, so that somebody
+//! else's that decides before is seen. And what lies about without effect.
+
+use super::parts::{Claim, Fate, claim};
+use super::reading::{Meant, Role};
+use super::{Finding, Seen};
+use crate::explain::{Pod, Sender, explain, usual};
+use crate::istio::Reason;
+use rules::simulate::{At, Packet, Verdict};
+use rules::{Action, ByFamily, Cidr, Family, PortRange, Protocol, Target};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Nobody has these (RFC 5737, RFC 3849): somebody outside, and the pod where it has no address of its own.
+const ELSEWHERE: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 10))];
+const STAND_IN: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 77)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 77))];
+
+/// Ports of which a usual pod excludes none.
+const PORTS: [u16; 6] = [8080, 8081, 9080, 18_080, 28_080, 38_080];
+
+/// What packets show, and what chains show that no packet comes to.
+pub(super) fn findings(seen: &Seen<'_>, meant: &ByFamily<Vec<Meant<'_>>>) -> Vec<Finding> {
+    let mut found: Vec<Finding> = Vec::new();
+    for (family, meant) in meant.iter() {
+        found.extend(contradicted(seen, family, meant));
+        found.extend(unreached(family, meant));
+        found.extend(unrouted(seen, family, meant));
+    }
+    // A table of both families is walked twice.
+    let mut told = BTreeSet::new();
+    found.retain(|finding| told.insert(finding.text.clone()));
+    found
+}
+
+/// Claims of which a packet shows that others decide.
+fn contradicted(seen: &Seen<'_>, family: Family, meant: &[Meant<'_>]) -> Vec<Finding> {
+    let (view, routing) = (seen.views.get(family), seen.routing.get(family));
+    let ours: BTreeSet<At> = meant.iter().map(|meant| meant.at).collect();
+    let claims: Vec<Claim> = meant.iter().filter_map(|meant| claim(view, meant)).collect();
+    let pod = pod(seen, &claims);
+    let mut found = Vec::new();
+    for claim in claims.iter().filter(|claim| claim.fate == Fate::Captured) {
+        let Some((what, packet)) = witness(claim, family, &pod, &claims) else { continue };
+        let explanation = explain(view, routing, &packet);
+        let outcome = explanation.outcome();
+        let is_captured = matches!(outcome.verdict, Verdict::Redirect(_) | Verdict::Tproxy(_));
+        // Our own exclusions are told as such.
+        if is_captured || outcome.decided_by.is_some_and(|at| ours.contains(&at)) {
+            continue;
+        }
+        let option = claim.setting.map(super::parts::option).unwrap_or_default();
+        let text = format!("{what} is to be captured ({option}) and is {}", explanation.sentence());
+        let remedy = "see all rules that it meets with sidecar-init explain --live";
+        found.push(match outcome.verdict {
+            Verdict::Unknown => Finding::warn("foreign", text, remedy),
+            _ => Finding::fail("foreign", text, remedy),
+        });
+        // One of a list is enough to see it.
+    }
+    found
+}
+
+fn pod(seen: &Seen<'_>, claims: &[Claim]) -> Pod {
+    let mut pod = Pod::new(seen.addresses.iter().copied(), None);
+    for address in STAND_IN {
+        if !pod.addresses.iter().any(|own| Family::of(*own) == Family::of(address)) {
+            pod.addresses.push(address);
+        }
+    }
+    let owners = claims.iter().filter(|claim| claim.reason == Reason::ProxyOutbound);
+    for item in owners.flat_map(|claim| &claim.items) {
+        if let Some(uid) = item.strip_prefix("user ").and_then(|uid| uid.parse().ok()) {
+            pod.proxy.0 = uid;
+        }
+    }
+    pod
+}
+
+/// A packet that the claim is about, with what it is.
+fn witness(claim: &Claim, family: Family, pod: &Pod, claims: &[Claim]) -> Option<(String, Packet)> {
+    let of = |address: &IpAddr| Family::of(*address) == family;
+    let elsewhere = ELSEWHERE.into_iter().find(of)?;
+    let own = pod.addresses.iter().copied().find(of)?;
+    let first_port = || claim.items.first()?.parse::<PortRange>().ok().map(|ports| ports.first().number());
+    let named = |port: u16| {
+        let ranges =
+            claims.iter().flat_map(|claim| &claim.items).filter_map(|item| item.parse::<PortRange>().ok());
+        ranges.into_iter().any(|range| range.contains(port))
+    };
+    let free = || PORTS.into_iter().find(|port| !named(*port)).unwrap_or(PORTS[0]);
+    let network = || {
+        let cidr = claim.items.first()?.parse::<Cidr>().ok()?;
+        // The first address of a network is nobody's.
+        Some(match cidr.address() {
+            _ if cidr.is_everything() => elsewhere,
+            IpAddr::V4(first) if cidr.length() < 31 => IpAddr::V4(Ipv4Addr::from(u32::from(first) + 1)),
+            IpAddr::V6(first) if cidr.length() < 127 => IpAddr::V6(Ipv6Addr::from(u128::from(first) + 1)),
+            one => one,
+        })
+    };
+    let (sender, to) = match claim.reason {
+        Reason::OutboundNetwork if claim.items.iter().any(|item| item.parse::<Cidr>().is_err()) => {
+            return None;
+        }
+        Reason::OutboundNetwork if claim.items.is_empty() => {
+            (Sender::App, SocketAddr::new(elsewhere, free()))
+        }
+        Reason::OutboundNetwork => (Sender::App, SocketAddr::new(network()?, free())),
+        Reason::OutboundPort => (Sender::App, SocketAddr::new(elsewhere, first_port()?)),
+        Reason::InboundPort if claim.items.is_empty() => (Sender::External, SocketAddr::new(own, free())),
+        Reason::InboundPort => (Sender::External, SocketAddr::new(own, first_port()?)),
+        Reason::Dns if claim.items.is_empty() => (Sender::App, SocketAddr::new(elsewhere, 53)),
+        Reason::Dns => (Sender::App, SocketAddr::new(network()?, 53)),
+        _ => return None,
+    };
+    let protocol = if claim.reason == Reason::Dns { Protocol::Udp } else { Protocol::Tcp };
+    let packet = usual(sender, pod, protocol, to)?;
+    let what = match (sender, claim.reason) {
+        (_, Reason::Dns) => format!("a DNS query to {to}"),
+        (Sender::External, _) => format!("TCP from outside to port {}", to.port()),
+        _ => format!("TCP of the application to {to}"),
+    };
+    Some((what, packet))
+}
+
+/// Chains of iptables that stand and that nothing leads to: what a killed run leaves, or somebody who removes jumps.
+fn unreached(family: Family, meant: &[Meant<'_>]) -> Vec<Finding> {
+    let mut chains: BTreeMap<(&str, &str), bool> = BTreeMap::new();
+    for meant in meant.iter().filter(|meant| !meant.chain.table.starts_with("inet ")) {
+        let matters = match meant.role {
+            Role::Outbound => true,
+            Role::Inbound => meant.reason == Some(Reason::InboundPort),
+            _ => false,
+        };
+        if matters {
+            chains.insert((&meant.chain.table, &meant.chain.chain), meant.is_reached);
+        }
+    }
+    let lost = chains.into_iter().filter(|(_, is_reached)| !is_reached);
+    lost.map(|((table, chain), _)| {
+        let text =
+            format!("no rule leads to {chain} in {family} table {table}: what it would capture passes");
+        let remedy = "the rules are incomplete: sidecar-init apply with the pod's flags completes them";
+        Finding::fail("rules", text, remedy)
+    })
+    .collect()
+}
+
+/// TPROXY that nothing routes for.
+fn unrouted(seen: &Seen<'_>, family: Family, meant: &[Meant<'_>]) -> Option<Finding> {
+    let marks = &seen.routing.get(family).local_marks;
+    let mark = meant.iter().filter(|meant| meant.is_reached).find_map(|meant| match &meant.rule.action {
+        Action::Target(Target::Tproxy { mark, .. }) if mark.value != 0 => Some(*mark),
+        _ => None,
+    })?;
+    (!marks.iter().any(|local| local.covers(mark.value))).then(|| {
+        let text = format!(
+            "TPROXY marks {family} packets with {}, and no policy rule routes that mark here: answers get lost",
+            mark.value
+        );
+        Finding::fail("routing", text, "sidecar-init apply with the pod's flags puts policy rule and route back")
+    })
+}

@@ -1,0 +1,212 @@
+//! How our table was made, kept in the table itself, for whoever reads it later without knowing any flag.
+//!
+//! The kernel keeps user data of tables, sets and chains from when those are made; a change of ours exchanges rules and
+//! leaves the table and its base chains where they are. So the record is the user data of a rule, in a chain of its own
+//! that nothing leads to: it comes and goes in the same batch as the rules of which it tells. Its comment is what `nft`
+//! lists, and short enough that `nft -f` takes it back; what was said to be captured follows as data of a type that `nft`
+//! passes over, as far as the kernel's 256 bytes reach.
+//!
+//! The record says nothing about any packet, so it is no part of what is compared: rules that are in place are not
+//! written again for it.
+
+use super::batch::{Batch, Job};
+use super::bytecode::{Chain, Rule, Table};
+use super::expression::{Expression, Verdict};
+use crate::sys::message::text;
+use rules::desired::Made;
+
+/// The chain that holds it.
+pub(super) const CHAIN: &str = "made_by";
+
+/// Of libnftnl's `udata.h`: type, length, text with NUL.
+const NFTNL_UDATA_RULE_COMMENT: u8 = 0;
+/// A type that libnftnl does not know and passes over: the number of our routing protocol.
+const SETTINGS: u8 = 137;
+/// `NFT_USERDATA_MAXLEN` (`linux/netfilter/nf_tables.h`).
+const MOST_BYTES: usize = 256;
+/// `NFTNL_UDATA_COMMENT_MAXLEN`: what `nft` takes for a comment, its NUL included.
+const MOST_COMMENT: usize = 128;
+/// What is before each item: type and length.
+const HEAD: usize = 2;
+
+/// How a table was made, and what it was then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    pub made: Made,
+    /// What was said, as it was kept; `None` where there was no room for it.
+    pub settings: Option<String>,
+    /// A digest of what was said.
+    pub settings_digest: String,
+    /// A digest of the rules as they were written.
+    pub rules_digest: String,
+}
+
+impl Record {
+    /// The record of a table that is about to be written.
+    pub(super) fn of(made: &Made, table: &Table) -> Self {
+        let settings_digest = hexadecimal(digest(made.settings.as_bytes()));
+        let made = made.clone();
+        let settings = Some(made.settings.clone());
+        Self { made, settings, settings_digest, rules_digest: rules_digest(table) }
+    }
+
+    /// The bytes that the kernel keeps.
+    fn userdata(&self) -> Vec<u8> {
+        let Made { version, command, at, .. } = &self.made;
+        let comment = format!(
+            "sidecar-init {} {} at {} rules {} settings {}",
+            word(version),
+            word(command),
+            word(at),
+            self.rules_digest,
+            self.settings_digest
+        );
+        let comment: String = comment.chars().take(MOST_COMMENT - 1).collect();
+        let mut bytes = item(NFTNL_UDATA_RULE_COMMENT, comment.as_bytes());
+        let room = MOST_BYTES - bytes.len();
+        let settings = self.settings.iter().filter(|settings| HEAD + settings.len() < room);
+        bytes.extend(settings.flat_map(|settings| item(SETTINGS, settings.as_bytes())));
+        bytes
+    }
+
+    fn read(userdata: &[u8]) -> Option<Self> {
+        let comment = find(userdata, NFTNL_UDATA_RULE_COMMENT)?;
+        let words: Vec<&str> = text(comment).split(' ').collect();
+        let ["sidecar-init", version, command, "at", at, "rules", rules_digest, "settings", settings_digest] =
+            words[..]
+        else {
+            return None;
+        };
+        let settings = find(userdata, SETTINGS).map(|bytes| text(bytes).to_owned());
+        let said = settings.clone().unwrap_or_default();
+        let made = Made { version: version.into(), command: command.into(), at: at.into(), settings: said };
+        let [settings_digest, rules_digest] = [settings_digest, rules_digest].map(str::to_owned);
+        Some(Self { made, settings, settings_digest, rules_digest })
+    }
+
+    /// The chain that carries the record.
+    pub(super) fn chain(&self) -> Chain {
+        // Nothing comes here. A rule that says something is one that `nft -f` takes back.
+        let expressions = vec![Expression::Verdict(Verdict::Return)];
+        let rule = Rule { expressions, userdata: self.userdata() };
+        Chain { name: CHAIN.to_owned(), base: None, rules: vec![rule] }
+    }
+
+    /// Takes the record out of what was read. A chain of that name that holds anything else stays what it is.
+    pub(super) fn take(chains: &mut Vec<Chain>) -> Option<Self> {
+        let is_carrier =
+            |chain: &Chain| chain.name == CHAIN && chain.base.is_none() && chain.rules.len() == 1;
+        let at = chains.iter().position(is_carrier)?;
+        let record = Self::read(&chains[at].rules[0].userdata)?;
+        // Somebody else's rule there is drift.
+        (chains[at].rules[0].expressions == record.chain().rules[0].expressions).then(|| {
+            chains.remove(at);
+            record
+        })
+    }
+}
+
+/// A digest of all that a table says, in the kernel's own encoding, which no version of ours can change. The order of
+/// sets and chains is of no consequence, and so is the record.
+pub(super) fn rules_digest(table: &Table) -> String {
+    let mut sorted = Table { record: None, ..table.clone() };
+    sorted.sets.sort_by(|one, other| one.name.cmp(&other.name));
+    sorted.chains.sort_by(|one, other| one.name.cmp(&other.name));
+    hexadecimal(digest(Batch::new(&[Job::Create(&sorted)], 0, None).messages.bytes()))
+}
+
+/// FNV-1a of 64 bits, eight bytes a step: it tells an edit from none, and nobody is kept from forging it.
+fn digest(bytes: &[u8]) -> u64 {
+    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let mut state = OFFSET ^ bytes.len() as u64;
+    for chunk in bytes.chunks(8) {
+        let mut eight = [0; 8];
+        eight[..chunk.len()].copy_from_slice(chunk);
+        state = (state ^ u64::from_le_bytes(eight)).wrapping_mul(PRIME);
+        // What is high comes down, or the last bits would know of few bytes.
+        state ^= state >> 29;
+    }
+    state
+}
+
+fn hexadecimal(number: u64) -> String {
+    format!("{number:016x}")
+}
+
+/// A text as one word.
+fn word(text: &str) -> String {
+    let word: String = text.chars().filter(char::is_ascii_graphic).filter(|c| *c != '"').collect();
+    if word.is_empty() { "unknown".to_owned() } else { word }
+}
+
+/// Type, length, text with NUL.
+fn item(kind: u8, text: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(text.len() + 1).expect("user data has at most 256 bytes");
+    [&[kind, length], text, &[0]].concat()
+}
+
+fn find(mut userdata: &[u8], wanted: u8) -> Option<&[u8]> {
+    while let [kind, length, rest @ ..] = userdata {
+        let (payload, behind) = rest.split_at_checked(usize::from(*length))?;
+        if *kind == wanted {
+            return Some(payload);
+        }
+        userdata = behind;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(settings: &str) -> Made {
+        Made {
+            version: "0.1.0".to_owned(),
+            command: "istio-iptables".to_owned(),
+            at: "2026-11-22T05:12:45Z".to_owned(),
+            settings: settings.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_record_comes_back_as_far_as_there_is_room() {
+        for length in [0, 1, 60, 100, 125, 126, 127, 128, 200, 255, 256, 5_000] {
+            let settings = "x".repeat(length);
+            let record = Record::of(&made(&settings), &Table::default());
+            let userdata = record.userdata();
+            assert!(userdata.len() <= MOST_BYTES, "{length}: {}", userdata.len());
+            let comment = find(&userdata, NFTNL_UDATA_RULE_COMMENT).expect("a comment");
+            assert!(comment.len() <= MOST_COMMENT, "nft -f takes it: {}", comment.len());
+            let read = Record::read(&userdata).expect("a record");
+            assert_eq!(read.settings_digest, record.settings_digest);
+            assert_eq!(read.rules_digest, record.rules_digest);
+            assert!(length > 100 || read.settings.is_some(), "{length} find room");
+            assert!(length < 200 || read.settings.is_none(), "{length} find none");
+            let kept = if read.settings.is_some() { settings } else { String::new() };
+            assert_eq!(read.made, made(&kept), "{length}");
+            // What was read is written again as it was.
+            assert_eq!(read.userdata(), userdata);
+        }
+    }
+
+    #[test]
+    fn what_is_no_record_is_none() {
+        for bytes in [&b""[..], &[0], &[0, 9], &[0, 3, b'a', b'b', 0], &[1, 0, 0, 200]] {
+            assert_eq!(Record::read(bytes), None, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_digest_knows_every_byte() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        let whole = digest(&bytes);
+        for at in 0..bytes.len() {
+            let mut other = bytes.clone();
+            other[at] ^= 1;
+            assert_ne!(digest(&other), whole, "{at}");
+        }
+        assert_ne!(digest(&[0]), digest(&[0, 0]));
+    }
+}

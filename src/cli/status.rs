@@ -1,0 +1,207 @@
+//! `sidecar-init status`: what is captured here, who listens, and what has come by.
+
+mod screen;
+
+use super::run::{self, Format, Run};
+use super::{Exit, logging::Stdout, report, start_logging};
+use nix::libc;
+use policy::istio::{OWNERSHIP, PREDECESSOR, Reason};
+use policy::sources::{Raw, Reader, duration};
+use policy::status::{self, Finding, Level, Record, Seen, Socket, Status};
+use policy::{Problems, Setting};
+use rules::simulate::Routing;
+use rules::{ByFamily, Family, Mark, Protocol, routing::Object};
+use screen::Screen;
+use sidecar_init::{
+    backend::{self, Kernel, nftables},
+    engine::{self, Held, Maker, Note},
+    sys::{
+        listener::{self, Holder, Listener, Transport},
+        wait::{Requests, Woken},
+    },
+};
+use std::{
+    collections::BTreeMap,
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    time::{Duration, Instant},
+};
+
+/// How long to wait between two looks, unless somebody says.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// A look at iptables starts programs, which would do nothing else in less time.
+const LEAST: Duration = Duration::from_millis(100);
+
+/// Why there is nothing to tell any more.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("what is here can't be read")]
+    Read(#[from] backend::Error),
+    #[error("the status can't be shown any more")]
+    Show(#[from] io::Error),
+}
+
+/// Runs the command.
+pub(super) fn run(raw: &Raw, problems: Vec<policy::Problem>) -> Result<Exit, Problems> {
+    let mut reader = Reader::new(raw, problems);
+    let (run, logging) = run::read(&mut reader);
+    let watches = reader.switch(Setting::StatusWatch);
+    let enough = |text: &str| duration::parse(text).filter(|time| *time >= LEAST);
+    let interval =
+        reader.one_of(Setting::StatusInterval, "a duration from 100ms, such as 500ms or 2s", enough);
+    if let (Some(given), false) = (raw.get(Setting::StatusInterval), watches) {
+        reader.whole(&given.source, "is of use with --watch alone; give that, too");
+    }
+    reader.finish()?;
+    start_logging(raw, &logging, Stdout::Answer)?;
+    let told = match watches {
+        true => watch(&run, interval.unwrap_or(INTERVAL)),
+        false => once(&run),
+    };
+    Ok(match told {
+        Ok(exit) => exit,
+        Err(Failure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
+        Err(failure) => report::failure(&failure, Exit::Failed),
+    })
+}
+
+fn once(run: &Run) -> Result<Exit, Failure> {
+    let status = Observer::open(run)?.look()?;
+    Ok(match run.format {
+        Format::Text => report::text(&status.text(report::width())),
+        Format::Json => report::json(&status),
+    })
+}
+
+/// Looks again and again until somebody asks us to end.
+fn watch(run: &Run, interval: Duration) -> Result<Exit, Failure> {
+    let requests = Requests::take()?;
+    let mut observer = Observer::open(run)?;
+    let mut screen = Screen::open(run.format, interval)?;
+    let mut last: Option<(Status, Instant)> = None;
+    loop {
+        let (mut status, now) = (observer.look()?, Instant::now());
+        if let Some((earlier, then)) = &last {
+            status.rate(earlier, now.duration_since(*then).as_secs_f64());
+        }
+        screen.show(&status)?;
+        last = Some((status, now));
+        if requests.pause(now + interval)? == Woken::Asked {
+            return Ok(Exit::Done);
+        }
+    }
+}
+
+/// Looks at one network namespace.
+struct Observer {
+    kernel: Kernel,
+    /// Who holds which socket: known sockets are not looked for again.
+    holders: BTreeMap<u64, Option<Holder>>,
+}
+
+impl Observer {
+    fn open(run: &Run) -> Result<Self, Failure> {
+        Ok(Self { kernel: run.open()?, holders: BTreeMap::new() })
+    }
+
+    fn look(&mut self) -> Result<Status, Failure> {
+        let seen = engine::status(&mut self.kernel, &OWNERSHIP, &Reason::origin_of)?;
+        let mut findings: Vec<Finding> = seen.notes.iter().map(finding).collect();
+        let addresses = seen.addresses.unwrap_or_else(|error| {
+            findings.push(unseen("addresses", &error));
+            Vec::new()
+        });
+        let ports = status::ports(&seen.views);
+        let sockets = match seen.listeners {
+            Ok(all) => {
+                let there: Vec<Listener> = all.into_iter().filter(|one| ports.contains(&one.port)).collect();
+                Some(self.sockets(&there, &addresses))
+            }
+            Err(error) => {
+                findings.push(unseen("listeners", &error));
+                None
+            }
+        };
+        let routing = |of_family: Family| {
+            let marks = seen.routing.iter().filter_map(|object| match object {
+                Object::Rule { family, mark, .. } if *family == of_family => Some(Mark::whole(*mark)),
+                Object::Rule { .. } | Object::Route { .. } | Object::Address(_) => None,
+            });
+            Routing { local_marks: marks.collect(), addresses: addresses.clone() }
+        };
+        let routing = ByFamily { v4: routing(Family::V4), v6: routing(Family::V6) };
+        Ok(status::status(Seen {
+            views: &seen.views,
+            routing: &routing,
+            addresses: &addresses,
+            sockets: sockets.as_deref(),
+            held: seen.held.iter().map(held).collect(),
+            record: seen.record.as_ref().map(|(record, is_as_made)| told(record, *is_as_made)),
+            findings,
+        }))
+    }
+
+    fn sockets(&mut self, listeners: &[Listener], addresses: &[IpAddr]) -> Vec<Socket> {
+        self.holders.retain(|inode, _| listeners.iter().any(|listener| listener.inode == *inode));
+        let is_new = |listener: &&Listener| !self.holders.contains_key(&listener.inode);
+        let new: Vec<u64> = listeners.iter().filter(is_new).map(|listener| listener.inode).collect();
+        if !new.is_empty() {
+            let mut found = listener::holders(&new);
+            self.holders.extend(new.into_iter().map(|inode| (inode, found.remove(&inode))));
+        }
+        let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        let socket = |listener: &Listener| Socket {
+            protocol: match listener.transport {
+                Transport::Tcp => Protocol::Tcp,
+                Transport::Udp => Protocol::Udp,
+            },
+            port: listener.port,
+            hears: addresses.iter().chain(&loopback).copied().filter(|own| listener.hears(*own)).collect(),
+            uid: listener.uid,
+            process: self.holders.get(&listener.inode).and_then(|holder| {
+                let Holder { id, name } = holder.as_ref()?;
+                Some((*id, name.clone()))
+            }),
+            is_transparent: listener.is_transparent,
+        };
+        listeners.iter().map(socket).collect()
+    }
+}
+
+fn finding(note: &Note) -> Finding {
+    let Note { is_fault, topic, text, remedy } = note;
+    let level = if *is_fault { Level::Fail } else { Level::Warn };
+    Finding { level, topic, text: text.clone(), remedy: Some(remedy.clone()) }
+}
+
+fn unseen(topic: &'static str, error: &io::Error) -> Finding {
+    let remedy = match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => "look as root",
+        _ => "see the kernel's log",
+    };
+    Finding::warn(topic, format!("{topic} can't be listed: {error}"), remedy)
+}
+
+fn held(held: &Held) -> status::Held {
+    let Held { place, families, rules, maker } = held;
+    let program = match maker {
+        Maker::Owner => "sidecar-init".to_owned(),
+        Maker::Either => format!("sidecar-init or {PREDECESSOR}, which writes the same"),
+        Maker::Predecessor => PREDECESSOR.to_owned(),
+    };
+    let families = families.iter().copied().map(report::family).collect();
+    status::Held { backend: place.clone(), families, rules: *rules, program }
+}
+
+fn told(record: &nftables::Record, is_as_made: bool) -> Record {
+    let nftables::Record { made, settings_digest, rules_digest, settings } = record;
+    Record {
+        program_version: made.version.clone(),
+        command: made.command.clone(),
+        at: made.at.clone(),
+        settings: settings.clone(),
+        settings_digest: settings_digest.clone(),
+        rules_digest: rules_digest.clone(),
+        changed_since: !is_as_made,
+    }
+}

@@ -1,0 +1,91 @@
+//! Where `status --watch` shows what it sees: redrawn in place on a terminal, block after block elsewhere.
+
+use super::super::{report, run::Format};
+use policy::Tone;
+use policy::status::Status;
+use policy::trace::utc;
+use std::{
+    io::{self, IsTerminal, Write},
+    time::{Duration, SystemTime},
+};
+
+/// The terminal's other screen, and no cursor in it: what was on the first one is there again afterwards.
+const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
+const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
+const REDRAW: &[u8] = b"\x1b[H\x1b[J";
+
+/// Where looks are shown. What was last seen stays on the terminal when it is dropped.
+pub(super) struct Screen {
+    format: Format,
+    interval: Duration,
+    is_terminal: bool,
+    last: String,
+}
+
+impl Screen {
+    /// Takes the terminal, if there is one and the text is for people.
+    pub(super) fn open(format: Format, interval: Duration) -> io::Result<Self> {
+        let is_terminal = io::stdout().is_terminal() && format == Format::Text;
+        if is_terminal {
+            control(ENTER)?;
+        }
+        Ok(Self { format, interval, is_terminal, last: String::new() })
+    }
+
+    /// Shows a look.
+    pub(super) fn show(&mut self, status: &Status) -> io::Result<()> {
+        if self.format == Format::Json {
+            // A line each, for programs that read line by line.
+            let line = serde_json::to_string(status)?;
+            return print(&format!("{line}\n"));
+        }
+        let at = utc(SystemTime::now());
+        let at = at.split('.').next().unwrap_or_default();
+        let head = format!("{at}Z, every {:?}", self.interval);
+        self.last = format!("{}\n{}", Tone::Quiet.paint(head), status.text(report::width()));
+        if self.is_terminal {
+            control(REDRAW)?;
+            return print(&within(&self.last, height()));
+        }
+        print(&format!("{}\n", self.last))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        if self.is_terminal {
+            // Where it can't be given back any more, nobody is there to see it.
+            let _ = control(LEAVE).and_then(|()| print(&self.last));
+        }
+    }
+}
+
+/// The lines that there are.
+fn height() -> usize {
+    terminal_size::terminal_size().map_or(usize::MAX, |(_, height)| usize::from(height.0))
+}
+
+/// The first lines, as many as there is room for.
+fn within(text: &str, height: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    if lines.len() <= height {
+        return lines.join("\n");
+    }
+    let shown = height.saturating_sub(1);
+    let more = format!(".. {} more lines, in a higher terminal", lines.len() - shown);
+    format!("{}\n{}", lines[..shown].join("\n"), Tone::Quiet.paint(more))
+}
+
+/// Moves the cursor and the like: what no wish for fewer colours takes away.
+fn control(sequence: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout();
+    out.write_all(sequence)?;
+    out.flush()
+}
+
+/// Prints at once: somebody may be looking.
+fn print(text: &str) -> io::Result<()> {
+    let mut out = anstream::stdout();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}

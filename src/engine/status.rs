@@ -1,0 +1,230 @@
+//! What is in a network namespace, read for whoever has to understand it: the rules of everybody with what they have
+//! counted, who listens, who has made the rules, and what of them is not as it should be. Reads only.
+//!
+//! What the rules mean is a policy's to say. What is told here needs no policy: whose the rules are, and what of others
+//! stands in their way.
+
+use super::{
+    doubtful::doubtful,
+    foreign::{droppers, rivals_in},
+    kin::{Maker, makers},
+    live::live,
+};
+use crate::backend::{self, Backend, BackendName, Contents, Kernel, Snapshot, nftables::Record};
+use crate::sys::{
+    address,
+    listener::{self, Listener},
+};
+use rules::simulate::{OriginOf, View, ViewRule};
+use rules::{Action, ByFamily, Family, Ownership, Table, Target, plan, routing::Object};
+use std::{collections::BTreeSet, io, net::IpAddr};
+
+/// All that was read.
+#[derive(Debug)]
+pub struct Status {
+    /// The rules that a packet of a family meets, whoever set them, with what they have counted.
+    pub views: ByFamily<View>,
+    /// Policy rules, routes and addresses like those of the owner's, whoever put them there.
+    pub routing: BTreeSet<Object>,
+    /// The addresses of all interfaces.
+    pub addresses: io::Result<Vec<IpAddr>>,
+    /// Every socket that waits for peers.
+    pub listeners: io::Result<Vec<Listener>>,
+    /// What holds rules of the owner's or its predecessor's.
+    pub held: Vec<Held>,
+    /// How the owner's table of nf_tables was made, and whether it says the same still.
+    pub record: Option<(Record, bool)>,
+    pub notes: Vec<Note>,
+}
+
+/// Rules of the owner's, or of its predecessor's, in one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// A backend; of the predecessor's tables of nf_tables, those.
+    pub place: String,
+    pub families: Vec<Family>,
+    pub rules: usize,
+    pub maker: Maker,
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Whether traffic surely fails or passes by because of it.
+    pub is_fault: bool,
+    /// A word for what it is about.
+    pub topic: &'static str,
+    pub text: String,
+    pub remedy: String,
+}
+
+impl Note {
+    fn new(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { is_fault: false, topic, text: text.into(), remedy: remedy.into() }
+    }
+
+    fn fault(topic: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { is_fault: true, ..Self::new(topic, text, remedy) }
+    }
+}
+
+/// Reads all of it. `origin_of` says why a rule of nf_tables is there, by its comment.
+///
+/// # Errors
+/// When rules that are there can't be read.
+pub fn status(
+    kernel: &mut Kernel,
+    owner: &Ownership,
+    origin_of: OriginOf<'_>,
+) -> Result<Status, backend::Error> {
+    let snapshot = kernel.read()?;
+    let routing = kernel.routing()?;
+    let views =
+        ByFamily { v4: live(kernel, Family::V4, origin_of)?, v6: live(kernel, Family::V6, origin_of)? };
+    let held = held(&snapshot, &views, owner);
+    let record = snapshot.nftables().and_then(|table| table.record.clone().zip(table.is_as_made()));
+    let notes = notes(&snapshot, &views, owner, &held);
+    let (addresses, listeners) = (address::all(), listener::all());
+    Ok(Status { views, routing, addresses, listeners, held, record, notes })
+}
+
+/// What holds rules, in the order of the backends.
+fn held(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership) -> Vec<Held> {
+    let mut found = Vec::new();
+    for contents in snapshot.all_contents() {
+        match contents {
+            Contents::Iptables { variant, .. } => {
+                let states = || contents.states().filter(|(_, state)| state.holds_any_of(owner));
+                for (maker, families) in makers(contents, owner) {
+                    let rules = states().filter(|(family, _)| families.contains(family));
+                    let rules = rules.map(|(_, state)| state.count_of(owner)).sum();
+                    found.push(Held { place: variant.to_string(), families, rules, maker });
+                }
+            }
+            Contents::Nftables(table) => found.push(Held {
+                place: BackendName::Nftables.to_string(),
+                families: families_of(views, &format!("inet {}", table.name)),
+                rules: table.rules(),
+                maker: Maker::Owner,
+            }),
+        }
+    }
+    for name in snapshot.inherited_tables(owner) {
+        let table = format!("inet {name}");
+        let chains = views.v4.chains().iter().filter(|chain| chain.table == table);
+        let rules = chains.map(|chain| chain.rules.len()).sum();
+        let families = families_of(views, &table);
+        found.push(Held {
+            place: format!("table {table} of nf_tables"),
+            families,
+            rules,
+            maker: Maker::Predecessor,
+        });
+    }
+    found
+}
+
+/// The families of which packets meet rules of a table.
+fn families_of(views: &ByFamily<View>, table: &str) -> Vec<Family> {
+    let leads_on = |rule: &ViewRule| !matches!(rule.action, Action::Target(Target::Return | Target::Accept));
+    let is_for = |view: &View| {
+        let reached = view.chains().iter().zip(view.reach());
+        reached.filter(|(chain, _)| chain.table == table).any(|(chain, reach)| {
+            chain.rules[..reach].iter().any(|rule| view.is_of_family(rule) && leads_on(rule))
+        })
+    };
+    views.iter().filter(|(_, view)| is_for(view)).map(|(family, _)| family).collect()
+}
+
+fn notes(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership, held: &[Held]) -> Vec<Note> {
+    let mut notes = Vec::new();
+    for (variant, family) in &snapshot.unreadable {
+        let text = format!("{family} tables of {variant} are there, and no program on PATH to read them");
+        notes.push(Note::fault("rules", format!("{text}: rules may be in them"), "install iptables"));
+    }
+    let places: BTreeSet<&str> = held.iter().map(|held| held.place.as_str()).collect();
+    if places.iter().filter(|place| !place.starts_with("table ")).count() > 1 {
+        let text = format!("{} all hold rules of the mesh: a change was cut short", join(&places));
+        notes.push(Note::new("rules", text, "sidecar-init apply with the pod's flags leaves one of them"));
+    }
+    notes.extend(before(snapshot, owner));
+    notes.extend(others(views, owner));
+    notes.extend(of_routing(snapshot, owner, held));
+    for doubtful in doubtful(snapshot, owner) {
+        let name = owner.predecessor.map_or("nobody", |predecessor| predecessor.name);
+        let text = format!("made by {name} or anybody else: {doubtful}");
+        notes.push(Note::new(
+            "foreign",
+            text,
+            "sidecar-init clean leaves it; remove it by hand if nobody needs it",
+        ));
+    }
+    if let Some((neighbour, by_what)) = snapshot.neighbour(owner) {
+        let text = format!("{} captures here ({by_what}), so apply refuses", neighbour.name);
+        notes.push(Note::new("foreign", text, neighbour.remedy));
+    }
+    notes
+}
+
+fn join(names: &BTreeSet<&str>) -> String {
+    names.iter().copied().collect::<Vec<_>>().join(" and ")
+}
+
+/// Rules of others that stand before ours in the chains of iptables.
+fn before(snapshot: &Snapshot, owner: &Ownership) -> Vec<Note> {
+    let mut notes = Vec::new();
+    for contents in snapshot.all_contents() {
+        let Contents::Iptables { variant, .. } = contents else { continue };
+        for (family, state) in contents.states() {
+            for table in Table::ALL {
+                for (chain, held) in state.chains(table).filter(|(chain, _)| !owner.owns_chain(chain)) {
+                    let Some(line) = plan::foreign_before(&held.lines, owner) else { continue };
+                    let rule = rules::render::iptables::appended(chain, line);
+                    let text = format!("{family} {table} ({variant}): {rule} decides before ours");
+                    notes.push(Note::new("foreign", text, "sidecar-init apply puts ours first"));
+                }
+            }
+        }
+    }
+    notes
+}
+
+/// Chains of others: those that do NAT before ours, and those that drop, before or behind.
+fn others(views: &ByFamily<View>, owner: &Ownership) -> Vec<Note> {
+    let remedy = "see what it does with nft list ruleset or iptables-save";
+    let mut told = BTreeSet::new();
+    let mut notes = Vec::new();
+    for (_, view) in views.iter() {
+        let rivals = rivals_in(view, owner).into_iter().map(|rival| rival.to_string());
+        let drops = droppers(view, owner).into_iter();
+        let drops = drops.map(|(place, rule)| format!("{place} may drop packets, captured or not: {rule}"));
+        for text in rivals.chain(drops) {
+            if told.insert(text.clone()) {
+                notes.push(Note::new("foreign", text, remedy));
+            }
+        }
+    }
+    notes
+}
+
+/// Policy rules that stand twice, what is the predecessor's, and the address that the proxy calls from.
+fn of_routing(snapshot: &Snapshot, owner: &Ownership, held: &[Held]) -> Vec<Note> {
+    let mut notes = Vec::new();
+    for object in &snapshot.duplicates {
+        let text = format!("{object} is there more than once");
+        notes.push(Note::new("routing", text, "sidecar-init apply with the pod's flags removes the copies"));
+    }
+    let captures_ipv6 = held.iter().any(|held| held.families.contains(&Family::V6));
+    let has_address = snapshot.has(&Object::Address(owner.address));
+    if captures_ipv6 && !has_address && !snapshot.lo_lacks_ipv6 {
+        let text =
+            format!("{} is not on lo: the proxy can't call the application over IPv6 by it", owner.address);
+        notes.push(Note::fault("routing", text, "sidecar-init apply with the pod's flags puts it back"));
+    }
+    if held.is_empty() && !snapshot.routes.is_empty() {
+        let left: Vec<String> = snapshot.routes.iter().map(ToString::to_string).collect();
+        let text = format!("left over from rules that are gone: {}", left.join(", "));
+        notes.push(Note::new("routing", text, "sidecar-init clean removes it"));
+    }
+    notes
+}
