@@ -26,6 +26,8 @@ pub(super) enum Command {
     Lint,
     /// Print the rules in some language.
     Render,
+    /// Try real connections.
+    Probe,
     /// Show packets as they meet rules.
     Trace,
     /// Put the CNI plugin into a node's runtime.

@@ -18,6 +18,7 @@ mod logging;
 mod manifest;
 mod node;
 mod pflag;
+mod probe;
 mod render;
 mod repair;
 mod report;
@@ -85,6 +86,7 @@ fn run_command(command: Command, raw: Raw, problems: Vec<Problem>) -> Result<Exi
         Command::Explain => explain::run(&subjects(raw, problems)?),
         Command::Render => render::run(&subjects(raw, problems)?),
         Command::Lint => lint::run(&subjects(raw, problems)?),
+        Command::Probe => probe::run(&subjects(raw, problems)?),
         Command::Trace => trace::run(&raw, problems),
         Command::CniInstall => install::install(&raw, problems),
         Command::CniUninstall => install::uninstall(&raw, problems),

@@ -15,8 +15,8 @@ mod doubtful;
 mod foreign;
 mod kin;
 mod live;
+mod probe;
 mod steps;
-mod validate;
 mod wanted;
 
 pub use apply::{Error, OnDrift, Options, Plan, Summary, apply, check, clean, plan, plan_clean};
@@ -28,6 +28,6 @@ pub use doubtful::{Doubtful, doubtful};
 pub use foreign::{Rival, rivals};
 pub use kin::kin;
 pub use live::live;
+pub use probe::{End, Listener, Outcomes, Probe, Proof, Seen, Trial, Untried, probe};
 pub use steps::steps;
-pub use validate::{Unproven, Validate, validate};
 pub use wanted::Wanted;
