@@ -28,6 +28,8 @@ pub(super) enum Command {
     Render,
     /// Tell what is captured here, and how that goes.
     Status,
+    /// Try real connections.
+    Probe,
     /// Show packets as they meet rules.
     Trace,
     /// Put the CNI plugin into a node's runtime.

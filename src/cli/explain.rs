@@ -240,7 +240,11 @@ fn from_save(file: &str, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
     Family::BOTH.into_iter().map(scene).collect()
 }
 
-fn from_kernel(run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
+/// The rules that are there.
+///
+/// # Errors
+/// When they can't be read.
+pub(super) fn from_kernel(run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
     let mut kernel = run.open()?;
     let routes = kernel.routing()?;
     let scene = |family: Family| {

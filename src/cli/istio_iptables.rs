@@ -1,11 +1,9 @@
 //! The drop-in for `istio-iptables`.
 
 use super::run::{Call, Mode};
-use super::{Exit, change, render, report};
-use policy::istio::Interception;
-use policy::istio::defaults::{PASSTHROUGH_V4, PASSTHROUGH_V6};
+use super::{Exit, change, probe, render, report};
 use sidecar_init::{
-    engine::{self, OnDrift, Options, Preference, Validate},
+    engine::{OnDrift, Options, Preference},
     sys::namespace,
 };
 
@@ -34,19 +32,7 @@ pub(super) fn run(call: &Call) -> Exit {
         }
         Mode::Nothing => Exit::Done,
     };
-    if done == Exit::Done { validated(call) } else { done }
-}
-
-/// Proves by real connections that capture works, where that is asked for.
-pub(super) fn validated(call: &Call) -> Exit {
-    let Some(what) = validation(call) else { return Exit::Done };
-    match engine::validate(&what) {
-        Ok(()) => {
-            tracing::info!(target: "validation", "capture works");
-            Exit::Done
-        }
-        Err(error) => report::failure(&error, Exit::ValidationFailed),
-    }
+    if done == Exit::Done { probe::validated(call) } else { done }
 }
 
 fn exit(done: Result<change::Report, Box<dyn std::error::Error>>) -> Exit {
@@ -54,25 +40,4 @@ fn exit(done: Result<change::Report, Box<dyn std::error::Error>>) -> Exit {
         Ok(report) => report.exit(),
         Err(error) => report::failure(&*error, Exit::Failed),
     }
-}
-
-fn validation(call: &Call) -> Option<Validate> {
-    let Call { capture, run, .. } = call;
-    let what = run.validation?;
-    if capture.interception == Interception::None {
-        return None;
-    }
-    Some(Validate {
-        listeners: vec![
-            capture.outbound_listener.first().number(),
-            capture.inbound_listener.first().number(),
-        ],
-        probe_port: what.probe_port.number(),
-        owner: (
-            capture.proxy_uids.first().map_or(0, |uid| uid.number()),
-            capture.proxy_gids.first().map_or(0, |gid| gid.number()),
-        ),
-        passthrough: (PASSTHROUGH_V4, capture.ipv6.then_some(PASSTHROUGH_V6)),
-        timeout: what.timeout,
-    })
 }

@@ -19,6 +19,7 @@ mod manifest;
 mod node;
 mod paint;
 mod pflag;
+mod probe;
 mod render;
 mod repair;
 mod report;
@@ -88,6 +89,7 @@ fn run_command(command: Command, raw: Raw, problems: Vec<Problem>) -> Result<Exi
         Command::Render => render::run(&subjects(raw, problems)?),
         Command::Lint => lint::run(&subjects(raw, problems)?),
         Command::Status => status::run(&raw, problems),
+        Command::Probe => probe::run(&subjects(raw, problems)?),
         Command::Trace => trace::run(&raw, problems),
         Command::CniInstall => install::install(&raw, problems),
         Command::CniUninstall => install::uninstall(&raw, problems),

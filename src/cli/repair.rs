@@ -1,7 +1,7 @@
 //! `sidecar-init cni repair`: the rules of a container that runs without them.
 
 use super::manifest::{self, Subject};
-use super::{Exit, change, istio_iptables, run, run::Call, warn_of};
+use super::{Exit, change, probe, run, run::Call, warn_of};
 use crate::cni::{Container, count_repair};
 use policy::istio;
 use policy::lint::brief;
@@ -43,7 +43,7 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     manifest::begin(subjects, &call.logging, [&call.warnings], call.run.stdout())?;
     warn_of(brief(raw, &call.capture, &[]));
     let exit = match change::told(&call.run, repaired(&call)) {
-        Exit::Done => istio_iptables::validated(&call),
+        Exit::Done => probe::validated(&call),
         other => other,
     };
     let outcome = if matches!(exit, Exit::Done | Exit::Drift) { "repaired" } else { "failed" };

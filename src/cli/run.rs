@@ -118,7 +118,9 @@ pub(super) struct Run {
     /// How to print the outcome.
     pub(super) format: Format,
     /// Validate afterwards.
-    pub(super) validation: Option<Validation>,
+    pub(super) validates: bool,
+    /// How, where that or a probe is asked for.
+    pub(super) validation: Validation,
     /// What was said to be captured, to be noted beside the rules.
     pub(super) said: String,
 }
@@ -253,7 +255,8 @@ fn run(reader: &mut Reader<'_>) -> Run {
                 _ => None,
             })
             .unwrap_or(Format::Text),
-        validation: reader.switch(Setting::RunValidation).then_some(probe),
+        validates: reader.switch(Setting::RunValidation),
+        validation: probe,
         said: istio::said(reader.raw),
     }
 }

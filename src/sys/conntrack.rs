@@ -1,12 +1,15 @@
-//! Connection tracking over ctnetlink, as far as flows to one UDP port are concerned.
+//! Connection tracking over ctnetlink: UDP flows to one port, and where a single connection really goes.
 
 use super::header::*;
 use super::message::{Messages, attribute, u32_at};
 use super::netlink::{Request, Socket};
 use super::nfnetlink::{body, message_type, nfgenmsg, nfproto};
 use nix::sys::socket::SockProtocol;
-use rules::Family;
-use std::{io, net::IpAddr};
+use rules::{Family, Protocol};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+};
 
 const GET: u16 = message_type(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_GET);
 const DELETE: u16 = message_type(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE);
@@ -47,6 +50,33 @@ impl Conntrack {
         self.0.dump(&request, |payload| flow(family, body(payload)?))
     }
 
+    /// Where a connection or a flow really goes: the address that answers it. `None` where conntrack does not know it, in
+    /// the zones asked about.
+    ///
+    /// # Errors
+    /// What the kernel answers; it answers nobody without `CAP_NET_ADMIN`.
+    pub fn goes_to(
+        &mut self,
+        protocol: Protocol,
+        (from, to): (SocketAddr, SocketAddr),
+        zones: &[u16],
+    ) -> io::Result<Option<SocketAddr>> {
+        let family = Family::of(to.ip());
+        let request = Request { kind: GET, flags: 0, head: &nfgenmsg(nfproto(family), 0) };
+        for zone in zones {
+            let found = self.0.one(&request, |message| {
+                message.nest(CTA_TUPLE_ORIG, |nest| tuple(nest, protocol, from, to));
+                message.attribute(CTA_ZONE, &zone.to_be_bytes());
+            });
+            match found {
+                Ok(payload) => return Ok(body(&payload).and_then(|attributes| answerer(family, attributes))),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
     /// Forgets a flow; one that is gone already is fine.
     ///
     /// # Errors
@@ -62,6 +92,41 @@ impl Conntrack {
             other => other,
         }
     }
+}
+
+/// A connection's packets in one direction, as a question.
+fn tuple(nest: &mut Messages, protocol: Protocol, from: SocketAddr, to: SocketAddr) {
+    nest.nest(CTA_TUPLE_IP, |nest| {
+        for (address, v4, v6) in
+            [(from.ip(), CTA_IP_V4_SRC, CTA_IP_V6_SRC), (to.ip(), CTA_IP_V4_DST, CTA_IP_V6_DST)]
+        {
+            match address {
+                IpAddr::V4(address) => nest.attribute(v4, &address.octets()),
+                IpAddr::V6(address) => nest.attribute(v6, &address.octets()),
+            };
+        }
+    });
+    let number = match protocol {
+        Protocol::Tcp => IPPROTO_TCP,
+        Protocol::Udp => IPPROTO_UDP,
+    };
+    nest.nest(CTA_TUPLE_PROTO, |nest| {
+        nest.attribute(CTA_PROTO_NUM, &[number]);
+        nest.attribute(CTA_PROTO_SRC_PORT, &from.port().to_be_bytes());
+        nest.attribute(CTA_PROTO_DST_PORT, &to.port().to_be_bytes());
+    });
+}
+
+/// Who sends the answers.
+fn answerer(family: Family, attributes: &[u8]) -> Option<SocketAddr> {
+    let tuple = attribute(attributes, CTA_TUPLE_REPLY)?;
+    let port = attribute(attribute(tuple, CTA_TUPLE_PROTO)?, CTA_PROTO_SRC_PORT)?;
+    let addresses = attribute(tuple, CTA_TUPLE_IP)?;
+    let address = match family {
+        Family::V4 => IpAddr::from(<[u8; 4]>::try_from(attribute(addresses, CTA_IP_V4_SRC)?).ok()?),
+        Family::V6 => IpAddr::from(<[u8; 16]>::try_from(attribute(addresses, CTA_IP_V6_SRC)?).ok()?),
+    };
+    Some(SocketAddr::new(address, u16::from_be_bytes(port.try_into().ok()?)))
 }
 
 fn flow(family: Family, attributes: &[u8]) -> Option<Flow> {

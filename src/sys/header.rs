@@ -112,6 +112,7 @@ pub(crate) const IPCTNL_MSG_CT_DELETE: u8 = 2;
 
 // enum ctattr_type
 pub(crate) const CTA_TUPLE_ORIG: u16 = 1;
+pub(crate) const CTA_TUPLE_REPLY: u16 = 2;
 pub(crate) const CTA_STATUS: u16 = 3;
 pub(crate) const CTA_ZONE: u16 = 18;
 
@@ -120,11 +121,14 @@ pub(crate) const CTA_TUPLE_IP: u16 = 1;
 pub(crate) const CTA_TUPLE_PROTO: u16 = 2;
 
 // enum ctattr_ip
+pub(crate) const CTA_IP_V4_SRC: u16 = 1;
 pub(crate) const CTA_IP_V4_DST: u16 = 2;
+pub(crate) const CTA_IP_V6_SRC: u16 = 3;
 pub(crate) const CTA_IP_V6_DST: u16 = 4;
 
 // enum ctattr_l4proto
 pub(crate) const CTA_PROTO_NUM: u16 = 1;
+pub(crate) const CTA_PROTO_SRC_PORT: u16 = 2;
 pub(crate) const CTA_PROTO_DST_PORT: u16 = 3;
 
 // linux/netfilter/nf_conntrack_common.h
@@ -169,8 +173,8 @@ pub(crate) const AF_INET6: u8 = 10;
 // linux/rtnetlink.h
 
 pub(crate) use nix::libc::{
-    RT_SCOPE_HOST, RTA_OIF, RTA_TABLE, RTM_DELADDR, RTM_DELROUTE, RTM_DELRULE, RTM_GETADDR, RTM_GETROUTE,
-    RTM_GETRULE, RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWRULE, RTN_LOCAL,
+    RT_SCOPE_HOST, RTA_DST, RTA_OIF, RTA_PREFSRC, RTA_TABLE, RTM_DELADDR, RTM_DELROUTE, RTM_DELRULE,
+    RTM_GETADDR, RTM_GETROUTE, RTM_GETRULE, RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWRULE, RTN_LOCAL,
 };
 pub(crate) const RT_SCOPE_UNIVERSE: u8 = 0;
 /// From here on three tables are the kernel's own.

@@ -6,6 +6,7 @@
 pub mod address;
 pub mod allocator;
 pub mod conntrack;
+pub mod dial;
 pub mod exchange;
 pub mod exec;
 pub(crate) mod grace;
@@ -24,4 +25,5 @@ pub mod process;
 pub mod route;
 mod streams;
 pub mod wait;
+pub mod way;
 pub mod xtables;

@@ -10,7 +10,7 @@ use nix::{
 };
 use std::{
     io,
-    os::fd::AsFd,
+    os::fd::{AsFd, BorrowedFd},
     time::{Duration, Instant},
 };
 
@@ -72,5 +72,19 @@ impl Requests {
                 Ok(_) => return Ok(Woken::Ready),
             }
         }
+    }
+}
+
+/// Waits until there is something to read from one of these, or for that long.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn for_any(sources: &[BorrowedFd<'_>], at_most: Duration) -> io::Result<()> {
+    let mut descriptors: Vec<PollFd<'_>> =
+        sources.iter().map(|source| PollFd::new(*source, PollFlags::POLLIN)).collect();
+    // Rounded up: who wakes early would spin.
+    match poll(&mut descriptors, PollTimeout::try_from(at_most.as_millis() + 1).unwrap_or(PollTimeout::MAX)) {
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }

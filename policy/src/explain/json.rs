@@ -21,7 +21,7 @@ pub struct Report {
 }
 
 /// The rule that decided.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct DecidedBy {
     pub table: String,
     pub chain: String,

@@ -51,7 +51,7 @@ impl Pod {
     }
 
     /// The interface by which packets to an address leave.
-    pub(super) fn route(&self, destination: IpAddr) -> &'static str {
+    pub(crate) fn route(&self, destination: IpAddr) -> &'static str {
         let own = destination.is_loopback()
             || destination == IpAddr::V6(PASSTHROUGH_V6)
             || self.addresses.contains(&destination);

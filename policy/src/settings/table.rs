@@ -125,9 +125,9 @@ settings! {
         SkipRuleApply: "skip-rule-apply" _ ["SKIP_RULE_APPLY"], Switch,
             "Set no rules; for validation of what somebody else has set";
         ProbePort: "iptables-probe-port" _ ["IPTABLES_PROBE_PORT"], Value("PORT"),
-            "Port that the validation dials [default: 15002]";
+            "Port that a validation or a probe calls where none is meant [default: 15002]";
         ProbeTimeout: "probe-timeout" _ ["PROBE_TIMEOUT"], Value("TIME"),
-            "How long the validation tries, such as 5s or 1m30s [default: 5s]";
+            "How long a validation or a probe tries, such as 5s or 1m30s [default: 5s]";
     }
     Logging {
         LogOutputLevel: "log_output_level" _ [], Value("LEVELS"),

@@ -153,6 +153,38 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         word: None,
     },
     Entry {
+        command: Command::Probe,
+        name: "probe",
+        about: "Try real connections, and tell whether they end as the flags say",
+        long_about: "Makes connections in the network namespace and looks where each arrives: outbound ones, the \
+                     proxy's own, those to the pod itself, DNS, one for each list of networks, ports or groups, by \
+                     IPv4 and IPv6. What is expected of each is what the rules of the flags say of its first \
+                     packet. A listener of its own proves it by a token and by the original destination; where a \
+                     proxy listens already, conntrack tells. The rules are not changed.\n\nNothing is done to other \
+                     machines: calls go to the pod itself, to addresses for documentation, or into a network that a \
+                     list names, and no packet gets further than the first router. Nothing is said to strangers. \
+                     What only others can send, such as packets from outside, is not tried; check compares those \
+                     rules.\n\nWithout capture flags only the proxy's call to its own pod is tried, as by \
+                     --run-validation. Calling as the proxy needs CAP_SETUID and CAP_SETGID; asking conntrack, and \
+                     listening for TPROXY, need CAP_NET_ADMIN. What can't be tried is told with the \
+                     reason.\n\nExamples:\n  sidecar-init probe -i '*' -b '*' -d 15090\n  sidecar-init probe -f pod.yaml --network-namespace \
+                     /run/netns/web\n\nExit codes: 0 all that was tried ended as expected, 1 nothing could be tried, 2 bad \
+                     input, 126 something ended otherwise.",
+        topics: &[CAPTURE, ANY],
+        also: &[
+            Setting::NetworkNamespace,
+            Setting::CniMode,
+            Setting::ForceBinary,
+            Setting::NativeNftables,
+            Setting::Backend,
+            Setting::Format,
+            Setting::ProbePort,
+            Setting::ProbeTimeout,
+        ],
+        without: &[],
+        word: None,
+    },
+    Entry {
         command: Command::Trace,
         name: "trace",
         about: "Show packets as they meet rules, and what becomes of them",

@@ -1,0 +1,83 @@
+//! Whether a call ended as the rules say.
+
+use policy::probe::Call;
+use rules::Family;
+use rules::simulate::Verdict;
+use sidecar_init::{
+    engine::{End, Proof, Seen, Untried},
+    sys::namespace,
+};
+use std::net::SocketAddr;
+
+/// What a trial proves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Judgement {
+    /// It ended as expected.
+    Right(Seen),
+    /// It ended otherwise.
+    Wrong(Fault),
+    /// Nothing, and why.
+    Untried(String),
+}
+
+/// How a call ended that should have ended otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// So.
+    Ended(Seen),
+    /// An address of the pod that the rules come with is missing.
+    NoAddress(SocketAddr),
+}
+
+impl Judgement {
+    pub(super) fn is_right(&self) -> bool {
+        matches!(self, Self::Right(_))
+    }
+
+    pub(super) fn is_wrong(&self) -> bool {
+        matches!(self, Self::Wrong(_))
+    }
+}
+
+/// Compares what was seen with what is expected. `asked` says whether conntrack could be asked.
+pub(super) fn judge(call: &Call, outcome: Result<Seen, Untried>, asked: bool) -> Judgement {
+    let seen = match outcome {
+        Ok(seen) => seen,
+        Err(Untried::NoWay(_)) if call.stays() => {
+            let off = Family::of(call.to.ip()) == Family::V6 && namespace::lacks_ipv6("lo");
+            return match off {
+                true => Judgement::Untried("IPv6 is switched off here".to_owned()),
+                false => Judgement::Wrong(Fault::NoAddress(call.to)),
+            };
+        }
+        Err(untried) => return Judgement::Untried(untried.to_string()),
+    };
+    let unknown = |what: &str| Judgement::Untried(format!("{what}: needs CAP_NET_ADMIN, to ask conntrack"));
+    let right = match (call.expected, seen.end) {
+        (Verdict::Redirect(ports), End::Redirected(there)) => {
+            ports.contains(there.port()) && seen.original.is_none_or(|original| original == call.to)
+        }
+        (Verdict::Tproxy(port), End::Handed(there)) => there.is_none_or(|there| there == port.number()),
+        (Verdict::Redirect(_) | Verdict::Tproxy(_), End::Accepted) => true,
+        (Verdict::Tproxy(_), End::Silent | End::Nowhere) if !asked => {
+            return unknown("only a transparent listener gets it");
+        }
+        (Verdict::Pass, End::Passed) => true,
+        // No rule has rewritten it, or the listener there would have heard of it.
+        (Verdict::Pass, End::Silent) => true,
+        (Verdict::Pass, End::Refused) if !asked => return unknown("somebody refused it"),
+        (Verdict::Drop, End::Nowhere | End::Refused) => true,
+        _ => false,
+    };
+    if right { Judgement::Right(seen) } else { Judgement::Wrong(Fault::Ended(seen)) }
+}
+
+/// How it is known, for people; what is usual needs no word.
+pub(super) fn known(proof: Proof) -> Option<&'static str> {
+    match proof {
+        Proof::Token => None,
+        Proof::Conntrack => Some("conntrack"),
+        Proof::Answer => Some("somebody answered"),
+        Proof::Silence => Some("no listener heard of it"),
+    }
+}

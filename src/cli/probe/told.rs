@@ -1,0 +1,289 @@
+//! What was tried, for people and for programs.
+
+use super::Tried;
+use super::judgement::{Fault, Judgement, known};
+use crate::cli::{Exit, report};
+use policy::Tone;
+use policy::explain::DecidedBy;
+use policy::probe::Call;
+use policy::settings::TABLE;
+use rules::Family;
+use rules::simulate::{Direction, Verdict};
+use serde::Serialize;
+use sidecar_init::engine::{End, Proof, Seen};
+use std::net::{IpAddr, SocketAddr};
+
+/// What is expected of a call.
+pub(super) fn expected(call: &Call) -> String {
+    match call.expected {
+        Verdict::Redirect(ports) => format!("captured at {}", ports.dashed()),
+        Verdict::Tproxy(port) => format!("handed over at {port}"),
+        Verdict::Pass => "passed".to_owned(),
+        Verdict::Drop => "dropped".to_owned(),
+        Verdict::Unknown => "unknown".to_owned(),
+    }
+}
+
+/// What became of a call instead.
+pub(super) fn instead(judgement: &Judgement) -> String {
+    match judgement {
+        Judgement::Right(seen) | Judgement::Wrong(Fault::Ended(seen)) => fate(seen).1,
+        Judgement::Wrong(Fault::NoAddress(to)) => format!("found no {} on lo", to.ip()),
+        Judgement::Untried(why) => why.clone(),
+    }
+}
+
+/// In what tone to say what, and what.
+fn fate(seen: &Seen) -> (Tone, String) {
+    match seen.end {
+        End::Redirected(there) if there.ip().is_loopback() => {
+            (Tone::Captured, format!("captured at {}", there.port()))
+        }
+        End::Redirected(there) => (Tone::Captured, format!("sent to {there}")),
+        End::Handed(Some(port)) => (Tone::Captured, format!("handed over at {port}")),
+        End::Handed(None) => (Tone::Captured, "handed over".to_owned()),
+        End::Accepted => (Tone::Captured, "captured".to_owned()),
+        End::Passed => (Tone::Passing, "passed".to_owned()),
+        End::Silent => (Tone::Passing, "not captured".to_owned()),
+        End::Unanswered(port) => (Tone::Dropped, format!("got no answer from {port}")),
+        End::Refused => (Tone::Dropped, "was refused".to_owned()),
+        End::Nowhere => (Tone::Dropped, "got nowhere".to_owned()),
+    }
+}
+
+/// The width of the columns before what became of a call.
+const CALLER: usize = 16;
+const TO: usize = 20;
+
+/// A table by families, each failure with what was expected and by which rule; how the rules differ; a line at the end.
+pub(super) fn text(tried: &[Tried], says: bool, differences: Option<&str>) -> String {
+    let mut text = String::new();
+    if !says {
+        let hint = "No flag says what is captured, so only that anything is gets tried: the proxy's call to\nits own \
+                    pod. Give the flags of apply, or -f FILE, to try more.";
+        text.push_str(&format!("{}\n\n", Tone::Quiet.paint(hint)));
+    }
+    for family in Family::BOTH {
+        let own: Vec<&Tried> = tried.iter().filter(|one| one.call.packet.family() == family).collect();
+        if own.is_empty() {
+            continue;
+        }
+        text.push_str(&format!("{}\n", Tone::Strong.paint(family)));
+        own.iter().for_each(|one| line(&mut text, one));
+        text.push('\n');
+    }
+    if let Some(differences) = differences {
+        text.push_str(&format!(
+            "{}\n{differences}\n",
+            Tone::Strong.paint("How the rules differ from those that the flags describe")
+        ));
+    }
+    let count = |is: fn(&Judgement) -> bool| tried.iter().filter(|one| is(&one.judgement)).count();
+    let (right, wrong) = (count(Judgement::is_right), count(Judgement::is_wrong));
+    let parts = [
+        (right, "as expected", Tone::Strong),
+        (wrong, "not as expected", Tone::Dropped),
+        (tried.len() - right - wrong, "not tried", Tone::Quiet),
+    ];
+    let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
+    let parts: Vec<String> =
+        parts.map(|(count, what, tone)| tone.paint(format!("{count} {what}")).to_string()).collect();
+    match parts.as_slice() {
+        [] => text.push_str("The flags leave nothing to try from inside of the pod.\n"),
+        parts => text.push_str(&format!("{}\n", parts.join(", "))),
+    }
+    text
+}
+
+fn line(text: &mut String, Tried { call, judgement, now }: &Tried) {
+    let (mark, tone, what, note) = match judgement {
+        Judgement::Right(seen) => {
+            let (tone, what) = fate(seen);
+            ("ok", tone, what, known(seen.proof).map(str::to_owned))
+        }
+        Judgement::Wrong(Fault::Ended(seen)) => ("fail", Tone::Dropped, fate(seen).1, None),
+        Judgement::Wrong(Fault::NoAddress(to)) => {
+            ("fail", Tone::Dropped, format!("no {} on lo", to.ip()), None)
+        }
+        Judgement::Untried(_) => ("-", Tone::Quiet, "not tried".to_owned(), None),
+    };
+    // From where the proxy hands connections over; from loopback calls everybody.
+    let caller = match call.from.filter(|from| *from == call.handed_over_from()) {
+        Some(from) => format!("{} @{from}", call.caller),
+        None => call.caller.to_string(),
+    };
+    let protocol = call.protocol.to_string();
+    let note = note.map(|note| format!(" {}", Tone::Quiet.paint(format!("({note})")))).unwrap_or_default();
+    let (mark, what) = (tone_of_mark(judgement).paint(format!("{mark:4}")), tone.paint(what));
+    let to = call.to.to_string();
+    text.push_str(&format!("  {mark} {protocol} {caller:CALLER$} {to:TO$} {what}{note}\n"));
+    match judgement {
+        Judgement::Right(_) => {}
+        Judgement::Untried(why) => text.push_str(&format!("       {}\n", Tone::Quiet.paint(why))),
+        Judgement::Wrong(_) => {
+            let mut more = |title: &str, said: String| {
+                text.push_str(&folded(&format!("{title:9}"), &said));
+            };
+            more("expected", format!("{}, because {}", expected(call), call.because));
+            if let Some(rule) = &call.rule {
+                more("rule", place(rule));
+            }
+            if let Some(now) = now {
+                more("now", now.clone());
+            }
+        }
+    }
+}
+
+fn tone_of_mark(judgement: &Judgement) -> Tone {
+    match judgement {
+        Judgement::Right(_) => Tone::Strong,
+        Judgement::Wrong(_) => Tone::Dropped,
+        Judgement::Untried(_) => Tone::Quiet,
+    }
+}
+
+/// The rule that decides, and the option that makes it.
+fn place(rule: &DecidedBy) -> String {
+    let option = rule.option.as_deref().filter(|option| !option.is_empty());
+    let is_flag = |option: &str| TABLE.iter().any(|row| row.long == option);
+    let flag = option.map(|option| if is_flag(option) { format!("--{option}") } else { option.to_owned() });
+    let option = flag.map(|flag| format!(", of {flag}")).unwrap_or_default();
+    format!("{} {} {}{option}", rule.table, rule.chain, rule.text)
+}
+
+/// A line as wide as there is room, those that follow under its text.
+fn folded(title: &str, said: &str) -> String {
+    let indent = 7 + title.len();
+    let room = report::width().saturating_sub(indent).max(30);
+    let mut lines = vec![String::new()];
+    for word in said.split(' ') {
+        let last = lines.last_mut().expect("one at least");
+        if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > room {
+            lines.push(word.to_owned());
+        } else {
+            let space = if last.is_empty() { "" } else { " " };
+            last.push_str(&format!("{space}{word}"));
+        }
+    }
+    let break_ = format!("\n{:indent$}", "");
+    format!("       {}{}\n", Tone::Quiet.paint(title), lines.join(&break_))
+}
+
+/// The outcome as programs read it.
+#[derive(Serialize)]
+pub(super) struct Report<'a> {
+    /// Whether nothing ended otherwise than expected, and something was tried.
+    ok: bool,
+    calls: Vec<Item<'a>>,
+}
+
+#[derive(Serialize)]
+struct Item<'a> {
+    family: &'static str,
+    protocol: String,
+    caller: String,
+    uid: u32,
+    gid: u32,
+    source: IpAddr,
+    destination: SocketAddr,
+    interface: &'a str,
+    /// `right`, `wrong` or `untried`.
+    outcome: &'static str,
+    /// Why it was not tried.
+    untried: Option<&'a str>,
+    expected: Expected<'a>,
+    seen: Option<Observed>,
+    /// What the rules that are there say of it, where it ended otherwise.
+    now: Option<&'a str>,
+}
+
+/// What the flags say.
+#[derive(Serialize)]
+struct Expected<'a> {
+    /// `redirect`, `tproxy`, `pass`, `drop` or `unknown`.
+    verdict: &'static str,
+    /// The listener's port, the first of a range.
+    port: Option<u16>,
+    reason: &'a str,
+    decided_by: Option<&'a DecidedBy>,
+}
+
+/// What became of it.
+#[derive(Serialize)]
+struct Observed {
+    /// `redirect`, `tproxy`, `accepted`, `pass`, `silent`, `unanswered`, `refused`, `nowhere` or `no-address`.
+    end: &'static str,
+    port: Option<u16>,
+    /// `token`, `conntrack`, `answer` or `silence`.
+    proof: &'static str,
+    /// Where the listener saw that it was sent to.
+    original: Option<SocketAddr>,
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(tried: &'a [Tried]) -> Self {
+        Self { ok: super::exit(tried) == Exit::Done, calls: tried.iter().map(Item::new).collect() }
+    }
+}
+
+impl<'a> Item<'a> {
+    fn new(Tried { call, judgement, now }: &'a Tried) -> Self {
+        let Direction::Outbound { interface, .. } = &call.packet.direction else {
+            unreachable!("calls of the pod leave it")
+        };
+        let (outcome, untried, seen) = match judgement {
+            Judgement::Right(seen) => ("right", None, Some(Observed::of(seen))),
+            Judgement::Wrong(Fault::Ended(seen)) => ("wrong", None, Some(Observed::of(seen))),
+            Judgement::Wrong(Fault::NoAddress(_)) => ("wrong", None, Some(Observed::NO_ADDRESS)),
+            Judgement::Untried(why) => ("untried", Some(why.as_str()), None),
+        };
+        let (verdict, port) = match call.expected {
+            Verdict::Redirect(ports) => ("redirect", Some(ports.first().number())),
+            Verdict::Tproxy(port) => ("tproxy", Some(port.number())),
+            Verdict::Pass => ("pass", None),
+            Verdict::Drop => ("drop", None),
+            Verdict::Unknown => ("unknown", None),
+        };
+        let (reason, decided_by) = (call.because.as_str(), call.rule.as_ref());
+        Self {
+            family: report::family(call.packet.family()),
+            protocol: call.protocol.to_string(),
+            caller: call.caller.to_string(),
+            uid: call.owner.0.number(),
+            gid: call.owner.1.number(),
+            source: call.packet.source.ip(),
+            destination: call.to,
+            interface,
+            outcome,
+            untried,
+            expected: Expected { verdict, port, reason, decided_by },
+            seen,
+            now: now.as_deref(),
+        }
+    }
+}
+
+impl Observed {
+    const NO_ADDRESS: Self = Self { end: "no-address", port: None, proof: "answer", original: None };
+
+    fn of(seen: &Seen) -> Self {
+        let (end, port) = match seen.end {
+            End::Redirected(there) => ("redirect", Some(there.port())),
+            End::Handed(port) => ("tproxy", port),
+            End::Accepted => ("accepted", None),
+            End::Passed => ("pass", None),
+            End::Silent => ("silent", None),
+            End::Unanswered(port) => ("unanswered", Some(port)),
+            End::Refused => ("refused", None),
+            End::Nowhere => ("nowhere", None),
+        };
+        let proof = match seen.proof {
+            Proof::Token => "token",
+            Proof::Conntrack => "conntrack",
+            Proof::Answer => "answer",
+            Proof::Silence => "silence",
+        };
+        Self { end, port, proof, original: seen.original }
+    }
+}

@@ -1,0 +1,215 @@
+//! One trial under way, and what it comes to.
+
+use super::listeners::{At, Listeners, Place, read_into};
+use super::{End, Flows, Proof, Seen, Trial, Untried};
+use crate::sys::dial::{self, Call, NoCall};
+use rules::{Family, Protocol};
+use std::{
+    hash::{BuildHasher, Hasher, RandomState},
+    io::{ErrorKind, Write},
+    net::{SocketAddr, TcpStream},
+    time::{Duration, Instant},
+};
+
+/// How long a connection that somebody has accepted may take to come out of a listener's queue.
+const GRACE: Duration = Duration::from_millis(100);
+/// How long silence has to last to count.
+const QUIET: Duration = Duration::from_millis(300);
+
+/// Before a token in a datagram: an answer of DNS without any record (RFC 1035, 4.1.1). Whoever expects questions passes
+/// over it.
+const NO_QUESTION: [u8; 12] = [0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+pub(super) struct Attempt<'a> {
+    trial: &'a Trial,
+    place: Place,
+    call: Option<Call>,
+    local: Option<SocketAddr>,
+    /// What it says, which nobody else can know.
+    says: Vec<u8>,
+    started: Instant,
+    goes_to: Option<SocketAddr>,
+    /// When it was first seen to be accepted by somebody.
+    accepted: Option<Instant>,
+    arrival: Option<(At, TcpStream, Vec<u8>)>,
+    /// Where its datagram was read, and whether the answer has to come back.
+    read: Option<(SocketAddr, bool)>,
+    outcome: Option<Result<Seen, Untried>>,
+}
+
+impl<'a> Attempt<'a> {
+    /// Calls. Conntrack is asked before anybody can have answered.
+    pub(super) fn start(trial: &'a Trial, place: Place, flows: &mut Flows<'_>) -> Self {
+        let Trial { protocol, owner, from, to, .. } = *trial;
+        let mut attempt = Self {
+            trial,
+            place,
+            call: None,
+            local: None,
+            says: says(protocol),
+            started: Instant::now(),
+            goes_to: None,
+            accepted: None,
+            arrival: None,
+            read: None,
+            outcome: None,
+        };
+        let called = dial::call(protocol, owner, from, to).and_then(|call| {
+            if let Call::Udp(socket) = &call {
+                socket.send(&attempt.says)?;
+            }
+            Ok((call.local()?, call))
+        });
+        match called {
+            Ok((local, call)) => {
+                attempt.local = Some(local);
+                attempt.goes_to = flows.goes_to(protocol, (local, to));
+                attempt.call = Some(call);
+            }
+            Err(NoCall::Refused(error)) if error.kind() == ErrorKind::PermissionDenied => {
+                // A rule has dropped it before the eyes of its sender.
+                attempt.end(End::Nowhere, Proof::Answer);
+            }
+            Err(NoCall::Refused(error)) => attempt.outcome = Some(Err(Untried::NoWay(error))),
+            Err(owner @ NoCall::Owner { .. }) => attempt.outcome = Some(Err(Untried::Owner(owner))),
+        }
+        attempt
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.outcome.is_some()
+    }
+
+    /// Whether conntrack knows it, so that it does know connections of the family.
+    pub(super) fn is_tracked(&self, family: Family) -> bool {
+        Family::of(self.trial.to.ip()) == family && self.goes_to.is_some()
+    }
+
+    pub(super) fn comes_from(&self, peer: SocketAddr) -> bool {
+        self.trial.protocol == Protocol::Tcp && self.local == Some(peer)
+    }
+
+    pub(super) fn says(&self, said: &[u8]) -> bool {
+        self.trial.protocol == Protocol::Udp && self.says == said
+    }
+
+    /// A listener of ours has it; now it may say what only it knows.
+    pub(super) fn accepted(&mut self, at: At, stream: TcpStream) {
+        if let Some(Call::Tcp(call)) = &mut self.call {
+            // If it can't be said, it will not be heard.
+            let _ = call.write_all(&self.says);
+        }
+        self.arrival = Some((at, stream, Vec::new()));
+    }
+
+    pub(super) fn received(&mut self, at: SocketAddr, answers: bool) {
+        self.read = Some((at, answers));
+    }
+
+    fn end(&mut self, end: End, proof: Proof) {
+        self.outcome = Some(Ok(Seen { end, proof, original: None }));
+    }
+
+    /// Looks how far it has come.
+    pub(super) fn look(&mut self, listeners: &Listeners, flows: &mut Flows<'_>, now: Instant) {
+        let (false, Some(call), Some(local)) = (self.is_over(), &self.call, self.local) else { return };
+        let Trial { protocol, to, .. } = *self.trial;
+        if self.goes_to.is_none() {
+            self.goes_to = flows.goes_to(protocol, (local, to));
+        }
+        if self.accepted.is_none() && call.is_accepted() {
+            self.accepted = Some(now);
+        }
+        match protocol {
+            Protocol::Tcp if self.arrival.is_some() => self.listen(),
+            Protocol::Udp if self.read.is_some() => self.hear(),
+            Protocol::Tcp | Protocol::Udp => self.judge(listeners, flows.can_be_asked(), now),
+        }
+    }
+
+    /// Reads the token, where a connection has arrived.
+    fn listen(&mut self) {
+        let Some((at, stream, said)) = &mut self.arrival else { return };
+        // What is not there yet is read at the next look.
+        let _ = read_into(stream, said);
+        if *said != self.says {
+            return;
+        }
+        let original = dial::original_destination(stream);
+        let (at, local) = (*at, stream.local_addr());
+        let end = match (at, local) {
+            (At::Destination, _) => End::Passed,
+            (At::Port(port), Ok(local)) if local == self.trial.to => End::Handed(Some(port)),
+            (At::Port(_), Ok(local)) => End::Redirected(local),
+            (At::Port(_), Err(_)) => return,
+        };
+        self.outcome = Some(Ok(Seen { end, proof: Proof::Token, original }));
+    }
+
+    /// Reads the answer to a datagram that has arrived.
+    fn hear(&mut self) {
+        let (Some(Call::Udp(socket)), Some((at, answers))) = (&self.call, self.read) else { return };
+        let mut room = [0; 64];
+        if !answers || socket.recv(&mut room).is_ok_and(|length| room[..length] == self.says) {
+            self.end(End::Redirected(at), Proof::Token);
+        }
+    }
+
+    /// What can be said of one that has not arrived.
+    fn judge(&mut self, listeners: &Listeners, asked: bool, now: Instant) {
+        let Trial { protocol, to, patient, .. } = *self.trial;
+        let refused = self.call.as_ref().and_then(Call::complaint).is_some();
+        let waited = self.accepted.is_some_and(|since| now - since > GRACE);
+        match (self.goes_to, self.place) {
+            (Some(there), _) if there != to => {
+                if refused || !listeners.hold(protocol, there) {
+                    self.end(End::Redirected(there), Proof::Conntrack);
+                }
+            }
+            (Some(_), Place::Elsewhere | Place::Own) => self.end(End::Passed, Proof::Conntrack),
+            (Some(_), Place::Held) if waited && listeners.may_be_handed_to_others() => {
+                self.end(End::Handed(None), Proof::Answer);
+            }
+            (Some(_), Place::Taken) if waited && listeners.may_be_handed_to_others() => {
+                self.outcome = Some(Err(Untried::Taken(to)));
+            }
+            (Some(_), Place::Taken) if waited => self.end(End::Passed, Proof::Conntrack),
+            (Some(_), Place::Held | Place::Taken) => {}
+            (None, _) if refused => self.end(End::Refused, Proof::Answer),
+            (None, Place::Taken) if waited => self.outcome = Some(Err(Untried::Taken(to))),
+            (None, _) if waited && listeners.may_go_to_others() => self.end(End::Accepted, Proof::Answer),
+            (None, _) if now - self.started > QUIET && (asked || !patient) => {
+                self.end(End::Silent, Proof::Silence);
+            }
+            (None, _) => {}
+        }
+    }
+
+    /// What it came to, where time is up. `tracked` says of each family whether conntrack knows any connection.
+    pub(super) fn outcome(self, tracked: [bool; 2]) -> Result<Seen, Untried> {
+        let seen = |end, proof| Ok(Seen { end, proof, original: None });
+        // Nothing of this machine keeps silent: what comes to its destination is heard there.
+        let is_tracked = tracked[Family::of(self.trial.to.ip()) as usize] || self.place == Place::Held;
+        match (self.outcome, self.goes_to, self.read) {
+            (Some(Ok(Seen { end: End::Silent, .. })), ..) if is_tracked => {
+                seen(End::Nowhere, Proof::Conntrack)
+            }
+            (Some(outcome), ..) => outcome,
+            (None, _, Some((at, _))) => seen(End::Unanswered(at.port()), Proof::Token),
+            (None, Some(there), None) if there != self.trial.to => {
+                seen(End::Redirected(there), Proof::Conntrack)
+            }
+            (None, None, None) if !is_tracked => seen(End::Silent, Proof::Silence),
+            (None, ..) => seen(End::Nowhere, Proof::Silence),
+        }
+    }
+}
+
+/// A token: numbers of the operating system's, mixed (`RandomState`).
+fn says(protocol: Protocol) -> Vec<u8> {
+    let token = [(); 2].map(|()| RandomState::new().build_hasher().finish().to_be_bytes()).concat();
+    match protocol {
+        Protocol::Tcp => token,
+        Protocol::Udp => [&NO_QUESTION[..], &token].concat(),
+    }
+}

@@ -1,0 +1,213 @@
+//! The sockets at which calls may arrive: one at each port that rules may lead to, one at each destination that is this
+//! machine's.
+
+use super::attempt::Attempt;
+use super::{Listener, Probe, Trial};
+use crate::sys::{
+    dial::{self, NoCall},
+    way,
+};
+use rules::{Family, Protocol};
+use std::{
+    collections::BTreeMap,
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    os::fd::{AsFd, BorrowedFd},
+};
+
+/// Of a range of ports, so many get a listener. Beyond them conntrack tells.
+const MOST: usize = 64;
+const LOOPBACK: &str = "lo";
+
+/// Whether calls to an address end on this machine, and whether we listen there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Elsewhere,
+    /// Ours, and a listener is there.
+    Held,
+    /// Ours, and somebody else's listener is there.
+    Taken,
+    /// Ours; for datagrams nobody listens.
+    Own,
+}
+
+/// What has arrived at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum At {
+    /// A port that rules lead to.
+    Port(u16),
+    Destination,
+}
+
+/// Where datagrams arrive.
+struct Mailbox {
+    address: SocketAddr,
+    socket: UdpSocket,
+    /// Whether rules lead its answers back.
+    answers: bool,
+}
+
+impl Mailbox {
+    /// Opened as whoever rules expect to answer; if we may not be them, as ourselves.
+    fn open(owner: (u32, u32), address: SocketAddr) -> Result<Self, NoCall> {
+        let (socket, answers) = match dial::receive(owner, address) {
+            Err(NoCall::Owner { .. }) => (dial::receive(dial::owner(), address)?, false),
+            opened => (opened?, true),
+        };
+        Ok(Self { address, socket, answers })
+    }
+}
+
+pub(super) struct Listeners {
+    connections: Vec<(At, SocketAddr, TcpListener)>,
+    datagrams: Vec<Mailbox>,
+    destinations: BTreeMap<SocketAddr, Place>,
+    /// Ports of transparent listeners that are somebody else's.
+    transparent_taken: bool,
+    /// Any port that is somebody else's.
+    taken: bool,
+    streams: Vec<TcpStream>,
+}
+
+impl Listeners {
+    /// Opens what can be opened for the families of the trials.
+    pub(super) fn open(what: &Probe) -> Self {
+        let mut all = Self {
+            connections: Vec::new(),
+            datagrams: Vec::new(),
+            destinations: BTreeMap::new(),
+            transparent_taken: false,
+            taken: false,
+            streams: Vec::new(),
+        };
+        for family in Family::BOTH {
+            if !what.trials.iter().any(|trial| Family::of(trial.to.ip()) == family) {
+                continue;
+            }
+            for listener in &what.listeners {
+                let ports = listener.ports.first().number()..=listener.ports.last().number();
+                for port in ports.take(MOST) {
+                    let address = SocketAddr::new(heard(family, listener.transparent), port);
+                    all.add(listener, address);
+                }
+            }
+        }
+        all
+    }
+
+    fn add(&mut self, listener: &Listener, address: SocketAddr) {
+        let Listener { protocol, transparent, owner, .. } = *listener;
+        let opened = match protocol {
+            Protocol::Tcp => dial::listen(address, transparent)
+                .map(|socket| self.connections.push((At::Port(address.port()), address, socket)))
+                .map_err(NoCall::from),
+            Protocol::Udp => Mailbox::open(owner, address).map(|mailbox| self.datagrams.push(mailbox)),
+        };
+        if let Err(error) = opened {
+            tracing::debug!(target: "validation", %address, %error, "not ours to listen at");
+            self.taken = true;
+            self.transparent_taken |= transparent;
+        }
+    }
+
+    /// Where a trial's destination is, with a listener there if it is this machine's.
+    pub(super) fn at_destination(&mut self, trial: &Trial) -> Place {
+        let ours = way::to(trial.to.ip()).is_ok_and(|way| way.interface == LOOPBACK);
+        match (ours, trial.protocol) {
+            (false, _) => Place::Elsewhere,
+            (true, Protocol::Udp) => Place::Own,
+            (true, Protocol::Tcp) => {
+                if let Some(place) = self.destinations.get(&trial.to) {
+                    return *place;
+                }
+                let place = match dial::listen(trial.to, false) {
+                    Ok(socket) => {
+                        self.connections.push((At::Destination, trial.to, socket));
+                        Place::Held
+                    }
+                    Err(_) => Place::Taken,
+                };
+                self.destinations.insert(trial.to, place);
+                place
+            }
+        }
+    }
+
+    /// Takes what has arrived.
+    pub(super) fn serve(&mut self, attempts: &mut [Attempt<'_>]) {
+        let Self { connections, datagrams, streams, .. } = self;
+        for (at, _, listener) in connections.iter() {
+            while let Ok((stream, peer)) = listener.accept() {
+                let Some(attempt) = attempts.iter_mut().find(|attempt| attempt.comes_from(peer)) else {
+                    tracing::debug!(target: "validation", %peer, "a stranger's connection is not kept");
+                    continue;
+                };
+                if stream.set_nonblocking(true).is_ok()
+                    && let Ok(kept) = stream.try_clone()
+                {
+                    streams.push(kept);
+                    attempt.accepted(*at, stream);
+                }
+            }
+        }
+        let mut room = [0; 64];
+        for Mailbox { address, socket, answers } in datagrams.iter() {
+            while let Ok((length, peer)) = socket.recv_from(&mut room) {
+                let said = &room[..length];
+                if let Some(attempt) = attempts.iter_mut().find(|attempt| attempt.says(said)) {
+                    attempt.received(*address, *answers);
+                    // Where the answer gets lost, the caller knows.
+                    let _ = socket.send_to(said, peer);
+                }
+            }
+        }
+    }
+
+    /// Whether a listener of ours is there.
+    pub(super) fn hold(&self, protocol: Protocol, to: SocketAddr) -> bool {
+        match protocol {
+            Protocol::Tcp => self.connections.iter().any(|(_, at, _)| {
+                let everywhere = at.ip().is_unspecified() && at.is_ipv4() == to.is_ipv4();
+                at.port() == to.port() && (at.ip() == to.ip() || everywhere)
+            }),
+            Protocol::Udp => self.datagrams.iter().any(|mailbox| mailbox.address == to),
+        }
+    }
+
+    /// Whether a connection may have been accepted by a transparent listener of somebody else's.
+    pub(super) fn may_be_handed_to_others(&self) -> bool {
+        self.transparent_taken
+    }
+
+    /// Whether any port is somebody else's.
+    pub(super) fn may_go_to_others(&self) -> bool {
+        self.taken
+    }
+
+    /// All that may have something to read.
+    pub(super) fn sources(&self) -> Vec<BorrowedFd<'_>> {
+        let connections = self.connections.iter().map(|(_, _, listener)| listener.as_fd());
+        let datagrams = self.datagrams.iter().map(|mailbox| mailbox.socket.as_fd());
+        connections.chain(datagrams).chain(self.streams.iter().map(AsFd::as_fd)).collect()
+    }
+}
+
+/// Where rules deliver what this machine sends: at loopback. A transparent listener is looked for at addresses of the
+/// interface.
+fn heard(family: Family, transparent: bool) -> IpAddr {
+    match (family, transparent) {
+        (Family::V4, false) => Ipv4Addr::LOCALHOST.into(),
+        (Family::V4, true) => Ipv4Addr::UNSPECIFIED.into(),
+        (Family::V6, false) => Ipv6Addr::LOCALHOST.into(),
+        (Family::V6, true) => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+/// Reads what is there, without waiting.
+pub(super) fn read_into(stream: &mut TcpStream, said: &mut Vec<u8>) -> io::Result<usize> {
+    use io::Read;
+    let mut room = [0; 64];
+    let length = stream.read(&mut room)?;
+    said.extend(&room[..length]);
+    Ok(length)
+}

@@ -1,0 +1,197 @@
+//! Sockets that call, as any user, and sockets that are called.
+//!
+//! Packets of a caller get no further than the first router: their time to live is 1. What reaches an address of this
+//! machine, by whatever rule, needs no more.
+
+use nix::{
+    errno::Errno,
+    libc,
+    sys::socket::{
+        self, AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, SockaddrIn6, SockaddrStorage,
+        getsockname, getsockopt, setsockopt, sockopt,
+    },
+    unistd::{Gid, Uid, setfsgid, setfsuid},
+};
+use rules::Protocol;
+use std::{
+    io,
+    net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    panic::resume_unwind,
+    thread,
+};
+
+/// How far packets get that no rule leads back: to the next machine, which does not pass them on.
+const HOPS: i32 = 1;
+/// Asks for the number in force (`setfsuid(2)`).
+const NO_ID: u32 = u32::MAX;
+
+/// A call on its way: not blocking, and reset rather than ended when it is dropped.
+#[derive(Debug)]
+pub enum Call {
+    Tcp(TcpStream),
+    Udp(UdpSocket),
+}
+
+/// Why there is no call.
+#[derive(Debug, thiserror::Error)]
+pub enum NoCall {
+    /// The socket could not be made another user's.
+    #[error("needs CAP_SETUID and CAP_SETGID, to call as user {uid} of group {gid}")]
+    Owner {
+        /// The user.
+        uid: u32,
+        /// The group.
+        gid: u32,
+    },
+    /// The kernel refused.
+    #[error(transparent)]
+    Refused(#[from] io::Error),
+}
+
+/// Calls, without waiting for an answer. `owner` are the user and the group that the rules see.
+///
+/// # Errors
+/// When the socket can't be made, or can't call.
+pub fn call(
+    protocol: Protocol,
+    owner: (u32, u32),
+    from: Option<IpAddr>,
+    to: SocketAddr,
+) -> Result<Call, NoCall> {
+    let kind = match protocol {
+        Protocol::Tcp => SockType::Stream,
+        Protocol::Udp => SockType::Datagram,
+    };
+    let socket = owned(owner, || new(to, kind))??;
+    match to {
+        SocketAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4Ttl, &HOPS),
+        SocketAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6Ttl, &HOPS),
+    }
+    .map_err(io::Error::from)?;
+    if let Some(from) = from {
+        let from = SockaddrStorage::from(SocketAddr::new(from, 0));
+        socket::bind(socket.as_raw_fd(), &from).map_err(io::Error::from)?;
+    }
+    let connected = socket::connect(socket.as_raw_fd(), &SockaddrStorage::from(to));
+    match connected {
+        Ok(()) | Err(Errno::EINPROGRESS) => {}
+        // What comes at once, comes again from the socket.
+        Err(Errno::ECONNREFUSED) if protocol == Protocol::Tcp => {}
+        Err(error) => return Err(io::Error::from(error).into()),
+    }
+    Ok(match protocol {
+        Protocol::Tcp => {
+            let now = libc::linger { l_onoff: 1, l_linger: 0 };
+            setsockopt(&socket, sockopt::Linger, &now).map_err(io::Error::from)?;
+            Call::Tcp(socket.into())
+        }
+        Protocol::Udp => Call::Udp(socket.into()),
+    })
+}
+
+fn new(family_of: SocketAddr, kind: SockType) -> io::Result<OwnedFd> {
+    let family = if family_of.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    Ok(socket::socket(family, kind, SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK, None)?)
+}
+
+/// The user and the group that sockets of this thread belong to: rules see those that a file is opened with.
+pub fn owner() -> (u32, u32) {
+    (setfsuid(Uid::from_raw(NO_ID)).as_raw(), setfsgid(Gid::from_raw(NO_ID)).as_raw())
+}
+
+/// Does `work` as this user and group, on a thread of its own where those are not the caller's.
+fn owned<T: Send>((uid, gid): (u32, u32), work: impl FnOnce() -> T + Send) -> Result<T, NoCall> {
+    if owner() == (uid, gid) {
+        return Ok(work());
+    }
+    let as_them = || {
+        setfsgid(Gid::from_raw(gid));
+        setfsuid(Uid::from_raw(uid));
+        // The calls tell of no failure.
+        if owner() == (uid, gid) { Ok(work()) } else { Err(NoCall::Owner { uid, gid }) }
+    };
+    thread::scope(|scope| scope.spawn(as_them).join()).unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+impl Call {
+    /// Where it comes from.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn local(&self) -> io::Result<SocketAddr> {
+        let address: SockaddrStorage = getsockname(self.as_fd().as_raw_fd())?;
+        let v4 = address.as_sockaddr_in().map(|address| SocketAddr::from(*address));
+        v4.or_else(|| address.as_sockaddr_in6().map(|address| (*address).into()))
+            .ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+    }
+
+    /// Whether somebody has accepted it.
+    pub fn is_accepted(&self) -> bool {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().is_ok(),
+            Self::Udp(_) => false,
+        }
+    }
+
+    /// What the network has answered, once: that nobody listens, or that there is no way.
+    pub fn complaint(&self) -> Option<io::Error> {
+        match self {
+            Self::Tcp(stream) => stream.take_error(),
+            Self::Udp(socket) => socket.take_error(),
+        }
+        .ok()
+        .flatten()
+    }
+}
+
+impl AsFd for Call {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Udp(socket) => socket.as_fd(),
+        }
+    }
+}
+
+/// Listens for connections, without blocking, at one family's address alone. A transparent listener stands for addresses
+/// that are not this machine's.
+///
+/// # Errors
+/// When the address is taken or is not ours, or we may not be transparent.
+pub fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener> {
+    let socket = new(address, SockType::Stream)?;
+    setsockopt(&socket, sockopt::ReuseAddr, &true)?;
+    if address.is_ipv6() {
+        setsockopt(&socket, sockopt::Ipv6V6Only, &true)?;
+    }
+    if transparent {
+        setsockopt(&socket, sockopt::IpTransparent, &true)?;
+    }
+    socket::bind(socket.as_raw_fd(), &SockaddrStorage::from(address))?;
+    socket::listen(&socket, Backlog::MAXCONN)?;
+    Ok(socket.into())
+}
+
+/// Listens for datagrams, without blocking, as this user and group.
+///
+/// # Errors
+/// When the address is taken or is not ours, or we may not be them.
+pub fn receive(owner: (u32, u32), address: SocketAddr) -> Result<UdpSocket, NoCall> {
+    let socket = owned(owner, || UdpSocket::bind(address))??;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// Where an accepted connection was sent to, before a rule rewrote that (`SO_ORIGINAL_DST`). `None` where conntrack does not
+/// know it.
+pub fn original_destination(stream: &TcpStream) -> Option<SocketAddr> {
+    match stream.local_addr().ok()? {
+        SocketAddr::V4(_) => {
+            getsockopt(stream, sockopt::OriginalDst).ok().map(|raw| SockaddrIn::from(raw).into())
+        }
+        SocketAddr::V6(_) => {
+            getsockopt(stream, sockopt::Ip6tOriginalDst).ok().map(|raw| SockaddrIn6::from(raw).into())
+        }
+    }
+}
