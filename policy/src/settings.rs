@@ -44,6 +44,8 @@ pub enum Topic {
     Render,
     /// Options of `trace` alone.
     Trace,
+    /// Options of `sandbox` alone.
+    Sandbox,
     /// Options of `cni install` and of `cni uninstall`.
     Install,
     /// Options of `cni repair` alone.
@@ -61,9 +63,13 @@ impl Topic {
             Self::Logging => "Logging",
             Self::Compatibility => "Accepted for compatibility, without effect",
             Self::Packet => "The packet",
-            Self::Explain | Self::Lint | Self::Render | Self::Trace | Self::Install | Self::Repair => {
-                "This command"
-            }
+            Self::Explain
+            | Self::Lint
+            | Self::Render
+            | Self::Trace
+            | Self::Sandbox
+            | Self::Install
+            | Self::Repair => "This command",
         }
     }
 
@@ -82,6 +88,7 @@ impl Topic {
             | Self::Lint
             | Self::Render
             | Self::Trace
+            | Self::Sandbox
             | Self::Install
             | Self::Repair => true,
         }
