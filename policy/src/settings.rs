@@ -46,6 +46,8 @@ pub enum Topic {
     Status,
     /// Options of `trace` alone.
     Trace,
+    /// Options of `sandbox` alone.
+    Sandbox,
     /// Options of `cni install` and of `cni uninstall`.
     Install,
     /// Options of `cni repair` alone.
@@ -68,6 +70,7 @@ impl Topic {
             | Self::Render
             | Self::Status
             | Self::Trace
+            | Self::Sandbox
             | Self::Install
             | Self::Repair => "This command",
         }
@@ -89,6 +92,7 @@ impl Topic {
             | Self::Render
             | Self::Status
             | Self::Trace
+            | Self::Sandbox
             | Self::Install
             | Self::Repair => true,
         }

@@ -24,6 +24,8 @@ pub(super) struct Invocation {
     pub(super) flags: Vec<(Setting, String)>,
     /// What is wrong with the form.
     pub(super) problems: Vec<Problem>,
+    /// The command line of another program.
+    pub(super) behind: Vec<OsString>,
 }
 
 /// Parses the arguments. Called by the name `istio-iptables`, the program is that command, and by the plugin's name the
@@ -39,9 +41,9 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
         Some(name) if name == cni::PLUGIN => arguments.insert(1, cni::COMMAND.into()),
         Some(_) | None => {}
     }
-    let Sifted { words, problems, read } = pflag::sift(arguments);
+    let Sifted { words, problems, read, behind } = pflag::sift(arguments);
     match read {
-        Some((entry, flags)) => Ok(Invocation { command: entry.command, flags, problems }),
+        Some((entry, flags)) => Ok(Invocation { command: entry.command, flags, problems, behind }),
         None => Err(answer(words, problems)),
     }
 }
@@ -125,6 +127,16 @@ fn with_flags(command: clap::Command) -> clap::Command {
             command.override_usage(format!("sidecar-init {} [OPTIONS] [{name}]", entry.name))
         }
         None => command,
+    };
+    let command = match entry.takes_command() {
+        true => command.arg(
+            Arg::new("COMMAND")
+                .help("What to run, with its arguments")
+                .last(true)
+                .num_args(0..)
+                .value_parser(clap::value_parser!(OsString)),
+        ),
+        false => command,
     };
     // Help shows groups in this order: what only this command takes comes first.
     command.args(own.into_iter().chain(shared).map(|row| argument(row, entry.short(row))))

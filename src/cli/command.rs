@@ -32,6 +32,8 @@ pub(super) enum Command {
     Probe,
     /// Show packets as they meet rules.
     Trace,
+    /// Show the rules at work, or run a command behind them.
+    Sandbox,
     /// Put the CNI plugin into a node's runtime.
     CniInstall,
     /// Take it out again.
@@ -83,6 +85,11 @@ impl Entry {
     /// The command's flags.
     pub(super) fn flags(&self) -> Flags {
         Flags(self.rows().map(|row| (row, self.short(row))).collect())
+    }
+
+    /// Whether words behind `--` are another program's command line.
+    pub(super) fn takes_command(&self) -> bool {
+        self.command == Command::Sandbox
     }
 
     /// The letter of a flag. `-f` is upstream's for `--restore-format` where we take upstream's place, and a manifest

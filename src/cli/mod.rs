@@ -24,6 +24,7 @@ mod render;
 mod repair;
 mod report;
 mod run;
+mod sandbox;
 mod status;
 mod trace;
 
@@ -37,7 +38,7 @@ use policy::settings::Row;
 use policy::sources::{Given, Raw};
 use policy::{Problem, Problems, Setting};
 use run::{Call, Logging, Mode, Preview, Run};
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 /// How a call ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,17 +72,22 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn call(invocation: Invocation) -> Exit {
-    let Invocation { command, flags, mut problems } = invocation;
+    let Invocation { command, flags, mut problems, behind } = invocation;
     // A manifest says what the variables of another pod would say, and ours are no part of it.
     let elsewhere = flags.iter().any(|(setting, _)| *setting == Setting::Filename);
     let takes = |row: &Row| command.entry().takes(row) && !(elsewhere && row.key().is_some());
     let raw = Raw::new(flags, takes, |name| std::env::var_os(name));
     problems.extend(enter_namespace(&raw));
-    let done = run_command(command, raw, problems);
+    let done = run_command(command, raw, problems, &behind);
     done.unwrap_or_else(|problems| report::bad_input(&problems))
 }
 
-fn run_command(command: Command, raw: Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
+fn run_command(
+    command: Command,
+    raw: Raw,
+    problems: Vec<Problem>,
+    behind: &[OsString],
+) -> Result<Exit, Problems> {
     match command {
         Command::Clean => clean(&raw, problems),
         Command::Doctor => doctor(&raw, problems),
@@ -91,6 +97,7 @@ fn run_command(command: Command, raw: Raw, problems: Vec<Problem>) -> Result<Exi
         Command::Status => status::run(&raw, problems),
         Command::Probe => probe::run(&subjects(raw, problems)?),
         Command::Trace => trace::run(&raw, problems),
+        Command::Sandbox => sandbox::run(&subjects(raw, problems)?, behind),
         Command::CniInstall => install::install(&raw, problems),
         Command::CniUninstall => install::uninstall(&raw, problems),
         Command::CniRepair => repair::run(&subjects(raw, problems)?),

@@ -24,6 +24,8 @@ pub(super) struct Sifted {
     /// The command and its flags in the order of the words. `None` where clap has to answer: asked for help or the
     /// version, or met with a word after which it goes no further.
     pub(super) read: Option<(&'static Entry, Vec<(Setting, String)>)>,
+    /// The command line of another program, where the command takes one.
+    pub(super) behind: Vec<OsString>,
 }
 
 /// Walks over the words. The first one is the program.
@@ -39,6 +41,7 @@ pub(super) fn sift(words: impl IntoIterator<Item = OsString>) -> Sifted {
         given: Vec::new(),
         problems: Vec::new(),
     };
+    let mut behind = Vec::new();
     let mut words = words.peekable();
     while let Some(word) = words.next() {
         let text = word.to_string_lossy().into_owned();
@@ -65,6 +68,12 @@ pub(super) fn sift(words: impl IntoIterator<Item = OsString>) -> Sifted {
             Verdict::Drop => {}
             Verdict::DropWithValue => drop(words.next_if(|next| sieve.may_be_value(next))),
             // Whatever clap makes of the rest (`help`, a command that does not exist), it ends there.
+            Verdict::End if word == "--" && sieve.entry.is_some_and(Entry::takes_command) => {
+                sieve.known.push(word);
+                behind.extend(words);
+                sieve.known.extend(behind.iter().cloned());
+                break;
+            }
             Verdict::End => {
                 sieve.is_for_clap |= word != "--" || words.peek().is_some();
                 sieve.known.push(word);
@@ -75,7 +84,7 @@ pub(super) fn sift(words: impl IntoIterator<Item = OsString>) -> Sifted {
     }
     let Sieve { entry, is_for_clap, known, given, problems, .. } = sieve;
     let read = entry.filter(|_| !is_for_clap).map(|entry| (entry, given));
-    Sifted { words: known, problems, read }
+    Sifted { words: known, problems, read, behind }
 }
 
 /// Flags with their values.
@@ -147,7 +156,10 @@ impl Sieve {
         if let Some(setting) = meant {
             return Verdict::KeepAs(setting.row(), word.to_owned());
         }
-        let text = "is not expected; values of switches are written --dry-run=false";
+        let text = match self.entry {
+            Some(entry) if entry.takes_command() => "is not expected; a command stands behind --",
+            Some(_) | None => "is not expected; values of switches are written --dry-run=false",
+        };
         self.problems.push(Problem::with_item("argument", word, text));
         Verdict::Drop
     }

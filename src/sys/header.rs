@@ -173,8 +173,10 @@ pub(crate) const AF_INET6: u8 = 10;
 // linux/rtnetlink.h
 
 pub(crate) use nix::libc::{
-    RT_SCOPE_HOST, RTA_DST, RTA_OIF, RTA_PREFSRC, RTA_TABLE, RTM_DELADDR, RTM_DELROUTE, RTM_DELRULE,
-    RTM_GETADDR, RTM_GETROUTE, RTM_GETRULE, RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWRULE, RTN_LOCAL,
+    IFLA_IFNAME, IFLA_INFO_DATA, IFLA_INFO_KIND, IFLA_LINKINFO, IFLA_NET_NS_FD, RT_SCOPE_HOST, RT_TABLE_MAIN,
+    RTA_DST, RTA_GATEWAY, RTA_OIF, RTA_PREFSRC, RTA_TABLE, RTM_DELADDR, RTM_DELROUTE, RTM_DELRULE,
+    RTM_GETADDR, RTM_GETROUTE, RTM_GETRULE, RTM_NEWADDR, RTM_NEWLINK, RTM_NEWROUTE, RTM_NEWRULE, RTN_LOCAL,
+    RTN_UNICAST, RTPROT_BOOT,
 };
 pub(crate) const RT_SCOPE_UNIVERSE: u8 = 0;
 /// From here on three tables are the kernel's own.
@@ -217,3 +219,7 @@ pub(crate) const INET_DIAG_SOCKOPT: u16 = 22;
 /// Of UDP: not connected to anybody.
 pub(crate) const TCP_CLOSE: u8 = 7;
 pub(crate) const TCP_LISTEN: u8 = 10;
+// linux/veth.h
+
+/// Holds the other end of the pair, as a message about a link.
+pub(crate) const VETH_INFO_PEER: u16 = 1;

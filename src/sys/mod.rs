@@ -1,7 +1,7 @@
 //! The operating system: programs, namespaces, netlink. No policy, no rules.
 //!
-//! The only place where `unsafe` is allowed: socket options need it, two system calls, what comes before `main`, and the
-//! heap.
+//! The only place where `unsafe` is allowed: socket options need it, two system calls, forks, what comes before `main`,
+//! and the heap.
 
 pub mod address;
 pub mod allocator;
@@ -9,11 +9,14 @@ pub mod conntrack;
 pub mod dial;
 pub mod exchange;
 pub mod exec;
+pub mod fork;
 pub(crate) mod grace;
 pub(crate) mod header;
+pub mod link;
 pub mod listener;
 pub mod lock;
 pub mod message;
+pub mod mount;
 pub mod namespace;
 pub mod netfilter;
 pub mod netlink;
@@ -23,7 +26,10 @@ pub mod nftrace;
 mod option;
 pub mod process;
 pub mod route;
+pub mod signals;
 mod streams;
+pub mod tcp;
+pub mod user;
 pub mod wait;
 pub mod way;
 pub mod xtables;

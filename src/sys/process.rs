@@ -10,6 +10,8 @@ use std::{
 pub const NET_ADMIN: u32 = 12;
 /// `CAP_NET_RAW`: the legacy interface of iptables opens a raw socket.
 pub const NET_RAW: u32 = 13;
+/// `CAP_SYS_ADMIN`: namespaces.
+pub const SYS_ADMIN: u32 = 21;
 const STATUS: &str = "/proc/self/status";
 
 /// Whether we hold a capability; `None` where `/proc` is missing.

@@ -204,6 +204,11 @@ settings! {
         TraceCount: "count" _ [], Value("N"), "End after so many packets";
         TraceTime: "for" _ [], Value("DURATION"), "End after this time, such as 30s or 5m";
     }
+    Sandbox {
+        SandboxProxy: "proxy" _ [], Value("WHICH"),
+            "built-in, or none to leave the proxy's ports to a proxy of your own [default: built-in]";
+        RunAs: "run-as" _ [], Value("WHO"), "As whom the command runs: app, proxy or root [default: app]";
+    }
     Install {
         ConfDir: "conf-dir" _ [], Value("DIR"),
             "Where the runtime looks for network configurations [default: /etc/cni/net.d]";

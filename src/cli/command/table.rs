@@ -206,6 +206,31 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         word: None,
     },
     Entry {
+        command: Command::Sandbox,
+        name: "sandbox",
+        about: "Show the rules at work in a pod of your own, or run a command in it",
+        long_about: "Makes a pod for the moment: a network namespace that nobody else sees, joined by a cable to \
+                     another one, the world, whose servers answer at every address. The rules are set in the pod, \
+                     and a small proxy listens where they send connections to: it tells of each and passes it on. \
+                     Works as root, and as anybody else where user namespaces are allowed.\n\nWithout a command, a \
+                     tour shows in a minute what becomes of connections, and why. With a command behind --, that \
+                     runs in the pod, as an application would; what the proxy tells goes to standard error.\n\nThe \
+                     pod is 10.9.0.1 and fd09::1, the world 10.9.0.2 and fd09::2. The world answers HTTP at ports \
+                     80, 3000, 8000, 8080, 9080 and others, sends back what is no HTTP, knows an address for every \
+                     name, and calls the pod for whoever asks its HTTP proxy at port 3128. Flags say what is \
+                     captured; what they leave open is as meshes set it: all ports but 15090, 15021 and 15020, all \
+                     networks, both families.\n\nExamples:\n  sidecar-init sandbox\n  sidecar-init sandbox -x \
+                     10.1.0.0/16 --redirect-dns\n  sidecar-init sandbox -- curl http://10.9.0.2\n  sidecar-init \
+                     sandbox -f pod.yaml -- sh\n  sidecar-init sandbox --proxy none --run-as root -- \
+                     ./start-my-proxy\n\nExit codes: those of the command, 127 where there is none of this name, 126 \
+                     where it can't be started, 128 and the number of the signal that has ended it; without a \
+                     command, 0 if every connection went as the rules say. 1 where no pod can be made, 2 bad input.",
+        topics: &[&[Topic::Sandbox, Topic::Capture, Topic::Manifest], ANY],
+        also: &[Setting::Backend],
+        without: &[],
+        word: None,
+    },
+    Entry {
         command: Command::CniInstall,
         name: "cni install",
         about: "Put the plugin among a runtime's plugins, and into its network configuration",

@@ -1,0 +1,82 @@
+//! A command in the sandbox, as if there were nobody between it and the caller: its streams, its signals and its exit
+//! code are the caller's.
+
+use super::users::Person;
+use super::{Exit, Failure, become_somebody, report};
+use nix::sys::signal::Signal;
+use sidecar_init::sys::{
+    fork::{Child, fork, reap},
+    signals::{Caught, Signals},
+};
+use std::{
+    ffi::{OsStr, OsString},
+    io,
+    os::unix::process::CommandExt,
+    process::Command,
+};
+
+/// What shells exit with where there is no such program, and where there is one that can't be started.
+const NOT_FOUND: u8 = 127;
+const NOT_STARTED: u8 = 126;
+
+/// A command that can't be started.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} can't be started")]
+struct Unstarted(String, #[source] io::Error);
+
+/// Runs a program as somebody, and gives its exit code. Of `watched` processes it is told when they end before.
+///
+/// # Errors
+/// When no process can be made.
+pub(super) fn run(
+    program: &OsStr,
+    arguments: &[OsString],
+    person: Person,
+    signals: &Signals,
+    watched: &[(Child, &str)],
+) -> Result<u8, Failure> {
+    let work = || {
+        let error = match become_somebody(person).and_then(|()| signals.release()) {
+            Ok(()) => Command::new(program).args(arguments).exec(),
+            Err(error) => error,
+        };
+        let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_STARTED };
+        report::failure(&Unstarted(program.to_string_lossy().into_owned(), error), Exit::Failed);
+        code
+    };
+    let command = fork(work).map_err(|error| Failure::Start("the command", error))?;
+    supervise(command, signals, true, watched).map_err(Failure::Lost)
+}
+
+/// Waits for a child and gives its exit code. Signals are for it if it `takes` them; else they end it.
+///
+/// # Errors
+/// When the kernel does not tell of signals any more.
+pub(super) fn supervise(
+    child: Child,
+    signals: &Signals,
+    takes: bool,
+    watched: &[(Child, &str)],
+) -> io::Result<u8> {
+    loop {
+        match signals.next()? {
+            Caught { signal: Signal::SIGCHLD, .. } => {
+                while let Some(ended) = reap() {
+                    if ended.child == child {
+                        return Ok(ended.code);
+                    }
+                    if let Some((_, name)) = watched.iter().find(|(watched, _)| *watched == ended.child) {
+                        tracing::error!(target: "sandbox", "{name} has ended, with {}", ended.code);
+                    }
+                }
+            }
+            Caught { by_kernel: true, .. } if takes => {}
+            Caught { signal, .. } if takes => child.signal(signal),
+            Caught { signal: Signal::SIGWINCH, .. } => {}
+            Caught { signal, .. } => {
+                child.end();
+                return Ok(128 + u8::try_from(signal as i32).unwrap_or_default());
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Where a sandbox stands: two network namespaces without names, joined by a cable, in a process namespace that ends
+//! with us. The machine's own never sees any of it.
+
+use super::Failure;
+use nix::sched::{CloneFlags, setns};
+use sidecar_init::sys::{fork, link::Links, mount, user};
+use std::{
+    fs::{self, File},
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::Path,
+};
+
+pub(super) const POD_V4: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
+pub(super) const WORLD_V4: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
+pub(super) const POD_V6: Ipv6Addr = Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 1);
+pub(super) const WORLD_V6: Ipv6Addr = Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 2);
+
+const LENGTH_V4: u8 = 24;
+const LENGTH_V6: u8 = 64;
+const CABLE: &str = "eth0";
+const NAMES: u16 = 53;
+
+/// The addresses of both ends, in each family that there is.
+fn ends(ipv6: bool) -> Vec<(IpAddr, IpAddr, u8)> {
+    let v6 = ipv6.then_some((POD_V6.into(), WORLD_V6.into(), LENGTH_V6));
+    [(POD_V4.into(), WORLD_V4.into(), LENGTH_V4)].into_iter().chain(v6).collect()
+}
+
+/// The world's servers for names.
+pub(super) fn name_servers(ipv6: bool) -> Vec<SocketAddr> {
+    ends(ipv6).into_iter().map(|(_, world, _)| SocketAddr::new(world, NAMES)).collect()
+}
+
+/// Leaves the machine's network, mounts and, for our children, processes.
+///
+/// # Errors
+/// When the kernel refuses.
+pub(super) fn leave() -> Result<(), Failure> {
+    user::new_network()
+        .and_then(|()| mount::leave())
+        .and_then(|()| fork::new_process_namespace())
+        .map_err(Failure::Leave)
+}
+
+/// Lays the cable from the network namespace that we are in to a new one, which is the world.
+///
+/// # Errors
+/// When the kernel refuses.
+pub(super) fn furnish(ipv6: bool) -> Result<File, Failure> {
+    // Where the machine's `/proc` stays, programs that look for themselves there find somebody else.
+    if let Err(error) = mount::proc() {
+        tracing::debug!(target: "sandbox", "/proc stays as it is: {error}");
+    }
+    let servers =
+        name_servers(ipv6).iter().map(|server| format!("nameserver {}\n", server.ip())).collect::<String>();
+    if let Err(error) = mount::cover(Path::new("/etc/resolv.conf"), &servers) {
+        tracing::debug!(target: "sandbox", "/etc/resolv.conf stays as it is: {error}");
+    }
+    lay(ipv6).map_err(Failure::Ground)
+}
+
+fn lay(ipv6: bool) -> io::Result<File> {
+    let here = || File::open("/proc/self/ns/net");
+    let pod = here()?;
+    user::new_network()?;
+    let world = here()?;
+    enter(&pod)?;
+    let mut links = Links::open()?;
+    links.cable(CABLE, &world)?;
+    links.up("lo")?;
+    links.up(CABLE)?;
+    for (own, other, length) in ends(ipv6) {
+        links.address(CABLE, own, length)?;
+        links.default_by(other)?;
+    }
+    // Applications of containers often listen at ports that are root's elsewhere. Where this can't be said, they can't.
+    let _ = fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+    enter(&world)?;
+    let mut links = Links::open()?;
+    links.up("lo")?;
+    links.up(CABLE)?;
+    for (_, own, length) in ends(ipv6) {
+        links.address(CABLE, own, length)?;
+        links.answer_at_all(own)?;
+    }
+    enter(&pod)?;
+    Ok(world)
+}
+
+/// Moves the thread into a network namespace.
+///
+/// # Errors
+/// When we may not.
+pub(super) fn enter(namespace: &File) -> io::Result<()> {
+    Ok(setns(namespace, CloneFlags::CLONE_NEWNET)?)
+}

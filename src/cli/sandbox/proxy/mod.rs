@@ -1,0 +1,221 @@
+//! A small proxy for a sandbox: takes what the rules send to it, tells of it, and passes it on to where it was meant to go.
+//!
+//! What one mesh's proxy does otherwise than another's stands in [`Facts`], so that this one can play any of them. It
+//! understands no protocol: bytes are bytes.
+
+mod names;
+mod owner;
+mod relay;
+
+pub(super) use names::name;
+pub(super) use relay::relay;
+
+use nix::sched::{CloneFlags, setns};
+use sidecar_init::sys::tcp;
+use std::{
+    fs::File,
+    io::{self, Write},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    ops::RangeInclusive,
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
+};
+
+/// What the rules say of their proxy.
+pub(super) struct Facts {
+    /// Its ports for connections from the pod.
+    pub(super) outbound: RangeInclusive<u16>,
+    /// Its ports for connections to the pod.
+    pub(super) inbound: RangeInclusive<u16>,
+    /// The port of the agent that answers questions for names.
+    pub(super) agent: u16,
+    /// Whom that asks, in each family; none if it does not run.
+    pub(super) name_servers: Vec<SocketAddr>,
+    /// From where it calls the application: by these addresses the rules know such calls.
+    pub(super) passthrough: (Ipv4Addr, Ipv6Addr),
+    /// In place of that, with this mark, from where the client has called. The inbound ports listen for all addresses then.
+    pub(super) transparent: Option<u32>,
+    /// Whether it listens in IPv6 too.
+    pub(super) ipv6: bool,
+    /// The network namespace from which it calls others, where it can't be told from the application by its user.
+    pub(super) world: Option<File>,
+}
+
+impl Facts {
+    fn name_server(&self, like: SocketAddr) -> SocketAddr {
+        let same = self.name_servers.iter().find(|server| server.is_ipv4() == like.is_ipv4());
+        same.copied().unwrap_or(self.name_servers[0])
+    }
+
+    fn hosts(&self) -> impl Iterator<Item = IpAddr> {
+        [Ipv4Addr::UNSPECIFIED.into()].into_iter().chain(self.ipv6.then_some(Ipv6Addr::UNSPECIFIED.into()))
+    }
+}
+
+/// The direction of a connection, as seen from the pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Outbound,
+    Inbound,
+    /// A question for a name, over TCP.
+    Names,
+}
+
+/// A proxy at work.
+struct Proxy {
+    facts: Facts,
+    log: Mutex<File>,
+}
+
+/// How long whoever is called may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Enough for a thread that passes bytes on, whose buffers are elsewhere.
+const STACK: usize = 128 * 1024;
+
+/// Listens everywhere, and serves on threads of its own from then on.
+///
+/// # Errors
+/// When a port is taken, or may not be used.
+pub(super) fn start(facts: Facts, log: File) -> io::Result<()> {
+    let mut listeners = Vec::new();
+    let mut agents = Vec::new();
+    for host in facts.hosts() {
+        let transparent = facts.transparent.is_some();
+        let outbound = facts.outbound.clone().map(|port| (Way::Outbound, host, port, false));
+        let inbound = facts.inbound.clone().map(|port| (Way::Inbound, host, port, transparent));
+        for (way, host, port, transparent) in outbound.chain(inbound) {
+            listeners.push((way, listen((host, port).into(), transparent)?));
+        }
+        if !facts.name_servers.is_empty() {
+            // The rules send questions there, and nobody else has to.
+            let loopback =
+                if host.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { IpAddr::from(Ipv6Addr::LOCALHOST) };
+            let agent = SocketAddr::from((loopback, facts.agent));
+            listeners.push((Way::Names, listen(agent, false)?));
+            agents.push(UdpSocket::bind(agent).map_err(|error| at(agent, &error))?);
+        }
+    }
+    let proxy = Arc::new(Proxy { facts, log: Mutex::new(log) });
+    for (way, listener) in listeners {
+        let proxy = Arc::clone(&proxy);
+        thread::spawn(move || proxy.accept(way, &listener));
+    }
+    agents.into_iter().for_each(|agent| names::serve(&proxy, agent));
+    Ok(())
+}
+
+fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener> {
+    tcp::listen(address, transparent).map_err(|error| at(address, &error))
+}
+
+fn at(address: SocketAddr, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("it can't listen at {address}: {error}"))
+}
+
+/// Does `work` on a thread of its own. Where there can be no more of them, whoever waits for it sees the end.
+pub(super) fn on_thread(work: impl FnOnce() + Send + 'static) {
+    let _ = thread::Builder::new().stack_size(STACK).spawn(work);
+}
+
+impl Proxy {
+    fn accept(self: Arc<Self>, way: Way, listener: &TcpListener) {
+        loop {
+            match listener.accept() {
+                Ok((client, _)) => {
+                    let proxy = Arc::clone(&self);
+                    on_thread(move || proxy.serve(way, &client));
+                }
+                // Of one connection, or there is no descriptor left: others will end.
+                Err(_) => thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+
+    fn serve(&self, way: Way, client: &TcpStream) {
+        let Ok((peer, own, to)) = ends(client) else { return };
+        let (name, from) = match way {
+            Way::Outbound | Way::Names => {
+                let uid =
+                    owner::of("tcp", peer).map_or("nobody known".to_owned(), |uid| format!("uid {uid}"));
+                (if way == Way::Outbound { "outbound" } else { "dns over tcp" }, uid)
+            }
+            Way::Inbound => ("inbound", peer.to_string()),
+        };
+        // The port by which a transparent connection came is not its own.
+        let port = if to == own { self.listener_of(way) } else { own.port() };
+        let told = |note: &str| self.say(&format!("{name} {to} -> {port}, from {from}{note}"));
+        match self.call(way, client, to) {
+            Ok(server) => {
+                told("");
+                let _ = relay(client, &server);
+            }
+            Err(error) => {
+                told(&format!(": {error}"));
+                tcp::reset_at_end(client);
+            }
+        }
+    }
+
+    fn listener_of(&self, way: Way) -> u16 {
+        match way {
+            Way::Outbound => *self.facts.outbound.start(),
+            Way::Inbound => *self.facts.inbound.start(),
+            Way::Names => self.facts.agent,
+        }
+    }
+
+    /// Calls whom the client meant to call.
+    fn call(&self, way: Way, client: &TcpStream, to: SocketAddr) -> io::Result<TcpStream> {
+        let is_own = |range: &RangeInclusive<u16>| range.contains(&to.port());
+        let calls_itself = match way {
+            Way::Outbound => is_own(&self.facts.outbound) && client.local_addr()? == to,
+            Way::Inbound => is_own(&self.facts.inbound),
+            Way::Names => false,
+        };
+        if calls_itself {
+            return Err(io::Error::other(
+                "somebody has called the proxy itself, so there is nowhere to pass it on to",
+            ));
+        }
+        let from = match (way, self.facts.transparent) {
+            (Way::Outbound, _) => tcp::From::default(),
+            (Way::Names, _) => {
+                self.leave(way)?;
+                return tcp::call(tcp::From::default(), self.facts.name_server(to), PATIENCE);
+            }
+            (Way::Inbound, Some(mark)) => {
+                // Its port is taken: by the client's own connection.
+                let address = SocketAddr::new(client.peer_addr()?.ip(), 0);
+                tcp::From { address: Some(address), transparent: Some(mark) }
+            }
+            (Way::Inbound, None) => {
+                let (v4, v6) = self.facts.passthrough;
+                let address = if to.is_ipv4() { v4.into() } else { IpAddr::from(v6) };
+                tcp::From { address: Some((address, 0).into()), transparent: None }
+            }
+        };
+        self.leave(way)?;
+        tcp::call(from, to, PATIENCE)
+    }
+
+    /// Moves this thread to where calls of this kind are made, for good.
+    fn leave(&self, way: Way) -> io::Result<()> {
+        match &self.facts.world {
+            Some(world) if way != Way::Inbound => Ok(setns(world, CloneFlags::CLONE_NEWNET)?),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Tells of a connection, in one line that no other comes into.
+    fn say(&self, line: &str) {
+        let mut log = self.log.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Connections go on where nobody listens.
+        let _ = log.write_all(format!("proxy: {line}\n").as_bytes());
+    }
+}
+
+/// Who has called, whom it has got, and whom it meant.
+fn ends(client: &TcpStream) -> io::Result<(SocketAddr, SocketAddr, SocketAddr)> {
+    Ok((client.peer_addr()?, client.local_addr()?, tcp::original_destination(client)?))
+}

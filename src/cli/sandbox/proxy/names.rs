@@ -1,0 +1,75 @@
+//! The agent beside the proxy that answers questions for names: it passes them on to the server outside.
+
+use super::{Proxy, Way, owner};
+use std::{
+    io,
+    net::{SocketAddr, UdpSocket},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+/// More than a question or an answer over UDP takes without agreement; with it, 4096 is usual.
+const DATAGRAM: usize = 4096;
+/// How long the server may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Answers at this socket, on threads of its own.
+pub(super) fn serve(proxy: &Arc<Proxy>, socket: UdpSocket) {
+    let (proxy, socket) = (Arc::clone(proxy), Arc::new(socket));
+    thread::spawn(move || {
+        let mut buffer = [0; DATAGRAM];
+        loop {
+            let Ok((length, client)) = socket.recv_from(&mut buffer) else { continue };
+            let (proxy, socket) = (Arc::clone(&proxy), Arc::clone(&socket));
+            let question = buffer[..length].to_vec();
+            super::on_thread(move || answer(&proxy, &socket, &question, client));
+        }
+    });
+}
+
+fn answer(proxy: &Proxy, socket: &UdpSocket, question: &[u8], client: SocketAddr) {
+    let of = name(question).map(|name| format!(" for {name}")).unwrap_or_default();
+    let from = owner::of("udp", client).map_or(String::new(), |uid| format!(", from uid {uid}"));
+    let told = |note: &str| {
+        proxy.say(&format!("dns question{of} -> {}{from}{note}", proxy.facts.agent));
+    };
+    match ask(proxy, question, client) {
+        Ok(answer) => {
+            told("");
+            let _ = socket.send_to(&answer, client);
+        }
+        Err(error) => told(&format!(": {error}")),
+    }
+}
+
+fn ask(proxy: &Proxy, question: &[u8], client: SocketAddr) -> io::Result<Vec<u8>> {
+    proxy.leave(Way::Outbound)?;
+    let server = proxy.facts.name_server(client);
+    let unspecified: SocketAddr =
+        if server.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0; 8], 0).into() };
+    let socket = UdpSocket::bind(unspecified)?;
+    socket.connect(server)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.send(question)?;
+    let mut answer = vec![0; DATAGRAM];
+    let length = socket.recv(&mut answer)?;
+    answer.truncate(length);
+    Ok(answer)
+}
+
+/// The name in a question (RFC 1035, 4.1.2).
+pub(in crate::cli::sandbox) fn name(question: &[u8]) -> Option<String> {
+    const HEADER: usize = 12;
+    let (mut rest, mut labels) = (question.get(HEADER..)?, Vec::new());
+    loop {
+        let (&length, after) = rest.split_first()?;
+        if length == 0 {
+            return Some(labels.join("."));
+        }
+        let (label, after) = after.split_at_checked(usize::from(length))?;
+        // Whatever it holds, it goes to a terminal.
+        labels.push(String::from_utf8_lossy(label).escape_default().to_string());
+        rest = after;
+    }
+}

@@ -1,0 +1,214 @@
+//! Bytes from one connection to another and back, until both are done.
+//!
+//! Nothing is read that can't be passed on soon, so whoever is slow slows down the other side. An end of one direction is
+//! passed on while the other goes on. A reset is passed on as a reset.
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use sidecar_init::sys::tcp;
+use std::{
+    io::{self, ErrorKind, Read, Write},
+    net::{Shutdown, TcpStream},
+    os::fd::AsFd,
+};
+
+/// How much of each direction is on its way in here at most.
+const BUFFER: usize = 128 * 1024;
+
+/// Passes everything on.
+///
+/// # Errors
+/// When a side resets its connection or can't be reached any more. The other one is reset too, once both are closed.
+pub(in crate::cli::sandbox) fn relay(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
+    let done = pass_on(one, other);
+    if done.is_err() {
+        tcp::reset_at_end(one);
+        tcp::reset_at_end(other);
+    }
+    done
+}
+
+fn pass_on(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
+    for stream in [one, other] {
+        stream.set_nonblocking(true)?;
+        // Small answers are not kept back for more to come.
+        stream.set_nodelay(true)?;
+    }
+    let (mut there, mut back) = (Direction::new(), Direction::new());
+    while !(there.closed && back.closed) {
+        let mut polled = Vec::with_capacity(2);
+        for (stream, from, to) in [(one, &there, &back), (other, &back, &there)] {
+            let mut events = PollFlags::empty();
+            events.set(PollFlags::POLLIN, from.wants_input());
+            events.set(PollFlags::POLLOUT, to.wants_output());
+            // That a side has reset is always told. That it is closed in both directions is told as well, again and again,
+            // so that we do not listen once we have closed ours and want nothing more.
+            if !events.is_empty() || !to.closed {
+                polled.push(PollFd::new(stream.as_fd(), events));
+            }
+        }
+        match poll(&mut polled, PollTimeout::NONE) {
+            Err(nix::errno::Errno::EINTR) => continue,
+            other => other?,
+        };
+        let failed =
+            polled.iter().any(|polled| polled.revents().is_some_and(|is| is.contains(PollFlags::POLLERR)));
+        if failed {
+            return Err(ErrorKind::ConnectionReset.into());
+        }
+        there.go_on(one, other)?;
+        back.go_on(other, one)?;
+    }
+    Ok(())
+}
+
+/// One direction: what was read and not yet written.
+struct Direction {
+    buffer: Vec<u8>,
+    /// Where the rest of it begins, and where it ends.
+    start: usize,
+    end: usize,
+    /// Whether nothing more comes.
+    ended: bool,
+    /// Whether that was passed on.
+    closed: bool,
+}
+
+impl Direction {
+    fn new() -> Self {
+        Self { buffer: vec![0; BUFFER], start: 0, end: 0, ended: false, closed: false }
+    }
+
+    fn wants_input(&self) -> bool {
+        !self.ended && self.rest().is_empty()
+    }
+
+    fn wants_output(&self) -> bool {
+        !self.rest().is_empty()
+    }
+
+    fn rest(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// Reads and writes as long as neither side makes us wait, or the other direction would.
+    fn go_on(&mut self, mut from: &TcpStream, mut to: &TcpStream) -> io::Result<()> {
+        if self.wants_input()
+            && let Some(count) = now(from.read(&mut self.buffer))?
+        {
+            (self.start, self.end, self.ended) = (0, count, count == 0);
+        }
+        while !self.rest().is_empty() {
+            match now(to.write(self.rest()))? {
+                Some(count) => self.start += count,
+                None => return Ok(()),
+            }
+        }
+        if self.ended && !self.closed {
+            self.closed = true;
+            // A side that is gone has closed both.
+            match to.shutdown(Shutdown::Write) {
+                Err(error) if error.kind() != ErrorKind::NotConnected => return Err(error),
+                Ok(()) | Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `None` where one would have to wait.
+fn now(done: io::Result<usize>) -> io::Result<Option<usize>> {
+    match done {
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{net::TcpListener, thread};
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("somebody listens");
+        (near, listener.accept().expect("somebody calls").0)
+    }
+
+    /// Client and server at the ends of two connections, with a relay in the middle.
+    fn with_relay<Kept>(ends: impl FnOnce(TcpStream, TcpStream) -> Kept) -> io::Result<()> {
+        let ((client, front), (back, server)) = (pair(), pair());
+        let relayed = thread::spawn(move || relay(&front, &back));
+        let kept = ends(client, server);
+        let done = relayed.join().expect("it does not panic");
+        drop(kept);
+        done
+    }
+
+    #[test]
+    fn a_direction_may_end_before_the_other() {
+        let done = with_relay(|mut client, mut server| {
+            client.write_all(b"question").expect("written");
+            client.shutdown(Shutdown::Write).expect("shut down");
+            let mut question = String::new();
+            server.read_to_string(&mut question).expect("read to its end");
+            assert_eq!(question, "question");
+            server.write_all(b"answer").expect("the other direction is open");
+            drop(server);
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).expect("read to its end");
+            assert_eq!(answer, "answer");
+        });
+        done.expect("both have ended well");
+    }
+
+    #[test]
+    fn a_reset_is_passed_on() {
+        for client_resets in [true, false] {
+            let done = with_relay(|client, server| {
+                let (resets, mut other) = if client_resets { (client, server) } else { (server, client) };
+                tcp::reset_at_end(&resets);
+                drop(resets);
+                let error = other.read(&mut [0]).expect_err("no orderly end");
+                assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+            });
+            assert_eq!(done.expect_err("reset").kind(), ErrorKind::ConnectionReset);
+        }
+    }
+
+    /// Although the relay has nothing to read from the client any more, and nothing to write to it.
+    #[test]
+    fn a_reset_after_one_direction_has_ended_is_noticed() {
+        let done = with_relay(|client, mut server| {
+            client.shutdown(Shutdown::Write).expect("shut down");
+            assert_eq!(server.read(&mut [0]).expect("the end"), 0);
+            tcp::reset_at_end(&client);
+            drop(client);
+            server
+        });
+        done.expect_err("reset");
+    }
+
+    #[test]
+    fn whoever_does_not_read_holds_up_the_writer() {
+        let done = with_relay(|client, mut server| {
+            client.set_nonblocking(true).expect("a flag");
+            let (mut written, chunk) = (0, [7; 64 * 1024]);
+            let mut waits = 0;
+            while waits < 20 {
+                match now((&client).write(&chunk)).expect("written") {
+                    Some(count) => (written, waits) = (written + count, 0),
+                    None => {
+                        waits += 1;
+                        thread::sleep(std::time::Duration::from_millis(5));
+                    }
+                }
+                assert!(written < 64 << 20, "somebody takes it all");
+            }
+            client.shutdown(Shutdown::Write).expect("shut down");
+            let mut read = Vec::new();
+            server.read_to_end(&mut read).expect("read");
+            assert_eq!(read.len(), written);
+        });
+        done.expect("both have ended well");
+    }
+}

@@ -1,0 +1,244 @@
+//! Servers of a sandbox: those of the world, and the application of the tour.
+//!
+//! They answer HTTP with a sentence that says who they are and by whom they think they are called. What is no HTTP comes
+//! back as it went. `CONNECT` makes the world call the pod. Names are answered with the world's own addresses.
+
+use super::proxy::{name, on_thread, relay};
+use sidecar_init::sys::tcp;
+use std::{
+    io::{self, Read, Write},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    thread,
+    time::Duration,
+};
+
+/// Who answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Server {
+    Application,
+    World,
+}
+
+/// How long a client may wait before it says anything, or a host that is called before it answers.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How much a request may hold before its first empty line.
+const REQUEST: usize = 16 * 1024;
+const ECHO: usize = 128 * 1024;
+const METHODS: [&str; 8] = ["GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTIONS ", "PATCH ", "CONNECT "];
+
+/// Listens at all addresses of one or both families, and answers on threads from then on.
+///
+/// # Errors
+/// When a port is taken, or may not be used.
+pub(super) fn start(server: Server, ports: &[u16], ipv6: bool) -> io::Result<()> {
+    let hosts =
+        [IpAddr::from(Ipv4Addr::UNSPECIFIED)].into_iter().chain(ipv6.then_some(Ipv6Addr::UNSPECIFIED.into()));
+    for host in hosts {
+        for port in ports {
+            let address = SocketAddr::from((host, *port));
+            let listener = tcp::listen(address, false).map_err(|error| {
+                io::Error::new(error.kind(), format!("can't listen at {address}: {error}"))
+            })?;
+            thread::spawn(move || accept(server, &listener));
+        }
+    }
+    Ok(())
+}
+
+fn accept(server: Server, listener: &TcpListener) {
+    loop {
+        match listener.accept() {
+            Ok((client, _)) => on_thread(move || {
+                // Whoever has called sees how it ends.
+                let _ = answer(server, &client);
+            }),
+            Err(_) => thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+fn answer(server: Server, mut client: &TcpStream) -> io::Result<()> {
+    client.set_nodelay(true)?;
+    let mut said = vec![0; REQUEST];
+    let mut length = client.read(&mut said)?;
+    if !METHODS.iter().any(|method| begins(&said[..length], method.as_bytes())) {
+        return echo(client, &said[..length]);
+    }
+    client.set_read_timeout(Some(PATIENCE))?;
+    while !said[..length].windows(4).any(|end| end == b"\r\n\r\n") {
+        match client.read(&mut said[length..])? {
+            0 => return Ok(()),
+            more => length += more,
+        }
+    }
+    let text = String::from_utf8_lossy(&said[..length]).into_owned();
+    let mut words = text.split_whitespace();
+    match (words.next(), words.next()) {
+        (Some("CONNECT"), Some(to)) if server == Server::World => connect(client, to),
+        (method, _) => hello(server, client, method == Some("HEAD")),
+    }
+}
+
+/// Whether the one is a beginning of the other: the rest may be on its way.
+fn begins(said: &[u8], method: &[u8]) -> bool {
+    let length = said.len().min(method.len());
+    length > 0 && said[..length] == method[..length]
+}
+
+/// Says who answers whom.
+fn hello(server: Server, mut client: &TcpStream, head_only: bool) -> io::Result<()> {
+    let who = match server {
+        Server::Application => "the application",
+        Server::World => "the world",
+    };
+    let body = format!("{who}, called at {}, sees {}\n", client.local_addr()?, client.peer_addr()?);
+    let status = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close";
+    let head = format!("{status}\r\nContent-Length: {}\r\n\r\n", body.len());
+    client.write_all(if head_only { head } else { head + &body }.as_bytes())?;
+    client.shutdown(Shutdown::Write)?;
+    // What the client still says would reset the connection before it has read all.
+    io::copy(&mut client, &mut io::sink())?;
+    Ok(())
+}
+
+/// Calls somebody for the client, and passes on what both say.
+fn connect(mut client: &TcpStream, to: &str) -> io::Result<()> {
+    let called = to
+        .parse()
+        .map_err(|_| "400 The world calls addresses only".to_owned())
+        .and_then(|to| tcp::call(tcp::From::default(), to, PATIENCE).map_err(|error| format!("502 {error}")));
+    match called {
+        Ok(server) => {
+            client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
+            client.set_read_timeout(None)?;
+            relay(client, &server)
+        }
+        Err(status) => client.write_all(
+            format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").as_bytes(),
+        ),
+    }
+}
+
+/// Gives back what comes, beginning with what has come.
+fn echo(mut client: &TcpStream, first: &[u8]) -> io::Result<()> {
+    client.write_all(first)?;
+    let mut buffer = vec![0; ECHO];
+    loop {
+        match client.read(&mut buffer)? {
+            0 => return client.shutdown(Shutdown::Write),
+            length => client.write_all(&buffer[..length])?,
+        }
+    }
+}
+
+/// Answers questions for names at these addresses, over UDP and TCP.
+///
+/// # Errors
+/// When a port is taken, or may not be used.
+pub(super) fn start_names(servers: &[SocketAddr], answers: Names) -> io::Result<()> {
+    for server in servers {
+        let (udp, tcp) = (UdpSocket::bind(server)?, tcp::listen(*server, false)?);
+        thread::spawn(move || {
+            let mut question = [0; 512];
+            loop {
+                let Ok((length, client)) = udp.recv_from(&mut question) else { continue };
+                if let Some(answer) = answers.answer(&question[..length]) {
+                    let _ = udp.send_to(&answer, client);
+                }
+            }
+        });
+        thread::spawn(move || {
+            loop {
+                let Ok((client, _)) = tcp.accept() else { continue };
+                on_thread(move || {
+                    let _ = name_over_tcp(&client, answers);
+                });
+            }
+        });
+    }
+    Ok(())
+}
+
+/// Each message has its length before it (RFC 1035, 4.2.2).
+fn name_over_tcp(mut client: &TcpStream, answers: Names) -> io::Result<()> {
+    client.set_read_timeout(Some(PATIENCE))?;
+    loop {
+        let mut length = [0; 2];
+        client.read_exact(&mut length)?;
+        let mut question = vec![0; usize::from(u16::from_be_bytes(length))];
+        client.read_exact(&mut question)?;
+        let Some(answer) = answers.answer(&question) else { return Ok(()) };
+        let length = u16::try_from(answer.len()).map_err(io::Error::other)?;
+        client.write_all(&[&length.to_be_bytes(), &answer[..]].concat())?;
+    }
+}
+
+/// The addresses that every name has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Names {
+    pub(super) v4: Ipv4Addr,
+    pub(super) v6: Option<Ipv6Addr>,
+}
+
+impl Names {
+    /// The answer to a question (RFC 1035, 4.1): an address where one was asked for, else that there is nothing.
+    fn answer(self, question: &[u8]) -> Option<Vec<u8>> {
+        const HEADER: usize = 12;
+        const A: [u8; 2] = [0, 1];
+        const AAAA: [u8; 2] = [0, 28];
+        const SECONDS: [u8; 4] = [0, 0, 0, 60];
+        // The name stands where the question does.
+        const NAME: [u8; 2] = [0xc0, 12];
+        const CLASS: [u8; 2] = [0, 1];
+        let is_answer = question.get(2)? & 0x80 != 0;
+        name(question).filter(|_| !is_answer)?;
+        let end = HEADER + question[HEADER..].iter().position(|&byte| byte == 0)? + 5;
+        let kind: [u8; 2] = question.get(end - 4..end - 2)?.try_into().ok()?;
+        let address = match kind {
+            A => Some(self.v4.octets().to_vec()),
+            AAAA => self.v6.map(|address| address.octets().to_vec()),
+            _ => None,
+        };
+        // An answer, with authority, to one question.
+        let mut answer =
+            [&question[..2], &[0x85, 0x80, 0, 1, 0, u8::from(address.is_some()), 0, 0, 0, 0]].concat();
+        answer.extend(question.get(HEADER..end)?);
+        if let Some(address) = address {
+            let length = u16::try_from(address.len()).ok()?.to_be_bytes();
+            answer.extend([&NAME[..], &kind, &CLASS, &SECONDS, &length, &address].concat());
+        }
+        Some(answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: Names = Names { v4: Ipv4Addr::new(10, 9, 0, 2), v6: None };
+
+    fn question(kind: u8) -> Vec<u8> {
+        [&[7, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], b"\x01a\x02bc\x00", &[0, kind, 0, 1]].concat()
+    }
+
+    #[test]
+    fn every_name_has_the_address_of_its_family() {
+        assert_eq!(name(&question(1)).as_deref(), Some("a.bc"));
+        let answer = NAMES.answer(&question(1)).expect("an answer");
+        assert_eq!(answer[..8], [7, 7, 0x85, 0x80, 0, 1, 0, 1]);
+        assert!(answer.ends_with(&[0, 4, 10, 9, 0, 2]), "{answer:?}");
+        let none = NAMES.answer(&question(28)).expect("an answer");
+        assert_eq!(none[6..8], [0, 0]);
+    }
+
+    #[test]
+    fn what_is_no_question_gets_no_answer() {
+        let whole = question(1);
+        for cut in 0..whole.len() {
+            assert_eq!(NAMES.answer(&whole[..cut]), None, "{cut}");
+        }
+        let mut answer = whole;
+        answer[2] |= 0x80;
+        assert_eq!(NAMES.answer(&answer), None);
+    }
+}

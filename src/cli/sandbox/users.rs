@@ -1,0 +1,160 @@
+//! Who is who in a sandbox, and how somebody without rights gets users of their own.
+
+use super::Failure;
+use policy::istio::{CaptureConfig, Interception};
+use sidecar_init::sys::{
+    exec,
+    fork::{self, fork},
+    process,
+    user::{self, Range, Subordinate},
+};
+use std::{
+    io::{Read, Write},
+    path::Path,
+};
+
+/// A user and a group.
+pub(super) type Person = (u32, u32);
+
+/// Who is who.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Users {
+    pub(super) app: Person,
+    pub(super) proxy: Person,
+    /// Who sets the rules.
+    pub(super) root: Person,
+    /// Whether all three are the same, because there is one user only.
+    pub(super) shared: bool,
+}
+
+const ROOT: Person = (0, 0);
+/// The application, where nothing speaks for another number.
+const APPLICATION: u32 = 1000;
+
+/// Sees to it that there are users, and that we are the one who sets the rules. Whoever may not do so on this machine
+/// moves into a user namespace for it.
+///
+/// # Errors
+/// When there can be none.
+pub(super) fn enter(capture: &CaptureConfig) -> Result<Users, Failure> {
+    let own = user::own();
+    let taken = (
+        capture.proxy_uids.iter().map(|uid| uid.number()).collect::<Vec<_>>(),
+        capture.proxy_gids.iter().map(|gid| gid.number()).collect::<Vec<_>>(),
+    );
+    let proxy = proxy(capture);
+    if own.0 == 0 && process::holds(process::SYS_ADMIN) == Some(true) {
+        let app = (application(APPLICATION, &taken.0), application(APPLICATION, &taken.1));
+        return Ok(Users { app, proxy, root: ROOT, shared: false });
+    }
+    let app = (application(own.0, &taken.0), application(own.1, &taken.1));
+    if enter_with_many(own, app, proxy)? {
+        return Ok(Users { app, proxy, root: ROOT, shared: false });
+    }
+    user::map_one(own, app).map_err(Failure::users)?;
+    Ok(Users { app, proxy: app, root: app, shared: true })
+}
+
+/// The proxy as injection runs it: with TPROXY as root, known by its group alone.
+fn proxy(capture: &CaptureConfig) -> Person {
+    let uid = capture.proxy_uids.first().map_or(0, |uid| uid.number());
+    let gid = capture.proxy_gids.first().map_or(0, |gid| gid.number());
+    match capture.interception {
+        Interception::Tproxy { .. } => (0, gid),
+        Interception::Redirect | Interception::None => (uid, gid),
+    }
+}
+
+/// A number that is neither root's nor the proxy's, this one if possible.
+fn application(preferred: u32, taken: &[u32]) -> u32 {
+    let free = |number: &u32| *number != 0 && !taken.contains(number);
+    let found = [preferred].into_iter().chain(APPLICATION..).find(free);
+    found.expect("the proxy has not all numbers")
+}
+
+/// Moves into a new user namespace. Whether it has many users: by `newuidmap` and its like, where an administrator has
+/// given us numbers for that.
+fn enter_with_many(own: Person, app: Person, proxy: Person) -> Result<bool, Failure> {
+    const NEEDED: u32 = 2;
+    let given = |file: &str| user::subordinate(Path::new(file), own.0, NEEDED);
+    let programs = exec::find("newuidmap").zip(exec::find("newgidmap"));
+    let (Some(uids), Some(gids), Some((newuidmap, newgidmap))) =
+        (given("/etc/subuid"), given("/etc/subgid"), programs)
+    else {
+        user::new_namespace().map_err(Failure::users)?;
+        return Ok(false);
+    };
+    let uids = ranges(own.0, app.0, proxy.0, uids);
+    let gids = ranges(own.1, app.1, proxy.1, gids);
+    // They map another process than themselves, from outside of its namespace.
+    let outside = fork::own_number();
+    let (mut reader, writer) = fork::pipe().map_err(Failure::users)?;
+    let mut writer = Some(writer);
+    let helper = fork(|| {
+        drop(writer.take());
+        if reader.read(&mut [0]).ok() != Some(1) {
+            return NOTHING_MAPPED;
+        }
+        let map = |program: &Path, ranges: &[Range]| {
+            let words = user::words(outside, ranges);
+            let done = exec::run(program, &words.iter().map(String::as_str).collect::<Vec<_>>());
+            done.map_err(|error| tracing::debug!(target: "sandbox", "{error}")).is_ok()
+        };
+        match map(&newuidmap, &uids) {
+            false => NOTHING_MAPPED,
+            true if map(&newgidmap, &gids) => ALL_MAPPED,
+            true => HALF_MAPPED,
+        }
+    });
+    let helper = helper.map_err(Failure::users)?;
+    let entered = user::new_namespace().map_err(Failure::users);
+    if entered.is_ok() {
+        // A helper that is gone says so by its end.
+        let _ = writer.take().map(|mut writer| writer.write_all(b"\n"));
+    }
+    drop(writer);
+    let code = helper.wait().map_err(Failure::users)?;
+    entered?;
+    match code {
+        ALL_MAPPED => user::become_user(ROOT.0, ROOT.1).map(|()| true).map_err(Failure::users),
+        NOTHING_MAPPED => Ok(false),
+        _ => Err(Failure::HalfMapped),
+    }
+}
+
+const ALL_MAPPED: u8 = 0;
+const NOTHING_MAPPED: u8 = 1;
+const HALF_MAPPED: u8 = 2;
+
+/// The application is whoever has called us, so that it can read its files; the others get numbers that were given to us.
+fn ranges(own: u32, app: u32, proxy: u32, given: Subordinate) -> Vec<Range> {
+    let one = |inside, outside| Range { inside, outside, count: 1 };
+    let mut ranges = vec![one(0, given.first), one(app, own)];
+    if proxy != 0 {
+        ranges.push(one(proxy, given.first + 1));
+    }
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_application_is_neither_root_nor_the_proxy() {
+        assert_eq!(application(501, &[1337]), 501);
+        assert_eq!(application(0, &[1337]), 1000);
+        assert_eq!(application(1337, &[1337, 1000]), 1001);
+    }
+
+    #[test]
+    fn nobody_is_mapped_twice() {
+        let given = Subordinate { first: 100_000, count: 2 };
+        let pairs = |proxy| {
+            let ranges = ranges(501, 501, proxy, given);
+            ranges.iter().map(|range| (range.inside, range.outside)).collect::<Vec<_>>()
+        };
+        assert_eq!(pairs(1337), [(0, 100_000), (501, 501), (1337, 100_001)]);
+        assert_eq!(pairs(0), [(0, 100_000), (501, 501)]);
+    }
+}

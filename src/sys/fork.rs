@@ -1,0 +1,202 @@
+//! Processes that go on with our own code, and what makes a tree of them end as one.
+//!
+//! A process that forks has one thread, so that no lock of a thread that is not there any more stays held in the child;
+//! that is checked each time.
+
+use nix::{
+    errno::Errno,
+    libc,
+    sched::{CloneFlags, unshare},
+    sys::{
+        prctl,
+        signal::{Signal, kill},
+        wait::{WaitPidFlag, WaitStatus, waitpid},
+    },
+    unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, fork as fork_process, pipe2},
+};
+use std::{
+    fs::{self, File},
+    io::{self, Read, Write},
+    panic::{AssertUnwindSafe, catch_unwind},
+    process, thread,
+    time::Duration,
+};
+
+/// The exit code of a child that panicked, as Rust's programs have it.
+const PANICKED: u8 = 101;
+
+/// A process that we have made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Child(Pid);
+
+/// How a process has ended, as shells number it: its exit code, or 128 and the number of the signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub child: Child,
+    pub code: u8,
+}
+
+/// Goes on in a child with `work`, whose result is its exit code.
+///
+/// # Errors
+/// When we have more than one thread, or the kernel refuses.
+#[expect(unsafe_code, reason = "a fork is unsafe in general")]
+pub fn fork(work: impl FnOnce() -> u8) -> io::Result<Child> {
+    be_alone()?;
+    // What is not written yet, the child would write again.
+    let _ = io::stdout().flush();
+    // SAFETY: we have one thread, so the child has all of what we have, and nothing is held by others.
+    match unsafe { fork_process() }? {
+        ForkResult::Parent { child } => Ok(Child(child)),
+        ForkResult::Child => {
+            // Nothing that `work` has borrowed is used again: the process ends here.
+            let code = catch_unwind(AssertUnwindSafe(work)).unwrap_or(PANICKED);
+            process::exit(i32::from(code));
+        }
+    }
+}
+
+/// As [`fork`], and waits until the child says that it is ready: `work` is handed what to call then.
+///
+/// # Errors
+/// As [`fork`], and when the child ends before it is ready. It has told why.
+pub fn fork_until_ready(work: impl FnOnce(Ready) -> u8) -> io::Result<Child> {
+    let (reader, writer) = pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
+    let (mut reader, writer) = (File::from(reader), Ready(File::from(writer)));
+    let mut writer = Some(writer);
+    let child = fork(|| work(writer.take().expect("the child runs once")))?;
+    drop(writer);
+    match reader.read(&mut [0])? {
+        0 => Err(io::Error::other("it has ended before it was ready")),
+        _ => Ok(child),
+    }
+}
+
+/// Says that a child is ready.
+pub struct Ready(File);
+
+impl Ready {
+    /// The parent goes on.
+    pub fn say(mut self) {
+        // A parent that is gone does not wait.
+        let _ = self.0.write_all(b"\n");
+    }
+}
+
+/// Waits a moment until we have one thread: one that has ended may still be counted.
+fn be_alone() -> io::Result<()> {
+    const TRIES: u32 = 1000;
+    for _ in 0..TRIES {
+        if fs::read_dir("/proc/self/task")?.count() == 1 {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Err(io::Error::other("a process of several threads can't be forked"))
+}
+
+impl Child {
+    /// Sends a signal. One that has ended needs none.
+    pub fn signal(self, signal: Signal) {
+        let _ = kill(self.0, signal);
+    }
+
+    /// Ends it, whatever it does, and waits for that.
+    pub fn end(self) {
+        self.signal(Signal::SIGKILL);
+        let _ = self.wait();
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// When it is no child of ours any more.
+    pub fn wait(self) -> io::Result<u8> {
+        loop {
+            match waitpid(self.0, None) {
+                Err(Errno::EINTR) => {}
+                other => {
+                    if let Some(ended) = ended(other?) {
+                        return Ok(ended.code);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A child that has ended, or one that was left to us, if there is any.
+pub fn reap() -> Option<Ended> {
+    loop {
+        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            Err(Errno::EINTR) => {}
+            Ok(WaitStatus::StillAlive) | Err(_) => return None,
+            Ok(status) => {
+                if let Some(ended) = ended(status) {
+                    return Some(ended);
+                }
+            }
+        }
+    }
+}
+
+fn ended(status: WaitStatus) -> Option<Ended> {
+    let low_byte = |number: i32| u8::try_from(number & 0xff).unwrap_or(u8::MAX);
+    match status {
+        WaitStatus::Exited(child, code) => Some(Ended { child: Child(child), code: low_byte(code) }),
+        WaitStatus::Signaled(child, signal, _) => {
+            Some(Ended { child: Child(child), code: low_byte(128 + signal as i32) })
+        }
+        _ => None,
+    }
+}
+
+/// Gives our next children a process namespace of their own. The first of them is its process 1: when that ends, the
+/// kernel ends all others in it.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn new_process_namespace() -> io::Result<()> {
+    Ok(unshare(CloneFlags::CLONE_NEWPID)?)
+}
+
+/// Ends this process when its parent does, however that ends. `alive` is the reading end of a pipe that only the parent can
+/// write to: who is orphaned already can't tell it otherwise.
+///
+/// # Errors
+/// When the parent has ended already.
+pub fn end_with_parent(alive: &File) -> io::Result<()> {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    use std::os::fd::AsFd;
+    prctl::set_pdeathsig(Signal::SIGKILL)?;
+    let mut polled = [PollFd::new(alive.as_fd(), PollFlags::POLLIN)];
+    match poll(&mut polled, PollTimeout::ZERO)? {
+        0 => Ok(()),
+        _ => Err(io::Error::other("the parent has ended")),
+    }
+}
+
+/// A pipe, closed in programs that we start: what is written to the second comes out of the first.
+///
+/// # Errors
+/// When no descriptor is free.
+pub fn pipe() -> io::Result<(File, File)> {
+    let (reader, writer) = pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
+    Ok((reader.into(), writer.into()))
+}
+
+/// Lets go of standard input and output, which belong to somebody else.
+///
+/// # Errors
+/// When `/dev/null` can't be opened.
+pub fn leave_streams() -> io::Result<()> {
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    dup2_stdin(&null)?;
+    dup2_stdout(&null)?;
+    Ok(())
+}
+
+/// The number by which the kernel knows this process here.
+pub fn own_number() -> libc::pid_t {
+    nix::unistd::getpid().as_raw()
+}

@@ -1,0 +1,133 @@
+//! Cables between network namespaces: a veth pair, its addresses, and the routes over it, by rtnetlink.
+//!
+//! For namespaces that are being furnished. What is there already is not asked for, and nothing is taken away: it all
+//! goes with the namespace.
+
+use super::header::*;
+use super::message::Messages;
+use super::netlink::{Request, Socket};
+use nix::{libc::IFF_UP, net::if_::if_nametoindex, sys::socket::SockProtocol};
+use std::{
+    io,
+    net::IpAddr,
+    os::fd::{AsFd, AsRawFd},
+};
+
+/// The links of a network namespace.
+pub struct Links {
+    socket: Socket,
+}
+
+impl Links {
+    /// Opens a connection in the thread's network namespace.
+    ///
+    /// # Errors
+    /// When the kernel refuses the socket.
+    pub fn open() -> io::Result<Self> {
+        Ok(Self { socket: Socket::open(SockProtocol::NetlinkRoute)? })
+    }
+
+    /// Lays a cable to another namespace. Both ends have this name.
+    ///
+    /// # Errors
+    /// What the kernel answers: without its module `veth`, that the operation is not supported.
+    pub fn cable(&mut self, name: &str, other: &impl AsFd) -> io::Result<()> {
+        let request = Request { kind: RTM_NEWLINK, flags: NLM_F_CREATE | NLM_F_EXCL, head: &ifinfomsg(0, 0) };
+        // A descriptor is never negative.
+        let other = other.as_fd().as_raw_fd().to_ne_bytes();
+        self.socket.request(&request, |message| {
+            message.text(IFLA_IFNAME, name);
+            message.nest(IFLA_LINKINFO, |info| {
+                info.text(IFLA_INFO_KIND, "veth").nest(IFLA_INFO_DATA, |data| {
+                    data.nest(VETH_INFO_PEER, |peer| {
+                        peer.raw(&ifinfomsg(0, 0));
+                        peer.text(IFLA_IFNAME, name).attribute(IFLA_NET_NS_FD, &other);
+                    });
+                });
+            });
+        })
+    }
+
+    /// Takes a link into service.
+    ///
+    /// # Errors
+    /// When there is none of this name, or the kernel refuses.
+    pub fn up(&mut self, name: &str) -> io::Result<()> {
+        let up = IFF_UP.cast_unsigned();
+        let head = ifinfomsg(index(name)?, up);
+        self.socket.request(&Request { kind: RTM_NEWLINK, flags: 0, head: &head }, |_| {})
+    }
+
+    /// Gives a link an address, usable at once: nobody else on the cable can have it.
+    ///
+    /// # Errors
+    /// When there is no link of this name, or the kernel refuses, as where IPv6 is switched off.
+    pub fn address(&mut self, name: &str, address: IpAddr, length: u8) -> io::Result<()> {
+        let [a, b, c, d] = index(name)?.to_ne_bytes();
+        let flags = if address.is_ipv6() { IFA_F_NODAD } else { 0 };
+        let head = [af(address), length, flags, RT_SCOPE_UNIVERSE, a, b, c, d];
+        let request = Request { kind: RTM_NEWADDR, flags: NLM_F_CREATE | NLM_F_EXCL, head: &head };
+        self.socket.request(&request, |message| {
+            octets(message, IFA_LOCAL, address);
+            octets(message, IFA_ADDRESS, address);
+        })
+    }
+
+    /// Sends everything that has no route of its own to a neighbour.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn default_by(&mut self, neighbour: IpAddr) -> io::Result<()> {
+        let head = rtmsg(neighbour, RT_SCOPE_UNIVERSE, RTN_UNICAST);
+        let request = Request { kind: RTM_NEWROUTE, flags: NLM_F_CREATE | NLM_F_EXCL, head: &head };
+        self.socket.request(&request, |message| octets(message, RTA_GATEWAY, neighbour))
+    }
+
+    /// Takes every address of a family for the namespace's own that has no route of its own, so that its servers answer
+    /// at all of them. `like` is an address of the family.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn answer_at_all(&mut self, like: IpAddr) -> io::Result<()> {
+        let head = rtmsg(like, RT_SCOPE_HOST, RTN_LOCAL);
+        let request = Request { kind: RTM_NEWROUTE, flags: NLM_F_CREATE | NLM_F_EXCL, head: &head };
+        let lo = index("lo")?.to_ne_bytes();
+        self.socket.request(&request, |message| {
+            message.attribute(RTA_OIF, &lo);
+        })
+    }
+}
+
+fn index(name: &str) -> io::Result<u32> {
+    if_nametoindex(name)
+        .map_err(|error| io::Error::new(io::Error::from(error).kind(), format!("no link {name}")))
+}
+
+fn octets(message: &mut Messages, kind: u16, address: IpAddr) {
+    match address {
+        IpAddr::V4(address) => message.attribute(kind, &address.octets()),
+        IpAddr::V6(address) => message.attribute(kind, &address.octets()),
+    };
+}
+
+const fn af(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(_) => AF_INET,
+        IpAddr::V6(_) => AF_INET6,
+    }
+}
+
+/// `struct ifinfomsg`: family, padding, type, index, flags, which of the flags to change.
+fn ifinfomsg(index: u32, flags: u32) -> [u8; 16] {
+    let mut head = [0; 16];
+    head[4..8].copy_from_slice(&index.to_ne_bytes());
+    head[8..12].copy_from_slice(&flags.to_ne_bytes());
+    head[12..].copy_from_slice(&flags.to_ne_bytes());
+    head
+}
+
+/// `struct rtmsg` of a default route: family, lengths, tos, table, protocol, scope, type, flags. In the main table even
+/// where it is local: in the kernel's own one it would come before all others.
+fn rtmsg(like: IpAddr, scope: u8, kind: u8) -> [u8; 12] {
+    [af(like), 0, 0, 0, RT_TABLE_MAIN, RTPROT_BOOT, scope, kind, 0, 0, 0, 0]
+}

@@ -1,0 +1,45 @@
+//! A mount namespace of our own, in which some files look as they should.
+
+use nix::{
+    mount::{MntFlags, MsFlags, mount, umount2},
+    sched::{CloneFlags, unshare},
+};
+use std::{fs, io, path::Path};
+
+/// Moves this process into a copy of its mounts. What is mounted from now on, nobody else sees.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn leave() -> io::Result<()> {
+    unshare(CloneFlags::CLONE_NEWNS)?;
+    mount_with(None, Path::new("/"), None, MsFlags::MS_REC | MsFlags::MS_PRIVATE)
+}
+
+/// Makes `/proc` show the process namespace that we are in.
+///
+/// # Errors
+/// When the kernel refuses: to a container whose own `/proc` is covered in part, it does.
+pub fn proc() -> io::Result<()> {
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    mount_with(Some(Path::new("proc")), Path::new("/proc"), Some("proc"), flags)
+}
+
+/// Makes a file hold this text, for us and our children.
+///
+/// # Errors
+/// When there is no such file, or the kernel refuses.
+pub fn cover(file: &Path, text: &str) -> io::Result<()> {
+    let file = fs::canonicalize(file)?;
+    // Some folder for a moment: the file stays when it is given back.
+    let folder = Path::new("/mnt");
+    mount_with(Some(Path::new("tmpfs")), folder, Some("tmpfs"), MsFlags::MS_NOSUID | MsFlags::MS_NODEV)?;
+    let inside = folder.join("text");
+    let done =
+        fs::write(&inside, text).and_then(|()| mount_with(Some(&inside), &file, None, MsFlags::MS_BIND));
+    umount2(folder, MntFlags::MNT_DETACH)?;
+    done
+}
+
+fn mount_with(what: Option<&Path>, at: &Path, kind: Option<&str>, flags: MsFlags) -> io::Result<()> {
+    Ok(mount(what, at, kind, flags, None::<&str>)?)
+}

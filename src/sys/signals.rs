@@ -1,0 +1,71 @@
+//! Signals, taken one by one, for whoever stands between a caller and a command.
+
+use nix::sys::{
+    signal::{SigSet, SigmaskHow, Signal, pthread_sigmask},
+    signalfd::{SfdFlags, SignalFd},
+};
+use std::io;
+
+/// Those that are meant for the command rather than for us, and the one that tells of children.
+const HELD: [Signal; 9] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGALRM,
+    Signal::SIGWINCH,
+    Signal::SIGCHLD,
+];
+
+/// `SI_KERNEL` (`asm-generic/siginfo.h`): a terminal sends its signals to all processes before it.
+const SI_KERNEL: i32 = 0x80;
+
+/// The signals that we hold back.
+pub struct Signals {
+    queue: SignalFd,
+    before: SigSet,
+}
+
+/// A signal that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caught {
+    pub signal: Signal,
+    /// Whether the kernel has sent it, as it does for a terminal: then the command has it already.
+    pub by_kernel: bool,
+}
+
+impl Signals {
+    /// Holds signals back from now on, here and in children.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn hold() -> io::Result<Self> {
+        let held: SigSet = HELD.into_iter().collect();
+        let mut before = SigSet::empty();
+        pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&held), Some(&mut before))?;
+        Ok(Self { queue: SignalFd::with_flags(&held, SfdFlags::SFD_CLOEXEC)?, before })
+    }
+
+    /// Waits for the next one that was sent to the process that asks.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn next(&self) -> io::Result<Caught> {
+        loop {
+            let Some(told) = self.queue.read_signal()? else { continue };
+            let number = i32::try_from(told.ssi_signo).map_err(io::Error::other)?;
+            let signal = Signal::try_from(number)?;
+            return Ok(Caught { signal, by_kernel: told.ssi_code == SI_KERNEL });
+        }
+    }
+
+    /// Lets them come as they did before, for a command.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn release(&self) -> io::Result<()> {
+        Ok(pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None)?)
+    }
+}

@@ -1,0 +1,117 @@
+//! TCP sockets as a proxy needs them: where a connection was meant to go, listening for addresses of others, calling from
+//! an address of choice, and giving up so that the other side notices.
+
+use nix::{
+    errno::Errno,
+    libc::linger,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::socket::{
+        AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, SockaddrIn6, SockaddrStorage, bind, connect,
+        getsockopt, listen as start_listening, setsockopt, socket, sockopt,
+    },
+};
+use std::{
+    io,
+    net::{SocketAddr, TcpListener, TcpStream},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    time::Duration,
+};
+
+/// How many connections may wait to be accepted.
+const BACKLOG: i32 = 1024;
+
+/// Listens at an address, of this family alone.
+///
+/// # Errors
+/// When somebody listens there, or the kernel refuses.
+pub fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener> {
+    let socket = open(address)?;
+    setsockopt(&socket, sockopt::ReuseAddr, &true)?;
+    if address.is_ipv6() {
+        setsockopt(&socket, sockopt::Ipv6V6Only, &true)?;
+    }
+    if transparent {
+        setsockopt(&socket, sockopt::IpTransparent, &true)?;
+    }
+    bind(socket.as_raw_fd(), &SockaddrStorage::from(address))?;
+    start_listening(&socket, Backlog::new(BACKLOG)?)?;
+    Ok(socket.into())
+}
+
+/// Where an accepted connection was meant to go before the rules sent it here. One that no rule has sent elsewhere was
+/// meant for the address that took it.
+///
+/// # Errors
+/// When the connection has no address any more.
+pub fn original_destination(stream: &TcpStream) -> io::Result<SocketAddr> {
+    let local = stream.local_addr()?;
+    let original = match local {
+        SocketAddr::V4(_) => getsockopt(stream, sockopt::OriginalDst)
+            .map(|raw| SockaddrIn::from(raw).into())
+            .map(SocketAddr::V4),
+        SocketAddr::V6(_) => getsockopt(stream, sockopt::Ip6tOriginalDst)
+            .map(|raw| SockaddrIn6::from(raw).into())
+            .map(SocketAddr::V6),
+    };
+    // Without conntrack there is nothing to ask, and nothing was sent elsewhere.
+    Ok(original.unwrap_or(local))
+}
+
+/// How a connection is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct From {
+    /// From which address; port 0 leaves the port to the kernel.
+    pub address: Option<SocketAddr>,
+    /// With which mark; such a connection may come from an address that is not ours (`CAP_NET_ADMIN`).
+    pub transparent: Option<u32>,
+}
+
+/// Connects, for as long as `patience`.
+///
+/// # Errors
+/// When nobody answers, or the kernel refuses.
+pub fn call(from: From, to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
+    let socket = open(to)?;
+    if let Some(mark) = from.transparent {
+        setsockopt(&socket, sockopt::IpTransparent, &true)?;
+        setsockopt(&socket, sockopt::Mark, &mark)?;
+    }
+    if let Some(address) = from.address {
+        bind(socket.as_raw_fd(), &SockaddrStorage::from(address))?;
+    }
+    let stream = TcpStream::from(socket);
+    stream.set_nonblocking(true)?;
+    match connect(stream.as_raw_fd(), &SockaddrStorage::from(to)) {
+        Ok(()) => {}
+        Err(Errno::EINPROGRESS) => wait(&stream, patience)?,
+        Err(error) => return Err(error.into()),
+    }
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+fn wait(stream: &TcpStream, patience: Duration) -> io::Result<()> {
+    let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
+    let mut polled = [PollFd::new(stream.as_fd(), PollFlags::POLLOUT)];
+    loop {
+        match poll(&mut polled, timeout) {
+            Err(Errno::EINTR) => {}
+            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+            other => {
+                other?;
+                return stream.take_error()?.map_or(Ok(()), Err);
+            }
+        }
+    }
+}
+
+/// Lets the connection end with a reset when it is closed, whatever is on its way.
+pub fn reset_at_end(stream: &TcpStream) {
+    // Else it ends as others do.
+    let _ = setsockopt(stream, sockopt::Linger, &linger { l_onoff: 1, l_linger: 0 });
+}
+
+fn open(like: SocketAddr) -> io::Result<OwnedFd> {
+    let family = if like.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    Ok(socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?)
+}
