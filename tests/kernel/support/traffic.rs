@@ -231,7 +231,7 @@ fn bind_soon(socket: &OwnedFd, address: SocketAddr) -> io::Result<()> {
 }
 
 /// Makes the sockets that this thread creates from now on belong to `identity`.
-fn assume(identity: Identity) {
+pub(crate) fn assume(identity: Identity) {
     let (uid, gid) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
     setfsgid(gid);
     setfsuid(uid);

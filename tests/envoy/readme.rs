@@ -1,0 +1,46 @@
+//! What `docker/README.md` tells to do by hand does what it says.
+
+use std::{
+    env, fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+/// On a stage of its own: with this shell ends all that it has started, its namespaces among it.
+const STAGE: &str = "mount -t tmpfs tmpfs /run && mount -t proc proc /proc && exec sh -euc \"$1\"";
+/// What follows here by hand is a look at the lines, which come a moment later.
+const LOOK: &str = "for i in $(seq 300); do \
+    ! grep -q ^outbound /run/log || ! grep -q ^inbound /run/log || ! grep -q ^127.0.0.6 /run/log || break; sleep 0.1; \
+    done; cat /run/log >&3";
+
+#[test]
+fn envoy_by_hand() {
+    let readme = fs::read_to_string(Path::new(ROOT).join("docker/README.md")).expect("docker/README.md");
+    let section = readme.split_once("\n## Envoy\n").expect("the section").1;
+    let (_, block) = section.split_once("```sh\n").expect("the commands");
+    let (commands, rest) = block.split_once("```").expect("their end");
+    let script =
+        format!("exec 3>&1 >/run/log 2>&1\ntrap 'cat /run/log >&2' EXIT\n{commands}\ntrap - EXIT\n{LOOK}");
+    let folder = Path::new(env!("CARGO_BIN_EXE_sidecar-init")).parent().expect("a folder");
+    let path = format!("{}:{}", folder.display(), env::var("PATH").unwrap_or_default());
+    let output = Command::new("setpriv")
+        .args(["--pdeathsig", "KILL", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child"])
+        .args(["timeout", "--signal=KILL", "120", "sh", "-euc", STAGE, "sh", &script])
+        .env("PATH", path)
+        .current_dir(ROOT)
+        .stdin(Stdio::null())
+        .output()
+        .expect("setpriv starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let failed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{said}\n{failed}", output.status);
+    // The lines that are shown, up to what differs each time.
+    let shown = rest.split_once("```text\n").expect("what is said").1;
+    let shown = shown.split("```").next().expect("an end").lines();
+    let starts: Vec<&str> = shown.filter_map(|line| line.split(['[', ':']).next()).collect();
+    assert_eq!(starts.len(), 3, "{starts:?}");
+    for start in starts {
+        assert!(said.lines().any(|line| line.starts_with(start)), "no line {start:?} in:\n{said}\n{failed}");
+    }
+}

@@ -1,0 +1,132 @@
+//! Envoy crashes under traffic and is started again. As long as it is away, nothing reaches its destination.
+
+use crate::{
+    application::{Application, Caller},
+    on_every_stage,
+    stage::{Stage, dial, pod, service, until},
+    support::{namespace::Namespace, pod::APP, setting::Family},
+};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    thread,
+    time::Duration,
+};
+
+on_every_stage! {
+    nothing_passes_while_envoy_is_away,
+}
+
+const PORT: u16 = 8080;
+/// How often each caller must have succeeded or failed before the next thing happens.
+const ENOUGH: usize = 5;
+/// TPROXY without a listener drops packets, so a caller has to lose patience.
+const SHORT: Duration = Duration::from_millis(300);
+
+/// How a call ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Answered,
+    Failed,
+}
+
+/// One who calls again and again.
+struct Traffic<'a> {
+    from: &'a Namespace,
+    to: SocketAddr,
+    answered: AtomicUsize,
+    failed: AtomicUsize,
+}
+
+impl<'a> Traffic<'a> {
+    fn new(from: &'a Namespace, to: IpAddr) -> Self {
+        let to = SocketAddr::new(to, PORT);
+        Self { from, to, answered: AtomicUsize::new(0), failed: AtomicUsize::new(0) }
+    }
+
+    fn count(&self, end: End) -> &AtomicUsize {
+        match end {
+            End::Answered => &self.answered,
+            End::Failed => &self.failed,
+        }
+    }
+
+    fn connect(&self, patience: Duration) -> io::Result<Caller> {
+        dial(self.from, APP, self.to, patience).and_then(Caller::new)
+    }
+
+    fn call(&self, over: &AtomicBool) {
+        while !over.load(Ordering::SeqCst) {
+            let answered = self.connect(SHORT).and_then(|mut caller| caller.ask());
+            let end = if answered.is_ok() { End::Answered } else { End::Failed };
+            self.count(end).fetch_add(1, Ordering::SeqCst);
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+fn nothing_passes_while_envoy_is_away(stage: &Stage) {
+    let applications = Family::BOTH.map(|family| {
+        let start = |host, ip| Application::start(host, SocketAddr::new(ip, PORT));
+        [start(&stage.inside, pod(family)), start(&stage.outside, service(family))]
+    });
+    let traffic = Family::BOTH.map(|family| {
+        [Traffic::new(&stage.outside, pod(family)), Traffic::new(&stage.inside, service(family))]
+    });
+    let traffic = traffic.as_flattened();
+    let arrived = || applications.as_flattened().iter().map(|one| one.arrivals().len()).sum::<usize>();
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // Whatever fails here, the callers have to end.
+        let _end = Ending(&over);
+        for one in traffic {
+            scope.spawn(|| one.call(&over));
+        }
+        let mut open: Vec<Caller> =
+            traffic.iter().map(|one| one.connect(crate::stage::PATIENCE).expect("Envoy takes it")).collect();
+        for caller in &mut open {
+            caller.ask().expect("an answer");
+        }
+        wait(stage, traffic, "answered before", End::Answered);
+
+        stage.envoy.kill();
+        for caller in &mut open {
+            caller.ask().expect_err("a connection ends with Envoy");
+        }
+        // What was under way has ended by then.
+        wait(stage, traffic, "failed", End::Failed);
+        let before = (arrived(), answered(traffic));
+        wait(stage, traffic, "failed on", End::Failed);
+        assert_eq!((arrived(), answered(traffic)), before, "something came through without Envoy");
+
+        stage.envoy.restart(&stage.inside);
+        wait(stage, traffic, "answered again", End::Answered);
+    });
+    for arrival in applications.as_flattened().iter().flat_map(Application::arrivals) {
+        assert_ne!(arrival.peer, arrival.caller, "a call came past Envoy");
+    }
+}
+
+/// Waits until each caller has counted some more.
+fn wait(stage: &Stage, traffic: &[Traffic<'_>], what: &str, end: End) {
+    for one in traffic {
+        let start = one.count(end).load(Ordering::SeqCst);
+        let more = until(|| (one.count(end).load(Ordering::SeqCst) >= start + ENOUGH).then_some(()));
+        let log = || stage.envoy.log().split_off(stage.envoy.log().len().saturating_sub(20)).join("\n");
+        assert!(more.is_some(), "calls to {} have not {what}:\n{}", one.to, log());
+    }
+}
+
+fn answered(traffic: &[Traffic<'_>]) -> usize {
+    traffic.iter().map(|one| one.count(End::Answered).load(Ordering::SeqCst)).sum()
+}
+
+/// Says that it is over when it is dropped.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
