@@ -10,13 +10,16 @@ pub mod explain;
 pub mod istio;
 pub mod lint;
 pub mod pod;
+pub mod preview;
 mod problem;
 pub mod settings;
 pub mod sources;
+pub mod subject;
 pub mod tone;
 pub mod trace;
 
 pub use problem::{Problem, Problems};
 pub use settings::Setting;
 pub use sources::Host;
+pub use subject::Subject;
 pub use tone::Tone;
