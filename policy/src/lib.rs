@@ -3,12 +3,13 @@
 //! Pure: no system call, no file, no environment, no clock, no logging; what has to be asked of a machine goes
 //! through [`Host`]. Data flows one way: words ([`sources`], by the table of [`settings`]) become a configuration
 //! and rules ([`istio`]), which are then asked about: a packet's fate ([`explain`]), what is odd ([`lint`]), what
-//! the kernel reports ([`trace`]). Who calls it, and what takes the rules, is unknown here.
+//! the kernel reports ([`trace`]), and what all traffic does, drawn ([`picture`]). Who calls it, and what takes the rules, is unknown here.
 #![forbid(unsafe_code)]
 
 pub mod explain;
 pub mod istio;
 pub mod lint;
+pub mod picture;
 pub mod pod;
 pub mod preview;
 mod problem;

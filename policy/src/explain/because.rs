@@ -146,7 +146,7 @@ impl Explanation<'_> {
         Some(told.collect::<Vec<_>>().join(" and "))
     }
 
-    fn place(&self, at: At) -> String {
+    pub(super) fn place(&self, at: At) -> String {
         let chain = &self.view.chains()[at.chain];
         match self.view.rule(at) {
             Some(_) => format!("rule {} of {} in table {}", at.rule + 1, chain.chain, chain.table),

@@ -61,6 +61,21 @@ impl Explanation<'_> {
         }
     }
 
+    /// The packet that is asked about.
+    pub fn packet(&self) -> &Packet {
+        self.packet
+    }
+
+    /// The rule that decides, by its place and its text; `None` where none has a say.
+    pub fn deciding_rule(&self) -> Option<String> {
+        let at = self.outcome.decided_by?;
+        let place = self.place(at);
+        Some(match self.view.rule(at) {
+            Some(rule) => format!("It is {place} that decides: {}", rule_text(rule)),
+            None => format!("It is the policy of {place} that decides."),
+        })
+    }
+
     /// The end of the walk.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome

@@ -29,7 +29,8 @@ impl Display for Explanation<'_> {
 }
 
 impl Explanation<'_> {
-    fn packet_line(&self) -> String {
+    /// The packet in one line: protocol, ends, sender or interface, state.
+    pub fn packet_line(&self) -> String {
         let packet = self.packet;
         let way = match &packet.direction {
             Direction::Outbound { interface, uid, gid } => {

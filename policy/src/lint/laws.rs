@@ -45,7 +45,7 @@ const ADDRESSES: [&str; 12] = [
     "2001:db8::5",
 ];
 
-fn parsed<T: std::str::FromStr<Err: std::fmt::Debug> + std::fmt::Debug>(text: &str) -> T {
+pub(crate) fn parsed<T: std::str::FromStr<Err: std::fmt::Debug> + std::fmt::Debug>(text: &str) -> T {
     text.parse().expect("valid")
 }
 
@@ -89,7 +89,7 @@ fn nothing() -> CaptureConfig {
     }
 }
 
-fn config() -> impl Strategy<Value = CaptureConfig> {
+pub(crate) fn config() -> impl Strategy<Value = CaptureConfig> {
     let tproxy = Interception::Tproxy { mark: defaults::TPROXY_MARK, table: defaults::TPROXY_TABLE };
     let inbound = prop_oneof![
         some(&PORTS, 4).prop_map(InboundPorts::AllBut),
@@ -149,7 +149,7 @@ fn config() -> impl Strategy<Value = CaptureConfig> {
         )
 }
 
-fn packet() -> impl Strategy<Value = Packet> {
+pub(crate) fn packet() -> impl Strategy<Value = Packet> {
     let outbound = (select(&["lo", "eth0", "vm0"][..]), id(), id()).prop_map(|(interface, uid, gid)| {
         let (uid, gid) = (Uid::new(uid).expect("an id"), Gid::new(gid).expect("an id"));
         Direction::Outbound { interface: interface.to_owned(), uid, gid }

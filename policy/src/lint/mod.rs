@@ -9,7 +9,7 @@ mod configuration;
 mod ipv6;
 mod judge;
 #[cfg(test)]
-mod laws;
+pub(crate) mod laws;
 mod overlap;
 mod probes;
 mod told;

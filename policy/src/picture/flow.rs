@@ -1,0 +1,166 @@
+//! An arrow of a picture: which packets take it, and what becomes of them.
+//!
+//! An arrow says no more than it can be held to: [`Flow::fits`] tells of any packet whether the arrow speaks of it.
+
+use super::label::Label;
+use crate::Tone;
+use rules::simulate::{Direction, Packet, Verdict};
+use rules::{Cidr, ConnState, Gid, InterfaceName, PortRange, Protocol, Uid, port::merge};
+use std::net::IpAddr;
+
+/// What becomes of packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// A listener gets them, at one of these ports.
+    Captured(PortRange),
+    /// They go where they were sent.
+    Passing,
+    /// They end.
+    Dropped,
+    /// A rule that is not understood could decide.
+    Unknown,
+}
+
+impl From<Verdict> for Fate {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Pass => Self::Passing,
+            Verdict::Redirect(ports) => Self::Captured(ports),
+            Verdict::Tproxy(port) => Self::Captured(port.into()),
+            Verdict::Drop => Self::Dropped,
+            Verdict::Unknown => Self::Unknown,
+        }
+    }
+}
+
+impl Fate {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Captured(_) => "captured",
+            Self::Passing => "passes",
+            Self::Dropped => "dropped",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// What the word means to a reader.
+    pub fn tone(self) -> Tone {
+        match self {
+            Self::Captured(_) => Tone::Captured,
+            Self::Passing => Tone::Passing,
+            Self::Dropped => Tone::Dropped,
+            Self::Unknown => Tone::Quiet,
+        }
+    }
+}
+
+/// Where an arrow starts or ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Everything outside of the pod.
+    Network,
+    /// A virtual machine behind an interface of the pod.
+    Machine,
+    /// Any process of the pod but the proxy.
+    Application,
+    /// The mesh's proxy.
+    Proxy,
+    /// The agent beside the proxy, which answers DNS.
+    Agent,
+}
+
+impl Place {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Network => "network",
+            Self::Machine => "virtual machine",
+            Self::Application => "application",
+            Self::Proxy => "proxy",
+            Self::Agent => "DNS agent",
+        }
+    }
+}
+
+/// What an arrow asks of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Is {
+    Tcp,
+    /// To one of these ports, in ascending order and apart.
+    Ports(Vec<PortRange>),
+    To(Vec<Cidr>),
+    From(Vec<IpAddr>),
+    /// Arriving at one of these interfaces, or leaving by it.
+    Over(Vec<InterfaceName>),
+    /// Of one of these users or groups.
+    Of(Vec<Uid>, Vec<Gid>),
+    /// What conntrack can't place.
+    Invalid,
+    Not(Box<Is>),
+}
+
+impl Is {
+    pub(super) fn ports(ports: &[PortRange]) -> Self {
+        Self::Ports(merge(ports.iter().copied()))
+    }
+
+    pub(super) fn not(self) -> Self {
+        Self::Not(Box::new(self))
+    }
+
+    fn holds(&self, packet: &Packet) -> bool {
+        match self {
+            Self::Tcp => packet.protocol == Protocol::Tcp,
+            Self::Ports(ports) => {
+                let port = packet.destination.port();
+                let at = ports.partition_point(|range| range.last().number() < port);
+                ports.get(at).is_some_and(|range| range.contains(port))
+            }
+            Self::To(networks) => networks.iter().any(|network| network.contains(packet.destination.ip())),
+            Self::From(addresses) => addresses.contains(&packet.source.ip()),
+            Self::Over(interfaces) => {
+                let (Direction::Inbound { interface, .. } | Direction::Outbound { interface, .. }) =
+                    &packet.direction;
+                interfaces.iter().any(|name| name.covers(interface))
+            }
+            Self::Of(users, groups) => match &packet.direction {
+                Direction::Outbound { uid, gid, .. } => users.contains(uid) || groups.contains(gid),
+                Direction::Inbound { .. } => false,
+            },
+            Self::Invalid => packet.state == ConnState::Invalid,
+            Self::Not(other) => !other.holds(packet),
+        }
+    }
+}
+
+/// Packets that start and end alike, and become the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flow {
+    pub(super) needs: Vec<Is>,
+    pub(super) from: Place,
+    pub(super) to: Place,
+    pub(super) fate: Fate,
+    pub(super) label: Label,
+    /// The option that decides, as its author writes it.
+    pub(super) option: Option<String>,
+    /// Whether it is shown even if no packet asks for it.
+    pub(super) shown: bool,
+}
+
+impl Flow {
+    /// Whether the arrow speaks of such packets, if none before it does.
+    pub fn fits(&self, packet: &Packet) -> bool {
+        self.needs.iter().all(|need| need.holds(packet))
+    }
+
+    /// What becomes of the packets.
+    pub fn fate(&self) -> Fate {
+        self.fate
+    }
+
+    /// Whose port it is that gets captured packets.
+    pub(super) fn listener(&self) -> Place {
+        if self.to == Place::Agent { Place::Agent } else { Place::Proxy }
+    }
+}

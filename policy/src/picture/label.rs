@@ -1,0 +1,140 @@
+//! What an arrow is about, in words; long lists are folded to what fits.
+
+use rules::{Cidr, PortRange, port::merge};
+use std::fmt::Display;
+
+/// So many items of a list are shown at most.
+const MOST: usize = 24;
+
+/// Words, a list, and words behind it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Label {
+    /// Before the list, `of` included.
+    before: String,
+    /// One item, several.
+    nouns: (&'static str, &'static str),
+    /// The first items.
+    items: Vec<String>,
+    /// How many there are.
+    count: usize,
+    /// Behind the list, with its own space or comma.
+    after: &'static str,
+}
+
+impl Label {
+    /// Words alone.
+    pub(super) fn plain(text: impl Into<String>) -> Self {
+        Self { before: text.into(), ..Self::default() }
+    }
+
+    pub(super) fn ports(before: &str, ports: &[PortRange]) -> Self {
+        let count = merge(ports.iter().copied())
+            .iter()
+            .map(|range| usize::from(range.last().number() - range.first().number()) + 1)
+            .sum();
+        let items = ports.iter().map(|range| range.dashed());
+        Self { count, ..Self::list(before, ("port", "ports"), items) }
+    }
+
+    pub(super) fn networks(before: &str, networks: &[Cidr]) -> Self {
+        Self::list(before, ("network", "networks"), networks)
+    }
+
+    pub(super) fn list(
+        before: &str,
+        nouns: (&'static str, &'static str),
+        items: impl IntoIterator<Item = impl Display>,
+    ) -> Self {
+        let mut count = 0;
+        let mut shown = Vec::new();
+        for item in items {
+            count += 1;
+            if shown.len() <= MOST {
+                shown.push(item.to_string());
+            }
+        }
+        Self { before: before.to_owned(), nouns, items: shown, count, after: "" }
+    }
+
+    pub(super) fn with(self, after: &'static str) -> Self {
+        Self { after, ..self }
+    }
+
+    /// The words, with as many items as fit.
+    pub(super) fn text(&self, fits: impl Fn(&str) -> bool) -> String {
+        let whole = self.whole();
+        match whole {
+            Some(text) if self.items.len() <= 1 || fits(&text) => text,
+            _ => {
+                let folded = |shown| self.folded(shown);
+                let most = self.items.len().min(MOST) - usize::from(self.items.len() <= MOST);
+                (1..=most).rev().map(folded).find(|text| fits(text)).unwrap_or_else(|| folded(0))
+            }
+        }
+    }
+
+    /// With every item, if those are known.
+    fn whole(&self) -> Option<String> {
+        let Self { before, nouns, items, after, .. } = self;
+        let single = items.len() == 1 && !items[0].contains('-');
+        match items.len() {
+            0 => Some(before.clone()),
+            1..=MOST => {
+                let noun = if single { nouns.0 } else { nouns.1 };
+                Some(format!("{before}{noun} {}{after}", items.join(", ")))
+            }
+            _ => None,
+        }
+    }
+
+    fn folded(&self, shown: usize) -> String {
+        let Self { before, nouns, items, count, after } = self;
+        let count = grouped(*count);
+        match shown {
+            0 => format!("{before}{count} {}{after}", nouns.1),
+            _ => format!("{before}{count} {}: {}, ...{after}", nouns.1, items[..shown].join(", ")),
+        }
+    }
+}
+
+/// The number with a comma before each three digits.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(count: u8, width: usize, expected: &str) {
+        let networks: Vec<Cidr> =
+            (0..count).map(|n| format!("10.{n}.0.0/16").parse().expect("valid")).collect();
+        let label = Label::networks("to ", &networks);
+        assert_eq!(label.text(|text| text.len() <= width), expected);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted() {
+        check(1, 5, "to network 10.0.0.0/16");
+        check(3, 60, "to networks 10.0.0.0/16, 10.1.0.0/16, 10.2.0.0/16");
+        check(3, 45, "to 3 networks: 10.0.0.0/16, 10.1.0.0/16, ...");
+        check(61, 40, "to 61 networks: 10.0.0.0/16, ...");
+        check(61, 20, "to 61 networks");
+    }
+
+    #[test]
+    fn ranges_are_many_ports() {
+        let ports = ["1-65535", "80"].map(|text| text.parse().expect("valid"));
+        assert_eq!(Label::ports("", &ports).text(|_| true), "ports 1-65535, 80");
+        assert_eq!(Label::ports("", &ports).text(|text| text.len() < 15), "65,535 ports");
+        assert_eq!(Label::ports("", &ports[..1]).text(|_| true), "ports 1-65535");
+    }
+}

@@ -1,0 +1,96 @@
+//! A picture as text: an arrow a line, coloured, as wide as the terminal.
+
+use super::{Fate, Flow, Picture};
+use crate::Tone;
+use std::fmt::Write;
+
+/// The columns that arrows and what they lead to take.
+const WORD: usize = 8;
+const PLACE: usize = 17;
+
+impl Picture {
+    /// The picture for a terminal of so many columns. It holds escape sequences for colours.
+    pub fn text(&self, width: usize) -> String {
+        let width = width.clamp(60, 120);
+        let mut text = String::new();
+        for line in wrapped(&self.title, width) {
+            line_of(&mut text, &Tone::Strong.paint(line));
+        }
+        for note in
+            self.notes.iter().map(String::as_str).chain(self.way.as_ref().map(|way| way.packet.as_str()))
+        {
+            for line in wrapped(note, width) {
+                line_of(&mut text, &Tone::Quiet.paint(line));
+            }
+        }
+        for (number, panel) in self.panels.iter().enumerate() {
+            text.push('\n');
+            line_of(&mut text, &Tone::Strong.paint(panel.part.title()));
+            for (at, flow) in panel.flows.iter().enumerate().filter(|(_, flow)| flow.shown) {
+                let lit = self.way.as_ref().map(|way| way.at == (number, at));
+                arrow(&mut text, flow, lit, width);
+            }
+        }
+        if let Some(rule) = self.way.as_ref().and_then(|way| way.rule.as_ref()) {
+            text.push('\n');
+            for line in wrapped(rule, width) {
+                line_of(&mut text, &Tone::Quiet.paint(line));
+            }
+        }
+        text
+    }
+}
+
+/// Writes an arrow. The way of a packet that is asked about is marked, and all others step back.
+fn arrow(text: &mut String, flow: &Flow, lit: Option<bool>, width: usize) {
+    let tone = if lit == Some(false) { Tone::Quiet } else { flow.fate.tone() };
+    let (shaft, place) = match flow.fate {
+        Fate::Captured(ports) => ("==>", format!("{} {}", flow.listener().name(), ports.dashed())),
+        Fate::Passing => ("-->", flow.to.name().to_owned()),
+        Fate::Dropped => ("--x", "nobody".to_owned()),
+        Fate::Unknown => ("-?-", "not known".to_owned()),
+    };
+    let mark = if lit == Some(true) { '>' } else { ' ' };
+    let indent = 2 + WORD + 1 + 3 + 1 + PLACE + 1;
+    let rest = width - indent;
+    let option = flow.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
+    let label = flow.label.text(|label| lines(&format!("{label}{option}"), rest) <= 2);
+    let label = wrapped(&format!("{label}{option}"), rest);
+    for (number, line) in label.iter().enumerate() {
+        let line: Box<dyn std::fmt::Display> = match lit {
+            Some(true) => Box::new(Tone::Strong.paint(line)),
+            Some(false) => Box::new(Tone::Quiet.paint(line)),
+            None => Box::new(line),
+        };
+        if number == 0 {
+            let word = tone.paint(flow.fate.word());
+            let way = tone.paint(format!("{shaft} {place:PLACE$}"));
+            line_of(text, &format_args!("{mark} {word:WORD$} {way} {line}"));
+        } else {
+            line_of(text, &format_args!("{:indent$}{line}", ""));
+        }
+    }
+}
+
+fn line_of(text: &mut String, line: &dyn std::fmt::Display) {
+    writeln!(text, "{line}").expect("writing to a string can't fail");
+}
+
+fn lines(text: &str, width: usize) -> usize {
+    wrapped(text, width).len()
+}
+
+/// The words in lines of so many columns; a longer word gets a line of its own.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
