@@ -7,13 +7,13 @@ use policy::explain::{Case, Explanation, Pod, Scene, explain, matrix, packet, us
 use policy::istio::{self, CaptureConfig, Reason};
 use policy::lint::why_not_ipv6;
 use policy::picture::{self, Picture};
-use policy::sources::{Host, Raw, Reader, Source};
+use policy::sources::{Raw, Reader, Source};
 use policy::{Problems, Setting};
 use rules::routing::Object;
 use rules::simulate::{Packet, Routing};
 use rules::{Family, Mark, parse};
 use sidecar_init::engine;
-use std::{collections::BTreeSet, error::Error, fs, io, net::IpAddr};
+use std::{collections::BTreeSet, error::Error, fs, io};
 
 /// How to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ fn understand(subject: &Subject) -> Result<Asked, Problems> {
     let of_words = !live && file.is_none();
     let host = subject.host();
     let capture = of_words.then(|| istio::configure(&mut reader, &*host, run.cni));
-    let pod = pod(raw, capture.as_ref(), &*host, file.is_none());
+    let pod = Pod::told(raw, capture.as_ref(), file.is_none().then_some(&*host));
     let question = question(&mut reader, &pod, capture.as_ref(), form);
     let warnings = reader.finish()?;
     let question = question.expect("what is not understood is a problem");
@@ -265,13 +265,4 @@ pub(super) fn live_routing(routes: &BTreeSet<Object>, of_family: Family, pod: &P
         Object::Rule { .. } | Object::Route { .. } | Object::Address(_) => None,
     });
     Routing { local_marks: marks.collect(), addresses: pod.addresses.clone() }
-}
-
-/// The pod's addresses, declared or asked for, and its proxy.
-fn pod(raw: &Raw, config: Option<&CaptureConfig>, host: &dyn Host, ask: bool) -> Pod {
-    let declared = raw.get(Setting::PodIps).map(|given| {
-        given.value.split(',').filter_map(|item| item.trim().parse().ok()).collect::<Vec<IpAddr>>()
-    });
-    let asked = || if ask { host.addresses().unwrap_or_default() } else { Vec::new() };
-    Pod::new(declared.unwrap_or_else(asked), config)
 }

@@ -2,11 +2,10 @@
 
 use super::manifest::{self, Section, Subject};
 use super::run::{self, Format};
-use super::{Exit, ipv6, logging::Stdout, namespace_to_enter, paint, report, start_logging};
-use policy::lint::{Finding, Level, lint};
+use super::{Exit, ipv6, logging::Stdout, namespace_to_enter, report, start_logging};
+use policy::lint::{Item, items, lint};
 use policy::sources::Reader;
 use policy::{Problems, Setting};
-use serde::Serialize;
 
 /// Runs the command.
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
@@ -28,12 +27,10 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
             Some(_) => ipv6::lint(lint, &subject.raw, &call.capture),
             None => lint(&subject.raw, &call.capture, &[]),
         };
-        let said = subject.warnings_of_form().iter().chain(&call.warnings);
-        let mut items: Vec<Item<'_>> = said.map(|text| Item::said(text)).collect();
-        items.extend(findings.iter().map(Item::from));
-        is_denied |= *deny && items.iter().any(|item| item.level == word(Level::Warning));
+        let items = items(subject, &call.warnings, &findings);
+        is_denied |= *deny && items.iter().any(Item::is_warning);
         let body = match call.run.format {
-            Format::Text => items.iter().map(line).collect::<String>(),
+            Format::Text => items.iter().map(|item| item.text(report::line_width())).collect::<String>(),
             Format::Json => report::document(&items),
         };
         sections.push(Section { title: subject.title.clone(), body });
@@ -46,39 +43,4 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
         Exit::Done if is_denied => Exit::Failed,
         exit => exit,
     })
-}
-
-/// A finding as programs read it.
-#[derive(Serialize)]
-struct Item<'a> {
-    level: &'static str,
-    option: Option<&'a str>,
-    text: &'a str,
-    remedy: Option<&'a str>,
-}
-
-impl<'a> Item<'a> {
-    /// A remark that reading the flags has made; it names the option itself.
-    fn said(text: &'a str) -> Self {
-        Self { level: word(Level::Warning), option: None, text, remedy: None }
-    }
-}
-
-impl<'a> From<&'a Finding> for Item<'a> {
-    fn from(finding: &'a Finding) -> Self {
-        let Finding { level, option, text, remedy } = finding;
-        Self { level: word(*level), option: Some(option), text, remedy: Some(remedy) }
-    }
-}
-
-fn word(level: Level) -> &'static str {
-    match level {
-        Level::Warning => "warning",
-        Level::Note => "note",
-    }
-}
-
-fn line(item: &Item<'_>) -> String {
-    let level = if item.level == word(Level::Note) { Level::Note } else { Level::Warning };
-    paint::finding(level, item.option, item.text, item.remedy, report::line_width())
 }

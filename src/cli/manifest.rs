@@ -3,23 +3,10 @@
 use super::host::System;
 use super::run::Logging;
 use super::{Exit, logging::Stdout, report, start_logging};
-use policy::pod::{self, EXCLUDED_NAMESPACES, Reading, Said, Skip};
-use policy::sources::{Dialect, Given, Host, Raw, Reader, Source};
+use policy::sources::{Given, Host, Raw, Reader, Source};
 use policy::{Problem, Problems, Setting};
-use std::{
-    fs, io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-};
-
-/// What a command is asked about: flags, or an object of a manifest with the flags over it.
-pub(super) struct Subject {
-    /// The object's kind, namespace and name.
-    pub(super) title: Option<String>,
-    pub(super) raw: Raw,
-    /// What is wrong before it comes to values.
-    pub(super) before: Vec<Problem>,
-    reading: Option<Reading>,
-}
+pub(super) use policy::{Subject, subject::each};
+use std::{fs, io};
 
 /// The subjects of a call: one, where no manifest is given.
 ///
@@ -27,11 +14,7 @@ pub(super) struct Subject {
 /// When the manifest can't be read, or describes no pod.
 pub(super) fn subjects(raw: Raw, problems: Vec<Problem>) -> Result<Vec<Subject>, Problems> {
     let Some(Given { value: file, source }) = raw.get(Setting::Filename).cloned() else {
-        return Ok(vec![Subject { title: None, raw, before: problems, reading: None }]);
-    };
-    let with = |mut found: Vec<Problem>| {
-        found.splice(0..0, problems.iter().cloned());
-        Problems(found)
+        return Ok(vec![Subject::of_flags(raw, problems, machine)]);
     };
     let text = match read(&file) {
         Ok(text) => text,
@@ -43,14 +26,11 @@ pub(super) fn subjects(raw: Raw, problems: Vec<Problem>) -> Result<Vec<Subject>,
         }
     };
     let name = if file == "-" { "input" } else { &file };
-    let objects = pod::objects(name, &text).map_err(|found| with(found.0))?;
-    let subject = |object: &pod::Object| {
-        let reading = pod::read(object, EXCLUDED_NAMESPACES);
-        let said = Said::from(raw.clone()).over(reading.said.clone());
-        let before = problems.iter().cloned().chain(said.problems()).collect();
-        Subject { title: Some(object.title.clone()), raw: said.raw, before, reading: Some(reading) }
-    };
-    Ok(objects.iter().map(subject).collect())
+    Subject::of_manifest(&raw, &problems, name, &text, machine)
+}
+
+fn machine(_: &Raw) -> Box<dyn Host> {
+    Box::new(System)
 }
 
 fn read(file: &str) -> io::Result<String> {
@@ -58,27 +38,6 @@ fn read(file: &str) -> io::Result<String> {
         "-" => io::read_to_string(io::stdin()),
         path => fs::read_to_string(path),
     }
-}
-
-/// Does the same for each subject, and tells the problems of all at once, those of flags once.
-///
-/// # Errors
-/// Every problem found.
-pub(super) fn each<'a, T>(
-    subjects: &'a [Subject],
-    prepare: impl Fn(&'a Subject) -> Result<T, Problems>,
-) -> Result<Vec<T>, Problems> {
-    let (mut prepared, mut problems) = (Vec::new(), Vec::new());
-    for subject in subjects {
-        match prepare(subject) {
-            Ok(done) => prepared.push(done),
-            Err(Problems(found)) => {
-                let new = found.into_iter().filter(|problem| !problems.contains(problem)).collect::<Vec<_>>();
-                problems.extend(new);
-            }
-        }
-    }
-    if problems.is_empty() { Ok(prepared) } else { Err(Problems(problems)) }
 }
 
 /// The only subject there is, for what can be done to one network namespace.
@@ -113,71 +72,21 @@ pub(super) fn begin<'a>(
     if let [subject, ..] = subjects {
         start_logging(&subject.raw, logging, stdout)?;
     }
-    subjects.iter().zip(warnings).for_each(|(subject, warnings)| subject.warn(warnings));
+    subjects.iter().zip(warnings).for_each(|(subject, warnings)| warn(subject, warnings));
     Ok(())
 }
 
-impl Subject {
-    /// Tells what is odd about it: how the pod says it, and `warnings` about what it says.
-    pub(super) fn warn(&self, warnings: &[String]) {
-        let of = self.title.as_ref().map(|title| format!("{title}: ")).unwrap_or_default();
-        for warning in self.warnings_of_form() {
-            tracing::warn!(target: "manifest", "{of}{warning}");
-        }
-        for warning in warnings {
-            tracing::warn!(target: "config", "{of}{warning}");
-        }
-        if self.reading.is_some() && self.skip().is_none() && self.raw.get(Setting::PodIps).is_none() {
-            tracing::info!(
-                target: "manifest",
-                "{of}its addresses are not known: it is taken for a pod with IPv4, and IPv6 where it asks for both; say them \
-                 with --pod-ips"
-            );
-        }
+/// Tells what is odd about a subject: how the pod says it, and `warnings` about what it says.
+fn warn(subject: &Subject, warnings: &[String]) {
+    let of = subject.title.as_ref().map(|title| format!("{title}: ")).unwrap_or_default();
+    for warning in subject.warnings_of_form() {
+        tracing::warn!(target: "manifest", "{of}{warning}");
     }
-
-    /// What is odd about how the pod says it.
-    pub(super) fn warnings_of_form(&self) -> &[String] {
-        self.reading.as_ref().map_or(&[], |reading| &reading.warnings)
+    for warning in warnings {
+        tracing::warn!(target: "config", "{of}{warning}");
     }
-
-    /// Why nothing of the pod is ever captured.
-    pub(super) fn skip(&self) -> Option<&Skip> {
-        self.reading.as_ref()?.skip.as_ref().filter(|skip| !skip.is_before_injection())
-    }
-
-    /// The names by which its author speaks.
-    pub(super) fn dialect(&self) -> Dialect {
-        Dialect::of(&self.raw)
-    }
-
-    /// Whom to ask for facts: nobody knows those of a pod that is described elsewhere.
-    pub(super) fn host(&self) -> Box<dyn Host> {
-        let here = self.raw.get(Setting::NetworkNamespace).is_some_and(|given| !given.value.is_empty());
-        match self.reading {
-            Some(_) if !here => Box::new(Elsewhere { dual_stack: self.raw.is_on(Setting::DualStack) }),
-            Some(_) | None => Box::new(System),
-        }
-    }
-}
-
-/// The machine on which a pod of a manifest may run.
-struct Elsewhere {
-    dual_stack: bool,
-}
-
-/// Addresses that nobody has (RFC 5737, RFC 3849).
-const STAND_IN: (Ipv4Addr, Ipv6Addr) =
-    (Ipv4Addr::new(198, 51, 100, 7), Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7));
-
-impl Host for Elsewhere {
-    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
-        let ipv6 = self.dual_stack.then_some(IpAddr::V6(STAND_IN.1));
-        Ok([IpAddr::V4(STAND_IN.0)].into_iter().chain(ipv6).collect())
-    }
-
-    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
-        Err(io::Error::other("it is the pod's, which does not run here"))
+    if let Some(assumption) = subject.assumption() {
+        tracing::info!(target: "manifest", "{of}{assumption}");
     }
 }
 

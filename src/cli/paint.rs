@@ -2,7 +2,7 @@
 //!
 //! Whoever prints takes them out where nobody sees them. Programs that read JSON, rules or logs never get any.
 
-use policy::{Tone, fold, lint::Level};
+use policy::{Tone, fold};
 
 /// A unified diff of rules: what is there too much in one colour, what is missing in another. Reasons are dim. Lines
 /// have so many columns, where their words allow it.
@@ -24,25 +24,6 @@ fn diff_line(line: &str) -> String {
         }
         None => format!("{}{end}", tone.paint(text)),
     }
-}
-
-/// A finding of lint.
-pub(super) fn finding(
-    level: Level,
-    option: Option<&str>,
-    text: &str,
-    remedy: Option<&str>,
-    width: usize,
-) -> String {
-    const TEXT: usize = 9;
-    let (word, tone) = match level {
-        Level::Warning => ("warning", Tone::Passing),
-        Level::Note => ("note", Tone::Quiet),
-    };
-    let option = option.map(|option| format!("{}: ", Tone::Strong.paint(option))).unwrap_or_default();
-    let line = format!("{:8} {option}{text}\n", tone.paint(word));
-    let remedy = remedy.map(|remedy| format!("{:TEXT$}-> {remedy}\n", "")).unwrap_or_default();
-    fold(&line, TEXT, width) + &fold(&remedy, TEXT + 3, width)
 }
 
 /// A line of a log for people: what is wrong stands out.
@@ -95,15 +76,5 @@ mod tests {
         assert!(log_line(line).contains("WARN") && log_line(line) != line);
         let info = "2026-11-22T05:35:17.9Z  INFO lint: a WARN in words\n";
         assert_eq!(log_line(info), info);
-    }
-
-    #[test]
-    fn findings_hang_below_their_text() {
-        let text =
-            plain(&finding(Level::Warning, Some("-d"), "has no effect at all", Some("drop the option"), 24));
-        assert_eq!(
-            text,
-            "warning  -d: has no\n         effect at all\n         -> drop the\n            option\n"
-        );
     }
 }

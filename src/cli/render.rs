@@ -8,8 +8,9 @@ use policy::sources::{Reader, Source};
 use policy::{
     Problems, Setting,
     picture::{self, Picture},
+    preview,
 };
-use rules::render::{dot::dot, graph::graph, iptables, mermaid::mermaid, nft, svg::svg};
+use rules::render::{dot::dot, graph::graph, iptables, mermaid::mermaid, svg::svg};
 use rules::{Checked, Family, Table};
 use serde::Serialize;
 
@@ -180,33 +181,10 @@ pub(super) fn preview(capture: &CaptureConfig, form: Preview) -> Exit {
 }
 
 fn text(capture: &CaptureConfig, form: Preview) -> String {
-    let rules = || capture.families().map(|family| istio::rules(capture, family)).collect::<Vec<_>>();
-    match form {
-        Preview::Restore => {
-            let rules = rules();
-            if rules.iter().any(iptables::exceeds) {
-                tracing::warn!(
-                    target: "config",
-                    "ISTIO_OUTBOUND_OWNER_GROUPS makes a rule of more words than iptables-restore takes; apply sets it, \
-                     in fewer words, but these lines can't be piped there"
-                );
-            }
-            rules.iter().map(restore).collect()
-        }
-        Preview::Commands => rules().iter().map(iptables::commands).collect(),
-        Preview::Nft => {
-            let table = istio::desired(capture).nft_table();
-            format!("# nft -f\n{}", table.as_ref().map(nft::script).unwrap_or_default())
-        }
+    if let Some(warning) = preview::warning(capture, form) {
+        tracing::warn!(target: "config", "{warning}");
     }
-}
-
-fn restore(rules: &Checked) -> String {
-    let header = match rules.rules().family {
-        Family::V4 => "# iptables-restore\n",
-        Family::V6 => "# ip6tables-restore\n",
-    };
-    format!("{header}{}", iptables::restore(rules))
+    preview::text(capture, form)
 }
 
 /// The rules of one family, as programs read them.

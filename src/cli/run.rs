@@ -2,6 +2,7 @@
 
 use super::logging::Stdout;
 use policy::istio::{self, CaptureConfig, defaults::PROBE_PORT};
+pub(super) use policy::preview::Preview;
 use policy::settings::Setting;
 use policy::sources::{Host, Raw, Reader};
 use policy::{Problem, Problems};
@@ -30,17 +31,6 @@ pub(super) enum Mode {
     Clean,
     /// Set nothing; somebody else has.
     Nothing,
-}
-
-/// How a preview is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Preview {
-    /// Text for `iptables-restore`.
-    Restore,
-    /// Commands for a shell.
-    Commands,
-    /// A script for `nft -f`.
-    Nft,
 }
 
 /// By which interface of the kernel the rules are set.

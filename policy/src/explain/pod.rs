@@ -2,6 +2,8 @@
 
 use crate::istio::CaptureConfig;
 use crate::istio::defaults::{PASSTHROUGH_V6, PROXY_ID};
+use crate::settings::Setting;
+use crate::sources::{Host, Raw};
 use rules::{Gid, Uid};
 use std::net::IpAddr;
 
@@ -40,6 +42,15 @@ impl Pod {
             IpAddr::V6(address) => !address.is_loopback() && !address.is_unicast_link_local(),
         };
         Self { addresses: addresses.into_iter().filter(is_pods).collect(), proxy: (uid, gid) }
+    }
+
+    /// A pod by the addresses that were declared, or else by those that the host has, where there is one to ask.
+    pub fn told(raw: &Raw, config: Option<&CaptureConfig>, host: Option<&dyn Host>) -> Self {
+        let declared = raw.get(Setting::PodIps).map(|given| {
+            given.value.split(',').filter_map(|item| item.trim().parse().ok()).collect::<Vec<IpAddr>>()
+        });
+        let asked = || host.and_then(|host| host.addresses().ok()).unwrap_or_default();
+        Self::new(declared.unwrap_or_else(asked), config)
     }
 
     pub(super) fn owner(&self, sender: Sender) -> (Uid, Gid) {

@@ -12,10 +12,12 @@ mod judge;
 pub(crate) mod laws;
 mod overlap;
 mod probes;
+mod told;
 mod unreachable;
 mod whole;
 
 pub use ipv6::{Held, leaves_ipv6, uncaptured_ipv6, why_not_ipv6};
+pub use told::{Item, items};
 
 use crate::istio::CaptureConfig;
 use crate::sources::{Dialect, Raw, Source};

@@ -324,7 +324,8 @@ mod tests {
             r#"\{"type" ?: ?"[a-z]{1,5}"(,"x":\[\{\},"\]\\\\"\])?\}"#,
             "(\\{\"type\": ?\"sidecar-cni\"\\})"
         ];
-        ("[ \n\t]{0,3}", body, "[ \n\t]{0,3}").prop_map(|(before, body, after)| before + &body + &after)
+        ("[ \n\t]{0,3}", body, "[ \n\t]{0,3}")
+            .prop_map(|(before, body, after)| before + body.as_str() + after.as_str())
     }
 
     proptest::proptest! {

@@ -1,0 +1,180 @@
+//! A request of the page, and all that it shows of it.
+
+use crate::fields::{Field, Told};
+use crate::tones::{Span, spans};
+use crate::words::Said;
+use policy::explain::{Case, Pod, Scene, explain, matrix, packet, usual_cases};
+use policy::istio::{self, CaptureConfig};
+use policy::lint::{items, lint, why_not_ipv6};
+use policy::preview::{self, Preview};
+use policy::sources::Reader;
+use policy::subject::{Elsewhere, each};
+use policy::{Problems, Subject};
+use rules::simulate::Packet;
+use serde::{Deserialize, Serialize};
+
+/// What stands in the fields.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Request {
+    pub flags: String,
+    pub manifest: String,
+    pub packet: String,
+}
+
+/// What the page shows.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Answer {
+    /// What is wrong with the input.
+    pub problems: Told,
+    /// What is worth knowing of the input.
+    pub notes: Vec<String>,
+    /// A part for each pod. None where the input is not understood, the packet aside.
+    pub parts: Option<Vec<Part>>,
+}
+
+/// What is said of one pod.
+#[derive(Clone, Debug, Serialize)]
+pub struct Part {
+    /// Its kind, namespace and name, where a manifest tells them.
+    pub title: Option<String>,
+    pub notes: Vec<String>,
+    /// What becomes of the packet; `None` where none is asked about, or it is not understood.
+    pub verdict: Option<Verdict>,
+    /// All usual packets at a glance, family by family.
+    pub usual: Vec<Span>,
+    /// What is odd, a line or two each.
+    pub lint: Vec<Span>,
+    /// The text for iptables-restore and ip6tables-restore.
+    pub iptables: String,
+    /// The script for nft.
+    pub nft: String,
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verdict {
+    /// Whether a listener gets it; `None` if it gets to nobody, or that can't be told.
+    pub captured: Option<bool>,
+    /// The verdict and its reason.
+    pub sentence: Vec<Span>,
+    /// The packet, and each rule that it meets.
+    pub way: Vec<Span>,
+}
+
+/// What a manifest is called in what is told of it.
+const MANIFEST: &str = "manifest";
+
+/// Answers a request.
+pub fn answer(request: &Request) -> Answer {
+    let mut said = Said::default();
+    said.read(Field::Flags, &request.flags);
+    said.read(Field::Packet, &request.packet);
+    let has_manifest = !request.manifest.trim().is_empty();
+    let mut answer = Answer { notes: notes(&said, has_manifest), ..Answer::default() };
+    for (field, problem) in &said.problems {
+        answer.problems.add(*field, problem);
+    }
+    let raw = said.raw(has_manifest);
+    let subjects = match has_manifest {
+        true => Subject::of_manifest(&raw, &[], MANIFEST, &request.manifest, Elsewhere::host),
+        false => Ok(vec![Subject::of_flags(raw, Vec::new(), Elsewhere::host)]),
+    };
+    let subjects = match subjects {
+        Ok(subjects) => subjects,
+        Err(problems) => {
+            answer.problems.extend(&problems, has_manifest);
+            return answer;
+        }
+    };
+    let prepared = each(&subjects, |subject| prepare(subject, said.has_packet()));
+    if let Err(problems) = &prepared {
+        answer.problems.extend(problems, has_manifest);
+    }
+    if !answer.problems.is_of_packet_alone() {
+        return answer;
+    }
+    // What is wrong with a question is no reason to show nothing else.
+    let prepared = match prepared {
+        Ok(prepared) if answer.problems.packet.is_empty() => Ok(prepared),
+        Ok(_) | Err(_) => each(&subjects, |subject| prepare(subject, false)),
+    };
+    let parts = |prepared: Vec<Prepared>| {
+        subjects.iter().zip(&prepared).map(|(subject, prepared)| part(subject, prepared)).collect()
+    };
+    answer.parts = prepared.ok().map(parts);
+    answer
+}
+
+fn notes(said: &Said, has_manifest: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !said.idle.is_empty() {
+        notes.push(format!("without effect here: {}", said.idle.join(", ")));
+    }
+    if has_manifest && said.has_variables() {
+        notes.push("variables say nothing of a manifest's pods; use flags".to_owned());
+    }
+    notes
+}
+
+/// A subject that is understood.
+struct Prepared {
+    capture: CaptureConfig,
+    pod: Pod,
+    packet: Option<Packet>,
+    warnings: Vec<String>,
+}
+
+fn prepare(subject: &Subject, asks: bool) -> Result<Prepared, Problems> {
+    let mut reader = Reader::new(&subject.raw, subject.before.clone());
+    let host = subject.host();
+    let capture = istio::configure(&mut reader, &*host, false);
+    let pod = Pod::told(&subject.raw, Some(&capture), Some(&*host));
+    let packet = if asks { packet(&mut reader, &pod) } else { None };
+    let warnings = reader.finish()?;
+    Ok(Prepared { capture, pod, packet, warnings })
+}
+
+fn part(subject: &Subject, prepared: &Prepared) -> Part {
+    let Prepared { capture, pod, packet, warnings } = prepared;
+    let mut notes: Vec<String> = subject.assumption().map(str::to_owned).into_iter().collect();
+    notes.extend(preview::warning(capture, Preview::Restore).map(str::to_owned));
+    let is_captured = |packet: &Packet| capture.families().any(|family| family == packet.family());
+    if packet.as_ref().is_some_and(|packet| !is_captured(packet)) {
+        notes.push(why_not_ipv6(&subject.raw).to_owned());
+    }
+    // Nothing is captured whatever is said, and the reason is told.
+    let findings = if subject.skip().is_some() { Vec::new() } else { lint(&subject.raw, capture, &[]) };
+    let items = items(subject, warnings, &findings);
+    Part {
+        title: subject.title.clone(),
+        notes,
+        verdict: packet.as_ref().map(|packet| verdict(subject, capture, pod, packet)),
+        usual: spans(&usual(capture, pod)),
+        lint: spans(&items.iter().map(|item| item.text(usize::MAX)).collect::<String>()),
+        iptables: preview::text(capture, Preview::Restore),
+        nft: preview::text(capture, Preview::Nft),
+    }
+}
+
+fn verdict(subject: &Subject, capture: &CaptureConfig, pod: &Pod, packet: &Packet) -> Verdict {
+    let scene = Scene::of_config(capture, packet.family(), pod);
+    let explained = explain(&scene.view, &scene.routing, packet);
+    let explained = explained.in_words_of(&subject.dialect()).of_skipped(subject.skip());
+    let text = explained.to_string();
+    let (sentence, way) = text.split_once('\n').unwrap_or((&text, ""));
+    Verdict { captured: explained.is_captured(), sentence: spans(sentence), way: spans(way.trim_start()) }
+}
+
+/// The usual packets of each family that the pod has.
+fn usual(capture: &CaptureConfig, pod: &Pod) -> String {
+    let cases = usual_cases(pod, Some(capture));
+    let mut families: Vec<_> = cases.iter().map(|case| case.family).collect();
+    families.dedup();
+    let of_family = |family| {
+        let scene = Scene::of_config(capture, family, pod);
+        let own: Vec<Case> = cases.iter().filter(|case| case.family == family).cloned().collect();
+        let heading = if families.len() > 1 { format!("== {}\n", scene.title) } else { String::new() };
+        format!("{heading}{}", matrix(&scene.view, &scene.routing, &own))
+    };
+    families.iter().map(|family| of_family(*family)).collect()
+}

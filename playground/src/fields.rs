@@ -1,0 +1,67 @@
+//! The fields of the page, and which of them a problem belongs to.
+
+use policy::settings::{Row, TABLE, Topic};
+use policy::{Problem, Problems};
+use serde::Serialize;
+
+/// A field that somebody writes into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Field {
+    /// The words of a call.
+    Flags,
+    /// A pod's manifest.
+    Manifest,
+    /// The packet in question.
+    Packet,
+}
+
+/// What is wrong, by the field where it is mended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Told {
+    pub flags: Vec<String>,
+    pub manifest: Vec<String>,
+    pub packet: Vec<String>,
+}
+
+impl Told {
+    /// Tells each problem beside its field. `has_manifest` says whether a manifest may be at fault.
+    pub(crate) fn extend(&mut self, problems: &Problems, has_manifest: bool) {
+        for problem in &problems.0 {
+            self.add(field(problem, has_manifest), problem);
+        }
+    }
+
+    /// Tells a problem whose field is known.
+    pub(crate) fn add(&mut self, field: Field, problem: &Problem) {
+        let list = match field {
+            Field::Flags => &mut self.flags,
+            Field::Manifest => &mut self.manifest,
+            Field::Packet => &mut self.packet,
+        };
+        let sentence = problem.to_string();
+        if !list.contains(&sentence) {
+            list.push(sentence);
+        }
+    }
+
+    /// Whether nothing but the packet is at fault.
+    pub(crate) fn is_of_packet_alone(&self) -> bool {
+        self.flags.is_empty() && self.manifest.is_empty()
+    }
+}
+
+/// Whether a setting says which packet is meant.
+pub(crate) fn is_of_packet(row: &Row) -> bool {
+    row.topic == Topic::Packet
+}
+
+fn field(problem: &Problem, has_manifest: bool) -> Field {
+    let is_named =
+        |row: &&Row| problem.name == row.option() || row.variables.contains(&problem.name.as_str());
+    match TABLE.iter().find(is_named) {
+        Some(row) if is_of_packet(row) => Field::Packet,
+        Some(_) => Field::Flags,
+        None if has_manifest => Field::Manifest,
+        None => Field::Flags,
+    }
+}

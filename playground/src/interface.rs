@@ -1,0 +1,47 @@
+//! The functions that the page calls, as WebAssembly knows them: numbers alone, and a memory that both see.
+//!
+//! The page asks [`request`] for room, writes the request there as JSON in UTF-8, calls [`answer`], and reads as many
+//! bytes as that says from where [`response`] points. Nothing is handed over to be freed: both texts stay here until the
+//! next call. No pointer is followed on this side.
+#![expect(unsafe_code, reason = "a function that is found by its name alone needs the attribute no_mangle")]
+
+use crate::Request;
+use std::cell::RefCell;
+
+thread_local! {
+    static REQUEST: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static RESPONSE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+// SAFETY of the attributes: no other function of the program has one of these names.
+
+/// Makes room for a request of so many bytes, and tells where.
+#[unsafe(no_mangle)]
+extern "C" fn request(bytes: usize) -> *mut u8 {
+    REQUEST.with_borrow_mut(|request| {
+        request.clear();
+        request.resize(bytes, 0);
+        request.as_mut_ptr()
+    })
+}
+
+/// Answers the request, and tells how many bytes the answer has.
+#[unsafe(no_mangle)]
+extern "C" fn answer() -> usize {
+    let answered = REQUEST.with_borrow(|request| match serde_json::from_slice::<Request>(request) {
+        Ok(request) => serde_json::to_vec(&crate::answer(&request)),
+        // Only a defect of the page makes such a request; it shows what it is told.
+        Err(error) => serde_json::to_vec(&serde_json::json!({ "defect": error.to_string() })),
+    });
+    let answered = answered.expect("our own data has text keys and finite numbers");
+    RESPONSE.with_borrow_mut(|response| {
+        *response = answered;
+        response.len()
+    })
+}
+
+/// Where the answer is.
+#[unsafe(no_mangle)]
+extern "C" fn response() -> *const u8 {
+    RESPONSE.with_borrow(|response| response.as_ptr())
+}

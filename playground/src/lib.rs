@@ -1,0 +1,15 @@
+//! What a web page knows of rules: words of a call, a pod's manifest and a question about a packet go in, all that is to
+//! be shown comes out.
+//!
+//! Another front end beside those of the binary, for a machine that has no kernel to ask. It holds no knowledge of its
+//! own: how words are read and what is answered is the policy's, so that the page says what the binary says.
+
+mod answer;
+mod fields;
+mod interface;
+mod tones;
+mod words;
+
+pub use answer::{Answer, Part, Request, Verdict, answer};
+pub use fields::Told;
+pub use tones::Span;

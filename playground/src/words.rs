@@ -1,0 +1,167 @@
+//! Words of a call, as they are pasted from a terminal or a manifest, into settings.
+//!
+//! Variables may stand before the flags, as in a shell, and so may the program and its command. Flags that say how a run
+//! goes are understood and have no effect: nothing runs here.
+
+use crate::fields::{Field, is_of_packet};
+use policy::settings::{Row, Setting, TABLE, Topic};
+use policy::sources::pflag::{self, Flags, Word};
+use policy::{Problem, sources::Raw};
+use std::{ffi::OsString, vec::IntoIter};
+
+/// Programs that take such flags, and commands of theirs.
+const BEFORE: [&str; 8] =
+    ["sidecar-init", "istio-iptables", "pilot-agent", "apply", "check", "explain", "lint", "render"];
+
+/// What fields say.
+#[derive(Default)]
+pub(crate) struct Said {
+    flags: Vec<(Setting, String)>,
+    variables: Vec<(String, String)>,
+    /// What is wrong with the form, by field.
+    pub(crate) problems: Vec<(Field, Problem)>,
+    /// Options that change nothing here, as they were written.
+    pub(crate) idle: Vec<String>,
+}
+
+impl Said {
+    /// Reads the words of a field, after those of others, over which they win.
+    pub(crate) fn read(&mut self, field: Field, text: &str) {
+        let Some(words) = shlex::split(text) else {
+            let text = "a quote is open; close it";
+            self.problems.push((field, Problem::of("input", text)));
+            return;
+        };
+        let mut words = words.into_iter().peekable();
+        let mut command = None;
+        if field == Field::Flags {
+            while let Some((name, value)) = words.peek().and_then(|word| variable(word)) {
+                if !TABLE.iter().any(|row| row.variables.contains(&name.as_str())) {
+                    self.idle.push(name.clone());
+                }
+                self.variables.push((name, value));
+                words.next();
+            }
+            while let Some(word) = words.next_if(|word| is_before(word)) {
+                command = Some(word);
+            }
+        }
+        let explains = field == Field::Packet || command.is_some_and(|command| command == "explain");
+        let words: Vec<String> = words.collect();
+        Walk { flags: flags(), field, explains, met_word: false, said: self }.words(words.into_iter());
+    }
+
+    /// All that was said, as settings. Beside a manifest, variables of capture would be another pod's.
+    pub(crate) fn raw(&self, has_manifest: bool) -> Raw {
+        let variable = |name: &str| {
+            let found = self.variables.iter().rev().find(|(given, _)| given == name);
+            found.map(|(_, value)| OsString::from(value))
+        };
+        Raw::new(
+            self.flags.iter().cloned(),
+            |row| !is_idle(row) && !(has_manifest && row.key().is_some()),
+            variable,
+        )
+    }
+
+    /// Whether variables stood before the flags.
+    pub(crate) fn has_variables(&self) -> bool {
+        !self.variables.is_empty()
+    }
+
+    /// Whether any word says which packet is meant.
+    pub(crate) fn has_packet(&self) -> bool {
+        self.flags.iter().any(|(setting, _)| is_of_packet(setting.row()))
+    }
+}
+
+/// Whether a setting is about how a program runs, and not about what is captured.
+fn is_idle(row: &Row) -> bool {
+    match row.topic {
+        Topic::Capture | Topic::Packet => false,
+        Topic::Facts => row.setting == Setting::IptablesVersion,
+        _ => true,
+    }
+}
+
+/// The flags that may stand in a field: those of the drop-in and those that say which packet is meant.
+fn flags() -> Flags {
+    Flags::of(TABLE.iter().filter(|row| is_of_packet(row) || !row.topic.is_of_one_command()))
+}
+
+fn is_before(word: &str) -> bool {
+    BEFORE.contains(&word.rsplit('/').next().unwrap_or_default())
+}
+
+/// `NAME=value`, as it may stand before a command.
+fn variable(word: &str) -> Option<(String, String)> {
+    let (name, value) = word.split_once('=')?;
+    let is_name =
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+    is_name.then(|| (name.to_owned(), value.to_owned()))
+}
+
+struct Walk<'a> {
+    flags: Flags,
+    field: Field,
+    /// Whether a word that is no flag is where the packet goes.
+    explains: bool,
+    met_word: bool,
+    said: &'a mut Said,
+}
+
+impl Walk<'_> {
+    fn words(&mut self, mut words: IntoIter<String>) {
+        while let Some(word) = words.next() {
+            match pflag::word(&word, &self.flags) {
+                Word::End => {}
+                Word::Flags(given) => given.into_iter().for_each(|(row, value)| self.say(row, value)),
+                Word::NeedsValue(given, row) => {
+                    given.into_iter().for_each(|(row, value)| self.say(row, value));
+                    match words.next() {
+                        Some(value) => self.say(row, value),
+                        None => {
+                            let text = "needs a value; write --flag= for an empty one";
+                            self.fault(Problem::of(&row.option(), text));
+                        }
+                    }
+                }
+                Word::Unknown { name, has_value } => {
+                    let text = pflag::unknown(&name, &self.flags);
+                    self.fault(Problem::of(&name, text));
+                    // Nobody knows whether it takes a value.
+                    if !has_value && words.as_slice().first().is_some_and(|next| !next.starts_with('-')) {
+                        words.next();
+                    }
+                }
+                Word::Bare => self.bare(word),
+            }
+        }
+    }
+
+    fn bare(&mut self, word: String) {
+        if self.explains && !std::mem::replace(&mut self.met_word, true) {
+            return self.say(Setting::Destination.row(), word);
+        }
+        let text = "is not expected; values of switches are written --dry-run=false";
+        self.fault(Problem::with_item("argument", &word, text));
+    }
+
+    fn say(&mut self, row: &'static Row, value: String) {
+        if row.setting == Setting::Filename {
+            let text = "no file can be read here; paste what it holds into the field for the manifest";
+            self.fault(Problem::of(&row.option(), text));
+        } else if is_idle(row) {
+            let option = row.option();
+            if !self.said.idle.contains(&option) {
+                self.said.idle.push(option);
+            }
+        } else {
+            self.said.flags.push((row.setting, value));
+        }
+    }
+
+    fn fault(&mut self, problem: Problem) {
+        self.said.problems.push((self.field, problem));
+    }
+}

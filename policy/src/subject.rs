@@ -1,0 +1,137 @@
+//! What a front end is asked about: what flags say, or each pod of a manifest with the flags over it.
+
+use crate::pod::{self, EXCLUDED_NAMESPACES, Object, Reading, Said, Skip};
+use crate::settings::Setting;
+use crate::sources::{Dialect, Host, Raw};
+use crate::{Problem, Problems};
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+/// Makes the host that is asked about what nobody declares, where no manifest describes a pod.
+pub type Machine = fn(&Raw) -> Box<dyn Host>;
+
+/// Flags, or an object of a manifest with the flags over it.
+pub struct Subject {
+    /// The object's kind, namespace and name.
+    pub title: Option<String>,
+    pub raw: Raw,
+    /// What is wrong before it comes to values.
+    pub before: Vec<Problem>,
+    reading: Option<Reading>,
+    machine: Machine,
+}
+
+impl Subject {
+    /// What flags alone say of the machine where they are read. `problems` are those of their form.
+    pub fn of_flags(raw: Raw, problems: Vec<Problem>, machine: Machine) -> Self {
+        Self { title: None, raw, before: problems, reading: None, machine }
+    }
+
+    /// The pods of a manifest, which `name` names in what is told, with the flags over what they say.
+    ///
+    /// # Errors
+    /// When it is no manifest, or describes no pod.
+    pub fn of_manifest(
+        raw: &Raw,
+        problems: &[Problem],
+        name: &str,
+        text: &str,
+        machine: Machine,
+    ) -> Result<Vec<Self>, Problems> {
+        let objects =
+            pod::objects(name, text).map_err(|found| Problems([problems, &found.0[..]].concat()))?;
+        let subject = |object: &Object| {
+            let reading = pod::read(object, EXCLUDED_NAMESPACES);
+            let said = Said::from(raw.clone()).over(reading.said.clone());
+            let before = problems.iter().cloned().chain(said.problems()).collect();
+            Self { title: Some(object.title.clone()), raw: said.raw, before, reading: Some(reading), machine }
+        };
+        Ok(objects.iter().map(subject).collect())
+    }
+
+    /// What is odd about how the pod says it.
+    pub fn warnings_of_form(&self) -> &[String] {
+        self.reading.as_ref().map_or(&[], |reading| &reading.warnings)
+    }
+
+    /// What is taken for granted of a pod of which a manifest tells no addresses.
+    pub fn assumption(&self) -> Option<&'static str> {
+        let unknown =
+            self.reading.is_some() && self.skip().is_none() && self.raw.get(Setting::PodIps).is_none();
+        unknown.then_some(
+            "its addresses are not known: it is taken for a pod with IPv4, and IPv6 where it asks for both; say them with \
+             --pod-ips",
+        )
+    }
+
+    /// Why nothing of the pod is ever captured.
+    pub fn skip(&self) -> Option<&Skip> {
+        self.reading.as_ref()?.skip.as_ref().filter(|skip| !skip.is_before_injection())
+    }
+
+    /// The names by which its author speaks.
+    pub fn dialect(&self) -> Dialect {
+        Dialect::of(&self.raw)
+    }
+
+    /// Whom to ask for facts: nobody knows those of a pod that is described elsewhere.
+    pub fn host(&self) -> Box<dyn Host> {
+        let here = self.raw.get(Setting::NetworkNamespace).is_some_and(|given| !given.value.is_empty());
+        match self.reading {
+            Some(_) if !here => Elsewhere::host(&self.raw),
+            Some(_) | None => (self.machine)(&self.raw),
+        }
+    }
+}
+
+/// Does the same for each subject, and tells the problems of all at once, those of flags once.
+///
+/// # Errors
+/// Every problem found.
+pub fn each<'a, T>(
+    subjects: &'a [Subject],
+    prepare: impl Fn(&'a Subject) -> Result<T, Problems>,
+) -> Result<Vec<T>, Problems> {
+    let (mut prepared, mut problems) = (Vec::new(), Vec::new());
+    for subject in subjects {
+        match prepare(subject) {
+            Ok(done) => prepared.push(done),
+            Err(Problems(found)) => {
+                let new = found.into_iter().filter(|problem| !problems.contains(problem)).collect::<Vec<_>>();
+                problems.extend(new);
+            }
+        }
+    }
+    if problems.is_empty() { Ok(prepared) } else { Err(Problems(problems)) }
+}
+
+/// The machine on which a pod may run that is described and not there.
+#[derive(Clone, Copy, Debug)]
+pub struct Elsewhere {
+    /// Whether the pod has IPv6 beside IPv4.
+    dual_stack: bool,
+}
+
+impl Elsewhere {
+    /// That of a pod of which this is said. It is a [`Machine`].
+    pub fn host(raw: &Raw) -> Box<dyn Host> {
+        Box::new(Self { dual_stack: raw.is_on(Setting::DualStack) })
+    }
+}
+
+/// Addresses that nobody has (RFC 5737, RFC 3849).
+const STAND_IN: (Ipv4Addr, Ipv6Addr) =
+    (Ipv4Addr::new(198, 51, 100, 7), Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7));
+
+impl Host for Elsewhere {
+    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        let ipv6 = self.dual_stack.then_some(IpAddr::V6(STAND_IN.1));
+        Ok([IpAddr::V4(STAND_IN.0)].into_iter().chain(ipv6).collect())
+    }
+
+    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
+        Err(io::Error::other("it is the pod's, which does not run here"))
+    }
+}
