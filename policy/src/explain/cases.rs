@@ -50,8 +50,8 @@ pub fn usual_cases(pod: &Pod, config: Option<&CaptureConfig>) -> Vec<Case> {
     let own = Family::BOTH.into_iter().filter_map(|family| Some((family, of(family)?)));
     own.flat_map(|(family, own)| {
         let mut list = List { family, own, pod, config, cases: Vec::new() };
-        list.from_pod();
-        list.to_pod();
+        list.calls();
+        list.arrivals();
         list.cases
     })
     .collect()
@@ -66,49 +66,49 @@ struct List<'a> {
 }
 
 impl List<'_> {
-    fn from_pod(&mut self) {
+    fn calls(&mut self) {
         let (config, port) = (self.config, self.plain_port());
         let elsewhere = self.elsewhere();
         let loopback: IpAddr = match self.family {
             Family::V4 => Ipv4Addr::LOCALHOST.into(),
             Family::V6 => Ipv6Addr::LOCALHOST.into(),
         };
-        self.call(Row::of("loopback", loopback), SocketAddr::new(loopback, port));
-        self.call(Row::of("itself", self.own), SocketAddr::new(self.own, port));
+        self.call(&Row::of("loopback", &loopback), SocketAddr::new(loopback, port));
+        self.call(&Row::of("itself", &self.own), SocketAddr::new(self.own, port));
         let included = self.included();
         for network in included.iter().take(MOST_ITEMS) {
             let to = self.within(*network, true);
-            self.call(Row::listed("", network, "-i"), SocketAddr::new(to, port));
+            self.call(&Row::listed("", network, "-i"), SocketAddr::new(to, port));
         }
         let captured = included.first().map_or(elsewhere, |network| self.within(*network, true));
         if let Some(config) = config {
             let family = self.family;
             for network in config.excluded_cidrs.iter().filter(|n| n.family() == family).take(MOST_ITEMS) {
                 let to = self.within(*network, false);
-                self.call(Row::listed("", network, "-x"), SocketAddr::new(to, port));
+                self.call(&Row::listed("", network, "-x"), SocketAddr::new(to, port));
             }
             for ports in config.outbound_ports.iter().take(MOST_ITEMS) {
-                self.call(Row::ports(*ports, "-q"), SocketAddr::new(elsewhere, ports.first().number()));
+                self.call(&Row::ports(*ports, "-q"), SocketAddr::new(elsewhere, ports.first().number()));
             }
             for ports in config.excluded_outbound_ports.iter().take(MOST_ITEMS) {
-                self.call(Row::ports(*ports, "-o"), SocketAddr::new(captured, ports.first().number()));
+                self.call(&Row::ports(*ports, "-o"), SocketAddr::new(captured, ports.first().number()));
             }
             if let DnsCapture::Servers(servers) = &config.dns {
                 for server in servers.iter().filter(|server| Family::of(**server) == family).take(MOST_ITEMS)
                 {
-                    self.call(Row::of("DNS at", server), SocketAddr::new(*server, DNS_PORT));
+                    self.call(&Row::of("DNS at", server), SocketAddr::new(*server, DNS_PORT));
                 }
             }
             for interface in &config.excluded_interfaces {
                 let row = Row::listed("by", interface, "-c");
-                self.call_by(row, SocketAddr::new(captured, port), Some(&member(interface)));
+                self.call_by(&row, SocketAddr::new(captured, port), Some(&member(interface)));
             }
         }
-        self.call(Row::plain("DNS elsewhere"), SocketAddr::new(elsewhere, DNS_PORT));
-        self.call(Row::plain("anywhere else"), SocketAddr::new(elsewhere, port));
+        self.call(&Row::plain("DNS elsewhere"), SocketAddr::new(elsewhere, DNS_PORT));
+        self.call(&Row::plain("anywhere else"), SocketAddr::new(elsewhere, port));
     }
 
-    fn to_pod(&mut self) {
+    fn arrivals(&mut self) {
         let port = self.plain_port();
         let own = |port| SocketAddr::new(self.own, port);
         let mut rows: Vec<(Row, SocketAddr, &str, bool)> = Vec::new();
@@ -137,21 +137,21 @@ impl List<'_> {
             interfaces.extend(of(&config.vm_interfaces, "out of", "-k", false));
         }
         for (row, to, interface, local) in rows {
-            self.arrive(row, to, interface, local);
+            self.arrive(&row, to, interface, local);
         }
         for (row, interface, local) in interfaces {
             let to = if local { self.own } else { self.elsewhere() };
-            self.arrive(row, SocketAddr::new(to, port), &interface, local);
+            self.arrive(&row, SocketAddr::new(to, port), &interface, local);
         }
-        self.arrive(Row::plain("any other port"), SocketAddr::new(self.own, port), OUTSIDE, true);
+        self.arrive(&Row::plain("any other port"), SocketAddr::new(self.own, port), OUTSIDE, true);
     }
 
-    fn call(&mut self, row: Row, to: SocketAddr) {
+    fn call(&mut self, row: &Row, to: SocketAddr) {
         self.call_by(row, to, None);
     }
 
     /// The pod's processes call.
-    fn call_by(&mut self, row: Row, to: SocketAddr, by: Option<&str>) {
+    fn call_by(&mut self, row: &Row, to: SocketAddr, by: Option<&str>) {
         for (column, sender, protocol) in [
             ("app tcp", Sender::App, Protocol::Tcp),
             ("app udp", Sender::App, Protocol::Udp),
@@ -169,7 +169,7 @@ impl List<'_> {
     }
 
     /// Somebody calls from outside, or a virtual machine from within.
-    fn arrive(&mut self, row: Row, to: SocketAddr, at: &str, is_local: bool) {
+    fn arrive(&mut self, row: &Row, to: SocketAddr, at: &str, is_local: bool) {
         for (column, protocol) in [("tcp", Protocol::Tcp), ("udp", Protocol::Udp)] {
             let usual =
                 question::usual(Sender::External, self.pod, protocol, SocketAddr::new(self.own, to.port()));
@@ -250,16 +250,16 @@ impl Row {
         Self { noun: "", item: item.to_owned(), option: None }
     }
 
-    fn of(noun: &'static str, item: impl ToString) -> Self {
+    fn of(noun: &'static str, item: &dyn ToString) -> Self {
         Self { noun, item: item.to_string(), option: None }
     }
 
-    fn listed(noun: &'static str, item: impl ToString, option: &'static str) -> Self {
+    fn listed(noun: &'static str, item: &dyn ToString, option: &'static str) -> Self {
         Self { noun, item: item.to_string(), option: Some(option) }
     }
 
     fn ports(ports: PortRange, option: &'static str) -> Self {
-        Self::listed("port", ports.dashed(), option)
+        Self::listed("port", &ports.dashed().to_string(), option)
     }
 }
 
