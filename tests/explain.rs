@@ -196,15 +196,68 @@ fn a_picture_shows_the_packets_way() {
 
 #[test]
 fn the_matrix_shows_usual_packets() {
-    let text = stdout(&[&["explain"], &POD[..], &["-x", "10.1.0.0/16", "--matrix"]].concat());
-    let rows: Vec<Vec<&str>> = text
-        .lines()
-        .map(|line| line.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect())
-        .collect();
-    assert_eq!(rows[0], ["pod ip", "loopback", "service", "excluded"]);
-    assert_eq!(rows[1], ["app", "tcp", "passes", "passes", "-> 15001", "passes"]);
-    assert_eq!(rows[4], ["proxy", "tcp", "-> 15006", "passes", "passes", "passes"]);
-    assert_eq!(rows[7], ["external", "tcp", "-> 15006", "-", "-", "-"]);
+    let lists = ["-x", "10.1.0.0/16,10.2.0.0/16", "-o", "9090", "-d", "15090", "-c", "eth1"];
+    let text = stdout(&[&["explain"], &POD[..], &lists, &["--matrix"]].concat());
+    let row = |label: &str| -> Vec<&str> {
+        let line =
+            text.lines().find(|line| line.starts_with(label)).unwrap_or_else(|| panic!("{label}: {text}"));
+        line[label.len()..].split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
+    };
+    let (out, inside) = ("captured by 15001", "captured by 15006");
+    assert_eq!(row("From the pod to"), ["app tcp", "app udp", "proxy tcp", "proxy udp"]);
+    assert_eq!(row("itself 10.44.0.7"), ["passes", "passes", inside, "passes"]);
+    assert_eq!(row("anywhere else"), [out, "passes", "passes", "passes"]);
+    for label in ["loopback 127.0.0.1", "10.1.0.0/16 +1 (-x)", "port 9090 (-o)", "by eth1 (-c)"] {
+        assert_eq!(row(label), ["passes"; 4], "{label}");
+    }
+    assert_eq!(row("From outside to"), ["tcp", "udp"]);
+    for label in ["port 15090 (-d)", "port 15008 (-e)", "at eth1 (-c)"] {
+        assert_eq!(row(label), ["passes"; 2], "{label}");
+    }
+    assert_eq!(row("any other port"), [inside, "passes"]);
+    assert_eq!(row("captured by 15001"), ["goes to the proxy's outbound port 15001"]);
+    assert_eq!(row("(-x)"), ["networks left alone: --istio-service-exclude-cidr"]);
+    assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+}
+
+/// What stands in a cell is what the packet's own explanation says.
+#[test]
+fn included_lists_dns_and_virtual_machines_are_rows() {
+    let lists = [
+        "-i",
+        "10.0.0.0/8",
+        "-x",
+        "10.0.0.0/9",
+        "-q",
+        "443",
+        "-b",
+        "80",
+        "-k",
+        "br+",
+        "--redirect-dns",
+        "--dns-servers",
+        "10.0.0.10",
+        "--pod-ips",
+        "10.44.0.7",
+    ];
+    let text = stdout(&[&["explain"], &lists[..], &["--matrix"]].concat());
+    for line in [
+        "10.0.0.0/8 (-i)        -> 15001  passes    passes     passes",
+        "10.0.0.0/9 (-x)        passes    passes    passes     passes",
+        "port 443 (-q)          -> 15001  passes    passes     passes",
+        "DNS at 10.0.0.10       -> 15053  -> 15053  passes     passes",
+        "DNS elsewhere          passes    passes    passes     passes",
+        "port 80 (-b)     -> 15006  passes",
+        "out of br+ (-k)  passes    passes",
+        "any other port   passes    passes",
+        "-> 15053  captured: goes to the agent's DNS port 15053",
+    ] {
+        assert!(
+            text.lines().any(|shown| shown.split_whitespace().eq(line.split_whitespace())),
+            "{line}: {text}"
+        );
+    }
+    assert!(text.lines().all(|line| line.len() <= 80), "{text}");
 }
 
 #[test]

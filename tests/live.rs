@@ -71,7 +71,7 @@ fn the_native_table_answers_without_flags() {
         assert_eq!(text.lines().next(), Some(expected), "{text}");
     }
     let matrix = told_live(&pod, &["--matrix"]);
-    assert!(matrix.contains("-> 15001") && !matrix.contains("unknown"), "{matrix}");
+    assert!(matrix.contains("captured by 15001") && !matrix.contains("unknown"), "{matrix}");
     let report: Value =
         serde_json::from_str(&told_live(&pod, &["--format", "json", "10.0.0.5:443"])).expect("JSON");
     assert_eq!(report["verdict"], "redirect");

@@ -249,6 +249,13 @@ fn every_end_of_a_packet_is_told() {
             socket.send_to(b"x", "10.77.0.3:5353").expect("sent");
         });
         assert!(started.finish().0.contains("because what redirects is not for udp"));
+        // With TPROXY, a packet that no socket waits for is dropped.
+        apply(&pod, &["--backend", backend, "-m", "TPROXY"]);
+        let started = start(&pod, TRACES, &["--enable", "--destination", "8080", "--count", "1"]);
+        let addressed = "10.77.0.2:8080".parse().expect("an address");
+        peer.run(|| TcpStream::connect_timeout(&addressed, Duration::from_millis(300)).expect_err("dropped"));
+        let (text, _) = started.finish();
+        assert!(text.contains("=> dropped: reaches nobody, because it is to be handed"), "{text}");
         // What no rule of ours decides: a rule of somebody's drops it.
         pod.stdout(BINARY, &["clean"]);
         let started = start(&pod, TRACES, &["--enable", "--destination", "9999", "--count", "1"]);

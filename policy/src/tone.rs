@@ -8,7 +8,7 @@ use anstyle::{AnsiColor, Style};
 use std::fmt::{self, Display};
 
 /// What a piece of text means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tone {
     /// The proxy gets it; all is well; a line is wanted.
     Captured,

@@ -184,6 +184,13 @@ fn answer(scenes: &[Scene], subject: &Subject, asked: &Asked) -> Answer {
     let dialect = subject.dialect();
     let families: Vec<Family> = question.families().collect();
     let scenes: Vec<&Scene> = scenes.iter().filter(|scene| families.contains(&scene.family)).collect();
+    let packet = match question {
+        Question::Packet(packet) => packet,
+        Question::Matrix(cases) => {
+            let body = matrix(&scenes, cases, &dialect, report::width());
+            return Answer { body, captured: Vec::new() };
+        }
+    };
     let mut text = String::new();
     let (mut reports, mut captured) = (Vec::new(), Vec::new());
     for scene in &scenes {
@@ -192,25 +199,16 @@ fn answer(scenes: &[Scene], subject: &Subject, asked: &Asked) -> Answer {
         } else if scenes.len() > 1 {
             text.push_str(&format!("== {}\n", scene.title));
         }
-        match question {
-            Question::Packet(packet) => {
-                let explained = explain(&scene.view, &scene.routing, packet);
-                let explained = explained.in_words_of(&dialect).of_skipped(subject.skip());
-                match form {
-                    Form::Mermaid => text.push_str(&explained.mermaid()),
-                    Form::Picture => text.push_str(&way(subject, asked, &explained).text(report::width())),
-                    Form::Svg => text.push_str(&way(subject, asked, &explained).svg()),
-                    Form::Text | Form::Json => text.push_str(&explained.text(report::line_width())),
-                }
-                captured.push(explained.is_captured());
-                reports.push(explained.report());
-            }
-            Question::Matrix(cases) => {
-                let own = cases.iter().filter(|case| case.family == scene.family);
-                let cases: Vec<Case> = own.cloned().collect();
-                text.push_str(&matrix(&scene.view, &scene.routing, &cases));
-            }
+        let explained = explain(&scene.view, &scene.routing, packet);
+        let explained = explained.in_words_of(&dialect).of_skipped(subject.skip());
+        match form {
+            Form::Mermaid => text.push_str(&explained.mermaid()),
+            Form::Picture => text.push_str(&way(subject, asked, &explained).text(report::width())),
+            Form::Svg => text.push_str(&way(subject, asked, &explained).svg()),
+            Form::Text | Form::Json => text.push_str(&explained.text(report::line_width())),
         }
+        captured.push(explained.is_captured());
+        reports.push(explained.report());
     }
     let body = match (form, reports.as_slice()) {
         (Form::Text | Form::Mermaid | Form::Picture | Form::Svg, _) | (Form::Json, []) => text,

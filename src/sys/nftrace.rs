@@ -120,7 +120,9 @@ mod tests {
         messages.text(NFTA_TRACE_TABLE, "sidecar_init").text(NFTA_TRACE_CHAIN, "output");
         messages.number(NFTA_TRACE_TYPE, 3).number(NFTA_TRACE_ID, 7).number(NFTA_TRACE_MARK, 1337);
         messages.attribute(NFTA_TRACE_RULE_HANDLE, &9_u64.to_be_bytes());
-        messages.nest(NFTA_TRACE_VERDICT, |verdict| drop(verdict.number(NFTA_VERDICT_CODE, NF_DROP)));
+        messages.nest(NFTA_TRACE_VERDICT, |verdict| {
+            verdict.number(NFTA_VERDICT_CODE, NF_DROP);
+        });
         let network = [&[0x45, 0, 0, 24][..], &[0; 5], &[6], &[0; 10]].concat();
         messages.attribute(NFTA_TRACE_NETWORK_HEADER, &network);
         messages.attribute(NFTA_TRACE_TRANSPORT_HEADER, &[0x9c, 0x40, 1, 0xbb]);

@@ -1,124 +1,201 @@
 //! The usual packets at a glance: who calls, what, and where it ends.
 
-use super::pod::{Pod, Sender};
-use super::{Explanation, explain, question};
-use crate::istio::{CaptureConfig, DnsCapture, OutboundCidrs};
-use rules::simulate::{Packet, Routing, Verdict, View};
-use rules::{Cidr, Family, Protocol};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use super::cases::{Case, FROM_POD, Row, TO_POD};
+use super::{Explanation, Scene, explain};
+use crate::sources::Dialect;
+use crate::{Tone, columns, fold};
+use rules::simulate::Verdict;
+use std::fmt::Write;
 
-/// One cell of the table.
-#[derive(Clone, Debug)]
-pub struct Case {
-    /// The family of its addresses.
-    pub family: Family,
-    /// Who sends it: the row.
-    pub who: &'static str,
-    /// What it is: the row, behind who.
-    pub what: &'static str,
-    /// Where it goes: the column.
-    pub to: &'static str,
-    /// The packet; `None` where there is none to be had.
-    pub packet: Option<Packet>,
+/// What each cell says, in words, and the letters of options with what they mean; each once.
+#[derive(Clone, Debug, Default)]
+struct Legend {
+    cells: Vec<(String, Tone, String)>,
+    options: Vec<&'static str>,
+    in_words: bool,
 }
 
-/// The table as text, rows by sender and kind, columns by destination, in the order of the cases.
-pub fn matrix(view: &View, routing: &Routing, cases: &[Case]) -> String {
-    let mut columns: Vec<&str> = Vec::new();
-    let mut rows: Vec<(&str, &str)> = Vec::new();
-    for case in cases {
-        if !columns.contains(&case.to) {
-            columns.push(case.to);
-        }
-        if !rows.contains(&(case.who, case.what)) {
-            rows.push((case.who, case.what));
+/// A cell: what it says, and in which tone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Cell(String, Option<Tone>);
+
+/// A row, or several of one option that say the same.
+struct Line {
+    rows: Vec<Row>,
+    cells: Vec<Cell>,
+}
+
+/// Between columns.
+const GAP: usize = 2;
+
+/// The tables as text of lines of so many columns, with a legend: rows by destination, columns by sender and protocol, in the
+/// order of the cases, those of each family below the title of its rules.
+pub fn matrix(scenes: &[&Scene], cases: &[Case], dialect: &Dialect, width: usize) -> String {
+    // In words where they have room, else with an arrow, which the legend explains.
+    let (text, legend) = tables(scenes, cases, width, true);
+    let fits = text.lines().all(|line| columns(line) <= width);
+    let (text, legend) = if fits { (text, legend) } else { tables(scenes, cases, width, false) };
+    format!("{text}\n{}", legend.text(dialect, width))
+}
+
+fn tables(scenes: &[&Scene], cases: &[Case], width: usize, in_words: bool) -> (String, Legend) {
+    let mut parts = Vec::new();
+    let mut legend = Legend { in_words, ..Legend::default() };
+    for scene in scenes {
+        let title = if scenes.len() > 1 { format!("== {}\n", scene.title) } else { String::new() };
+        for (index, table) in [FROM_POD, TO_POD].into_iter().enumerate() {
+            let of = |case: &&Case| case.table == table && case.family == scene.family;
+            let cases: Vec<&Case> = cases.iter().filter(of).collect();
+            let mut heads: Vec<&str> = Vec::new();
+            for case in &cases {
+                if !heads.contains(&case.column) {
+                    heads.push(case.column);
+                }
+            }
+            if !heads.is_empty() {
+                let lines = lines(scene, &cases, heads.len(), &mut legend);
+                let title = if index == 0 { title.as_str() } else { "" };
+                parts.push(format!("{title}{}", table_text(table, &heads, &lines, width)));
+            }
         }
     }
-    let cell = |row: &(&str, &str), column: &&str| {
-        let case = cases.iter().find(|case| (case.who, case.what) == *row && case.to == *column);
-        let packet = case.and_then(|case| case.packet.as_ref());
-        packet.map_or_else(|| "-".to_owned(), |packet| short(&explain(view, routing, packet)))
+    (parts.join("\n"), legend)
+}
+
+fn lines(scene: &Scene, cases: &[&Case], heads: usize, legend: &mut Legend) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    for row in cases.chunks(heads) {
+        let cells: Vec<Cell> = row.iter().map(|case| legend.cell(scene, case)).collect();
+        let of = row[0].row.clone();
+        legend.options.extend(of.option.filter(|option| !legend.options.contains(option)));
+        match lines.last_mut() {
+            Some(line) if of.option.is_some() && line.rows[0].option == of.option && line.cells == cells => {
+                line.rows.push(of);
+            }
+            _ => lines.push(Line { rows: vec![of], cells }),
+        }
+    }
+    lines
+}
+
+fn table_text(title: &str, heads: &[&str], lines: &[Line], width: usize) -> String {
+    let column = |index: usize| {
+        let cells = lines.iter().map(|line| line.cells[index].0.len());
+        cells.chain([heads[index].len()]).max().unwrap_or_default() + GAP
     };
-    let mut lines = vec![["", ""].iter().chain(&columns).map(ToString::to_string).collect::<Vec<_>>()];
-    for row in &rows {
-        let names = [row.0.to_owned(), row.1.to_owned()];
-        lines.push(names.into_iter().chain(columns.iter().map(|column| cell(row, column))).collect());
-    }
-    aligned(&lines)
-}
-
-fn short(explanation: &Explanation<'_>) -> String {
-    match explanation.outcome.verdict {
-        Verdict::Pass => "passes".to_owned(),
-        Verdict::Redirect(ports) => format!("-> {ports}"),
-        Verdict::Tproxy(port) => format!("=> {port}"),
-        Verdict::Drop => "dropped".to_owned(),
-        Verdict::Unknown => "unknown".to_owned(),
-    }
-}
-
-fn aligned(lines: &[Vec<String>]) -> String {
-    let width = |column: usize| lines.iter().filter_map(|line| line.get(column)).map(String::len).max();
+    let widths: Vec<usize> = (0..heads.len()).map(column).collect();
+    let room = width.saturating_sub(widths.iter().sum::<usize>());
+    // A label that does not fit stands above its cells.
+    let label = lines.iter().map(|line| columns(&line.label(LEAST_LABEL))).max().unwrap_or_default();
+    let label = label.max(title.len()).min(room.max(LEAST_LABEL));
     let mut text = String::new();
+    let cells = |cells: &mut dyn Iterator<Item = (String, usize)>| {
+        let mut line = String::new();
+        for ((cell, width), column) in cells.zip(&widths) {
+            let _ = write!(line, "{:GAP$}{cell}{:2$}", "", "", column - GAP - width);
+        }
+        line.trim_end().to_owned()
+    };
+    let heads = cells(&mut heads.iter().map(|head| (Tone::Strong.paint(head).to_string(), head.len())));
+    let _ = writeln!(text, "{}{:2$}{heads}", Tone::Strong.paint(title), "", label - title.len().min(label));
     for line in lines {
-        let cells: Vec<String> = line
-            .iter()
-            .enumerate()
-            .map(|(column, cell)| format!("{cell:<0$}", width(column).unwrap_or_default()))
-            .collect();
-        text.push_str(cells.join("  ").trim_end());
-        text.push('\n');
+        let name = line.label(label);
+        let shown = cells(&mut line.cells.iter().map(|Cell(cell, tone)| match tone {
+            Some(tone) => (tone.paint(cell).to_string(), cell.len()),
+            None => (cell.clone(), cell.len()),
+        }));
+        if columns(&name) > label {
+            text.push_str(&fold(&format!("{name}\n"), GAP, width));
+            let _ = writeln!(text, "{:label$}{shown}", "");
+        } else {
+            let _ = writeln!(text, "{name:label$}{shown}");
+        }
     }
     text
 }
 
-/// Application, proxy and outside, each with TCP, UDP and DNS, to the places that matter.
-pub fn usual_cases(pod: &Pod, config: Option<&CaptureConfig>) -> Vec<Case> {
-    let mut cases = Vec::new();
-    for family in Family::BOTH {
-        let own = pod.addresses.iter().copied().find(|address| Family::of(*address) == family);
-        let Some(own) = own else { continue };
-        for (who, sender) in [("app", Sender::App), ("proxy", Sender::Proxy), ("external", Sender::External)]
-        {
-            let kinds =
-                [("tcp", Protocol::Tcp, 8080), ("udp", Protocol::Udp, 8080), ("dns", Protocol::Udp, 53)];
-            for (what, protocol, port) in kinds {
-                for (to, address) in places(family, own, config, what == "dns") {
-                    let packet = address.and_then(|address| {
-                        question::usual(sender, pod, protocol, SocketAddr::new(address, port))
-                    });
-                    cases.push(Case { family, who, what, to, packet });
-                }
-            }
-        }
+/// The least that labels get, however narrow the terminal.
+const LEAST_LABEL: usize = 22;
+
+impl Line {
+    /// As many items as fit into so many columns, at least one, and how many more there are.
+    fn label(&self, room: usize) -> String {
+        let Row { noun, option, .. } = &self.rows[0];
+        let option = option.map(|option| format!(" ({option})")).unwrap_or_default();
+        let noun = match (*noun, self.rows.len()) {
+            ("", _) => String::new(),
+            ("port", 2..) => "ports ".to_owned(),
+            (noun, _) => format!("{noun} "),
+        };
+        let items: Vec<&str> = self.rows.iter().map(|row| row.item.as_str()).collect();
+        let told = |shown: usize| {
+            let more = items.len() - shown;
+            let more = if more > 0 { format!(" +{more}") } else { String::new() };
+            format!("{noun}{}{more}{option}", items[..shown].join(","))
+        };
+        let fits = |shown: &usize| told(*shown).len() <= room;
+        told((1..=items.len()).rev().find(fits).unwrap_or(1))
     }
-    cases
 }
 
-fn places(
-    family: Family,
-    own: IpAddr,
-    config: Option<&CaptureConfig>,
-    dns: bool,
-) -> [(&'static str, Option<IpAddr>); 4] {
-    let (loopback, nobody): (IpAddr, IpAddr) = match family {
-        Family::V4 => (Ipv4Addr::LOCALHOST.into(), Ipv4Addr::new(192, 0, 2, 10).into()),
-        Family::V6 => (Ipv6Addr::LOCALHOST.into(), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 10).into()),
+impl Legend {
+    fn cell(&mut self, scene: &Scene, case: &Case) -> Cell {
+        let Some(packet) = &case.packet else { return Cell("-".to_owned(), None) };
+        let explanation = explain(&scene.view, &scene.routing, packet);
+        let (word, meaning) = words(&explanation, self.in_words);
+        let tone = explanation.tone();
+        if !self.cells.iter().any(|(known, ..)| *known == word) {
+            self.cells.push((word.clone(), tone, meaning));
+        }
+        Cell(word, Some(tone))
+    }
+
+    /// The legend, in lines of so many columns.
+    fn text(&self, dialect: &Dialect, width: usize) -> String {
+        let mut text = String::new();
+        let mut cells = self.cells.clone();
+        cells.sort();
+        let longest = cells.iter().map(|(word, ..)| word.len()).max().unwrap_or_default() + GAP;
+        for (word, tone, meaning) in &cells {
+            let room = longest - word.len();
+            let line = format!("{}{:room$}{meaning}\n", tone.paint(word), "");
+            text.push_str(&fold(&line, longest, width));
+        }
+        for option in &self.options {
+            let line = format!("{:longest$}{}\n", format!("({option})"), meaning(option));
+            text.push_str(&fold(&dialect.translate(&line), longest, width));
+        }
+        text
+    }
+}
+
+fn words(explanation: &Explanation<'_>, in_words: bool) -> (String, String) {
+    let by = if in_words { "captured by" } else { "->" };
+    let captured = || {
+        let verdict = explanation.verdict();
+        if in_words { verdict.strip_prefix("captured: ").unwrap_or(&verdict).to_owned() } else { verdict }
     };
-    let first = |cidrs: &[Cidr]| cidrs.iter().find(|cidr| cidr.family() == family).map(Cidr::address);
-    let included = config.and_then(|config| match &config.outbound_cidrs {
-        OutboundCidrs::All => None,
-        OutboundCidrs::Only(cidrs) => first(cidrs),
-    });
-    let server = config.and_then(|config| match &config.dns {
-        DnsCapture::Servers(servers) if dns => servers.iter().copied().find(|s| Family::of(*s) == family),
-        DnsCapture::Servers(_) | DnsCapture::Off | DnsCapture::All => None,
-    });
-    let excluded = config.and_then(|config| first(&config.excluded_cidrs));
-    [
-        ("pod ip", Some(own)),
-        ("loopback", Some(loopback)),
-        ("service", Some(server.or(included).unwrap_or(nobody))),
-        ("excluded", excluded),
-    ]
+    match explanation.outcome.verdict {
+        Verdict::Pass => ("passes".to_owned(), "goes where it was sent".to_owned()),
+        Verdict::Redirect(ports) => (format!("{by} {}", ports.dashed()), captured()),
+        Verdict::Tproxy(port) => (format!("{by} {port}"), captured()),
+        Verdict::Drop => ("dropped".to_owned(), "reaches nobody".to_owned()),
+        Verdict::Unknown => ("unknown".to_owned(), "a rule that could decide is not understood".to_owned()),
+    }
+}
+
+/// What the lists of an option are about.
+fn meaning(option: &str) -> &'static str {
+    match option {
+        "-i" => "networks whose connections are captured: --istio-service-cidr",
+        "-x" => "networks left alone: --istio-service-exclude-cidr",
+        "-q" => "outbound ports captured wherever they are: --istio-outbound-ports",
+        "-o" => "outbound ports left alone: --istio-local-outbound-ports-exclude",
+        "-b" => "inbound ports captured: --istio-inbound-ports",
+        "-d" => "inbound ports left alone: --istio-local-exclude-ports",
+        "-e" => "the tunnel's port: --inbound-tunnel-port",
+        "-c" => "interfaces left alone: --istio-exclude-interfaces",
+        "-k" => "interfaces of virtual machines, whose calls go out: --kube-virt-interfaces",
+        _ => "",
+    }
 }

@@ -4,6 +4,7 @@
 //! whose port it is. Nothing here reads rules or configurations.
 
 mod because;
+mod cases;
 mod json;
 mod matrix;
 mod picture;
@@ -12,8 +13,9 @@ mod question;
 mod scene;
 mod text;
 
+pub use cases::{Case, Row, usual_cases};
 pub use json::{DecidedBy, Report, TraceEntry};
-pub use matrix::{Case, matrix, usual_cases};
+pub use matrix::matrix;
 pub use pod::{Pod, Sender};
 pub use question::packet;
 pub(crate) use question::usual;

@@ -62,9 +62,8 @@ mod tests {
 
     #[test]
     fn destinations_are_networks_ports_or_both() {
-        let mut block = Block::default();
-        block.destination = Some("10.1.2.3".parse().expect("an address"));
-        block.destination_port = Some(443);
+        let destination = Some("10.1.2.3".parse().expect("an address"));
+        let block = Block { destination, destination_port: Some(443), ..Block::default() };
         for (text, expected) in [
             ("443", true),
             ("80", false),

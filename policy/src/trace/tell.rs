@@ -76,10 +76,12 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
                 && (outcome.verdict == Verdict::Drop) == dropped.is_some()
         });
     Ok(match simulated {
-        Some((outcome, trace)) => judged(block, &Explanation::told(view, &packet, outcome, trace), true),
+        Some((outcome, trace)) => {
+            judged(block, view, &Explanation::told(view, &packet, outcome, trace), true)
+        }
         None => {
             let outcome = replay(view, packet.destination, &steps, dropped);
-            judged(block, &Explanation::told(view, &packet, outcome, Trace(steps)), false)
+            judged(block, view, &Explanation::told(view, &packet, outcome, Trace(steps)), false)
         }
     })
 }
@@ -108,7 +110,7 @@ pub fn of_reports(
     let (outcome, trace) = simulate(view, &rules.routing(family), &packet);
     let names = held(&trace).filter_map(|at| reports_as(view.rule(at)?));
     match names.eq(reports.iter().map(|report| report.prefix.clone())) {
-        true => Ok(judged(block, &Explanation::told(view, &packet, outcome, trace), true)),
+        true => Ok(judged(block, view, &Explanation::told(view, &packet, outcome, trace), true)),
         false => Err(Box::new(unknown(block))),
     }
 }
@@ -220,7 +222,7 @@ fn held(trace: &Trace) -> impl Iterator<Item = At> {
     trace.0.iter().filter(|step| step.matched == Matched::Yes).map(|step| step.at)
 }
 
-fn judged(block: Block, explained: &Explanation<'_>, knows_what_failed: bool) -> Block {
+fn judged(block: Block, view: &View, explained: &Explanation<'_>, knows_what_failed: bool) -> Block {
     let outcome = explained.outcome();
     let (verdict, port) = match outcome.verdict {
         Verdict::Pass => ("pass", None),
@@ -231,10 +233,22 @@ fn judged(block: Block, explained: &Explanation<'_>, knows_what_failed: bool) ->
     };
     let reason = match outcome.decided_by {
         None if !knows_what_failed => "no rule that it met says otherwise".to_owned(),
+        // TPROXY drops what it finds no socket for; in nf_tables a rule behind it does.
+        Some(at) if outcome.verdict == Verdict::Drop && hands_over(view, at) => {
+            "it is to be handed to a transparent listener, and none is there".to_owned()
+        }
         _ => explained.reason(),
     };
     let sentence = format!("{}, because {reason}", explained.verdict());
     Block { verdict, port, sentence, tone: Some(explained.tone()), ..block }
+}
+
+/// Whether a rule hands packets to a transparent listener, or says what becomes of them without one.
+fn hands_over(view: &View, at: At) -> bool {
+    view.rule(at).is_some_and(|rule| {
+        let is_named = rule.origin.is_some_and(|origin| origin.name == Reason::ToInboundListener.name());
+        is_named || matches!(rule.action, Action::Target(Target::Tproxy { .. }))
+    })
 }
 
 /// Of a packet of which rules that know ports say nothing.

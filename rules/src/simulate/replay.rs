@@ -22,10 +22,11 @@ pub fn replay(view: &View, destination: SocketAddr, steps: &[Step], dropped: Opt
         let decider = decider(view, &steps[..=index]);
         for action in rule.first.iter().chain([&rule.action]) {
             match action {
-                Action::Target(Target::Redirect(ports)) => {
-                    if !matches!(captured, Some((Verdict::Tproxy(_), _))) {
-                        captured = Some((Verdict::Redirect(*ports), decider));
-                    }
+                // A socket that TPROXY has assigned gets the packet, be it rewritten afterwards.
+                Action::Target(Target::Redirect(ports))
+                    if !matches!(captured, Some((Verdict::Tproxy(_), _))) =>
+                {
+                    captured = Some((Verdict::Redirect(*ports), decider));
                 }
                 Action::Target(Target::Tproxy { port, .. }) => {
                     captured = Some((Verdict::Tproxy(*port), decider));

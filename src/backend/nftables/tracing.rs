@@ -180,10 +180,10 @@ fn to_network(network: Cidr) -> Vec<Expression> {
         IpAddr::V6(address) => (NFPROTO_IPV6, 24, address.octets().to_vec()),
     };
     let length = u32::try_from(bytes.len()).expect("at most 16");
-    let mask: Vec<u8> = (0..bytes.len())
+    let mask: Vec<u8> = (0..length)
         .map(|at| {
-            let bits = usize::from(network.length()).saturating_sub(at * 8).min(8);
-            !(0xff_u16 >> bits) as u8
+            let bits = u32::from(network.length()).saturating_sub(at * 8).min(8);
+            u8::MAX.checked_shl(8 - bits).unwrap_or(0)
         })
         .collect();
     let value = bytes.iter().zip(&mask).map(|(byte, mask)| byte & mask).collect();

@@ -1,0 +1,139 @@
+//! What people see in a terminal: colours where they are wanted, and lines that fit.
+
+#[path = "kernel/support/namespace.rs"]
+#[expect(dead_code, reason = "one namespace alone is enough here")]
+mod namespace;
+
+use namespace::Namespace;
+use nix::pty::{Winsize, openpty};
+use std::{
+    fs::File,
+    io::Read,
+    process::{Command, Output, Stdio},
+};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_sidecar-init");
+const ESCAPE: char = '\u{1b}';
+
+/// Calls that print something in colour, with what is in colour.
+const CALLS: [(&[&str], &str); 3] = [
+    (
+        &["explain", "--pod-ips", "10.1.2.3", "-i", "*", "-b", "*", "10.0.0.5:443"],
+        "\u{1b}[1m\u{1b}[34mcaptured: ",
+    ),
+    (&["explain", "--pod-ips", "10.1.2.3", "-i", "*", "-b", "*", "--matrix"], "\u{1b}[33mpasses"),
+    (&["lint", "--pod-ips", "10.1.2.3", "-i", "*", "-b", "80,443", "-d", "15090"], "\u{1b}[33mwarning"),
+];
+
+fn command(arguments: &[&str], variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(BINARY);
+    for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI"] {
+        command.env_remove(name);
+    }
+    command.args(arguments).env("TERM", "xterm-256color").envs(variables.iter().copied());
+    command
+}
+
+fn piped(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    command(arguments, variables).output().expect("the binary starts")
+}
+
+/// What a terminal of so many columns gets, standard error included.
+fn in_terminal(columns: u16, arguments: &[&str], variables: &[(&str, &str)]) -> String {
+    let size = Winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    let pty = openpty(Some(&size), None).expect("a pseudo-terminal");
+    let end = || Stdio::from(pty.slave.try_clone().expect("a copy"));
+    let mut command = command(arguments, variables);
+    let mut child = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("the binary starts");
+    drop(command);
+    drop(pty.slave);
+    let (mut shown, mut bytes) = (Vec::new(), [0; 4096]);
+    let mut master = File::from(pty.master);
+    // Where nobody holds the other end any more, reading fails.
+    while let Ok(length @ 1..) = master.read(&mut bytes) {
+        shown.extend(&bytes[..length]);
+    }
+    child.wait().expect("it ends");
+    String::from_utf8(shown).expect("UTF-8").replace("\r\n", "\n")
+}
+
+fn plain(text: &str) -> String {
+    policy::plain(text)
+}
+
+#[test]
+fn a_terminal_gets_colours_and_nobody_else_does() {
+    for (call, painted) in CALLS {
+        let shown = in_terminal(200, call, &[]);
+        assert!(shown.contains(painted), "{call:?}: {shown:?}");
+        for variables in [[("NO_COLOR", "1")], [("TERM", "dumb")], [("CLICOLOR", "0")]] {
+            let shown = in_terminal(200, call, &variables);
+            assert!(!shown.contains(ESCAPE), "{variables:?}: {shown:?}");
+        }
+        let output = piped(call, &[]);
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        assert!(!text.contains(ESCAPE) && !text.is_empty(), "{text:?}");
+        let forced = String::from_utf8(piped(call, &[("CLICOLOR_FORCE", "1")]).stdout).expect("UTF-8");
+        assert!(forced.contains(painted), "{forced:?}");
+        assert_eq!(plain(&forced), text);
+    }
+}
+
+#[test]
+fn what_programs_read_has_no_colours_whoever_forces_them() {
+    let pod = ["--pod-ips", "10.1.2.3", "-i", "*", "-b", "*", "-d", "15090"];
+    for call in [
+        &["explain", "10.0.0.5:443", "--format", "json"][..],
+        &["explain", "10.0.0.5:443", "--format", "mermaid"],
+        &["lint", "--format", "json"],
+        &["render"],
+        &["render", "--format", "nft"],
+        &["istio-iptables", "--dry-run"],
+        &["lint", "--log_as_json"],
+    ] {
+        let output = piped(&[call, &pod[..]].concat(), &[("CLICOLOR_FORCE", "1")]);
+        let told = if call.contains(&"--log_as_json") { output.stderr } else { output.stdout };
+        let told = String::from_utf8(told).expect("UTF-8");
+        assert!(!told.contains(ESCAPE), "{call:?}: {told:?}");
+    }
+}
+
+#[test]
+fn lines_fit_the_terminal_and_hang_below_their_heads() {
+    for columns in [60, 80] {
+        for (call, _) in CALLS {
+            let shown = plain(&in_terminal(columns, call, &[]));
+            let width = usize::from(columns);
+            let too_long = shown.lines().find(|line| line.chars().count() > width);
+            assert_eq!(too_long, None, "{call:?} at {columns}");
+            let piped = String::from_utf8(piped(call, &[]).stdout).expect("UTF-8");
+            if !call.contains(&"--matrix") {
+                let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+                assert_eq!(words(&shown), words(&piped));
+                assert!(shown.lines().count() > piped.lines().count(), "nothing was folded: {shown}");
+            }
+        }
+    }
+}
+
+#[test]
+fn differences_and_errors_are_in_colour() {
+    let pod = Namespace::new();
+    pod.ip("address add 10.1.2.3/32 dev lo");
+    let path = pod.path();
+    let call = ["check", "--network-namespace", &path, "-i", "*", "-b", "*"];
+    let shown = in_terminal(200, &call, &[]);
+    assert!(shown.contains("\u{1b}[1m+++ wanted\u{1b}[0m"), "{shown:?}");
+    assert!(shown.contains("\u{1b}[2m# missing\u{1b}[0m"), "{shown:?}");
+    assert!(shown.contains("\u{1b}[33m WARN \u{1b}[0m"), "{shown:?}");
+    let quiet = in_terminal(200, &call, &[("NO_COLOR", "1")]);
+    assert_eq!(time_free(&plain(&shown)), time_free(&quiet));
+    let shown = in_terminal(60, &["check", "--tproxy-mark", "no"], &[]);
+    assert!(shown.starts_with("\u{1b}[1m\u{1b}[31merror: \u{1b}[0m"), "{shown:?}");
+    assert!(plain(&shown).lines().all(|line| line.chars().count() <= 60), "{shown}");
+}
+
+/// Lines of a log have a time.
+fn time_free(text: &str) -> Vec<&str> {
+    text.lines().map(|line| line.split_once("Z  WARN").map_or(line, |(_, rest)| rest)).collect()
+}
