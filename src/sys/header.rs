@@ -193,3 +193,20 @@ pub(crate) use nix::libc::{IFA_ADDRESS, IFA_LOCAL};
 pub(crate) const IFA_PROTO: u16 = 11;
 /// Without it, even an address on `lo` can't be used for a moment.
 pub(crate) const IFA_F_NODAD: u8 = 2;
+
+// linux/sock_diag.h
+
+pub(crate) const SOCK_DIAG_BY_FAMILY: u16 = 20;
+
+// linux/inet_diag.h
+
+// enum INET_DIAG_*
+pub(crate) const INET_DIAG_SKV6ONLY: u16 = 11;
+/// Since 5.10.
+pub(crate) const INET_DIAG_SOCKOPT: u16 = 22;
+
+// netinet/tcp.h
+
+/// Of UDP: not connected to anybody.
+pub(crate) const TCP_CLOSE: u8 = 7;
+pub(crate) const TCP_LISTEN: u8 = 10;

@@ -10,6 +10,7 @@ pub mod exchange;
 pub mod exec;
 pub(crate) mod grace;
 pub(crate) mod header;
+pub mod listener;
 pub mod lock;
 pub mod message;
 pub mod namespace;

@@ -1,0 +1,315 @@
+//! Who listens in the network namespace: sockets that take connections or datagrams, and whose they are.
+//!
+//! Asked over `sock_diag` (`linux/inet_diag.h`). A kernel that lacks the module for it is asked by way of `/proc`, which
+//! tells less: not whether a socket takes packets for other machines' addresses, as TPROXY wants it.
+
+use super::header::*;
+use super::message::{attribute, u32_at};
+use super::netlink::{Request, Socket};
+use nix::sys::socket::SockProtocol;
+use std::{
+    collections::BTreeMap,
+    fmt, fs, io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+/// What a listener takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Transport {
+    /// Connections.
+    Tcp,
+    /// Datagrams.
+    Udp,
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        })
+    }
+}
+
+/// A socket that waits for peers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Listener {
+    pub transport: Transport,
+    pub port: u16,
+    /// Where it listens; unspecified (`0.0.0.0`, `::`) for every address.
+    pub address: IpAddr,
+    /// Whether it listens for IPv4 too, though its own address is `::`.
+    pub is_dual: bool,
+    /// The user that made it, as our user namespace numbers users.
+    pub uid: u32,
+    /// Which file of its process it is, to be found by [`holders`].
+    pub inode: u64,
+    /// Whether it has `IP_TRANSPARENT`, without which TPROXY can't hand it anything; `None` where the kernel does not tell.
+    pub is_transparent: Option<bool>,
+}
+
+impl Listener {
+    /// Whether what is sent to this address gets to it.
+    pub fn hears(&self, address: IpAddr) -> bool {
+        match (self.address, address) {
+            (own, other) if own == other => true,
+            (IpAddr::V4(own), IpAddr::V4(_)) => own.is_unspecified(),
+            (IpAddr::V6(own), IpAddr::V6(_)) => own.is_unspecified(),
+            (IpAddr::V6(own), IpAddr::V4(other)) => {
+                own.to_ipv4_mapped() == Some(other)
+                    || own.to_ipv4_mapped().is_some_and(|own| own.is_unspecified())
+                    || (own.is_unspecified() && self.is_dual)
+            }
+            (IpAddr::V4(_), IpAddr::V6(_)) => false,
+        }
+    }
+}
+
+/// The families in which sockets are listed.
+const FAMILIES: [u8; 2] = [AF_INET, AF_INET6];
+
+/// Every listener of the thread's network namespace, by transport and port.
+///
+/// # Errors
+/// When neither netlink nor `/proc` tells.
+pub fn all() -> io::Result<Vec<Listener>> {
+    let mut found = Vec::new();
+    for transport in [Transport::Tcp, Transport::Udp] {
+        for family in FAMILIES {
+            found.extend(match by_netlink(transport, family) {
+                Ok(listeners) => listeners,
+                Err(refused) => by_proc(transport, family).map_err(|_| refused)?,
+            });
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// `struct inet_diag_req_v2` up to the states; what follows it names a single socket, or none where it is zero.
+const REQUEST: usize = 56;
+
+fn by_netlink(transport: Transport, family: u8) -> io::Result<Vec<Listener>> {
+    let (protocol, state) = match transport {
+        Transport::Tcp => (IPPROTO_TCP, TCP_LISTEN),
+        Transport::Udp => (IPPROTO_UDP, TCP_CLOSE),
+    };
+    let mut head = [0; REQUEST];
+    head[0] = family;
+    head[1] = protocol;
+    head[4..8].copy_from_slice(&(1u32 << state).to_ne_bytes());
+    let request = Request { kind: SOCK_DIAG_BY_FAMILY, flags: 0, head: &head };
+    Socket::open(SockProtocol::NetlinkSockDiag)?.dump(&request, |payload| listener(transport, payload))
+}
+
+/// `struct inet_diag_msg`: family, state, two bytes, `struct inet_diag_sockid`, five numbers.
+const ANSWER: usize = 72;
+const SOURCE_PORT: usize = 4;
+const SOURCE: usize = 8;
+const UID: usize = 64;
+const INODE: usize = 68;
+
+fn listener(transport: Transport, payload: &[u8]) -> Option<Listener> {
+    let (head, attributes) = payload.split_first_chunk::<ANSWER>()?;
+    let source = head[SOURCE..SOURCE + 16].first_chunk::<16>()?;
+    let address = match head[0] {
+        AF_INET => IpAddr::from(*source.first_chunk::<4>()?),
+        AF_INET6 => IpAddr::from(*source),
+        _ => return None,
+    };
+    let only_ipv6 = attribute(attributes, INET_DIAG_SKV6ONLY).is_some_and(|only| only == [1]);
+    Some(Listener {
+        transport,
+        port: u16::from_be_bytes([head[SOURCE_PORT], head[SOURCE_PORT + 1]]),
+        address,
+        is_dual: address == Ipv6Addr::UNSPECIFIED && !only_ipv6,
+        uid: u32_at(head, UID)?,
+        inode: u32_at(head, INODE)?.into(),
+        is_transparent: attribute(attributes, INET_DIAG_SOCKOPT).and_then(transparent),
+    })
+}
+
+/// The sixth bit of `struct inet_diag_sockopt`, counted as the machine counts bits of structures.
+fn transparent(options: &[u8]) -> Option<bool> {
+    let bit = if cfg!(target_endian = "little") { 1 << 5 } else { 1 << 2 };
+    options.first().map(|byte| byte & bit != 0)
+}
+
+/// As the files of `/proc/net` list sockets, one a line.
+fn by_proc(transport: Transport, family: u8) -> io::Result<Vec<Listener>> {
+    let six = if family == AF_INET6 { "6" } else { "" };
+    match fs::read_to_string(format!("/proc/thread-self/net/{transport}{six}")) {
+        // A kernel without IPv6.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && family == AF_INET6 => Ok(Vec::new()),
+        text => Ok(text?.lines().skip(1).filter_map(|line| listed(transport, line)).collect()),
+    }
+}
+
+/// `  0: 0100007F:3A98 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1337  0 4711 ..`
+fn listed(transport: Transport, line: &str) -> Option<Listener> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let state = match transport {
+        Transport::Tcp => TCP_LISTEN,
+        Transport::Udp => TCP_CLOSE,
+    };
+    if u8::from_str_radix(words.get(3)?, 16).ok()? != state {
+        return None;
+    }
+    let (address, port) = words.get(1)?.split_once(':')?;
+    let address = proc_address(address)?;
+    Some(Listener {
+        transport,
+        port: u16::from_str_radix(port, 16).ok()?,
+        address,
+        // Not told; it is how sockets are made.
+        is_dual: address == Ipv6Addr::UNSPECIFIED,
+        uid: words.get(7)?.parse().ok()?,
+        inode: words.get(9)?.parse().ok()?,
+        is_transparent: None,
+    })
+}
+
+/// Addresses stand there as numbers of 32 bits each, in the machine's order.
+fn proc_address(text: &str) -> Option<IpAddr> {
+    let words = text.as_bytes().chunks(8).map(|word| {
+        let number = u32::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok()?;
+        Some(number.to_ne_bytes())
+    });
+    let bytes = words.collect::<Option<Vec<_>>>()?.concat();
+    match bytes.len() {
+        4 => Some(Ipv4Addr::from(*bytes.first_chunk()?).into()),
+        16 => Some(Ipv6Addr::from(*bytes.first_chunk()?).into()),
+        _ => None,
+    }
+}
+
+/// A process that holds a socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its id, as we see it.
+    pub id: u32,
+    /// Its name, cut to 15 bytes by the kernel.
+    pub name: String,
+}
+
+/// The processes that hold these sockets, as far as we may see them; of several that share one, that with the lowest id.
+pub fn holders(inodes: &[u64]) -> BTreeMap<u64, Holder> {
+    let mut found: BTreeMap<u64, Holder> = BTreeMap::new();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    for folder in processes.map(|entry| entry.path()) {
+        let Some(id) = folder.file_name().and_then(|name| name.to_str()?.parse().ok()) else { continue };
+        // What can't be read has ended, or is not ours to see.
+        for file in fs::read_dir(folder.join("fd")).into_iter().flatten().flatten() {
+            let socket = fs::read_link(file.path()).ok().and_then(|target| {
+                target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+            });
+            let Some(inode) = socket.filter(|inode| inodes.contains(inode)) else { continue };
+            if found.get(&inode).is_none_or(|holder| holder.id > id) {
+                let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
+                found.insert(inode, Holder { id, name: name.trim_end().to_owned() });
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::namespace;
+    use std::{
+        net::{TcpListener, TcpStream, UdpSocket},
+        os::fd::AsFd,
+        process::{self, Command},
+    };
+
+    /// In a namespace of its own, where nobody else listens.
+    fn in_a_namespace(check: impl FnOnce() + Send) {
+        namespace::within_new(|| {
+            let up = Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("ip starts");
+            assert!(up.success(), "lo: {up}");
+            check();
+        })
+        .expect("a network namespace: tests run as root");
+    }
+
+    #[test]
+    fn listeners_are_found_by_either_way() {
+        in_a_namespace(|| {
+            let held = (
+                TcpListener::bind("127.0.0.1:15001").expect("IPv4"),
+                TcpListener::bind("[::]:15006").expect("both"),
+                TcpListener::bind("[::1]:15007").expect("IPv6"),
+                UdpSocket::bind("127.0.0.1:15053").expect("UDP"),
+            );
+            // Neither a connection nor a socket that is connected is a listener.
+            let connection = TcpStream::connect("127.0.0.1:15001").expect("it listens");
+            let connected = UdpSocket::bind("127.0.0.1:15054").expect("UDP");
+            connected.connect("127.0.0.1:15053").expect("a destination");
+            let found = all().expect("they are listed");
+            let told: Vec<_> = found.iter().map(|l| (l.transport, l.port, l.address.to_string())).collect();
+            let expected = [
+                (Transport::Tcp, 15001, "127.0.0.1".to_owned()),
+                (Transport::Tcp, 15006, "::".to_owned()),
+                (Transport::Tcp, 15007, "::1".to_owned()),
+                (Transport::Udp, 15053, "127.0.0.1".to_owned()),
+            ];
+            assert_eq!(told, expected);
+            assert!(found.iter().all(|listener| listener.uid == 0 && listener.is_transparent == Some(false)));
+            assert_eq!(
+                found.iter().map(|listener| listener.is_dual).collect::<Vec<_>>(),
+                [false, true, false, false]
+            );
+
+            let mut by_proc: Vec<Listener> = [Transport::Tcp, Transport::Udp]
+                .into_iter()
+                .flat_map(|transport| FAMILIES.map(|family| by_proc(transport, family).expect("/proc")))
+                .flatten()
+                .collect();
+            by_proc.sort();
+            let less = found.iter().cloned().map(|listener| Listener { is_transparent: None, ..listener });
+            assert_eq!(by_proc, less.collect::<Vec<_>>());
+
+            let holders = holders(&found.iter().map(|listener| listener.inode).collect::<Vec<_>>());
+            assert_eq!(holders.len(), 4);
+            assert!(holders.values().all(|holder| holder.id == process::id()));
+            drop((held, connection, connected));
+        });
+    }
+
+    #[test]
+    fn what_has_the_option_of_tproxy_says_so() {
+        use nix::sys::socket::{setsockopt, sockopt::IpTransparent};
+        in_a_namespace(|| {
+            let listener = TcpListener::bind("127.0.0.1:15006").expect("IPv4");
+            setsockopt(&listener.as_fd(), IpTransparent, &true).expect("root may");
+            let found = all().expect("they are listed");
+            assert_eq!(found.iter().map(|l| l.is_transparent).collect::<Vec<_>>(), [Some(true)]);
+        });
+    }
+
+    #[test]
+    fn a_listener_hears_what_its_address_says() {
+        let hears = |own: &str, is_dual, other: &str| {
+            let address = own.parse().expect("an address");
+            let listener = Listener {
+                transport: Transport::Tcp,
+                port: 1,
+                address,
+                is_dual,
+                uid: 0,
+                inode: 0,
+                is_transparent: None,
+            };
+            listener.hears(other.parse().expect("an address"))
+        };
+        assert!(hears("0.0.0.0", false, "127.0.0.1") && hears("127.0.0.1", false, "127.0.0.1"));
+        assert!(
+            hears("::", true, "10.0.0.1")
+                && hears("::", false, "fd00::1")
+                && hears("::ffff:1.2.3.4", false, "1.2.3.4")
+        );
+        assert!(!hears("::", false, "127.0.0.1") && !hears("0.0.0.0", false, "::1"));
+        assert!(!hears("10.0.0.1", false, "127.0.0.1") && !hears("::1", false, "127.0.0.1"));
+    }
+}
