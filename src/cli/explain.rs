@@ -1,5 +1,6 @@
 //! `sidecar-init explain`: what becomes of a packet, and why.
 
+use super::data::{self, Encoding};
 use super::manifest::{self, Section, Subject};
 use super::run::{self, Logging, Run};
 use super::{Exit, logging::Stdout, report};
@@ -18,7 +19,7 @@ use std::{collections::BTreeSet, error::Error, fs, io, net::IpAddr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Text,
-    Json,
+    Data(Encoding),
     Mermaid,
 }
 
@@ -62,7 +63,7 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     }
     let printed = match first.form {
         Form::Text => manifest::print(&sections, |title| format!("== {title}")),
-        Form::Json => manifest::print_json(&sections),
+        Form::Data(encoding) => manifest::print_data(encoding, &sections),
         Form::Mermaid => manifest::print(&sections, |title| format!("%% {title}")),
     };
     Ok(match printed {
@@ -125,11 +126,10 @@ fn scenes(subject: &Subject, asked: &Asked) -> Result<Vec<Scene>, Box<dyn Error>
 }
 
 fn form(reader: &mut Reader<'_>) -> Form {
-    let form = reader.one_of(Setting::ExplainFormat, "text, json or mermaid", |text| match text {
+    let form = reader.one_of(Setting::ExplainFormat, "text, json, yaml or mermaid", |text| match text {
         "text" => Some(Form::Text),
-        "json" => Some(Form::Json),
         "mermaid" => Some(Form::Mermaid),
-        _ => None,
+        other => Encoding::named(other).map(Form::Data),
     });
     form.unwrap_or(Form::Text)
 }
@@ -191,7 +191,7 @@ fn answer(scenes: &[Scene], subject: &Subject, asked: &Asked) -> Answer {
                 let explained = explained.in_words_of(&dialect).of_skipped(subject.skip());
                 match form {
                     Form::Mermaid => text.push_str(&explained.mermaid()),
-                    Form::Text | Form::Json => text.push_str(&explained.to_string()),
+                    Form::Text | Form::Data(_) => text.push_str(&explained.to_string()),
                 }
                 captured.push(explained.is_captured());
                 reports.push(explained.report());
@@ -203,10 +203,10 @@ fn answer(scenes: &[Scene], subject: &Subject, asked: &Asked) -> Answer {
             }
         }
     }
-    let body = match (form, reports.as_slice()) {
-        (Form::Text | Form::Mermaid, _) | (Form::Json, []) => text,
-        (Form::Json, [report]) => report::document(report),
-        (Form::Json, reports) => report::document(&reports),
+    // A packet has one family, so there is one report of it.
+    let body = match (form, reports.first()) {
+        (Form::Data(_), Some(report)) => data::document(Encoding::Json, report),
+        (Form::Data(_), None) | (Form::Text | Form::Mermaid, _) => text,
     };
     Answer { body, captured }
 }

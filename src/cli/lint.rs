@@ -1,9 +1,10 @@
 //! `sidecar-init lint`: what is odd about the capture flags.
 
+use super::data::{self, Encoding};
 use super::manifest::{self, Section, Subject};
 use super::run::{self, Format};
-use super::{Exit, ipv6, logging::Stdout, namespace_to_enter, report, start_logging};
-use policy::lint::{Finding, Level, lint};
+use super::{Exit, ipv6, logging::Stdout, namespace_to_enter, start_logging};
+use policy::lint::{Code, Finding, Level, lint};
 use policy::sources::Reader;
 use policy::{Problems, Setting};
 use serde::Serialize;
@@ -28,18 +29,19 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
             Some(_) => ipv6::lint(lint, &subject.raw, &call.capture),
             None => lint(&subject.raw, &call.capture, &[]),
         };
-        let said = subject.warnings_of_form().iter().chain(&call.warnings);
-        let mut items: Vec<Item<'_>> = said.map(|text| Item::said(text)).collect();
+        let of_form = subject.warnings_of_form().iter().map(|text| Item::said(Code::OddManifest, text));
+        let of_values = call.warnings.iter().map(|text| Item::said(Code::OddValue, text));
+        let mut items: Vec<Item<'_>> = of_form.chain(of_values).collect();
         items.extend(findings.iter().map(Item::from));
         is_denied |= *deny && items.iter().any(|item| item.level == word(Level::Warning));
         let body = match call.run.format {
             Format::Text => items.iter().map(line).collect::<String>(),
-            Format::Json => report::document(&items),
+            Format::Data(_) => data::document(Encoding::Json, &Findings { findings: items }),
         };
         sections.push(Section { title: subject.title.clone(), body });
     }
     let printed = match prepared.first().map(|(_, call)| call.run.format) {
-        Some(Format::Json) => manifest::print_json(&sections),
+        Some(Format::Data(encoding)) => manifest::print_data(encoding, &sections),
         Some(Format::Text) | None => manifest::print(&sections, |title| format!("== {title}")),
     };
     Ok(match printed {
@@ -48,26 +50,41 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     })
 }
 
-/// A finding as programs read it.
+/// The findings as programs read them.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Findings<'a> {
+    /// Everything that is odd, warnings first.
+    findings: Vec<Item<'a>>,
+}
+
+/// A finding.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Item<'a> {
+    /// How much it matters: warning or note.
     level: &'static str,
+    /// Which kind of finding it is.
+    code: &'static str,
+    /// The option; null where the text names it.
     option: Option<&'a str>,
+    /// What is odd.
     text: &'a str,
+    /// What helps; null where the text says it.
     remedy: Option<&'a str>,
 }
 
 impl<'a> Item<'a> {
     /// A remark that reading the flags has made; it names the option itself.
-    fn said(text: &'a str) -> Self {
-        Self { level: word(Level::Warning), option: None, text, remedy: None }
+    fn said(code: Code, text: &'a str) -> Self {
+        Self { level: word(Level::Warning), code: code.name(), option: None, text, remedy: None }
     }
 }
 
 impl<'a> From<&'a Finding> for Item<'a> {
     fn from(finding: &'a Finding) -> Self {
-        let Finding { level, option, text, remedy } = finding;
-        Self { level: word(*level), option: Some(option), text, remedy: Some(remedy) }
+        let Finding { level, code, option, text, remedy } = finding;
+        Self { level: word(*level), code: code.name(), option: Some(option), text, remedy: Some(remedy) }
     }
 }
 
@@ -80,6 +97,6 @@ fn word(level: Level) -> &'static str {
 
 fn line(item: &Item<'_>) -> String {
     let option = item.option.map(|option| format!("{option}: ")).unwrap_or_default();
-    let remedy = item.remedy.map(|remedy| format!("\n         -> {remedy}")).unwrap_or_default();
-    format!("{:8} {option}{}{remedy}\n", item.level, item.text)
+    let remedy = item.remedy.map(|remedy| format!("\n               -> {remedy}")).unwrap_or_default();
+    format!("{:8} {} {option}{}{remedy}\n", item.level, item.code, item.text)
 }

@@ -1,5 +1,6 @@
 //! `sidecar-init render`: the rules that the flags describe, in the language of one's choice.
 
+use super::data::{self, Encoding};
 use super::manifest::{self, Section, Subject};
 use super::run::{self, Call, Preview, Run};
 use super::{Exit, logging::Stdout, report};
@@ -7,7 +8,7 @@ use policy::istio::{self, CaptureConfig};
 use policy::sources::Reader;
 use policy::{Problems, Setting};
 use rules::render::{dot::dot, graph::graph, iptables, mermaid::mermaid, nft, svg::svg};
-use rules::{Checked, Family, Table};
+use rules::{Checked, Family, Origin, Table};
 use serde::Serialize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +16,7 @@ enum Language {
     Iptables,
     Commands,
     Nft,
-    Json,
+    Data(Encoding),
     Mermaid,
     Dot,
     Svg,
@@ -36,7 +37,7 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
         })
         .collect();
     Ok(match *language {
-        Language::Json => manifest::print_json(&sections),
+        Language::Data(encoding) => manifest::print_data(encoding, &sections),
         Language::Iptables | Language::Commands | Language::Nft => manifest::print(&sections, comment),
         Language::Mermaid => manifest::print(&sections, |title| format!("%% {title}")),
         Language::Dot => manifest::print(&sections, |title| format!("// {title}")),
@@ -53,16 +54,15 @@ fn comment(title: &str) -> String {
 
 fn prepare(subject: &Subject) -> Result<(Language, Family, Call), Problems> {
     let mut reader = Reader::new(&subject.raw, subject.before.clone());
-    let expected = "iptables, commands, nft, json, mermaid, dot or svg";
+    let expected = "iptables, commands, nft, json, yaml, mermaid, dot or svg";
     let language = reader.one_of(Setting::RenderFormat, expected, |text| match text {
         "iptables" => Some(Language::Iptables),
         "commands" => Some(Language::Commands),
         "nft" => Some(Language::Nft),
-        "json" => Some(Language::Json),
         "mermaid" => Some(Language::Mermaid),
         "dot" => Some(Language::Dot),
         "svg" => Some(Language::Svg),
-        _ => None,
+        other => Encoding::named(other).map(Language::Data),
     });
     let family = reader.one_of(Setting::PictureFamily, "v4 or v6", |text| match text {
         "v4" => Some(Family::V4),
@@ -79,7 +79,7 @@ fn body(config: &CaptureConfig, language: Language, family: Family) -> String {
         Language::Iptables => text(config, Preview::Restore),
         Language::Commands => text(config, Preview::Commands),
         Language::Nft => text(config, Preview::Nft),
-        Language::Json => report::document(&data(config)),
+        Language::Data(_) => data::document(Encoding::Json, &Rules::of(config)),
         Language::Mermaid => mermaid(&picture()),
         Language::Dot => dot(&picture()),
         Language::Svg => svg(&picture()),
@@ -136,40 +136,67 @@ fn restore(rules: &Checked) -> String {
     format!("{header}{}", iptables::restore(rules))
 }
 
-/// The rules of one family, as programs read them.
+/// The rules as programs read them.
 #[derive(Serialize)]
-struct Rules {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Rules {
+    /// A part for each family that is captured.
+    families: Vec<OfFamily>,
+}
+
+/// The rules of one family.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct OfFamily {
+    /// The family: ipv4 or ipv6.
     family: &'static str,
+    /// Its chains, table by table.
     chains: Vec<Chain>,
 }
 
+/// A chain.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Chain {
+    /// The table that it is in.
     table: &'static str,
+    /// Its name.
     chain: String,
+    /// Its rules, in order.
     rules: Vec<Rule>,
 }
 
+/// A rule.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Rule {
     /// As `iptables -A CHAIN` takes it.
     text: String,
+    /// Its conditions.
     matches: Vec<String>,
+    /// What it does.
     target: String,
-    /// The rule's short name, and the option that made it.
-    name: Option<&'static str>,
-    option: Option<&'static str>,
+    /// The rule's short name.
+    rule: Option<&'static str>,
+    /// The option that made it; empty for what is always there.
+    option: Option<String>,
 }
 
-fn data(config: &CaptureConfig) -> Vec<Rules> {
-    let of_family = |family| Rules {
-        family: report::family(family),
-        chains: Table::LISTED
-            .into_iter()
-            .flat_map(|table| chains(&istio::rules(config, family), table))
-            .collect(),
-    };
-    config.families().map(of_family).collect()
+impl Rules {
+    fn of(config: &CaptureConfig) -> Self {
+        let of_family = |family| OfFamily {
+            family: report::family(family),
+            chains: Table::LISTED
+                .into_iter()
+                .flat_map(|table| chains(&istio::rules(config, family), table))
+                .collect(),
+        };
+        Self { families: config.families().map(of_family).collect() }
+    }
+}
+
+fn option(origin: Origin) -> String {
+    if origin.option.is_empty() { String::new() } else { origin.option_text() }
 }
 
 fn chains(rules: &Checked, table: Table) -> Vec<Chain> {
@@ -182,8 +209,8 @@ fn chains(rules: &Checked, table: Table) -> Vec<Chain> {
                 text: iptables::rule(&statement.rule),
                 matches: statement.rule.matches.iter().map(iptables::condition).collect(),
                 target: iptables::target_text(&statement.rule.target),
-                name: statement.origin.map(|origin| origin.name),
-                option: statement.origin.map(|origin| origin.option),
+                rule: statement.origin.map(|origin| origin.name),
+                option: statement.origin.map(option),
             })
             .collect(),
     });

@@ -1,5 +1,6 @@
 //! `sidecar-init trace`: packets as they meet rules.
 
+use super::data;
 use super::run::{self, Format};
 use super::{Exit, logging::Stdout, report, start_logging};
 use nix::libc;
@@ -102,10 +103,10 @@ fn show(wish: &Wish) -> Result<(), Failure> {
 /// Prints a line at once: somebody may be looking.
 fn print(event: &Event, format: Format) -> io::Result<()> {
     let line = match format {
-        Format::Text => event.to_string(),
-        Format::Json => serde_json::to_string(event)?,
+        Format::Text => format!("{event}\n"),
+        Format::Data(encoding) => data::one_of_many(encoding, event),
     };
     let mut out = io::stdout().lock();
-    writeln!(out, "{line}")?;
+    out.write_all(line.as_bytes())?;
     out.flush()
 }

@@ -12,6 +12,7 @@ pub(crate) mod grace;
 pub(crate) mod header;
 pub mod listener;
 pub mod lock;
+pub mod lookup;
 pub mod message;
 pub mod namespace;
 pub mod netfilter;

@@ -5,6 +5,7 @@
 //! something out because it does nothing has been followed before it is given, and packets ended as before.
 
 mod change;
+mod code;
 mod configuration;
 mod ipv6;
 mod judge;
@@ -15,6 +16,7 @@ mod probes;
 mod unreachable;
 mod whole;
 
+pub use code::{Code, RETIRED};
 pub use ipv6::{Held, leaves_ipv6, uncaptured_ipv6, why_not_ipv6};
 
 use crate::istio::CaptureConfig;
@@ -38,6 +40,8 @@ pub enum Level {
 pub struct Finding {
     /// How much it matters.
     pub level: Level,
+    /// Which kind of finding it is.
+    pub code: Code,
     /// The option, as its author wrote it.
     pub option: String,
     /// What is odd.
@@ -47,21 +51,27 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn warning(option: &str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { level: Level::Warning, option: option.to_owned(), text: text.into(), remedy: remedy.into() }
+    fn warning(code: Code, option: &str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            level: Level::Warning,
+            code,
+            option: option.to_owned(),
+            text: text.into(),
+            remedy: remedy.into(),
+        }
     }
 
-    fn note(option: &str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { level: Level::Note, ..Self::warning(option, text, remedy) }
+    fn note(code: Code, option: &str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { level: Level::Note, ..Self::warning(code, option, text, remedy) }
     }
 }
 
 impl Finding {
     /// In the words of whoever has said what to capture.
     fn told(self, dialect: &Dialect) -> Self {
-        let Self { level, option, text, remedy } = self;
+        let Self { level, code, option, text, remedy } = self;
         let [option, text, remedy] = [option, text, remedy].map(|text| dialect.translate(&text));
-        Self { level, option, text, remedy }
+        Self { level, code, option, text, remedy }
     }
 }
 
@@ -109,7 +119,7 @@ fn lint_within(
     });
     findings.extend(idle.into_iter().map(|idle| idle.finding));
     if judge.work.is_spent() {
-        findings.push(Finding::warning(
+        findings.push(Finding::warning(Code::NotAllLookedAt,
             "all options",
             "the lists are too long to look at everything: what is said is true, but the rest was not looked at",
             "join networks and ports that lie beside each other",

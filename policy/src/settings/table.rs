@@ -84,8 +84,8 @@ settings! {
             "Print the rules; touch nothing";
         RestoreFormat: "restore-format" 'f' ["RESTORE_FORMAT"], Switch,
             "With --dry-run: restore text; =false prints one command a line [default: true]";
-        NetworkNamespace: "network-namespace" _ ["NETWORK_NAMESPACE"], Value("PATH"),
-            "Work in this network namespace, such as /run/netns/NAME or /proc/PID/ns/net";
+        NetworkNamespace: "network-namespace" _ ["NETWORK_NAMESPACE"], Value("NAME"),
+            "Work in this network namespace: a name of ip netns, a container's id or its start, pid:N, or a path";
         CniMode: "cni-mode" _ ["CNI_MODE"], Switch,
             "Run on the node's file system: one lock a namespace, users and groups by number only";
         ForceBinary: "force-iptables-binary" _ ["FORCE_IPTABLES_BINARY"], Value("VARIANT"),
@@ -101,7 +101,7 @@ settings! {
         AllowHostNamespace: "allow-host-namespace" _ [], Switch,
             "Work even in the machine's own network namespace";
         Format: "format" _ [], Value("FORMAT"),
-            "How to print the outcome: text or json [default: text]";
+            "How to print the outcome: text, json or yaml; -o for short where no capture flags are taken [default: text]";
         Backend: "backend" _ [], Value("BACKEND"),
             "nftables, iptables, iptables-nft or iptables-legacy [default: what holds rules of ours, else nftables]";
         NativeNftables: "native-nftables" _ ["NATIVE_NFTABLES"], Switch,
@@ -173,14 +173,14 @@ settings! {
             "Exit with 3 unless the packet is captured, or not-captured";
         Matrix: "matrix" _ [], Switch, "Show the usual packets and where each ends";
         ExplainFormat: "format" _ [], Value("FORMAT"),
-            "text, json, or mermaid for a picture of the packet's way [default: text]";
+            "text, json, yaml, or mermaid for a picture of the packet's way [default: text]";
     }
     Lint {
         Deny: "deny" _ [], Switch, "Exit with 1 if there is a warning";
     }
     Render {
         RenderFormat: "format" _ [], Value("FORMAT"),
-            "iptables, commands, nft, json, mermaid, dot or svg [default: iptables]";
+            "iptables, commands, nft, json, yaml, mermaid, dot or svg [default: iptables]";
         PictureFamily: "family" _ [], Value("FAMILY"),
             "Of which family to draw a picture: v4 or v6 [default: v4]";
     }
@@ -217,8 +217,8 @@ settings! {
             "Leave the plugin's program, for runtimes that will call it for containers that it has served";
     }
     Repair {
-        Netns: "netns" _ [], Value("PATH"),
-            "The network namespace to repair, such as /run/netns/NAME or /proc/PID/ns/net";
+        Netns: "netns" _ [], Value("NAME"),
+            "The network namespace to repair: a name of ip netns, a container's id or its start, pid:N, or a path";
         Pid: "pid" _ [], Value("PID"), "The process in whose network namespace to do so";
     }
 }

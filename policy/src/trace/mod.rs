@@ -20,6 +20,7 @@ use std::{
 
 /// A packet that met a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
     /// When, in UTC.
     pub time: String,
