@@ -262,3 +262,63 @@ fn each_document_is_linked_by_the_overview() {
         text.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
     valid("error", &serde_json::from_str(example).expect("JSON"));
 }
+
+/// The name by which a heading is linked.
+fn anchor(heading: &str) -> String {
+    let kept = heading.to_lowercase().replace(' ', "-");
+    kept.chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c)).collect()
+}
+
+#[test]
+fn findings_of_doctor_lead_to_where_they_are_explained() {
+    let text = read("docs/troubleshooting.md");
+    let anchors: Vec<String> = text
+        .lines()
+        .filter(|line| line.starts_with('#'))
+        .map(|line| anchor(line.trim_matches(['#', ' '])))
+        .collect();
+    let mut unique = anchors.clone();
+    unique.sort();
+    unique.dedup();
+    assert_eq!(unique.len(), anchors.len(), "each heading is one place");
+    let source = read("src/cli/doctor.rs");
+    let named: Vec<&str> =
+        source.split("help: \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert!(named.len() >= 10, "{named:?}");
+    for name in named {
+        assert!(anchors.iter().any(|anchor| anchor == name), "no heading makes #{name}");
+    }
+    // And what is found, here without capabilities and with bad flags, says so.
+    let namespace = Namespace::new();
+    let arguments = ["--bounding-set", "-all", PROGRAM, "doctor", "--format", "json", "-p", "0"];
+    let document = document(&namespace.output("setpriv", &arguments, ""), &arguments, 1);
+    for finding in document["findings"].as_array().expect("a list") {
+        assert_eq!(finding["level"] == "ok", finding["help"].is_null(), "{finding}");
+        let place = finding["help"].as_str().map(|help| help.split_once('#').expect("an anchor"));
+        assert!(place.is_none_or(|(file, name)| {
+            file == "docs/troubleshooting.md" && anchors.iter().any(|anchor| anchor == name)
+        }));
+    }
+    for link in text.split("](#").skip(1).filter_map(|rest| rest.split(')').next()) {
+        assert!(anchors.iter().any(|anchor| anchor == link), "{link}");
+    }
+}
+
+/// They are understood: they end with whatever they find, but for bad input.
+#[test]
+fn commands_of_the_troubleshooting_page_are_calls() {
+    let pod = Namespace::new();
+    pod.ip("link add eth0 type veth peer name far\naddr add 10.1.2.3/24 dev eth0\nlink set eth0 up");
+    let text = read("docs/troubleshooting.md");
+    let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let commands: Vec<&str> = blocks.flat_map(str::lines).collect();
+    assert!(commands.len() > 8, "{commands:?}");
+    let manifest = Path::new(ROOT).join("docker/pod-istio.yaml");
+    for command in commands {
+        let script =
+            command.replacen("sidecar-init", PROGRAM, 1).replace("pod.yaml", &manifest.display().to_string());
+        let output = pod.output("sh", &["-c", &script], "");
+        let ended = output.status.code();
+        assert!(matches!(ended, Some(0 | 1 | 3)), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
