@@ -8,7 +8,13 @@ mod namespace;
 use namespace::Namespace;
 use policy::lint::{Code, RETIRED};
 use serde_json::{Value, json};
-use std::{fs, path::Path, process::Output};
+use std::{
+    fs,
+    net::TcpStream,
+    path::Path,
+    process::{Command, Output, Stdio},
+    time::Duration,
+};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecar-init");
@@ -148,6 +154,41 @@ fn answers_about_a_namespace_are_of_their_forms() {
         assert_eq!((&again["changed"], &again["backend"]), (&false.into(), &backend.into()));
         let clean = ["clean", "-o", "json"];
         valid("change", &document(&run(&namespace, &clean), &clean, 0));
+    }
+}
+
+#[test]
+fn a_repair_and_packets_as_they_meet_rules_are_told_in_their_forms() {
+    let pod = Namespace::new();
+    pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
+    let path = pod.path();
+    let repair = with(
+        &["cni", "repair", "--netns", &path],
+        &["-u", "1337", "--iptables-trace-logging", "--format", "json"],
+    );
+    valid("change", &document(&run(&Namespace::new(), &repair), &repair, 0));
+    for (encoding, separator) in [("json", ""), ("yaml", "---\n")] {
+        let trace = ["trace", "-o", encoding, "--count", "2", "--for", "30s"];
+        let start =
+            || Command::new(PROGRAM).args(trace).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = pod.run(start).expect("it starts");
+        // Nobody tells when it listens, so packets come until it has seen enough, or its time is up.
+        while child.try_wait().expect("a child").is_none() {
+            pod.run(|| {
+                drop(TcpStream::connect_timeout(&([10, 77, 0, 3], 443).into(), Duration::from_millis(20)))
+            });
+        }
+        let text = String::from_utf8(child.wait_with_output().expect("it has ended").stdout).expect("UTF-8");
+        let documents: Vec<Value> = match separator {
+            "" => text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect(),
+            _ => text
+                .split(separator)
+                .skip(1)
+                .map(|part| serde_saphyr::from_str(part).expect("YAML"))
+                .collect(),
+        };
+        assert_eq!(documents.len(), 2, "{text}");
+        documents.iter().for_each(|document| valid("trace", document));
     }
 }
 
