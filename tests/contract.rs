@@ -273,6 +273,33 @@ fn the_letter_of_kubectl_means_the_format_where_upstream_has_no_other_for_it() {
     }
 }
 
+/// The first variable that says something decides, and where none does, signs are ASCII.
+#[test]
+fn signs_of_doctor_are_those_that_the_locale_can_show() {
+    let namespace = Namespace::new();
+    let told = |locale: &[(&str, &str)]| {
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(["doctor", "--pod-ips", "10.77.0.2"])
+            .env_remove("LC_ALL")
+            .env_remove("LC_CTYPE")
+            .env_remove("LANG");
+        let output = namespace.run(|| command.envs(locale.iter().copied()).output()).expect("it runs");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    for locale in [&[("LC_ALL", "C.UTF-8")][..], &[("LANG", "de_DE.utf8"), ("LC_ALL", "")]] {
+        let text = told(locale);
+        assert!(text.contains("Rights\n  ✔ CAP_NET_ADMIN is held\n"), "{locale:?}: {text}");
+    }
+    for locale in [&[][..], &[("LANG", "C")], &[("LC_ALL", "POSIX"), ("LANG", "en_US.UTF-8")]] {
+        let text = told(locale);
+        assert!(
+            text.is_ascii() && text.contains("Rights\n  ok   CAP_NET_ADMIN is held\n"),
+            "{locale:?}: {text}"
+        );
+    }
+}
+
 /// The cells of a table's row, without the frame.
 fn cells(row: &str) -> Vec<String> {
     let cells = row.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`').to_owned());
