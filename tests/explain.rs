@@ -153,16 +153,17 @@ fn json_has_the_verdict_the_decider_and_the_trace() {
     let report: Value =
         serde_json::from_str(&stdout(&[&["explain"], &POD[..], &ask].concat())).expect("JSON");
     assert_eq!((&report["verdict"], &report["port"]), (&"redirect".into(), &15001.into()));
-    assert_eq!(report["decided_by"]["option"], "istio-service-cidr");
+    assert_eq!(report["decided_by"]["option"], "--istio-service-cidr");
+    assert_eq!(report["decided_by"]["rule"], "outbound-network");
     assert_eq!(report["decided_by"]["chain"], "ISTIO_OUTPUT");
     let first = &report["trace"][0];
     for (field, value) in [("table", "nat"), ("chain", "OUTPUT"), ("text", "-j ISTIO_OUTPUT"), ("option", "")]
     {
         assert_eq!(first[field], value);
     }
-    assert_eq!((&first["rule"], &first["matched"]), (&1.into(), &true.into()));
+    assert_eq!((&first["position"], &first["matched"]), (&1.into(), &true.into()));
     let fields: Vec<&String> = report.as_object().expect("an object").keys().collect();
-    assert_eq!(fields, ["decided_by", "port", "trace", "verdict"]);
+    assert_eq!(fields, ["decided_by", "last_port", "port", "trace", "verdict", "version"]);
 }
 
 #[test]
@@ -284,7 +285,7 @@ fn lint_names_option_and_remedy_and_can_deny() {
         ["lint", "--deny", "--pod-ips", "10.44.0.7", "-i", "*", "-b", "*", "--drop-invalid", "--format=json"];
     let findings: Value = serde_json::from_str(&stdout(&clean)).expect("JSON");
     let levels: Vec<&Value> =
-        findings.as_array().expect("a list").iter().map(|finding| &finding["level"]).collect();
+        findings["findings"].as_array().expect("a list").iter().map(|finding| &finding["level"]).collect();
     assert_eq!(levels, ["note"]);
 }
 

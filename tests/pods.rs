@@ -300,7 +300,7 @@ fn one_network_namespace_is_one_pods() {
     assert_eq!(text(&output.stdout).matches("# Pod web\n# iptables-restore\n").count(), 2);
     let output = program(&["lint", "--format", "json", "-f", "-"], &input);
     let lists: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(lists.as_array().map(Vec::len), Some(2));
+    assert_eq!(lists["answers"].as_array().map(Vec::len), Some(2));
 }
 
 #[test]

@@ -5,13 +5,17 @@
 //! sees, as with virtual machines, its namespaces have names below `/run/netns`; then the pod's addresses tell. Nothing
 //! is asked of the plugin's own state: it was not called for such a pod.
 
-use sidecar_init::sys::{address, namespace};
+pub(crate) use sidecar_init::sys::namespace::Held as Sandbox;
+use sidecar_init::sys::{
+    address,
+    namespace::{self, Id},
+    process,
+};
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
-    io,
+    fs, io,
     net::IpAddr,
-    os::{fd::AsRawFd, unix::fs::MetadataExt},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -22,14 +26,6 @@ pub(crate) struct Places {
     pub(crate) proc: PathBuf,
     /// The folder of named namespaces.
     pub(crate) names: PathBuf,
-}
-
-/// A network namespace, held.
-#[derive(Debug)]
-pub(crate) struct Sandbox {
-    file: File,
-    /// Where it was found, for people.
-    pub(crate) found: PathBuf,
 }
 
 /// Why a pod's namespace is not known.
@@ -47,32 +43,10 @@ fn list(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// By which the kernel knows a namespace.
-type Id = (u64, u64);
-
-impl Sandbox {
-    /// Opens the namespace behind a path.
-    ///
-    /// # Errors
-    /// When it can't be opened.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: File::open(path)?, found: path.to_owned() })
-    }
-
-    /// A path that leads to what is held, even where the process that it was found by is gone.
-    pub(crate) fn path(&self) -> PathBuf {
-        PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
-    }
-
-    fn id(&self) -> io::Result<Id> {
-        self.file.metadata().map(|metadata| (metadata.dev(), metadata.ino()))
-    }
-
-    /// Whether one of these is an address of the namespace.
-    fn has(&self, addresses: &[IpAddr]) -> bool {
-        let found = namespace::within(&self.path(), || address::all().unwrap_or_default());
-        found.is_ok_and(|found| found.iter().any(|address| addresses.contains(address)))
-    }
+/// Whether one of these is an address of the namespace.
+fn has(sandbox: &Sandbox, addresses: &[IpAddr]) -> bool {
+    let found = namespace::within(&sandbox.path(), || address::all().unwrap_or_default());
+    found.is_ok_and(|found| found.iter().any(|address| addresses.contains(address)))
 }
 
 /// Finds the namespace of a pod by its uid, and by the addresses that it has got.
@@ -82,7 +56,7 @@ impl Sandbox {
 pub(crate) fn find(places: &Places, uid: &str, addresses: &[IpAddr]) -> Result<Sandbox, Lost> {
     let hosts = [Path::new("/proc/thread-self/ns/net"), &places.proc.join("1/ns/net")].map(identify);
     let is_hosts = |id: Id| hosts.contains(&Some(id));
-    let folders = processes(&places.proc).map_err(|error| Lost::Proc(places.proc.clone(), error))?;
+    let folders = process::folders(&places.proc).map_err(|error| Lost::Proc(places.proc.clone(), error))?;
 
     let of_pod = folders.iter().filter(|folder| is_of(folder, uid)).filter_map(|folder| {
         let sandbox = Sandbox::open(&folder.join("ns/net")).ok()?;
@@ -91,12 +65,12 @@ pub(crate) fn find(places: &Places, uid: &str, addresses: &[IpAddr]) -> Result<S
     });
     let mut found = distinct(of_pod, is_hosts);
     if !addresses.is_empty() {
-        found.retain(|sandbox| sandbox.has(addresses));
+        found.retain(|sandbox| has(sandbox, addresses));
         if found.is_empty() {
             let names = fs::read_dir(&places.names).into_iter().flatten().flatten().map(|entry| entry.path());
             let paths = folders.iter().map(|folder| folder.join("ns/net")).chain(names);
             found = distinct(paths.filter_map(|path| Sandbox::open(&path).ok()), is_hosts);
-            found.retain(|sandbox| sandbox.has(addresses));
+            found.retain(|sandbox| has(sandbox, addresses));
         }
     }
     match found.len() {
@@ -118,16 +92,6 @@ fn distinct(found: impl Iterator<Item = Sandbox>, is_out: impl Fn(Id) -> bool) -
         by_id.entry(id).or_insert(sandbox);
     }
     by_id.into_values().collect()
-}
-
-/// The folders of processes.
-fn processes(proc: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(proc)?.flatten();
-    let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
-    Ok(entries
-        .filter(|entry| entry.file_name().to_str().is_some_and(is_number))
-        .map(|entry| entry.path())
-        .collect())
 }
 
 /// Whether a process runs in a control group of the pod.

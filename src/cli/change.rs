@@ -7,7 +7,7 @@ use rules::desired::Desired;
 use serde::Serialize;
 use sidecar_init::{
     backend::{self, Kernel},
-    engine::{self, Choice, Doubtful, OnDrift, Options, Plan, Preference, Summary},
+    engine::{self, Choice, OnDrift, Options, Plan, Preference, Summary},
     sys::namespace,
 };
 use std::{error, mem, time::Instant};
@@ -35,7 +35,7 @@ enum Host {
     istio::PREDECESSOR,
     .0.iter().map(|doubtful| format!("\n  {doubtful}")).collect::<String>()
 )]
-struct Left(Vec<Doubtful>);
+struct Left(Vec<String>);
 
 /// `sidecar-init apply`.
 pub(super) fn apply(call: &Call) -> Exit {
@@ -72,7 +72,7 @@ pub(super) fn told(run: &Run, done: Result<Report, Box<dyn error::Error>>) -> Ex
     match done {
         Ok(report) => match run.format {
             Format::Text => report.exit(),
-            Format::Json => match report::change(&report, report.done) {
+            Format::Data(encoding) => match report::change(encoding, &report, report.done) {
                 Exit::Done => report.exit(),
                 failed => failed,
             },
@@ -118,10 +118,12 @@ pub(super) fn remove(run: &Run) -> Result<Report, Box<dyn error::Error>> {
     if kernel.remove_leftover_trace()? {
         tracing::info!(target: "iptables", "removed what a trace --enable had left that was killed");
     }
-    match mem::take(&mut summary.left) {
-        left if left.is_empty() => Ok(Report::new(&summary, start, "nothing of ours is left").logged()),
-        left => Err(Left(left).into()),
-    }
+    let left = mem::take(&mut summary.left).iter().map(ToString::to_string).collect::<Vec<_>>();
+    let done = match left.is_empty() {
+        true => "nothing of ours is left",
+        false => "what is surely ours is gone",
+    };
+    Ok(Report { left, ..Report::new(&summary, start, done) }.logged())
 }
 
 /// Prints what cleaning would do: steps, and what programs of iptables would read.
@@ -146,18 +148,28 @@ pub(super) fn preview_removal(run: &Run) -> Exit {
 
 /// What a change did, for the log and for programs.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Report {
     /// What is the case now, in words.
     #[serde(skip)]
     done: &'static str,
+    /// Which holds our rules now; null where there are none.
     backend: Option<String>,
+    /// The families that are captured: ipv4, ipv6.
     families: Vec<&'static str>,
-    rules: usize,
+    /// How many rules of ours there are now.
+    rule_count: usize,
+    /// Whether anything was written.
     changed: bool,
+    /// What was written, in order.
     steps: Vec<String>,
+    /// How many flows conntrack was made to forget, so that they meet the rules.
     forgotten_flows: usize,
-    /// What decides before our rules.
+    /// What of others decides before our rules.
     before: Vec<String>,
+    /// What may be ours as well as anybody's, and was left.
+    left: Vec<String>,
+    /// How long it took.
     milliseconds: f64,
 }
 
@@ -167,17 +179,21 @@ impl Report {
             done,
             backend: summary.backend.map(|backend| backend.to_string()),
             families: summary.families.iter().copied().map(report::family).collect(),
-            rules: summary.rules,
+            rule_count: summary.rules,
             changed: !summary.steps.is_empty(),
             steps: summary.steps.iter().map(ToString::to_string).collect(),
             forgotten_flows: summary.forgotten_flows,
             before: Vec::new(),
+            left: Vec::new(),
             milliseconds: start.elapsed().as_secs_f64() * 1e3,
         }
     }
 
-    /// Whether packets go where they should.
+    /// Whether packets go where they should, and nothing is left that should go. What is left is told.
     pub(super) fn exit(&self) -> Exit {
+        if !self.left.is_empty() {
+            return report::failure(&Left(self.left.clone()), Exit::Failed);
+        }
         if self.before.is_empty() { Exit::Done } else { Exit::Drift }
     }
 
@@ -186,7 +202,7 @@ impl Report {
             target: "iptables",
             backend = self.backend.as_deref().unwrap_or("none"),
             families = self.families.join(","),
-            rules = self.rules,
+            rules = self.rule_count,
             changed = self.changed,
             milliseconds = (self.milliseconds * 1e3).round() / 1e3,
             "{}",

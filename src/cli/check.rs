@@ -23,7 +23,7 @@ pub(super) fn run(call: &Call) -> Exit {
     let is_equal = differences.is_empty();
     let printed = match run.format {
         Format::Text => report::text(&paint::diff(&differences.to_string(), report::line_width())),
-        Format::Json => report::json(&Report::new(&compared, before.clone())),
+        Format::Data(encoding) => report::data(encoding, &Report::new(&compared, before.clone())),
     };
     if printed == Exit::Done && !is_equal {
         tracing::warn!(target: "iptables", %backend, "the rules are not as wanted");
@@ -36,48 +36,73 @@ pub(super) fn run(call: &Call) -> Exit {
 
 /// The outcome as programs read it.
 #[derive(Serialize)]
-struct Report {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Report {
+    /// Whether all is as wanted, and nothing of others decides before.
     equal: bool,
+    /// Which holds our rules, or would.
     backend: String,
+    /// Chains of iptables that differ.
     chains: Vec<Chain>,
+    /// Parts of our table of nf_tables that differ.
     nftables: Vec<Part>,
+    /// Policy rules, routes and addresses that differ.
     routes: Vec<Route>,
     /// What of others decides before our rules.
     before: Vec<String>,
 }
 
+/// A chain of iptables that differs.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Chain {
+    /// The variant of iptables.
     backend: String,
-    family: String,
+    /// The family: ipv4 or ipv6.
+    family: &'static str,
+    /// The table that it is in.
     table: &'static str,
+    /// Its name.
     chain: String,
+    /// Its rules, those that are equal too.
     rules: Vec<Rule>,
 }
 
-/// A part of our table of nf_tables.
+/// A part of our table of nf_tables that differs.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Part {
+    /// Which part.
     part: String,
-    lines: Vec<Rule>,
+    /// Its rules or elements, those that are equal too.
+    rules: Vec<Rule>,
 }
 
+/// A rule, there or wanted.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Rule {
+    /// Where it stands: in both, or in one only.
     side: &'static str,
-    rule: String,
+    /// What it says.
+    text: String,
+    /// Why it differs; null where it does not.
     reason: Option<String>,
 }
 
+/// A policy rule, route or address that differs.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Route {
-    object: String,
+    /// What it says.
+    text: String,
+    /// Why it differs.
     reason: String,
 }
 
 impl Rule {
-    fn new<T>(Compared { side, reason, .. }: &Compared<T>, rule: String) -> Self {
-        Self { side: side.name(), rule, reason: reason.map(|reason| reason.to_string()) }
+    fn new<T>(Compared { side, reason, .. }: &Compared<T>, text: String) -> Self {
+        Self { side: side.name(), text, reason: reason.map(|reason| reason.to_string()) }
     }
 }
 
@@ -85,7 +110,7 @@ impl Report {
     fn new(Comparison { backend, differences }: &Comparison, before: Vec<String>) -> Self {
         let chains = differences.chains.iter().map(|(variant, family, drift)| Chain {
             backend: variant.to_string(),
-            family: family.to_string(),
+            family: report::family(*family),
             table: drift.table.name(),
             chain: drift.chain.to_string(),
             rules: drift
@@ -96,12 +121,12 @@ impl Report {
         });
         let nftables = differences.nftables.iter().map(|difference| Part {
             part: difference.subject.to_string(),
-            lines: difference.lines.iter().map(|c| Rule::new(c, c.line.clone())).collect(),
+            rules: difference.lines.iter().map(|c| Rule::new(c, c.line.clone())).collect(),
         });
         let routes = differences
             .routes
             .iter()
-            .map(|(object, reason)| Route { object: object.to_string(), reason: reason.to_string() });
+            .map(|(object, reason)| Route { text: object.to_string(), reason: reason.to_string() });
         Self {
             equal: differences.is_empty() && before.is_empty(),
             backend: backend.to_string(),

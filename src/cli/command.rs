@@ -93,12 +93,14 @@ impl Entry {
     }
 
     /// The letter of a flag. `-f` is upstream's for `--restore-format` where we take upstream's place, and a manifest
-    /// everywhere else, as it is for kubectl.
+    /// everywhere else, as it is for kubectl. So would `-o` be for `--format`; but wherever upstream's flags of capture are
+    /// taken it is one of those.
     pub(super) fn short(&self, row: &Row) -> Option<char> {
         let upstreams = self.command == Command::IstioIptables;
         match row.setting {
             Setting::RestoreFormat if !upstreams => None,
             Setting::Filename if upstreams => None,
+            Setting::Format if !self.takes(Setting::OutboundPortsExclude.row()) => Some('o'),
             _ => row.short,
         }
     }
@@ -113,7 +115,7 @@ impl Command {
 
 #[cfg(test)]
 mod tests {
-    use super::{COMMANDS, TABLE};
+    use super::{COMMANDS, Setting, TABLE};
 
     /// Their flags are found by the last word of the name.
     #[test]
@@ -123,6 +125,26 @@ mod tests {
         let count = names.len();
         names.dedup();
         assert_eq!(names.len(), count);
+    }
+
+    /// A letter that meant two flags would mean the first of them.
+    #[test]
+    fn letters_of_a_command_differ() {
+        for entry in COMMANDS {
+            let mut letters: Vec<char> = entry.rows().filter_map(|row| entry.short(row)).collect();
+            let count = letters.len();
+            letters.sort_unstable();
+            letters.dedup();
+            assert_eq!(letters.len(), count, "{}", entry.name);
+        }
+        let short = |name: &str| {
+            let entry = COMMANDS.iter().find(|entry| entry.name == name).expect("a command");
+            entry.short(Setting::Format.row())
+        };
+        assert_eq!(
+            ["clean", "trace", "apply", "check", "doctor"].map(short),
+            [Some('o'), Some('o'), None, None, None]
+        );
     }
 
     #[test]

@@ -3,24 +3,41 @@
 use super::run::{Call, Format, Run};
 use super::{Exit, ipv6, report};
 use policy::{
-    Problems,
-    istio::{OWNERSHIP, defaults::PROXY_ID},
+    Problems, Tone,
+    istio::{
+        CaptureConfig, OWNERSHIP,
+        defaults::{AGENT_PORT, INBOUND_LISTENER, OUTBOUND_LISTENER, PROXY_ID},
+    },
     sources::Raw,
 };
+use rules::PortRange;
 use serde::Serialize;
-use sidecar_init::engine::{Finding, Level, examine};
+use sidecar_init::engine::{Finding, Level, Proxy, examine};
+use std::{
+    fmt::Write,
+    io::{self, IsTerminal},
+    ops::RangeInclusive,
+};
 
 /// Runs the command. What is wrong with the capture flags is a finding like any other.
-pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>) -> Exit {
+pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>, is_unicode: bool) -> Exit {
     let mut kernel = match run.open() {
         Ok(kernel) => kernel,
         Err(error) => return report::failure(&error, Exit::Failed),
     };
-    let uids = match call {
-        Ok(call) => call.capture.proxy_uids.iter().map(|uid| uid.number()).collect(),
-        Err(_) => vec![PROXY_ID],
+    let proxy = match call {
+        Ok(call) => proxy(&call.capture),
+        Err(_) => Proxy {
+            uids: vec![PROXY_ID],
+            gids: vec![PROXY_ID],
+            ports: vec![
+                ("outbound", ports(OUTBOUND_LISTENER.into())),
+                ("inbound", ports(INBOUND_LISTENER.into())),
+                ("DNS", ports(AGENT_PORT.into())),
+            ],
+        },
     };
-    let mut findings = examine(&mut kernel, &OWNERSHIP, &uids);
+    let mut findings = examine(&mut kernel, &OWNERSHIP, &proxy);
     match call {
         Ok(call) => findings.extend(
             ipv6::uncaptured(raw, &call.capture).map(|found| Finding::warn("ipv6", found.text, found.remedy)),
@@ -30,8 +47,8 @@ pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>) -> Exit {
         })),
     }
     let printed = match run.format {
-        Format::Text => report::text(&findings.iter().map(line).collect::<String>()),
-        Format::Json => report::json(&findings.iter().map(Item::from).collect::<Vec<_>>()),
+        Format::Text => report::text(&text(&findings, is_unicode)),
+        Format::Data(encoding) => report::data(encoding, &Findings::of(&findings)),
     };
     match printed {
         Exit::Done if findings.iter().any(|finding| finding.level == Level::Fail) => Exit::Failed,
@@ -39,32 +56,173 @@ pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>) -> Exit {
     }
 }
 
-fn word(level: Level) -> &'static str {
-    match level {
-        Level::Ok => "ok",
-        Level::Warn => "warn",
-        Level::Fail => "fail",
+/// Where the proxy is expected to listen, and as whom.
+fn proxy(capture: &CaptureConfig) -> Proxy {
+    Proxy {
+        uids: capture.proxy_uids.iter().map(|uid| uid.number()).collect(),
+        gids: capture.proxy_gids.iter().map(|gid| gid.number()).collect(),
+        ports: vec![
+            ("outbound", ports(capture.outbound_listener)),
+            ("inbound", ports(capture.inbound_listener)),
+            // Whether DNS is captured is for the rules to say that are there.
+            ("DNS", ports(AGENT_PORT.into())),
+        ],
     }
 }
 
-fn line(finding: &Finding) -> String {
-    let Finding { level, topic, text, remedy } = finding;
-    let remedy = remedy.as_ref().map(|remedy| format!("\n{:16}-> {remedy}", "")).unwrap_or_default();
-    format!("{:5}{topic:11}{text}{remedy}\n", word(*level))
+fn ports(range: PortRange) -> RangeInclusive<u16> {
+    range.first().number()..=range.last().number()
 }
 
-/// A finding as programs read it.
+/// A part of the answer: what its findings are about, its heading, and where `docs/troubleshooting.md` helps.
+struct Section {
+    topics: &'static [&'static str],
+    heading: &'static str,
+    help: &'static str,
+}
+
+const SECTIONS: [Section; 10] = [
+    Section { topics: &["namespace"], heading: "Namespace", help: "hostnetwork" },
+    Section { topics: &["rights"], heading: "Rights", help: "net_admin-is-refused" },
+    Section { topics: &["programs"], heading: "Programs", help: "nft-and-legacy-side-by-side" },
+    Section { topics: &["kernel"], heading: "Kernel", help: "kernel-modules-are-missing" },
+    Section { topics: &["rules", "routing"], heading: "Rules", help: "rules-are-there-already" },
+    Section { topics: &["foreign"], heading: "Rules of others", help: "rules-of-others-decide-first" },
+    Section { topics: &["listeners"], heading: "Listeners", help: "connection-refused-while-the-pod-starts" },
+    Section { topics: &["processes"], heading: "Processes", help: "the-application-runs-as-the-proxys-user" },
+    Section { topics: &["ipv6"], heading: "IPv6", help: "ipv6-is-not-captured" },
+    Section { topics: &["input"], heading: "Flags", help: "the-flags-are-refused" },
+];
+
+/// Where a finding is explained, but for those that need no explanation.
+fn help(finding: &Finding) -> Option<String> {
+    let section = SECTIONS.iter().find(|section| section.topics.contains(&finding.topic))?;
+    (finding.level != Level::Ok).then(|| format!("docs/troubleshooting.md#{}", section.help))
+}
+
+/// The signs of the levels, which say the same without a colour.
+fn sign(level: Level, is_unicode: bool) -> &'static str {
+    match (level, is_unicode) {
+        (Level::Ok, true) => "✔",
+        (Level::Warn, true) => "▲",
+        (Level::Fail, true) => "✘",
+        (Level::Ok, false) => "ok  ",
+        (Level::Warn, false) => "warn",
+        (Level::Fail, false) => "fail",
+    }
+}
+
+fn tone(level: Level) -> Tone {
+    match level {
+        Level::Ok => Tone::Captured,
+        Level::Warn => Tone::Passing,
+        Level::Fail => Tone::Dropped,
+    }
+}
+
+fn text(findings: &[Finding], is_unicode: bool) -> String {
+    let mut out = String::new();
+    let indent = 3 + sign(Level::Ok, is_unicode).chars().count();
+    // Elsewhere lines are looked for, so they stay whole.
+    let width = if io::stdout().is_terminal() { report::width().max(60) - indent } else { usize::MAX };
+    for Section { topics, heading, .. } in &SECTIONS {
+        let of: Vec<&Finding> = findings.iter().filter(|finding| topics.contains(&finding.topic)).collect();
+        if of.is_empty() {
+            continue;
+        }
+        writeln!(out, "{}", Tone::Strong.paint(heading)).expect("text takes all");
+        for finding in of {
+            let sign = tone(finding.level).paint(sign(finding.level, is_unicode));
+            let lines = folded(&finding.text, width).into_iter().map(|line| (line, false));
+            let remedy = finding.remedy.iter().flat_map(|remedy| folded(&format!("-> {remedy}"), width));
+            let help = help(finding).map(|help| format!("   {help}"));
+            let quiet = remedy.chain(help).map(|line| (line, true));
+            for (at, (line, is_quiet)) in lines.chain(quiet).enumerate() {
+                match (at, is_quiet) {
+                    (0, _) => writeln!(out, "  {sign} {line}"),
+                    (_, false) => writeln!(out, "{:indent$}{line}", ""),
+                    (_, true) => writeln!(out, "{:indent$}{}", "", Tone::Quiet.paint(line)),
+                }
+                .expect("text takes all");
+            }
+        }
+    }
+    out + &summary(findings)
+}
+
+/// Words in lines of at most so many columns; a line that its author has ended ends. What is longer than a line stands
+/// whole, so that it can be copied.
+fn folded(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let mut folded = String::new();
+        for word in line.split(' ') {
+            if !folded.is_empty() && folded.chars().count() + 1 + word.chars().count() > width {
+                lines.push(std::mem::take(&mut folded));
+            } else if !folded.is_empty() {
+                folded.push(' ');
+            }
+            folded.push_str(word);
+        }
+        lines.push(folded);
+    }
+    lines
+}
+
+fn summary(findings: &[Finding]) -> String {
+    let count = |level| findings.iter().filter(|finding| finding.level == level).count();
+    let told = |count: usize, noun: &str| match count {
+        0 => format!("no {noun}s"),
+        1 => format!("1 {noun}"),
+        more => format!("{more} {noun}s"),
+    };
+    let (warnings, failures) = (count(Level::Warn), count(Level::Fail));
+    let tone = match (failures, warnings) {
+        (0, 0) => Tone::Captured,
+        (0, _) => Tone::Passing,
+        _ => Tone::Dropped,
+    };
+    format!("{}\n", tone.paint(format!("{}, {}", told(failures, "failure"), told(warnings, "warning"))))
+}
+
+/// The findings as programs read them.
 #[derive(Serialize)]
-struct Item<'a> {
-    level: &'static str,
-    topic: &'static str,
-    text: &'a str,
-    remedy: Option<&'a str>,
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Findings<'a> {
+    /// Everything that was looked at.
+    findings: Vec<Item<'a>>,
 }
 
-impl<'a> From<&'a Finding> for Item<'a> {
-    fn from(finding: &'a Finding) -> Self {
+/// A finding.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Item<'a> {
+    /// How good or bad it is: ok, warning or failure.
+    level: &'static str,
+    /// What it is about.
+    topic: &'static str,
+    /// What is the case.
+    text: &'a str,
+    /// What helps; null where nothing has to.
+    remedy: Option<&'a str>,
+    /// Where it is explained; null where nothing has to be.
+    help: Option<String>,
+}
+
+impl<'a> Findings<'a> {
+    fn of(findings: &'a [Finding]) -> Self {
+        Self { findings: findings.iter().map(Item::of).collect() }
+    }
+}
+
+impl<'a> Item<'a> {
+    fn of(finding: &'a Finding) -> Self {
         let Finding { level, topic, text, remedy } = finding;
-        Self { level: word(*level), topic, text, remedy: remedy.as_deref() }
+        let level = match level {
+            Level::Ok => "ok",
+            Level::Warn => "warning",
+            Level::Fail => "failure",
+        };
+        Self { level, topic, text, remedy: remedy.as_deref(), help: help(finding) }
     }
 }

@@ -1,5 +1,6 @@
 //! `sidecar-init explain`: what becomes of a packet, and why.
 
+use super::data::{self, Encoding};
 use super::manifest::{self, Section, Subject};
 use super::run::{self, Logging, Run};
 use super::{Exit, logging::Stdout, render, report};
@@ -19,7 +20,7 @@ use std::{collections::BTreeSet, error::Error, fs, io};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Text,
-    Json,
+    Data(Encoding),
     Mermaid,
     Picture,
     Svg,
@@ -66,7 +67,7 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     let printed = match first.form {
         Form::Text | Form::Picture => manifest::print(&sections, |title| format!("== {title}")),
         Form::Svg => manifest::print(&sections, render::as_comment),
-        Form::Json => manifest::print_json(&sections),
+        Form::Data(encoding) => manifest::print_data(encoding, &sections),
         Form::Mermaid => manifest::print(&sections, |title| format!("%% {title}")),
     };
     Ok(match printed {
@@ -130,14 +131,17 @@ fn scenes(subject: &Subject, asked: &Asked) -> Result<Vec<Scene>, Box<dyn Error>
 
 fn form(reader: &mut Reader<'_>) -> Form {
     let form =
-        reader.one_of(Setting::ExplainFormat, "text, json, picture, svg or mermaid", |text| match text {
-            "text" => Some(Form::Text),
-            "picture" => Some(Form::Picture),
-            "svg" => Some(Form::Svg),
-            "json" => Some(Form::Json),
-            "mermaid" => Some(Form::Mermaid),
-            _ => None,
-        });
+        reader.one_of(
+            Setting::ExplainFormat,
+            "text, json, yaml, picture, svg or mermaid",
+            |text| match text {
+                "text" => Some(Form::Text),
+                "picture" => Some(Form::Picture),
+                "svg" => Some(Form::Svg),
+                "mermaid" => Some(Form::Mermaid),
+                other => Encoding::named(other).map(Form::Data),
+            },
+        );
     form.unwrap_or(Form::Text)
 }
 
@@ -205,15 +209,15 @@ fn answer(scenes: &[Scene], subject: &Subject, asked: &Asked) -> Answer {
             Form::Mermaid => text.push_str(&explained.mermaid()),
             Form::Picture => text.push_str(&way(subject, asked, &explained).text(report::width())),
             Form::Svg => text.push_str(&way(subject, asked, &explained).svg()),
-            Form::Text | Form::Json => text.push_str(&explained.text(report::line_width())),
+            Form::Text | Form::Data(_) => text.push_str(&explained.text(report::line_width())),
         }
         captured.push(explained.is_captured());
         reports.push(explained.report());
     }
-    let body = match (form, reports.as_slice()) {
-        (Form::Text | Form::Mermaid | Form::Picture | Form::Svg, _) | (Form::Json, []) => text,
-        (Form::Json, [report]) => report::document(report),
-        (Form::Json, reports) => report::document(&reports),
+    // A packet has one family, so there is one report of it.
+    let body = match (form, reports.first()) {
+        (Form::Data(_), Some(report)) => data::document(Encoding::Json, report),
+        (Form::Data(_), None) | (Form::Text | Form::Mermaid | Form::Picture | Form::Svg, _) => text,
     };
     Answer { body, captured }
 }

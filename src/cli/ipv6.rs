@@ -2,7 +2,7 @@
 
 use policy::Setting;
 use policy::istio::CaptureConfig;
-use policy::lint::{Finding, Held, Level, leaves_ipv6, uncaptured_ipv6};
+use policy::lint::{Code, Finding, Held, Level, leaves_ipv6, uncaptured_ipv6};
 use policy::sources::Raw;
 use sidecar_init::sys::address;
 use std::io;
@@ -42,6 +42,7 @@ pub(super) fn uncaptured(raw: &Raw, capture: &CaptureConfig) -> Option<Finding> 
 fn unknown(error: &io::Error) -> Finding {
     Finding {
         level: Level::Warning,
+        code: Code::Ipv6Unknown,
         option: Setting::DualStack.row().option(),
         text: format!("whether this pod has IPv6 that is not captured can't be told: {error}"),
         remedy: "see whether its interfaces can be listed: ip -6 addr".to_owned(),

@@ -1,11 +1,13 @@
 //! `sidecar-init lint`: what is odd about the capture flags.
 
+use super::data::{self, Encoding};
 use super::manifest::{self, Section, Subject};
 use super::run::{self, Format};
 use super::{Exit, ipv6, logging::Stdout, namespace_to_enter, report, start_logging};
 use policy::lint::{Item, items, lint};
 use policy::sources::Reader;
 use policy::{Problems, Setting};
+use serde::Serialize;
 
 /// Runs the command.
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
@@ -31,16 +33,24 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
         is_denied |= *deny && items.iter().any(Item::is_warning);
         let body = match call.run.format {
             Format::Text => items.iter().map(|item| item.text(report::line_width())).collect::<String>(),
-            Format::Json => report::document(&items),
+            Format::Data(_) => data::document(Encoding::Json, &Findings { findings: items }),
         };
         sections.push(Section { title: subject.title.clone(), body });
     }
     let printed = match prepared.first().map(|(_, call)| call.run.format) {
-        Some(Format::Json) => manifest::print_json(&sections),
+        Some(Format::Data(encoding)) => manifest::print_data(encoding, &sections),
         Some(Format::Text) | None => manifest::print(&sections, |title| format!("== {title}")),
     };
     Ok(match printed {
         Exit::Done if is_denied => Exit::Failed,
         exit => exit,
     })
+}
+
+/// The findings as programs read them.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Findings<'a> {
+    /// Everything that is odd, warnings first.
+    findings: Vec<Item<'a>>,
 }

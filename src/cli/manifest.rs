@@ -1,8 +1,9 @@
 //! `-f FILE`: what pods of a manifest say, where flags would say it.
 
+use super::data::{self, Answer, Answers, Encoding, Tree};
 use super::host::System;
 use super::run::Logging;
-use super::{Exit, logging::Stdout, report, start_logging};
+use super::{Exit, logging::Stdout, report, start_logging, yaml};
 use policy::sources::{Given, Host, Raw, Reader, Source};
 use policy::{Problem, Problems, Setting};
 pub(super) use policy::{Subject, subject::each};
@@ -93,7 +94,7 @@ fn warn(subject: &Subject, warnings: &[String]) {
 /// One subject's part of an answer.
 pub(super) struct Section {
     pub(super) title: Option<String>,
-    /// Text, or a document of JSON, as the command was asked for.
+    /// Text, or a document as JSON, as the command was asked for.
     pub(super) body: String,
 }
 
@@ -111,18 +112,17 @@ pub(super) fn print(sections: &[Section], heading: impl Fn(&str) -> String) -> E
     }
 }
 
-/// Prints JSON: a single section as it is, of several a list of objects, each with its name and what is said of it.
-pub(super) fn print_json(sections: &[Section]) -> Exit {
-    match sections {
-        [Section { body, .. }] => report::text(body),
-        several => {
-            let part = |section: &Section| {
-                let title = serde_json::Value::from(section.title.as_deref());
-                let answer = section.body.trim_end().replace('\n', "\n    ");
-                format!("  {{\n    \"object\": {title},\n    \"answer\": {answer}\n  }}")
-            };
-            let parts: Vec<String> = several.iter().map(part).collect();
-            report::text(&format!("[\n{}\n]\n", parts.join(",\n")))
+/// Prints data: a single section as it is, of several a list, each with its name and what is said of it.
+pub(super) fn print_data(encoding: Encoding, sections: &[Section]) -> Exit {
+    match (sections, encoding) {
+        ([Section { body, .. }], Encoding::Json) => report::text(body),
+        ([Section { body, .. }], Encoding::Yaml) => report::text(&yaml::block(&Tree::read(body))),
+        (several, _) => {
+            let answers = several.iter().map(|Section { title, body }| Answer {
+                object: title.as_deref().unwrap_or_default(),
+                answer: Tree::read(body),
+            });
+            report::text(&data::document(encoding, &Answers { answers: answers.collect() }))
         }
     }
 }

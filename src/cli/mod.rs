@@ -7,6 +7,9 @@ mod arguments;
 mod change;
 mod check;
 mod command;
+#[cfg(test)]
+mod contract;
+mod data;
 mod doctor;
 mod explain;
 mod host;
@@ -27,17 +30,20 @@ mod run;
 mod sandbox;
 mod status;
 mod trace;
+mod yaml;
 
 use arguments::Invocation;
 use command::Command;
+use data::Encoding;
 use host::System;
 use logging::Stdout;
 use manifest::{Subject, subjects};
 use policy::lint::{Finding, Level, brief};
-use policy::settings::Row;
+use policy::settings::{Row, nearest};
 use policy::sources::{Given, Raw};
 use policy::{Problem, Problems, Setting};
 use run::{Call, Logging, Mode, Preview, Run};
+use sidecar_init::sys::lookup::{self, Lost, Places};
 use std::{ffi::OsString, process::ExitCode};
 
 /// How a call ends.
@@ -77,9 +83,32 @@ fn call(invocation: Invocation) -> Exit {
     let elsewhere = flags.iter().any(|(setting, _)| *setting == Setting::Filename);
     let takes = |row: &Row| command.entry().takes(row) && !(elsewhere && row.key().is_some());
     let raw = Raw::new(flags, takes, |name| std::env::var_os(name));
+    if asks_for_data(&raw) {
+        report::fail_as_data();
+    }
     problems.extend(enter_namespace(&raw));
     let done = run_command(command, raw, problems, &behind);
-    done.unwrap_or_else(|problems| report::bad_input(&problems))
+    done.unwrap_or_else(|problems| report::bad_input(&hinted(problems)))
+}
+
+/// With a word for whoever takes upstream's `-o` for the one of kubectl.
+fn hinted(mut problems: Problems) -> Problems {
+    let option = Setting::OutboundPortsExclude.row().option();
+    for problem in problems.0.iter_mut().filter(|problem| problem.name == option) {
+        if let Some(format) = problem.item.as_deref().filter(|item| ["json", "yaml", "text"].contains(item)) {
+            problem
+                .text
+                .push_str(&format!("; if it was meant for the answer's form, write --format {format}"));
+        }
+    }
+    problems
+}
+
+/// Whether a program reads what we say.
+fn asks_for_data(raw: &Raw) -> bool {
+    let formats = [Setting::Format, Setting::ExplainFormat, Setting::RenderFormat];
+    let mut asked = formats.into_iter().filter_map(|setting| raw.get(setting));
+    raw.is_on(Setting::LogAsJson) || asked.any(|given| Encoding::named(given.value.trim()).is_some())
 }
 
 fn run_command(
@@ -152,8 +181,8 @@ fn warn(raw: &Raw, call: &Call) {
 
 fn warn_of(findings: impl IntoIterator<Item = Finding>) {
     for finding in findings.into_iter().filter(|finding| finding.level == Level::Warning) {
-        let Finding { option, text, remedy, .. } = finding;
-        tracing::warn!(target: "lint", "{option}: {text}; {remedy}");
+        let Finding { code, option, text, remedy, .. } = finding;
+        tracing::warn!(target: "lint", %code, "{option}: {text}; {remedy}");
     }
 }
 
@@ -166,7 +195,16 @@ fn clean(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
 fn doctor(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
     let (run, logging) = run::resolve_run(raw, problems)?;
     start_logging(raw, &logging, Stdout::Answer)?;
-    Ok(doctor::run(raw, &run, &run::resolve(raw, &System, Vec::new())))
+    Ok(doctor::run(raw, &run, &run::resolve(raw, &System, Vec::new()), speaks_unicode()))
+}
+
+/// Whether whoever reads us can be shown more than ASCII: the first of these variables that says something decides
+/// (`locale(7)`).
+fn speaks_unicode() -> bool {
+    let said = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os);
+    let mut said =
+        said.map(|value| value.to_string_lossy().to_ascii_lowercase()).filter(|value| !value.is_empty());
+    said.next().is_some_and(|locale| locale.ends_with("utf-8") || locale.ends_with("utf8"))
 }
 
 fn start_logging(raw: &Raw, logging: &Logging, stdout: Stdout) -> Result<(), Problems> {
@@ -180,10 +218,19 @@ fn start_logging(raw: &Raw, logging: &Logging, stdout: Stdout) -> Result<(), Pro
 /// Enters the namespace that was asked for, before anything is asked of it.
 fn enter_namespace(raw: &Raw) -> Option<Problem> {
     let given = namespace_to_enter(raw)?;
-    let error = sidecar_init::sys::namespace::enter(given.value.as_ref()).err()?;
-    let form =
-        "expected a network namespace such as /run/netns/NAME or /proc/PID/ns/net, and the right to enter it";
-    Some(Problem::with_item(&given.source, &given.value, format!("can't be entered: {error}; {form}")))
+    enter(&given.value).err().map(|text| Problem::with_item(&given.source, &given.value, text))
+}
+
+/// Enters the namespace that a word means, or says what is wrong with the word.
+fn enter(word: &str) -> Result<(), String> {
+    let form = "expected a name of ip netns, a container's id or 4 of its first digits, pid:N, or a network namespace such as \
+                /run/netns/NAME or /proc/PID/ns/net, and the right to enter it";
+    let lost = |error: &Lost| {
+        let nearest = nearest(word, error.known()).map(|name| format!("; did you mean {name}?"));
+        format!("{error}{}; {form}", nearest.unwrap_or_default())
+    };
+    let held = lookup::find(word, &Places::default()).map_err(|error| lost(&error))?;
+    held.enter().map_err(|error| lost(&Lost::Open(error)))
 }
 
 /// The namespace that was asked for. A preview whose facts are all declared asks nothing, and so needs no right to enter.

@@ -1,5 +1,6 @@
 //! `sidecar-init render`: the rules that the flags describe, in the language of one's choice.
 
+use super::data::{self, Encoding};
 use super::manifest::{self, Section, Subject};
 use super::run::{self, Call, Preview, Run};
 use super::{Exit, logging::Stdout, report};
@@ -11,7 +12,7 @@ use policy::{
     preview,
 };
 use rules::render::{dot::dot, graph::graph, iptables, mermaid::mermaid, svg::svg};
-use rules::{Checked, Family, Table};
+use rules::{Checked, Family, Origin, Table};
 use serde::Serialize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ enum Language {
     Iptables,
     Commands,
     Nft,
-    Json,
+    Data(Encoding),
     Picture,
     Mermaid,
     Dot,
@@ -49,7 +50,7 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
         })
         .collect();
     Ok(match *language {
-        Language::Json => manifest::print_json(&sections),
+        Language::Data(encoding) => manifest::print_data(encoding, &sections),
         Language::Iptables | Language::Commands | Language::Nft => manifest::print(&sections, comment),
         Language::Picture => manifest::print(&sections, |title| format!("== {title}")),
         Language::Mermaid => manifest::print(&sections, |title| format!("%% {title}")),
@@ -70,17 +71,16 @@ fn comment(title: &str) -> String {
 
 fn prepare(subject: &Subject) -> Result<(Language, Shown, Call), Problems> {
     let mut reader = Reader::new(&subject.raw, subject.before.clone());
-    let expected = "iptables, commands, nft, json, picture, svg, mermaid or dot";
+    let expected = "iptables, commands, nft, json, yaml, picture, svg, mermaid or dot";
     let language = reader.one_of(Setting::RenderFormat, expected, |text| match text {
         "iptables" => Some(Language::Iptables),
         "commands" => Some(Language::Commands),
         "nft" => Some(Language::Nft),
-        "json" => Some(Language::Json),
         "picture" => Some(Language::Picture),
         "mermaid" => Some(Language::Mermaid),
         "dot" => Some(Language::Dot),
         "svg" => Some(Language::Svg),
-        _ => None,
+        other => Encoding::named(other).map(Language::Data),
     });
     let language = language.unwrap_or(Language::Iptables);
     let shown = shown(&mut reader, language);
@@ -104,7 +104,7 @@ fn shown(reader: &mut Reader<'_>, language: Language) -> Shown {
         Language::Picture => "shows traffic; drop --of, or draw rules as svg, mermaid or dot",
         Language::Mermaid | Language::Dot => "shows rules; drop --of, or draw traffic as picture or svg",
         Language::Svg => "",
-        Language::Iptables | Language::Commands | Language::Nft | Language::Json => {
+        Language::Iptables | Language::Commands | Language::Nft | Language::Data(_) => {
             "is no picture; drop --of, or give --format picture, svg, mermaid or dot"
         }
     };
@@ -139,7 +139,7 @@ fn body(subject: &Subject, config: &CaptureConfig, language: Language, shown: Sh
         Language::Iptables => text(config, Preview::Restore),
         Language::Commands => text(config, Preview::Commands),
         Language::Nft => text(config, Preview::Nft),
-        Language::Json => report::document(&data(config)),
+        Language::Data(_) => data::document(Encoding::Json, &Rules::of(config)),
         Language::Mermaid => mermaid(&picture()),
         Language::Dot => dot(&picture()),
         Language::Picture => traffic(subject, config).text(report::width()),
@@ -187,40 +187,67 @@ fn text(capture: &CaptureConfig, form: Preview) -> String {
     preview::text(capture, form)
 }
 
-/// The rules of one family, as programs read them.
+/// The rules as programs read them.
 #[derive(Serialize)]
-struct Rules {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Rules {
+    /// A part for each family that is captured.
+    families: Vec<OfFamily>,
+}
+
+/// The rules of one family.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct OfFamily {
+    /// The family: ipv4 or ipv6.
     family: &'static str,
+    /// Its chains, table by table.
     chains: Vec<Chain>,
 }
 
+/// A chain.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Chain {
+    /// The table that it is in.
     table: &'static str,
+    /// Its name.
     chain: String,
+    /// Its rules, in order.
     rules: Vec<Rule>,
 }
 
+/// A rule.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Rule {
     /// As `iptables -A CHAIN` takes it.
     text: String,
+    /// Its conditions.
     matches: Vec<String>,
+    /// What it does.
     target: String,
-    /// The rule's short name, and the option that made it.
-    name: Option<&'static str>,
-    option: Option<&'static str>,
+    /// The rule's short name.
+    rule: Option<&'static str>,
+    /// The option that made it; empty for what is always there.
+    option: Option<String>,
 }
 
-fn data(config: &CaptureConfig) -> Vec<Rules> {
-    let of_family = |family| Rules {
-        family: report::family(family),
-        chains: Table::LISTED
-            .into_iter()
-            .flat_map(|table| chains(&istio::rules(config, family), table))
-            .collect(),
-    };
-    config.families().map(of_family).collect()
+impl Rules {
+    fn of(config: &CaptureConfig) -> Self {
+        let of_family = |family| OfFamily {
+            family: report::family(family),
+            chains: Table::LISTED
+                .into_iter()
+                .flat_map(|table| chains(&istio::rules(config, family), table))
+                .collect(),
+        };
+        Self { families: config.families().map(of_family).collect() }
+    }
+}
+
+fn option(origin: Origin) -> String {
+    if origin.option.is_empty() { String::new() } else { origin.option_text() }
 }
 
 fn chains(rules: &Checked, table: Table) -> Vec<Chain> {
@@ -233,8 +260,8 @@ fn chains(rules: &Checked, table: Table) -> Vec<Chain> {
                 text: iptables::rule(&statement.rule),
                 matches: statement.rule.matches.iter().map(iptables::condition).collect(),
                 target: iptables::target_text(&statement.rule.target),
-                name: statement.origin.map(|origin| origin.name),
-                option: statement.origin.map(|origin| origin.option),
+                rule: statement.origin.map(|origin| origin.name),
+                option: statement.origin.map(option),
             })
             .collect(),
     });

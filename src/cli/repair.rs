@@ -89,8 +89,13 @@ fn container(raw: &Raw) -> Result<Container, Problem> {
 }
 
 fn enter(raw: &Raw, container: &Container) -> Option<Problem> {
-    let error = namespace::enter(&container.namespace()).err()?;
     let Given { value, source } = raw.get(Setting::Netns).or(raw.get(Setting::Pid))?;
-    let form = "expected a network namespace, or a process in it, and the right to enter it (CAP_SYS_ADMIN)";
-    Some(Problem::with_item(source, value, format!("can't be entered: {error}; {form}")))
+    let refused = match container {
+        Container::Namespace(_) => super::enter(value),
+        Container::Process(_) => namespace::enter(&container.namespace()).map_err(|error| {
+            let form = "expected a process in a network namespace, and the right to enter it (CAP_SYS_ADMIN)";
+            format!("can't be entered: {error}; {form}")
+        }),
+    };
+    Some(Problem::with_item(source, value, refused.err()?))
 }

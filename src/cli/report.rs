@@ -1,9 +1,10 @@
-//! How a failure is told: the whole chain of causes to standard error, a short form to the container
-//! runtime.
+//! How answers and failures are told. A failure goes to standard error with the whole chain of causes, as JSON where
+//! JSON was asked for, and in a short form to the container runtime.
 
+use super::data::{self, Encoding};
 use super::{Exit, paint};
 use nix::libc::O_NONBLOCK;
-use policy::Problems;
+use policy::{Problem, Problems};
 use rules::Family;
 use serde::Serialize;
 use std::{
@@ -11,6 +12,7 @@ use std::{
     fs::OpenOptions,
     io::{self, IsTerminal, Write},
     os::unix::fs::OpenOptionsExt,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 /// Where Kubernetes looks for the reason of a container's end. Present only where it is wanted.
@@ -32,14 +34,14 @@ pub(super) fn text(text: &str) -> Exit {
     print(text, "the answer", String::new())
 }
 
-/// Prints data for programs.
-pub(super) fn json(data: &impl Serialize) -> Exit {
-    text(&document(data))
+/// Prints an answer for programs.
+pub(super) fn data(encoding: Encoding, answer: &impl Serialize) -> Exit {
+    text(&data::document(encoding, answer))
 }
 
 /// Prints what a change did. That it can't be printed takes nothing back, and is told so.
-pub(super) fn change(data: &impl Serialize, done: &str) -> Exit {
-    print(&document(data), "the report", format!(", but {done}"))
+pub(super) fn change(encoding: Encoding, answer: &impl Serialize, done: &str) -> Exit {
+    print(&data::document(encoding, answer), "the report", format!(", but {done}"))
 }
 
 /// The columns that text may take: those of the terminal; elsewhere 80, what fits everywhere.
@@ -60,11 +62,6 @@ fn print(text: &str, what: &'static str, but: String) -> Exit {
     }
 }
 
-pub(super) fn document(data: &impl Serialize) -> String {
-    let json = serde_json::to_string_pretty(data).expect("our own data has text keys and finite numbers");
-    format!("{json}\n")
-}
-
 /// The family in data and in logs.
 pub(super) fn family(family: Family) -> &'static str {
     match family {
@@ -73,28 +70,86 @@ pub(super) fn family(family: Family) -> &'static str {
     }
 }
 
+/// Whether failures are told as data.
+static AS_DATA: AtomicBool = AtomicBool::new(false);
+
+/// Tells failures as data from now on: a line of JSON each, which is YAML as well.
+pub(super) fn fail_as_data() {
+    AS_DATA.store(true, Ordering::Relaxed);
+}
+
+/// A failure as programs read it.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Failure {
+    /// What is the case.
+    error: Fault,
+    /// What is wrong with the input, all of it; empty where it is not the input.
+    problems: Vec<Fix>,
+}
+
+/// What has failed.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Fault {
+    /// In words.
+    message: String,
+    /// Why, from near to far.
+    causes: Vec<String>,
+    /// The exit code that the program ends with.
+    exit_code: u8,
+}
+
+/// One thing that is wrong with the input.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Fix {
+    /// The flag, variable, annotation or argument.
+    option: String,
+    /// The offending item of its value; null where it is the value as a whole, or its absence.
+    value: Option<String>,
+    /// What is wrong and what would be right.
+    message: String,
+}
+
 /// Tells what is wrong with the input.
 pub(super) fn bad_input(problems: &Problems) -> Exit {
-    tell(&format!("error: {problems}\n"));
+    let fix = |problem: &Problem| {
+        let Problem { name, item, text } = problem.clone();
+        Fix { option: name, value: item, message: text }
+    };
+    let text = problems.to_string();
+    let message = text.lines().next().unwrap_or_default().to_owned();
+    let fault = Fault { message, causes: Vec::new(), exit_code: Exit::BadInput as u8 };
+    let failure = Failure { error: fault, problems: problems.0.iter().map(fix).collect() };
+    tell(&format!("error: {text}\n"), &failure);
     Exit::BadInput
 }
 
 /// Tells why something failed, cause by cause.
 pub(super) fn failure(error: &dyn Error, exit: Exit) -> Exit {
     let mut text = format!("error: {error}\n");
+    let mut causes = Vec::new();
     let mut cause = error.source();
     while let Some(error) = cause {
         text.push_str(&format!("  because: {error}\n"));
+        causes.push(error.to_string());
         cause = error.source();
     }
-    tell(&text);
+    let fault = Fault { message: error.to_string(), causes, exit_code: exit as u8 };
+    tell(&text, &Failure { error: fault, problems: Vec::new() });
     exit
 }
 
-fn tell(text: &str) {
+fn tell(text: &str, failure: &Failure) {
     // Where nobody listens, the exit code still speaks.
-    let width = if io::stderr().is_terminal() { width() } else { usize::MAX };
-    let _ = anstream::stderr().write_all(paint::error(text, width).as_bytes());
+    let _ = match AS_DATA.load(Ordering::Relaxed) {
+        true => io::stderr().write_all(data::line(failure).as_bytes()),
+        false => {
+            let width = if io::stderr().is_terminal() { width() } else { usize::MAX };
+            anstream::stderr().write_all(paint::error(text, width).as_bytes())
+        }
+    };
     let short: String = anstream::adapter::strip_str(text)
         .to_string()
         .chars()

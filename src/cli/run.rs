@@ -1,5 +1,6 @@
 //! How to run, as opposed to what to capture.
 
+use super::data::Encoding;
 use super::logging::Stdout;
 use policy::istio::{self, CaptureConfig, defaults::PROBE_PORT};
 pub(super) use policy::preview::Preview;
@@ -60,7 +61,7 @@ pub(super) enum Format {
     /// For people.
     Text,
     /// For programs.
-    Json,
+    Data(Encoding),
 }
 
 /// Proof by real connections.
@@ -119,7 +120,7 @@ impl Run {
     /// What a command that changes the namespace leaves standard output for.
     pub(super) fn stdout(&self) -> Stdout {
         match (self.mode, self.format) {
-            (Mode::Preview(_) | Mode::PreviewClean, _) | (_, Format::Json) => Stdout::Answer,
+            (Mode::Preview(_) | Mode::PreviewClean, _) | (_, Format::Data(_)) => Stdout::Answer,
             (_, Format::Text) => Stdout::Any,
         }
     }
@@ -239,10 +240,9 @@ fn run(reader: &mut Reader<'_>) -> Run {
             .unwrap_or(30),
         allow_host: reader.switch(Setting::AllowHostNamespace),
         format: reader
-            .optional(Setting::Format, "is no format; expected text or json", |text| match text {
+            .optional(Setting::Format, "is no format; expected text, json or yaml", |text| match text {
                 "text" => Some(Format::Text),
-                "json" => Some(Format::Json),
-                _ => None,
+                other => Encoding::named(other).map(Format::Data),
             })
             .unwrap_or(Format::Text),
         validates: reader.switch(Setting::RunValidation),

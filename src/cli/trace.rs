@@ -3,6 +3,7 @@
 mod known;
 mod sources;
 
+use super::data;
 use super::run::{self, Format, Run};
 use super::{Exit, logging::Stdout, report, start_logging};
 use known::Known;
@@ -135,7 +136,7 @@ fn show(wish: &Wish) -> Result<(), Failure> {
 fn print(block: &Block, format: Format) -> io::Result<()> {
     let text = match format {
         Format::Text => block.text(report::line_width()),
-        Format::Json => format!("{}\n", serde_json::to_string(block)?),
+        Format::Data(encoding) => data::one_of_many(encoding, block),
     };
     let mut out = anstream::stdout().lock();
     out.write_all(text.as_bytes())?;

@@ -3,17 +3,18 @@
 use super::{
     foreign::{droppers, rivals_in},
     kin,
+    listeners::{self, Proxy},
     live::live,
 };
 use crate::{
-    backend::{Backend, Contents, Kernel, Snapshot, Variant, iptables},
+    backend::{self, Backend, Contents, Kernel, Snapshot, Variant, iptables},
     sys::{
         namespace,
         netfilter::{self, Extension},
         process::{self, Process},
     },
 };
-use rules::{Chain, Family, Hook, Ownership, Table, plan};
+use rules::{Chain, Family, Hook, Ownership, Table, plan, simulate::View};
 use std::{collections::BTreeSet, fs};
 
 /// How good or bad a finding is.
@@ -56,8 +57,8 @@ impl Finding {
     }
 }
 
-/// Looks at everything. `proxy_uids` are the users whose traffic passes.
-pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy_uids: &[u32]) -> Vec<Finding> {
+/// Looks at everything.
+pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy: &Proxy) -> Vec<Finding> {
     let mut findings = vec![host()];
     findings.extend(rights());
     findings.extend(programs(kernel));
@@ -78,8 +79,17 @@ pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy_uids: &[u32]) -> Ve
             ));
         }
     }
-    findings.extend(foreign_chains(kernel, owner));
-    findings.extend(processes(proxy_uids));
+    match views(kernel) {
+        Ok(views) => {
+            findings.extend(foreign_chains(&views, owner));
+            findings.extend(listeners::findings(&views, proxy));
+        }
+        Err(error) => {
+            let text = format!("rules of others can't be listed: {error}");
+            findings.push(Finding::warn("foreign", text, "see above for rights and programs"));
+        }
+    }
+    findings.extend(processes(&proxy.uids));
     findings.push(ipv6());
     findings
 }
@@ -225,19 +235,17 @@ fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     findings
 }
 
+/// All rules that a packet meets, family by family.
+fn views(kernel: &mut Kernel) -> Result<Vec<View>, backend::Error> {
+    Family::BOTH.into_iter().map(|family| live(kernel, family, &|_| None)).collect()
+}
+
 /// Rules of others that may decide about packets: those that do NAT before ours, and those that drop.
-fn foreign_chains(kernel: &mut Kernel, owner: &Ownership) -> Vec<Finding> {
+fn foreign_chains(views: &[View], owner: &Ownership) -> Vec<Finding> {
     let mut told: Vec<String> = Vec::new();
-    for family in Family::BOTH {
-        let view = match live(kernel, family, &|_| None) {
-            Ok(view) => view,
-            Err(error) => {
-                let text = format!("rules of others can't be listed: {error}");
-                return vec![Finding::warn("foreign", text, "see above for rights and programs")];
-            }
-        };
-        told.extend(rivals_in(&view, owner).iter().map(ToString::to_string));
-        let droppers = droppers(&view, owner).into_iter();
+    for view in views {
+        told.extend(rivals_in(view, owner).iter().map(ToString::to_string));
+        let droppers = droppers(view, owner).into_iter();
         told.extend(droppers.map(|(place, rule)| format!("{place} may drop packets: {rule}")));
     }
     // A table of both families is seen twice.

@@ -6,11 +6,13 @@
 use super::header::*;
 use super::message::{attribute, u32_at};
 use super::netlink::{Request, Socket};
+use super::process::{self, field};
 use nix::sys::socket::SockProtocol;
 use std::{
     collections::BTreeMap,
     fmt, fs, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    path::Path,
 };
 
 /// What a listener takes.
@@ -190,13 +192,14 @@ pub struct Holder {
     pub id: u32,
     /// Its name, cut to 15 bytes by the kernel.
     pub name: String,
+    /// Its effective group.
+    pub gid: Option<u32>,
 }
 
 /// The processes that hold these sockets, as far as we may see them; of several that share one, that with the lowest id.
 pub fn holders(inodes: &[u64]) -> BTreeMap<u64, Holder> {
     let mut found: BTreeMap<u64, Holder> = BTreeMap::new();
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    for folder in processes.map(|entry| entry.path()) {
+    for folder in process::folders(Path::new("/proc")).unwrap_or_default() {
         let Some(id) = folder.file_name().and_then(|name| name.to_str()?.parse().ok()) else { continue };
         // What can't be read has ended, or is not ours to see.
         for file in fs::read_dir(folder.join("fd")).into_iter().flatten().flatten() {
@@ -205,8 +208,10 @@ pub fn holders(inodes: &[u64]) -> BTreeMap<u64, Holder> {
             });
             let Some(inode) = socket.filter(|inode| inodes.contains(inode)) else { continue };
             if found.get(&inode).is_none_or(|holder| holder.id > id) {
-                let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
-                found.insert(inode, Holder { id, name: name.trim_end().to_owned() });
+                let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
+                let name = field(&status, "Name:").unwrap_or_default().to_owned();
+                let gid = field(&status, "Gid:").and_then(|gids| gids.split('\t').nth(1)?.parse().ok());
+                found.insert(inode, Holder { id, name, gid });
             }
         }
     }
@@ -267,12 +272,12 @@ mod tests {
                 .flatten()
                 .collect();
             by_proc.sort();
-            let less = found.iter().cloned().map(|listener| Listener { is_transparent: None, ..listener });
+            let less = found.iter().map(|listener| Listener { is_transparent: None, ..listener.clone() });
             assert_eq!(by_proc, less.collect::<Vec<_>>());
 
             let holders = holders(&found.iter().map(|listener| listener.inode).collect::<Vec<_>>());
             assert_eq!(holders.len(), 4);
-            assert!(holders.values().all(|holder| holder.id == process::id()));
+            assert!(holders.values().all(|holder| (holder.id, holder.gid) == (process::id(), Some(0))));
             drop((held, connection, connected));
         });
     }

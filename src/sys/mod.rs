@@ -15,6 +15,7 @@ pub(crate) mod header;
 pub mod link;
 pub mod listener;
 pub mod lock;
+pub mod lookup;
 pub mod message;
 pub mod mount;
 pub mod namespace;

@@ -6,11 +6,59 @@ use std::{
     fs::{self, File},
     io,
     net::{Ipv6Addr, UdpSocket},
-    os::unix::fs::OpenOptionsExt,
+    os::{
+        fd::AsRawFd,
+        unix::fs::{MetadataExt, OpenOptionsExt},
+    },
     panic::resume_unwind,
-    path::Path,
+    path::{Path, PathBuf},
     thread,
 };
+
+/// A network namespace that is held: whatever becomes of what it was found by, it stays what it is.
+#[derive(Debug)]
+pub struct Held {
+    file: File,
+    /// Where it was found, for people.
+    pub found: PathBuf,
+}
+
+impl Held {
+    /// Opens the namespace behind a path. Whether it is one is seen when it is entered.
+    ///
+    /// # Errors
+    /// When it can't be opened.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        // A pipe would wait for its writer.
+        let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path)?;
+        Ok(Self { file, found: path.to_owned() })
+    }
+
+    /// Moves the calling thread into it, for good. Threads and processes that it starts from now on are there as well.
+    ///
+    /// # Errors
+    /// When it is no network namespace, or we may not enter it.
+    pub fn enter(&self) -> io::Result<()> {
+        setns(&self.file, CloneFlags::CLONE_NEWNET)?;
+        Ok(())
+    }
+
+    /// A path that leads to what is held.
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
+    }
+
+    /// By which the kernel knows it.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn id(&self) -> io::Result<Id> {
+        self.file.metadata().map(|metadata| (metadata.dev(), metadata.ino()))
+    }
+}
+
+/// By which the kernel knows a namespace.
+pub type Id = (u64, u64);
 
 /// Moves the calling thread into the namespace behind `path`, for good. Threads and processes that it
 /// starts from now on are there as well.
@@ -18,10 +66,7 @@ use std::{
 /// # Errors
 /// When the path can't be opened, is no network namespace, or we may not enter it.
 pub fn enter(path: &Path) -> io::Result<()> {
-    // A pipe would wait for its writer.
-    let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path)?;
-    setns(file, CloneFlags::CLONE_NEWNET)?;
-    Ok(())
+    Held::open(path)?.enter()
 }
 
 /// Does `work` in the namespace behind `path`, on a thread of its own that ends with it: the caller's stays where it is.

@@ -53,11 +53,24 @@ pub fn of_users(uids: &[u32]) -> io::Result<Vec<Process>> {
         };
         (uids.contains(&uid) && is_here != Some(false)).then_some(Process { id, name, uid, is_here })
     };
-    let folders = fs::read_dir("/proc")?.flatten();
-    Ok(folders.filter_map(|entry| process(entry.path())).collect())
+    Ok(folders(Path::new("/proc"))?.into_iter().filter_map(process).collect())
 }
 
-fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+/// The folders of processes below `/proc`, or below where it is mounted.
+///
+/// # Errors
+/// When it can't be read.
+pub fn folders(proc: &Path) -> io::Result<Vec<PathBuf>> {
+    let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
+    let entries = fs::read_dir(proc)?.flatten();
+    Ok(entries
+        .filter(|entry| entry.file_name().to_str().is_some_and(is_number))
+        .map(|entry| entry.path())
+        .collect())
+}
+
+/// A field of `/proc/PID/status`.
+pub(super) fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 

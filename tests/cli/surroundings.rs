@@ -47,7 +47,7 @@ fn a_namespace_that_is_none_is_refused() {
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{path}");
         let told = format!("--network-namespace: {path:?} can't be entered: ");
         assert!(ended.stderr.contains(&told), "{}", ended.stderr);
-        assert!(ended.stderr.contains("expected a network namespace such as"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("or a network namespace such as"), "{}", ended.stderr);
     }
 }
 

@@ -243,8 +243,13 @@ fn ipv6_that_is_there_and_not_captured_is_told() {
     // For programs, where there is room for warnings.
     for (command, topic) in [(&inside[..], "option"), (&["doctor"], "topic")] {
         let told = succeed(&namespace, &[command, &CAPTURE, &["--format", "json"]].concat()).stdout;
-        let findings: Vec<serde_json::Value> = serde_json::from_str(&told).expect("JSON");
-        let found = findings.iter().find(|finding| finding["text"] == whole.as_str()).expect("a finding");
+        let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+        let found = told["findings"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .find(|finding| finding["text"] == whole.as_str())
+            .expect("a finding");
         assert!(found[topic].is_string() && found["remedy"] == "give --dual-stack", "{found}");
     }
 }

@@ -5,14 +5,15 @@ use rules::Origin;
 use rules::simulate::{At, Matched, Verdict};
 use serde::Serialize;
 
+/// What becomes of a packet.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
     /// `redirect`, `tproxy`, `pass`, `drop` or `unknown`.
     pub verdict: &'static str,
-    /// The listener's port, the first of a range.
+    /// The listener's port, the first of a range; null where no listener gets it.
     pub port: Option<u16>,
     /// The last port, where a range of listeners shares the traffic.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_port: Option<u16>,
     /// The rule that decided.
     pub decided_by: Option<DecidedBy>,
@@ -22,14 +23,19 @@ pub struct Report {
 
 /// The rule that decided.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DecidedBy {
+    /// The table that it is in.
     pub table: String,
+    /// The chain that it is in.
     pub chain: String,
-    /// Its number in the chain, from 1; absent for the chain's policy.
-    pub rule: Option<usize>,
+    /// Its number in the chain, from 1; null for the chain's policy.
+    pub position: Option<usize>,
+    /// Its short name; null where that is not known.
+    pub rule: Option<String>,
     /// What it says.
     pub text: String,
-    /// The option that made it; absent where that is not known.
+    /// The option that made it, empty for what is always there; null where that is not known.
     pub option: Option<String>,
     /// The reason in words.
     pub reason: String,
@@ -37,11 +43,16 @@ pub struct DecidedBy {
 
 /// One rule met.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TraceEntry {
+    /// The table that it is in.
     pub table: String,
+    /// The chain that it is in.
     pub chain: String,
     /// Its number in the chain, from 1.
-    pub rule: usize,
+    pub position: usize,
+    /// Its short name; null where that is not known.
+    pub rule: Option<String>,
     /// What it says.
     pub text: String,
     /// Whether the packet fulfils it; null where that is not known.
@@ -70,7 +81,11 @@ impl Explanation<'_> {
     }
 
     fn option(&self, origin: Origin) -> String {
-        self.dialect.of_option(origin.option).unwrap_or(origin.option).to_owned()
+        match (origin.option, self.dialect.of_option(origin.option)) {
+            (_, Some(name)) => name.to_owned(),
+            ("", None) => String::new(),
+            (_, None) => origin.option_text(),
+        }
     }
 
     fn decided_by(&self, at: At) -> DecidedBy {
@@ -79,7 +94,8 @@ impl Explanation<'_> {
         DecidedBy {
             table: chain.table.to_string(),
             chain: chain.chain.clone(),
-            rule: rule.map(|_| at.rule + 1),
+            position: rule.map(|_| at.rule + 1),
+            rule: rule.and_then(|rule| rule.origin).map(|origin| origin.name.to_owned()),
             text: self.rule_text(at),
             option: rule.and_then(|rule| rule.origin).map(|origin| self.option(origin)),
             reason: self.reason(),
@@ -92,7 +108,8 @@ impl Explanation<'_> {
         Some(TraceEntry {
             table: chain.table.to_string(),
             chain: chain.chain.clone(),
-            rule: at.rule + 1,
+            position: at.rule + 1,
+            rule: rule.origin.map(|origin| origin.name.to_owned()),
             text: rule_text(rule),
             matched: match met {
                 Matched::Yes => Some(true),

@@ -2,7 +2,7 @@
 
 use super::change::{Change, Item};
 use super::judge::Judge;
-use super::{Finding, Idle};
+use super::{Code, Finding, Idle};
 use crate::istio::defaults::DNS_PORT;
 use crate::istio::{CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups};
 use crate::settings::Setting;
@@ -71,7 +71,8 @@ pub(super) fn without_effect(raw: &Raw, config: &CaptureConfig) -> Vec<Idle> {
         .filter(|(_, idle, ..)| *idle)
         .filter_map(|(setting, _, text, remedy)| {
             let source = given(setting)?.source.to_string();
-            let finding = Finding::warning(&source, format!("has no effect: it {text}"), remedy);
+            let finding =
+                Finding::warning(Code::NoEffect, &source, format!("has no effect: it {text}"), remedy);
             Some(Idle { finding, change: Change::without(setting, Item::Everything) })
         })
         .collect()
@@ -86,6 +87,7 @@ fn dns(judge: &mut Judge<'_>) -> Option<Finding> {
     }
     let idle = judge.is_idle(&Change::without(Setting::RedirectDns, Item::Everything));
     Some(Finding::warning(
+        Code::DnsExcluded,
         "--istio-local-outbound-ports-exclude",
         "leaves port 53 alone, so that --redirect-dns captures nothing",
         match idle {
@@ -100,7 +102,7 @@ fn proxies(judge: &mut Judge<'_>, captures_outbound: bool) -> Vec<Finding> {
     let config = judge.config;
     let mut findings = Vec::new();
     if captures_outbound && config.proxy_uids.iter().copied().map(Uid::number).any(|uid| uid == 0) {
-        findings.push(Finding::warning(
+        findings.push(Finding::warning(Code::RootIsProxy,
             "--proxy-uid",
             "root is the proxy's user, so no process that runs as root is captured",
             "run the proxy as a user of its own, or name it by its group (-g) and give -u a number nobody has",
@@ -112,7 +114,7 @@ fn proxies(judge: &mut Judge<'_>, captures_outbound: bool) -> Vec<Finding> {
         Direction::Inbound { .. } => false,
     };
     if !others.is_empty() && !judge.captures(calls_own_pod) {
-        findings.push(Finding::warning(
+        findings.push(Finding::warning(Code::SeveralProxyUsers,
             "--proxy-uid",
             "with several users, calls of all but the first to their own pod are not captured: the first one's \
              rule takes everybody else for the application",
@@ -128,6 +130,7 @@ fn limits(config: &CaptureConfig) -> Vec<Finding> {
     let inbound = config.captures_inbound();
     if inbound && !config.drop_invalid {
         findings.push(Finding::note(
+            Code::InvalidPackets,
             "--drop-invalid",
             "is off: one packet outside its connection's window resets a captured connection",
             "give --drop-invalid",
@@ -137,7 +140,7 @@ fn limits(config: &CaptureConfig) -> Vec<Finding> {
         && !config.vm_interfaces.is_empty()
         && matches!(config.interception, Interception::Tproxy { .. })
     {
-        findings.push(Finding::warning(
+        findings.push(Finding::warning(Code::VmWithTproxy,
             "--kube-virt-interfaces",
             "with TPROXY, what virtual machines send is captured as inbound, and the answers to what is left alone \
              are taken for the proxy's own, so that those connections never come about",
@@ -150,6 +153,7 @@ fn limits(config: &CaptureConfig) -> Vec<Finding> {
     };
     if several && config.interception == Interception::Redirect && config.inbound_listener.is_single() {
         findings.push(Finding::note(
+            Code::PortsCollide,
             "--inbound-capture-port",
             "several ports are redirected to one, so a client that calls two of them from one port collides",
             "give a range of ports, if the proxy can listen on one, or use TPROXY",

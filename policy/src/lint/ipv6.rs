@@ -1,7 +1,7 @@
 //! IPv6 of a pod that is not captured though the pod has it: those connections pass the proxy by.
 
-use super::Finding;
 use super::judge::declared;
+use super::{Code, Finding};
 use crate::Setting;
 use crate::istio::{CaptureConfig, Interception, OWNERSHIP};
 use crate::sources::Raw;
@@ -52,7 +52,7 @@ pub fn uncaptured_ipv6(raw: &Raw, config: &CaptureConfig, held: &[Held]) -> Opti
         (None, false, true) => (Setting::DualStack, "run this again, as the address has just come"),
     };
     let text = format!("{}, though it has {what}", why_not_ipv6(raw));
-    Some(Finding::warning(&option.row().option(), text, remedy))
+    Some(Finding::warning(Code::Ipv6Uncaptured, &option.row().option(), text, remedy))
 }
 
 /// Whether others can be called from it: ours on `lo` serves the proxy alone.

@@ -5,6 +5,7 @@
 //! something out because it does nothing has been followed before it is given, and packets ended as before.
 
 mod change;
+mod code;
 mod configuration;
 mod ipv6;
 mod judge;
@@ -16,6 +17,7 @@ mod told;
 mod unreachable;
 mod whole;
 
+pub use code::{Code, RETIRED};
 pub use ipv6::{Held, leaves_ipv6, uncaptured_ipv6, why_not_ipv6};
 pub use told::{Item, items};
 
@@ -40,6 +42,8 @@ pub enum Level {
 pub struct Finding {
     /// How much it matters.
     pub level: Level,
+    /// Which kind of finding it is.
+    pub code: Code,
     /// The option, as its author wrote it.
     pub option: String,
     /// What is odd.
@@ -49,21 +53,27 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn warning(option: &str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { level: Level::Warning, option: option.to_owned(), text: text.into(), remedy: remedy.into() }
+    fn warning(code: Code, option: &str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            level: Level::Warning,
+            code,
+            option: option.to_owned(),
+            text: text.into(),
+            remedy: remedy.into(),
+        }
     }
 
-    fn note(option: &str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { level: Level::Note, ..Self::warning(option, text, remedy) }
+    fn note(code: Code, option: &str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { level: Level::Note, ..Self::warning(code, option, text, remedy) }
     }
 }
 
 impl Finding {
     /// In the words of whoever has said what to capture.
     fn told(self, dialect: &Dialect) -> Self {
-        let Self { level, option, text, remedy } = self;
+        let Self { level, code, option, text, remedy } = self;
         let [option, text, remedy] = [option, text, remedy].map(|text| dialect.translate(&text));
-        Self { level, option, text, remedy }
+        Self { level, code, option, text, remedy }
     }
 }
 
@@ -111,7 +121,7 @@ fn lint_within(
     });
     findings.extend(idle.into_iter().map(|idle| idle.finding));
     if judge.work.is_spent() {
-        findings.push(Finding::warning(
+        findings.push(Finding::warning(Code::NotAllLookedAt,
             "all options",
             "the lists are too long to look at everything: what is said is true, but the rest was not looked at",
             "join networks and ports that lie beside each other",

@@ -1,7 +1,7 @@
 //! Items of lists that lie in other items.
 
 use super::change::{Change, Item};
-use super::{Finding, Idle};
+use super::{Code, Finding, Idle};
 use crate::Setting;
 use crate::istio::{CaptureConfig, InboundPorts, OutboundCidrs};
 use rules::nft::Interval;
@@ -63,7 +63,7 @@ fn idle<T: Copy + Display + PartialEq + Into<Item>>(setting: Setting, item: T, w
         true => (format!("lists {item} twice"), format!("list {item} once")),
         false => (format!("lists {item}, which lies in {wide}"), format!("drop {item}")),
     };
-    let finding = Finding::warning(&setting.row().option(), text, remedy);
+    let finding = Finding::warning(Code::CoveredItem, &setting.row().option(), text, remedy);
     Idle { finding, change: Change { once, ..Change::without(setting, item) } }
 }
 

@@ -2,7 +2,7 @@
 
 use super::change::{Change, Item};
 use super::judge::Judge;
-use super::{Finding, Idle};
+use super::{Code, Finding, Idle};
 use crate::istio::Reason;
 use rules::shadow::shadowed;
 use rules::{Match, Negatable, Origin, Rule};
@@ -34,6 +34,7 @@ fn finding(origin: Origin, item: &Item, rule: &Rule, first: &Rule, by: Origin) -
         _ => format!("; if it was meant to count, take it out of {option}"),
     };
     Finding::warning(
+        Code::Unreachable,
         &origin.option_text(),
         format!("the rule `{}` is never reached: `{}` ({option}) comes first", text(rule), text(first)),
         format!("drop {item}{otherwise}"),

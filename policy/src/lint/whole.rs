@@ -1,9 +1,9 @@
 //! What a configuration as a whole leaves out, so that most else about it does not matter.
 
-use super::Finding;
 use super::ipv6::{Held, uncaptured_ipv6};
 use super::judge::Judge;
 use super::overlap::{addresses, ports};
+use super::{Code, Finding};
 use crate::Setting;
 use crate::istio::defaults::DNS_PORT;
 use crate::istio::{CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups};
@@ -17,6 +17,7 @@ pub(super) fn nothing(judge: &mut Judge<'_>) -> Option<Finding> {
     let config = judge.config;
     if config.interception == Interception::None {
         return Some(Finding::note(
+            Code::ModeNone,
             &Setting::InterceptionMode.row().option(),
             "is NONE: nothing is captured, whatever other options say",
             "give REDIRECT or TPROXY, or drop the options that say what to capture",
@@ -36,6 +37,7 @@ pub(super) fn nothing(judge: &mut Judge<'_>) -> Option<Finding> {
     let excluded = if wants_outbound(config) { excluded(config) } else { None };
     Some(excluded.unwrap_or_else(|| {
         Finding::warning(
+            Code::NothingCaptured,
             &Setting::ServiceCidr.row().option(),
             "nothing is captured: no outbound connection, no inbound port and no DNS query",
             "say what to capture, such as -i '*' and -b '*', or give -m NONE",
@@ -72,6 +74,7 @@ pub(super) fn check(raw: &Raw, config: &CaptureConfig, held: &[Held]) -> Vec<Fin
     if inbound.first() <= outbound.last() && outbound.first() <= inbound.last() {
         let shared = inbound.first().max(outbound.first());
         findings.push(Finding::warning(
+            Code::SharedListener,
             &Setting::InboundCapturePort.row().option(),
             format!(
                 "has port {shared}, as --envoy-port has: the proxy can't tell inbound from outbound there"
@@ -109,6 +112,7 @@ fn excluded(config: &CaptureConfig) -> Option<Finding> {
     let but_dns = if config.dns == DnsCapture::Off { "" } else { " but for DNS" };
     if all_ports(&config.excluded_outbound_ports) {
         return Some(Finding::warning(
+            Code::AllExcluded,
             &Setting::OutboundPortsExclude.row().option(),
             format!("covers every port, so that what is included is never reached: {none}"),
             "leave out of it what is to be captured",
@@ -121,6 +125,7 @@ fn excluded(config: &CaptureConfig) -> Option<Finding> {
     };
     config.families().all(covers).then(|| {
         Finding::warning(
+            Code::AllExcluded,
             &Setting::ServiceExcludeCidr.row().option(),
             format!("covers all that is included, so that it is never reached: {none}{but_dns}"),
             "leave out of it what is to be captured",

@@ -84,8 +84,8 @@ settings! {
             "Print the rules; touch nothing";
         RestoreFormat: "restore-format" 'f' ["RESTORE_FORMAT"], Switch,
             "With --dry-run: restore text; =false prints one command a line [default: true]";
-        NetworkNamespace: "network-namespace" _ ["NETWORK_NAMESPACE"], Value("PATH"),
-            "Work in this network namespace, such as /run/netns/NAME or /proc/PID/ns/net";
+        NetworkNamespace: "network-namespace" _ ["NETWORK_NAMESPACE"], Value("NAME"),
+            "Work in this network namespace: a name of ip netns, a container's id or its start, pid:N, or a path";
         CniMode: "cni-mode" _ ["CNI_MODE"], Switch,
             "Run on the node's file system: one lock a namespace, users and groups by number only";
         ForceBinary: "force-iptables-binary" _ ["FORCE_IPTABLES_BINARY"], Value("VARIANT"),
@@ -101,7 +101,7 @@ settings! {
         AllowHostNamespace: "allow-host-namespace" _ [], Switch,
             "Work even in the machine's own network namespace";
         Format: "format" _ [], Value("FORMAT"),
-            "How to print the outcome: text or json [default: text]";
+            "How to print the outcome: text, json or yaml; -o for short where no capture flags are taken [default: text]";
         Backend: "backend" _ [], Value("BACKEND"),
             "nftables, iptables, iptables-nft or iptables-legacy [default: what holds rules of ours, else nftables]";
         NativeNftables: "native-nftables" _ ["NATIVE_NFTABLES"], Switch,
@@ -173,7 +173,7 @@ settings! {
             "Exit with 3 unless the packet is captured, or not-captured";
         Matrix: "matrix" _ [], Switch, "Show the usual packets and where each ends";
         ExplainFormat: "format" _ [], Value("FORMAT"),
-            "text or json; pictures of the packet's way: picture (text) and svg through all traffic, mermaid through \
+            "text, json or yaml; pictures of the packet's way: picture (text) and svg through all traffic, mermaid through \
              rules [default: text]";
     }
     Lint {
@@ -181,7 +181,7 @@ settings! {
     }
     Render {
         RenderFormat: "format" _ [], Value("FORMAT"),
-            "iptables, commands, nft or json; pictures: picture (text), svg, mermaid or dot [default: iptables]";
+            "iptables, commands, nft, json or yaml; pictures: picture (text), svg, mermaid or dot [default: iptables]";
         PictureOf: "of" _ [], Value("WHAT"),
             "What to draw: traffic (picture, svg) or rules (svg, mermaid, dot) [default: traffic, if it can be]";
         PictureFamily: "family" _ [], Value("FAMILY"),
@@ -234,8 +234,8 @@ settings! {
             "Leave the plugin's program, for runtimes that will call it for containers that it has served";
     }
     Repair {
-        Netns: "netns" _ [], Value("PATH"),
-            "The network namespace to repair, such as /run/netns/NAME or /proc/PID/ns/net";
+        Netns: "netns" _ [], Value("NAME"),
+            "The network namespace to repair: a name of ip netns, a container's id or its start, pid:N, or a path";
         Pid: "pid" _ [], Value("PID"), "The process in whose network namespace to do so";
     }
 }

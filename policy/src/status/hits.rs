@@ -9,6 +9,7 @@ use serde::Serialize;
 
 /// Rules of one meaning, and what they have counted together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hit {
     /// The name of the rules, as comments and log lines have it.
     pub reason: &'static str,
@@ -28,6 +29,7 @@ pub struct Hit {
 
 /// A rule, and what it has counted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counted {
     pub family: &'static str,
     pub table: String,

@@ -28,6 +28,7 @@ pub struct Socket {
 
 /// A port that rules send packets to, and who is there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Listening {
     pub port: u16,
     /// `tcp` or `udp`.
@@ -48,6 +49,7 @@ pub struct Listening {
 
 /// Who listens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Process {
     pub uid: u32,
     pub pid: Option<u32>,

@@ -45,6 +45,7 @@ pub struct Seen<'a> {
 
 /// Rules of the mesh's in one place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Held {
     pub backend: String,
     pub families: Vec<&'static str>,
@@ -55,6 +56,7 @@ pub struct Held {
 
 /// How our table was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Record {
     pub program_version: String,
     pub command: String,
@@ -70,6 +72,7 @@ pub struct Record {
 
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// It may be meant so.
@@ -80,6 +83,7 @@ pub enum Level {
 
 /// Something to look at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     pub level: Level,
     /// A word for what it is about: `ipv6`, `foreign`, `listeners`, `rules`, `routing`, `drift`.
@@ -102,6 +106,7 @@ impl Finding {
 
 /// What is to be told, in the order in which it is told.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Status {
     /// Of this structure.
     pub version: u32,

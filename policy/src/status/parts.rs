@@ -10,6 +10,7 @@ use serde::Serialize;
 
 /// A part of the traffic, and what becomes of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Part {
     /// `outbound`, `inbound`, `dns`, or `both` ways.
     pub direction: &'static str,

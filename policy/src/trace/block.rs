@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// A packet, the rules whose conditions it fulfilled, and its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Block {
     /// When it set out or came, in UTC.
     pub time: String,
@@ -46,6 +47,7 @@ pub struct Block {
 
 /// A rule that a packet met.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MetRule {
     /// The table; absent where the rule has told nothing but its name.
     pub table: Option<String>,

@@ -81,9 +81,10 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         about: "Tell what this namespace and kernel can do",
         long_about: "Looks at everything that capture relies on, and at what commonly goes wrong: the programs of \
                      iptables and their versions, what the kernel can match and do, capabilities, rules of other \
-                     programs that see packets before ours, processes that run as the proxy's user, and IPv6. \
-                     Changes nothing.\n\nEach line starts with ok, warn or fail; warn and fail say what \
-                     helps.\n\nExit codes: 0 nothing failed, 1 something did, 2 bad input.",
+                     programs that see packets before ours, who listens where rules send traffic, processes that run \
+                     as the proxy's user, and IPv6. Changes nothing.\n\nEach finding has a sign: ok, warn or fail, or \
+                     \u{2714}, \u{25b2} and \u{2718} where the locale has them. Warnings and failures say what helps, and where \
+                     it is explained.\n\nExit codes: 0 nothing failed, 1 something did, 2 bad input.",
         topics: &[CAPTURE, ANY],
         also: &[Setting::NetworkNamespace, Setting::Format],
         without: &[Setting::Filename],

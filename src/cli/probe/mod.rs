@@ -62,7 +62,7 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     }
     let printed = match call.run.format {
         Format::Text => report::text(&told::text(&tried, says, differences.as_deref())),
-        Format::Json => report::json(&told::Report::new(&tried)),
+        Format::Data(encoding) => report::data(encoding, &told::Report::new(&tried)),
     };
     Ok(match printed {
         Exit::Done => exit(&tried),

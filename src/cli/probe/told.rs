@@ -172,6 +172,7 @@ fn folded(title: &str, said: &str) -> String {
 
 /// The outcome as programs read it.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Report<'a> {
     /// Whether nothing ended otherwise than expected, and something was tried.
     ok: bool,
@@ -179,6 +180,7 @@ pub(super) struct Report<'a> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Item<'a> {
     family: &'static str,
     protocol: String,
@@ -200,6 +202,7 @@ struct Item<'a> {
 
 /// What the flags say.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Expected<'a> {
     /// `redirect`, `tproxy`, `pass`, `drop` or `unknown`.
     verdict: &'static str,
@@ -211,6 +214,7 @@ struct Expected<'a> {
 
 /// What became of it.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Observed {
     /// `redirect`, `tproxy`, `accepted`, `pass`, `silent`, `unanswered`, `refused`, `nowhere` or `no-address`.
     end: &'static str,

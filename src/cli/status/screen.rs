@@ -1,6 +1,6 @@
 //! Where `status --watch` shows what it sees: redrawn in place on a terminal, block after block elsewhere.
 
-use super::super::{report, run::Format};
+use super::super::{data, report, run::Format};
 use policy::Tone;
 use policy::status::Status;
 use policy::trace::utc;
@@ -34,10 +34,8 @@ impl Screen {
 
     /// Shows a look.
     pub(super) fn show(&mut self, status: &Status) -> io::Result<()> {
-        if self.format == Format::Json {
-            // A line each, for programs that read line by line.
-            let line = serde_json::to_string(status)?;
-            return print(&format!("{line}\n"));
+        if let Format::Data(encoding) = self.format {
+            return print(&data::one_of_many(encoding, status));
         }
         let at = utc(SystemTime::now());
         let at = at.split('.').next().unwrap_or_default();

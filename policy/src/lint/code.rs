@@ -1,0 +1,94 @@
+//! A short name for each kind of finding, for programs, for searches and for whoever wants to pass over one.
+//!
+//! A code says the same for ever: one that is not found any more is retired, and its number never comes back.
+//! `docs/lint.md` explains each; a test holds both lists against each other.
+
+use std::fmt;
+
+macro_rules! codes {
+    ($($(#[doc = $about:literal])+ $code:ident = $name:literal;)*) => {
+        /// A kind of finding.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Code {
+            $($(#[doc = $about])+ $code,)*
+        }
+
+        impl Code {
+            /// All kinds.
+            pub const ALL: &[Self] = &[$(Self::$code,)*];
+
+            /// The code as it is written.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$code => $name,)* }
+            }
+
+            /// What it says, in a line.
+            pub fn about(self) -> &'static str {
+                match self { $(Self::$code => concat!($($about),+).trim(),)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// Nothing is captured, neither inbound nor outbound nor DNS.
+    NothingCaptured = "SI001";
+    /// The interception mode is NONE, so that other options say nothing.
+    ModeNone = "SI002";
+    /// An outbound exclusion covers all that is included.
+    AllExcluded = "SI003";
+    /// The listeners for inbound and outbound share a port.
+    SharedListener = "SI004";
+    /// The pod has IPv6 whose connections are not captured.
+    Ipv6Uncaptured = "SI005";
+    /// Whether the pod has IPv6 that is not captured can't be told.
+    Ipv6Unknown = "SI006";
+    /// An option has no effect beside the others.
+    NoEffect = "SI007";
+    /// An item of a list stands there twice, or lies in another.
+    CoveredItem = "SI008";
+    /// A rule is never reached, because another comes first.
+    Unreachable = "SI009";
+    /// Port 53 is left alone, so that DNS is not captured though asked for.
+    DnsExcluded = "SI010";
+    /// Root counts as the proxy, so that nothing that runs as root is captured.
+    RootIsProxy = "SI011";
+    /// With several users of the proxy, calls of most to their own pod are not captured.
+    SeveralProxyUsers = "SI012";
+    /// Packets outside of their connection are let in, and one of them can reset it.
+    InvalidPackets = "SI013";
+    /// Connections of virtual machines do not work with TPROXY.
+    VmWithTproxy = "SI014";
+    /// Several ports end at one listener, where connections of one client can collide.
+    PortsCollide = "SI015";
+    /// The lists are too long to look at everything.
+    NotAllLookedAt = "SI016";
+    /// A value is taken in another way than its author may think.
+    OddValue = "SI017";
+    /// A manifest says it in an odd way, or of a pod of which nothing is captured.
+    OddManifest = "SI018";
+}
+
+/// Codes of findings that are not made any more.
+pub const RETIRED: &[&str] = &[];
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Code, RETIRED};
+
+    /// So a number that is taken out of the list has to go among the retired ones, and a new one is the next.
+    #[test]
+    fn every_number_up_to_the_last_is_somebodys_and_only_once() {
+        let mut names: Vec<&str> =
+            Code::ALL.iter().map(|code| code.name()).chain(RETIRED.iter().copied()).collect();
+        names.sort_unstable();
+        let expected: Vec<String> = (1..=names.len()).map(|number| format!("SI{number:03}")).collect();
+        assert_eq!(names, expected);
+    }
+}

@@ -1,0 +1,148 @@
+//! The forms of all documents that are printed for programs, as schemas: `docs/schemas`, made from the types that print.
+//!
+//! `UPDATE_SCHEMAS=1 cargo test --bin sidecar-init contract` writes them anew. That real outputs are of these forms is
+//! held by `tests/contract.rs`.
+
+use super::command::COMMANDS;
+use super::data::{Answers, Document};
+use super::{change, check, doctor, lint, render, report};
+use policy::{Setting, explain, trace};
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+/// A document: its name, the commands that print it, and its form.
+struct Output {
+    name: &'static str,
+    commands: &'static [&'static str],
+    schema: fn() -> Value,
+}
+
+/// Every document there is.
+const OUTPUTS: &[Output] = &[
+    Output { name: "answers", commands: &[], schema: schema::<Answers<'_>> },
+    Output { name: "change", commands: &["apply", "clean", "cni repair"], schema: schema::<change::Report> },
+    Output { name: "check", commands: &["check"], schema: schema::<check::Report> },
+    Output { name: "doctor", commands: &["doctor"], schema: schema::<doctor::Findings<'_>> },
+    Output { name: "error", commands: &[], schema: schema::<report::Failure> },
+    Output { name: "explain", commands: &["explain"], schema: schema::<explain::Report> },
+    Output { name: "lint", commands: &["lint"], schema: schema::<lint::Findings<'_>> },
+    Output { name: "render", commands: &["render"], schema: schema::<render::Rules> },
+    Output { name: "trace", commands: &["trace"], schema: schema::<trace::Block> },
+];
+
+/// What serialization makes of a document.
+fn schema<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let mut schema = settings.into_generator().into_root_schema_for::<Document<T>>().to_value();
+    without_formats(&mut schema);
+    schema
+}
+
+/// Formats of numbers are named as Rust's types are, which say nothing to others.
+fn without_formats(schema: &mut Value) {
+    match schema {
+        Value::Object(keys) => {
+            keys.retain(|key, value| key != "format" || !value.is_string());
+            keys.values_mut().for_each(without_formats);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_formats),
+        _ => {}
+    }
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas")
+}
+
+#[test]
+fn schemas_are_those_of_the_types() {
+    let update = env::var_os("UPDATE_SCHEMAS").is_some();
+    for Output { name, schema, .. } in OUTPUTS {
+        let path = folder().join(format!("{name}.json"));
+        let mut schema = schema();
+        schema["title"] = format!("sidecar-init: {name}").into();
+        let text = serde_json::to_string_pretty(&schema).expect("a schema is JSON") + "\n";
+        if update {
+            fs::write(&path, &text).expect("the folder of schemas is there");
+        }
+        let written = fs::read_to_string(&path).unwrap_or_default();
+        assert!(written == text, "{name} differs: write it anew with UPDATE_SCHEMAS=1");
+    }
+    let files =
+        fs::read_dir(folder()).expect("the folder of schemas").map(|entry| entry.expect("an entry").path());
+    let names = files.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+    let names: BTreeSet<String> =
+        names.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect();
+    assert_eq!(names, OUTPUTS.iter().map(|output| output.name.to_owned()).collect());
+}
+
+#[test]
+fn every_command_that_takes_a_format_has_a_form() {
+    let formats = [Setting::Format, Setting::ExplainFormat, Setting::RenderFormat];
+    for entry in COMMANDS {
+        let takes = formats.iter().any(|setting| entry.takes(setting.row()));
+        let forms = OUTPUTS.iter().filter(|output| output.commands.contains(&entry.name)).count();
+        assert_eq!(forms, usize::from(takes), "{}", entry.name);
+    }
+}
+
+/// The glossary's rows: a field's name, and the kind of its values.
+fn glossary() -> BTreeMap<String, String> {
+    let text = fs::read_to_string(folder().join("README.md")).expect("the glossary");
+    let table = text.split("| field | kind | meaning |\n").nth(1).expect("the table of fields");
+    let rows = table.lines().skip(1).take_while(|line| line.starts_with('|'));
+    let cells = rows.map(|row| row.split('|').map(str::trim).collect::<Vec<_>>());
+    let mut found = BTreeMap::new();
+    for cells in cells {
+        let name = cells[1].trim_matches('`').to_owned();
+        assert!(!cells[3].is_empty(), "{name} means something");
+        assert_eq!(found.insert(name.clone(), cells[2].to_owned()), None, "{name} stands there twice");
+    }
+    found
+}
+
+/// The fields of a schema and of all that it defines, each with the kinds of its values.
+fn fields(schema: &Value, into: &mut BTreeMap<String, BTreeSet<String>>) {
+    match schema {
+        Value::Object(keys) => {
+            let properties = keys.get("properties").and_then(Value::as_object);
+            for (name, property) in properties.into_iter().flatten() {
+                into.entry(name.clone()).or_default().insert(kind(property));
+            }
+            keys.values().for_each(|value| fields(value, into));
+        }
+        Value::Array(items) => items.iter().for_each(|item| fields(item, into)),
+        _ => {}
+    }
+}
+
+/// What a field holds, whether or not it may be null.
+fn kind(property: &Value) -> String {
+    let of = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    match (&property["type"], property.get("$ref").or(property.get("anyOf"))) {
+        (Value::Array(kinds), _) => kinds.iter().map(of).find(|kind| kind != "null").unwrap_or_default(),
+        (Value::String(kind), _) => kind.clone(),
+        (_, Some(_)) => "object".to_owned(),
+        other => panic!("{other:?} in {property}"),
+    }
+}
+
+#[test]
+fn fields_are_named_alike_everywhere() {
+    let mut found = BTreeMap::new();
+    OUTPUTS.iter().for_each(|output| fields(&(output.schema)(), &mut found));
+    let glossary = glossary();
+    for (name, kinds) in &found {
+        let is_snake = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        assert!(is_snake, "{name}");
+        let expected = glossary.get(name).unwrap_or_else(|| panic!("{name} is not in the glossary"));
+        assert_eq!(kinds.iter().cloned().collect::<Vec<_>>().join(" or "), *expected, "{name}");
+    }
+    let unused: Vec<&String> = glossary.keys().filter(|name| !found.contains_key(*name)).collect();
+    assert_eq!(unused, Vec::<&String>::new(), "nobody prints these");
+}

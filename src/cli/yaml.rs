@@ -1,0 +1,231 @@
+//! Data as YAML in blocks, for people who read data.
+//!
+//! No crate for it: those that are kept write YAML by serde, want a newer Rust than ours, or bring a reader as well. What
+//! is hard about YAML is to know which text is taken for something else. So only text that is nothing but words stands
+//! plain; all other text stands in double quotes, as JSON has it, whose escapes are YAML's.
+
+use super::data::Tree;
+use std::fmt::Write;
+
+/// A document.
+pub(super) fn block(tree: &Tree) -> String {
+    let mut out = String::new();
+    match tree {
+        Tree::List(items) if !items.is_empty() => list(&mut out, items, 0),
+        Tree::Map(fields) if !fields.is_empty() => map(&mut out, fields, 0),
+        scalar => value(&mut out, scalar, 0),
+    }
+    out
+}
+
+/// What stands behind a key or a dash, up to the end of its last line.
+fn value(out: &mut String, tree: &Tree, depth: usize) {
+    match tree {
+        Tree::Null => out.push_str("null"),
+        Tree::Bool(is) => push(out, is),
+        Tree::Number(number) => push(out, number),
+        Tree::Text(text) => scalar(out, text),
+        Tree::List(items) if items.is_empty() => out.push_str("[]"),
+        Tree::Map(fields) if fields.is_empty() => out.push_str("{}"),
+        Tree::List(items) => {
+            out.push('\n');
+            return list(out, items, depth);
+        }
+        Tree::Map(fields) => {
+            out.push('\n');
+            return map(out, fields, depth);
+        }
+    }
+    out.push('\n');
+}
+
+fn map(out: &mut String, fields: &[(String, Tree)], depth: usize) {
+    for (index, (key, tree)) in fields.iter().enumerate() {
+        if index > 0 || !out.ends_with("- ") {
+            indent(out, depth);
+        }
+        scalar(out, key);
+        out.push(':');
+        let has_lines = match tree {
+            Tree::List(items) => !items.is_empty(),
+            Tree::Map(fields) => !fields.is_empty(),
+            Tree::Null | Tree::Bool(_) | Tree::Number(_) | Tree::Text(_) => false,
+        };
+        if !has_lines {
+            out.push(' ');
+        }
+        value(out, tree, depth + 1);
+    }
+}
+
+fn list(out: &mut String, items: &[Tree], depth: usize) {
+    for item in items {
+        indent(out, depth);
+        out.push_str("- ");
+        match item {
+            // The first field stands behind the dash.
+            Tree::Map(fields) if !fields.is_empty() => map(out, fields, depth + 1),
+            Tree::List(inner) if !inner.is_empty() => {
+                out.pop();
+                value(out, item, depth + 1);
+            }
+            other => value(out, other, depth + 1),
+        }
+    }
+}
+
+fn indent(out: &mut String, depth: usize) {
+    out.extend(std::iter::repeat_n("  ", depth));
+}
+
+fn push(out: &mut String, word: impl std::fmt::Display) {
+    write!(out, "{word}").expect("text takes all");
+}
+
+/// What YAML 1.1 or 1.2 takes for something else than text.
+const WORDS: [&str; 10] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan"];
+
+fn scalar(out: &mut String, text: &str) {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || " _./-()+".contains(c);
+    let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
+        && text.chars().all(is_word)
+        && !text.ends_with(' ')
+        && !WORDS.contains(&text.to_ascii_lowercase().as_str());
+    if is_plain {
+        return out.push_str(text);
+    }
+    let quoted = serde_json::to_string(text).expect("text is JSON");
+    for c in quoted.chars() {
+        match c {
+            // JSON leaves them as they are; YAML does not, or takes them for ends of lines.
+            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
+                push(out, format_args!("\\u{:04x}", u32::from(c)));
+            }
+            c => out.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What a reader of YAML makes of it.
+    fn read_back(tree: &Tree) -> serde_json::Value {
+        let text = block(tree);
+        serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{error} in\n{text}"))
+    }
+
+    fn json(tree: &Tree) -> serde_json::Value {
+        serde_json::to_value(tree).expect("data")
+    }
+
+    fn text() -> impl Strategy<Value = String> {
+        let odd = [
+            "",
+            " ",
+            "no",
+            "Null",
+            "~",
+            "1",
+            "1e3",
+            "0x1f",
+            "0o17",
+            "1_000",
+            "12:30:45",
+            ".inf",
+            "-",
+            "- a",
+            "a: b",
+            "a #b",
+            "#",
+            "---",
+            "...",
+            "%x",
+            "@x",
+            "`x`",
+            "&x",
+            "*x",
+            "!x",
+            "|",
+            ">",
+            "'",
+            "\"",
+            "\\",
+            "a\nb",
+            "\t",
+            "a ",
+            "2026-11-22",
+            "\u{85}",
+            "\u{2028}",
+            "\u{feff}x",
+            "\u{7f}",
+            "ü",
+            "😀",
+            "<<",
+            "=",
+            "[]",
+            "{}",
+            "a,b",
+            "? a",
+            "/run/netns/x",
+            "/",
+            "\r",
+            "\0",
+            "y",
+            "N",
+            "On",
+            "NaN",
+            "+1",
+            "-o lo -j RETURN",
+            "0.0.0.0/0",
+            "e1",
+            "a:",
+            ":a",
+            "a:b",
+            "trueish",
+            "null ",
+        ];
+        prop_oneof![
+            3 => proptest::sample::select(odd.to_vec()).prop_map(str::to_owned),
+            2 => "[a-zA-Z0-9 _./:#,'\"\\\\{}\\[\\]&*!|>%@`?=~+-]{0,12}",
+            1 => proptest::collection::vec(any::<char>(), 0..6).prop_map(String::from_iter),
+        ]
+    }
+
+    fn tree() -> impl Strategy<Value = Tree> {
+        let leaf = prop_oneof![
+            Just(Tree::Null),
+            any::<bool>().prop_map(Tree::Bool),
+            any::<i64>().prop_map(|number| Tree::Number(number.into())),
+            text().prop_map(Tree::Text),
+            text().prop_map(Tree::Text),
+        ];
+        leaf.prop_recursive(4, 32, 5, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Tree::List),
+                proptest::collection::btree_map(text(), inner, 0..4)
+                    .prop_map(|fields| Tree::Map(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(tree in tree()) {
+            prop_assert_eq!(read_back(&tree), json(&tree), "{}", block(&tree));
+        }
+    }
+
+    #[test]
+    fn it_looks_as_people_write_it() {
+        let tree = Tree::read(
+            r#"{"version":1,"empty":[],"rules":[{"text":"-A OUTPUT","port":15001},{"text":"no","port":null}],"deep":{"list":[["a b"],[]]},"ok":true}"#,
+        );
+        let expected = "version: 1\nempty: []\nrules:\n  - text: \"-A OUTPUT\"\n    port: 15001\n  - text: \"no\"\n    port: null\n\
+                        deep:\n  list:\n    -\n      - a b\n    - []\nok: true\n";
+        assert_eq!(block(&tree), expected);
+        assert_eq!(read_back(&tree), json(&tree));
+    }
+}

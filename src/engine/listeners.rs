@@ -1,0 +1,257 @@
+//! Whether somebody listens where rules send traffic, and whether it is the proxy.
+
+use super::doctor::Finding;
+use crate::sys::listener::{self, Holder, Listener, Transport};
+use rules::simulate::{View, ViewRule};
+use rules::{Action, Condition, Family, Target, field};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    ops::RangeInclusive,
+};
+
+const TOPIC: &str = "listeners";
+
+/// The proxy, as far as it can be known from outside.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Proxy {
+    /// The users whose traffic passes.
+    pub uids: Vec<u32>,
+    /// The groups whose traffic passes.
+    pub gids: Vec<u32>,
+    /// Where it listens, and for what: `outbound`, `inbound`, `DNS`.
+    pub ports: Vec<(&'static str, RangeInclusive<u16>)>,
+}
+
+impl Proxy {
+    fn role(&self, port: u16) -> Option<&'static str> {
+        self.ports.iter().find(|(_, ports)| ports.contains(&port)).map(|(role, _)| *role)
+    }
+
+    fn is(&self, listener: &Listener, holder: Option<&Holder>) -> bool {
+        let gid = holder.and_then(|holder| holder.gid);
+        self.uids.contains(&listener.uid) || gid.is_some_and(|gid| self.gids.contains(&gid))
+    }
+}
+
+/// A port to which rules send traffic.
+#[derive(Clone, Debug, Default)]
+struct Sent {
+    families: Vec<Family>,
+    /// Whether it is handed over as it is, which only a transparent socket takes.
+    is_tproxy: bool,
+}
+
+/// Who listens for whom. `views` are all rules that a packet meets, a family each.
+pub(super) fn findings(views: &[View], proxy: &Proxy) -> Vec<Finding> {
+    let listeners = match listener::all() {
+        Ok(listeners) => listeners,
+        Err(error) => {
+            let text = format!("who listens can't be told: {error}");
+            return vec![Finding::warn(TOPIC, text, "see who does with ss -lntup")];
+        }
+    };
+    let inodes: Vec<u64> = listeners.iter().map(|listener| listener.inode).collect();
+    let holders = listener::holders(&inodes);
+    let targets = targets(views);
+    if targets.is_empty() {
+        return vec![idle(&listeners, proxy)];
+    }
+    let finding = |(port, sent): (&u16, &Sent)| {
+        let of_port: Vec<&Listener> = listeners.iter().filter(|listener| listener.port == *port).collect();
+        at(*port, sent, &of_port, &holders, proxy)
+    };
+    targets.iter().flat_map(finding).collect()
+}
+
+/// The ports to which rules send traffic.
+fn targets(views: &[View]) -> BTreeMap<u16, Sent> {
+    let mut targets: BTreeMap<u16, Sent> = BTreeMap::new();
+    for view in views {
+        for rule in reached(view) {
+            let (ports, is_tproxy) = match &rule.action {
+                Action::Target(Target::Redirect(ports)) => {
+                    (ports.first().number()..=ports.last().number(), false)
+                }
+                Action::Target(Target::Tproxy { port, .. }) => (port.number()..=port.number(), true),
+                _ => continue,
+            };
+            for port in ports {
+                let sent = targets.entry(port).or_default();
+                sent.is_tproxy |= is_tproxy;
+                if !sent.families.contains(&view.family()) {
+                    sent.families.push(view.family());
+                }
+            }
+        }
+    }
+    targets
+}
+
+/// The rules that a packet of the view's family may meet: in a table of both families, the one that is not captured is let
+/// pass at the head of the chains that the kernel calls.
+fn reached(view: &View) -> Vec<&ViewRule> {
+    let chains = view.chains();
+    let mut open: Vec<usize> = (0..chains.len()).filter(|chain| chains[*chain].base.is_some()).collect();
+    let (mut next, mut rules) = (0, Vec::new());
+    while let Some(&at) = open.get(next) {
+        next += 1;
+        for rule in &chains[at].rules {
+            rules.push(rule);
+            if let Some(name) = callee(&rule.action) {
+                let called =
+                    chains.iter().position(|chain| chain.table == chains[at].table && chain.chain == name);
+                open.extend(called.filter(|chain| !open.contains(chain)));
+            }
+            let ends = matches!(rule.action, Action::Target(Target::Return | Target::Accept | Target::Drop));
+            if ends && rule.conditions.iter().all(|condition| takes_family(condition, view.family())) {
+                break;
+            }
+        }
+    }
+    rules
+}
+
+/// The chain to which a rule sends packets on.
+fn callee(action: &Action) -> Option<&str> {
+    match action {
+        Action::Target(Target::Jump(name)) | Action::Goto(name) => Some(name.as_str()),
+        Action::Call { chain, .. } => Some(chain),
+        _ => None,
+    }
+}
+
+/// Whether every packet of the family fulfils a condition, as far as that is plain.
+fn takes_family(condition: &Condition, family: Family) -> bool {
+    match condition {
+        Condition::Always(_) => true,
+        Condition::Nft(asked) => *asked == field::Condition::family(family),
+        _ => false,
+    }
+}
+
+/// Where no rule sends anything, nobody has to listen.
+fn idle(listeners: &[Listener], proxy: &Proxy) -> Finding {
+    let listens = |port: &u16| listeners.iter().any(|listener| listener.port == *port);
+    let found: Vec<String> = proxy
+        .ports
+        .iter()
+        .flat_map(|(_, ports)| ports.clone())
+        .filter(listens)
+        .map(|port| port.to_string())
+        .collect();
+    Finding::ok(
+        TOPIC,
+        match found.is_empty() {
+            true => "no rule sends traffic to a proxy, and none listens yet".to_owned(),
+            false => {
+                format!("no rule sends traffic to a proxy, which listens at {} already", found.join(", "))
+            }
+        },
+    )
+}
+
+/// What is to be said of one port.
+fn at(
+    port: u16,
+    sent: &Sent,
+    listeners: &[&Listener],
+    holders: &BTreeMap<u64, Holder>,
+    proxy: &Proxy,
+) -> Vec<Finding> {
+    let role = proxy.role(port);
+    let place = role.map_or_else(|| format!("port {port}"), |role| format!("port {port} ({role})"));
+    let transports =
+        if role == Some("DNS") { &[Transport::Udp, Transport::Tcp][..] } else { &[Transport::Tcp] };
+    let mut findings = Vec::new();
+    for &transport in transports {
+        let of: Vec<&&Listener> =
+            listeners.iter().filter(|listener| listener.transport == transport).collect();
+        if of.is_empty() {
+            let refused = if transport == Transport::Tcp { "connections" } else { "queries" };
+            let text = format!(
+                "nobody listens at {transport} {place}, where rules send traffic: {refused} are refused"
+            );
+            findings.push(Finding::warn(
+                TOPIC,
+                text,
+                "start the proxy there, or wait for it; ss -lntup shows who listens",
+            ));
+            continue;
+        }
+        for family in
+            sent.families.iter().filter(|family| !of.iter().any(|listener| takes(listener, **family, role)))
+        {
+            let text = format!(
+                "at {transport} {place} nobody takes {family} from everywhere, so a part of it is refused"
+            );
+            findings.push(Finding::warn(
+                TOPIC,
+                text,
+                "let the proxy listen on every address, 0.0.0.0 and ::",
+            ));
+        }
+        if sent.is_tproxy && of.iter().all(|listener| listener.is_transparent == Some(false)) {
+            let text = format!(
+                "who listens at {transport} {place} has no IP_TRANSPARENT, so TPROXY can't hand anything over"
+            );
+            findings.push(Finding::warn(
+                TOPIC,
+                text,
+                "set transparent: true on the proxy's listener, or use -m REDIRECT",
+            ));
+        }
+        findings.extend(
+            of.iter().map(|listener| whose(transport, &place, listener, holders.get(&listener.inode), proxy)),
+        );
+    }
+    // A listener for each of the proxy's threads says the same.
+    let mut told: Vec<Finding> = Vec::new();
+    for finding in findings {
+        if !told.contains(&finding) {
+            told.push(finding);
+        }
+    }
+    told
+}
+
+/// Whether a listener gets what rules send it. Outbound goes to the loopback address, inbound to that of an interface.
+fn takes(listener: &Listener, family: Family, role: Option<&str>) -> bool {
+    let (loopback, any) = match family {
+        Family::V4 => (IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv4Addr::UNSPECIFIED)),
+        Family::V6 => (IpAddr::from(Ipv6Addr::LOCALHOST), IpAddr::from(Ipv6Addr::UNSPECIFIED)),
+    };
+    match role {
+        Some("inbound") => {
+            listener.hears(any)
+                || (!listener.address.is_loopback() && listener.address.is_ipv4() == loopback.is_ipv4())
+        }
+        Some(_) => listener.hears(loopback),
+        None => true,
+    }
+}
+
+fn whose(
+    transport: Transport,
+    place: &str,
+    listener: &Listener,
+    holder: Option<&Holder>,
+    proxy: &Proxy,
+) -> Finding {
+    let uid = listener.uid;
+    let who = holder.map_or_else(
+        || "a process that can't be seen".to_owned(),
+        |Holder { id, name, .. }| format!("{name} (process {id})"),
+    );
+    let text = format!("{who} listens at {transport} {place} as user {uid}");
+    // Of other ports nobody knows who is to listen there.
+    if proxy.role(listener.port).is_none() || proxy.is(listener, holder) {
+        return Finding::ok(TOPIC, text);
+    }
+    let uids: Vec<String> = proxy.uids.iter().map(ToString::to_string).collect();
+    Finding::warn(
+        TOPIC,
+        format!("{text}, who is not the proxy's ({}): what it sends on comes back to it", uids.join(", ")),
+        "run the proxy as its own user, or name its user with --proxy-uid",
+    )
+}

@@ -1,0 +1,288 @@
+//! Which network namespace somebody means: a name of `ip netns`, a container's id, a process, or a path.
+//!
+//! Containers are found without asking a runtime: each has a control group of its own, whose name ends in its id
+//! whatever the runtime (`docker/ID`, `docker-ID.scope`, `cri-containerd-ID.scope`, `crio-ID`, `libpod-ID.scope/container`).
+
+use super::{namespace::Held, process};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// Where to look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// Where processes are.
+    pub proc: PathBuf,
+    /// Folders of named namespaces.
+    pub names: Vec<PathBuf>,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self { proc: "/proc".into(), names: vec!["/run/netns".into(), "/var/run/netns".into()] }
+    }
+}
+
+/// Why nobody knows what is meant.
+#[derive(Debug, thiserror::Error)]
+pub enum Lost {
+    #[error("can't be entered: {0}")]
+    Open(#[source] io::Error),
+    #[error("is no process; there has to be a number from 1 behind pid:")]
+    NoNumber,
+    #[error("is not there: no process has this number in {}", .0.display())]
+    NoProcess(PathBuf),
+    #[error("is no name of a network namespace: {}", seen(.names, .containers))]
+    Unknown { names: Vec<String>, containers: Vec<String> },
+    #[error("may be any of {}; give more of its id", some(.0, 12))]
+    Ambiguous(Vec<String>),
+    #[error("has processes in several network namespaces ({}); give the path of one", .0.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "))]
+    Several(Vec<PathBuf>),
+}
+
+impl Lost {
+    /// Everything that would have been found by its name.
+    pub fn known(&self) -> impl Iterator<Item = &str> {
+        let known: [&[String]; 2] = match self {
+            Self::Unknown { names, containers } => [names, containers],
+            _ => [&[], &[]],
+        };
+        known.into_iter().flatten().map(String::as_str)
+    }
+}
+
+fn seen(names: &[String], containers: &[String]) -> String {
+    let named = match names {
+        [] => "ip netns knows none".to_owned(),
+        names => format!("ip netns knows {}", some(names, usize::MAX)),
+    };
+    let running = match containers {
+        [] => "no container is seen".to_owned(),
+        containers => format!("of containers {} are seen", some(containers, 12)),
+    };
+    format!("{named}, {running}, and there is no such file")
+}
+
+/// The first few, each cut to so many characters.
+fn some(names: &[String], width: usize) -> String {
+    const FEW: usize = 5;
+    let cut = |name: &String| name.chars().take(width).collect::<String>();
+    let told = names.iter().take(FEW).map(cut).collect::<Vec<_>>().join(", ");
+    if names.len() > FEW { format!("{told} and {} more", names.len() - FEW) } else { told }
+}
+
+/// Finds the namespace that a word means.
+///
+/// # Errors
+/// When it means none, or may mean several.
+pub fn find(word: &str, places: &Places) -> Result<Held, Lost> {
+    if let Some(number) = word.strip_prefix("pid:") {
+        let number: u32 = number.trim().parse().ok().filter(|number| *number > 0).ok_or(Lost::NoNumber)?;
+        let folder = places.proc.join(number.to_string());
+        return match Held::open(&folder.join("ns/net")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(Lost::NoProcess(places.proc.clone()))
+            }
+            held => held.map_err(Lost::Open),
+        };
+    }
+    // As `kubectl get pod -o yaml` names a container: containerd://ID.
+    let id = word.split_once("://").map(|(_, id)| id);
+    if id.is_none() && word.contains('/') {
+        return Held::open(Path::new(word)).map_err(Lost::Open);
+    }
+    if id.is_none()
+        && let Some(path) = places.names.iter().map(|folder| folder.join(word)).find(|path| path.exists())
+    {
+        return Held::open(&path).map_err(Lost::Open);
+    }
+    let containers = containers(&places.proc);
+    if let Some(held) = container(id.unwrap_or(word), &containers)? {
+        return Ok(held);
+    }
+    let here = Path::new(word);
+    if id.is_none() && here.exists() {
+        return Held::open(here).map_err(Lost::Open);
+    }
+    Err(Lost::Unknown { names: names(&places.names), containers: containers.into_keys().collect() })
+}
+
+fn names(folders: &[PathBuf]) -> Vec<String> {
+    let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+    let names: BTreeSet<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.into_iter().collect()
+}
+
+/// How much of an id has to be given: fewer digits are too often words.
+const LEAST: usize = 4;
+
+/// The one container whose id starts so.
+fn container(start: &str, containers: &BTreeMap<String, Vec<PathBuf>>) -> Result<Option<Held>, Lost> {
+    let start = start.to_ascii_lowercase();
+    if start.len() < LEAST || !start.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(None);
+    }
+    let found: Vec<(&String, &Vec<PathBuf>)> =
+        containers.iter().filter(|(id, _)| id.starts_with(&start)).collect();
+    match found[..] {
+        [] => Ok(None),
+        [(id, folders)] => of_processes(id, folders),
+        _ => Err(Lost::Ambiguous(found.into_iter().map(|(id, _)| id.clone()).collect())),
+    }
+}
+
+/// The namespace of a container's processes; `None` where they have all ended.
+fn of_processes(id: &str, folders: &[PathBuf]) -> Result<Option<Held>, Lost> {
+    let (mut found, mut refused) = (BTreeMap::new(), None);
+    for folder in folders {
+        match Held::open(&folder.join("ns/net")) {
+            // The process may have ended and another have got its number meanwhile.
+            Ok(held) if of(folder).as_deref() == Some(id) => {
+                if let Ok(number) = held.id() {
+                    found.entry(number).or_insert(held);
+                }
+            }
+            Ok(_) => {}
+            Err(error) => refused = Some(error),
+        }
+    }
+    match (found.len(), refused) {
+        (0, Some(error)) => Err(Lost::Open(error)),
+        (0 | 1, _) => Ok(found.into_values().next()),
+        _ => Err(Lost::Several(found.into_values().map(|held| held.found).collect())),
+    }
+}
+
+/// The containers that processes run in, by their whole ids, each with the folders of its processes.
+fn containers(proc: &Path) -> BTreeMap<String, Vec<PathBuf>> {
+    let mut found: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    for folder in process::folders(proc).unwrap_or_default() {
+        if let Some(id) = of(&folder) {
+            found.entry(id).or_default().push(folder);
+        }
+    }
+    found
+}
+
+/// The id of the container that a process runs in.
+fn of(folder: &Path) -> Option<String> {
+    innermost(&fs::read_to_string(folder.join("cgroup")).ok()?)
+}
+
+/// The id in the names of control groups (`/proc/PID/cgroup`, `cgroups(7)`): of containers within containers, that of
+/// the innermost.
+fn innermost(text: &str) -> Option<String> {
+    let groups = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    groups.flat_map(|group| group.split('/').rev().filter_map(id).take(1)).next().map(str::to_owned)
+}
+
+/// A container's id, as runtimes make them: 64 digits, behind the runtime's name and before what systemd adds.
+fn id(part: &str) -> Option<&str> {
+    const DIGITS: usize = 64;
+    let part = part.strip_suffix(".scope").unwrap_or(part);
+    // What looks after a container is no part of it, and lies in the node's namespace.
+    let (runtime, id) = part.rsplit_once(['-', ':']).unwrap_or(("", part));
+    let is_id =
+        id.len() == DIGITS && id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    (is_id && !runtime.ends_with("conmon")).then_some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{env, os::unix::fs::symlink, process::id as own_id};
+
+    const WEB: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    const DB: &str = "0123f6789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0";
+
+    #[test]
+    fn control_groups_tell_containers() {
+        for line in [
+            format!("0::/docker/{WEB}"),
+            format!("0::/system.slice/docker-{WEB}.scope"),
+            format!("0::/kubepods/besteffort/pod7c3e4f2a-0000-4d1c-9a55-1234567890ab/{WEB}"),
+            format!("0::/kubepods.slice/kubepods-pod7c3e4f2a_0000.slice/cri-containerd-{WEB}.scope"),
+            format!("0::/kubepods.slice/kubepods-pod7c3e4f2a_0000.slice:cri-containerd:{WEB}"),
+            format!("0::/kubepods.slice/kubepods-pod7c3e4f2a_0000.slice/crio-{WEB}.scope"),
+            format!("0::/machine.slice/libpod-{WEB}.scope/container"),
+            format!("12:cpu:/\n4:memory:/docker/{WEB}\n0::/"),
+            format!("0::/docker/{DB}/docker/{WEB}"),
+        ] {
+            assert_eq!(innermost(&line).as_deref(), Some(WEB), "{line}");
+        }
+        for line in [
+            "0::/".to_owned(),
+            "0::/system.slice/sshd.service".to_owned(),
+            format!("0::/machine.slice/libpod-conmon-{WEB}.scope"),
+            format!("0::/system.slice/crio-conmon-{WEB}.scope"),
+            format!("0::/docker/{}", &WEB[1..]),
+            format!("0::/docker/{}", WEB.to_uppercase()),
+        ] {
+            assert_eq!(innermost(&line), None, "{line}");
+        }
+    }
+
+    /// A `/proc` with processes in control groups; where none is given, that of no container.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str, processes: &[(u32, &str)]) -> Self {
+            let folder = env::temp_dir().join(format!("sidecar-init-lookup-{}-{name}", own_id()));
+            for (number, group) in processes {
+                let process = folder.join("proc").join(number.to_string());
+                fs::create_dir_all(process.join("ns")).expect("a folder");
+                fs::write(process.join("cgroup"), format!("0::{group}\n")).expect("a file");
+                symlink("/proc/self/ns/net", process.join("ns/net")).expect("a link");
+            }
+            fs::create_dir_all(folder.join("netns")).expect("a folder");
+            fs::write(folder.join("netns/web"), "").expect("a file");
+            Self(folder)
+        }
+
+        fn find(&self, word: &str) -> Result<PathBuf, String> {
+            let places = Places { proc: self.0.join("proc"), names: vec![self.0.join("netns")] };
+            let found = find(word, &places).map(|held| held.found).map_err(|lost| lost.to_string());
+            found.map(|path| path.strip_prefix(&self.0).map(Path::to_owned).unwrap_or(path))
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn each_form_is_found() {
+        let (web, db) = (format!("/docker/{WEB}"), format!("/docker/{DB}"));
+        let folder = Folder::new("each", &[(7, &web), (8, &web), (9, &db), (10, "/")]);
+        let found = |word: &str, path: &str| assert_eq!(folder.find(word), Ok(path.into()), "{word}");
+        found("web", "netns/web");
+        found("pid:10", "proc/10/ns/net");
+        found(DB, "proc/9/ns/net");
+        found("0123F6", "proc/9/ns/net");
+        found(&format!("containerd://{DB}"), "proc/9/ns/net");
+        found("/proc/self/ns/net", "/proc/self/ns/net");
+        assert!(folder.find("01234").is_ok_and(|path| path.starts_with("proc")));
+    }
+
+    #[test]
+    fn what_is_not_found_or_not_one_is_told() {
+        let (web, db) = (format!("/docker/{WEB}"), format!("/docker/{DB}"));
+        let folder = Folder::new("told", &[(7, &web), (9, &db)]);
+        let told = |word: &str, part: &str| {
+            let error = folder.find(word).expect_err("it is not found");
+            assert!(error.contains(part), "{word}: {error}");
+        };
+        told("0123", "may be any of 0123456789ab, 0123f6789abc; give more of its id");
+        told("012", "ip netns knows web, of containers 0123456789ab, 0123f6789abc are seen");
+        told("wbe", "is no name of a network namespace: ip netns knows web");
+        told("containerd://ffff", "is no name");
+        told("pid:11", "no process has this number");
+        told("pid:x", "is no process");
+        told("/no/such", "can't be entered: ");
+    }
+}

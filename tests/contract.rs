@@ -1,0 +1,392 @@
+//! What is printed for programs is of the forms in `docs/schemas`, on real states of a namespace; failures are told in the
+//! same way; and what documents say of codes, flags and places is so.
+
+#[path = "kernel/support/namespace.rs"]
+#[expect(dead_code, reason = "a part of it is enough here")]
+mod namespace;
+
+use namespace::Namespace;
+use policy::lint::{Code, RETIRED};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    net::TcpStream,
+    path::Path,
+    process::{Command, Output, Stdio},
+    time::Duration,
+};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecar-init");
+const POD: [&str; 6] = ["--pod-ips", "10.77.0.2", "-i", "*", "-b", "*"];
+
+fn read(file: &str) -> String {
+    fs::read_to_string(Path::new(ROOT).join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+}
+
+/// Refuses fields that the schema does not name: those who read documents are told to pass over them, but we print none.
+fn strict(schema: &mut Value) {
+    match schema {
+        Value::Object(keys) => {
+            if keys.contains_key("properties") {
+                keys.insert("additionalProperties".to_owned(), false.into());
+            }
+            keys.values_mut().for_each(strict);
+        }
+        Value::Array(items) => items.iter_mut().for_each(strict),
+        _ => {}
+    }
+}
+
+/// Holds a document against its schema.
+fn valid(name: &str, document: &Value) {
+    let mut schema: Value = serde_json::from_str(&read(&format!("docs/schemas/{name}.json"))).expect("JSON");
+    strict(&mut schema);
+    let validator = jsonschema::validator_for(&schema).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let errors: Vec<String> =
+        validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert_eq!(errors, Vec::<String>::new(), "{name}: {document:#}");
+    assert_eq!(document["version"], 1, "{name}");
+}
+
+#[test]
+fn a_form_that_is_not_kept_is_noticed() {
+    let whole =
+        json!({"version": 1, "error": {"message": "m", "causes": [], "exit_code": 1}, "problems": []});
+    valid("error", &whole);
+    for (pointer, wrong) in [
+        ("/error/exit_code", json!("1")),
+        ("/error/more", json!(1)),
+        ("/problems", Value::Null),
+        ("/version", json!(1.5)),
+    ] {
+        let mut document = whole.clone();
+        match document.pointer_mut(pointer) {
+            Some(value) => *value = wrong,
+            None => document["error"]["more"] = wrong,
+        }
+        let noticed = std::panic::catch_unwind(|| valid("error", &document)).is_err();
+        assert!(noticed, "{pointer}");
+    }
+}
+
+fn run(namespace: &Namespace, arguments: &[&str]) -> Output {
+    namespace.output(PROGRAM, arguments, "")
+}
+
+/// The document on standard output, as JSON and as YAML, of a command that changes nothing.
+fn told(namespace: &Namespace, name: &str, code: i32, arguments: &[&str]) -> Value {
+    let json = run(namespace, &[arguments, &["--format", "json"]].concat());
+    let yaml = run(namespace, &[arguments, &["--format", "yaml"]].concat());
+    let document = document(&json, arguments, code);
+    valid(name, &document);
+    assert_eq!(yaml.status.code(), Some(code), "{arguments:?}");
+    let text = String::from_utf8(yaml.stdout).expect("UTF-8");
+    let read: Value = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{error} in\n{text}"));
+    // Processes come and go between two calls, and other namespaces of this machine are full of them.
+    let without = |document: &Value| {
+        let mut document = document.clone();
+        if let Some(findings) = document.get_mut("findings").and_then(Value::as_array_mut) {
+            findings.retain(|finding| finding["topic"] != "processes");
+        }
+        document
+    };
+    assert_eq!(without(&read), without(&document), "{arguments:?}");
+    document
+}
+
+fn document(output: &Output, arguments: &[&str], code: i32) -> Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}{stderr}");
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments:?}: {error} in\n{text}{stderr}"))
+}
+
+fn with<'a>(command: &[&'a str], flags: &[&'a str]) -> Vec<&'a str> {
+    [command, &POD, flags].concat()
+}
+
+#[test]
+fn answers_about_flags_are_of_their_forms() {
+    let namespace = Namespace::new();
+    let lint = told(&namespace, "lint", 0, &with(&["lint"], &["-d", "15090", "-x", "10.0.0.0/8,10.0.0.0/8"]));
+    assert_eq!(lint["findings"][0]["code"], "SI008");
+    told(&namespace, "lint", 0, &with(&["lint"], &["-b", "0", "--capture-all-dns"]));
+    told(&namespace, "render", 0, &with(&["render"], &["--dual-stack", "-m", "TPROXY"]));
+    for packet in [&["10.0.0.5:443"][..], &["8080"], &["--uid", "1337", "10.0.0.5:443"], &["127.0.0.1:1"]] {
+        told(&namespace, "explain", 0, &with(&["explain"], packet));
+    }
+    told(&namespace, "explain", 0, &with(&["explain", "-z", "15006-15009"], &["8080"]));
+    told(&namespace, "explain", 0, &["explain", "--live", "--pod-ips", "10.77.0.2", "10.0.0.5:443"]);
+    // A manifest of several pods.
+    let file = Path::new(ROOT).join("target/contract-pods.yaml");
+    let pod = read("docker/pod-istio.yaml");
+    fs::write(&file, format!("{pod}\n---\n{pod}")).expect("a file in target");
+    let file = file.to_str().expect("UTF-8");
+    let of = [("lint", vec![]), ("render", vec![]), ("explain", vec!["8080"])];
+    for (command, words) in of {
+        let arguments = [&[command, "-f", file], &words[..]].concat();
+        let document = told(&namespace, "answers", 0, &arguments);
+        let answers = document["answers"].as_array().expect("a list");
+        assert_eq!(answers.len(), 2);
+        answers.iter().for_each(|answer| valid(command, &answer["answer"]));
+    }
+}
+
+#[test]
+fn answers_about_a_namespace_are_of_their_forms() {
+    for backend in ["nftables", "iptables-nft", "iptables-legacy"] {
+        let namespace = Namespace::new();
+        let flags = with(&["apply", "--backend", backend], &["--redirect-dns", "--dns-servers", "10.0.0.53"]);
+        let check = [&["check"], &flags[1..]].concat();
+        told(&namespace, "doctor", 0, &with(&["doctor"], &[]));
+        told(&namespace, "check", 3, &check);
+        let change = [&flags[..], &["--format", "json"]].concat();
+        valid("change", &document(&run(&namespace, &change), &change, 0));
+        told(&namespace, "check", 0, &check);
+        told(&namespace, "check", 3, &[&check[..], &["-d", "81"]].concat());
+        told(&namespace, "doctor", 0, &with(&["doctor"], &[]));
+        told(&namespace, "explain", 0, &["explain", "--live", "--pod-ips", "10.77.0.2", "10.0.0.5:443"]);
+        // The second run changes nothing, and its YAML says so.
+        let again = run(&namespace, &[&flags[..], &["--format=yaml"]].concat());
+        let again: Value = serde_saphyr::from_str(&String::from_utf8_lossy(&again.stdout)).expect("YAML");
+        valid("change", &again);
+        assert_eq!((&again["changed"], &again["backend"]), (&false.into(), &backend.into()));
+        let clean = ["clean", "-o", "json"];
+        valid("change", &document(&run(&namespace, &clean), &clean, 0));
+    }
+}
+
+#[test]
+fn a_repair_and_packets_as_they_meet_rules_are_told_in_their_forms() {
+    let pod = Namespace::new();
+    pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
+    let path = pod.path();
+    let repair = with(
+        &["cni", "repair", "--netns", &path],
+        &["-u", "1337", "--iptables-trace-logging", "--format", "json"],
+    );
+    valid("change", &document(&run(&Namespace::new(), &repair), &repair, 0));
+    for (encoding, separator) in [("json", ""), ("yaml", "---\n")] {
+        let trace = ["trace", "-o", encoding, "--count", "2", "--for", "30s"];
+        let start =
+            || Command::new(PROGRAM).args(trace).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = pod.run(start).expect("it starts");
+        // Nobody tells when it listens, so packets come until it has seen enough, or its time is up.
+        while child.try_wait().expect("a child").is_none() {
+            pod.run(|| {
+                drop(TcpStream::connect_timeout(&([10, 77, 0, 3], 443).into(), Duration::from_millis(20)))
+            });
+        }
+        let text = String::from_utf8(child.wait_with_output().expect("it has ended").stdout).expect("UTF-8");
+        let documents: Vec<Value> = match separator {
+            "" => text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect(),
+            _ => text
+                .split(separator)
+                .skip(1)
+                .map(|part| serde_saphyr::from_str(part).expect("YAML"))
+                .collect(),
+        };
+        assert_eq!(documents.len(), 2, "{text}");
+        documents.iter().for_each(|document| valid("trace", document));
+    }
+}
+
+/// What may be anybody's is left, and both the report and the failure say so.
+#[test]
+fn a_clean_that_leaves_something_reports_all_the_same() {
+    let namespace = Namespace::new();
+    // Of our routing protocol, and nothing that we would make.
+    namespace.ip("rule add from 10.9.9.9 lookup 77 protocol 137");
+    let arguments = ["clean", "--format", "json"];
+    let output = run(&namespace, &arguments);
+    let report = document(&output, &arguments, 1);
+    valid("change", &report);
+    assert_eq!(report["left"].as_array().map(Vec::len), Some(1), "{report}");
+    let failure = failure(&output);
+    assert_eq!(failure["error"]["exit_code"], 1);
+    // In text there is no report, and the failure says it.
+    let text = run(&namespace, &["clean"]);
+    assert_eq!((text.status.code(), text.stdout.as_slice()), (Some(1), &b""[..]));
+    assert!(String::from_utf8_lossy(&text.stderr).contains("error: what is surely ours is gone; left is"));
+}
+
+/// The failure among what stands on standard error, of the form of all failures.
+fn failure(output: &Output) -> Value {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let last = text.lines().last().unwrap_or_default();
+    let failure: Value = serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {text}"));
+    valid("error", &failure);
+    failure
+}
+
+#[test]
+fn failures_are_told_as_json_to_whoever_asked_for_it() {
+    let namespace = Namespace::new();
+    let bad = with(&["apply"], &["-p", "0", "-x", "nonsense", "--format", "yaml"]);
+    let failed = failure(&run(&namespace, &bad));
+    assert_eq!((&failed["error"]["exit_code"], &failed["error"]["causes"]), (&2.into(), &json!([])));
+    let options: Vec<&str> = failed["problems"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|fix| fix["option"].as_str())
+        .collect();
+    assert_eq!(options, ["--istio-service-exclude-cidr", "--envoy-port"]);
+    assert_eq!(failed["problems"][0]["value"], "nonsense");
+    for arguments in [
+        with(&["istio-iptables"], &["-p", "0", "--log_as_json"]),
+        with(&["explain"], &["--format", "json"]),
+        with(&["render"], &["--format", "json", "-b", "x"]),
+        vec!["clean", "-o", "json", "--network-namespace", "nowhere"],
+        vec!["trace", "-o", "yaml", "--count", "x"],
+        vec!["cni", "repair", "--pid", "0", "--format", "json"],
+    ] {
+        let output = run(&namespace, &arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let failed = failure(&output);
+        assert_ne!(failed["problems"], json!([]), "{arguments:?}");
+    }
+    // What fails later has causes, and no problems.
+    let arguments =
+        ["explain", "--from-save", "/nowhere", "--format", "json", "--pod-ips", "10.77.0.2", "10.0.0.5:443"];
+    let failed = failure(&run(&namespace, &arguments));
+    assert_eq!((&failed["error"]["exit_code"], &failed["problems"]), (&1.into(), &json!([])));
+    // Others are told in words.
+    let output = run(&namespace, &with(&["apply"], &["-p", "0"]));
+    assert!(output.stderr.starts_with(b"error: 1 problem in the input"));
+}
+
+#[test]
+fn the_letter_of_kubectl_means_the_format_where_upstream_has_no_other_for_it() {
+    let namespace = Namespace::new();
+    let output = run(&namespace, &["clean", "-ojson"]);
+    valid("change", &document(&output, &["clean"], 0));
+    let output = run(&namespace, &with(&["check"], &["-o", "json"]));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text.contains("\"json\" is no port") && text.contains("write --format json"), "{text}");
+    for (command, says) in [("clean", "-o, --format"), ("check", "-o, --istio-local-outbound-ports-exclude")]
+    {
+        let help = String::from_utf8(run(&namespace, &[command, "--help"]).stdout).expect("UTF-8");
+        assert!(help.contains(says) && help.contains("text, json or yaml"), "{help}");
+    }
+}
+
+/// The first variable that says something decides, and where none does, signs are ASCII.
+#[test]
+fn signs_of_doctor_are_those_that_the_locale_can_show() {
+    let namespace = Namespace::new();
+    let told = |locale: &[(&str, &str)]| {
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(["doctor", "--pod-ips", "10.77.0.2"])
+            .env_remove("LC_ALL")
+            .env_remove("LC_CTYPE")
+            .env_remove("LANG");
+        let output = namespace.run(|| command.envs(locale.iter().copied()).output()).expect("it runs");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    for locale in [&[("LC_ALL", "C.UTF-8")][..], &[("LANG", "de_DE.utf8"), ("LC_ALL", "")]] {
+        let text = told(locale);
+        assert!(text.contains("Rights\n  ✔ CAP_NET_ADMIN is held\n"), "{locale:?}: {text}");
+    }
+    for locale in [&[][..], &[("LANG", "C")], &[("LC_ALL", "POSIX"), ("LANG", "en_US.UTF-8")]] {
+        let text = told(locale);
+        assert!(
+            text.is_ascii() && text.contains("Rights\n  ok   CAP_NET_ADMIN is held\n"),
+            "{locale:?}: {text}"
+        );
+    }
+}
+
+/// The cells of a table's row, without the frame.
+fn cells(row: &str) -> Vec<String> {
+    let cells = row.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`').to_owned());
+    cells.collect()
+}
+
+#[test]
+fn every_code_of_lint_is_explained_once() {
+    let text = read("docs/lint.md");
+    let rows: Vec<Vec<String>> = text.lines().filter(|line| line.starts_with("| `SI")).map(cells).collect();
+    let explained: Vec<(&str, &str)> =
+        rows.iter().filter(|row| row[1] != "retired").map(|row| (row[0].as_str(), row[2].as_str())).collect();
+    let expected: Vec<(&str, &str)> = Code::ALL.iter().map(|code| (code.name(), code.about())).collect();
+    assert_eq!(explained, expected);
+    let retired: Vec<&str> =
+        rows.iter().filter(|row| row[1] == "retired").map(|row| row[0].as_str()).collect();
+    assert_eq!(retired, RETIRED);
+}
+
+#[test]
+fn each_document_is_linked_by_the_overview() {
+    let text = read("docs/schemas/README.md");
+    for entry in fs::read_dir(Path::new(ROOT).join("docs/schemas")).expect("the folder") {
+        let name = entry.expect("an entry").file_name().into_string().expect("UTF-8");
+        assert!(name == "README.md" || text.contains(&format!("]({name})")), "{name}");
+    }
+    let example =
+        text.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    valid("error", &serde_json::from_str(example).expect("JSON"));
+}
+
+/// The name by which a heading is linked.
+fn anchor(heading: &str) -> String {
+    let kept = heading.to_lowercase().replace(' ', "-");
+    kept.chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c)).collect()
+}
+
+#[test]
+fn findings_of_doctor_lead_to_where_they_are_explained() {
+    let text = read("docs/troubleshooting.md");
+    let anchors: Vec<String> = text
+        .lines()
+        .filter(|line| line.starts_with('#'))
+        .map(|line| anchor(line.trim_matches(['#', ' '])))
+        .collect();
+    let mut unique = anchors.clone();
+    unique.sort();
+    unique.dedup();
+    assert_eq!(unique.len(), anchors.len(), "each heading is one place");
+    let source = read("src/cli/doctor.rs");
+    let named: Vec<&str> =
+        source.split("help: \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert!(named.len() >= 10, "{named:?}");
+    for name in named {
+        assert!(anchors.iter().any(|anchor| anchor == name), "no heading makes #{name}");
+    }
+    // And what is found, here without capabilities and with bad flags, says so.
+    let namespace = Namespace::new();
+    let arguments = ["--bounding-set", "-all", PROGRAM, "doctor", "--format", "json", "-p", "0"];
+    let document = document(&namespace.output("setpriv", &arguments, ""), &arguments, 1);
+    for finding in document["findings"].as_array().expect("a list") {
+        assert_eq!(finding["level"] == "ok", finding["help"].is_null(), "{finding}");
+        let place = finding["help"].as_str().map(|help| help.split_once('#').expect("an anchor"));
+        assert!(place.is_none_or(|(file, name)| {
+            file == "docs/troubleshooting.md" && anchors.iter().any(|anchor| anchor == name)
+        }));
+    }
+    for link in text.split("](#").skip(1).filter_map(|rest| rest.split(')').next()) {
+        assert!(anchors.iter().any(|anchor| anchor == link), "{link}");
+    }
+}
+
+/// They are understood: they end with whatever they find, but for bad input.
+#[test]
+fn commands_of_the_troubleshooting_page_are_calls() {
+    let pod = Namespace::new();
+    pod.ip("link add eth0 type veth peer name far\naddr add 10.1.2.3/24 dev eth0\nlink set eth0 up");
+    let text = read("docs/troubleshooting.md");
+    let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let commands: Vec<&str> = blocks.flat_map(str::lines).collect();
+    assert!(commands.len() > 8, "{commands:?}");
+    let manifest = Path::new(ROOT).join("docker/pod-istio.yaml");
+    for command in commands {
+        let script =
+            command.replacen("sidecar-init", PROGRAM, 1).replace("pod.yaml", &manifest.display().to_string());
+        let output = pod.output("sh", &["-c", &script], "");
+        let ended = output.status.code();
+        assert!(matches!(ended, Some(0 | 1 | 3)), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
