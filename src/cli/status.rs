@@ -159,7 +159,7 @@ impl Observer {
             hears: addresses.iter().chain(&loopback).copied().filter(|own| listener.hears(*own)).collect(),
             uid: listener.uid,
             process: self.holders.get(&listener.inode).and_then(|holder| {
-                let Holder { id, name } = holder.as_ref()?;
+                let Holder { id, name, .. } = holder.as_ref()?;
                 Some((*id, name.clone()))
             }),
             is_transparent: listener.is_transparent,
