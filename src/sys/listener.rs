@@ -267,7 +267,7 @@ mod tests {
                 .flatten()
                 .collect();
             by_proc.sort();
-            let less = found.iter().cloned().map(|listener| Listener { is_transparent: None, ..listener });
+            let less = found.iter().map(|listener| Listener { is_transparent: None, ..listener.clone() });
             assert_eq!(by_proc, less.collect::<Vec<_>>());
 
             let holders = holders(&found.iter().map(|listener| listener.inode).collect::<Vec<_>>());
