@@ -88,7 +88,8 @@ fn capture(
         return Ok(Mended::LeftAlone("its interception mode is NONE".to_owned()));
     }
     let mut kernel = Kernel::open(Lock::on_node(LOCK_WAIT), istio::OWNERSHIP).map_err(engine::Error::from)?;
-    let made = istio::made(env!("CARGO_PKG_VERSION"), "sidecar-node-repair", said, SystemTime::now());
+    let at = policy::trace::utc(SystemTime::now());
+    let made = istio::made(env!("CARGO_PKG_VERSION"), "sidecar-node-repair", said, &at);
     let desired = Desired { made: Some(made), ..istio::desired(capture) };
     let options = Options { choice, on_drift: OnDrift::Replace, anew: false };
     let summary = engine::apply(&mut kernel, &desired, &options)?;

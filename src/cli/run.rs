@@ -6,6 +6,7 @@ use policy::istio::{self, CaptureConfig, defaults::PROBE_PORT};
 pub(super) use policy::preview::Preview;
 use policy::settings::Setting;
 use policy::sources::{Host, Raw, Reader};
+use policy::trace::utc;
 use policy::{Problem, Problems};
 use rules::desired::Made;
 use rules::{Port, Version, number::unsigned};
@@ -135,7 +136,7 @@ impl Run {
 
     /// A note of how rules are made: by which command, now.
     pub(super) fn made(&self, command: &str) -> Made {
-        istio::made(env!("CARGO_PKG_VERSION"), command, self.said.clone(), SystemTime::now())
+        istio::made(env!("CARGO_PKG_VERSION"), command, self.said.clone(), &utc(SystemTime::now()))
     }
 
     /// The network namespace that we are in.

@@ -51,7 +51,8 @@ impl Scene<'_> {
         self.state.keep(&key(target, &configuration.name), &record).map_err(|error| unkept(&error))?;
         let options =
             Options { choice: choice(configuration.backend), on_drift: OnDrift::Replace, anew: false };
-        let made = istio::made(env!("CARGO_PKG_VERSION"), "cni-add", istio::said(&raw), SystemTime::now());
+        let at = policy::trace::utc(SystemTime::now());
+        let made = istio::made(env!("CARGO_PKG_VERSION"), "cni-add", istio::said(&raw), &at);
         let desired = Desired { made: Some(made), ..istio::desired(&capture) };
         let summary = engine::apply(&mut kernel, &desired, &options)
             .map_err(|error| namespace::failed("the container's traffic can't be captured", &error))?;

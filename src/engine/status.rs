@@ -82,7 +82,8 @@ pub fn status(
     let views =
         ByFamily { v4: live(kernel, Family::V4, origin_of)?, v6: live(kernel, Family::V6, origin_of)? };
     let held = held(&snapshot, &views, owner);
-    let record = snapshot.nftables().and_then(|table| table.record.clone().zip(table.is_as_made()));
+    let record =
+        snapshot.nftables().and_then(|table| table.record.as_deref().cloned().zip(table.is_as_made()));
     let notes = notes(&snapshot, &views, owner, &held);
     let (addresses, listeners) = (address::all(), listener::all());
     Ok(Status { views, routing, addresses, listeners, held, record, notes })

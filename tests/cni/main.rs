@@ -12,6 +12,8 @@ mod many;
 #[path = "../kernel/support/namespace.rs"]
 #[expect(dead_code, reason = "a part of it is enough here")]
 mod namespace;
+#[path = "../support/note.rs"]
+mod note;
 mod pods;
 mod preview;
 mod removal;

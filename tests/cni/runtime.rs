@@ -45,7 +45,7 @@ pub(crate) fn container() -> Namespace {
 
 /// All rules of nf_tables, as `nft` prints them, without counts.
 pub(crate) fn rules(namespace: &Namespace) -> String {
-    namespace.stdout("nft", &["--stateless", "list", "ruleset"])
+    crate::note::without_note(&namespace.stdout("nft", &["--stateless", "list", "ruleset"]))
 }
 
 impl Node {

@@ -4,6 +4,8 @@ mod http;
 mod kills;
 mod manifests;
 mod node;
+#[path = "../support/note.rs"]
+mod note;
 mod once;
 mod programs;
 mod repair;

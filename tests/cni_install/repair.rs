@@ -35,7 +35,7 @@ impl Pod {
     }
 
     fn rules(&self) -> String {
-        self.namespace.stdout("nft", &["--stateless", "list", "ruleset"])
+        crate::note::without_note(&self.namespace.stdout("nft", &["--stateless", "list", "ruleset"]))
     }
 }
 

@@ -1,6 +1,7 @@
 //! In the place of `istio-iptables`: what it has made with the same flags is as wanted, becomes ours without a moment
 //! in between, and goes without a trace.
 
+use crate::note::without_note;
 use crate::stage::{REDIRECT, VARIANTS, call, run, same, state, succeed};
 use crate::support::namespace::Namespace;
 use crate::support::setting::{Family, Variant};
@@ -320,5 +321,5 @@ fn clean_leaves_nothing_of_upstreams_native_mode() {
 }
 
 fn everything(namespace: &Namespace) -> String {
-    state(namespace) + &namespace.stdout("nft", &["-s", "list", "ruleset"])
+    state(namespace) + &without_note(&namespace.stdout("nft", &["-s", "list", "ruleset"]))
 }

@@ -110,5 +110,5 @@ fn calls(host: &Namespace, to: SocketAddr) -> Result<(), String> {
 
 /// The rules of a namespace, by all that could hold ours. Empty where there are none.
 pub(crate) fn rules(namespace: &Namespace) -> String {
-    namespace.stdout("nft", &["--stateless", "list", "ruleset"])
+    crate::note::without_note(&namespace.stdout("nft", &["--stateless", "list", "ruleset"]))
 }

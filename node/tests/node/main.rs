@@ -5,6 +5,8 @@ mod faults;
 mod http;
 mod lookup;
 mod namespace;
+#[path = "../../../tests/support/note.rs"]
+mod note;
 mod roles;
 mod scene;
 mod server;

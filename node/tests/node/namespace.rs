@@ -39,7 +39,7 @@ impl Sandbox {
     /// The rules of nf_tables; handles of objects left out.
     fn rules(&self) -> String {
         let path = format!("--net={}", self.path().display());
-        command("nsenter", &[&path, "nft", "list", "ruleset"])
+        crate::note::without_note(&command("nsenter", &[&path, "nft", "list", "ruleset"]))
     }
 
     /// A `/proc` that holds process 1 and this one, in the control group of a pod.

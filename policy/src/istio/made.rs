@@ -2,15 +2,12 @@
 
 use crate::settings::{Kind, Topic};
 use crate::sources::{Raw, boolean};
-use crate::trace::utc;
 use rules::desired::Made;
-use std::time::SystemTime;
 
-/// A note of who makes rules. The facts of a pod are no part of it: pods that are told the same are noted alike.
-pub fn made(version: &str, command: &str, settings: String, at: SystemTime) -> Made {
+/// A note of who makes rules; `at` is the time as RFC 3339 writes it, in UTC. The facts of a pod are no part of it: pods that are told the same are noted alike.
+pub fn made(version: &str, command: &str, settings: String, at: &str) -> Made {
     // Nobody needs to know it by the microsecond.
-    let at = utc(at);
-    let at = at.split_once('.').map_or(at.clone(), |(seconds, _)| format!("{seconds}Z"));
+    let at = at.split_once('.').map_or(at.to_owned(), |(seconds, _)| format!("{seconds}Z"));
     Made { version: version.to_owned(), command: command.to_owned(), at, settings }
 }
 
@@ -61,7 +58,7 @@ mod tests {
 
     #[test]
     fn times_are_told_by_the_second() {
-        let at = SystemTime::UNIX_EPOCH + std::time::Duration::from_millis(86_400_123);
-        assert_eq!(made("1", "apply", String::new(), at).at, "1970-01-02T00:00:00Z");
+        let made = made("1", "apply", String::new(), "1970-01-02T00:00:00.123000Z");
+        assert_eq!(made.at, "1970-01-02T00:00:00Z");
     }
 }

@@ -144,7 +144,9 @@ fn meaning(meant: &Meant<'_>, reason: Reason) -> (&'static str, String) {
         Reason::TproxyMark => ("led_on", "packets of connections that were handed over before".to_owned()),
         Reason::Outbound => ("led_on", "outbound".to_owned()),
         Reason::ApplicationLoopback => ("left_alone", "the application's calls to its own pod".to_owned()),
-        Reason::ExcludedGroup | Reason::OtherGroups => ("left_alone", format!("outbound, {owner}")),
+        Reason::ExcludedGroup | Reason::OtherGroups => {
+            ("left_alone", format!("outbound, {}", or(owner, "every group")))
+        }
         Reason::ExcludedInboundPort => ("left_alone", format!("inbound, {ports}")),
         Reason::ExcludedInterface | Reason::VmInterface => ("left_alone", interface),
         Reason::ExcludedNetwork => ("left_alone", format!("outbound, {networks}")),

@@ -141,7 +141,9 @@ pub(super) fn claim(view: &View, meant: &Meant<'_>) -> Option<Claim> {
             (Fate::Passing, "outbound", ("the proxy's own connections: ", "", ""), owner(meant))
         }
         Reason::ExcludedGroup => (Fate::Passing, "outbound", ("", "", ""), owner(meant)),
-        Reason::OtherGroups => (Fate::Passing, "outbound", ("every group but ", "", ""), owner(meant)),
+        Reason::OtherGroups => {
+            (Fate::Passing, "outbound", ("every group but ", "every group", ""), owner(meant))
+        }
         Reason::Loopback => {
             (Fate::Passing, "outbound", ("loopback, ", "loopback", ""), items(&asks.destination))
         }
@@ -252,10 +254,13 @@ fn add(list: &mut Vec<Part>, family: Family, claim: Option<&Claim>, said: (&'sta
     let port = listener.map(|listener| listener.ports.dashed().to_string());
     let is_transparent = listener.map(|listener| listener.is_transparent);
     let items = claim.map(|claim| claim.items.clone()).unwrap_or_default();
+    // What is said of the proxy's users and groups is one thing, whichever of two options said it.
+    let is_shared = claim.is_some_and(|claim| claim.reason.settings().len() > 1);
     let same = |part: &&mut Part| {
-        let joins = part.items.is_empty() == items.is_empty();
-        (part.sentence, &part.reason, &part.option, &part.port) == (sentence, &reason, &option, &port)
-            && joins
+        let is_same = (part.sentence, &part.reason) == (sentence, &reason);
+        let goes_there = (&part.port, part.is_transparent) == (&port, is_transparent);
+        let joins = part.items.is_empty() == items.is_empty() && (is_shared || part.option == option);
+        is_same && goes_there && joins
     };
     if let Some(part) = list.iter_mut().find(same) {
         for item in items {
@@ -266,6 +271,15 @@ fn add(list: &mut Vec<Part>, family: Family, claim: Option<&Claim>, said: (&'sta
         if !part.is_of(family) {
             part.families.push(word(family));
         }
+        let known = part.option.get_or_insert_default();
+        match option {
+            Some(more) if !known.split(", ").any(|one| one == more) => {
+                let comma = if known.is_empty() { "" } else { ", " };
+                known.push_str(&format!("{comma}{more}"));
+            }
+            _ => {}
+        }
+        part.option.take_if(|known| known.is_empty());
         return;
     }
     let families = vec![word(family)];

@@ -9,6 +9,7 @@ use crate::istio::{OWNERSHIP, Reason};
 use crate::settings::Setting;
 use rules::simulate::{At, View, ViewChain, ViewRule};
 use rules::{Action, Hook, Target};
+use std::collections::BTreeSet;
 
 /// A rule of the mesh's.
 #[derive(Clone, Debug)]
@@ -143,18 +144,27 @@ fn is_meshs(view: &View, held: &ViewChain, rule: &ViewRule, asks: &Asks) -> bool
     if is_table_of_ours(held) || leads_to_us(rule) || is_marked {
         return true;
     }
-    // Upstream's, which carry no comment: beside a jump to its chains, the forms that it writes.
+    // Upstream's, which carry no comment: the forms that it writes, where something leads to its chains.
     let is_capturing = matches!(kind(held), Kind::Nat | Kind::Mangle);
     let is_one = |asked: &Option<Asked>| asked.as_ref().is_some_and(|asked| !asked.negated);
     let is_interface = (is_one(&asks.in_interface) || is_one(&asks.out_interface))
         && [&asks.source, &asks.destination, &asks.destination_port].iter().all(|asked| asked.is_none());
-    let is_form = match rule.action {
-        Action::Target(Target::Return) => is_interface,
-        Action::Target(Target::SaveMark | Target::RestoreMark) => asks.more,
-        Action::Target(Target::SetMark(_)) => asks.uid.is_some() || asks.gid.is_some(),
-        _ => false,
+    let leads_from = |of_table: bool| {
+        let chains = view.chains().iter().filter(|other| other.base.is_some());
+        let mut chains = chains.filter(|other| !of_table || other.table == held.table);
+        chains.any(|other| other.rules.iter().any(leads_to_us))
     };
-    is_capturing && is_form && held.rules.iter().any(leads_to_us)
+    is_capturing
+        && match rule.action {
+            Action::Target(Target::Return) if is_interface => {
+                leads_from(true) || asks.more && leads_from(false)
+            }
+            Action::Target(Target::SaveMark | Target::RestoreMark) => asks.more && leads_from(false),
+            Action::Target(Target::SetMark(_)) => {
+                (asks.uid.is_some() || asks.gid.is_some()) && leads_from(false)
+            }
+            _ => false,
+        }
 }
 
 fn kind(held: &ViewChain) -> Kind {
@@ -256,6 +266,8 @@ fn outbound(rule: &ViewRule, asks: &Asks, to: Option<Role>) -> Option<Reason> {
         }
         (None, None, Some(_)) => Some(Reason::ExcludedOutboundPort),
         (None, None, None) if asks.source.is_some() => Some(Reason::ProxyToApplication),
+        // Of no group is anything captured.
+        (None, None, None) if asks.out_interface.is_none() && !asks.more => Some(Reason::OtherGroups),
         (None, None, None) => None,
     }
 }
@@ -304,18 +316,19 @@ fn read_setting(reason: Reason, asks: &Asks) -> Option<Setting> {
     }
 }
 
-/// A group that is left alone is the proxy's if the proxy's calls to its own pod are known by it.
+/// A group that is left alone is the proxy's if other rules of the proxy's name it.
 fn groups_of_the_proxy(found: &mut [Meant<'_>]) {
-    let of_proxy: Vec<Asked> = found
-        .iter()
-        .filter(|meant| meant.reason == Some(Reason::ProxyCallsOwnPod))
-        .filter_map(|meant| meant.asks.gid.clone())
-        .collect();
+    let names_proxy = |meant: &&Meant<'_>| {
+        matches!(meant.reason, Some(Reason::ProxyCallsOwnPod | Reason::ApplicationLoopback))
+    };
+    let of_proxy =
+        found.iter().filter(names_proxy).filter_map(|meant| Some(meant.asks.gid.as_ref()?.items.clone()));
+    let of_proxy: BTreeSet<String> = of_proxy.flatten().collect();
     for meant in found {
-        let asked = meant.asks.gid.as_ref().filter(|asked| !asked.negated);
+        let others = |asked: &Asked| !asked.items.iter().any(|group| of_proxy.contains(group));
         if meant.reason == Some(Reason::ProxyOutbound)
             && meant.rule.origin.is_none()
-            && asked.is_some_and(|asked| !of_proxy.contains(asked))
+            && meant.asks.gid.as_ref().is_some_and(others)
         {
             meant.reason = Some(Reason::ExcludedGroup);
             meant.setting = Some(Setting::OwnerGroupsExclude);

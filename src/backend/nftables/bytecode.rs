@@ -20,7 +20,7 @@ pub struct Table {
     /// In the order in which they were made.
     pub chains: Vec<Chain>,
     /// How it was made, as far as it is known. It is no part of what the table says.
-    pub record: Option<Record>,
+    pub record: Option<Box<Record>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl Table {
     /// The table with a note of how it is made.
     #[must_use]
     pub fn made(self, made: Option<&Made>) -> Self {
-        let record = made.map(|made| Record::of(made, &self));
+        let record = made.map(|made| Box::new(Record::of(made, &self)));
         Self { record, ..self }
     }
 

@@ -39,7 +39,7 @@ pub(super) fn counted(socket: &mut Socket, outside: &Outside) -> io::Result<(byt
         (set.elements, set.others) = reader.elements(&set.name)?;
         bytecode::sort(&mut set.elements);
     }
-    table.record = Record::take(&mut table.chains);
+    table.record = Record::take(&mut table.chains).map(Box::new);
     Ok((table, counts))
 }
 

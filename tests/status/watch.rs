@@ -1,0 +1,116 @@
+//! `status --watch`: block after block into a pipe, in place on a terminal, and a clean end.
+
+use crate::stage::{binary, succeed};
+use crate::support::namespace::Namespace;
+use nix::pty::openpty;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn pod() -> Namespace {
+    let pod = Namespace::new();
+    let flags = ["apply", "--backend", "nftables", "--pod-ips", "10.77.0.2", "-i", "*", "-b", "*"];
+    succeed(&pod, &flags);
+    pod
+}
+
+/// Asks a process to end, and waits for that.
+fn end(mut child: Child, signal: Signal) -> ExitStatus {
+    kill(Pid::from_raw(child.id().cast_signed()), signal).expect("it runs");
+    let start = Instant::now();
+    loop {
+        match child.try_wait().expect("our child") {
+            Some(status) => return status,
+            None if start.elapsed() > PATIENCE => {
+                let _ = child.kill();
+                panic!("it does not end");
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+#[test]
+fn a_pipe_gets_block_after_block() {
+    let pod = pod();
+    let mut command = binary(&["status", "--watch", "--interval", "100ms"]);
+    let mut child = pod.run(|| command.stdout(Stdio::piped()).spawn()).expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut heads = 0;
+    let mut text = String::new();
+    while heads < 3 {
+        let line = lines.next().expect("another line").expect("UTF-8");
+        heads += usize::from(line.ends_with(", every 100ms"));
+        text.push_str(&line);
+        text.push('\n');
+    }
+    assert!(text.contains("Traffic") || text.contains("traffic is captured"), "{text}");
+    assert!(text.contains("0.0/s"), "rates from the second look on: {text}");
+    assert!(!text.contains('\x1b'), "a pipe gets no colours and no cursor: {text:?}");
+    assert_eq!(end(child, Signal::SIGTERM).code(), Some(0));
+}
+
+#[test]
+fn programs_get_a_line_a_look_with_rates() {
+    let pod = pod();
+    let mut command = binary(&["status", "--watch", "--interval", "100ms", "--format", "json"]);
+    let mut child = pod.run(|| command.stdout(Stdio::piped()).spawn()).expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut look = || -> Value {
+        let line = lines.next().expect("another line").expect("UTF-8");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    };
+    let first = look();
+    assert_eq!(first["version"], 1);
+    assert_eq!(first["hits"][0].get("per_second"), None, "there is nothing to compare with");
+    assert_eq!(look()["hits"][0]["per_second"], 0.0);
+    assert_eq!(end(child, Signal::SIGINT).code(), Some(0));
+}
+
+/// A pipe whose reader is gone is no failure.
+#[test]
+fn a_reader_may_leave() {
+    let pod = pod();
+    let mut command = binary(&["status", "--watch", "--interval", "100ms"]);
+    let mut child = pod.run(|| command.stdout(Stdio::piped()).spawn()).expect("it starts");
+    drop(child.stdout.take());
+    assert_eq!(child.wait().expect("it ends by itself").code(), Some(0));
+}
+
+#[test]
+fn a_terminal_is_redrawn_and_given_back() {
+    let pod = pod();
+    let size = nix::pty::Winsize { ws_row: 100, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+    let terminal = openpty(Some(&size), None).expect("a pseudo terminal");
+    let mut command = binary(&["status", "--watch", "--interval", "100ms"]);
+    command.env("TERM", "xterm").stdout(Stdio::from(terminal.slave));
+    let child = pod.run(|| command.spawn()).expect("it starts");
+    // Ours of the terminal's other end is closed with it.
+    drop(command);
+    let mut screen = File::from(terminal.master);
+    let mut seen = Vec::new();
+    let mut buffer = [0; 4096];
+    let redraw = b"\x1b[H\x1b[J";
+    let redraws = |seen: &[u8]| seen.windows(redraw.len()).filter(|window| window == redraw).count();
+    while redraws(&seen) < 3 {
+        let length = screen.read(&mut buffer).expect("it draws");
+        seen.extend(&buffer[..length]);
+    }
+    assert!(seen.starts_with(b"\x1b[?1049h\x1b[?25l"), "{:?}", String::from_utf8_lossy(&seen));
+    let status = end(child, Signal::SIGINT);
+    // A terminal whose last program is gone reads as an error.
+    while let Ok(length @ 1..) = screen.read(&mut buffer) {
+        seen.extend(&buffer[..length]);
+    }
+    let text = String::from_utf8_lossy(&seen);
+    assert_eq!(status.code(), Some(0), "{text}");
+    let (_, after) = text.rsplit_once("\x1b[?25h\x1b[?1049l").expect("the terminal is given back");
+    assert!(after.contains("Captured"), "what was last seen stays: {after}");
+    assert!(text.contains("\x1b[1m"), "a terminal gets colours");
+}
