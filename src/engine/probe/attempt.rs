@@ -7,7 +7,7 @@ use rules::{Family, Protocol};
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
     io::{ErrorKind, Write},
-    net::{SocketAddr, TcpStream},
+    net::{IpAddr, SocketAddr, TcpStream},
     time::{Duration, Instant},
 };
 
@@ -38,8 +38,14 @@ pub(super) struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    /// Calls. Conntrack is asked before anybody can have answered.
-    pub(super) fn start(trial: &'a Trial, place: Place, flows: &mut Flows<'_>) -> Self {
+    /// Calls, from a port that conntrack knows no connection of: a new one would go the way of the old one, past the
+    /// rules. Conntrack is asked again before anybody can have answered.
+    pub(super) fn start(
+        trial: &'a Trial,
+        place: Place,
+        source: Option<IpAddr>,
+        flows: &mut Flows<'_>,
+    ) -> Self {
         let Trial { protocol, owner, from, to, .. } = *trial;
         let mut attempt = Self {
             trial,
@@ -54,7 +60,10 @@ impl<'a> Attempt<'a> {
             read: None,
             outcome: None,
         };
-        let called = dial::call(protocol, owner, from, to).and_then(|call| {
+        let is_fresh = |port| {
+            source.is_none_or(|ip| flows.goes_to(protocol, (SocketAddr::new(ip, port), to)).is_none())
+        };
+        let called = dial::call(protocol, owner, from, to, is_fresh).and_then(|call| {
             if let Call::Udp(socket) = &call {
                 socket.send(&attempt.says)?;
             }
@@ -186,7 +195,12 @@ impl<'a> Attempt<'a> {
     }
 
     /// What it came to, where time is up. `tracked` says of each family whether conntrack knows any connection.
-    pub(super) fn outcome(self, tracked: [bool; 2]) -> Result<Seen, Untried> {
+    pub(super) fn outcome(self, tracked: [bool; 2], flows: &mut Flows<'_>) -> Result<Seen, Untried> {
+        // Both ends are closed before, so that their last words still find their way.
+        drop((self.call, self.arrival));
+        if let Some(local) = self.local.filter(|_| self.goes_to.is_some()) {
+            flows.forget(self.trial.protocol, (local, self.trial.to));
+        }
         let seen = |end, proof| Ok(Seen { end, proof, original: None });
         // Nothing of this machine keeps silent: what comes to its destination is heard there.
         let is_tracked = tracked[Family::of(self.trial.to.ip()) as usize] || self.place == Place::Held;

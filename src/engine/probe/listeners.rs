@@ -110,9 +110,15 @@ impl Listeners {
         }
     }
 
-    /// Where a trial's destination is, with a listener there if it is this machine's.
-    pub(super) fn at_destination(&mut self, trial: &Trial) -> Place {
-        let ours = way::to(trial.to.ip()).is_ok_and(|way| way.interface == LOOPBACK);
+    /// Where a trial's destination is, with a listener there if it is this machine's; and the address from which it is
+    /// called.
+    pub(super) fn at_destination(&mut self, trial: &Trial) -> (Place, Option<IpAddr>) {
+        let way = way::to(trial.to.ip()).ok();
+        let source = trial.from.or_else(|| way.as_ref()?.source);
+        (self.place(trial, way.is_some_and(|way| way.interface == LOOPBACK)), source)
+    }
+
+    fn place(&mut self, trial: &Trial, ours: bool) -> Place {
         match (ours, trial.protocol) {
             (false, _) => Place::Elsewhere,
             (true, Protocol::Udp) => Place::Own,
