@@ -30,9 +30,7 @@ pub(crate) fn expectations(pod: &Pod) -> Vec<Call> {
             pod: explain::Pod::new(addresses(), Some(&config)),
             own: (Uid::new(0).expect("root"), Gid::new(0).expect("root")),
             port: Port::new(15002).expect("a port"),
-            way: &|to| {
-                way::to(to).ok().map(|way| Way { interface: way.interface, source: way.source })
-            },
+            way: &|to| way::to(to).ok().map(|way| Way { interface: way.interface, source: way.source }),
             dialect: Dialect::default(),
         };
         calls(&config, &facts)

@@ -55,20 +55,45 @@ fn the_application_proves_what_becomes_of_its_own_calls() {
 }
 
 #[test]
-fn without_cap_net_admin_tproxy_is_not_tried() {
-    let (copy, pod) = (Copy::new("tproxy"), Pod::with(TPROXY, "nftables"));
-    // The proxy's user and group are ours, so that no other right is missing.
-    let found = copy.probe(&pod, "1337", TPROXY);
-    assert_eq!(found.wrong(), "", "{}", found.stderr);
-    assert_eq!(found.code, Some(0));
+fn without_rights_over_the_network_only_what_is_handed_over_is_not_tried() {
+    for scenario in [DEFAULT, TPROXY] {
+        let pod = Pod::with(scenario, "nftables");
+        let flags = flags(scenario);
+        let words = [
+            "--bounding-set=-net_admin,-net_raw",
+            BINARY,
+            "probe",
+            "--format",
+            "json",
+            "--probe-timeout",
+            "3s",
+        ];
+        let words: Vec<&str> = words.into_iter().chain(flags.iter().map(String::as_str)).collect();
+        let found = Found::of(&pod.inside.output("setpriv", &words, ""));
+        assert_eq!((found.code, found.wrong()), (Some(0), String::new()), "{}", found.stderr);
+        for call in &found.calls {
+            if call["expected"]["verdict"] == "tproxy" {
+                let why = "a transparent listener is needed: needs CAP_NET_ADMIN or CAP_NET_RAW";
+                assert_eq!(call["untried"], why, "{call:#}");
+            } else {
+                assert_eq!(call["outcome"], "right", "{call:#}");
+            }
+        }
+    }
 }
 
 /// As Istio runs its container `istio-validation`: the proxy's user, no capability.
 #[test]
 fn a_validation_needs_no_right() {
-    let (copy, pod) = (Copy::new("validation"), Pod::new(DEFAULT));
+    for scenario in [DEFAULT, TPROXY] {
+        validate(scenario);
+    }
+}
+
+fn validate(scenario: Scenario) {
+    let (copy, pod) = (Copy::new("validation"), Pod::new(scenario));
     let validate = |more: &[&str]| {
-        let flags = flags(DEFAULT);
+        let flags = flags(scenario);
         let words = ["istio-iptables", "--skip-rule-apply", "--run-validation"];
         let words = words.into_iter().chain(flags.iter().map(String::as_str)).chain(more.iter().copied());
         copy.run(&pod, "1337", &words.collect::<Vec<_>>())

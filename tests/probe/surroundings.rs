@@ -102,7 +102,8 @@ fn again_and_at_the_same_time_right_rules_stay_right() {
         let pod = Pod::with(DNS, backend);
         for _ in 0..5 {
             let found = std::thread::scope(|scope| {
-                let probes: Vec<_> = (0..2).map(|_| scope.spawn(|| pod.probe(&["--probe-timeout", "30s"]))).collect();
+                let probes: Vec<_> =
+                    (0..2).map(|_| scope.spawn(|| pod.probe(&["--probe-timeout", "30s"]))).collect();
                 probes.into_iter().map(|probe| probe.join().expect("it ends")).collect::<Vec<_>>()
             });
             for found in found {

@@ -198,7 +198,7 @@ const MOST: usize = 4;
 /// A short list, or some of a long one, from its start to its end.
 fn some_of<T: Copy>(items: &[T]) -> impl Iterator<Item = T> + use<T> {
     let step = items.len().div_ceil(MOST - 1).max(1);
-    let last = items.last().filter(|_| (items.len() - 1) % step != 0 && items.len() > MOST);
+    let last = items.last().filter(|_| items.len() > MOST && !(items.len() - 1).is_multiple_of(step));
     let step = if items.len() > MOST { step } else { 1 };
     items.iter().step_by(step).chain(last).copied().collect::<Vec<_>>().into_iter()
 }

@@ -165,7 +165,8 @@ fn packet(
 ) -> Packet {
     let stays = facts.pod.route(to.ip()) == LOOPBACK;
     let way = if stays { None } else { (facts.way)(to.ip()) };
-    let interface = way.as_ref().map_or_else(|| facts.pod.route(to.ip()).to_owned(), |way| way.interface.clone());
+    let interface =
+        way.as_ref().map_or_else(|| facts.pod.route(to.ip()).to_owned(), |way| way.interface.clone());
     let own = facts.pod.addresses.iter().copied().find(|own| own.is_ipv4() == to.is_ipv4());
     let source = match to.ip() {
         _ if from.is_some() => from,

@@ -8,12 +8,12 @@ use super::manifest::{self, Subject};
 use super::run::{self, Call, Format, Run};
 use super::{Exit, explain, host::System, logging::Stdout, report};
 use judgement::{Judgement, judge};
+use policy::Problems;
 use policy::explain::Pod;
 use policy::istio::{self, CaptureConfig, DnsCapture, Interception, defaults};
 use policy::probe::{self, Facts, Way};
 use policy::settings::{TABLE, Topic};
 use policy::sources::{Dialect, Raw};
-use policy::Problems;
 use rules::{Gid, PortRange, Protocol, Uid};
 use sidecar_init::{
     engine::{self, Choice, Listener, Outcomes, Preference, Probe, Trial},
@@ -141,7 +141,10 @@ fn listeners(config: &CaptureConfig) -> Vec<Listener> {
     let mut all = vec![tcp(config.outbound_listener, false), tcp(config.inbound_listener, transparent)];
     if config.dns != DnsCapture::Off {
         let ports = PortRange::from(defaults::AGENT_PORT);
-        all.extend([tcp(ports, false), Listener { protocol: Protocol::Udp, ports, transparent: false, owner }]);
+        all.extend([
+            tcp(ports, false),
+            Listener { protocol: Protocol::Udp, ports, transparent: false, owner },
+        ]);
     }
     all
 }

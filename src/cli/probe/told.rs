@@ -112,7 +112,9 @@ fn line(text: &mut String, Tried { call, judgement, now }: &Tried) {
             ("ok", tone, what, known(seen.proof).map(str::to_owned))
         }
         Judgement::Wrong(Fault::Ended(seen)) => ("fail", Tone::Dropped, fate(seen).1, None),
-        Judgement::Wrong(Fault::NoAddress(to)) => ("fail", Tone::Dropped, format!("no {} on lo", to.ip()), None),
+        Judgement::Wrong(Fault::NoAddress(to)) => {
+            ("fail", Tone::Dropped, format!("no {} on lo", to.ip()), None)
+        }
         Judgement::Untried(_) => ("-", Tone::Quiet, "not tried".to_owned(), None),
     };
     // From where the proxy hands connections over; from loopback calls everybody.

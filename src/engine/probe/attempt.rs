@@ -29,6 +29,8 @@ pub(super) struct Attempt<'a> {
     says: Vec<u8>,
     started: Instant,
     goes_to: Option<SocketAddr>,
+    /// What the network has answered.
+    complaint: Option<ErrorKind>,
     /// When it was first seen to be accepted by somebody.
     accepted: Option<Instant>,
     arrival: Option<(At, TcpStream, Vec<u8>)>,
@@ -55,14 +57,14 @@ impl<'a> Attempt<'a> {
             says: says(protocol),
             started: Instant::now(),
             goes_to: None,
+            complaint: None,
             accepted: None,
             arrival: None,
             read: None,
             outcome: None,
         };
-        let is_fresh = |port| {
-            source.is_none_or(|ip| flows.goes_to(protocol, (SocketAddr::new(ip, port), to)).is_none())
-        };
+        let is_fresh =
+            |port| source.is_none_or(|ip| flows.goes_to(protocol, (SocketAddr::new(ip, port), to)).is_none());
         let called = dial::call(protocol, owner, from, to, is_fresh).and_then(|call| {
             if let Call::Udp(socket) = &call {
                 socket.send(&attempt.says)?;
@@ -167,7 +169,12 @@ impl<'a> Attempt<'a> {
     /// What can be said of one that has not arrived.
     fn judge(&mut self, listeners: &Listeners, asked: bool, now: Instant) {
         let Trial { protocol, to, patient, .. } = *self.trial;
-        let refused = self.call.as_ref().and_then(Call::complaint).is_some();
+        if let Some(complaint) = self.call.as_ref().and_then(Call::complaint) {
+            self.complaint = Some(complaint.kind());
+        }
+        let refused = self.complaint == Some(ErrorKind::ConnectionRefused);
+        // A router's word that it gets no further: it has left, and nobody here had it.
+        let has_left = self.complaint.is_some() && !refused && self.place == Place::Elsewhere;
         let waited = self.accepted.is_some_and(|since| now - since > GRACE);
         match (self.goes_to, self.place) {
             (Some(there), _) if there != to => {
@@ -185,6 +192,7 @@ impl<'a> Attempt<'a> {
             (Some(_), Place::Taken) if waited => self.end(End::Passed, Proof::Conntrack),
             (Some(_), Place::Held | Place::Taken) => {}
             (None, _) if refused => self.end(End::Refused, Proof::Answer),
+            (None, _) if has_left => self.end(End::Silent, Proof::Silence),
             (None, Place::Taken) if waited => self.outcome = Some(Err(Untried::Taken(to))),
             (None, _) if waited && listeners.may_go_to_others() => self.end(End::Accepted, Proof::Answer),
             (None, _) if now - self.started > QUIET && (asked || !patient) => {
@@ -205,7 +213,9 @@ impl<'a> Attempt<'a> {
         // Nothing of this machine keeps silent: what comes to its destination is heard there.
         let is_tracked = tracked[Family::of(self.trial.to.ip()) as usize] || self.place == Place::Held;
         match (self.outcome, self.goes_to, self.read) {
-            (Some(Ok(Seen { end: End::Silent, .. })), ..) if is_tracked => seen(End::Nowhere, Proof::Conntrack),
+            (Some(Ok(Seen { end: End::Silent, .. })), ..) if is_tracked => {
+                seen(End::Nowhere, Proof::Conntrack)
+            }
             (Some(outcome), ..) => outcome,
             (None, _, Some((at, _))) => seen(End::Unanswered(at.port()), Proof::Token),
             (None, Some(there), None) if there != self.trial.to => {

@@ -98,7 +98,7 @@ impl Listeners {
     fn add(&mut self, listener: &Listener, address: SocketAddr) {
         let Listener { protocol, transparent, owner, .. } = *listener;
         let opened = match protocol {
-            Protocol::Tcp => dial::listen(address, transparent)
+            Protocol::Tcp => listen(address, transparent)
                 .map(|socket| self.connections.push((At::Port(address.port()), address, socket)))
                 .map_err(NoCall::from),
             Protocol::Udp => Mailbox::open(owner, address).map(|mailbox| self.datagrams.push(mailbox)),
@@ -176,9 +176,7 @@ impl Listeners {
                 let everywhere = at.ip().is_unspecified() && at.is_ipv4() == to.is_ipv4();
                 at.port() == to.port() && (at.ip() == to.ip() || everywhere)
             }),
-            Protocol::Udp => {
-                self.datagrams.iter().any(|mailbox| mailbox.address == to)
-            }
+            Protocol::Udp => self.datagrams.iter().any(|mailbox| mailbox.address == to),
         }
     }
 
@@ -197,6 +195,16 @@ impl Listeners {
         let connections = self.connections.iter().map(|(_, _, listener)| listener.as_fd());
         let datagrams = self.datagrams.iter().map(|mailbox| mailbox.socket.as_fd());
         connections.chain(datagrams).chain(self.streams.iter().map(AsFd::as_fd)).collect()
+    }
+}
+
+/// Without the right to be transparent a listener still gets what is redirected.
+fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener> {
+    match dial::listen(address, transparent) {
+        Err(error) if transparent && error.kind() == io::ErrorKind::PermissionDenied => {
+            dial::listen(address, false)
+        }
+        opened => opened,
     }
 }
 
