@@ -77,6 +77,31 @@ impl Conntrack {
         Ok(None)
     }
 
+    /// Forgets a connection or a flow in these zones; one that is gone already is fine.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn forget_call(
+        &mut self,
+        protocol: Protocol,
+        (from, to): (SocketAddr, SocketAddr),
+        zones: &[u16],
+    ) -> io::Result<()> {
+        let head = nfgenmsg(nfproto(Family::of(to.ip())), 0);
+        let request = Request { kind: DELETE, flags: 0, head: &head };
+        for zone in zones {
+            let outcome = self.0.request(&request, |message| {
+                message.nest(CTA_TUPLE_ORIG, |nest| tuple(nest, protocol, from, to));
+                message.attribute(CTA_ZONE, &zone.to_be_bytes());
+            });
+            match outcome {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
     /// Forgets a flow; one that is gone already is fine.
     ///
     /// # Errors

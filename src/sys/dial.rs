@@ -15,7 +15,7 @@ use nix::{
 use rules::Protocol;
 use std::{
     io,
-    net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     panic::resume_unwind,
     thread,
@@ -23,6 +23,8 @@ use std::{
 
 /// How far packets get that no rule leads back: to the next machine, which does not pass them on.
 const HOPS: i32 = 1;
+/// How many ports to call from may be refused.
+const MOST_PORTS: u32 = 32;
 /// Asks for the number in force (`setfsuid(2)`).
 const NO_ID: u32 = u32::MAX;
 
@@ -49,7 +51,8 @@ pub enum NoCall {
     Refused(#[from] io::Error),
 }
 
-/// Calls, without waiting for an answer. `owner` are the user and the group that the rules see.
+/// Calls, without waiting for an answer. `owner` are the user and the group that the rules see; `is_fresh` may refuse a
+/// port to call from.
 ///
 /// # Errors
 /// When the socket can't be made, or can't call.
@@ -58,21 +61,30 @@ pub fn call(
     owner: (u32, u32),
     from: Option<IpAddr>,
     to: SocketAddr,
+    mut is_fresh: impl FnMut(u16) -> bool,
 ) -> Result<Call, NoCall> {
     let kind = match protocol {
         Protocol::Tcp => SockType::Stream,
         Protocol::Udp => SockType::Datagram,
     };
-    let socket = owned(owner, || new(to, kind))??;
+    let any = match to {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let from = SockaddrStorage::from(SocketAddr::new(from.unwrap_or(any), 0));
+    let mut tries = 0..MOST_PORTS;
+    let socket = loop {
+        let socket = owned(owner, || new(to, kind))??;
+        socket::bind(socket.as_raw_fd(), &from).map_err(io::Error::from)?;
+        if is_fresh(local(&socket)?.port()) || tries.next().is_none() {
+            break socket;
+        }
+    };
     match to {
         SocketAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4Ttl, &HOPS),
         SocketAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6Ttl, &HOPS),
     }
     .map_err(io::Error::from)?;
-    if let Some(from) = from {
-        let from = SockaddrStorage::from(SocketAddr::new(from, 0));
-        socket::bind(socket.as_raw_fd(), &from).map_err(io::Error::from)?;
-    }
     let connected = socket::connect(socket.as_raw_fd(), &SockaddrStorage::from(to));
     match connected {
         Ok(()) | Err(Errno::EINPROGRESS) => {}
@@ -93,6 +105,13 @@ pub fn call(
 fn new(family_of: SocketAddr, kind: SockType) -> io::Result<OwnedFd> {
     let family = if family_of.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     Ok(socket::socket(family, kind, SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK, None)?)
+}
+
+fn local(socket: &impl AsFd) -> io::Result<SocketAddr> {
+    let address: SockaddrStorage = getsockname(socket.as_fd().as_raw_fd())?;
+    let v4 = address.as_sockaddr_in().map(|address| SocketAddr::from(*address));
+    v4.or_else(|| address.as_sockaddr_in6().map(|address| (*address).into()))
+        .ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
 /// The user and the group that sockets of this thread belong to: rules see those that a file is opened with.
@@ -120,10 +139,7 @@ impl Call {
     /// # Errors
     /// When the kernel does not tell.
     pub fn local(&self) -> io::Result<SocketAddr> {
-        let address: SockaddrStorage = getsockname(self.as_fd().as_raw_fd())?;
-        let v4 = address.as_sockaddr_in().map(|address| SocketAddr::from(*address));
-        v4.or_else(|| address.as_sockaddr_in6().map(|address| (*address).into()))
-            .ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+        local(self)
     }
 
     /// Whether somebody has accepted it.

@@ -58,12 +58,12 @@ impl<'a> Calls<'a> {
         };
         for list in [listed, &config.excluded_cidrs] {
             let of_family: Vec<Cidr> = list.iter().copied().filter(|cidr| cidr.family() == family).collect();
-            for to in ends(&of_family).filter_map(within) {
+            for to in some_of(&of_family).filter_map(within) {
                 call(to, facts.port);
             }
         }
         for list in [&config.outbound_ports, &config.excluded_outbound_ports] {
-            for port in ends(list).map(PortRange::first) {
+            for port in some_of(list).map(PortRange::first) {
                 call(nobody(family), port);
             }
         }
@@ -83,21 +83,27 @@ impl<'a> Calls<'a> {
     /// Whose calls are left alone, one by one; and the proxy's to its own pod.
     fn of_owners(&mut self, family: Family) {
         let Self { config, facts, .. } = *self;
-        let users = ends(&config.proxy_uids).map(Caller::ProxyUser);
-        let groups = ends(&config.proxy_gids).map(Caller::ProxyGroup);
+        // Where the application's calls are captured, theirs pass for no other reason.
+        let captured = self.made.iter().find(|call| {
+            call.caller == Caller::Application && Family::of(call.to.ip()) == family && call.is_captured()
+        });
+        let away = captured.map_or(SocketAddr::new(nobody(family), facts.port.number()), |call| call.to);
+        let (away, port) = (away.ip(), Port::new(away.port()).unwrap_or(facts.port));
+        let users = some_of(&config.proxy_uids).map(Caller::ProxyUser);
+        let groups = some_of(&config.proxy_gids).map(Caller::ProxyGroup);
         for caller in users.chain(groups) {
-            self.add(caller, Protocol::Tcp, None, nobody(family), facts.port);
+            self.add(caller, Protocol::Tcp, None, away, port);
             if let Some(own) = self.own(family) {
                 self.add(caller, Protocol::Tcp, None, own, facts.port);
                 self.add(caller, Protocol::Tcp, None, own, config.tunnel_port);
-                for port in ends(&config.excluded_outbound_ports).map(PortRange::first) {
+                for port in some_of(&config.excluded_outbound_ports).map(PortRange::first) {
                     self.add(caller, Protocol::Tcp, None, own, port);
                 }
             }
         }
         let (OwnerGroups::AllBut(groups) | OwnerGroups::Only(groups)) = &config.owner_groups;
-        for group in ends(groups).map(Caller::Group) {
-            self.add(group, Protocol::Tcp, None, nobody(family), facts.port);
+        for group in some_of(groups).map(Caller::Group) {
+            self.add(group, Protocol::Tcp, None, away, port);
         }
     }
 
@@ -124,9 +130,9 @@ impl<'a> Calls<'a> {
             return;
         }
         let (InboundPorts::AllBut(ports) | InboundPorts::Only(ports)) = &config.inbound_ports;
-        for caller in ends(&config.proxy_gids).map(Caller::ProxyGroup) {
+        for caller in some_of(&config.proxy_gids).map(Caller::ProxyGroup) {
             if let Some(own) = self.own(family) {
-                for port in ends(ports).map(PortRange::first) {
+                for port in some_of(ports).map(PortRange::first) {
                     self.add(caller, Protocol::Tcp, None, own, port);
                 }
             }
@@ -142,11 +148,11 @@ impl<'a> Calls<'a> {
             DnsCapture::Servers(servers) => {
                 let own: Vec<IpAddr> =
                     servers.iter().copied().filter(|server| Family::of(*server) == family).collect();
-                ends(&own).collect()
+                some_of(&own).collect()
             }
         };
-        let users = ends(&config.proxy_uids).map(Caller::ProxyUser);
-        let groups = ends(&config.proxy_gids).map(Caller::ProxyGroup);
+        let users = some_of(&config.proxy_uids).map(Caller::ProxyUser);
+        let groups = some_of(&config.proxy_gids).map(Caller::ProxyGroup);
         let callers: Vec<Caller> = [Caller::Application].into_iter().chain(users).chain(groups).collect();
         for caller in callers {
             for &server in &servers {
@@ -186,10 +192,15 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// The first and the last of a list.
-fn ends<T: Copy + PartialEq>(items: &[T]) -> impl Iterator<Item = T> + use<T> {
-    let last = items.last().filter(|last| Some(*last) != items.first());
-    items.first().into_iter().chain(last).copied().collect::<Vec<_>>().into_iter()
+/// How much of a list is tried.
+const MOST: usize = 4;
+
+/// A short list, or some of a long one, from its start to its end.
+fn some_of<T: Copy>(items: &[T]) -> impl Iterator<Item = T> + use<T> {
+    let step = items.len().div_ceil(MOST - 1).max(1);
+    let last = items.last().filter(|_| items.len() > MOST && !(items.len() - 1).is_multiple_of(step));
+    let step = if items.len() > MOST { step } else { 1 };
+    items.iter().step_by(step).chain(last).copied().collect::<Vec<_>>().into_iter()
 }
 
 /// An address of a network to call: one for documentation, if that lies in it, else the network's own, which is no

@@ -166,8 +166,8 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
                      list names, and no packet gets further than the first router. Nothing is said to strangers. \
                      What only others can send, such as packets from outside, is not tried; check compares those \
                      rules.\n\nWithout capture flags only the proxy's call to its own pod is tried, as by \
-                     --run-validation. Calling as the proxy needs CAP_SETUID and CAP_SETGID; asking conntrack, and \
-                     listening for TPROXY, need CAP_NET_ADMIN. What can't be tried is told with the \
+                     --run-validation. Calling as the proxy needs CAP_SETUID and CAP_SETGID; asking conntrack needs CAP_NET_ADMIN, \
+                     listening for TPROXY that or CAP_NET_RAW. What can't be tried is told with the \
                      reason.\n\nExamples:\n  sidecar-init probe -i '*' -b '*' -d 15090\n  sidecar-init probe -f pod.yaml --network-namespace \
                      /run/netns/web\n\nExit codes: 0 all that was tried ended as expected, 1 nothing could be tried, 2 bad \
                      input, 126 something ended otherwise.",

@@ -52,7 +52,7 @@ pub(super) fn judge(call: &Call, outcome: Result<Seen, Untried>, asked: bool) ->
         }
         Err(untried) => return Judgement::Untried(untried.to_string()),
     };
-    let unknown = |what: &str| Judgement::Untried(format!("{what}: needs CAP_NET_ADMIN, to ask conntrack"));
+    let unknown = |what: &str| Judgement::Untried(what.to_owned());
     let right = match (call.expected, seen.end) {
         (Verdict::Redirect(ports), End::Redirected(there)) => {
             ports.contains(there.port()) && seen.original.is_none_or(|original| original == call.to)
@@ -60,12 +60,14 @@ pub(super) fn judge(call: &Call, outcome: Result<Seen, Untried>, asked: bool) ->
         (Verdict::Tproxy(port), End::Handed(there)) => there.is_none_or(|there| there == port.number()),
         (Verdict::Redirect(_) | Verdict::Tproxy(_), End::Accepted) => true,
         (Verdict::Tproxy(_), End::Silent | End::Nowhere) if !asked => {
-            return unknown("only a transparent listener gets it");
+            return unknown("a transparent listener is needed: needs CAP_NET_ADMIN or CAP_NET_RAW");
         }
         (Verdict::Pass, End::Passed) => true,
         // No rule has rewritten it, or the listener there would have heard of it.
         (Verdict::Pass, End::Silent) => true,
-        (Verdict::Pass, End::Refused) if !asked => return unknown("somebody refused it"),
+        (Verdict::Pass, End::Refused) if !asked => {
+            return unknown("somebody refused it, and only conntrack knows who: needs CAP_NET_ADMIN");
+        }
         (Verdict::Drop, End::Nowhere | End::Refused) => true,
         _ => false,
     };

@@ -58,7 +58,9 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     let mut differences = None;
     if tried.iter().any(|one| one.judgement.is_wrong()) {
         look_at_rules(&call.run, &facts.pod, &mut tried);
-        differences = compare(&call).filter(|_| says);
+        if says && call.run.format == Format::Text {
+            differences = compare(&call);
+        }
     }
     let printed = match call.run.format {
         Format::Text => report::text(&told::text(&tried, says, differences.as_deref())),

@@ -54,6 +54,8 @@ fn fate(seen: &Seen) -> (Tone, String) {
 /// The width of the columns before what became of a call.
 const CALLER: usize = 16;
 const TO: usize = 20;
+/// So many lines of differences are shown.
+const MOST_LINES: usize = 24;
 
 /// A table by families, each failure with what was expected and by which rule; how the rules differ; a line at the end.
 pub(super) fn text(tried: &[Tried], says: bool, differences: Option<&str>) -> String {
@@ -73,10 +75,7 @@ pub(super) fn text(tried: &[Tried], says: bool, differences: Option<&str>) -> St
         text.push('\n');
     }
     if let Some(differences) = differences {
-        text.push_str(&format!(
-            "{}\n{differences}\n",
-            Tone::Strong.paint("How the rules differ from those that the flags describe")
-        ));
+        text.push_str(&differing(differences));
     }
     let count = |is: fn(&Judgement) -> bool| tried.iter().filter(|one| is(&one.judgement)).count();
     let (right, wrong) = (count(Judgement::is_right), count(Judgement::is_wrong));
@@ -93,6 +92,17 @@ pub(super) fn text(tried: &[Tried], says: bool, differences: Option<&str>) -> St
         parts => text.push_str(&format!("{}\n", parts.join(", "))),
     }
     text
+}
+
+/// How the rules differ. Of much, only that: a command tells it.
+fn differing(differences: &str) -> String {
+    let (title, lines) = ("How the rules differ from those of these flags", differences.lines().count());
+    let body = if lines > MOST_LINES {
+        format!("in {lines} lines, told by sidecar-init check with the same flags\n")
+    } else {
+        differences.to_owned()
+    };
+    format!("{}\n{body}\n", Tone::Strong.paint(title))
 }
 
 fn line(text: &mut String, Tried { call, judgement, now }: &Tried) {

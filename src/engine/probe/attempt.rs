@@ -7,7 +7,7 @@ use rules::{Family, Protocol};
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
     io::{ErrorKind, Write},
-    net::{SocketAddr, TcpStream},
+    net::{IpAddr, SocketAddr, TcpStream},
     time::{Duration, Instant},
 };
 
@@ -29,6 +29,8 @@ pub(super) struct Attempt<'a> {
     says: Vec<u8>,
     started: Instant,
     goes_to: Option<SocketAddr>,
+    /// What the network has answered.
+    complaint: Option<ErrorKind>,
     /// When it was first seen to be accepted by somebody.
     accepted: Option<Instant>,
     arrival: Option<(At, TcpStream, Vec<u8>)>,
@@ -38,8 +40,14 @@ pub(super) struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    /// Calls. Conntrack is asked before anybody can have answered.
-    pub(super) fn start(trial: &'a Trial, place: Place, flows: &mut Flows<'_>) -> Self {
+    /// Calls, from a port that conntrack knows no connection of: a new one would go the way of the old one, past the
+    /// rules. Conntrack is asked again before anybody can have answered.
+    pub(super) fn start(
+        trial: &'a Trial,
+        place: Place,
+        source: Option<IpAddr>,
+        flows: &mut Flows<'_>,
+    ) -> Self {
         let Trial { protocol, owner, from, to, .. } = *trial;
         let mut attempt = Self {
             trial,
@@ -49,12 +57,15 @@ impl<'a> Attempt<'a> {
             says: says(protocol),
             started: Instant::now(),
             goes_to: None,
+            complaint: None,
             accepted: None,
             arrival: None,
             read: None,
             outcome: None,
         };
-        let called = dial::call(protocol, owner, from, to).and_then(|call| {
+        let is_fresh =
+            |port| source.is_none_or(|ip| flows.goes_to(protocol, (SocketAddr::new(ip, port), to)).is_none());
+        let called = dial::call(protocol, owner, from, to, is_fresh).and_then(|call| {
             if let Call::Udp(socket) = &call {
                 socket.send(&attempt.says)?;
             }
@@ -158,7 +169,12 @@ impl<'a> Attempt<'a> {
     /// What can be said of one that has not arrived.
     fn judge(&mut self, listeners: &Listeners, asked: bool, now: Instant) {
         let Trial { protocol, to, patient, .. } = *self.trial;
-        let refused = self.call.as_ref().and_then(Call::complaint).is_some();
+        if let Some(complaint) = self.call.as_ref().and_then(Call::complaint) {
+            self.complaint = Some(complaint.kind());
+        }
+        let refused = self.complaint == Some(ErrorKind::ConnectionRefused);
+        // A router's word that it gets no further: it has left, and nobody here had it.
+        let has_left = self.complaint.is_some() && !refused && self.place == Place::Elsewhere;
         let waited = self.accepted.is_some_and(|since| now - since > GRACE);
         match (self.goes_to, self.place) {
             (Some(there), _) if there != to => {
@@ -176,6 +192,7 @@ impl<'a> Attempt<'a> {
             (Some(_), Place::Taken) if waited => self.end(End::Passed, Proof::Conntrack),
             (Some(_), Place::Held | Place::Taken) => {}
             (None, _) if refused => self.end(End::Refused, Proof::Answer),
+            (None, _) if has_left => self.end(End::Silent, Proof::Silence),
             (None, Place::Taken) if waited => self.outcome = Some(Err(Untried::Taken(to))),
             (None, _) if waited && listeners.may_go_to_others() => self.end(End::Accepted, Proof::Answer),
             (None, _) if now - self.started > QUIET && (asked || !patient) => {
@@ -186,7 +203,12 @@ impl<'a> Attempt<'a> {
     }
 
     /// What it came to, where time is up. `tracked` says of each family whether conntrack knows any connection.
-    pub(super) fn outcome(self, tracked: [bool; 2]) -> Result<Seen, Untried> {
+    pub(super) fn outcome(self, tracked: [bool; 2], flows: &mut Flows<'_>) -> Result<Seen, Untried> {
+        // Both ends are closed before, so that their last words still find their way.
+        drop((self.call, self.arrival));
+        if let Some(local) = self.local.filter(|_| self.goes_to.is_some()) {
+            flows.forget(self.trial.protocol, (local, self.trial.to));
+        }
         let seen = |end, proof| Ok(Seen { end, proof, original: None });
         // Nothing of this machine keeps silent: what comes to its destination is heard there.
         let is_tracked = tracked[Family::of(self.trial.to.ip()) as usize] || self.place == Place::Held;

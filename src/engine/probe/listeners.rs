@@ -98,7 +98,7 @@ impl Listeners {
     fn add(&mut self, listener: &Listener, address: SocketAddr) {
         let Listener { protocol, transparent, owner, .. } = *listener;
         let opened = match protocol {
-            Protocol::Tcp => dial::listen(address, transparent)
+            Protocol::Tcp => listen(address, transparent)
                 .map(|socket| self.connections.push((At::Port(address.port()), address, socket)))
                 .map_err(NoCall::from),
             Protocol::Udp => Mailbox::open(owner, address).map(|mailbox| self.datagrams.push(mailbox)),
@@ -110,9 +110,15 @@ impl Listeners {
         }
     }
 
-    /// Where a trial's destination is, with a listener there if it is this machine's.
-    pub(super) fn at_destination(&mut self, trial: &Trial) -> Place {
-        let ours = way::to(trial.to.ip()).is_ok_and(|way| way.interface == LOOPBACK);
+    /// Where a trial's destination is, with a listener there if it is this machine's; and the address from which it is
+    /// called.
+    pub(super) fn at_destination(&mut self, trial: &Trial) -> (Place, Option<IpAddr>) {
+        let way = way::to(trial.to.ip()).ok();
+        let source = trial.from.or_else(|| way.as_ref()?.source);
+        (self.place(trial, way.is_some_and(|way| way.interface == LOOPBACK)), source)
+    }
+
+    fn place(&mut self, trial: &Trial, ours: bool) -> Place {
         match (ours, trial.protocol) {
             (false, _) => Place::Elsewhere,
             (true, Protocol::Udp) => Place::Own,
@@ -189,6 +195,16 @@ impl Listeners {
         let connections = self.connections.iter().map(|(_, _, listener)| listener.as_fd());
         let datagrams = self.datagrams.iter().map(|mailbox| mailbox.socket.as_fd());
         connections.chain(datagrams).chain(self.streams.iter().map(AsFd::as_fd)).collect()
+    }
+}
+
+/// Without the right to be transparent a listener still gets what is redirected.
+fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener> {
+    match dial::listen(address, transparent) {
+        Err(error) if transparent && error.kind() == io::ErrorKind::PermissionDenied => {
+            dial::listen(address, false)
+        }
+        opened => opened,
     }
 }
 

@@ -16,6 +16,11 @@ use rules::{Family, PortRange, Protocol};
 use std::{
     io,
     net::{IpAddr, SocketAddr},
+    os::{
+        linux::net::SocketAddrExt,
+        unix::net::{self as unix, UnixDatagram},
+    },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -129,12 +134,13 @@ const LOOK: Duration = Duration::from_millis(2);
 /// When the kernel can't be asked at all.
 pub fn probe(what: &Probe) -> io::Result<Outcomes> {
     let end = Instant::now() + what.timeout;
+    let _turn = turn(end - what.timeout / 2);
     let mut listeners = Listeners::open(what);
     let mut conntrack = Flows::open(&what.zones);
     let mut attempts: Vec<Attempt<'_>> = Vec::new();
     for trial in &what.trials {
-        let own = listeners.at_destination(trial);
-        attempts.push(Attempt::start(trial, own, &mut conntrack));
+        let (place, source) = listeners.at_destination(trial);
+        attempts.push(Attempt::start(trial, place, source, &mut conntrack));
     }
     loop {
         listeners.serve(&mut attempts);
@@ -148,8 +154,26 @@ pub fn probe(what: &Probe) -> io::Result<Outcomes> {
         wait::for_any(&listeners.sources(), LOOK.min(end - now))?;
     }
     let tracked = Family::BOTH.map(|family| attempts.iter().any(|one| one.is_tracked(family)));
-    let each = attempts.into_iter().map(|attempt| attempt.outcome(tracked)).collect();
+    drop(listeners);
+    let each = attempts.into_iter().map(|attempt| attempt.outcome(tracked, &mut conntrack)).collect();
     Ok(Outcomes { each, asked: conntrack.can_be_asked() })
+}
+
+/// The name by which probes of a network namespace know of each other; nobody else sees it (`unix(7)`, abstract names).
+const TURN: &[u8] = b"sidecar-init/probe";
+
+/// Waits for other probes of the namespace, whose listeners would come and go at the same ports. Who holds the name for
+/// longer is no probe, and not waited for.
+fn turn(end: Instant) -> Option<UnixDatagram> {
+    let name = unix::SocketAddr::from_abstract_name(TURN).ok()?;
+    loop {
+        match UnixDatagram::bind_addr(&name) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < end => {
+                thread::sleep(LOOK);
+            }
+            taken => return taken.ok(),
+        }
+    }
 }
 
 /// Conntrack, as far as it can be asked.
@@ -172,6 +196,16 @@ impl<'a> Flows<'a> {
                 self.conntrack = None;
                 None
             }
+        }
+    }
+
+    /// Leaves nothing behind: whoever called from the same port soon would go the way of this connection, whatever the
+    /// rules say by then.
+    fn forget(&mut self, protocol: Protocol, way: (SocketAddr, SocketAddr)) {
+        if let Some(conntrack) = &mut self.conntrack
+            && let Err(error) = conntrack.forget_call(protocol, way, self.zones)
+        {
+            tracing::debug!(target: "validation", %error, "conntrack forgets nothing");
         }
     }
 

@@ -1,0 +1,12 @@
+//! `probe`: what really becomes of connections. Right rules are never failed, broken ones always are, whatever holds them;
+//! and nothing is done to others.
+
+#[path = "../kernel/support/namespace.rs"]
+mod namespace;
+
+mod mutations;
+mod oracle;
+mod pod;
+mod rights;
+mod surroundings;
+mod text;

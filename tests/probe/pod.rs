@@ -1,0 +1,131 @@
+//! A pod with a router beside it, and the rules of a scenario.
+
+use crate::namespace::{Namespace, join};
+use policy::Setting;
+use serde_json::Value;
+use std::process::Output;
+
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_sidecar-init");
+pub(crate) const BACKENDS: [&str; 3] = ["nftables", "iptables-nft", "iptables-legacy"];
+
+/// What is captured: settings and their values.
+pub(crate) type Scenario = &'static [(Setting, &'static str)];
+
+pub(crate) const DEFAULT: Scenario = &[
+    (Setting::DualStack, "true"),
+    (Setting::ServiceCidr, "*"),
+    (Setting::InboundPorts, "*"),
+    (Setting::InboundPortsExclude, "15090,15021,15020"),
+    (Setting::ProxyUid, "1337"),
+    (Setting::PodIps, "10.77.0.2,fd77::2"),
+];
+
+pub(crate) const DNS: Scenario = &[
+    (Setting::DualStack, "true"),
+    (Setting::ServiceCidr, "*"),
+    (Setting::ServiceExcludeCidr, "10.5.0.0/16,fd05::/32"),
+    (Setting::OutboundPortsExclude, "3306"),
+    (Setting::InboundPorts, "80,8080"),
+    (Setting::RedirectDns, "true"),
+    (Setting::DnsServers, "10.9.0.10,fd09::10"),
+    (Setting::ProxyUid, "1337"),
+    (Setting::PodIps, "10.77.0.2,fd77::2"),
+];
+
+pub(crate) const TPROXY: Scenario = &[
+    (Setting::DualStack, "true"),
+    (Setting::InterceptionMode, "TPROXY"),
+    (Setting::ServiceCidr, "10.6.0.0/16,fd06::/32"),
+    (Setting::InboundPorts, "*"),
+    (Setting::InboundPortsExclude, "15090,15021,15020"),
+    (Setting::ProxyUid, "1337"),
+    (Setting::PodIps, "10.77.0.2,fd77::2"),
+];
+
+pub(crate) fn flags(scenario: Scenario) -> Vec<String> {
+    scenario.iter().map(|(setting, value)| format!("--{}={value}", setting.row().long)).collect()
+}
+
+/// A pod, and what is outside of it.
+pub(crate) struct Pod {
+    pub(crate) inside: Namespace,
+    pub(crate) outside: Namespace,
+    pub(crate) scenario: Scenario,
+}
+
+impl Pod {
+    /// Without rules.
+    pub(crate) fn new(scenario: Scenario) -> Self {
+        let (inside, outside) = (Namespace::new(), Namespace::new());
+        join(
+            (&inside, "eth0", ["10.77.0.2/24", "fd77::2/64"]),
+            (&outside, "eth0", ["10.77.0.1/24", "fd77::1/64"]),
+        );
+        inside.ip("route add default via 10.77.0.1\nroute add default via fd77::1");
+        Self { inside, outside, scenario }
+    }
+
+    /// With rules set by a backend.
+    pub(crate) fn with(scenario: Scenario, backend: &str) -> Self {
+        let pod = Self::new(scenario);
+        pod.apply(backend);
+        pod
+    }
+
+    pub(crate) fn apply(&self, backend: &str) {
+        let done = self.run("apply", &["--backend", backend]);
+        assert!(done.status.success(), "{backend}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+
+    /// A command with the scenario's flags.
+    pub(crate) fn run(&self, command: &str, more: &[&str]) -> Output {
+        let flags = flags(self.scenario);
+        let flags = flags.iter().map(String::as_str);
+        let call: Vec<&str> = [command].into_iter().chain(flags).chain(more.iter().copied()).collect();
+        self.inside.output(BINARY, &call, "")
+    }
+
+    /// What a probe finds.
+    pub(crate) fn probe(&self, more: &[&str]) -> Found {
+        Found::of(&self.run("probe", &[&["--format", "json"], more].concat()))
+    }
+}
+
+/// The answer of a probe.
+pub(crate) struct Found {
+    pub(crate) code: Option<i32>,
+    pub(crate) calls: Vec<Value>,
+    pub(crate) stderr: String,
+}
+
+impl Found {
+    pub(crate) fn of(output: &Output) -> Self {
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+            panic!("{error}: {:?} {}{stderr}", output.status, String::from_utf8_lossy(&output.stdout))
+        });
+        let calls = answer["calls"].as_array().expect("calls").clone();
+        assert_eq!(answer["ok"] == true, output.status.code() == Some(0), "{answer:#}");
+        Self { code: output.status.code(), calls, stderr }
+    }
+
+    pub(crate) fn with_outcome(&self, outcome: &str) -> Vec<&Value> {
+        self.calls.iter().filter(|call| call["outcome"] == outcome).collect()
+    }
+
+    /// The calls that ended otherwise than expected, a line each.
+    pub(crate) fn wrong(&self) -> String {
+        let line = |call: &&Value| {
+            let (caller, to, seen) = (&call["caller"], &call["destination"], &call["seen"]);
+            format!("{} {caller} -> {to}: expected {}, seen {seen}\n", call["protocol"], call["expected"])
+        };
+        self.with_outcome("wrong").iter().map(line).collect()
+    }
+
+    /// All calls ended as expected.
+    #[track_caller]
+    pub(crate) fn all_right(&self, what: &str) {
+        assert_eq!((self.code, self.wrong()), (Some(0), String::new()), "{what}: {}", self.stderr);
+        assert!(self.with_outcome("untried").is_empty(), "{what}: {:#?}", self.with_outcome("untried"));
+    }
+}

@@ -1,0 +1,73 @@
+//! What people read, and how it ends.
+
+use crate::pod::{BINARY, DEFAULT, Pod};
+
+fn said(pod: &Pod, words: &[&str]) -> (Option<i32>, String, String) {
+    let output = pod.inside.output(BINARY, words, "");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn a_failure_names_the_rule_and_the_option() {
+    let pod = Pod::with(DEFAULT, "iptables-nft");
+    pod.inside.stdout("iptables-nft", &["-t", "nat", "-D", "ISTIO_OUTPUT", "-j", "ISTIO_REDIRECT"]);
+    let output = pod.run("probe", &[]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(126), "{text}");
+    for part in [
+        "fail tcp application      192.0.2.1:15002      passed",
+        "expected captured at 15001, because -i '*' redirects all other outbound traffic",
+        "rule     nat ISTIO_OUTPUT -j ISTIO_REDIRECT, of --istio-service-cidr",
+        "now      not captured: goes to 192.0.2.1:15002 as it was sent",
+        "How the rules differ from those of these flags",
+        "+-A ISTIO_OUTPUT -j ISTIO_REDIRECT",
+        "1 not as expected",
+    ] {
+        // Lines may be broken anywhere.
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words(&text).contains(&words(part)), "{part}\n{text}");
+    }
+    let mut table = text.lines().take_while(|line| !line.starts_with("How the rules"));
+    assert!(table.all(|line| line.chars().count() <= 80), "{text}");
+    assert!(!text.contains('\u{1b}'), "no colours where nobody sees them");
+}
+
+#[test]
+fn a_packet_that_should_pass_and_is_captured_is_a_failure() {
+    let pod = Pod::with(DEFAULT, "nftables");
+    let (code, text, _) = said(&pod, &["probe", "-i", "*", "-b", "*", "-x", "192.0.2.0/24"]);
+    assert_eq!(code, Some(126), "{text}");
+    assert!(text.contains("expected passed, because -x leaves 192.0.2.0/24 alone"), "{text}");
+}
+
+#[test]
+fn without_flags_only_the_proxys_call_is_tried() {
+    let pod = Pod::with(DEFAULT, "nftables");
+    let (code, text, _) = said(&pod, &["probe"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("No flag says what is captured") && text.contains("127.0.0.6:15002"), "{text}");
+    assert!(pod.inside.output(BINARY, &["clean"], "").status.success());
+    assert_eq!(said(&pod, &["probe"]).0, Some(126));
+}
+
+#[test]
+fn a_manifest_says_it_as_well() {
+    let pod = Pod::new(DEFAULT);
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/docker/pod-istio.yaml");
+    let (code, _, stderr) = said(&pod, &["apply", "-f", manifest]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let (code, text, stderr) = said(&pod, &["probe", "-f", manifest]);
+    assert_eq!(code, Some(0), "{text}{stderr}");
+}
+
+#[test]
+fn bad_input_is_told_at_once() {
+    let pod = Pod::new(DEFAULT);
+    let (code, text, stderr) =
+        said(&pod, &["probe", "-i", "*", "--probe-timeout", "soon", "--iptables-probe-port", "0", "-p", "x"]);
+    assert_eq!((code, text.as_str()), (Some(2), ""), "{stderr}");
+    for flag in ["--probe-timeout", "--iptables-probe-port", "--envoy-port"] {
+        assert!(stderr.contains(flag), "{flag}: {stderr}");
+    }
+}
