@@ -1,5 +1,5 @@
-//! Every command in README works: those of `sidecar-init` run here, in a pod-like namespace; the scripts are
-//! run by `scripts/test`, which is checked for it.
+//! Every command in README works: those of `sidecar-init` run here, in a pod-like namespace, and so do those of cargo; the
+//! scripts are run by `scripts/test`, which is checked for it.
 
 #[path = "kernel/support/namespace.rs"]
 #[expect(dead_code, reason = "a part of it is enough here")]
@@ -37,10 +37,25 @@ fn commands_of_the_program_succeed_in_the_order_of_the_readme() {
     }
 }
 
+/// As a newcomer types them: with cargo's own runner.
+#[test]
+fn commands_of_cargo_succeed() {
+    let commands: Vec<String> = commands().into_iter().filter(|line| line.starts_with("cargo ")).collect();
+    assert_eq!(commands.first().map(String::as_str), Some("cargo run -- sandbox"), "README begins with it");
+    for command in commands {
+        let words = command.split(' ').skip(1);
+        let output = Command::new(env!("CARGO")).args(words).current_dir(ROOT).output().expect("cargo");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{command}: {text}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(text.contains("connections went as the rules say"), "{command}: {text}");
+    }
+}
+
 #[test]
 fn scripts_of_the_readme_are_run_by_the_test_script() {
     let test = read("scripts/test");
-    for command in commands().into_iter().filter(|line| !line.starts_with("sidecar-init ")) {
+    let is_script = |line: &String| !line.starts_with("sidecar-init ") && !line.starts_with("cargo ");
+    for command in commands().into_iter().filter(is_script) {
         assert!(Path::new(ROOT).join(&command).is_file(), "{command} is a script");
         assert!(command == "scripts/test" || test.contains(&command), "scripts/test runs {command}");
     }

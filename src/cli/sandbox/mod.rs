@@ -9,6 +9,7 @@ mod caller;
 mod command;
 mod ground;
 mod proxy;
+mod serve;
 mod server;
 mod story;
 mod tour;
@@ -280,12 +281,9 @@ fn inside(
     }
     let (reader, writer) = pipe().map_err(Failure::Lost)?;
     start_proxy(capture, users, &world, writer)?;
-    tour::run(
-        &tour::Tour { capture, users, words: &asked.words, dialect: &subject.dialect() },
-        &stories,
-        &world,
-        reader,
-    )
+    let dialect = &subject.dialect();
+    let tour = tour::Tour { capture, users, words: &asked.words, dialect, skip: subject.skip() };
+    tour::run(&tour, &stories, &world, reader)
 }
 
 /// Where the world answers whoever calls. Names have servers of their own.

@@ -103,7 +103,7 @@ fn outbound(capture: &CaptureConfig, users: &Users) -> Vec<Story> {
         |to| format!("The application calls {to}, and that is where it gets: the proxy hears nothing of it.");
     let of_app = |title, to| hello(title, Caller::App, to, gets(to), past(to));
     let mut stories = vec![of_app("The application calls a service", service)];
-    if !users.shared {
+    if !users.shared && capture.interception != Interception::None {
         let title = "The proxy calls the same service";
         let (uid, gid) = users.proxy;
         let passing = format!(

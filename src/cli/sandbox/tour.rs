@@ -9,6 +9,7 @@ use super::{Exit, Failure, become_somebody, report, start};
 use policy::Tone;
 use policy::explain::{Pod, Scene, explain};
 use policy::istio::CaptureConfig;
+use policy::pod::Skip;
 use policy::sources::Dialect;
 use rules::Family;
 use sidecar_init::sys::fork::Ready;
@@ -33,6 +34,8 @@ pub(super) struct Tour<'a> {
     pub(super) words: &'a str,
     /// How its author speaks of it.
     pub(super) dialect: &'a Dialect,
+    /// Why nothing is captured, where a pod never is.
+    pub(super) skip: Option<&'a Skip>,
 }
 
 /// What a reader on a terminal gets at most, all in all.
@@ -109,7 +112,8 @@ impl Tour<'_> {
         let pod = Pod::new(addresses.into_iter().flatten(), Some(self.capture));
         let packet = story.packet(&self.users);
         let scene = Scene::of_config(self.capture, Family::of(story.to.ip()), &pod);
-        let explained = explain(&scene.view, &scene.routing, &packet).in_words_of(self.dialect);
+        let explained =
+            explain(&scene.view, &scene.routing, &packet).in_words_of(self.dialect).of_skipped(self.skip);
         Expected { captured: explained.is_captured(), sentence: explained.sentence() }
     }
 
