@@ -104,6 +104,16 @@ fn what_is_wrong_is_told_all_at_once() {
 }
 
 #[test]
+fn what_can_t_be_had_is_said() {
+    let ended = sandbox(Who::One, &["--backend", "iptables", "--", "true"]);
+    assert!(ended.code == Some(1) && ended.stderr.contains("only one user can be had here"), "{ended:?}");
+    // The agent has the port already.
+    let ended = sandbox(Who::Root, &["-p", "15053", "--redirect-dns", "--", "true"]);
+    assert!(ended.code == Some(1) && ended.stderr.contains("the proxy does not start"), "{ended:?}");
+    assert!(ended.stderr.contains("Address already in use"), "{ended:?}");
+}
+
+#[test]
 fn names_have_addresses_there() {
     for who in EVERYBODY {
         let ended = sandbox(who, &["--", "getent", "ahosts", "reviews.example"]);

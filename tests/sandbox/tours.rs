@@ -78,6 +78,14 @@ fn every_backend_does() {
     }
 }
 
+/// Where flags put a listener at a port that the tour would have used.
+#[test]
+fn the_proxy_s_ports_come_first() {
+    let text = tour(Who::Root, &["-p", "8080", "-z", "80", "-o", "53", "--redirect-dns"], 8);
+    assert!(text.contains("proxy: inbound 10.9.0.1:3000 -> 80, from 10.9.0.2:"), "{text}");
+    assert!(text.contains("proxy: outbound 10.9.0.2:80 -> 8080, from uid 1000\n"), "{text}");
+}
+
 #[test]
 fn one_family_is_enough() {
     let text = tour(Who::Root, &["--dual-stack=false"], 5);

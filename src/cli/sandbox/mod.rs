@@ -17,7 +17,7 @@ mod users;
 
 use super::host::System;
 use super::manifest::{self, Subject};
-use super::run::{self, Logging, Run};
+use super::run::{self, BackendChoice, Logging, Run};
 use super::{Exit, logging::Stdout, report, start_logging};
 use policy::istio::{self, CaptureConfig, DnsCapture, Interception, defaults};
 use policy::settings::Topic;
@@ -27,7 +27,7 @@ use rules::{Gid, PortRange, Uid};
 use server::{Names, Server};
 use sidecar_init::engine::{self, OnDrift, Options, Preference};
 use sidecar_init::sys::{
-    fork::{Child, Ready, end_with_parent, fork, fork_until_ready, leave_streams, pipe},
+    fork::{Beginning, Child, end_with_parent, fork, fork_until_ready, leave_streams, pipe},
     namespace,
     signals::Signals,
     user::{become_user, own},
@@ -73,6 +73,11 @@ enum Failure {
          yourself numbers in /etc/subuid and /etc/subgid, or run this as root"
     )]
     OneUser(&'static str),
+    #[error(
+        "only one user can be had here, and iptables takes no rule about another one; leave --backend and its like out, or \
+         run this as root"
+    )]
+    OneUserBackend,
     #[error("what happens to the sandbox can't be told any more")]
     Lost(#[source] io::Error),
 }
@@ -229,6 +234,9 @@ fn hold(mut asked: Asked, subject: &Subject, behind: &[OsString]) -> Result<u8, 
     if let (true, Who::Proxy | Who::Root) = (users.shared, asked.who) {
         return Err(Failure::OneUser(if asked.who == Who::Root { "root" } else { "proxy" }));
     }
+    if users.shared && matches!(asked.run.backend, BackendChoice::Iptables(_)) {
+        return Err(Failure::OneUserBackend);
+    }
     ground::leave()?;
     let (alive, ours) = pipe().map_err(Failure::Lost)?;
     let mut ours = Some(ours);
@@ -262,7 +270,7 @@ fn inside(
     ports.extend(stories.iter().filter_map(story::Story::port_in_the_world));
     ports.sort_unstable();
     ports.dedup();
-    let of_world = start("the world", &world, |ready| serve_world(&ports, capture.ipv6, ready))?;
+    let of_world = start("the world", &world, || serve_world(&ports, capture.ipv6))?;
     let log = || io::stderr().as_fd().try_clone_to_owned().map(File::from);
     if let Some((program, arguments)) = behind.split_first() {
         let log = log().map_err(Failure::Lost)?;
@@ -304,12 +312,10 @@ fn set_rules(asked: &Asked) -> Result<(), Failure> {
     set().map_err(Failure::Rules)
 }
 
-fn serve_world(ports: &[u16], ipv6: bool, ready: Ready) -> io::Result<()> {
+fn serve_world(ports: &[u16], ipv6: bool) -> io::Result<()> {
     server::start(Server::World, ports, ipv6)?;
     let names = Names { v4: ground::WORLD_V4, v6: ipv6.then_some(ground::WORLD_V6) };
-    server::start_names(&ground::name_servers(ipv6), names)?;
-    ready.say();
-    Ok(())
+    server::start_names(&ground::name_servers(ipv6), names)
 }
 
 fn start_proxy(capture: &CaptureConfig, users: Users, world: &File, log: File) -> Result<Child, Failure> {
@@ -334,12 +340,7 @@ fn start_proxy(capture: &CaptureConfig, users: Users, world: &File, log: File) -
         },
     };
     let pod = File::open("/proc/self/ns/net").map_err(Failure::Lost)?;
-    start("the proxy", &pod, |ready| {
-        become_somebody(users.proxy)?;
-        proxy::start(facts, log)?;
-        ready.say();
-        Ok(())
-    })
+    start("the proxy", &pod, || become_somebody(users.proxy).and_then(|()| proxy::start(facts, log)))
 }
 
 /// Becomes somebody for good. Where there is one user, everybody is that already.
@@ -351,19 +352,15 @@ fn become_somebody(person: Person) -> io::Result<()> {
 fn start(
     name: &'static str,
     namespace: &File,
-    serve: impl FnOnce(Ready) -> io::Result<()>,
+    serve: impl FnOnce() -> io::Result<()>,
 ) -> Result<Child, Failure> {
-    let work = |ready| {
-        let done = leave_streams().and_then(|()| ground::enter(namespace)).and_then(|()| serve(ready));
-        match done {
-            Ok(()) => loop {
-                thread::park();
-            },
-            Err(error) => {
-                report::failure(&Failure::Start(name, error), Exit::Failed);
-                Exit::Failed as u8
-            }
+    let work = |beginning: Beginning| {
+        let begun = leave_streams().and_then(|()| ground::enter(namespace)).and_then(|()| serve());
+        beginning.say(&begun);
+        while begun.is_ok() {
+            thread::park();
         }
+        Exit::Failed as u8
     };
     fork_until_ready(work).map_err(|error| Failure::Start(name, error))
 }

@@ -12,7 +12,6 @@ use policy::istio::CaptureConfig;
 use policy::pod::Skip;
 use policy::sources::Dialect;
 use rules::Family;
-use sidecar_init::sys::fork::Ready;
 use std::{
     fs::File,
     io::{self, IsTerminal, Read},
@@ -51,7 +50,7 @@ const WIDEST: usize = 100;
 /// When the application does not start, or nothing can be told any more.
 pub(super) fn run(tour: &Tour<'_>, stories: &[Story], world: &File, log: File) -> Result<u8, Failure> {
     let pod = File::open("/proc/self/ns/net").map_err(Failure::Lost)?;
-    start("the application", &pod, |ready| serve(tour, stories, ready))?;
+    start("the application", &pod, || serve(tour, stories))?;
     let pause = pause(stories.len());
     // Whoever reads no more has been told so, and gets no more.
     if report::text(&tour.introduction()) != Exit::Done {
@@ -90,14 +89,12 @@ fn pause(stories: usize) -> Duration {
     if io::stdout().is_terminal() { each.min(PAUSE) } else { Duration::ZERO }
 }
 
-fn serve(tour: &Tour<'_>, stories: &[Story], ready: Ready) -> io::Result<()> {
+fn serve(tour: &Tour<'_>, stories: &[Story]) -> io::Result<()> {
     become_somebody(tour.users.app)?;
     let mut ports: Vec<u16> = stories.iter().filter_map(Story::port_in_the_pod).collect();
     ports.sort_unstable();
     ports.dedup();
-    server::start(Server::Application, &ports, tour.capture.ipv6)?;
-    ready.say();
-    Ok(())
+    server::start(Server::Application, &ports, tour.capture.ipv6)
 }
 
 /// What the rules say about a connection.
@@ -117,6 +114,7 @@ impl Tour<'_> {
         Expected { captured: explained.is_captured(), sentence: explained.sentence() }
     }
 
+    /// What to know before the first story; on a terminal, how long it takes too.
     fn introduction(&self) -> String {
         let both = |v4: String, v6: String| if self.capture.ipv6 { format!("{v4} and {v6}") } else { v4 };
         let pod = both(POD_V4.to_string(), POD_V6.to_string());
@@ -140,6 +138,12 @@ impl Tour<'_> {
         );
         if self.users.shared {
             text += &format!("\n{}", wrapped("", SHARED));
+        }
+        if io::stdout().is_terminal() {
+            text += &format!(
+                "\n{}\n",
+                Tone::Quiet.paint("It takes a minute, at a reader's pace; Ctrl-C ends it.")
+            );
         }
         text
     }
