@@ -20,8 +20,31 @@ use std::{
 pub fn enter(path: &Path) -> io::Result<()> {
     // A pipe would wait for its writer.
     let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path)?;
-    setns(file, CloneFlags::CLONE_NEWNET)?;
-    Ok(())
+    enter_open(&file)
+}
+
+/// Moves the calling thread into a network namespace that we hold, for good.
+///
+/// # Errors
+/// When it is none, or we may not enter it.
+pub fn enter_open(namespace: &File) -> io::Result<()> {
+    Ok(setns(namespace, CloneFlags::CLONE_NEWNET)?)
+}
+
+/// Moves the calling thread into a new network namespace, for good.
+///
+/// # Errors
+/// When none can be made, for which `CAP_SYS_ADMIN` is needed.
+pub fn enter_new() -> io::Result<()> {
+    Ok(unshare(CloneFlags::CLONE_NEWNET)?)
+}
+
+/// The network namespace of the calling process, held.
+///
+/// # Errors
+/// When `/proc` does not show it.
+pub fn hold() -> io::Result<File> {
+    File::open("/proc/self/ns/net")
 }
 
 /// Does `work` in the namespace behind `path`, on a thread of its own that ends with it: the caller's stays where it is.
@@ -44,10 +67,8 @@ pub fn within<T: Send>(path: &Path, work: impl FnOnce() -> T + Send) -> io::Resu
 /// # Panics
 /// If `work` does.
 pub fn within_new<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
-    let inside = || unshare(CloneFlags::CLONE_NEWNET).map(|()| work());
-    let ended =
-        thread::scope(|scope| scope.spawn(inside).join()).unwrap_or_else(|panic| resume_unwind(panic));
-    Ok(ended?)
+    let inside = || enter_new().map(|()| work());
+    thread::scope(|scope| scope.spawn(inside).join()).unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// Whether IPv6 is switched off on an interface, or absent as a whole. Addresses and routes are refused then;

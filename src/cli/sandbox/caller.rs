@@ -1,10 +1,10 @@
 //! Calls for the tour, each by a process of its own that is who it says: a connection with a question, and the answer.
 
+use super::become_somebody;
 use super::users::Person;
-use super::{become_somebody, ground};
 use sidecar_init::sys::{
     fork::{fork, pipe},
-    tcp,
+    namespace, tcp,
 };
 use std::{
     fs::File,
@@ -34,7 +34,7 @@ pub(super) fn ask(
     let (mut reader, writer) = pipe()?;
     let mut writer = Some(writer);
     let child = fork(|| {
-        let entered = from.map_or(Ok(()), ground::enter).and_then(|()| become_somebody(person));
+        let entered = from.map_or(Ok(()), namespace::enter_open).and_then(|()| become_somebody(person));
         let answer = entered.and_then(|()| match question {
             Question::Hello => hello(to),
             Question::Name(name) => address(to, name),

@@ -2,8 +2,7 @@
 //! with us. The machine's own never sees any of it.
 
 use super::Failure;
-use nix::sched::{CloneFlags, setns};
-use sidecar_init::sys::{fork, link::Links, mount, user};
+use sidecar_init::sys::{fork, link::Links, mount, namespace};
 use std::{
     fs::{self, File},
     io,
@@ -37,7 +36,7 @@ pub(super) fn name_servers(ipv6: bool) -> Vec<SocketAddr> {
 /// # Errors
 /// When the kernel refuses.
 pub(super) fn leave() -> Result<(), Failure> {
-    user::new_network()
+    namespace::enter_new()
         .and_then(|()| mount::leave())
         .and_then(|()| fork::new_process_namespace())
         .map_err(Failure::Leave)
@@ -61,11 +60,10 @@ pub(super) fn furnish(ipv6: bool) -> Result<File, Failure> {
 }
 
 fn lay(ipv6: bool) -> io::Result<File> {
-    let here = || File::open("/proc/self/ns/net");
-    let pod = here()?;
-    user::new_network()?;
-    let world = here()?;
-    enter(&pod)?;
+    let pod = namespace::hold()?;
+    namespace::enter_new()?;
+    let world = namespace::hold()?;
+    namespace::enter_open(&pod)?;
     let mut links = Links::open()?;
     links.cable(CABLE, &world)?;
     links.up("lo")?;
@@ -76,7 +74,7 @@ fn lay(ipv6: bool) -> io::Result<File> {
     }
     // Applications of containers often listen at ports that are root's elsewhere. Where this can't be said, they can't.
     let _ = fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
-    enter(&world)?;
+    namespace::enter_open(&world)?;
     let mut links = Links::open()?;
     links.up("lo")?;
     links.up(CABLE)?;
@@ -84,14 +82,6 @@ fn lay(ipv6: bool) -> io::Result<File> {
         links.address(CABLE, own, length)?;
         links.answer_at_all(own)?;
     }
-    enter(&pod)?;
+    namespace::enter_open(&pod)?;
     Ok(world)
-}
-
-/// Moves the thread into a network namespace.
-///
-/// # Errors
-/// When we may not.
-pub(super) fn enter(namespace: &File) -> io::Result<()> {
-    Ok(setns(namespace, CloneFlags::CLONE_NEWNET)?)
 }

@@ -82,12 +82,6 @@ enum Failure {
     Lost(#[source] io::Error),
 }
 
-impl Failure {
-    fn users(error: io::Error) -> Self {
-        Self::Users(error)
-    }
-}
-
 /// As whom a command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
@@ -339,7 +333,7 @@ fn start_proxy(capture: &CaptureConfig, users: Users, world: &File, log: File) -
             false => None,
         },
     };
-    let pod = File::open("/proc/self/ns/net").map_err(Failure::Lost)?;
+    let pod = namespace::hold().map_err(Failure::Lost)?;
     start("the proxy", &pod, || become_somebody(users.proxy).and_then(|()| proxy::start(facts, log)))
 }
 
@@ -349,13 +343,9 @@ fn become_somebody(person: Person) -> io::Result<()> {
 }
 
 /// Starts a process that serves in a network namespace, on threads of its own, until the sandbox ends.
-fn start(
-    name: &'static str,
-    namespace: &File,
-    serve: impl FnOnce() -> io::Result<()>,
-) -> Result<Child, Failure> {
+fn start(name: &'static str, place: &File, serve: impl FnOnce() -> io::Result<()>) -> Result<Child, Failure> {
     let work = |beginning: Beginning| {
-        let begun = leave_streams().and_then(|()| ground::enter(namespace)).and_then(|()| serve());
+        let begun = leave_streams().and_then(|()| namespace::enter_open(place)).and_then(|()| serve());
         beginning.say(&begun);
         while begun.is_ok() {
             thread::park();

@@ -12,6 +12,7 @@ use policy::istio::CaptureConfig;
 use policy::pod::Skip;
 use policy::sources::Dialect;
 use rules::Family;
+use sidecar_init::sys::namespace;
 use std::{
     fs::File,
     io::{self, IsTerminal, Read},
@@ -49,7 +50,7 @@ const WIDEST: usize = 100;
 /// # Errors
 /// When the application does not start, or nothing can be told any more.
 pub(super) fn run(tour: &Tour<'_>, stories: &[Story], world: &File, log: File) -> Result<u8, Failure> {
-    let pod = File::open("/proc/self/ns/net").map_err(Failure::Lost)?;
+    let pod = namespace::hold().map_err(Failure::Lost)?;
     start("the application", &pod, || serve(tour, stories))?;
     let pause = pause(stories.len());
     // Whoever reads no more has been told so, and gets no more.

@@ -11,8 +11,7 @@ pub(super) use names::name;
 pub(super) use relay::relay;
 
 use super::serve;
-use nix::sched::{CloneFlags, setns};
-use sidecar_init::sys::tcp;
+use sidecar_init::sys::{namespace, tcp};
 use std::{
     fs::File,
     io::{self, Write},
@@ -180,7 +179,7 @@ impl Proxy {
     /// Moves this thread to where calls of this kind are made, for good.
     fn leave(&self, way: Way) -> io::Result<()> {
         match &self.facts.world {
-            Some(world) if way != Way::Inbound => Ok(setns(world, CloneFlags::CLONE_NEWNET)?),
+            Some(world) if way != Way::Inbound => namespace::enter_open(world),
             Some(_) | None => Ok(()),
         }
     }
