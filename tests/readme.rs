@@ -39,6 +39,21 @@ fn is_of_the_program(line: &str) -> bool {
     line.starts_with("sidecar-init ") || line.contains("| sidecar-init ")
 }
 
+/// As a newcomer types them: with cargo's own runner.
+#[test]
+fn commands_of_cargo_succeed() {
+    let commands: Vec<String> =
+        lines("README.md", "sh").into_iter().filter(|line| line.starts_with("cargo ")).collect();
+    assert_eq!(commands.first().map(String::as_str), Some("cargo run -- sandbox"), "README begins with it");
+    for command in commands {
+        let words = command.split(' ').skip(1);
+        let output = Command::new(env!("CARGO")).args(words).current_dir(ROOT).output().expect("cargo");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{command}: {text}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(text.contains("connections went as the rules say"), "{command}: {text}");
+    }
+}
+
 #[test]
 fn commands_of_the_program_succeed_in_the_order_of_their_document() {
     let folder = Path::new(PROGRAM).parent().expect("a folder").display();
@@ -62,8 +77,9 @@ fn commands_of_the_program_succeed_in_the_order_of_their_document() {
 #[test]
 fn scripts_of_documents_are_run_by_the_test_script() {
     let test = read("scripts/test");
+    let is_script = |line: &String| !is_of_the_program(line) && !line.starts_with("cargo ");
     for document in documents() {
-        for command in lines(&document, "sh").into_iter().filter(|line| !is_of_the_program(line)) {
+        for command in lines(&document, "sh").into_iter().filter(is_script) {
             assert!(Path::new(ROOT).join(&command).is_file(), "{document}: {command} is a script");
             assert!(command == "scripts/test" || test.contains(&command), "scripts/test runs {command}");
         }

@@ -56,30 +56,35 @@ pub fn fork(work: impl FnOnce() -> u8) -> io::Result<Child> {
     }
 }
 
-/// As [`fork`], and waits until the child says that it is ready: `work` is handed what to call then.
+/// As [`fork`], and waits until the child says how it has begun: `work` is handed what to say it by.
 ///
 /// # Errors
-/// As [`fork`], and when the child ends before it is ready. It has told why.
-pub fn fork_until_ready(work: impl FnOnce(Ready) -> u8) -> io::Result<Child> {
-    let (reader, writer) = pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
-    let (mut reader, writer) = (File::from(reader), Ready(File::from(writer)));
-    let mut writer = Some(writer);
+/// As [`fork`], and what the child says against it.
+pub fn fork_until_ready(work: impl FnOnce(Beginning) -> u8) -> io::Result<Child> {
+    let (mut reader, writer) = pipe()?;
+    let mut writer = Some(Beginning(writer));
     let child = fork(|| work(writer.take().expect("the child runs once")))?;
     drop(writer);
-    match reader.read(&mut [0])? {
-        0 => Err(io::Error::other("it has ended before it was ready")),
-        _ => Ok(child),
+    let mut said = String::new();
+    reader.read_to_string(&mut said)?;
+    match said.as_str() {
+        READY => Ok(child),
+        "" => Err(io::Error::other("it has ended before it was ready")),
+        against => Err(io::Error::other(against)),
     }
 }
 
-/// Says that a child is ready.
-pub struct Ready(File);
+const READY: &str = "ready";
 
-impl Ready {
-    /// The parent goes on.
-    pub fn say(mut self) {
+/// By which a child says how it has begun.
+pub struct Beginning(File);
+
+impl Beginning {
+    /// The parent goes on; or it gets to know what is the matter.
+    pub fn say(mut self, begun: &io::Result<()>) {
+        let text = begun.as_ref().map_or_else(ToString::to_string, |()| READY.to_owned());
         // A parent that is gone does not wait.
-        let _ = self.0.write_all(b"\n");
+        let _ = self.0.write_all(text.as_bytes());
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
     io,
     net::{Ipv6Addr, UdpSocket},
     os::{
-        fd::AsRawFd,
+        fd::{AsFd, AsRawFd, BorrowedFd},
         unix::fs::{MetadataExt, OpenOptionsExt},
     },
     panic::resume_unwind,
@@ -34,6 +34,14 @@ impl Held {
         Ok(Self { file, found: path.to_owned() })
     }
 
+    /// That of the calling process.
+    ///
+    /// # Errors
+    /// When `/proc` does not show it.
+    pub fn own() -> io::Result<Self> {
+        Self::open(Path::new("/proc/self/ns/net"))
+    }
+
     /// Moves the calling thread into it, for good. Threads and processes that it starts from now on are there as well.
     ///
     /// # Errors
@@ -41,6 +49,14 @@ impl Held {
     pub fn enter(&self) -> io::Result<()> {
         setns(&self.file, CloneFlags::CLONE_NEWNET)?;
         Ok(())
+    }
+
+    /// The same, held once more.
+    ///
+    /// # Errors
+    /// When no more files can be open.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { file: self.file.try_clone()?, found: self.found.clone() })
     }
 
     /// A path that leads to what is held.
@@ -57,6 +73,12 @@ impl Held {
     }
 }
 
+impl AsFd for Held {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
 /// By which the kernel knows a namespace.
 pub type Id = (u64, u64);
 
@@ -67,6 +89,14 @@ pub type Id = (u64, u64);
 /// When the path can't be opened, is no network namespace, or we may not enter it.
 pub fn enter(path: &Path) -> io::Result<()> {
     Held::open(path)?.enter()
+}
+
+/// Moves the calling thread into a new network namespace, for good.
+///
+/// # Errors
+/// When none can be made, for which `CAP_SYS_ADMIN` is needed.
+pub fn enter_new() -> io::Result<()> {
+    Ok(unshare(CloneFlags::CLONE_NEWNET)?)
 }
 
 /// Does `work` in the namespace behind `path`, on a thread of its own that ends with it: the caller's stays where it is.
@@ -89,10 +119,8 @@ pub fn within<T: Send>(path: &Path, work: impl FnOnce() -> T + Send) -> io::Resu
 /// # Panics
 /// If `work` does.
 pub fn within_new<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
-    let inside = || unshare(CloneFlags::CLONE_NEWNET).map(|()| work());
-    let ended =
-        thread::scope(|scope| scope.spawn(inside).join()).unwrap_or_else(|panic| resume_unwind(panic));
-    Ok(ended?)
+    let inside = || enter_new().map(|()| work());
+    thread::scope(|scope| scope.spawn(inside).join()).unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// Whether IPv6 is switched off on an interface, or absent as a whole. Addresses and routes are refused then;

@@ -35,14 +35,6 @@ pub fn new_namespace() -> io::Result<()> {
     Ok(unshare(CloneFlags::CLONE_NEWUSER)?)
 }
 
-/// Moves this process into a new network namespace.
-///
-/// # Errors
-/// When we may not.
-pub fn new_network() -> io::Result<()> {
-    Ok(unshare(CloneFlags::CLONE_NEWNET)?)
-}
-
 /// Gives the new namespace that we are in one user and one group: ours, under other numbers. Nobody needs a right for
 /// that, and gives up that of changing groups for it.
 ///

@@ -1,13 +1,13 @@
 //! Calls for the tour, each by a process of its own that is who it says: a connection with a question, and the answer.
 
+use super::become_somebody;
 use super::users::Person;
-use super::{become_somebody, ground};
 use sidecar_init::sys::{
     fork::{fork, pipe},
+    namespace::Held,
     tcp,
 };
 use std::{
-    fs::File,
     io::{self, Read, Write},
     net::{SocketAddr, UdpSocket},
     time::Duration,
@@ -27,14 +27,14 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Asks as somebody, perhaps from another network namespace, and gives the answer or what went wrong.
 pub(super) fn ask(
     person: Person,
-    from: Option<&File>,
+    from: Option<&Held>,
     to: SocketAddr,
     question: Question,
 ) -> io::Result<Result<String, String>> {
     let (mut reader, writer) = pipe()?;
     let mut writer = Some(writer);
     let child = fork(|| {
-        let entered = from.map_or(Ok(()), ground::enter).and_then(|()| become_somebody(person));
+        let entered = from.map_or(Ok(()), Held::enter).and_then(|()| become_somebody(person));
         let answer = entered.and_then(|()| match question {
             Question::Hello => hello(to),
             Question::Name(name) => address(to, name),

@@ -2,11 +2,14 @@
 //! with us. The machine's own never sees any of it.
 
 use super::Failure;
-use nix::sched::{CloneFlags, setns};
-use sidecar_init::sys::{fork, link::Links, mount, user};
+use sidecar_init::sys::{
+    fork,
+    link::Links,
+    mount,
+    namespace::{self, Held},
+};
 use std::{
-    fs::{self, File},
-    io,
+    fs, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::Path,
 };
@@ -37,7 +40,7 @@ pub(super) fn name_servers(ipv6: bool) -> Vec<SocketAddr> {
 /// # Errors
 /// When the kernel refuses.
 pub(super) fn leave() -> Result<(), Failure> {
-    user::new_network()
+    namespace::enter_new()
         .and_then(|()| mount::leave())
         .and_then(|()| fork::new_process_namespace())
         .map_err(Failure::Leave)
@@ -47,7 +50,7 @@ pub(super) fn leave() -> Result<(), Failure> {
 ///
 /// # Errors
 /// When the kernel refuses.
-pub(super) fn furnish(ipv6: bool) -> Result<File, Failure> {
+pub(super) fn furnish(ipv6: bool) -> Result<Held, Failure> {
     // Where the machine's `/proc` stays, programs that look for themselves there find somebody else.
     if let Err(error) = mount::proc() {
         tracing::debug!(target: "sandbox", "/proc stays as it is: {error}");
@@ -60,12 +63,11 @@ pub(super) fn furnish(ipv6: bool) -> Result<File, Failure> {
     lay(ipv6).map_err(Failure::Ground)
 }
 
-fn lay(ipv6: bool) -> io::Result<File> {
-    let here = || File::open("/proc/self/ns/net");
-    let pod = here()?;
-    user::new_network()?;
-    let world = here()?;
-    enter(&pod)?;
+fn lay(ipv6: bool) -> io::Result<Held> {
+    let pod = Held::own()?;
+    namespace::enter_new()?;
+    let world = Held::own()?;
+    pod.enter()?;
     let mut links = Links::open()?;
     links.cable(CABLE, &world)?;
     links.up("lo")?;
@@ -76,7 +78,7 @@ fn lay(ipv6: bool) -> io::Result<File> {
     }
     // Applications of containers often listen at ports that are root's elsewhere. Where this can't be said, they can't.
     let _ = fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
-    enter(&world)?;
+    world.enter()?;
     let mut links = Links::open()?;
     links.up("lo")?;
     links.up(CABLE)?;
@@ -84,14 +86,6 @@ fn lay(ipv6: bool) -> io::Result<File> {
         links.address(CABLE, own, length)?;
         links.answer_at_all(own)?;
     }
-    enter(&pod)?;
+    pod.enter()?;
     Ok(world)
-}
-
-/// Moves the thread into a network namespace.
-///
-/// # Errors
-/// When we may not.
-pub(super) fn enter(namespace: &File) -> io::Result<()> {
-    Ok(setns(namespace, CloneFlags::CLONE_NEWNET)?)
 }

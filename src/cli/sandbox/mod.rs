@@ -9,6 +9,7 @@ mod caller;
 mod command;
 mod ground;
 mod proxy;
+mod serve;
 mod server;
 mod story;
 mod tour;
@@ -16,7 +17,7 @@ mod users;
 
 use super::host::System;
 use super::manifest::{self, Subject};
-use super::run::{self, Logging, Run};
+use super::run::{self, BackendChoice, Logging, Run};
 use super::{Exit, logging::Stdout, report, start_logging};
 use policy::istio::{self, CaptureConfig, DnsCapture, Interception, defaults};
 use policy::settings::Topic;
@@ -26,8 +27,8 @@ use rules::{Gid, PortRange, Uid};
 use server::{Names, Server};
 use sidecar_init::engine::{self, OnDrift, Options, Preference};
 use sidecar_init::sys::{
-    fork::{Child, Ready, end_with_parent, fork, fork_until_ready, leave_streams, pipe},
-    namespace,
+    fork::{Beginning, Child, end_with_parent, fork, fork_until_ready, leave_streams, pipe},
+    namespace::{self, Held},
     signals::Signals,
     user::{become_user, own},
 };
@@ -72,14 +73,13 @@ enum Failure {
          yourself numbers in /etc/subuid and /etc/subgid, or run this as root"
     )]
     OneUser(&'static str),
+    #[error(
+        "only one user can be had here, and iptables takes no rule about another one; leave --backend and its like out, or \
+         run this as root"
+    )]
+    OneUserBackend,
     #[error("what happens to the sandbox can't be told any more")]
     Lost(#[source] io::Error),
-}
-
-impl Failure {
-    fn users(error: io::Error) -> Self {
-        Self::Users(error)
-    }
 }
 
 /// As whom a command runs.
@@ -228,6 +228,9 @@ fn hold(mut asked: Asked, subject: &Subject, behind: &[OsString]) -> Result<u8, 
     if let (true, Who::Proxy | Who::Root) = (users.shared, asked.who) {
         return Err(Failure::OneUser(if asked.who == Who::Root { "root" } else { "proxy" }));
     }
+    if users.shared && matches!(asked.run.backend, BackendChoice::Iptables(_)) {
+        return Err(Failure::OneUserBackend);
+    }
     ground::leave()?;
     let (alive, ours) = pipe().map_err(Failure::Lost)?;
     let mut ours = Some(ours);
@@ -261,7 +264,7 @@ fn inside(
     ports.extend(stories.iter().filter_map(story::Story::port_in_the_world));
     ports.sort_unstable();
     ports.dedup();
-    let of_world = start("the world", &world, |ready| serve_world(&ports, capture.ipv6, ready))?;
+    let of_world = start("the world", &world, || serve_world(&ports, capture.ipv6))?;
     let log = || io::stderr().as_fd().try_clone_to_owned().map(File::from);
     if let Some((program, arguments)) = behind.split_first() {
         let log = log().map_err(Failure::Lost)?;
@@ -280,12 +283,9 @@ fn inside(
     }
     let (reader, writer) = pipe().map_err(Failure::Lost)?;
     start_proxy(capture, users, &world, writer)?;
-    tour::run(
-        &tour::Tour { capture, users, words: &asked.words, dialect: &subject.dialect() },
-        &stories,
-        &world,
-        reader,
-    )
+    let dialect = &subject.dialect();
+    let tour = tour::Tour { capture, users, words: &asked.words, dialect, skip: subject.skip() };
+    tour::run(&tour, &stories, &world, reader)
 }
 
 /// Where the world answers whoever calls. Names have servers of their own.
@@ -306,15 +306,13 @@ fn set_rules(asked: &Asked) -> Result<(), Failure> {
     set().map_err(Failure::Rules)
 }
 
-fn serve_world(ports: &[u16], ipv6: bool, ready: Ready) -> io::Result<()> {
+fn serve_world(ports: &[u16], ipv6: bool) -> io::Result<()> {
     server::start(Server::World, ports, ipv6)?;
     let names = Names { v4: ground::WORLD_V4, v6: ipv6.then_some(ground::WORLD_V6) };
-    server::start_names(&ground::name_servers(ipv6), names)?;
-    ready.say();
-    Ok(())
+    server::start_names(&ground::name_servers(ipv6), names)
 }
 
-fn start_proxy(capture: &CaptureConfig, users: Users, world: &File, log: File) -> Result<Child, Failure> {
+fn start_proxy(capture: &CaptureConfig, users: Users, world: &Held, log: File) -> Result<Child, Failure> {
     let ports = |range: PortRange| range.first().number()..=range.last().number();
     let facts = proxy::Facts {
         outbound: ports(capture.outbound_listener),
@@ -335,13 +333,8 @@ fn start_proxy(capture: &CaptureConfig, users: Users, world: &File, log: File) -
             false => None,
         },
     };
-    let pod = File::open("/proc/self/ns/net").map_err(Failure::Lost)?;
-    start("the proxy", &pod, |ready| {
-        become_somebody(users.proxy)?;
-        proxy::start(facts, log)?;
-        ready.say();
-        Ok(())
-    })
+    let pod = Held::own().map_err(Failure::Lost)?;
+    start("the proxy", &pod, || become_somebody(users.proxy).and_then(|()| proxy::start(facts, log)))
 }
 
 /// Becomes somebody for good. Where there is one user, everybody is that already.
@@ -350,22 +343,14 @@ fn become_somebody(person: Person) -> io::Result<()> {
 }
 
 /// Starts a process that serves in a network namespace, on threads of its own, until the sandbox ends.
-fn start(
-    name: &'static str,
-    namespace: &File,
-    serve: impl FnOnce(Ready) -> io::Result<()>,
-) -> Result<Child, Failure> {
-    let work = |ready| {
-        let done = leave_streams().and_then(|()| ground::enter(namespace)).and_then(|()| serve(ready));
-        match done {
-            Ok(()) => loop {
-                thread::park();
-            },
-            Err(error) => {
-                report::failure(&Failure::Start(name, error), Exit::Failed);
-                Exit::Failed as u8
-            }
+fn start(name: &'static str, place: &Held, serve: impl FnOnce() -> io::Result<()>) -> Result<Child, Failure> {
+    let work = |beginning: Beginning| {
+        let begun = leave_streams().and_then(|()| place.enter()).and_then(|()| serve());
+        beginning.say(&begun);
+        while begun.is_ok() {
+            thread::park();
         }
+        Exit::Failed as u8
     };
     fork_until_ready(work).map_err(|error| Failure::Start(name, error))
 }

@@ -3,11 +3,12 @@
 //! They answer HTTP with a sentence that says who they are and by whom they think they are called. What is no HTTP comes
 //! back as it went. `CONNECT` makes the world call the pod. Names are answered with the world's own addresses.
 
-use super::proxy::{name, on_thread, relay};
+use super::proxy::{name, relay};
+use super::serve::{self, on_thread};
 use sidecar_init::sys::tcp;
 use std::{
     io::{self, Read, Write},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, UdpSocket},
     thread,
     time::Duration,
 };
@@ -33,28 +34,22 @@ const METHODS: [&str; 8] = ["GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTION
 pub(super) fn start(server: Server, ports: &[u16], ipv6: bool) -> io::Result<()> {
     let hosts =
         [IpAddr::from(Ipv4Addr::UNSPECIFIED)].into_iter().chain(ipv6.then_some(Ipv6Addr::UNSPECIFIED.into()));
+    let mut listeners = Vec::new();
     for host in hosts {
         for port in ports {
             let address = SocketAddr::from((host, *port));
             let listener = tcp::listen(address, false).map_err(|error| {
                 io::Error::new(error.kind(), format!("can't listen at {address}: {error}"))
             })?;
-            thread::spawn(move || accept(server, &listener));
+            listeners.push(((), listener));
         }
     }
-    Ok(())
-}
-
-fn accept(server: Server, listener: &TcpListener) {
-    loop {
-        match listener.accept() {
-            Ok((client, _)) => on_thread(move || {
-                // Whoever has called sees how it ends.
-                let _ = answer(server, &client);
-            }),
-            Err(_) => thread::sleep(Duration::from_millis(10)),
-        }
-    }
+    serve::start(listeners, move |(), client| {
+        on_thread(move || {
+            // Whoever has called sees how it ends.
+            let _ = answer(server, &client);
+        });
+    })
 }
 
 fn answer(server: Server, mut client: &TcpStream) -> io::Result<()> {
@@ -136,8 +131,10 @@ fn echo(mut client: &TcpStream, first: &[u8]) -> io::Result<()> {
 /// # Errors
 /// When a port is taken, or may not be used.
 pub(super) fn start_names(servers: &[SocketAddr], answers: Names) -> io::Result<()> {
+    let mut listeners = Vec::new();
     for server in servers {
-        let (udp, tcp) = (UdpSocket::bind(server)?, tcp::listen(*server, false)?);
+        listeners.push(((), tcp::listen(*server, false)?));
+        let udp = UdpSocket::bind(server)?;
         thread::spawn(move || {
             let mut question = [0; 512];
             loop {
@@ -147,16 +144,12 @@ pub(super) fn start_names(servers: &[SocketAddr], answers: Names) -> io::Result<
                 }
             }
         });
-        thread::spawn(move || {
-            loop {
-                let Ok((client, _)) = tcp.accept() else { continue };
-                on_thread(move || {
-                    let _ = name_over_tcp(&client, answers);
-                });
-            }
-        });
     }
-    Ok(())
+    serve::start(listeners, move |(), client| {
+        on_thread(move || {
+            let _ = name_over_tcp(&client, answers);
+        });
+    })
 }
 
 /// Each message has its length before it (RFC 1035, 4.2.2).

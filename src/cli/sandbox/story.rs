@@ -103,7 +103,7 @@ fn outbound(capture: &CaptureConfig, users: &Users) -> Vec<Story> {
         |to| format!("The application calls {to}, and that is where it gets: the proxy hears nothing of it.");
     let of_app = |title, to| hello(title, Caller::App, to, gets(to), past(to));
     let mut stories = vec![of_app("The application calls a service", service)];
-    if !users.shared {
+    if !users.shared && capture.interception != Interception::None {
         let title = "The proxy calls the same service";
         let (uid, gid) = users.proxy;
         let passing = format!(
@@ -116,13 +116,13 @@ fn outbound(capture: &CaptureConfig, users: &Users) -> Vec<Story> {
         let to = SocketAddr::from((excluded, port));
         stories.push(of_app("The application calls a network that is left alone", to));
     }
-    if let Some(excluded) = capture.excluded_outbound_ports.first() {
-        let to = SocketAddr::new(service.ip(), excluded.first().number());
+    if let Some(excluded) = said(&capture.excluded_outbound_ports) {
+        let to = SocketAddr::new(service.ip(), excluded);
         stories.push(of_app("The application calls a port that is left alone", to));
     }
     let only = matches!(capture.outbound_cidrs, OutboundCidrs::Only(_));
-    if let Some(named) = capture.outbound_ports.first().filter(|_| only) {
-        let to = SocketAddr::from((WORLD_V4, named.first().number()));
+    if let Some(named) = said(&capture.outbound_ports).filter(|_| only) {
+        let to = SocketAddr::from((WORLD_V4, named));
         stories.push(of_app("The application calls a port that is captured wherever it goes", to));
     }
     let server = match &capture.dns {
@@ -222,6 +222,11 @@ fn contains(ranges: &[PortRange], port: u16) -> bool {
     ranges.iter().any(|range| range.contains(port))
 }
 
+/// The first port that a list says, but for that of names: who answers there says nothing of itself.
+fn said(ranges: &[PortRange]) -> Option<u16> {
+    ranges.iter().map(|range| range.first().number()).find(|port| *port != defaults::DNS_PORT.number())
+}
+
 /// A port that services have and that is not left alone.
 fn outbound_port(capture: &CaptureConfig) -> u16 {
     let free = |port: &u16| !contains(&capture.excluded_outbound_ports, *port);
@@ -260,17 +265,18 @@ fn inbound_ports(capture: &CaptureConfig) -> (u16, Option<u16>) {
             && !capture.inbound_listener.contains(*port)
             && *port != agent
     };
-    let usual = |but: &[PortRange]| USUAL.into_iter().find(|port| !contains(but, *port));
+    let usual = |but: &[PortRange]| USUAL.into_iter().filter(free).find(|port| !contains(but, *port));
+    let any = USUAL.into_iter().find(free).unwrap_or(USUAL[0]);
     match &capture.inbound_ports {
         InboundPorts::AllBut(but) => {
             // The proxy's health is asked for at this one, as a rule.
             let known = [15021].into_iter().filter(|port| contains(but, *port));
             let plain = known.chain(but.iter().map(|range| range.first().number())).find(free);
-            (usual(but).unwrap_or(USUAL[0]), plain)
+            (usual(but).unwrap_or(any), plain)
         }
         InboundPorts::Only(only) => {
             let captured = only.iter().map(|range| range.first().number()).find(free);
-            (captured.unwrap_or(USUAL[0]), captured.and_then(|_| usual(only)))
+            (captured.unwrap_or(any), captured.and_then(|_| usual(only)))
         }
     }
 }

@@ -9,9 +9,10 @@ use super::{Exit, Failure, become_somebody, report, start};
 use policy::Tone;
 use policy::explain::{Pod, Scene, explain};
 use policy::istio::CaptureConfig;
+use policy::pod::Skip;
 use policy::sources::Dialect;
 use rules::Family;
-use sidecar_init::sys::fork::Ready;
+use sidecar_init::sys::namespace::Held;
 use std::{
     fs::File,
     io::{self, IsTerminal, Read},
@@ -33,6 +34,8 @@ pub(super) struct Tour<'a> {
     pub(super) words: &'a str,
     /// How its author speaks of it.
     pub(super) dialect: &'a Dialect,
+    /// Why nothing is captured, where a pod never is.
+    pub(super) skip: Option<&'a Skip>,
 }
 
 /// What a reader on a terminal gets at most, all in all.
@@ -46,9 +49,9 @@ const WIDEST: usize = 100;
 ///
 /// # Errors
 /// When the application does not start, or nothing can be told any more.
-pub(super) fn run(tour: &Tour<'_>, stories: &[Story], world: &File, log: File) -> Result<u8, Failure> {
-    let pod = File::open("/proc/self/ns/net").map_err(Failure::Lost)?;
-    start("the application", &pod, |ready| serve(tour, stories, ready))?;
+pub(super) fn run(tour: &Tour<'_>, stories: &[Story], world: &Held, log: File) -> Result<u8, Failure> {
+    let pod = Held::own().map_err(Failure::Lost)?;
+    start("the application", &pod, || serve(tour, stories))?;
     let pause = pause(stories.len());
     // Whoever reads no more has been told so, and gets no more.
     if report::text(&tour.introduction()) != Exit::Done {
@@ -87,14 +90,12 @@ fn pause(stories: usize) -> Duration {
     if io::stdout().is_terminal() { each.min(PAUSE) } else { Duration::ZERO }
 }
 
-fn serve(tour: &Tour<'_>, stories: &[Story], ready: Ready) -> io::Result<()> {
+fn serve(tour: &Tour<'_>, stories: &[Story]) -> io::Result<()> {
     become_somebody(tour.users.app)?;
     let mut ports: Vec<u16> = stories.iter().filter_map(Story::port_in_the_pod).collect();
     ports.sort_unstable();
     ports.dedup();
-    server::start(Server::Application, &ports, tour.capture.ipv6)?;
-    ready.say();
-    Ok(())
+    server::start(Server::Application, &ports, tour.capture.ipv6)
 }
 
 /// What the rules say about a connection.
@@ -109,10 +110,12 @@ impl Tour<'_> {
         let pod = Pod::new(addresses.into_iter().flatten(), Some(self.capture));
         let packet = story.packet(&self.users);
         let scene = Scene::of_config(self.capture, Family::of(story.to.ip()), &pod);
-        let explained = explain(&scene.view, &scene.routing, &packet).in_words_of(self.dialect);
+        let explained =
+            explain(&scene.view, &scene.routing, &packet).in_words_of(self.dialect).of_skipped(self.skip);
         Expected { captured: explained.is_captured(), sentence: explained.sentence() }
     }
 
+    /// What to know before the first story; on a terminal, how long it takes too.
     fn introduction(&self) -> String {
         let both = |v4: String, v6: String| if self.capture.ipv6 { format!("{v4} and {v6}") } else { v4 };
         let pod = both(POD_V4.to_string(), POD_V6.to_string());
@@ -136,6 +139,12 @@ impl Tour<'_> {
         );
         if self.users.shared {
             text += &format!("\n{}", wrapped("", SHARED));
+        }
+        if io::stdout().is_terminal() {
+            text += &format!(
+                "\n{}\n",
+                Tone::Quiet.paint("It takes a minute, at a reader's pace; Ctrl-C ends it.")
+            );
         }
         text
     }

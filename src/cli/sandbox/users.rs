@@ -51,7 +51,7 @@ pub(super) fn enter(capture: &CaptureConfig) -> Result<Users, Failure> {
     if enter_with_many(own, app, proxy)? {
         return Ok(Users { app, proxy, root: ROOT, shared: false });
     }
-    user::map_one(own, app).map_err(Failure::users)?;
+    user::map_one(own, app).map_err(Failure::Users)?;
     Ok(Users { app, proxy: app, root: app, shared: true })
 }
 
@@ -81,14 +81,14 @@ fn enter_with_many(own: Person, app: Person, proxy: Person) -> Result<bool, Fail
     let (Some(uids), Some(gids), Some((newuidmap, newgidmap))) =
         (given("/etc/subuid"), given("/etc/subgid"), programs)
     else {
-        user::new_namespace().map_err(Failure::users)?;
+        user::new_namespace().map_err(Failure::Users)?;
         return Ok(false);
     };
     let uids = ranges(own.0, app.0, proxy.0, uids);
     let gids = ranges(own.1, app.1, proxy.1, gids);
     // They map another process than themselves, from outside of its namespace.
     let outside = fork::own_number();
-    let (mut reader, writer) = fork::pipe().map_err(Failure::users)?;
+    let (mut reader, writer) = fork::pipe().map_err(Failure::Users)?;
     let mut writer = Some(writer);
     let helper = fork(|| {
         drop(writer.take());
@@ -106,17 +106,17 @@ fn enter_with_many(own: Person, app: Person, proxy: Person) -> Result<bool, Fail
             true => HALF_MAPPED,
         }
     });
-    let helper = helper.map_err(Failure::users)?;
-    let entered = user::new_namespace().map_err(Failure::users);
+    let helper = helper.map_err(Failure::Users)?;
+    let entered = user::new_namespace().map_err(Failure::Users);
     if entered.is_ok() {
         // A helper that is gone says so by its end.
         let _ = writer.take().map(|mut writer| writer.write_all(b"\n"));
     }
     drop(writer);
-    let code = helper.wait().map_err(Failure::users)?;
+    let code = helper.wait().map_err(Failure::Users)?;
     entered?;
     match code {
-        ALL_MAPPED => user::become_user(ROOT.0, ROOT.1).map(|()| true).map_err(Failure::users),
+        ALL_MAPPED => user::become_user(ROOT.0, ROOT.1).map(|()| true).map_err(Failure::Users),
         NOTHING_MAPPED => Ok(false),
         _ => Err(Failure::HalfMapped),
     }

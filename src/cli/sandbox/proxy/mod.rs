@@ -10,15 +10,14 @@ mod relay;
 pub(super) use names::name;
 pub(super) use relay::relay;
 
-use nix::sched::{CloneFlags, setns};
-use sidecar_init::sys::tcp;
+use super::serve;
+use sidecar_init::sys::{namespace::Held, tcp};
 use std::{
     fs::File,
     io::{self, Write},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     ops::RangeInclusive,
     sync::{Arc, Mutex},
-    thread,
     time::Duration,
 };
 
@@ -39,7 +38,7 @@ pub(super) struct Facts {
     /// Whether it listens in IPv6 too.
     pub(super) ipv6: bool,
     /// The network namespace from which it calls others, where it can't be told from the application by its user.
-    pub(super) world: Option<File>,
+    pub(super) world: Option<Held>,
 }
 
 impl Facts {
@@ -70,9 +69,6 @@ struct Proxy {
 
 /// How long whoever is called may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Enough for a thread that passes bytes on, whose buffers are elsewhere.
-const STACK: usize = 128 * 1024;
-
 /// Listens everywhere, and serves on threads of its own from then on.
 ///
 /// # Errors
@@ -97,12 +93,11 @@ pub(super) fn start(facts: Facts, log: File) -> io::Result<()> {
         }
     }
     let proxy = Arc::new(Proxy { facts, log: Mutex::new(log) });
-    for (way, listener) in listeners {
-        let proxy = Arc::clone(&proxy);
-        thread::spawn(move || proxy.accept(way, &listener));
-    }
     agents.into_iter().for_each(|agent| names::serve(&proxy, agent));
-    Ok(())
+    serve::start(listeners, move |way, client| {
+        let proxy = Arc::clone(&proxy);
+        serve::on_thread(move || proxy.serve(way, &client));
+    })
 }
 
 fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener> {
@@ -113,25 +108,7 @@ fn at(address: SocketAddr, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("it can't listen at {address}: {error}"))
 }
 
-/// Does `work` on a thread of its own. Where there can be no more of them, whoever waits for it sees the end.
-pub(super) fn on_thread(work: impl FnOnce() + Send + 'static) {
-    let _ = thread::Builder::new().stack_size(STACK).spawn(work);
-}
-
 impl Proxy {
-    fn accept(self: Arc<Self>, way: Way, listener: &TcpListener) {
-        loop {
-            match listener.accept() {
-                Ok((client, _)) => {
-                    let proxy = Arc::clone(&self);
-                    on_thread(move || proxy.serve(way, &client));
-                }
-                // Of one connection, or there is no descriptor left: others will end.
-                Err(_) => thread::sleep(Duration::from_millis(10)),
-            }
-        }
-    }
-
     fn serve(&self, way: Way, client: &TcpStream) {
         let Ok((peer, own, to)) = ends(client) else { return };
         let (name, from) = match way {
@@ -202,7 +179,7 @@ impl Proxy {
     /// Moves this thread to where calls of this kind are made, for good.
     fn leave(&self, way: Way) -> io::Result<()> {
         match &self.facts.world {
-            Some(world) if way != Way::Inbound => Ok(setns(world, CloneFlags::CLONE_NEWNET)?),
+            Some(world) if way != Way::Inbound => world.enter(),
             Some(_) | None => Ok(()),
         }
     }

@@ -1,5 +1,6 @@
 //! The agent beside the proxy that answers questions for names: it passes them on to the server outside.
 
+use super::super::serve;
 use super::{Proxy, Way, owner};
 use std::{
     io,
@@ -23,7 +24,7 @@ pub(super) fn serve(proxy: &Arc<Proxy>, socket: UdpSocket) {
             let Ok((length, client)) = socket.recv_from(&mut buffer) else { continue };
             let (proxy, socket) = (Arc::clone(&proxy), Arc::clone(&socket));
             let question = buffer[..length].to_vec();
-            super::on_thread(move || answer(&proxy, &socket, &question, client));
+            serve::on_thread(move || answer(&proxy, &socket, &question, client));
         }
     });
 }

@@ -37,6 +37,7 @@ fn address(ip: IpAddr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sidecar_init::sys::{link::Links, namespace};
     use std::net::{TcpListener, UdpSocket};
 
     #[test]
@@ -52,13 +53,17 @@ mod tests {
 
     #[test]
     fn sockets_of_this_test_are_ours() {
-        let own = nix::unistd::getuid().as_raw();
-        for address in ["127.0.0.1:0", "[::1]:0"] {
-            let tcp = TcpListener::bind(address).expect("a port is free");
-            assert_eq!(of("tcp", tcp.local_addr().expect("bound")), Some(own), "{address}");
-            let udp = UdpSocket::bind(address).expect("a port is free");
-            assert_eq!(of("udp", udp.local_addr().expect("bound")), Some(own), "{address}");
-        }
-        assert_eq!(of("tcp", "192.0.2.1:1".parse().expect("an address")), None);
+        let checked = namespace::within_new(|| {
+            Links::open().and_then(|mut links| links.up("lo")).expect("a link that every namespace has");
+            let own = nix::unistd::getuid().as_raw();
+            for address in ["127.0.0.1:0", "[::1]:0"] {
+                let tcp = TcpListener::bind(address).expect("a port is free");
+                assert_eq!(of("tcp", tcp.local_addr().expect("bound")), Some(own), "{address}");
+                let udp = UdpSocket::bind(address).expect("a port is free");
+                assert_eq!(of("udp", udp.local_addr().expect("bound")), Some(own), "{address}");
+            }
+            assert_eq!(of("tcp", "192.0.2.1:1".parse().expect("an address")), None);
+        });
+        checked.expect("tests run as root");
     }
 }

@@ -126,12 +126,18 @@ fn now(done: io::Result<usize>) -> io::Result<Option<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sidecar_init::sys::{link::Links, namespace};
     use std::{net::TcpListener, thread};
 
+    /// A connection in a network namespace of its own, which goes with it.
     fn pair() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-        let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("somebody listens");
-        (near, listener.accept().expect("somebody calls").0)
+        let made = namespace::within_new(|| {
+            Links::open().and_then(|mut links| links.up("lo")).expect("a link that every namespace has");
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+            let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("somebody listens");
+            (near, listener.accept().expect("somebody calls").0)
+        });
+        made.expect("tests run as root")
     }
 
     /// Client and server at the ends of two connections, with a relay in the middle.

@@ -1,0 +1,57 @@
+//! Accepting connections at many addresses, and serving each on a thread of its own.
+
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+};
+use std::{
+    io::{self, ErrorKind},
+    net::{TcpListener, TcpStream},
+    os::fd::AsFd,
+    thread,
+    time::Duration,
+};
+
+/// Enough for a thread that passes bytes on, whose buffers are elsewhere.
+const STACK: usize = 128 * 1024;
+/// For connections to end, where no descriptor is left.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Accepts connections from now on, on a thread, and hands each to `each` with what stands beside its listener.
+///
+/// # Errors
+/// When a listener can't be asked without waiting for it.
+pub(super) fn start<Name: Copy + Send + 'static>(
+    listeners: Vec<(Name, TcpListener)>,
+    each: impl Fn(Name, TcpStream) + Send + 'static,
+) -> io::Result<()> {
+    for (_, listener) in &listeners {
+        // A client may have gone before it is accepted.
+        listener.set_nonblocking(true)?;
+    }
+    thread::spawn(move || {
+        loop {
+            let waiting =
+                listeners.iter().map(|(_, listener)| PollFd::new(listener.as_fd(), PollFlags::POLLIN));
+            let mut polled: Vec<PollFd<'_>> = waiting.collect();
+            match poll(&mut polled, PollTimeout::NONE) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(_) => thread::sleep(PAUSE),
+            }
+            let calls: Vec<bool> = polled.iter().map(|polled| polled.any().unwrap_or(false)).collect();
+            for ((name, listener), _) in listeners.iter().zip(calls).filter(|(_, calls)| *calls) {
+                match listener.accept() {
+                    Ok((client, _)) => each(*name, client),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                    Err(_) => thread::sleep(PAUSE),
+                }
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Does `work` on a thread of its own. Where there can be no more of them, whoever waits for it sees the end.
+pub(super) fn on_thread(work: impl FnOnce() + Send + 'static) {
+    let _ = thread::Builder::new().stack_size(STACK).spawn(work);
+}

@@ -1,0 +1,127 @@
+//! Ended at any moment, by whatever hand: no process, no namespace, no cable, no rule is left.
+
+use crate::support::{EVERYBODY, Programs, Who};
+use nix::{
+    net::if_::if_nameindex,
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use std::{
+    collections::BTreeSet,
+    fs, process,
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
+
+const MARK: &str = "SIDECAR_INIT_TEST_MARK";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The processes that carry a mark in their environment, as all those do that a marked one has made.
+fn marked(mark: &str) -> Vec<i32> {
+    let wanted = format!("{MARK}={mark}");
+    let is_marked = |id: &i32| {
+        let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(|one| one == wanted.as_bytes())
+    };
+    let entries = fs::read_dir("/proc").expect("/proc").flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_marked).collect()
+}
+
+/// The network namespaces of processes, by their numbers.
+fn namespaces(of: &[i32]) -> BTreeSet<String> {
+    let namespace = |id: &i32| Some(fs::read_link(format!("/proc/{id}/ns/net")).ok()?.display().to_string());
+    of.iter().filter_map(namespace).collect()
+}
+
+/// All that anybody on this machine is in.
+fn all_namespaces() -> BTreeSet<String> {
+    let entries = fs::read_dir("/proc").expect("/proc").flatten();
+    let ids: Vec<i32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    namespaces(&ids)
+}
+
+fn links() -> Vec<String> {
+    let links = if_nameindex().expect("links");
+    links.into_iter().map(|link| link.name().to_string_lossy().into_owned()).collect()
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "{what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Starts a sandbox, ends one of its processes after some time, and sees that all is gone.
+fn kill_after(who: Who, number: usize, words: &[&str], wait: Duration) {
+    let mark = format!("{}-{who:?}-{number}-{}", process::id(), words.len());
+    let own = namespaces(&[process::id().cast_signed()]);
+    let before = links();
+    let programs = Programs::get();
+    let mut call = programs.call(who);
+    call.args(words).env(MARK, &mark).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = call.spawn().expect("it starts");
+    thread::sleep(wait);
+    let mut there = marked(&mark);
+    there.sort_unstable();
+    let made = &namespaces(&there) - &own;
+    // The first one, which the caller knows, or that within, which is process 1 there.
+    let victim = there.get(number % 2).or(there.first()).copied().unwrap_or(child.id().cast_signed());
+    // It may have ended by itself.
+    let _ = kill(Pid::from_raw(victim), Signal::SIGKILL);
+    until("the caller waits for ever", || child.try_wait().expect("a child").is_some());
+    until("processes are left", || marked(&mark).is_empty());
+    let left = &made & &all_namespaces();
+    assert!(left.is_empty(), "{who:?} after {wait:?}: {left:?} are left");
+    assert_eq!(links(), before, "{who:?} after {wait:?}");
+}
+
+#[test]
+fn nothing_is_left_after_a_kill_at_any_moment() {
+    for who in EVERYBODY {
+        for number in 0..14 {
+            // Closer together at first, while things are being made. They differ from run to run by the machine's load.
+            let wait = Duration::from_millis(7 * (number * number) as u64 / 4 + number as u64);
+            kill_after(who, number, &["--", "sleep", "300"], wait);
+        }
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_tour_either() {
+    for number in 0..4 {
+        kill_after(Who::Root, number, &["--redirect-dns"], Duration::from_millis(60 * (number as u64 + 1)));
+    }
+}
+
+/// With all that the command has started, whatever became of its parents.
+#[test]
+fn nothing_is_left_after_the_command() {
+    for who in EVERYBODY {
+        let mark = format!("{}-{who:?}-end", process::id());
+        let mut call = Programs::get().call(who);
+        call.args(["--", "sh", "-c", "setsid sleep 300 & readlink /proc/self/ns/net; true"]).env(MARK, &mark);
+        let output = call.stderr(Stdio::null()).output().expect("it starts");
+        assert!(output.status.success(), "{output:?}");
+        let namespace = String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned();
+        assert!(namespace.starts_with("net:["), "{namespace}");
+        until("processes are left", || marked(&mark).is_empty());
+        assert!(!all_namespaces().contains(&namespace), "{who:?}: {namespace} is left");
+    }
+}
+
+#[test]
+fn a_signal_ends_the_tour() {
+    let mark = format!("{}-signal", process::id());
+    let mut call = Programs::get().call(Who::Root);
+    let mut child = call.env(MARK, &mark).stdout(Stdio::null()).spawn().expect("it starts");
+    thread::sleep(Duration::from_millis(30));
+    let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM);
+    let status = child.wait().expect("it ends");
+    // Before it holds signals back, the signal ends it as it would others; a tour that was quick has ended well.
+    let code = status.code();
+    assert!(matches!(code, Some(0 | 143) | None), "{status}");
+    until("processes are left", || marked(&mark).is_empty());
+}

@@ -1,0 +1,125 @@
+//! Who calls `sandbox`, and with what.
+
+use std::{
+    env, fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{self, Command, Output},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+/// Who calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    Root,
+    /// A user to whom an administrator has given numbers for users of his own.
+    Many,
+    /// A user who has himself alone.
+    One,
+}
+
+pub(crate) const EVERYBODY: [Who; 3] = [Who::Root, Who::Many, Who::One];
+
+/// The user's number, which nobody should have.
+pub(crate) const USER: u32 = 42_424;
+
+/// The programs, where every user can read them. They go with the last test that uses them.
+pub(crate) struct Programs {
+    pub(crate) folder: PathBuf,
+}
+
+static SHARED: Mutex<Weak<Programs>> = Mutex::new(Weak::new());
+
+impl Programs {
+    pub(crate) fn get() -> Arc<Programs> {
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.upgrade().unwrap_or_else(|| {
+            let made = Arc::new(Programs::new());
+            *shared = Arc::downgrade(&made);
+            made
+        })
+    }
+
+    fn new() -> Programs {
+        // The one before may be going just now.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = env::temp_dir().join(format!("sidecar-init-sandbox-{}-{number}", process::id()));
+        fs::create_dir(&folder).expect("a folder of our own");
+        let programs = Programs { folder };
+        let open =
+            |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        open(&programs.folder);
+        let test = env::current_exe().expect("this program");
+        for (from, name) in
+            [(Path::new(env!("CARGO_BIN_EXE_sidecar-init")), "sidecar-init"), (&test, "inside")]
+        {
+            let to = programs.folder.join(name);
+            fs::copy(from, &to).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
+            open(&to);
+        }
+        programs.write_users();
+        programs
+    }
+
+    /// What an administrator would write for the user, and his name, which `newuidmap` wants.
+    fn write_users(&self) {
+        let write = |name: &str, text: String| fs::write(self.folder.join(name), text).expect("it is ours");
+        let old = |file: &str| fs::read_to_string(file).unwrap_or_default();
+        write("subordinate", format!("{USER}:400000:1000\n"));
+        write("passwd", format!("{}someone:x:{USER}:{USER}::/:/bin/sh\n", old("/etc/passwd")));
+        write("group", format!("{}someone:x:{USER}:\n", old("/etc/group")));
+    }
+
+    /// The program, called by somebody.
+    pub(crate) fn call(&self, who: Who) -> Command {
+        let program = self.folder.join("sidecar-init");
+        let user = USER.to_string();
+        let mut command = match who {
+            Who::Root => Command::new(&program),
+            Who::Many | Who::One => {
+                // Files of the machine are never written: others are bound over them, where only this call sees it.
+                let bind = "mount --bind $0/subordinate /etc/subuid && mount --bind $0/subordinate /etc/subgid && \
+                            mount --bind $0/passwd /etc/passwd && mount --bind $0/group /etc/group";
+                let bind = if who == Who::Many { bind } else { "true" };
+                let script = format!(
+                    "{bind} && exec setpriv --reuid {user} --regid {user} --clear-groups $0/sidecar-init \"$@\""
+                );
+                let mut command = Command::new("unshare");
+                command.args(["--mount", "sh", "-c", &script]).arg(&self.folder);
+                command
+            }
+        };
+        command.current_dir("/").arg("sandbox");
+        command
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// How a sandbox has ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Ended {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ended { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    }
+}
+
+/// A sandbox with these words, to its end.
+pub(crate) fn sandbox(who: Who, words: &[&str]) -> Ended {
+    Programs::get().call(who).args(words).output().expect("it starts").into()
+}
