@@ -270,6 +270,6 @@ fn every_language_of_render_speaks_of_the_listener() {
         let text = stdout(&[&["render"], &POD[..], &["--format", language]].concat());
         assert!(text.contains("15006"), "{language}: {text}");
     }
-    let svg = stdout(&[&["render"], &POD[..], &["--format", "svg"]].concat());
+    let svg = stdout(&[&["render"], &POD[..], &["--format", "svg", "--of", "rules"]].concat());
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("ISTIO_IN_REDIRECT"));
 }

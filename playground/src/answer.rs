@@ -6,7 +6,6 @@ use crate::words::Said;
 use policy::explain::{Case, Explanation, Pod, Scene, explain, matrix, packet, usual_cases};
 use policy::istio::{self, CaptureConfig};
 use policy::lint::{items, lint, why_not_ipv6};
-use policy::picture::{self, Picture};
 use policy::preview::{self, Preview};
 use policy::sources::Reader;
 use policy::subject::{Elsewhere, each};
@@ -153,11 +152,16 @@ fn part(subject: &Subject, prepared: &Prepared) -> Part {
         let explained = explain(&scene.view, &scene.routing, packet);
         explained.in_words_of(&subject.dialect()).of_skipped(subject.skip())
     });
+    let picture = subject.traffic(capture);
+    let picture = match &explained {
+        Some(explained) => picture.with_way(explained),
+        None => picture,
+    };
     Part {
         title: subject.title.clone(),
         notes,
         verdict: explained.as_ref().map(verdict),
-        picture: picture(subject, capture, explained.as_ref()).svg(),
+        picture: picture.svg(),
         usual: spans(&usual(capture, pod)),
         lint: spans(&items.iter().map(ToString::to_string).collect::<String>()),
         iptables: preview::text(capture, Preview::Restore),
@@ -169,21 +173,6 @@ fn verdict(explained: &Explanation<'_>) -> Verdict {
     let text = explained.to_string();
     let (sentence, way) = text.split_once('\n').unwrap_or((&text, ""));
     Verdict { captured: explained.is_captured(), sentence: spans(sentence), way: spans(way.trim_start()) }
-}
-
-fn picture(subject: &Subject, capture: &CaptureConfig, explained: Option<&Explanation<'_>>) -> Picture {
-    let drawn = match subject.skip() {
-        Some(skip) => picture::of_skipped(&skip.to_string()),
-        None => picture::of(capture, &subject.dialect()),
-    };
-    let drawn = match &subject.title {
-        Some(title) => drawn.of_object(title),
-        None => drawn,
-    };
-    match explained {
-        Some(explained) => drawn.with_way(explained),
-        None => drawn,
-    }
 }
 
 /// The usual packets of each family that the pod has.

@@ -2,10 +2,11 @@
 
 use super::manifest::{self, Section, Subject};
 use super::run::{self, Logging, Run};
-use super::{Exit, logging::Stdout, report};
-use policy::explain::{Case, Pod, Scene, explain, matrix, packet, usual_cases};
+use super::{Exit, logging::Stdout, render, report};
+use policy::explain::{Case, Explanation, Pod, Scene, explain, matrix, packet, usual_cases};
 use policy::istio::{self, CaptureConfig, Reason};
 use policy::lint::why_not_ipv6;
+use policy::picture::{self, Picture};
 use policy::sources::{Raw, Reader, Source};
 use policy::{Problems, Setting};
 use rules::routing::Object;
@@ -20,6 +21,8 @@ enum Form {
     Text,
     Json,
     Mermaid,
+    Picture,
+    Svg,
 }
 
 /// What is asked.
@@ -61,7 +64,8 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
         sections.push(Section { title: subject.title.clone(), body: answer.body });
     }
     let printed = match first.form {
-        Form::Text => manifest::print(&sections, |title| format!("== {title}")),
+        Form::Text | Form::Picture => manifest::print(&sections, |title| format!("== {title}")),
+        Form::Svg => manifest::print(&sections, render::as_comment),
         Form::Json => manifest::print_json(&sections),
         Form::Mermaid => manifest::print(&sections, |title| format!("%% {title}")),
     };
@@ -125,12 +129,15 @@ fn scenes(subject: &Subject, asked: &Asked) -> Result<Vec<Scene>, Box<dyn Error>
 }
 
 fn form(reader: &mut Reader<'_>) -> Form {
-    let form = reader.one_of(Setting::ExplainFormat, "text, json or mermaid", |text| match text {
-        "text" => Some(Form::Text),
-        "json" => Some(Form::Json),
-        "mermaid" => Some(Form::Mermaid),
-        _ => None,
-    });
+    let form =
+        reader.one_of(Setting::ExplainFormat, "text, json, picture, svg or mermaid", |text| match text {
+            "text" => Some(Form::Text),
+            "picture" => Some(Form::Picture),
+            "svg" => Some(Form::Svg),
+            "json" => Some(Form::Json),
+            "mermaid" => Some(Form::Mermaid),
+            _ => None,
+        });
     form.unwrap_or(Form::Text)
 }
 
@@ -191,6 +198,8 @@ fn answer(scenes: &[Scene], subject: &Subject, asked: &Asked) -> Answer {
                 let explained = explained.in_words_of(&dialect).of_skipped(subject.skip());
                 match form {
                     Form::Mermaid => text.push_str(&explained.mermaid()),
+                    Form::Picture => text.push_str(&way(subject, asked, &explained).text(report::width())),
+                    Form::Svg => text.push_str(&way(subject, asked, &explained).svg()),
                     Form::Text | Form::Json => text.push_str(&explained.to_string()),
                 }
                 captured.push(explained.is_captured());
@@ -204,11 +213,19 @@ fn answer(scenes: &[Scene], subject: &Subject, asked: &Asked) -> Answer {
         }
     }
     let body = match (form, reports.as_slice()) {
-        (Form::Text | Form::Mermaid, _) | (Form::Json, []) => text,
+        (Form::Text | Form::Mermaid | Form::Picture | Form::Svg, _) | (Form::Json, []) => text,
         (Form::Json, [report]) => report::document(report),
         (Form::Json, reports) => report::document(&reports),
     };
     Answer { body, captured }
+}
+
+/// The packet's way through all traffic that is described, or alone where the rules are others that are there.
+fn way(subject: &Subject, asked: &Asked, explained: &Explanation<'_>) -> Picture {
+    match &asked.capture {
+        Some(capture) => subject.traffic(capture).with_way(explained),
+        None => picture::of_way(explained),
+    }
 }
 
 fn from_save(file: &str, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {

@@ -4,7 +4,7 @@ use super::manifest::{self, Section, Subject};
 use super::run::{self, Call, Preview, Run};
 use super::{Exit, logging::Stdout, report};
 use policy::istio::{self, CaptureConfig};
-use policy::sources::Reader;
+use policy::sources::{Reader, Source};
 use policy::{Problems, Setting, preview};
 use rules::render::{dot::dot, graph::graph, iptables, mermaid::mermaid, svg::svg};
 use rules::{Checked, Family, Table};
@@ -16,9 +16,18 @@ enum Language {
     Commands,
     Nft,
     Json,
+    Picture,
     Mermaid,
     Dot,
     Svg,
+}
+
+/// What a picture shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    Traffic,
+    /// The rules of a family.
+    Rules(Family),
 }
 
 /// Runs the command.
@@ -30,38 +39,56 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     let sections: Vec<Section> = subjects
         .iter()
         .zip(&prepared)
-        .map(|(subject, (language, family, call))| Section {
+        .map(|(subject, (language, shown, call))| Section {
             title: subject.title.clone(),
-            body: body(&call.capture, *language, *family),
+            body: body(subject, &call.capture, *language, *shown),
         })
         .collect();
     Ok(match *language {
         Language::Json => manifest::print_json(&sections),
         Language::Iptables | Language::Commands | Language::Nft => manifest::print(&sections, comment),
+        Language::Picture => manifest::print(&sections, |title| format!("== {title}")),
         Language::Mermaid => manifest::print(&sections, |title| format!("%% {title}")),
         Language::Dot => manifest::print(&sections, |title| format!("// {title}")),
-        // Two dashes would end the comment.
-        Language::Svg => {
-            manifest::print(&sections, |title| format!("<!-- {} -->", title.replace("--", "- -")))
-        }
+        Language::Svg => manifest::print(&sections, as_comment),
     })
+}
+
+/// A title between documents of SVG.
+pub(super) fn as_comment(title: &str) -> String {
+    // Two dashes would end the comment.
+    format!("<!-- {} -->", title.replace("--", "- -"))
 }
 
 fn comment(title: &str) -> String {
     format!("# {title}")
 }
 
-fn prepare(subject: &Subject) -> Result<(Language, Family, Call), Problems> {
+fn prepare(subject: &Subject) -> Result<(Language, Shown, Call), Problems> {
     let mut reader = Reader::new(&subject.raw, subject.before.clone());
-    let expected = "iptables, commands, nft, json, mermaid, dot or svg";
+    let expected = "iptables, commands, nft, json, picture, svg, mermaid or dot";
     let language = reader.one_of(Setting::RenderFormat, expected, |text| match text {
         "iptables" => Some(Language::Iptables),
         "commands" => Some(Language::Commands),
         "nft" => Some(Language::Nft),
         "json" => Some(Language::Json),
+        "picture" => Some(Language::Picture),
         "mermaid" => Some(Language::Mermaid),
         "dot" => Some(Language::Dot),
         "svg" => Some(Language::Svg),
+        _ => None,
+    });
+    let language = language.unwrap_or(Language::Iptables);
+    let shown = shown(&mut reader, language);
+    let call = run::finish(reader, &*subject.host())?;
+    Ok((language, shown, call))
+}
+
+/// What to draw. Not every language can draw everything.
+fn shown(reader: &mut Reader<'_>, language: Language) -> Shown {
+    let traffic = reader.one_of(Setting::PictureOf, "traffic or rules", |text| match text {
+        "traffic" => Some(true),
+        "rules" => Some(false),
         _ => None,
     });
     let family = reader.one_of(Setting::PictureFamily, "v4 or v6", |text| match text {
@@ -69,11 +96,40 @@ fn prepare(subject: &Subject) -> Result<(Language, Family, Call), Problems> {
         "v6" => Some(Family::V6),
         _ => None,
     });
-    let call = run::finish(reader, &*subject.host())?;
-    Ok((language.unwrap_or(Language::Iptables), family.unwrap_or(Family::V4), call))
+    let can = match language {
+        Language::Picture => "shows traffic; drop --of, or draw rules as svg, mermaid or dot",
+        Language::Mermaid | Language::Dot => "shows rules; drop --of, or draw traffic as picture or svg",
+        Language::Svg => "",
+        Language::Iptables | Language::Commands | Language::Nft | Language::Json => {
+            "is no picture; drop --of, or give --format picture, svg, mermaid or dot"
+        }
+    };
+    let of_traffic = matches!(language, Language::Picture | Language::Svg);
+    let cannot = match traffic {
+        Some(true) => !of_traffic,
+        Some(false) => !matches!(language, Language::Svg | Language::Mermaid | Language::Dot),
+        None => false,
+    };
+    if let (true, Some(given)) = (cannot, reader.raw.get(Setting::PictureOf)) {
+        let format = reader.raw.get(Setting::RenderFormat).map_or("iptables", |given| &given.value);
+        let text = format!("can't be drawn as asked: --format {format} {can}");
+        reader.problem(&given.source, &given.value, text);
+    }
+    if traffic.unwrap_or(of_traffic) {
+        if family.is_some() && of_traffic {
+            let text = "is about pictures of rules, and one of traffic shows both families; drop it, or give --of rules";
+            reader.whole(&Source::Flag(Setting::PictureFamily.row().long), text);
+        }
+        return Shown::Traffic;
+    }
+    Shown::Rules(family.unwrap_or(Family::V4))
 }
 
-fn body(config: &CaptureConfig, language: Language, family: Family) -> String {
+fn body(subject: &Subject, config: &CaptureConfig, language: Language, shown: Shown) -> String {
+    let family = match shown {
+        Shown::Rules(family) => family,
+        Shown::Traffic => Family::V4,
+    };
     let picture = || graph(&istio::rules(config, family));
     match language {
         Language::Iptables => text(config, Preview::Restore),
@@ -82,6 +138,8 @@ fn body(config: &CaptureConfig, language: Language, family: Family) -> String {
         Language::Json => report::document(&data(config)),
         Language::Mermaid => mermaid(&picture()),
         Language::Dot => dot(&picture()),
+        Language::Picture => subject.traffic(config).text(report::width()),
+        Language::Svg if shown == Shown::Traffic => subject.traffic(config).svg(),
         Language::Svg => svg(&picture()),
     }
 }

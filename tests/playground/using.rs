@@ -177,7 +177,7 @@ fn nobody_is_asked_for_anything() {
         (kind != "chrome" && kind != "data").then(|| url.split('#').next().unwrap_or_default().to_owned())
     };
     let sent: Vec<String> = log.iter().filter_map(url).collect();
-    assert_eq!(sent, [server.url.clone()]);
+    assert_eq!(sent, std::slice::from_ref(&server.url));
     // Neither a script of the page nor a picture in it gets out.
     let tried = browser.script_that_calls_back(
         "const done = arguments[1];

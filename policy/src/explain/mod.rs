@@ -71,8 +71,8 @@ impl Explanation<'_> {
         let at = self.outcome.decided_by?;
         let place = self.place(at);
         Some(match self.view.rule(at) {
-            Some(rule) => format!("It is {place} that decides: {}", rule_text(rule)),
-            None => format!("It is the policy of {place} that decides."),
+            Some(rule) => format!("decided by {place}: {}", rule_text(rule)),
+            None => format!("decided by the policy of {place}"),
         })
     }
 

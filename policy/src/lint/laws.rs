@@ -64,7 +64,7 @@ fn gids(most: usize) -> impl Strategy<Value = Vec<Gid>> {
     vec(id().prop_map(|id| Gid::new(id).expect("an id")), 0..=most)
 }
 
-fn nothing() -> CaptureConfig {
+pub(crate) fn nothing() -> CaptureConfig {
     let proxy = Uid::new(defaults::PROXY_ID).expect("an id");
     CaptureConfig {
         ipv6: false,

@@ -1,7 +1,7 @@
 //! Arrows of what arrives: from the network, and from virtual machines of the pod.
 
 use super::flow::{Fate, Is, Place};
-use super::label::Label;
+use super::label::{Label, PORTS, TCP_PORTS};
 use super::panel::{Panel, Part, Writer};
 use crate::Setting;
 use crate::istio::{CaptureConfig, InboundPorts, Interception, OutboundCidrs, Reason};
@@ -27,7 +27,7 @@ pub(super) fn inbound(config: &CaptureConfig, dialect: &Dialect) -> Panel {
     };
     // TPROXY knows no such exception.
     if !writer.is_tproxy() {
-        let label = Label::ports("TCP ", &tunnel).with(", the mesh's tunnel");
+        let label = Label::ports("", TCP_PORTS, &tunnel).with(", the mesh's tunnel");
         writer.pass(Reason::TunnelPort, label, [Is::Tcp, Is::ports(&tunnel)]).shown =
             reaches_tunnel(&config.inbound_ports);
     }
@@ -37,14 +37,14 @@ pub(super) fn inbound(config: &CaptureConfig, dialect: &Dialect) -> Panel {
     match &config.inbound_ports {
         InboundPorts::AllBut(excluded) => {
             if !excluded.is_empty() {
-                let label = Label::ports("TCP ", excluded);
+                let label = Label::ports("", TCP_PORTS, excluded);
                 writer.pass(Reason::ExcludedInboundPort, label, [Is::Tcp, Is::ports(excluded)]);
             }
             writer.capture_inbound(Reason::InboundPort, Label::plain("all other TCP ports"), [Is::Tcp]);
             writer.rest("all else, such as UDP: only TCP is captured", None);
         }
         InboundPorts::Only(included) => {
-            let label = Label::ports("TCP ", included);
+            let label = Label::ports("", TCP_PORTS, included);
             writer.capture_inbound(Reason::InboundPort, label, [Is::Tcp, Is::ports(included)]);
             writer.rest("all other TCP ports, and UDP", None);
         }
@@ -104,8 +104,8 @@ pub(super) fn machines(config: &CaptureConfig, dialect: &Dialect) -> Option<Pane
                 InboundPorts::AllBut(ports) if ports.is_empty() => {
                     Label::plain("all TCP, as if it came from outside")
                 }
-                InboundPorts::AllBut(ports) => Label::ports("all TCP but ", ports),
-                InboundPorts::Only(ports) => Label::ports("TCP ", ports),
+                InboundPorts::AllBut(ports) => Label::ports("all TCP but ", PORTS, ports),
+                InboundPorts::Only(ports) => Label::ports("", TCP_PORTS, ports),
             };
             let needs = [Is::Tcp, excluded.not(), writer.loopback().not()].into_iter().chain(ports);
             writer.capture_inbound(Reason::InboundPort, label, needs).to = Place::Network;

@@ -6,6 +6,11 @@ use std::fmt::Display;
 /// So many items of a list are shown at most.
 const MOST: usize = 24;
 
+/// What lists of ports are called.
+pub(super) const PORTS: (&str, &str) = ("port", "ports");
+pub(super) const TCP_PORTS: (&str, &str) = ("TCP port", "TCP ports");
+pub(super) const TCP_AND_UDP_PORTS: (&str, &str) = ("TCP and UDP port", "TCP and UDP ports");
+
 /// Words, a list, and words behind it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Label {
@@ -27,13 +32,14 @@ impl Label {
         Self { before: text.into(), ..Self::default() }
     }
 
-    pub(super) fn ports(before: &str, ports: &[PortRange]) -> Self {
+    /// Ports, named by `nouns` and counted one by one.
+    pub(super) fn ports(before: &str, nouns: (&'static str, &'static str), ports: &[PortRange]) -> Self {
         let count = merge(ports.iter().copied())
             .iter()
             .map(|range| usize::from(range.last().number() - range.first().number()) + 1)
             .sum();
         let items = ports.iter().map(|range| range.dashed());
-        Self { count, ..Self::list(before, ("port", "ports"), items) }
+        Self { count, ..Self::list(before, nouns, items) }
     }
 
     pub(super) fn networks(before: &str, networks: &[Cidr]) -> Self {
@@ -133,8 +139,8 @@ mod tests {
     #[test]
     fn ranges_are_many_ports() {
         let ports = ["1-65535", "80"].map(|text| text.parse().expect("valid"));
-        assert_eq!(Label::ports("", &ports).text(|_| true), "ports 1-65535, 80");
-        assert_eq!(Label::ports("", &ports).text(|text| text.len() < 15), "65,535 ports");
-        assert_eq!(Label::ports("", &ports[..1]).text(|_| true), "ports 1-65535");
+        assert_eq!(Label::ports("", ("port", "ports"), &ports).text(|_| true), "ports 1-65535, 80");
+        assert_eq!(Label::ports("", ("port", "ports"), &ports).text(|text| text.len() < 15), "65,535 ports");
+        assert_eq!(Label::ports("", ("port", "ports"), &ports[..1]).text(|_| true), "ports 1-65535");
     }
 }

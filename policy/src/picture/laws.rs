@@ -1,14 +1,105 @@
-//! Each arrow tells what the simulator says of its packets: for configurations and packets at random.
+//! Laws of pictures over configurations and packets at random: each arrow tells what the simulator says of its packets,
+//! and everything can be read.
 
-use super::{Fate, of};
-use crate::explain::{Pod, Scene};
-use crate::lint::laws::{config, packet, parsed};
-use crate::sources::Dialect;
+use super::drawing::{Area, Drawing, Fill, Item};
+use super::layout::drawing;
+use super::{Fate, Picture, of, of_way};
+use crate::explain::{Pod, Scene, explain};
+use crate::istio::{CaptureConfig, OutboundCidrs};
+use crate::lint::laws::{config, nothing, packet, parsed};
+use crate::settings::mapping;
+use crate::sources::{Dialect, Given, Raw, Source};
 use proptest::{collection::vec, prelude::*};
 use rules::simulate::walk;
 
+/// The names of whoever speaks by annotations: long ones.
+fn annotations() -> Dialect {
+    let named = |row: &'static mapping::Row| {
+        let source = Source::Preset(row.annotations[0].to_owned());
+        (row.setting, Given { value: String::new(), source })
+    };
+    Dialect::of(&Raw::of(mapping::TABLE.iter().map(named)))
+}
+
+impl Area {
+    fn meets(&self, other: &Self) -> bool {
+        self.x < other.x + other.width
+            && other.x < self.x + self.width
+            && self.y < other.y + other.height
+            && other.y < self.y + self.height
+    }
+
+    fn holds(&self, other: &Self) -> bool {
+        self.x <= other.x
+            && self.y <= other.y
+            && other.x + other.width <= self.x + self.width
+            && other.y + other.height <= self.y + self.height
+    }
+}
+
+/// What can't be read: text on text, text across a border, an arrow through text or through a box.
+fn faults(drawing: &Drawing) -> Vec<String> {
+    let mut faults = Vec::new();
+    let texts: Vec<(Area, String)> = drawing
+        .items
+        .iter()
+        .filter_map(|item| match item {
+            Item::Text(text) => Some((text.area(), format!("{:?}", text.pieces))),
+            Item::Box(..) | Item::Arrow { .. } => None,
+        })
+        .collect();
+    for (at, (area, text)) in texts.iter().enumerate() {
+        for (other, words) in &texts[at + 1..] {
+            if area.meets(other) {
+                faults.push(format!("{text} lies on {words}"));
+            }
+        }
+    }
+    for item in &drawing.items {
+        match item {
+            Item::Box(fill, edge) => {
+                let crossed = texts.iter().filter(|(area, _)| edge.meets(area) && !edge.holds(area));
+                faults.extend(crossed.map(|(_, text)| format!("{text} crosses the border of {fill:?}")));
+            }
+            Item::Arrow { from, to, y, .. } => {
+                let way = Area { x: *from, y: y - 1, width: to - from, height: 2 };
+                let hit = texts.iter().filter(|(area, _)| area.meets(&way));
+                faults.extend(hit.map(|(_, text)| format!("an arrow runs through {text}")));
+                let boxes = drawing.items.iter().filter_map(|item| match item {
+                    Item::Box(fill @ (Fill::Place | Fill::Proxy), area) => Some((fill, area)),
+                    Item::Box(..) | Item::Arrow { .. } | Item::Text(_) => None,
+                });
+                let hit = boxes.filter(|(_, area)| area.meets(&way));
+                faults.extend(hit.map(|(fill, _)| format!("an arrow runs through {fill:?}")));
+            }
+            Item::Text(_) => {}
+        }
+    }
+    let page = Area { x: 0, y: 0, width: drawing.width, height: drawing.height };
+    faults.extend(
+        texts.iter().filter(|(area, _)| !page.holds(area)).map(|(_, text)| format!("{text} leaves the page")),
+    );
+    faults
+}
+
+fn check(picture: &Picture) {
+    assert_eq!(faults(&drawing(picture)), [""; 0]);
+    let svg = picture.svg();
+    assert!(svg.len() < 40_000, "{} bytes", svg.len());
+    for width in [80, 100] {
+        let text = picture.text(width);
+        let plain = text.split('\u{1b}').enumerate().map(|(at, part)| match at {
+            0 => part,
+            _ => part.split_once('m').map_or("", |(_, rest)| rest),
+        });
+        let plain: String = plain.collect();
+        let long = plain.lines().find(|line| line.len() > width);
+        assert_eq!(long, None, "{plain}");
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
     fn an_arrow_tells_what_becomes_of_its_packets(config in config(), packets in vec(packet(), 100)) {
@@ -22,5 +113,44 @@ proptest! {
                 prop_assert_eq!(flow.fate(), Fate::from(verdict), "{:?}\n{:?}", packet, flow);
             }
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn everything_can_be_read(config in config(), packets in vec(packet(), 3)) {
+        let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&config));
+        for dialect in [Dialect::default(), annotations()] {
+            let picture = of(&config, &dialect);
+            check(&picture);
+            for packet in &packets {
+                let scene = Scene::of_config(&config, packet.family(), &pod);
+                let explained = explain(&scene.view, &scene.routing, packet).in_words_of(&dialect);
+                check(&picture.clone().with_way(&explained));
+                check(&of_way(&explained));
+            }
+        }
+    }
+}
+
+#[test]
+fn long_lists_are_folded() {
+    let networks = (0..5_000u32).map(|n| parsed(&format!("10.{}.{}.0/24", n / 250, n % 250)));
+    let ports = || (1..5_000u32).map(|n| parsed(&format!("{}", n * 2))).collect::<Vec<_>>();
+    let config = CaptureConfig {
+        outbound_cidrs: OutboundCidrs::Only(networks.collect()),
+        outbound_ports: ports(),
+        excluded_outbound_ports: ports(),
+        excluded_interfaces: (0..300).map(|n| parsed(&format!("interface{n}"))).collect(),
+        vm_interfaces: (0..300).map(|n| parsed(&format!("machine{n}"))).collect(),
+        ..nothing()
+    };
+    let picture = of(&config, &annotations());
+    check(&picture);
+    let svg = picture.svg();
+    for text in ["5,000 networks: 10.0.0.0/24, ", "4,999 TCP ports: 2, 4, ", "300 interfaces: interface0, "] {
+        assert!(svg.contains(text), "no {text:?}");
     }
 }

@@ -2,13 +2,11 @@
 
 use super::arriving::inbound_ports;
 use super::flow::{Fate, Is, Place};
-use super::label::Label;
+use super::label::{Label, TCP_AND_UDP_PORTS, TCP_PORTS};
 use super::panel::{Panel, Part, Writer};
 use crate::Setting;
 use crate::istio::defaults::{AGENT_PORT, DNS_PORT, PASSTHROUGH_V4, PASSTHROUGH_V6};
-use crate::istio::{
-    CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups, Reason,
-};
+use crate::istio::{CaptureConfig, DnsCapture, Interception, OutboundCidrs, OwnerGroups, Reason};
 use crate::sources::Dialect;
 use rules::simulate::{Direction, Packet};
 use rules::{Cidr, ConnState, Gid, InterfaceName, Protocol, Uid};
@@ -57,7 +55,8 @@ pub(super) fn within(config: &CaptureConfig, dialect: &Dialect) -> Option<Panel>
         writer.capture_inbound(Reason::ProxyCallsOwnPod, label, needs).from = Place::Proxy;
     }
     excluded_ports(&mut writer);
-    let handed_on = Label::plain(format!("the proxy's calls on behalf of others, from {PASSTHROUGH_V4}"));
+    let or_ipv6 = if config.ipv6 { format!(" or {PASSTHROUGH_V6}") } else { String::new() };
+    let handed_on = Label::plain(format!("calls that the proxy hands on, from {PASSTHROUGH_V4}{or_ipv6}"));
     writer.pass(Reason::ProxyToApplication, handed_on, [passthrough]).from = Place::Proxy;
     each_owner(&mut writer, &loopback);
     others(&mut writer);
@@ -85,7 +84,9 @@ fn each_owner(writer: &mut Writer<'_>, loopback: &Is) {
         let mut needs = vec![Is::Tcp, loopback.clone().not(), tunnel.clone().not(), owner.clone()];
         needs.extend((captures_dns && is_user).then(|| dns.clone().not()));
         let label = Label::plain(format!("the proxy's calls to the pod's own address ({who})"));
-        writer.capture_inbound(Reason::ProxyCallsOwnPod, label, needs).from = Place::Proxy;
+        let option = writer.option(&[if is_user { Setting::ProxyUid } else { Setting::ProxyGid }]);
+        let flow = writer.capture_inbound(Reason::ProxyCallsOwnPod, label, needs);
+        (flow.from, flow.option) = (Place::Proxy, option.clone());
         if !captures_loopback {
             let mut needs = vec![owner.clone().not()];
             needs.extend(captures_dns.then_some([Is::Tcp, dns.clone().not()]).into_iter().flatten());
@@ -95,14 +96,15 @@ fn each_owner(writer: &mut Writer<'_>, loopback: &Is) {
             (flow.option, flow.shown) = (None, true);
         }
         let label = Label::plain(format!("the proxy's other calls within the pod ({who})"));
-        writer.pass(Reason::ProxyOutbound, label, [owner]).from = Place::Proxy;
+        let flow = writer.pass(Reason::ProxyOutbound, label, [owner]);
+        (flow.from, flow.option) = (Place::Proxy, option);
     }
 }
 
 fn excluded_ports(writer: &mut Writer<'_>) {
     let ports = &writer.config.excluded_outbound_ports;
     if !ports.is_empty() {
-        let label = Label::ports("TCP and UDP ", ports);
+        let label = Label::ports("", TCP_AND_UDP_PORTS, ports);
         writer.pass(Reason::ExcludedOutboundPort, label, [Is::ports(ports)]);
     }
 }
@@ -132,7 +134,7 @@ fn others(writer: &mut Writer<'_>) {
         writer.pass(Reason::ExcludedNetwork, label, [Is::To(config.excluded_cidrs.clone())]);
     }
     if !config.outbound_ports.is_empty() {
-        let label = Label::ports("TCP ", &config.outbound_ports).with(", whatever the network");
+        let label = Label::ports("", TCP_PORTS, &config.outbound_ports).with(", whatever the network");
         let needs = [Is::Tcp, Is::ports(&config.outbound_ports)];
         writer.capture_outbound(Reason::OutboundPort, label, needs);
     }
@@ -172,10 +174,12 @@ fn owner_groups(writer: &mut Writer<'_>) {
     }
 }
 
-/// Packets of all kinds that the pod sends to itself.
+/// The usual packets that a pod sends to itself: of the application by TCP to an address of the pod, to loopback and to
+/// what lists name; of the proxy to an address of the pod; those that it hands on; and DNS to a resolver in the pod.
 fn packets(config: &CaptureConfig) -> Vec<Packet> {
-    const NOBODY: u32 = 1_000;
     const FEW: usize = 4;
+    /// The port of an application.
+    const PORT: u16 = 8080;
     let own: [IpAddr; 2] =
         [Ipv4Addr::new(198, 51, 100, 7).into(), Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7).into()];
     let (OwnerGroups::AllBut(groups) | OwnerGroups::Only(groups)) = &config.owner_groups;
@@ -186,25 +190,22 @@ fn packets(config: &CaptureConfig) -> Vec<Packet> {
             || of_list(groups)
     };
     let nobody =
-        (NOBODY..).find(|id| !is_named(id)).and_then(Uid::new).expect("lists are shorter than numbers");
+        (1_000..).find(|id| !is_named(id)).and_then(Uid::new).expect("lists are shorter than numbers");
     let mut senders = vec![(nobody, Gid::from(nobody))];
-    senders.extend(config.proxy_uids.iter().take(FEW).map(|uid| (*uid, nobody.into())));
-    senders.extend(config.proxy_gids.iter().chain(groups).take(FEW).map(|gid| (nobody, *gid)));
-    let networks: &[Cidr] = match &config.outbound_cidrs {
-        OutboundCidrs::All => &[],
-        OutboundCidrs::Only(networks) => networks,
-    };
+    let group = config.proxy_gids.first().copied().unwrap_or(nobody.into());
+    senders.extend(config.proxy_uids.iter().take(FEW).map(|uid| (*uid, group)));
     let mut addresses = own.to_vec();
     addresses.extend([IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()]);
-    addresses.extend([networks, &config.excluded_cidrs].into_iter().flatten().take(FEW).map(Cidr::address));
-    if let DnsCapture::Servers(servers) = &config.dns {
-        addresses.extend(servers.iter().take(1));
+    if let OutboundCidrs::Only(networks) = &config.outbound_cidrs {
+        addresses.extend(networks.iter().take(FEW).map(Cidr::address));
     }
-    let (InboundPorts::AllBut(inbound) | InboundPorts::Only(inbound)) = &config.inbound_ports;
-    let lists = [inbound, &config.outbound_ports, &config.excluded_outbound_ports];
-    let ports = lists.into_iter().filter_map(|list| list.first()).map(|range| range.first().number());
-    let ports: Vec<u16> =
-        ports.chain([DNS_PORT, config.tunnel_port].map(rules::Port::number)).chain([8080]).collect();
+    addresses.extend(config.excluded_cidrs.iter().take(FEW).map(Cidr::address));
+    let excluded = config.excluded_outbound_ports.first().map(|range| range.first().number());
+    let resolver = |address: &IpAddr| match &config.dns {
+        DnsCapture::Off => false,
+        DnsCapture::All => address.is_loopback(),
+        DnsCapture::Servers(servers) => address.is_loopback() && servers.contains(address),
+    };
     let mut packets = Vec::new();
     for (address, (uid, gid)) in addresses.iter().flat_map(|a| senders.iter().map(move |sender| (a, *sender)))
     {
@@ -212,23 +213,20 @@ fn packets(config: &CaptureConfig) -> Vec<Packet> {
             IpAddr::V4(_) => PASSTHROUGH_V4.into(),
             IpAddr::V6(_) => PASSTHROUGH_V6.into(),
         };
-        for (&port, source) in ports.iter().flat_map(|port| [(port, *address), (port, passthrough)]) {
-            for protocol in [Protocol::Tcp, Protocol::Udp] {
-                let direction =
-                    Direction::Outbound { interface: InterfaceName::loopback().to_string(), uid, gid };
-                let (source, destination) =
-                    (SocketAddr::new(source, 40_000), SocketAddr::new(*address, port));
-                let state = ConnState::New;
-                packets.push(Packet {
-                    direction,
-                    protocol,
-                    source,
-                    destination,
-                    mark: 0,
-                    connmark: 0,
-                    state,
-                });
-            }
+        let mut put = |protocol, source, port| {
+            let direction =
+                Direction::Outbound { interface: InterfaceName::loopback().to_string(), uid, gid };
+            let (source, destination) = (SocketAddr::new(source, 40_000), SocketAddr::new(*address, port));
+            let state = ConnState::New;
+            packets.push(Packet { direction, protocol, source, destination, mark: 0, connmark: 0, state });
+        };
+        if uid == nobody || own.contains(address) {
+            [Some(PORT), excluded].into_iter().flatten().for_each(|port| put(Protocol::Tcp, *address, port));
+        }
+        if uid != nobody {
+            put(Protocol::Tcp, passthrough, PORT);
+        } else if resolver(address) {
+            put(Protocol::Udp, *address, DNS_PORT.number());
         }
     }
     packets

@@ -6,11 +6,15 @@
 //! packet that somebody asks about is lit in it.
 
 mod arriving;
+mod colours;
+mod drawing;
 mod flow;
 mod label;
 #[cfg(test)]
 mod laws;
+mod layout;
 mod leaving;
+mod letters;
 mod panel;
 mod svg;
 mod text;
@@ -18,6 +22,7 @@ mod text;
 pub use flow::{Fate, Flow, Place};
 pub use panel::{Panel, Part};
 
+use crate::Setting;
 use crate::explain::Explanation;
 use crate::istio::{CaptureConfig, Interception};
 use crate::sources::Dialect;
@@ -57,7 +62,12 @@ pub fn of(config: &CaptureConfig, dialect: &Dialect) -> Picture {
         Some(leaving::outbound(config, dialect)),
         leaving::within(config, dialect),
     ];
-    let families = if config.ipv6 { "IPv4 and IPv6" } else { "IPv4; all IPv6 passes" };
+    let dual_stack =
+        dialect.name(Setting::DualStack).map_or_else(|| Setting::DualStack.row().option(), str::to_owned);
+    let families = match config.ipv6 {
+        true => "IPv4 and IPv6".to_owned(),
+        false => format!("IPv4; all IPv6 passes ({dual_stack})"),
+    };
     let mode = match config.interception {
         Interception::Redirect => format!("REDIRECT, {families}"),
         Interception::Tproxy { .. } => format!("TPROXY inbound, REDIRECT outbound, {families}"),

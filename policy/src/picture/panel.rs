@@ -31,7 +31,7 @@ impl Part {
             Self::Inbound => "Into the pod",
             Self::Machines => "From virtual machines",
             Self::Outbound => "Out of the pod",
-            Self::Within => "Within the pod",
+            Self::Within => "Within the pod, usual calls",
         }
     }
 
@@ -69,15 +69,18 @@ impl Panel {
         self.flows.iter().position(|flow| flow.fits(packet))
     }
 
-    /// Hides the arrows that none of these packets takes, and those without which each of them ends alike, but for arrows
-    /// that are shown anyway.
+    /// Hides the arrows that none of these packets takes, and those behind which a packet finds one to the same end. Arrows
+    /// that are shown anyway are shown where a packet comes to them.
     pub(super) fn keep_what_matters(&mut self, packets: &[Packet]) {
         let mut matters = vec![false; self.flows.len()];
         for packet in packets {
-            let Some(at) = self.of(packet) else { continue };
-            let flow = &self.flows[at];
-            let next = || self.flows[at + 1..].iter().find(|flow| flow.fits(packet));
-            matters[at] = matters[at] || flow.shown || next().map(Flow::fate) != Some(flow.fate);
+            let mut fitting = self.flows.iter().enumerate().filter(|(_, flow)| flow.fits(packet)).peekable();
+            while let Some((at, flow)) = fitting.next() {
+                if flow.shown || fitting.peek().is_none_or(|(_, next)| next.fate != flow.fate) {
+                    matters[at] = true;
+                    break;
+                }
+            }
         }
         self.flows.iter_mut().zip(matters).for_each(|(flow, matters)| flow.shown = matters);
     }

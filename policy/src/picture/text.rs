@@ -1,6 +1,6 @@
 //! A picture as text: an arrow a line, coloured, as wide as the terminal.
 
-use super::{Fate, Flow, Picture};
+use super::{Fate, Flow, Picture, letters};
 use crate::Tone;
 use std::fmt::Write;
 
@@ -80,17 +80,7 @@ fn lines(text: &str, width: usize) -> usize {
     wrapped(text, width).len()
 }
 
-/// The words in lines of so many columns; a longer word gets a line of its own.
+/// The text in lines of so many columns.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
+    letters::lines(text, |line| line.chars().count() <= width)
 }

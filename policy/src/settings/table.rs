@@ -173,16 +173,19 @@ settings! {
             "Exit with 3 unless the packet is captured, or not-captured";
         Matrix: "matrix" _ [], Switch, "Show the usual packets and where each ends";
         ExplainFormat: "format" _ [], Value("FORMAT"),
-            "text, json, or mermaid for a picture of the packet's way [default: text]";
+            "text or json; pictures of the packet's way: picture (text) and svg through all traffic, mermaid through \
+             rules [default: text]";
     }
     Lint {
         Deny: "deny" _ [], Switch, "Exit with 1 if there is a warning";
     }
     Render {
         RenderFormat: "format" _ [], Value("FORMAT"),
-            "iptables, commands, nft, json, mermaid, dot or svg [default: iptables]";
+            "iptables, commands, nft or json; pictures: picture (text), svg, mermaid or dot [default: iptables]";
+        PictureOf: "of" _ [], Value("WHAT"),
+            "What to draw: traffic (picture, svg) or rules (svg, mermaid, dot) [default: traffic, if it can be]";
         PictureFamily: "family" _ [], Value("FAMILY"),
-            "Of which family to draw a picture: v4 or v6 [default: v4]";
+            "Of which family to draw rules: v4 or v6 [default: v4]";
     }
     Trace {
         TraceRule: "rule" _ [], Value("NAME"), "Show only reports of rules of this name";

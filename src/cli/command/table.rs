@@ -126,8 +126,9 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         name: "render",
         about: "Print the rules that the flags describe, as text, data or a picture",
         long_about: "Prints the rules that apply would set with the same flags: as text for iptables-restore, as \
-                     commands, as JSON, or as a picture (mermaid, dot, svg) of hooks and chains, with the rules \
-                     that lead from one to another. Touches nothing.\n\nExit codes: 0 printed, 2 bad input.",
+                     commands, or as JSON. Or draws a picture of what becomes of the pod's traffic and by which option, \
+                     in the terminal (picture) or as svg; or of hooks and chains, with the rules that lead from one to \
+                     another (mermaid, dot, or svg with --of rules). Touches nothing.\n\nExit codes: 0 printed, 2 bad input.",
         topics: &[&[Topic::Render], PASTED],
         also: &[],
         without: &[Setting::Format],

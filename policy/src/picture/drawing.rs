@@ -1,0 +1,119 @@
+//! A picture laid out: shapes and texts with their places, which can be held against each other before they are drawn.
+
+use super::letters::Font;
+
+/// Whose colour it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ink {
+    /// Ordinary text.
+    Plain,
+    /// What a reader may skip.
+    Quiet,
+    Captured,
+    Passing,
+    Dropped,
+}
+
+/// What a box is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fill {
+    Page,
+    /// The frame around the pod.
+    Pod,
+    /// A place where arrows start or end.
+    Place,
+    /// The proxy, or the agent beside it.
+    Proxy,
+    /// Behind the way of the packet that is asked about.
+    Lit,
+}
+
+/// How a line is drawn, so that no colour is needed to tell one from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stroke {
+    /// Solid and thick, with a full tip.
+    Captured,
+    /// Dashed, with an open tip.
+    Passing,
+    /// Dotted, with a cross at its end.
+    Dropped,
+    /// Dotted, without an end.
+    Unknown,
+    /// Thin: what the proxy sends on.
+    HandedOn,
+}
+
+/// A rectangle in pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Area {
+    pub(super) x: u32,
+    pub(super) y: u32,
+    pub(super) width: u32,
+    pub(super) height: u32,
+}
+
+/// One line of text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Text {
+    /// Where it starts, or its middle.
+    pub(super) x: u32,
+    /// The line that it stands on.
+    pub(super) y: u32,
+    pub(super) centred: bool,
+    pub(super) font: Font,
+    /// Pieces of it that follow each other.
+    pub(super) pieces: Vec<(Ink, String)>,
+}
+
+impl Text {
+    /// The area that it takes, at most.
+    #[cfg(test)]
+    pub(super) fn area(&self) -> Area {
+        let Font { size, .. } = self.font;
+        let width: u32 = self.pieces.iter().map(|(_, text)| self.font.width(text)).sum();
+        let x = if self.centred { self.x.saturating_sub(width / 2) } else { self.x };
+        // DejaVu Sans rises by 0.76 and falls by 0.24 where a letter does.
+        Area { x, y: self.y - size * 4 / 5, width, height: size }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Item {
+    Box(Fill, Area),
+    /// From left to right at a height.
+    Arrow {
+        stroke: Stroke,
+        quiet: bool,
+        from: u32,
+        to: u32,
+        y: u32,
+    },
+    Text(Text),
+}
+
+/// A picture laid out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Drawing {
+    pub(super) width: u32,
+    pub(super) height: u32,
+    /// In the order in which they are drawn.
+    pub(super) items: Vec<Item>,
+}
+
+impl Drawing {
+    pub(super) fn text(
+        &mut self,
+        x: u32,
+        y: u32,
+        font: Font,
+        pieces: impl IntoIterator<Item = (Ink, String)>,
+    ) {
+        let pieces = pieces.into_iter().collect();
+        self.items.push(Item::Text(Text { x, y, centred: false, font, pieces }));
+    }
+
+    pub(super) fn centred(&mut self, x: u32, y: u32, font: Font, ink: Ink, text: &str) {
+        let pieces = vec![(ink, text.to_owned())];
+        self.items.push(Item::Text(Text { x, y, centred: true, font, pieces }));
+    }
+}
