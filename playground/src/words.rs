@@ -61,7 +61,7 @@ impl Said {
         };
         Raw::new(
             self.flags.iter().cloned(),
-            |row| !is_idle(row) && !(has_manifest && row.key().is_some()),
+            |row| !(is_idle(row) || (has_manifest && row.key().is_some())),
             variable,
         )
     }

@@ -83,14 +83,10 @@ fn check(
     let words = assignments.chain(flags.iter().map(|word| quoted(word))).collect::<Vec<_>>().join(" ");
     let of_manifest: &[&str] = if manifest.is_empty() { &[] } else { &["--filename", "manifest"] };
     let ask = |command: &[&str], more: &[&str]| {
+        // The last flag may lack its value, so nothing comes behind it.
         let flags = flags.iter().map(String::as_str);
-        let words: Vec<&str> = command
-            .iter()
-            .copied()
-            .chain(of_manifest.iter().copied())
-            .chain(flags)
-            .chain(more.iter().copied())
-            .collect();
+        let before = [command, more, of_manifest].concat();
+        let words: Vec<&str> = before.into_iter().chain(flags).collect();
         binary(folder, &words, variables)
     };
     for (number, packet) in PACKETS.iter().enumerate() {
