@@ -166,7 +166,7 @@ fn the_engine_knows_no_mesh_and_no_floor_above() {
 
 #[test]
 fn policies_do_not_know_who_asks() {
-    let forbidden = ["explain", "lint", "trace"];
+    let forbidden = ["explain", "lint", "picture", "trace"];
     for (path, text) in sources("policy/src/istio").into_iter().chain(sources("policy/src/sources")) {
         let found = imports(&code(&text)).into_iter().find(|import| forbidden.contains(&import.as_str()));
         assert_eq!(found, None, "{path}");

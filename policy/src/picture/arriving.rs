@@ -120,9 +120,10 @@ pub(super) fn machines(config: &CaptureConfig, dialect: &Dialect) -> Option<Pane
             writer.rest("all else, such as UDP", Some(Setting::VmInterfaces));
         }
         OutboundCidrs::Only(networks) => {
+            let networks = writer.of_families(networks);
             if !networks.is_empty() {
-                let label = Label::networks("TCP to ", networks);
-                writer.capture_outbound(Reason::OutboundNetwork, label, [Is::Tcp, Is::To(networks.clone())]);
+                let label = Label::networks("TCP to ", &networks);
+                writer.capture_outbound(Reason::OutboundNetwork, label, [Is::Tcp, Is::To(networks)]);
             }
             let label = Label::list("all else from ", ("interface", "interfaces"), interfaces);
             writer.put(Fate::Passing, Some(Reason::VmInterface), label, []);

@@ -81,8 +81,8 @@ fn panel_at(drawing: &mut Drawing, picture: &Picture, number: usize, panel: &Pan
         let way = picture.way.as_ref();
         let lit = way.map(|way| way.at == (number, at));
         let more = way.filter(|_| lit == Some(true)).into_iter();
-        let more: Vec<&str> =
-            more.flat_map(|way| [Some(way.packet.as_str()), way.rule.as_deref()]).flatten().collect();
+        let more = more.flat_map(|way| [Some(format!("this packet: {}", way.packet)), way.rule.clone()]);
+        let more: Vec<String> = more.flatten().collect();
         let lines = lines(flow, lit, &more);
         let count = u32::try_from(lines.len()).unwrap_or(u32::MAX);
         let height = (count * LINE + 28).max(ROW);
@@ -125,7 +125,7 @@ fn panel_at(drawing: &mut Drawing, picture: &Picture, number: usize, panel: &Pan
 }
 
 /// A row's text: what it is about and the option, then what is said of the packet that takes it.
-fn lines(flow: &Flow, lit: Option<bool>, more: &[&str]) -> Vec<Vec<(Ink, String)>> {
+fn lines(flow: &Flow, lit: Option<bool>, more: &[String]) -> Vec<Vec<(Ink, String)>> {
     let font = label_font(lit);
     let wrapped = |text: &str| font.lines(text, LABEL.1);
     let option = flow.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();

@@ -48,8 +48,10 @@ pub(super) fn within(config: &CaptureConfig, dialect: &Dialect) -> Option<Panel>
     let loopback = writer.loopback();
     if let (true, Some(ports)) = (writer.is_tproxy(), inbound_ports(config)) {
         // Marks in OUTPUT, met again where the packet arrives over lo; nothing of nat stands in between.
-        let label = Label::plain("the proxy's calls to the pod's own address");
-        let all = Is::Of(config.proxy_uids.clone(), config.proxy_gids.clone());
+        let (users, groups) = (config.proxy_uids.clone(), config.proxy_gids.clone());
+        let label =
+            Label::plain(format!("the proxy's calls to the pod's own address ({})", owners(&users, &groups)));
+        let all = Is::Of(users, groups);
         let needs =
             [Is::Tcp, all, loopback.clone().not(), passthrough.clone().not()].into_iter().chain(ports);
         writer.capture_inbound(Reason::ProxyCallsOwnPod, label, needs).from = Place::Proxy;
@@ -113,6 +115,9 @@ fn excluded_ports(writer: &mut Writer<'_>) {
 fn others(writer: &mut Writer<'_>) {
     let config = writer.config;
     owner_groups(writer);
+    if config.owner_groups == OwnerGroups::Only(Vec::new()) {
+        return;
+    }
     let agents = Fate::Captured(AGENT_PORT.into());
     let dns = Is::ports(&[DNS_PORT.into()]);
     match &config.dns {
@@ -121,17 +126,21 @@ fn others(writer: &mut Writer<'_>) {
             let label = Label::plain("all DNS queries, TCP and UDP");
             writer.put(agents, Some(Reason::Dns), label, [dns]).to = Place::Agent;
         }
-        DnsCapture::Servers(servers) if servers.is_empty() => {}
         DnsCapture::Servers(servers) => {
-            let label = Label::list("DNS queries to ", ("server", "servers"), servers);
-            let needs = [dns, Is::To(servers.iter().copied().map(Cidr::host).collect())];
-            writer.put(agents, Some(Reason::Dns), label, needs).to = Place::Agent;
+            let servers: Vec<Cidr> = servers.iter().copied().map(Cidr::host).collect();
+            let servers = writer.of_families(&servers);
+            if !servers.is_empty() {
+                let addresses = servers.iter().map(Cidr::address);
+                let label = Label::list("DNS queries to ", ("server", "servers"), addresses);
+                writer.put(agents, Some(Reason::Dns), label, [dns, Is::To(servers)]).to = Place::Agent;
+            }
         }
     }
     writer.pass_loopback();
-    if !config.excluded_cidrs.is_empty() {
-        let label = Label::networks("", &config.excluded_cidrs);
-        writer.pass(Reason::ExcludedNetwork, label, [Is::To(config.excluded_cidrs.clone())]);
+    let excluded = writer.of_families(&config.excluded_cidrs);
+    if !excluded.is_empty() {
+        let label = Label::networks("", &excluded);
+        writer.pass(Reason::ExcludedNetwork, label, [Is::To(excluded)]);
     }
     if !config.outbound_ports.is_empty() {
         let label = Label::ports("", TCP_PORTS, &config.outbound_ports).with(", whatever the network");
@@ -148,9 +157,11 @@ fn others(writer: &mut Writer<'_>) {
             writer.rest("all else: no network is listed", Some(Setting::ServiceCidr));
         }
         OutboundCidrs::Only(networks) => {
-            let label = Label::networks("TCP to ", networks);
-            let needs = [Is::Tcp, Is::To(networks.clone())];
-            writer.capture_outbound(Reason::OutboundNetwork, label, needs);
+            let networks = writer.of_families(networks);
+            if !networks.is_empty() {
+                let label = Label::networks("TCP to ", &networks);
+                writer.capture_outbound(Reason::OutboundNetwork, label, [Is::Tcp, Is::To(networks)]);
+            }
             writer.rest("all other networks, and UDP", None);
         }
     }
@@ -220,10 +231,12 @@ fn packets(config: &CaptureConfig) -> Vec<Packet> {
             let state = ConnState::New;
             packets.push(Packet { direction, protocol, source, destination, mark: 0, connmark: 0, state });
         };
-        if uid == nobody || own.contains(address) {
-            [Some(PORT), excluded].into_iter().flatten().for_each(|port| put(Protocol::Tcp, *address, port));
+        let is_proxys = uid != nobody;
+        if is_proxys && !own.contains(address) {
+            continue;
         }
-        if uid != nobody {
+        [Some(PORT), excluded].into_iter().flatten().for_each(|port| put(Protocol::Tcp, *address, port));
+        if is_proxys {
             put(Protocol::Tcp, passthrough, PORT);
         } else if resolver(address) {
             put(Protocol::Udp, *address, DNS_PORT.number());

@@ -64,23 +64,35 @@ impl Panel {
         &self.flows
     }
 
+    /// Those that a picture shows; the others are rare.
+    pub fn shown(&self) -> impl Iterator<Item = &Flow> {
+        self.flows.iter().filter(|flow| flow.shown)
+    }
+
     /// The arrow that speaks of a packet.
     pub(super) fn of(&self, packet: &Packet) -> Option<usize> {
         self.flows.iter().position(|flow| flow.fits(packet))
     }
 
-    /// Hides the arrows that none of these packets takes, and those behind which a packet finds one to the same end. Arrows
-    /// that are shown anyway are shown where a packet comes to them.
+    /// Hides the arrows that none of these packets takes, and those behind which a packet finds others to the same end.
+    /// Arrows that are shown anyway are shown where a packet comes to them.
     pub(super) fn keep_what_matters(&mut self, packets: &[Packet]) {
         let mut matters = vec![false; self.flows.len()];
         for packet in packets {
             let mut fitting = self.flows.iter().enumerate().filter(|(_, flow)| flow.fits(packet)).peekable();
-            while let Some((at, flow)) = fitting.next() {
-                if flow.shown || fitting.peek().is_none_or(|(_, next)| next.fate != flow.fate) {
-                    matters[at] = true;
+            let Some(&(first, Flow { fate, .. })) = fitting.peek() else { continue };
+            let mut at = first;
+            for (next, flow) in fitting {
+                if flow.fate != *fate {
+                    at = first;
+                    break;
+                }
+                at = next;
+                if flow.shown {
                     break;
                 }
             }
+            matters[at] = true;
         }
         self.flows.iter_mut().zip(matters).for_each(|(flow, matters)| flow.shown = matters);
     }
@@ -105,6 +117,12 @@ impl<'a> Writer<'a> {
 
     pub(super) fn is_tproxy(&self) -> bool {
         matches!(self.config.interception, Interception::Tproxy { .. })
+    }
+
+    /// Those of the networks that are of a family that is captured; of the others there are no rules.
+    pub(super) fn of_families(&self, networks: &[Cidr]) -> Vec<Cidr> {
+        let is_captured = |network: &&Cidr| self.config.families().any(|family| family == network.family());
+        networks.iter().filter(is_captured).copied().collect()
     }
 
     /// Adds an arrow of packets that nobody captures.

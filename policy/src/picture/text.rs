@@ -16,9 +16,8 @@ impl Picture {
         for line in wrapped(&self.title, width) {
             line_of(&mut text, &Tone::Strong.paint(line));
         }
-        for note in
-            self.notes.iter().map(String::as_str).chain(self.way.as_ref().map(|way| way.packet.as_str()))
-        {
+        let packet = self.way.as_ref().map(|way| format!("> is the way of this packet: {}", way.packet));
+        for note in self.notes.iter().chain(&packet) {
             for line in wrapped(note, width) {
                 line_of(&mut text, &Tone::Quiet.paint(line));
             }

@@ -1,0 +1,121 @@
+//! The colours of pictures: their contrast, and whether eyes that miss a kind of cones can tell them apart.
+
+use assert_cmd::Command;
+
+/// Light or dark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Theme {
+    Light,
+    Dark,
+}
+
+/// What the picture's style sheet says of the first of these classes.
+pub(crate) fn style(svg: &str, classes: &str, property: &str, theme: Theme) -> String {
+    let sheet =
+        svg.split_once("<style>").and_then(|(_, rest)| rest.split_once("</style>")).expect("a sheet").0;
+    let (light, dark) = sheet.split_once("@media(prefers-color-scheme:dark){").expect("a dark theme");
+    let rules = if theme == Theme::Light { light } else { dark };
+    let class = classes.split(' ').next().expect("a class");
+    let start = format!(".{class}{{{property}:");
+    let (_, rest) = rules.split_once(&start).unwrap_or_else(|| panic!("{theme:?}: nothing of {class}"));
+    rest.split(['}', ';']).next().expect("an end").to_owned()
+}
+
+/// Red, green and blue light, from 0 to 1 (IEC 61966-2-1).
+fn light(colour: &str) -> [f64; 3] {
+    [1, 3, 5].map(|at| {
+        let value = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).expect("a colour")) / 255.0;
+        if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+    })
+}
+
+/// WCAG 2's ratio of contrast.
+pub(crate) fn contrast(one: &str, other: &str) -> f64 {
+    let luminance = |colour| {
+        let [red, green, blue] = light(colour);
+        0.2126 * red + 0.7152 * green + 0.0722 * blue
+    };
+    let (one, other) = (luminance(one), luminance(other));
+    (one.max(other) + 0.05) / (one.min(other) + 0.05)
+}
+
+/// What of light reaches eyes that miss a kind of cones (Machado, Oliveira and Fernandes 2009, severity 1).
+const EYES: [(&str, [[f64; 3]; 3]); 4] = [
+    ("all cones", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
+    (
+        "protanopia",
+        [
+            [0.152_286, 1.052_583, -0.204_868],
+            [0.114_503, 0.786_281, 0.099_216],
+            [-0.003_882, -0.048_116, 1.051_998],
+        ],
+    ),
+    (
+        "deuteranopia",
+        [
+            [0.367_322, 0.860_646, -0.227_968],
+            [0.280_085, 0.672_501, 0.047_413],
+            [-0.011_820, 0.042_940, 0.968_881],
+        ],
+    ),
+    (
+        "tritanopia",
+        [
+            [1.255_528, -0.076_749, -0.178_779],
+            [-0.078_411, 0.930_809, 0.147_602],
+            [0.004_733, 0.691_367, 0.303_900],
+        ],
+    ),
+];
+
+/// The place of a colour in CIELAB, where distances are as eyes see them.
+fn seen(colour: &str, eyes: &[[f64; 3]; 3]) -> [f64; 3] {
+    let light = light(colour);
+    let [red, green, blue] =
+        eyes.map(|row| row.iter().zip(light).map(|(a, b)| a * b).sum::<f64>().clamp(0.0, 1.0));
+    let x = 0.4124 * red + 0.3576 * green + 0.1805 * blue;
+    let y = 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    let z = 0.0193 * red + 0.1192 * green + 0.9505 * blue;
+    let f = |t: f64| if t > 0.008_856 { t.cbrt() } else { 7.787 * t + 16.0 / 116.0 };
+    let (x, y, z) = (f(x / 0.9505), f(y), f(z / 1.089));
+    [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+}
+
+fn distance(one: &str, other: &str, eyes: &[[f64; 3]; 3]) -> f64 {
+    let (one, other) = (seen(one, eyes), seen(other, eyes));
+    one.iter().zip(other).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
+}
+
+/// A step of 2.3 is just noticed; colours of traffic lights are some 100 apart, for eyes with all cones.
+const APART: f64 = 20.0;
+
+#[test]
+fn colours_of_arrows_are_told_apart_by_all_eyes() {
+    let arguments = ["render", "--format", "svg", "--pod-ips", "10.44.0.7", "-i", "*"];
+    let mut command = Command::cargo_bin("sidecar-init").expect("the binary");
+    let output = command.env_clear().args(arguments).assert().success().get_output().clone();
+    let svg = String::from_utf8(output.stdout).expect("UTF-8");
+    for theme in [Theme::Light, Theme::Dark] {
+        let colour = |fate: &str| style(&svg, &format!("t-{fate}-line"), "stroke", theme);
+        let [captured, passing, dropped] = ["captured", "passing", "dropped"].map(colour);
+        for (one, other) in [(&captured, &passing), (&captured, &dropped), (&passing, &dropped)] {
+            for (eyes, matrix) in &EYES {
+                let distance = distance(one, other, matrix);
+                assert!(distance >= APART, "{theme:?}, {eyes}: {one} and {other} are {distance:.0} apart");
+            }
+        }
+        // Lines are seen on whatever lies behind them (WCAG 2, success criterion 1.4.11).
+        for ground in ["t-page", "t-pod", "t-lit"].map(|class| style(&svg, class, "fill", theme)) {
+            for line in [&captured, &passing, &dropped] {
+                assert!(contrast(line, &ground) >= 3.0, "{theme:?}: {line} on {ground}");
+            }
+        }
+    }
+}
+
+#[test]
+fn red_and_green_would_not_do() {
+    let deuteranopia = &EYES[2].1;
+    assert!(distance("#8a4f00", "#4f6b00", deuteranopia) < APART);
+    assert!(distance("#000000", "#ffffff", deuteranopia) > 99.0 && contrast("#000000", "#ffffff") > 20.9);
+}

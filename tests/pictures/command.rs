@@ -1,0 +1,106 @@
+//! The command line around pictures: which formats draw what, and what is refused.
+
+use assert_cmd::Command;
+
+const POD: [&str; 6] = ["--pod-ips", "10.44.0.7", "-u", "1337", "-i", "*"];
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("sidecar-init").expect("the binary");
+    command.env_clear().args(arguments);
+    command
+}
+
+fn stdout(arguments: &[&str]) -> String {
+    let output = command(arguments).assert().success().get_output().clone();
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+#[test]
+fn traffic_is_drawn_unless_rules_are_asked_for() {
+    let svg = |more: &[&str]| stdout(&[&["render", "--format", "svg"], more, &POD[..]].concat());
+    assert_eq!(svg(&[]), svg(&["--of", "traffic"]));
+    assert!(svg(&[]).contains("Out of the pod"));
+    assert!(svg(&["--of", "rules"]).contains("ISTIO_REDIRECT"));
+    let v6 = ["--of", "rules", "--family", "v6", "--pod-ips", "10.44.0.7,fd00::7", "--dual-stack", "-i", "*"];
+    assert!(stdout(&[&["render", "--format", "svg"], &v6[..]].concat()).contains("ISTIO_REDIRECT"));
+    for format in ["mermaid", "dot"] {
+        let bare = stdout(&[&["render", "--format", format], &POD[..]].concat());
+        assert_eq!(bare, stdout(&[&["render", "--format", format, "--of", "rules"], &POD[..]].concat()));
+    }
+}
+
+#[test]
+fn what_can_not_be_drawn_is_refused_with_the_remedy() {
+    let check = |more: &[&str], expected: &str| {
+        let refused = command(&[&["render"], more, &POD[..]].concat()).assert().code(2).get_output().clone();
+        let text = String::from_utf8(refused.stderr).expect("UTF-8");
+        assert!(contains(&text, expected), "{more:?}: {text}");
+        assert!(refused.stdout.is_empty());
+    };
+    check(&["--of", "rules"], "--format iptables is no picture; drop --of, or give --format picture");
+    check(&["--of", "rules", "--format", "picture"], "shows traffic; drop --of, or draw rules as svg");
+    check(
+        &["--of", "traffic", "--format", "dot"],
+        "shows rules; drop --of, or draw traffic as picture or svg",
+    );
+    check(&["--of", "everything", "--format", "svg"], "is not traffic or rules");
+    check(&["--family", "v6", "--format", "svg"], "--family: is about pictures of rules");
+}
+
+/// Where nobody sees colours there are none, and where somebody asks for them the words stay.
+#[test]
+fn colours_say_nothing_that_words_do_not() {
+    let arguments = [&["render", "--format", "picture"], &POD[..]].concat();
+    let plain = stdout(&arguments);
+    assert!(!plain.contains('\u{1b}') && plain.lines().all(|line| line.len() <= 80), "{plain}");
+    let output = command(&arguments).env("CLICOLOR_FORCE", "1").assert().success().get_output().clone();
+    let coloured = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(coloured.contains('\u{1b}'));
+    let stripped = anstream::adapter::strip_str(&coloured).to_string();
+    assert_eq!(stripped, plain);
+}
+
+/// Rules that no flag describes: the packet's way alone.
+#[test]
+fn rules_of_others_show_the_way_alone() {
+    let rules = "*nat\n:OUTPUT ACCEPT\n-A OUTPUT -p tcp --dport 80 -j REDIRECT --to-ports 9000\nCOMMIT\n";
+    for (format, expected) in [("picture", "captured ==> proxy 9000"), ("svg", "port 9000")] {
+        let arguments =
+            ["explain", "--from-save", "-", "--format", format, "--source", "10.1.1.1", "10.2.2.2:80"];
+        let output = command(&arguments).write_stdin(rules).assert().success().get_output().clone();
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        assert!(contains(&text, expected) && contains(&text, "rule 1 of OUTPUT in table nat"), "{text}");
+    }
+}
+
+/// A pod that is never captured, and one among several.
+#[test]
+fn pods_of_a_manifest_are_drawn_in_their_words() {
+    let pod = |name: &str, spec: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\n  annotations:\n    \
+             traffic.sidecar.istio.io/excludeInboundPorts: \"9100\"\n    sidecar.istio.io/status: \"{{}}\"\nspec:\n  {spec}\n  \
+             containers:\n  - name: istio-proxy\n"
+        )
+    };
+    let text = |manifest: &str, format: &str| {
+        let arguments = ["render", "-f", "-", "--format", format];
+        let output = command(&arguments).write_stdin(manifest).assert().success().get_output().clone();
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let own = text(&pod("web", "restartPolicy: Always"), "picture");
+    assert!(
+        contains(&own, "(traffic.sidecar.istio.io/excludeInboundPorts)") && contains(&own, "Pod web"),
+        "{own}"
+    );
+    let host = text(&pod("node", "hostNetwork: true"), "picture");
+    assert!(contains(&host, "Nothing of the pod is captured") && !contains(&host, "==>"), "{host}");
+    let both = format!("{}---\n{}", pod("web", "restartPolicy: Always"), pod("api", "restartPolicy: Always"));
+    let both = text(&both, "picture");
+    assert!(both.starts_with("== Pod web\n") && contains(&both, "== Pod api"), "{both}");
+}
+
+/// Whether the text says this, wherever its lines break.
+fn contains(text: &str, expected: &str) -> bool {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").contains(expected)
+}
