@@ -169,6 +169,7 @@ function update() {
     return;
   }
   element("waiting").hidden = true;
+  element("output").setAttribute("aria-busy", "false");
   showProblems(answer.problems);
   list(element("notes"), answer.notes);
   if (answer.parts) showParts(answer.parts);
@@ -186,6 +187,7 @@ function update() {
 // What takes long waits for the end of a word.
 function changed() {
   clearTimeout(pending);
+  element("output").setAttribute("aria-busy", "true");
   if (cost < 50) update();
   else pending = setTimeout(update, 150);
 }

@@ -3,7 +3,7 @@
 use crate::fields::{Field, Told};
 use crate::tones::{Span, spans};
 use crate::words::Said;
-use policy::explain::{Case, Pod, Scene, explain, matrix, packet, usual_cases};
+use policy::explain::{Case, Explanation, Pod, Scene, explain, matrix, packet, usual_cases};
 use policy::istio::{self, CaptureConfig};
 use policy::lint::{items, lint, why_not_ipv6};
 use policy::preview::{self, Preview};
@@ -40,6 +40,8 @@ pub struct Part {
     pub notes: Vec<String>,
     /// What becomes of the packet; `None` where none is asked about, or it is not understood.
     pub verdict: Option<Verdict>,
+    /// What is captured and what is not, drawn as SVG, with the packet's way.
+    pub picture: String,
     /// All usual packets at a glance, family by family.
     pub usual: Vec<Span>,
     /// What is odd, a line or two each.
@@ -145,10 +147,21 @@ fn part(subject: &Subject, prepared: &Prepared) -> Part {
     // Nothing is captured whatever is said, and the reason is told.
     let findings = if subject.skip().is_some() { Vec::new() } else { lint(&subject.raw, capture, &[]) };
     let items = items(subject, warnings, &findings);
+    let scene = packet.as_ref().map(|packet| Scene::of_config(capture, packet.family(), pod));
+    let explained = packet.as_ref().zip(scene.as_ref()).map(|(packet, scene)| {
+        let explained = explain(&scene.view, &scene.routing, packet);
+        explained.in_words_of(&subject.dialect()).of_skipped(subject.skip())
+    });
+    let picture = subject.traffic(capture);
+    let picture = match &explained {
+        Some(explained) => picture.with_way(explained),
+        None => picture,
+    };
     Part {
         title: subject.title.clone(),
         notes,
-        verdict: packet.as_ref().map(|packet| verdict(subject, capture, pod, packet)),
+        verdict: explained.as_ref().map(verdict),
+        picture: picture.svg(),
         usual: spans(&usual(capture, pod)),
         lint: spans(&items.iter().map(|item| item.text(usize::MAX)).collect::<String>()),
         iptables: preview::text(capture, Preview::Restore),
@@ -156,10 +169,7 @@ fn part(subject: &Subject, prepared: &Prepared) -> Part {
     }
 }
 
-fn verdict(subject: &Subject, capture: &CaptureConfig, pod: &Pod, packet: &Packet) -> Verdict {
-    let scene = Scene::of_config(capture, packet.family(), pod);
-    let explained = explain(&scene.view, &scene.routing, packet);
-    let explained = explained.in_words_of(&subject.dialect()).of_skipped(subject.skip());
+fn verdict(explained: &Explanation<'_>) -> Verdict {
     let text = explained.to_string();
     let (sentence, way) = text.split_once('\n').unwrap_or((&text, ""));
     Verdict { captured: explained.is_captured(), sentence: spans(sentence), way: spans(way.trim_start()) }

@@ -27,8 +27,10 @@ pub(crate) struct Said {
 impl Said {
     /// Reads the words of a field, after those of others, over which they win.
     pub(crate) fn read(&mut self, field: Field, text: &str) {
-        let Some(words) = shlex::split(text) else {
-            let text = "a quote is open; close it";
+        // A call that goes on in the next line.
+        let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
+        let Some(words) = shlex::split(&text) else {
+            let text = "ends within a quote, or behind a backslash; close it";
             self.problems.push((field, Problem::of("input", text)));
             return;
         };
@@ -59,7 +61,7 @@ impl Said {
         };
         Raw::new(
             self.flags.iter().cloned(),
-            |row| !is_idle(row) && !(has_manifest && row.key().is_some()),
+            |row| !(is_idle(row) || (has_manifest && row.key().is_some())),
             variable,
         )
     }

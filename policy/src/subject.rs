@@ -1,5 +1,7 @@
 //! What a front end is asked about: what flags say, or each pod of a manifest with the flags over it.
 
+use crate::istio::CaptureConfig;
+use crate::picture::{self, Picture};
 use crate::pod::{self, EXCLUDED_NAMESPACES, Object, Reading, Said, Skip};
 use crate::settings::Setting;
 use crate::sources::{Dialect, Host, Raw};
@@ -74,6 +76,18 @@ impl Subject {
     /// The names by which its author speaks.
     pub fn dialect(&self) -> Dialect {
         Dialect::of(&self.raw)
+    }
+
+    /// What becomes of the traffic of the pod, or of one with these flags.
+    pub fn traffic(&self, config: &CaptureConfig) -> Picture {
+        let picture = match self.skip() {
+            Some(reason) => picture::of_skipped(&reason.to_string()),
+            None => picture::of(config, &self.dialect()),
+        };
+        match &self.title {
+            Some(title) => picture.of_object(title),
+            None => picture,
+        }
     }
 
     /// Whom to ask for facts: nobody knows those of a pod that is described elsewhere.

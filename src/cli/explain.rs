@@ -225,7 +225,7 @@ fn answer(scenes: &[Scene], subject: &Subject, asked: &Asked) -> Answer {
 /// The packet's way through all traffic that is described, or alone where the rules are others that are there.
 fn way(subject: &Subject, asked: &Asked, explained: &Explanation<'_>) -> Picture {
     match &asked.capture {
-        Some(capture) => render::traffic(subject, capture).with_way(explained),
+        Some(capture) => subject.traffic(capture).with_way(explained),
         None => picture::of_way(explained),
     }
 }

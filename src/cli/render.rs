@@ -6,11 +6,7 @@ use super::run::{self, Call, Preview, Run};
 use super::{Exit, logging::Stdout, report};
 use policy::istio::{self, CaptureConfig};
 use policy::sources::{Reader, Source};
-use policy::{
-    Problems, Setting,
-    picture::{self, Picture},
-    preview,
-};
+use policy::{Problems, Setting, preview};
 use rules::render::{dot::dot, graph::graph, iptables, mermaid::mermaid, svg::svg};
 use rules::{Checked, Family, Origin, Table};
 use serde::Serialize;
@@ -142,21 +138,9 @@ fn body(subject: &Subject, config: &CaptureConfig, language: Language, shown: Sh
         Language::Data(_) => data::document(Encoding::Json, &Rules::of(config)),
         Language::Mermaid => mermaid(&picture()),
         Language::Dot => dot(&picture()),
-        Language::Picture => traffic(subject, config).text(report::width()),
-        Language::Svg if shown == Shown::Traffic => traffic(subject, config).svg(),
+        Language::Picture => subject.traffic(config).text(report::width()),
+        Language::Svg if shown == Shown::Traffic => subject.traffic(config).svg(),
         Language::Svg => svg(&picture()),
-    }
-}
-
-/// What becomes of the traffic of a pod, or of one with these flags.
-pub(super) fn traffic(subject: &Subject, config: &CaptureConfig) -> Picture {
-    let picture = match subject.skip() {
-        Some(reason) => picture::of_skipped(&reason.to_string()),
-        None => picture::of(config, &subject.dialect()),
-    };
-    match &subject.title {
-        Some(title) => picture.of_object(title),
-        None => picture,
     }
 }
 

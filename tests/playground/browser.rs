@@ -1,0 +1,191 @@
+//! A browser of one's own, ended with all its processes when it is dropped.
+
+use serde_json::{Value, json};
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+use thirtyfour::prelude::*;
+use thirtyfour::{ChromiumLikeCapabilities, DesiredCapabilities};
+use tokio::runtime::Runtime;
+
+/// How long something may take that takes a moment.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+/// A browser with one window.
+pub(crate) struct Browser {
+    runtime: Runtime,
+    driver: Option<WebDriver>,
+    _process: Process,
+}
+
+impl Browser {
+    pub(crate) fn start() -> Self {
+        let (process, port) = Process::start();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let mut wanted = DesiredCapabilities::chrome();
+        for argument in [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--disable-dev-shm-usage",
+            "--window-size=1280,900",
+            &format!("--user-data-dir={}", process.folder.display()),
+        ] {
+            wanted.add_arg(argument).expect("an argument");
+        }
+        let logs = json!({ "performance": "ALL", "browser": "ALL" });
+        wanted.set("goog:loggingPrefs", logs).expect("a capability");
+        let driver = runtime.block_on(WebDriver::new(format!("http://127.0.0.1:{port}"), wanted));
+        Self { runtime, driver: Some(driver.expect("a session")), _process: process }
+    }
+
+    fn driver(&self) -> &WebDriver {
+        self.driver.as_ref().expect("it runs")
+    }
+
+    pub(crate) fn open(&self, url: &str) {
+        self.runtime.block_on(self.driver().goto(url)).expect("the page");
+    }
+
+    pub(crate) fn back(&self) {
+        self.runtime.block_on(self.driver().back()).expect("the page before");
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.runtime.block_on(self.driver().current_url()).expect("an address").to_string()
+    }
+
+    /// Runs a script of the page's: the body of a function of `arguments`.
+    pub(crate) fn script(&self, script: &str, arguments: &[Value]) -> Value {
+        let done = self.runtime.block_on(self.driver().execute(script, arguments.to_vec()));
+        done.unwrap_or_else(|error| panic!("{script}: {error}")).json().clone()
+    }
+
+    /// The same for a script that calls the last of its arguments with the outcome.
+    pub(crate) fn script_that_calls_back(&self, script: &str, arguments: &[Value]) -> Value {
+        let done = self.runtime.block_on(self.driver().execute_async(script, arguments.to_vec()));
+        done.unwrap_or_else(|error| panic!("{script}: {error}")).json().clone()
+    }
+
+    /// Types into a field, as fingers do, and waits for the answer.
+    pub(crate) fn type_into(&self, id: &str, keys: &str) {
+        self.runtime.block_on(async {
+            let element = self.driver().find(By::Id(id)).await.expect("the element");
+            element.send_keys(keys).await.expect("typed");
+        });
+        self.settle();
+    }
+
+    /// Takes back the last letters of a field.
+    pub(crate) fn erase(&self, id: &str, letters: usize) {
+        let key: String = std::iter::repeat_n(char::from(Key::Backspace), letters).collect();
+        self.type_into(id, &key);
+    }
+
+    /// Presses a key wherever the focus is.
+    pub(crate) fn press(&self, key: Key) {
+        let keys = self.driver().action_chain().send_keys(key);
+        self.runtime.block_on(keys.perform()).expect("pressed");
+    }
+
+    /// A command of Chrome's own protocol.
+    pub(crate) fn devtools(&self, method: &str, parameters: &Value) -> Value {
+        self.runtime.block_on(self.driver().cdp().send_raw(method, parameters)).expect(method)
+    }
+
+    /// What the browser has noted since it was asked last: each request of the network, each line of the console.
+    pub(crate) fn log(&self, kind: &str) -> Vec<String> {
+        let entries = self.runtime.block_on(self.driver().get_log(kind)).expect("a log");
+        entries.into_iter().map(|entry| entry.message).collect()
+    }
+
+    /// Waits until a script says something else than null or false, and gives that.
+    pub(crate) fn wait(&self, script: &str, arguments: &[Value]) -> Value {
+        let body = format!(
+            "const done = arguments[arguments.length - 1], until = Date.now() + {};
+            const look = () => {{
+              const found = (function () {{ {script} }}).apply(null, Array.from(arguments).slice(0, -1));
+              if (found || Date.now() > until) done(found); else setTimeout(look, 20);
+            }};
+            look();",
+            LONG.as_millis()
+        );
+        let found = self.script_that_calls_back(&body, arguments);
+        assert!(!found.is_null() && found != json!(false), "it never came: {script}");
+        found
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        if let Some(driver) = self.driver.take() {
+            // What does not end so ends with its processes.
+            drop(self.runtime.block_on(async { tokio::time::timeout(LONG, driver.quit()).await }));
+        }
+    }
+}
+
+/// The driver's process and all below it, with the folder that they write into.
+struct Process {
+    child: Child,
+    folder: PathBuf,
+}
+
+impl Process {
+    /// Starts it at a port that is free.
+    fn start() -> (Self, u16) {
+        // Whoever runs it without cargo's runner has loopback already.
+        let up = Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("ip");
+        assert!(up.success(), "loopback is needed");
+        // It looks for a port that is free for both families, and another may be quicker to take it.
+        let started = (0..10).find_map(|_| Self::try_start());
+        started.expect("chromedriver starts: scripts/setup --checks installs it")
+    }
+
+    fn try_start() -> Option<(Self, u16)> {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("playground-{}-{number}", std::process::id());
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&folder).expect("a folder");
+        // The first process of a process namespace takes all others with it.
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig=KILL", "--", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc"])
+            .args(["--", "chromedriver", "--port=0"])
+            .env("HOME", &folder)
+            .env("TMPDIR", &folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn();
+        let mut child = child.expect("setpriv of util-linux");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let process = Self { child, folder };
+        let port = lines.find_map(|line| {
+            let line = line.ok()?;
+            let port = line.strip_prefix("ChromeDriver was started successfully on port ")?;
+            port.trim_end_matches('.').parse().ok()
+        })?;
+        // Nobody blocks on a pipe that is not read.
+        std::thread::spawn(move || lines.for_each(drop));
+        Some((process, port))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It is gone already where the machine has ended it.
+        drop(self.child.kill());
+        drop(self.child.wait());
+        drop(fs::remove_dir_all(&self.folder));
+    }
+}

@@ -1,0 +1,88 @@
+//! The page without a mouse, and without eyes.
+
+use crate::browser::Browser;
+use serde_json::{Value, json};
+use thirtyfour::Key;
+
+const FOCUSED: &str = "
+  const at = document.activeElement, style = getComputedStyle(at);
+  if (at === document.body) return null;
+  return { name: at.id || at.textContent.trim() || at.className, outline: style.outlineStyle, width: parseFloat(style.outlineWidth) };";
+
+/// All places of focus, in the order of the key Tab.
+fn walk(browser: &Browser) -> Vec<String> {
+    let mut names = Vec::new();
+    for _ in 0..60 {
+        browser.press(Key::Tab);
+        let at = browser.script(FOCUSED, &[]);
+        let Some(name) = at["name"].as_str() else { break };
+        assert_eq!(at["outline"], "solid", "{name} shows no focus");
+        assert!(at["width"].as_f64().is_some_and(|width| width >= 2.0), "{name} hardly shows its focus");
+        names.push(name.to_owned());
+    }
+    names
+}
+
+#[test]
+fn every_part_is_reached_and_used_by_keys() {
+    let browser = Browser::start();
+    browser.open_page("flags=-b+8080");
+    let names = walk(&browser);
+    let place = |wanted: &str| {
+        names
+            .iter()
+            .position(|name| name == wanted)
+            .unwrap_or_else(|| panic!("{wanted} is not reached: {names:?}"))
+    };
+    let order =
+        ["flags", "packet", "manifest", "Everything", "share", "For iptables-restore", "For nft"].map(place);
+    assert!(order.is_sorted(), "{names:?}");
+    // From the fields to an example, which is taken by a key.
+    browser.script("document.activeElement.blur(); document.getElementById('manifest').focus()", &[]);
+    browser.press(Key::Tab);
+    browser.press(Key::Enter);
+    browser.settle();
+    assert!(browser.value("flags").contains("-i '*'"), "{}", browser.value("flags"));
+    // A folded part opens.
+    browser.script("Array.from(document.querySelectorAll('summary')).at(-1).focus()", &[]);
+    let open = "return document.activeElement.parentElement.open";
+    assert_eq!(browser.script(open, &[]), json!(false));
+    browser.press(Key::Enter);
+    assert_eq!(browser.script(open, &[]), json!(true));
+}
+
+/// The nodes of the accessibility tree that a screen reader tells of, by role and name.
+fn told(browser: &Browser) -> Vec<(String, String, Value)> {
+    let tree = browser.devtools("Accessibility.getFullAXTree", &json!({}));
+    let nodes =
+        tree["nodes"].as_array().expect("nodes").iter().filter(|node| node["ignored"] == json!(false));
+    let text = |value: &Value| value["value"].as_str().unwrap_or_default().to_owned();
+    nodes.map(|node| (text(&node["role"]), text(&node["name"]), node["properties"].clone())).collect()
+}
+
+#[test]
+fn a_screen_reader_is_told_names_and_verdicts() {
+    let browser = Browser::start();
+    browser.open_page("flags=-b+8080,http&packet=8080");
+    let nodes = told(&browser);
+    for role in ["textbox", "button", "region"] {
+        let mut names = nodes.iter().filter(|node| node.0 == role).map(|node| &node.1).peekable();
+        assert!(names.peek().is_some(), "no {role} at all: {nodes:?}");
+        assert!(names.all(|name| !name.is_empty()), "a {role} without a name");
+    }
+    let fields: Vec<&str> =
+        nodes.iter().filter(|node| node.0 == "textbox").map(|node| node.1.as_str()).collect();
+    assert_eq!(fields.len(), 3, "{fields:?}");
+    let flags = nodes.iter().find(|node| node.0 == "textbox" && node.1.starts_with("Flags of"));
+    let properties = flags.expect("the field of the flags").2.to_string();
+    assert!(properties.contains("\"invalid\"") && properties.contains("\"true\""), "{properties}");
+    // Told once somebody pauses, in a region that is announced.
+    let said = "const place = document.getElementById('announcement');
+      return place.getAttribute('aria-live') === 'polite' && place.textContent.includes(arguments[0]) && place.textContent";
+    browser.wait(said, &[json!("1 problem in the input: --istio-inbound-ports: \"http\" is no port")]);
+    browser.erase("flags", ",http".len());
+    browser.wait(said, &[json!("captured: goes to the proxy's inbound port 15006")]);
+    let nodes = told(&browser);
+    let picture = nodes.iter().find(|node| node.0 == "image").expect("the picture");
+    assert!(picture.1.contains("captured: goes to the proxy's inbound port 15006"), "{}", picture.1);
+}

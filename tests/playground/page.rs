@@ -1,0 +1,126 @@
+//! The page: built once, opened, filled in and read.
+
+use crate::browser::Browser;
+use serde::Deserialize;
+use serde_json::json;
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
+
+/// The page as a file, built by the script that everybody uses.
+pub(crate) fn file() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("playground");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/playground");
+        let output = Command::new(script).arg(&folder).output().expect("scripts/playground");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        folder.join("index.html")
+    })
+}
+
+/// What stands in the fields.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Input<'a> {
+    pub(crate) flags: &'a str,
+    pub(crate) manifest: &'a str,
+    pub(crate) packet: &'a str,
+}
+
+/// What the page shows.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Shown {
+    /// What is wrong, in the order of the fields.
+    pub(crate) problems: Vec<String>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) is_stale: bool,
+    pub(crate) parts: Vec<Part>,
+}
+
+/// What it shows of one pod.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Part {
+    pub(crate) title: String,
+    pub(crate) notes: Vec<String>,
+    /// The verdict; empty where no packet is asked about.
+    pub(crate) verdict: String,
+    pub(crate) way: String,
+    /// The picture, as it was drawn.
+    pub(crate) picture: String,
+    pub(crate) usual: String,
+    pub(crate) lint: String,
+    pub(crate) iptables: String,
+    pub(crate) nft: String,
+}
+
+const FILL: &str = "
+  for (const [name, value] of Object.entries(arguments[0])) document.getElementById(name).value = value;
+  document.getElementById('flags').dispatchEvent(new Event('input', { bubbles: true }));";
+
+const READ: &str = "
+  const texts = (items) => Array.from(items, (item) => item.textContent);
+  const parts = Array.from(document.querySelectorAll('#parts > article'), (article) => {
+    const seen = (selector) => {
+      const found = article.querySelector(selector);
+      return found.closest('[hidden]') ? '' : found.textContent;
+    };
+    const image = article.querySelector('.picture img');
+    return {
+      title: seen('.title'), notes: texts(article.querySelectorAll('.about li')), verdict: seen('.verdict'),
+      way: seen('.way'), usual: seen('.usual'), lint: seen('.lint'), iptables: seen('.iptables'), nft: seen('.nft'),
+      picture: decodeURIComponent(image.getAttribute('src').replace('data:image/svg+xml,', '')),
+    };
+  });
+  return {
+    problems: texts(document.querySelectorAll('.problems li')), notes: texts(document.querySelectorAll('#notes li')),
+    is_stale: !document.getElementById('stale').hidden, parts,
+  };";
+
+/// Reads once the page has answered.
+const ANSWERED: &str = "
+  const output = document.getElementById('output'), done = arguments[1];
+  const look = () => output.getAttribute('aria-busy') === 'false' ? done(read()) : setTimeout(look, 5);
+  look();";
+
+impl Browser {
+    /// Opens the page from its file, with this behind the `#` of its address.
+    pub(crate) fn open_page(&self, fragment: &str) {
+        // The same page with another fragment would not be loaded again.
+        self.open("about:blank");
+        self.open(&format!("file://{}#{fragment}", file().display()));
+        self.settle();
+    }
+
+    /// Waits until the page has answered.
+    pub(crate) fn settle(&self) {
+        self.wait("return document.getElementById('output').getAttribute('aria-busy') === 'false'", &[]);
+    }
+
+    /// Puts this into the fields at once, as pasting does.
+    pub(crate) fn fill(&self, input: Input<'_>) {
+        let Input { flags, manifest, packet } = input;
+        self.script(FILL, &[json!({ "flags": flags, "manifest": manifest, "packet": packet })]);
+        self.settle();
+    }
+
+    pub(crate) fn shown(&self) -> Shown {
+        serde_json::from_value(self.script(READ, &[])).expect("what the script collects")
+    }
+
+    /// Fills the fields in, and reads what is shown then.
+    pub(crate) fn answer(&self, input: Input<'_>) -> Shown {
+        let Input { flags, manifest, packet } = input;
+        let body = format!("{FILL} const read = () => {{ {READ} }}; {ANSWERED}");
+        let fields = json!({ "flags": flags, "manifest": manifest, "packet": packet });
+        let shown = self.script_that_calls_back(&body, &[fields]);
+        serde_json::from_value(shown).expect("what the script collects")
+    }
+
+    /// What stands in a field.
+    pub(crate) fn value(&self, id: &str) -> String {
+        let value = self.script("return document.getElementById(arguments[0]).value", &[json!(id)]);
+        value.as_str().expect("a text").to_owned()
+    }
+}

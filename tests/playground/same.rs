@@ -1,0 +1,187 @@
+//! What the page says is what the binary says.
+
+use crate::browser::Browser;
+use crate::catalogue::{Case, scenarios};
+use crate::page::{Input, Part, Shown};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Packets of every kind, in the words of both.
+const PACKETS: [&str; 6] = [
+    "10.0.0.5:443",
+    "8080",
+    "15021 --as external",
+    "10.0.0.5:443 --as proxy",
+    "10.96.0.10:53 --proto udp",
+    "[fd00:5::1]:443 --source fd00::3",
+];
+
+/// A call of the binary beside a file `manifest`: its answer, or what is wrong.
+fn binary(folder: &Path, words: &[&str], variables: &[(String, String)]) -> Result<String, Vec<String>> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sidecar-init"));
+    let output = command.env_clear().envs(variables.iter().cloned()).current_dir(folder).args(words).output();
+    let output = output.expect("it runs");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    match output.status.code() {
+        Some(0) => Ok(text(output.stdout)),
+        Some(2) => {
+            // Log lines may stand before it.
+            let told = text(output.stderr);
+            let (_, problems) = told.split_once("nothing was changed\n").expect("problems");
+            Err(problems.lines().map(|line| line.trim_start().to_owned()).collect())
+        }
+        code => panic!("{words:?}: {code:?}: {}", text(output.stderr)),
+    }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// What the binary prints of several subjects, out of what the page shows of each.
+fn joined(shown: &Shown, heading: impl Fn(&str) -> String, of: impl Fn(&Part) -> String) -> String {
+    match &shown.parts[..] {
+        [part] => of(part),
+        several => {
+            let parts = several.iter().map(|part| format!("{}\n{}", heading(&part.title), of(part)));
+            parts.collect::<Vec<_>>().join("\n")
+        }
+    }
+}
+
+fn for_people(title: &str) -> String {
+    format!("== {title}")
+}
+
+fn for_programs(title: &str) -> String {
+    format!("# {title}")
+}
+
+/// Two dashes would end a comment of XML.
+fn as_comment(title: &str) -> String {
+    format!("<!-- {} -->", title.replace("--", "- -"))
+}
+
+fn sorted(mut lines: Vec<String>) -> Vec<String> {
+    lines.sort();
+    lines
+}
+
+/// Asks both, and holds each piece of the answers against the other's. Says whether there were rules to compare.
+fn check(
+    browser: &Browser,
+    folder: &Path,
+    flags: &[String],
+    variables: &[(String, String)],
+    manifest: &str,
+) -> bool {
+    let assignments = variables.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
+    let words = assignments.chain(flags.iter().map(|word| quoted(word))).collect::<Vec<_>>().join(" ");
+    let of_manifest: &[&str] = if manifest.is_empty() { &[] } else { &["--filename", "manifest"] };
+    let ask = |command: &[&str], more: &[&str]| {
+        // The last flag may lack its value, so nothing comes behind it.
+        let flags = flags.iter().map(String::as_str);
+        let before = [command, more, of_manifest].concat();
+        let words: Vec<&str> = before.into_iter().chain(flags).collect();
+        binary(folder, &words, variables)
+    };
+    for (number, packet) in PACKETS.iter().enumerate() {
+        let about = format!("{words} {packet} in {}", folder.display());
+        let shown = browser.answer(Input { flags: &words, manifest, packet });
+        let asked = ask(&["explain"], &packet.split(' ').collect::<Vec<_>>());
+        match asked {
+            Err(problems) => {
+                assert_eq!(sorted(shown.problems.clone()), sorted(problems), "{about}");
+            }
+            Ok(explained) => {
+                assert_eq!(shown.problems, [""; 0], "{about}");
+                let of = |part: &Part| format!("{}\n\n{}", part.verdict, part.way);
+                assert_eq!(joined(&shown, for_people, of), explained, "{about}");
+            }
+        }
+        if number > 0 {
+            continue;
+        }
+        let rendered = ask(&["render"], &[]);
+        assert_eq!(shown.is_stale || shown.parts.is_empty(), rendered.is_err(), "{about}");
+        let Ok(rendered) = rendered else { return false };
+        assert_eq!(joined(&shown, for_programs, |part| part.iptables.clone()), rendered, "{about}");
+        let nft = ask(&["render", "--format", "nft"], &[]).expect("the same flags");
+        assert_eq!(joined(&shown, for_programs, |part| part.nft.clone()), nft, "{about}");
+        let lint = ask(&["lint"], &[]).expect("the same flags");
+        assert_eq!(joined(&shown, for_people, |part| part.lint.clone()), lint, "{about}");
+        let matrix = ask(&["explain", "--matrix"], &[]).expect("the same flags");
+        assert_eq!(joined(&shown, for_people, |part| part.usual.clone()), matrix, "{about}");
+        // The picture shows the packet's way, where the packet is understood.
+        let drawn = ask(&["explain", "--format", "svg"], &packet.split(' ').collect::<Vec<_>>());
+        let drawn = drawn.or_else(|_| ask(&["render", "--format", "svg"], &[])).expect("the same flags");
+        assert_eq!(joined(&shown, as_comment, |part| part.picture.clone()), drawn, "{about}");
+    }
+    true
+}
+
+#[test]
+fn of_every_scenario() {
+    let browser = Browser::start();
+    browser.open_page("");
+    for folder in scenarios() {
+        let case = Case::read(&folder);
+        assert!(!case.about().is_empty() && case.warnings().iter().all(|warning| !warning.is_empty()));
+        let had_rules = check(&browser, &folder, &case.flags(), &case.variables(), "");
+        assert!(had_rules, "{} is refused", folder.display());
+    }
+}
+
+#[test]
+fn of_every_manifest() {
+    let browser = Browser::start();
+    browser.open_page("");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("playground-manifests");
+    fs::create_dir_all(&folder).expect("a folder");
+    let facts = ["--pod-ips", "10.1.2.3,fd00::3", "--dns-servers", "10.96.0.10"].map(str::to_owned);
+    let mut compared = 0;
+    for path in manifests() {
+        let manifest = fs::read_to_string(&path).expect("UTF-8");
+        fs::write(folder.join("manifest"), &manifest).expect("written");
+        for flags in [&facts[..], &[]] {
+            compared += usize::from(check(&browser, &folder, flags, &[], &manifest));
+        }
+    }
+    assert!(compared >= 30, "only {compared} manifests were compared");
+}
+
+fn manifests() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pods");
+    let entries = fs::read_dir(folder).expect("the manifests").map(|entry| entry.expect("an entry").path());
+    let is_manifest = |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml" || end == "json");
+    let mut found: Vec<PathBuf> = entries.filter(is_manifest).collect();
+    found.sort();
+    assert!(found.len() >= 20, "manifests have got lost");
+    found
+}
+
+#[test]
+fn of_every_fault() {
+    let browser = Browser::start();
+    browser.open_page("");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for flags in [
+        "-b 80,http,70000 -i 10.0.0.0/33,* -u nobody@home -m SOMETIMES",
+        "--istio-inbound-port 80 -b",
+        "-x * -z 1-2 -m TPROXY --redirect-dns=maybe",
+        "stray -b * words",
+        "-Z 1 --nope 2 -q 99999 -o 0",
+        "-c sixteen-letters-- -k vnet+",
+        "--redirect-dns --dns-servers 1.2.3 --pod-ips nowhere",
+    ] {
+        let flags: Vec<String> = flags.split(' ').map(str::to_owned).collect();
+        let declared = flags.iter().any(|flag| flag == "--pod-ips");
+        let facts = ["--pod-ips", "10.1.2.3"].map(str::to_owned);
+        let flags = if declared { flags } else { [&facts[..], &flags].concat() };
+        assert!(!check(&browser, folder, &flags, &[], ""), "{flags:?} has no fault");
+    }
+}

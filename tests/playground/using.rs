@@ -1,0 +1,197 @@
+//! Somebody uses the page: types, pastes, errs, mends, shares.
+
+use crate::browser::Browser;
+use crate::page::{Input, file};
+use crate::server::Server;
+use serde_json::{Value, json};
+use std::{fs, path::Path};
+
+#[test]
+fn answers_follow_what_is_typed() {
+    let browser = Browser::start();
+    browser.open_page("flags=-b+8080");
+    browser.type_into("packet", "8080");
+    let shown = browser.shown();
+    assert!(
+        shown.parts[0].verdict.starts_with("captured: goes to the proxy's inbound port 15006"),
+        "{shown:?}"
+    );
+    assert!(!shown.parts[0].iptables.contains("9090"));
+    browser.type_into("flags", ",9090");
+    assert_eq!(browser.value("flags"), "-b 8080,9090");
+    let shown = browser.shown();
+    assert!(shown.parts[0].iptables.contains("--dport 9090"), "{}", shown.parts[0].iptables);
+    // The picture was drawn by the browser, and not only handed to it.
+    let size = "const image = document.querySelector('.picture img'); return image.complete && image.naturalWidth > 100";
+    browser.wait(size, &[]);
+}
+
+#[test]
+fn a_manifest_is_pasted() {
+    let browser = Browser::start();
+    browser.open_page("flags=");
+    let manifest =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pods/deployment.yaml"));
+    let manifest = manifest.expect("UTF-8");
+    // As a real paste: one event that inserts all of it.
+    browser.script("document.getElementById('manifest').focus()", &[]);
+    browser.devtools("Input.insertText", &json!({ "text": manifest }));
+    browser.settle();
+    assert_eq!(browser.value("manifest"), manifest);
+    let shown = browser.shown();
+    assert_eq!(shown.problems, [""; 0]);
+    assert!(shown.parts[0].title.starts_with("Deployment "), "{shown:?}");
+    assert!(
+        shown.parts[0].notes.iter().any(|note| note.contains("its addresses are not known")),
+        "{shown:?}"
+    );
+}
+
+#[test]
+fn a_call_is_pasted_as_it_stands_in_a_terminal() {
+    let browser = Browser::start();
+    browser.open_page("");
+    let flags = "ISTIO_OUTBOUND_OWNER_GROUPS=1000 sidecar-init explain --dry-run -i '*' --lock-wait=5 \\\n  10.0.0.5:443";
+    let shown = browser.answer(Input { flags, ..Input::default() });
+    assert_eq!(shown.problems, [""; 0]);
+    assert_eq!(shown.notes, ["without effect here: --dry-run, --lock-wait"]);
+    assert!(shown.parts[0].verdict.starts_with("captured: "), "{shown:?}");
+    assert!(shown.parts[0].iptables.contains("--gid-owner 1000"), "{shown:?}");
+}
+
+#[test]
+fn faults_stand_beside_their_fields_and_nothing_is_wiped() {
+    let browser = Browser::start();
+    browser.open_page("flags=-b+8080");
+    let good = browser.shown();
+    assert!(!good.is_stale);
+    browser.type_into("flags", ",http --nope");
+    browser.type_into("packet", "nowhere");
+    assert_eq!(browser.value("flags"), "-b 8080,http --nope");
+    let beside = |field: &str| {
+        let list = "return Array.from(document.querySelectorAll(`#${arguments[0]}-problems li`), (item) => item.textContent)";
+        let told: Vec<String> =
+            serde_json::from_value(browser.script(list, &[json!(field)])).expect("a list");
+        let invalid = "return document.getElementById(arguments[0]).getAttribute('aria-invalid')";
+        assert_eq!(
+            browser.script(invalid, &[json!(field)]),
+            json!((!told.is_empty()).to_string()),
+            "{field}"
+        );
+        told
+    };
+    assert_eq!(
+        beside("flags"),
+        [
+            "--nope: no such flag; --help lists those there are",
+            "--istio-inbound-ports: \"http\" is no port; expected a port from 1 to 65535 or a range such as 8000-9000",
+        ]
+    );
+    assert_eq!(beside("packet").len(), 1);
+    assert_eq!(beside("manifest"), [""; 0]);
+    let stale = browser.shown();
+    assert!(stale.is_stale, "{stale:?}");
+    assert_eq!(stale.parts[0].iptables, good.parts[0].iptables, "what was right stays");
+    browser.erase("flags", ",http --nope".len());
+    let mended = browser.shown();
+    assert!(!mended.is_stale && beside("flags").is_empty() && !beside("packet").is_empty());
+    assert_eq!(mended.parts[0].iptables, good.parts[0].iptables, "rules don't wait for a question");
+    browser.fill(Input { manifest: "kind: [", ..Input::default() });
+    assert_eq!(beside("manifest").len(), 1);
+}
+
+#[test]
+fn a_link_shares_what_is_seen() {
+    let first = Browser::start();
+    first.open_page("");
+    let input =
+        Input { flags: "-b '*' -d 15090 -i '10.0.0.0/8'", manifest: "", packet: "10.0.0.5:443 --as proxy" };
+    let seen = first.answer(input);
+    let link = first.wait("return location.hash.includes('proxy') && location.href", &[]);
+    let link = link.as_str().expect("an address");
+    let second = Browser::start();
+    second.open(link);
+    second.settle();
+    assert_eq!(second.value("flags"), input.flags);
+    assert_eq!(second.value("packet"), input.packet);
+    let shared = second.shown();
+    assert_eq!(format!("{shared:?}"), format!("{seen:?}"));
+    // Another link in the same window, as by hand.
+    second.script("location.hash = 'flags=-b+7'", &[]);
+    second.wait("return document.getElementById('flags').value === '-b 7'", &[]);
+    second.settle();
+    assert!(second.shown().parts[0].iptables.contains("--dport 7"));
+}
+
+#[test]
+fn an_example_can_be_taken_back() {
+    let browser = Browser::start();
+    browser.open_page("flags=-b+4242");
+    browser.script("document.querySelector('#examples button:last-of-type').click()", &[]);
+    browser.settle();
+    assert!(browser.value("manifest").starts_with("apiVersion: v1"));
+    assert_eq!(browser.shown().problems, [""; 0]);
+    browser.back();
+    browser.wait("return document.getElementById('flags').value === '-b 4242'", &[]);
+    assert_eq!(browser.value("manifest"), "");
+}
+
+#[test]
+fn every_example_is_understood_and_differs() {
+    let browser = Browser::start();
+    browser.open_page("");
+    let count = browser.script("return document.querySelectorAll('#examples button').length", &[]);
+    let mut verdicts = Vec::new();
+    for number in 0..count.as_u64().expect("a number") {
+        browser
+            .script("document.querySelectorAll('#examples button')[arguments[0]].click()", &[json!(number)]);
+        browser.settle();
+        let shown = browser.shown();
+        assert_eq!(shown.problems, [""; 0]);
+        assert!(!shown.parts[0].verdict.is_empty());
+        verdicts.push(format!("{} {}", shown.parts[0].verdict, shown.parts[0].iptables));
+    }
+    let told = verdicts.len();
+    verdicts.sort();
+    verdicts.dedup();
+    assert!(told >= 5 && verdicts.len() == told, "{verdicts:#?}");
+}
+
+#[test]
+fn nobody_is_asked_for_anything() {
+    let server = Server::start(fs::read(file()).expect("the page"));
+    let browser = Browser::start();
+    browser.open(&server.url);
+    browser.settle();
+    browser.type_into("packet", " --as proxy");
+    browser.script("document.querySelector('#examples button:last-of-type').click()", &[]);
+    browser.settle();
+    browser.wait("return location.hash.includes('manifest=')", &[]);
+    // Of all that the browser has sent, its own pages aside.
+    let log = browser.log("performance");
+    let url = |line: &String| {
+        let sent: Value = serde_json::from_str(line).expect("JSON");
+        let of_network = sent["message"]["method"] == json!("Network.requestWillBeSent");
+        let url = sent["message"]["params"]["request"]["url"].as_str().filter(|_| of_network)?;
+        let kind = url.split(':').next().unwrap_or_default();
+        (kind != "chrome" && kind != "data").then(|| url.split('#').next().unwrap_or_default().to_owned())
+    };
+    let sent: Vec<String> = log.iter().filter_map(url).collect();
+    assert_eq!(sent, std::slice::from_ref(&server.url));
+    // Neither a script of the page nor a picture in it gets out.
+    let tried = browser.script_that_calls_back(
+        "const done = arguments[1];
+        const image = new Promise((told) => {
+          const tag = new Image();
+          tag.onload = () => told('loaded');
+          tag.onerror = () => told('refused');
+          tag.src = arguments[0] + 'picture.png';
+        });
+        const call = fetch(arguments[0] + 'data').then(() => 'loaded', () => 'refused');
+        Promise.all([image, call]).then(done);",
+        &[json!(server.url)],
+    );
+    assert_eq!(tried, json!(["refused", "refused"]));
+    assert_eq!(server.asked(), ["GET / HTTP/1.1"]);
+    assert_eq!(browser.url().split('#').next(), Some(server.url.as_str()));
+}
