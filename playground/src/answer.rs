@@ -3,11 +3,11 @@
 use crate::fields::{Field, Told};
 use crate::tones::{Span, spans};
 use crate::words::Said;
-use policy::explain::{Case, Explanation, Pod, Scene, explain, matrix, packet, usual_cases};
+use policy::explain::{Explanation, Pod, Scene, explain, matrix, packet, usual_cases};
 use policy::istio::{self, CaptureConfig};
 use policy::lint::{items, lint, why_not_ipv6};
 use policy::preview::{self, Preview};
-use policy::sources::Reader;
+use policy::sources::{Dialect, Reader};
 use policy::subject::{Elsewhere, each};
 use policy::{Problems, Subject};
 use rules::simulate::Packet;
@@ -162,7 +162,7 @@ fn part(subject: &Subject, prepared: &Prepared) -> Part {
         notes,
         verdict: explained.as_ref().map(verdict),
         picture: picture.svg(),
-        usual: spans(&usual(capture, pod)),
+        usual: spans(&usual(capture, pod, &subject.dialect())),
         lint: spans(&items.iter().map(|item| item.text(usize::MAX)).collect::<String>()),
         iptables: preview::text(capture, Preview::Restore),
         nft: preview::text(capture, Preview::Nft),
@@ -175,16 +175,14 @@ fn verdict(explained: &Explanation<'_>) -> Verdict {
     Verdict { captured: explained.is_captured(), sentence: spans(sentence), way: spans(way.trim_start()) }
 }
 
+/// The columns of the table of usual packets: what fits everywhere, as where no terminal says otherwise.
+const COLUMNS: usize = 80;
+
 /// The usual packets of each family that the pod has.
-fn usual(capture: &CaptureConfig, pod: &Pod) -> String {
+fn usual(capture: &CaptureConfig, pod: &Pod, dialect: &Dialect) -> String {
     let cases = usual_cases(pod, Some(capture));
     let mut families: Vec<_> = cases.iter().map(|case| case.family).collect();
     families.dedup();
-    let of_family = |family| {
-        let scene = Scene::of_config(capture, family, pod);
-        let own: Vec<Case> = cases.iter().filter(|case| case.family == family).cloned().collect();
-        let heading = if families.len() > 1 { format!("== {}\n", scene.title) } else { String::new() };
-        format!("{heading}{}", matrix(&scene.view, &scene.routing, &own))
-    };
-    families.iter().map(|family| of_family(*family)).collect()
+    let scenes: Vec<Scene> = families.iter().map(|family| Scene::of_config(capture, *family, pod)).collect();
+    matrix(&scenes.iter().collect::<Vec<_>>(), &cases, dialect, COLUMNS)
 }
