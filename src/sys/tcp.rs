@@ -17,9 +17,6 @@ use std::{
     time::Duration,
 };
 
-/// How many connections may wait to be accepted.
-const BACKLOG: i32 = 1024;
-
 /// Listens at an address, of this family alone.
 ///
 /// # Errors
@@ -34,7 +31,8 @@ pub fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener>
         setsockopt(&socket, sockopt::IpTransparent, &true)?;
     }
     bind(socket.as_raw_fd(), &SockaddrStorage::from(address))?;
-    start_listening(&socket, Backlog::new(BACKLOG)?)?;
+    // As many may wait as the machine allows. C libraries differ in what they take for the most.
+    start_listening(&socket, Backlog::MAXALLOWABLE)?;
     Ok(socket.into())
 }
 
