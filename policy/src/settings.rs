@@ -3,6 +3,7 @@
 //! The command line is built from it, the environment is read by it, errors are named by it, and a test
 //! compares it with the README. Meanings and defaults are upstream's unless the help says otherwise.
 
+pub mod examples;
 pub mod mapping;
 mod table;
 
@@ -48,6 +49,8 @@ pub enum Topic {
     Install,
     /// Options of `cni repair` alone.
     Repair,
+    /// Options of `completions` and of `man`.
+    Generate,
 }
 
 impl Topic {
@@ -61,9 +64,13 @@ impl Topic {
             Self::Logging => "Logging",
             Self::Compatibility => "Accepted for compatibility, without effect",
             Self::Packet => "The packet",
-            Self::Explain | Self::Lint | Self::Render | Self::Trace | Self::Install | Self::Repair => {
-                "This command"
-            }
+            Self::Explain
+            | Self::Lint
+            | Self::Render
+            | Self::Trace
+            | Self::Install
+            | Self::Repair
+            | Self::Generate => "This command",
         }
     }
 
@@ -83,7 +90,8 @@ impl Topic {
             | Self::Render
             | Self::Trace
             | Self::Install
-            | Self::Repair => true,
+            | Self::Repair
+            | Self::Generate => true,
         }
     }
 }

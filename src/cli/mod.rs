@@ -7,6 +7,7 @@ mod arguments;
 mod change;
 mod check;
 mod command;
+mod completions;
 mod doctor;
 mod explain;
 mod host;
@@ -15,14 +16,18 @@ mod ipv6;
 mod istio_iptables;
 mod lint;
 mod logging;
+mod man;
 mod manifest;
 mod node;
 mod pflag;
+#[cfg(test)]
+mod reference;
 mod render;
 mod repair;
 mod report;
 mod run;
 mod trace;
+mod tree;
 
 use arguments::Invocation;
 use command::Command;
@@ -88,6 +93,8 @@ fn run_command(command: Command, raw: Raw, problems: Vec<Problem>) -> Result<Exi
         Command::Trace => trace::run(&raw, problems),
         Command::CniInstall => install::install(&raw, problems),
         Command::CniUninstall => install::uninstall(&raw, problems),
+        Command::Completions => completions::run(&raw, problems),
+        Command::Man => man::run(&raw, problems),
         Command::CniRepair => repair::run(&subjects(raw, problems)?),
         Command::Apply => with_capture(&subjects(raw, problems)?, Run::stdout, change::form, |raw, call| {
             warn(raw, call);

@@ -43,7 +43,6 @@ pub(super) fn change(data: &impl Serialize, done: &str) -> Exit {
 }
 
 /// The columns that text may take: those of the terminal; elsewhere 80, what fits everywhere.
-#[expect(dead_code, reason = "commands that fold lists come to use it")]
 pub(super) fn width() -> usize {
     terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0))
 }

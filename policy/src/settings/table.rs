@@ -221,4 +221,8 @@ settings! {
             "The network namespace to repair, such as /run/netns/NAME or /proc/PID/ns/net";
         Pid: "pid" _ [], Value("PID"), "The process in whose network namespace to do so";
     }
+    Generate {
+        Shell: "shell" _ [], Value("SHELL"), "For which shell: bash, zsh or fish";
+        ManDirectory: "directory" _ [], Value("DIR"), "Where to write the pages; made if it is not there";
+    }
 }
