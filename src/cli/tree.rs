@@ -139,8 +139,11 @@ pub(super) fn said_by_pods(row: &Row) -> Option<String> {
         .or_else(|| of(mapping::VARIABLES).map(|name| format!("{name} of the container {proxy}")))
 }
 
-/// How one would type it.
+/// How one would type it, were there a reason to.
 pub(super) fn example(row: &Row, short: Option<char>) -> Option<String> {
+    if row.topic == Topic::Compatibility {
+        return None;
+    }
     let value = examples::Row::of(row.setting)?.example;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:/+=".contains(c);
     let value = if value.chars().all(is_plain) { value.to_owned() } else { format!("'{value}'") };

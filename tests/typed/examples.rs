@@ -2,8 +2,8 @@
 //!
 //! A call with another value that is wrong touches nothing, and tells all that is wrong: that one, and nothing else.
 
-use crate::program::{Folder, commands, flags, output, stdout};
-use policy::settings::{Row, TABLE, examples};
+use crate::program::{Folder, commands, flags, output, output_with, stdout};
+use policy::settings::{Row, Setting, TABLE, examples};
 
 const WRONG: &str = "--log_output_level=wrong";
 /// What is wrong with examples that name something which only their author's machine has.
@@ -29,6 +29,26 @@ fn examples_are_taken() {
         }
     }
     assert!(count > 300, "only {count} were tried");
+}
+
+#[test]
+fn examples_of_variables_are_taken() {
+    let folder = Folder::new();
+    let rows: Vec<&Row> = TABLE.iter().filter(|row| row.long.is_empty()).collect();
+    assert!(rows.len() >= 4, "only {} rows", rows.len());
+    for row in rows {
+        let example = examples::Row::of(row.setting).expect("an example").example;
+        let said = |value: &str| {
+            let call = ["lint", "--pod-ips=10.1.2.3", WRONG];
+            let output = output_with(&[(row.variables[0], value)], &call, &folder);
+            assert_eq!(output.status.code(), Some(2), "{}", row.name());
+            String::from_utf8(output.stderr).expect("UTF-8")
+        };
+        assert!(said(example).starts_with("error: 1 problem "), "{}={example}", row.name());
+        // Any name may be a user's.
+        let problems = if row.setting == Setting::EnvoyUser { "1 problem " } else { "2 problems " };
+        assert!(said("!").starts_with(&format!("error: {problems}")), "{}=!", row.name());
+    }
 }
 
 /// The values that the table has for a flag of the command with this help.

@@ -1,7 +1,7 @@
 //! Help: it fits, groups come in the order of interest, and each option says all that there is to say of it.
 
 use crate::program::{commands, stdout};
-use policy::settings::{TABLE, examples, mapping};
+use policy::settings::{TABLE, Topic, examples, mapping};
 
 fn help(command: &str, flag: &str) -> String {
     stdout(&command.split(' ').filter(|word| !word.is_empty()).chain([flag]).collect::<Vec<_>>())
@@ -59,7 +59,9 @@ fn each_option_says_its_variable_what_of_a_pod_says_it_and_an_example() {
         for name in mapping::Row::of(row.setting).into_iter().flat_map(|row| row.annotations) {
             has(name);
         }
-        if let Some(example) = examples::Row::of(row.setting) {
+        // What has no effect needs no example.
+        let example = examples::Row::of(row.setting).filter(|_| row.topic != Topic::Compatibility);
+        if let Some(example) = example {
             has(example.example);
             told += 1;
         }

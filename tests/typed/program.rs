@@ -10,6 +10,8 @@ use std::{
 
 /// The commands by their words, as help lists them.
 pub(crate) fn commands() -> Vec<String> {
+    // Two are no commands of ours, and one starts those of two words.
+    let others = ["help", "version", "cni"];
     let names = |words: &[&str]| {
         let help = stdout(&[words, &["--help"]].concat());
         let list = help.split_once("\nCommands:\n").expect("a list").1.to_owned();
@@ -17,10 +19,9 @@ pub(crate) fn commands() -> Vec<String> {
         let first =
             |line: &str| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')).map(str::to_owned);
         let names = list.lines().filter_map(|line| Some(first(line)?.split(' ').next()?.to_owned()));
-        names.collect::<Vec<_>>()
+        names.filter(|name| !others.contains(&name.as_str())).collect::<Vec<_>>()
     };
     let mut found = names(&[]);
-    found.retain(|name| !["version", "cni"].contains(&name.as_str()));
     found.extend(names(&["cni"]).iter().map(|name| format!("cni {name}")));
     assert!(found.len() >= 12, "{found:?}");
     found
@@ -49,10 +50,16 @@ pub(crate) fn stdout(arguments: &[&str]) -> String {
 }
 
 pub(crate) fn output(arguments: &[&str], folder: &Path) -> Output {
+    output_with(&[], arguments, folder)
+}
+
+/// The same with these variables.
+pub(crate) fn output_with(variables: &[(&str, &str)], arguments: &[&str], folder: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sidecar-init"))
         .args(arguments)
         .env_clear()
         .env("PATH", env::var_os("PATH").unwrap_or_default())
+        .envs(variables.iter().copied())
         .current_dir(folder)
         .stdin(Stdio::null())
         .output()
