@@ -3,6 +3,7 @@
 //! The command line is built from it, the environment is read by it, errors are named by it, and a test
 //! compares it with the README. Meanings and defaults are upstream's unless the help says otherwise.
 
+pub mod examples;
 pub mod mapping;
 mod table;
 
@@ -52,6 +53,8 @@ pub enum Topic {
     Install,
     /// Options of `cni repair` alone.
     Repair,
+    /// Options of `completions` and of `man`.
+    Generate,
 }
 
 impl Topic {
@@ -72,7 +75,8 @@ impl Topic {
             | Self::Trace
             | Self::Sandbox
             | Self::Install
-            | Self::Repair => "This command",
+            | Self::Repair
+            | Self::Generate => "This command",
         }
     }
 
@@ -94,7 +98,8 @@ impl Topic {
             | Self::Trace
             | Self::Sandbox
             | Self::Install
-            | Self::Repair => true,
+            | Self::Repair
+            | Self::Generate => true,
         }
     }
 }

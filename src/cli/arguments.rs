@@ -1,4 +1,4 @@
-//! Arguments into settings, and the command tree that tells about them, made from the table of settings.
+//! Arguments into settings.
 //!
 //! Flags are taken as Go's pflag takes them: `-p 15001`, `-p15001`, `-p=15001`, `--envoy-port=15001`; switches bare or
 //! with `=true`; the last of a repeated flag wins; values may be empty or start with a dash. The walk that reads them is
@@ -7,12 +7,12 @@
 //! needs no answer from it does without; that it would have read the same is held by a law. Values are text here: what
 //! they mean is for the policy to say, so that all problems can be told at once.
 
-use super::command::{COMMANDS, Command, Entry};
+use super::command::Command;
 use super::pflag::Sifted;
+use super::tree::tree;
 use super::{Exit, pflag, report};
 use crate::cni;
-use clap::{Arg, ArgAction};
-use policy::settings::{Kind, Row, Setting, TABLE, Topic};
+use policy::settings::Setting;
 use policy::{Problem, Problems};
 use std::{ffi::OsString, path::Path};
 
@@ -50,7 +50,7 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
 
 /// What clap has to say to words that are no call.
 fn answer(words: Vec<OsString>, problems: Vec<Problem>) -> Exit {
-    let mut parser = parser();
+    let mut parser = tree();
     match parser.try_get_matches_from_mut(words) {
         Err(error) if problems.is_empty() || !error.use_stderr() => print(&error),
         Err(_) => report::bad_input(&Problems(problems)),
@@ -70,109 +70,12 @@ fn print(error: &clap::Error) -> Exit {
     if error.use_stderr() { Exit::BadInput } else { Exit::Done }
 }
 
-const VERSION: &str = "version";
-
-const PLUGIN: &str = "A plugin of the Container Network Interface, to be chained behind those that give a container its \
-    interface and addresses. A container runtime calls it by the name sidecar-cni, or with CNI_COMMAND set; it takes no \
-    flags. ADD sets the rules of a container, CHECK compares them, DEL removes them, GC forgets containers that are \
-    gone, STATUS says whether ADD could serve, VERSION which versions of the specification are spoken.\n\nA pod's \
-    annotations say what is captured, where the runtime hands them over; else the network configuration.\n\nExit codes: 0 \
-    done, 1 failed, with the error on standard output as the specification has it.";
-
-/// The command tree. Flags are added to the command that is called, and to no other.
-fn parser() -> clap::Command {
-    let command = |entry: &Entry| {
-        let command = clap::Command::new(entry.within().1).about(entry.about).long_about(entry.long_about);
-        command.args_override_self(true).defer(with_flags)
-    };
-    let of = |group| COMMANDS.iter().filter(move |entry| entry.within().0 == group).map(command);
-    let globals = TABLE.iter().filter(|row| pflag::is_global(row));
-    clap::Command::new("sidecar-init")
-        .version(env!("CARGO_PKG_VERSION"))
-        .about("Sets the rules that send a pod's traffic through its service mesh proxy")
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .args_override_self(true)
-        .subcommands(of(None))
-        .subcommand(
-            clap::Command::new(cni::COMMAND)
-                .about("Serve a container runtime as a CNI plugin")
-                .long_about(PLUGIN)
-                .subcommands(of(Some(cni::COMMAND)))
-                .defer(|command| command.after_help(cni::help())),
-        )
-        .subcommand(clap::Command::new(VERSION).about("Print the version"))
-        .args(globals.map(|row| argument(row, row.short).global(true)))
-}
-
-fn with_flags(command: clap::Command) -> clap::Command {
-    let entry = COMMANDS.iter().find(|entry| entry.within().1 == command.get_name());
-    let entry = entry.expect("commands are known");
-    let environment: String = entry
-        .rows()
-        .filter(|row| row.long.is_empty())
-        .map(|row| format!("  {}\n      {}\n", row.variables.join(", "), row.help))
-        .collect();
-    let command = match environment.is_empty() {
-        true => command,
-        false => command.after_long_help(format!("Only in the environment:\n{environment}")),
-    };
-    let (own, shared): (Vec<_>, Vec<_>) = entry
-        .rows()
-        .filter(|row| !row.long.is_empty() && !pflag::is_global(row))
-        .partition(|row| row.topic.is_of_one_command());
-    let command = match entry.word {
-        Some(word) => {
-            let name = word.row().long.to_ascii_uppercase();
-            command.override_usage(format!("sidecar-init {} [OPTIONS] [{name}]", entry.name))
-        }
-        None => command,
-    };
-    let command = match entry.takes_command() {
-        true => command.arg(
-            Arg::new("COMMAND")
-                .help("What to run, with its arguments")
-                .last(true)
-                .num_args(0..)
-                .value_parser(clap::value_parser!(OsString)),
-        ),
-        false => command,
-    };
-    // Help shows groups in this order: what only this command takes comes first.
-    command.args(own.into_iter().chain(shared).map(|row| argument(row, entry.short(row))))
-}
-
-fn argument(row: &Row, short: Option<char>) -> Arg {
-    let help = match row.variables {
-        [] => row.help.to_owned(),
-        variables => format!("{} [env: {}]", row.help, variables.join(", ")),
-    };
-    let argument = Arg::new(row.long)
-        .long(row.long)
-        .action(ArgAction::Set)
-        .help(help)
-        .help_heading(row.topic.heading())
-        .value_parser(clap::value_parser!(OsString))
-        // `-h` shows what is asked for most, `--help` shows all.
-        .hide_short_help(matches!(row.topic, Topic::Validation | Topic::Logging | Topic::Compatibility));
-    let argument = match short {
-        Some(short) => argument.short(short),
-        None => argument,
-    };
-    match row.kind {
-        Kind::Value(name) => argument.value_name(name).num_args(1).allow_hyphen_values(true),
-        Kind::Switch => argument
-            .value_name("BOOL")
-            .num_args(0..=1)
-            .require_equals(true)
-            .default_missing_value("true")
-            .hide_possible_values(true),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::command::{COMMANDS, Entry};
+    use crate::cli::tree::VERSION;
+    use policy::settings::{Row, TABLE};
     use policy::sources;
     use proptest::prelude::*;
     use std::{collections::BTreeMap, os::unix::ffi::OsStringExt};
@@ -189,7 +92,7 @@ mod tests {
 
     /// The command and its flags as clap reads them; `None` where it has to answer.
     fn by_clap(words: Vec<OsString>) -> Option<(&'static str, BTreeMap<Setting, String>)> {
-        let matches = parser().try_get_matches_from(words).ok()?;
+        let matches = tree().try_get_matches_from(words).ok()?;
         let (name, matches) = matches.subcommand()?;
         let (within, matches) = match matches.subcommand() {
             Some((within, matches)) => ((Some(name), within), matches),
@@ -236,14 +139,6 @@ mod tests {
             let Sifted { words, read, .. } = pflag::sift(all);
             let read = read.map(|(entry, flags)| (entry.name, flags.into_iter().collect()));
             prop_assert_eq!(read, by_clap(words.clone()), "{:?}", words);
-        }
-    }
-
-    #[test]
-    fn the_parser_is_consistent() {
-        parser().debug_assert();
-        for entry in COMMANDS {
-            with_flags(clap::Command::new(entry.within().1)).debug_assert();
         }
     }
 

@@ -40,6 +40,10 @@ pub(super) enum Command {
     CniUninstall,
     /// Set the rules of a running container.
     CniRepair,
+    /// Print what completes our words in a shell.
+    Completions,
+    /// Write the manual.
+    Man,
 }
 
 /// A command's row in the table.

@@ -7,6 +7,7 @@ mod arguments;
 mod change;
 mod check;
 mod command;
+mod completions;
 #[cfg(test)]
 mod contract;
 mod data;
@@ -18,11 +19,14 @@ mod ipv6;
 mod istio_iptables;
 mod lint;
 mod logging;
+mod man;
 mod manifest;
 mod node;
 mod paint;
 mod pflag;
 mod probe;
+#[cfg(test)]
+mod reference;
 mod render;
 mod repair;
 mod report;
@@ -30,6 +34,7 @@ mod run;
 mod sandbox;
 mod status;
 mod trace;
+mod tree;
 mod yaml;
 
 use arguments::Invocation;
@@ -129,6 +134,8 @@ fn run_command(
         Command::Sandbox => sandbox::run(&subjects(raw, problems)?, behind),
         Command::CniInstall => install::install(&raw, problems),
         Command::CniUninstall => install::uninstall(&raw, problems),
+        Command::Completions => completions::run(&raw, problems),
+        Command::Man => man::run(&raw, problems),
         Command::CniRepair => repair::run(&subjects(raw, problems)?),
         Command::Apply => with_capture(&subjects(raw, problems)?, Run::stdout, change::form, |raw, call| {
             warn(raw, call);

@@ -238,4 +238,8 @@ settings! {
             "The network namespace to repair: a name of ip netns, a container's id or its start, pid:N, or a path";
         Pid: "pid" _ [], Value("PID"), "The process in whose network namespace to do so";
     }
+    Generate {
+        Shell: "shell" _ [], Value("SHELL"), "For which shell: bash, zsh or fish";
+        ManDirectory: "directory" _ [], Value("DIR"), "Where to write the pages; made if it is not there";
+    }
 }

@@ -292,6 +292,32 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         word: None,
     },
     Entry {
+        command: Command::Completions,
+        name: "completions",
+        about: "Print the completions of a shell",
+        long_about: "Prints a script by which bash, zsh or fish completes commands, flags, values where there are only \
+                     few, and files. It completes istio-iptables too, where the program has that name.\n\n\
+                     Examples:\n  sidecar-init completions bash >/etc/bash_completion.d/sidecar-init\n  sidecar-init \
+                     completions zsh >/usr/local/share/zsh/site-functions/_sidecar-init\n  sidecar-init completions fish \
+                     >/etc/fish/completions/sidecar-init.fish\n\nExit codes: 0 printed, 1 failed, 2 bad input.",
+        topics: &[ANY],
+        also: &[Setting::Shell],
+        without: &[],
+        word: Some(Setting::Shell),
+    },
+    Entry {
+        command: Command::Man,
+        name: "man",
+        about: "Write the manual, a page for each command",
+        long_about: "Writes pages of the manual into a folder: sidecar-init.1 and one for each command, such as \
+                     sidecar-init-apply.1. Other files there stay as they are.\n\nExamples:\n  sidecar-init man \
+                     /usr/local/share/man/man1\n\nExit codes: 0 written, 1 failed, 2 bad input.",
+        topics: &[ANY],
+        also: &[Setting::ManDirectory],
+        without: &[],
+        word: Some(Setting::ManDirectory),
+    },
+    Entry {
         command: Command::IstioIptables,
         name: "istio-iptables",
         about: "Set the rules, taking the flags and variables of istio-iptables",

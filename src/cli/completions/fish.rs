@@ -1,0 +1,84 @@
+//! Completions for fish: a line for each command, and for each setting one with all commands that take it.
+
+use super::{DROP_IN, Flag, PROGRAM, Values, brief, commands, flags, global_flags, groups, is_proposed};
+use crate::cli::command::COMMANDS;
+use policy::settings::TABLE;
+
+/// The script.
+pub(super) fn script() -> String {
+    let mut text =
+        "# What fish completes for sidecar-init. Printed by: sidecar-init completions fish\n".to_owned();
+    for name in [PROGRAM, DROP_IN] {
+        text.push_str(&format!("complete -c {name} -f\n"));
+        text.push_str(&format!("complete -c {name} -s h -l help -d 'Print help'\n"));
+    }
+    let first = format!("complete -c {PROGRAM} -n __fish_use_subcommand");
+    text.push_str(&format!("{first} -s V -l version -d 'Print the version'\n"));
+    for (name, about) in commands(None) {
+        text.push_str(&format!("{first} -a {name} -d {}\n", quoted(about)));
+    }
+    for flag in global_flags() {
+        text.push_str(&format!("{first} {}\n", told(&flag)));
+    }
+    for group in groups() {
+        let within = commands(Some(group));
+        let names: Vec<&str> = within.iter().map(|(name, _)| *name).collect();
+        let when = format!(
+            "'__fish_seen_subcommand_from {group}; and not __fish_seen_subcommand_from {}'",
+            names.join(" ")
+        );
+        for (name, about) in within {
+            text.push_str(&format!("complete -c {PROGRAM} -n {when} -a {name} -d {}\n", quoted(about)));
+        }
+    }
+    for row in TABLE.iter().filter(|row| is_proposed(row)) {
+        // A letter may be this setting's with some commands and not with others.
+        for short in [None, row.short] {
+            let takes = COMMANDS.iter().filter(|entry| entry.takes(row) && entry.short(row) == short);
+            // Their last words differ, so these say enough.
+            let names: Vec<&str> = takes.map(|entry| entry.within().1).collect();
+            if !names.is_empty() {
+                let when = format!("'__fish_seen_subcommand_from {}'", names.join(" "));
+                text.push_str(&format!("complete -c {PROGRAM} -n {when} {}\n", told(&Flag::new(row, short))));
+            }
+            if row.short.is_none() {
+                break;
+            }
+        }
+    }
+    for entry in COMMANDS {
+        let when = format!("complete -c {PROGRAM} -n '__fish_seen_subcommand_from {}'", entry.within().1);
+        match entry.word.map(|setting| (setting.row(), Values::of(setting.row()))) {
+            Some((row, Values::Closed(all))) => {
+                text.push_str(&format!("{when} -a '{}' -d {}\n", all.join(" "), quoted(brief(row.help))));
+            }
+            Some((_, Values::Folder)) => {
+                text.push_str(&format!("{when} -a '(__fish_complete_directories)'\n"));
+            }
+            Some((_, Values::File)) => text.push_str(&format!("{when} -F\n")),
+            Some((_, Values::Free | Values::Switch)) | None => {}
+        }
+        if entry.name == DROP_IN {
+            for flag in flags(entry) {
+                text.push_str(&format!("complete -c {DROP_IN} {}\n", told(&flag)));
+            }
+        }
+    }
+    text
+}
+
+fn told(flag: &Flag) -> String {
+    let short = flag.short.map(|short| format!("-s {short} ")).unwrap_or_default();
+    let values = match flag.values {
+        Values::Switch => String::new(),
+        Values::Closed(all) => format!(" -x -a '{}'", all.join(" ")),
+        Values::File => " -r -F".to_owned(),
+        Values::Folder => " -x -a '(__fish_complete_directories)'".to_owned(),
+        Values::Free => " -x".to_owned(),
+    };
+    format!("{short}-l {}{values} -d {}", flag.long, quoted(flag.help))
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+}

@@ -1,0 +1,175 @@
+//! The command tree, made from the tables of commands and of settings: what help, completions and the manual are
+//! printed from.
+//!
+//! Calls are read without it ([`super::arguments`] says why), so it may take its time and say all there is to say of an
+//! option: beside its meaning its variables, what of a pod says the same, and an example.
+
+use super::command::{COMMANDS, Entry};
+use super::{pflag, report};
+use crate::cni;
+use clap::{Arg, ArgAction, Command};
+use policy::settings::{Kind, Row, Setting, TABLE, Topic, examples, mapping};
+use std::ffi::OsString;
+
+/// The command that prints the version.
+pub(super) const VERSION: &str = "version";
+pub(super) const VERSION_ABOUT: &str = "Print the version";
+pub(super) const ABOUT: &str = "Sets the rules that send a pod's traffic through its service mesh proxy";
+/// What commands of two words are a part of.
+pub(super) const GROUP: &str = "Serve a container runtime as a CNI plugin";
+/// The widest that a line of help gets: longer ones are hard to read.
+const WIDTH: usize = 100;
+
+pub(super) const PLUGIN: &str = "A plugin of the Container Network Interface, to be chained behind those that give a container its \
+    interface and addresses. A container runtime calls it by the name sidecar-cni, or with CNI_COMMAND set; it takes no \
+    flags. ADD sets the rules of a container, CHECK compares them, DEL removes them, GC forgets containers that are \
+    gone, STATUS says whether ADD could serve, VERSION which versions of the specification are spoken.\n\nA pod's \
+    annotations say what is captured, where the runtime hands them over; else the network configuration.\n\nExit codes: 0 \
+    done, 1 failed, with the error on standard output as the specification has it.";
+
+/// The tree that calls are read by, where clap reads them.
+pub(super) fn tree() -> Command {
+    let of = |group| COMMANDS.iter().filter(move |entry| entry.within().0 == group).map(command);
+    let globals = TABLE.iter().filter(|row| pflag::is_global(row));
+    Command::new("sidecar-init")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(ABOUT)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .args_override_self(true)
+        .term_width(report::width().min(WIDTH))
+        .subcommands(of(None))
+        .subcommand(
+            Command::new(cni::COMMAND)
+                .about(GROUP)
+                .long_about(PLUGIN)
+                .subcommands(of(Some(cni::COMMAND)))
+                .after_help(cni::help()),
+        )
+        .subcommand(Command::new(VERSION).about(VERSION_ABOUT))
+        .args(globals.map(|row| argument(row, row.short).global(true)))
+}
+
+/// One command with its flags.
+pub(super) fn command(entry: &Entry) -> Command {
+    let command = Command::new(entry.within().1).about(entry.about).long_about(entry.long_about);
+    let environment: String = entry.rows().filter(|row| row.long.is_empty()).map(only_variable).collect();
+    let command = match environment.is_empty() {
+        true => command,
+        false => command.after_long_help(format!("Only in the environment:\n{environment}")),
+    };
+    let command = match entry.word {
+        Some(word) => {
+            command.override_usage(format!("sidecar-init {} [OPTIONS] [{}]", entry.name, name_of(word)))
+        }
+        None => command,
+    };
+    let command = match entry.takes_command() {
+        true => command.arg(
+            Arg::new("COMMAND")
+                .help("What to run, with its arguments")
+                .last(true)
+                .num_args(0..)
+                .value_parser(clap::value_parser!(OsString)),
+        ),
+        false => command,
+    };
+    let arguments =
+        rows(entry).into_iter().map(|row| argument(row, entry.short(row)).global(pflag::is_global(row)));
+    command.args_override_self(true).args(arguments)
+}
+
+/// The flags of a command in the order of help: first what only it takes, last what every command does.
+pub(super) fn rows(entry: &Entry) -> Vec<&'static Row> {
+    let mut rows: Vec<&Row> = entry.rows().filter(|row| !row.long.is_empty()).collect();
+    rows.sort_by_key(|row| (!row.topic.is_of_one_command(), pflag::is_global(row)));
+    rows
+}
+
+/// What stands for a word that belongs to no flag.
+pub(super) fn name_of(word: Setting) -> String {
+    word.row().long.to_ascii_uppercase()
+}
+
+fn only_variable(row: &Row) -> String {
+    let mut text = format!("  {}\n", row.variables.join(", "));
+    for line in std::iter::once(row.help.to_owned()).chain(details(row, None)) {
+        text.push_str(&format!("      {line}\n"));
+    }
+    text
+}
+
+fn argument(row: &Row, short: Option<char>) -> Arg {
+    let long_help: Vec<String> = std::iter::once(row.help.to_owned()).chain(details(row, short)).collect();
+    let argument = Arg::new(row.long)
+        .long(row.long)
+        .short(short)
+        .action(ArgAction::Set)
+        .help(row.help)
+        .long_help(long_help.join("\n"))
+        .help_heading(row.topic.heading())
+        .value_parser(clap::value_parser!(OsString))
+        // `-h` shows what is asked for most, `--help` shows all.
+        .hide_short_help(matches!(row.topic, Topic::Validation | Topic::Logging | Topic::Compatibility));
+    match row.kind {
+        Kind::Value(name) => argument.value_name(name).num_args(1).allow_hyphen_values(true),
+        Kind::Switch => argument
+            .value_name("BOOL")
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true")
+            .hide_possible_values(true),
+    }
+}
+
+/// What there is to say beside the meaning of a setting, line by line.
+pub(super) fn details(row: &Row, short: Option<char>) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !row.long.is_empty() && !row.variables.is_empty() {
+        lines.push(format!("Variable: {}", row.variables.join(", ")));
+    }
+    if let Some(said) = said_by_pods(row) {
+        lines.push(format!("Pod: {said}"));
+    }
+    if let Some(example) = example(row, short) {
+        lines.push(format!("Example: {example}"));
+    }
+    lines
+}
+
+/// What of a pod says it in Istio's words.
+pub(super) fn said_by_pods(row: &Row) -> Option<String> {
+    let of = |table: &[(&'static str, Setting)]| {
+        table.iter().find(|(_, setting)| *setting == row.setting).map(|(name, _)| *name)
+    };
+    let proxy = mapping::PROXY;
+    mapping::Row::of(row.setting)
+        .map(|row| row.annotations.join(", "))
+        .or_else(|| of(mapping::FIELDS).map(|name| format!("{name} of the container {proxy}")))
+        .or_else(|| of(mapping::VARIABLES).map(|name| format!("{name} of the container {proxy}")))
+}
+
+/// How one would type it, were there a reason to.
+pub(super) fn example(row: &Row, short: Option<char>) -> Option<String> {
+    if row.topic == Topic::Compatibility {
+        return None;
+    }
+    let value = examples::Row::of(row.setting)?.example;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:/+=".contains(c);
+    let value = if value.chars().all(is_plain) { value.to_owned() } else { format!("'{value}'") };
+    Some(match (short, row.long) {
+        (Some(short), _) => format!("-{short} {value}"),
+        (None, "") => format!("{}={value}", row.variables[0]),
+        (None, long) => format!("--{long} {value}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tree_is_consistent() {
+        tree().debug_assert();
+    }
+}

@@ -1,0 +1,9 @@
+//! What people are told to type, and what types it for them: examples, help, completions in real shells, the manual.
+//!
+//! `scripts/setup --checks` installs the shells and mandoc. Where one is missing tests fail; they never skip.
+
+mod completions;
+mod examples;
+mod help;
+mod man;
+mod program;
