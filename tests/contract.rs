@@ -175,7 +175,7 @@ fn a_repair_and_packets_as_they_meet_rules_are_told_in_their_forms() {
         // Nobody tells when it listens, so packets come until it has seen enough, or its time is up.
         while child.try_wait().expect("a child").is_none() {
             pod.run(|| {
-                drop(TcpStream::connect_timeout(&([10, 77, 0, 3], 443).into(), Duration::from_millis(20)))
+                drop(TcpStream::connect_timeout(&([10, 77, 0, 3], 443).into(), Duration::from_millis(20)));
             });
         }
         let text = String::from_utf8(child.wait_with_output().expect("it has ended").stdout).expect("UTF-8");

@@ -98,7 +98,7 @@ fn rules_that_report_are_told_packet_by_packet() {
             let packets = started.packets();
             let [packet] = &packets[..] else { panic!("{packets:?}") };
             let names = ["outbound", "outbound-network", "to-outbound-listener"];
-            assert_eq!(field(packet, "name"), names, "{backend}: {packet}");
+            assert_eq!(field(packet, "rule"), names, "{backend}: {packet}");
             assert_eq!((&packet["source"], &packet["hook"]), (&source.into(), &"OUTPUT".into()));
             assert_eq!((&packet["uid"], &packet["in_interface"]), (&0.into(), &Value::Null));
             assert_eq!((&packet["protocol"], &packet["destination_port"]), (&"tcp".into(), &443.into()));
@@ -186,7 +186,7 @@ fn a_trace_needs_no_flags_and_names_the_rules_that_nft_names() {
             assert!(ours.len() >= 3, "{packet}");
             if backend == "nftables" {
                 for (name, line) in
-                    field(packet, "name").iter().zip(lines.iter().filter(|line| line.contains("comment")))
+                    field(packet, "rule").iter().zip(lines.iter().filter(|line| line.contains("comment")))
                 {
                     assert!(line.contains(&format!("comment \"{name}")), "{line}: {name}");
                 }

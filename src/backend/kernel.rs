@@ -1,9 +1,11 @@
 //! The kernel as the backend: both variants of iptables, the owner's table of nf_tables, and routing.
 
+mod questions;
+
 use super::{
     Backend, Error, Snapshot, Step, Variant, flows,
     iptables::{self, Counters, LegacyTables, Lock, Programs, Writer},
-    nftables::{Listed, Nftables, Refusal, Tables, tracing::Handles},
+    nftables::{Listed, Nftables, Refusal, Tables},
 };
 use crate::sys::{
     grace,
@@ -13,8 +15,7 @@ use crate::sys::{
     route::{Found, Routes},
 };
 use rules::{
-    ByFamily, Family, Listing, Ownership, State, Table, TableChange, desired::StaleFlows, nft::ListedTable,
-    routing::Object,
+    ByFamily, Family, Listing, Ownership, State, Table, TableChange, desired::StaleFlows, routing::Object,
 };
 use std::{cell::OnceCell, collections::BTreeSet, io, panic::resume_unwind, thread, time::Duration};
 
@@ -91,95 +92,6 @@ impl Kernel {
 
     fn needed_nftables(&mut self) -> Result<&mut Nftables, Error> {
         self.nftables()?.ok_or(Error::NoNftables)
-    }
-
-    /// Every rule of iptables (legacy) of a family, those of other programs included, with what it has counted; `None` if
-    /// there are no tables.
-    ///
-    /// # Errors
-    /// When they can't be read.
-    pub fn legacy_listing(&self, family: Family) -> Result<Option<Listing>, Error> {
-        let Some(tables) = legacy(family, &Table::ALL)? else { return Ok(None) };
-        iptables::legacy_listing(self.needed(Variant::Legacy)?, family, &tables, Counters::List).map(Some)
-    }
-
-    /// Policy rules, routes and addresses like those of the owner's, whoever put them there.
-    ///
-    /// # Errors
-    /// When they can't be read.
-    pub fn routing(&mut self) -> Result<BTreeSet<Object>, Error> {
-        let Found { ours, of_others, .. } =
-            self.routes.read().map_err(|source| netlink("reading rules, routes and addresses", source))?;
-        Ok(ours.into_iter().chain(of_others).map(|standing| standing.object).collect())
-    }
-
-    /// Every table of nf_tables that packets of a family meet, each with whether iptables made it.
-    ///
-    /// # Errors
-    /// When they can't be read.
-    pub fn nftables_listing(&mut self, family: Family) -> Result<Vec<(bool, ListedTable)>, Error> {
-        let Some(nftables) = self.nftables()? else { return Ok(Vec::new()) };
-        nftables.listing(family).map_err(|source| netlink("reading nf_tables", source))
-    }
-
-    /// The rules of iptables (nft) as its program lists them, with what they have counted; `None` if there is no such program, or it can't list what
-    /// else is in its tables.
-    ///
-    /// # Errors
-    /// When the program fails.
-    pub fn listing_by_program(&self, family: Family) -> Result<Option<Listing>, Error> {
-        let programs = self.programs(Variant::Nft).filter(|programs| programs.save(family).is_ok());
-        match programs.map(|programs| iptables::listing(programs, family, Counters::List)) {
-            None | Some(Err(Error::Incompatible { .. })) => Ok(None),
-            Some(other) => other.map(Some),
-        }
-    }
-
-    /// Whether anything does NAT that is neither of the owner's nor one of iptables' usual chains, or both variants of
-    /// iptables are there, of which nobody knows which comes first.
-    ///
-    /// # Errors
-    /// When it can't be read.
-    pub fn has_foreign_nat(&mut self) -> Result<bool, Error> {
-        let tables = match self.tables.take() {
-            // Beside legacy tables it matters what has come since.
-            Some(tables) if !self.had_legacy => tables,
-            _ => self.look_at_tables()?.unwrap_or_default(),
-        };
-        let owner = self.owner;
-        if tables.are_of(&owner) {
-            // As nearly everywhere. Chains can be many.
-            return Ok(false);
-        }
-        let found = self.needed_nftables()?.has_nat(&owner);
-        let (foreign, usual) = found.map_err(|source| netlink("listing the chains of nf_tables", source))?;
-        if foreign || !usual {
-            return Ok(foreign);
-        }
-        for family in Family::BOTH {
-            if legacy(family, &[Table::Nat])?.is_some() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// The numbers of all rules of nf_tables, and that of the last change.
-    ///
-    /// # Errors
-    /// When they can't be read.
-    pub fn handles(&mut self) -> Result<(u32, Handles), Error> {
-        let found = self.needed_nftables()?.handles_of_all();
-        found.map_err(|source| netlink("listing the rules of nf_tables", source))
-    }
-
-    /// Removes what a trace has left that could not tie its table to itself; says whether there was anything.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub fn remove_leftover_trace(&mut self) -> Result<bool, Error> {
-        let Some(nftables) = self.nftables()? else { return Ok(false) };
-        nftables.remove_leftover_trace().map_err(refused)
     }
 
     /// All tables of nf_tables; `None` where the kernel has none of it.

@@ -5,8 +5,8 @@
 
 use super::command::COMMANDS;
 use super::data::{Answers, Document};
-use super::{change, check, doctor, lint, render, report};
-use policy::{Setting, explain, trace};
+use super::{change, check, doctor, lint, probe, render, report};
+use policy::{Setting, explain, status, trace};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::Value;
 use std::{
@@ -31,7 +31,9 @@ const OUTPUTS: &[Output] = &[
     Output { name: "error", commands: &[], schema: schema::<report::Failure> },
     Output { name: "explain", commands: &["explain"], schema: schema::<explain::Report> },
     Output { name: "lint", commands: &["lint"], schema: schema::<lint::Findings<'_>> },
+    Output { name: "probe", commands: &["probe"], schema: schema::<probe::Report<'_>> },
     Output { name: "render", commands: &["render"], schema: schema::<render::Rules> },
+    Output { name: "status", commands: &["status"], schema: schema::<status::Status> },
     Output { name: "trace", commands: &["trace"], schema: schema::<trace::Block> },
 ];
 

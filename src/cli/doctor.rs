@@ -147,7 +147,7 @@ fn text(findings: &[Finding], is_unicode: bool) -> String {
             }
         }
     }
-    out + summary(findings).as_str()
+    out + &summary(findings)
 }
 
 /// Words in lines of at most so many columns; a line that its author has ended ends. What is longer than a line stands

@@ -116,7 +116,8 @@ impl Found {
     /// The calls that ended otherwise than expected, a line each.
     pub(crate) fn wrong(&self) -> String {
         let line = |call: &&Value| {
-            let (caller, to, seen) = (&call["caller"], &call["destination"], &call["seen"]);
+            let (caller, seen) = (&call["caller"], &call["seen"]);
+            let to = format!("{} {}", call["destination"], call["destination_port"]);
             format!("{} {caller} -> {to}: expected {}, seen {seen}\n", call["protocol"], call["expected"])
         };
         self.with_outcome("wrong").iter().map(line).collect()

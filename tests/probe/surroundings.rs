@@ -69,9 +69,9 @@ fn without_a_way_out_it_says_so_and_proves_the_rest() {
             let why = call["untried"].as_str().unwrap_or_default();
             assert!(why.starts_with("no way leads there from this namespace: "), "{call:#}");
             let to = call["destination"].as_str().unwrap_or_default();
-            assert!(to.starts_with("192.0.2.1:") || to.starts_with("[2001:db8::1]:"), "{call:#}");
+            assert!(["192.0.2.1", "2001:db8::1"].contains(&to), "{call:#}");
         }
-        for to in ["127.0.0.6:15002", "[::6]:15002"] {
+        for to in ["127.0.0.6", "::6"] {
             let right = found.with_outcome("right");
             assert!(right.iter().any(|call| call["destination"] == to), "{backend}: {to} is proven");
         }

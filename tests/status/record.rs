@@ -22,7 +22,7 @@ fn listing(namespace: &Namespace) -> String {
 /// Waits until the clock shows another second than this record.
 fn next_second(record: &Value) {
     while policy::trace::utc(std::time::SystemTime::now()).split('.').next()
-        == record["at"].as_str().map(|at| at.trim_end_matches('Z'))
+        == record["time"].as_str().map(|at| at.trim_end_matches('Z'))
     {
         std::thread::yield_now();
     }
@@ -63,7 +63,7 @@ fn it_is_written_with_the_rules_and_not_without_them() {
     let third = json(&pod)["made"].clone();
     assert_eq!(third["settings_digest"], first["settings_digest"]);
     assert_eq!(third["rules_digest"], first["rules_digest"]);
-    assert_ne!(third["at"], first["at"]);
+    assert_ne!(third["time"], first["time"]);
     succeed(&pod, &["clean"]);
     assert_eq!(nft(&pod, &["list", "ruleset"]), "");
 }
@@ -111,7 +111,7 @@ fn what_nft_loads_of_its_own_listing_keeps_the_note() {
     let loaded = pod.output("nft", &["-f", "-"], &text);
     assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
     let after = json(&pod)["made"].clone();
-    assert_eq!((&after["at"], &after["settings_digest"]), (&before["at"], &before["settings_digest"]));
+    assert_eq!((&after["time"], &after["settings_digest"]), (&before["time"], &before["settings_digest"]));
     // It lists no user data of ours.
     assert_eq!(after["settings"], Value::Null);
 }

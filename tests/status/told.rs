@@ -56,14 +56,14 @@ pub(crate) fn with_finding(status: &Value, topic: &str, text: &str) {
 
 /// The items of the part of this reason.
 fn items(status: &Value, list: &str, reason: &str) -> Vec<String> {
-    let parts = status[list].as_array().expect("a list").iter().filter(|part| part["reason"] == reason);
+    let parts = status[list].as_array().expect("a list").iter().filter(|part| part["rule"] == reason);
     let items = parts.flat_map(|part| part["items"].as_array().expect("items").clone());
     items.map(|item| item.as_str().expect("a text").to_owned()).collect()
 }
 
 /// The packets that rules of this reason have counted.
 fn packets(status: &Value, reason: &str) -> u64 {
-    let hits = status["hits"].as_array().expect("a list").iter().filter(|hit| hit["reason"] == reason);
+    let hits = status["hits"].as_array().expect("a list").iter().filter(|hit| hit["rule"] == reason);
     hits.map(|hit| hit["packets"].as_u64().expect("a number")).sum()
 }
 
@@ -113,11 +113,11 @@ fn what_is_captured_and_left_alone_and_who_listens() {
         assert_eq!(items(&status, "left_alone", "proxy-outbound"), ["user 1337", "group 1337"], "{backend}");
         let captured = |reason: &str| {
             let parts = status["captured"].as_array().expect("a list");
-            parts.iter().find(|part| part["reason"] == reason).map(|part| part["port"].clone())
+            parts.iter().find(|part| part["rule"] == reason).map(|part| part["port"].clone())
         };
         assert_eq!(captured("outbound-network"), Some("15001".into()), "{backend}");
         assert_eq!(captured("inbound-port"), Some("15006".into()), "{backend}");
-        assert_eq!(status["dropped"][0]["reason"], "drop-invalid", "{backend}");
+        assert_eq!(status["dropped"][0]["rule"], "drop-invalid", "{backend}");
         // The pod has IPv6, nobody listens.
         with_finding(&status, "ipv6", "fd77::2");
         with_finding(&status, "listeners", "port 15001 (tcp): nobody listens");
@@ -174,7 +174,7 @@ fn everything_and_what_is_missing_of_it() {
         let status = json(&pod);
         assert_eq!(status["families"], Value::from(vec!["ipv4", "ipv6"]), "{backend}");
         let parts = status["captured"].as_array().expect("a list");
-        let inbound = parts.iter().find(|part| part["reason"] == "inbound-port").expect("inbound");
+        let inbound = parts.iter().find(|part| part["rule"] == "inbound-port").expect("inbound");
         assert_eq!(inbound["transparent"], true, "{backend}");
         assert!(parts.iter().any(|part| part["direction"] == "dns"), "{backend}");
         let topics = |status: &Value| -> Vec<String> {
@@ -219,7 +219,7 @@ fn rules_of_others_and_lost_jumps_are_seen() {
         let status = json(&pod);
         with_finding(&status, "rules", "no rule leads to ISTIO_INBOUND");
         let captured = status["captured"].as_array().expect("a list");
-        assert!(captured.iter().all(|part| part["reason"] != "inbound-port"), "{captured:#?}");
+        assert!(captured.iter().all(|part| part["rule"] != "inbound-port"), "{captured:#?}");
     }
     let pod = pod();
     succeed(&pod, &[&["apply", "--backend", "nftables"], &FLAGS[..]].concat());

@@ -8,7 +8,10 @@ use std::{
 
 /// Where the catalogue is.
 pub(crate) fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("rules/scenarios")
+    // The tests of the page are a package within.
+    let above =
+        Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("rules/scenarios"));
+    above.into_iter().find(|folder| folder.is_dir()).expect("the catalogue")
 }
 
 /// The folder of each scenario, in order.

@@ -12,6 +12,7 @@ use serde::Serialize;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hit {
     /// The name of the rules, as comments and log lines have it.
+    #[serde(rename = "rule")]
     pub reason: &'static str,
     /// `captured`, `left_alone`, `dropped`, or `led_on` to other rules.
     pub fate: &'static str,
@@ -21,7 +22,6 @@ pub struct Hit {
     pub packets: u64,
     pub bytes: u64,
     /// Packets a second, where somebody watches.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub per_second: Option<f64>,
     /// The rules, each.
     pub rules: Vec<Counted>,
@@ -35,6 +35,7 @@ pub struct Counted {
     pub table: String,
     pub chain: String,
     /// Its number in the chain, from 1.
+    #[serde(rename = "position")]
     pub rule: usize,
     pub text: String,
     pub packets: u64,

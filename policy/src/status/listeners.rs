@@ -53,6 +53,7 @@ pub struct Listening {
 pub struct Process {
     pub uid: u32,
     pub pid: Option<u32>,
+    #[serde(rename = "process")]
     pub name: Option<String>,
     /// Whether TPROXY can hand packets to it; null where that can't be seen.
     pub transparent: Option<bool>,

@@ -49,6 +49,7 @@ pub struct Seen<'a> {
 pub struct Held {
     pub backend: String,
     pub families: Vec<&'static str>,
+    #[serde(rename = "rule_count")]
     pub rules: usize,
     /// The program that made them, as far as the rules tell.
     pub program: String,
@@ -61,6 +62,7 @@ pub struct Record {
     pub program_version: String,
     pub command: String,
     /// When, as RFC 3339 writes it.
+    #[serde(rename = "time")]
     pub at: String,
     /// What was said to be captured; `None` where there was no room for it.
     pub settings: Option<String>,
@@ -73,11 +75,12 @@ pub struct Record {
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
 pub enum Level {
     /// It may be meant so.
+    #[serde(rename = "warning")]
     Warn,
     /// Traffic fails, or passes the proxy by.
+    #[serde(rename = "failure")]
     Fail,
 }
 
@@ -85,6 +88,7 @@ pub enum Level {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub level: Level,
     /// A word for what it is about: `ipv6`, `foreign`, `listeners`, `rules`, `routing`, `drift`.
     pub topic: &'static str,
@@ -108,8 +112,6 @@ impl Finding {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Status {
-    /// Of this structure.
-    pub version: u32,
     /// Whether anything is captured.
     pub capturing: bool,
     /// The whole in a sentence.
@@ -143,7 +145,6 @@ pub fn status(seen: Seen<'_>) -> Status {
     findings.extend(seen.findings);
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
     Status {
-        version: 1,
         capturing: !families.is_empty(),
         summary,
         families: families.iter().copied().map(word).collect(),

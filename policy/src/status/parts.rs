@@ -21,9 +21,12 @@ pub struct Part {
     /// The option that says so, where one does.
     pub option: Option<String>,
     /// The name of the rules, as comments and log lines have it; `None` of what no rule is about.
+    #[serde(rename = "rule")]
     pub reason: Option<&'static str>,
-    /// The port of the listener that gets it.
-    pub port: Option<String>,
+    /// The port of the listener that gets it, the first of a range.
+    pub port: Option<u16>,
+    /// The last port of a range.
+    pub last_port: Option<u16>,
     /// Whether it gets the packets as they were sent (TPROXY), and not redirected (REDIRECT).
     #[serde(rename = "transparent")]
     pub is_transparent: Option<bool>,
@@ -251,14 +254,17 @@ fn add(list: &mut Vec<Part>, family: Family, claim: Option<&Claim>, said: (&'sta
     let option = claim.and_then(|claim| claim.setting).map(option);
     let reason = claim.map(|claim| claim.reason.name());
     let listener = claim.and_then(|claim| claim.listener);
-    let port = listener.map(|listener| listener.ports.dashed().to_string());
+    let port = listener.map(|listener| listener.ports.first().number());
+    let last_port =
+        listener.map(|listener| listener.ports.last().number()).filter(|last| Some(*last) != port);
     let is_transparent = listener.map(|listener| listener.is_transparent);
     let items = claim.map(|claim| claim.items.clone()).unwrap_or_default();
     // What is said of the proxy's users and groups is one thing, whichever of two options said it.
     let is_shared = claim.is_some_and(|claim| claim.reason.settings().len() > 1);
     let same = |part: &&mut Part| {
         let is_same = (part.sentence, &part.reason) == (sentence, &reason);
-        let goes_there = (&part.port, part.is_transparent) == (&port, is_transparent);
+        let goes_there =
+            (part.port, part.last_port, part.is_transparent) == (port, last_port, is_transparent);
         let joins = part.items.is_empty() == items.is_empty() && (is_shared || part.option == option);
         is_same && goes_there && joins
     };
@@ -290,6 +296,7 @@ fn add(list: &mut Vec<Part>, family: Family, claim: Option<&Claim>, said: (&'sta
         option,
         reason,
         port,
+        last_port,
         is_transparent,
         families,
         sentence,
@@ -314,8 +321,9 @@ fn sentence(part: &Part) -> String {
         after if after.starts_with([':', ')']) => format!("{subject}{after}"),
         after => format!("{subject} {after}"),
     };
-    if let Some(port) = &part.port {
-        text.push_str(&format!(" at port {port}"));
+    if let Some(port) = part.port {
+        let last = part.last_port.map(|last| format!("-{last}")).unwrap_or_default();
+        text.push_str(&format!(" at port {port}{last}"));
     }
     if part.is_transparent == Some(true) {
         text.push_str(", as it is");

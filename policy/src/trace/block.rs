@@ -53,10 +53,12 @@ pub struct MetRule {
     pub table: Option<String>,
     pub chain: Option<String>,
     /// Its number in the chain, from 1; absent for the chain's policy.
+    #[serde(rename = "position")]
     pub rule: Option<usize>,
     /// What it says.
     pub text: Option<String>,
     /// Its name, of rules of ours that tell it.
+    #[serde(rename = "rule")]
     pub name: Option<String>,
     /// The options that make rules of this name; empty for what is always there, and for rules of others.
     pub options: Vec<String>,

@@ -4,6 +4,9 @@
 mod judgement;
 mod told;
 
+#[cfg(test)]
+pub(in crate::cli) use told::Report;
+
 use super::manifest::{self, Subject};
 use super::run::{self, Call, Format, Run};
 use super::{Exit, explain, host::System, logging::Stdout, report};

@@ -11,7 +11,7 @@ use rules::Family;
 use rules::simulate::{Direction, Verdict};
 use serde::Serialize;
 use sidecar_init::engine::{End, Proof, Seen};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 /// What is expected of a call.
 pub(super) fn expected(call: &Call) -> String {
@@ -183,7 +183,7 @@ fn folded(title: &str, said: &str) -> String {
 /// The outcome as programs read it.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Report<'a> {
+pub(in crate::cli) struct Report<'a> {
     /// Whether nothing ended otherwise than expected, and something was tried.
     ok: bool,
     calls: Vec<Item<'a>>,
@@ -198,8 +198,9 @@ struct Item<'a> {
     uid: u32,
     gid: u32,
     source: IpAddr,
-    destination: SocketAddr,
-    interface: &'a str,
+    destination: IpAddr,
+    destination_port: u16,
+    out_interface: &'a str,
     /// `right`, `wrong` or `untried`.
     outcome: &'static str,
     /// Why it was not tried.
@@ -232,7 +233,8 @@ struct Observed {
     /// `token`, `conntrack`, `answer` or `silence`.
     proof: &'static str,
     /// Where the listener saw that it was sent to.
-    original: Option<SocketAddr>,
+    original_destination: Option<IpAddr>,
+    original_port: Option<u16>,
 }
 
 impl<'a> Report<'a> {
@@ -267,8 +269,9 @@ impl<'a> Item<'a> {
             uid: call.owner.0.number(),
             gid: call.owner.1.number(),
             source: call.packet.source.ip(),
-            destination: call.to,
-            interface,
+            destination: call.to.ip(),
+            destination_port: call.to.port(),
+            out_interface: interface,
             outcome,
             untried,
             expected: Expected { verdict, port, reason, decided_by },
@@ -279,7 +282,13 @@ impl<'a> Item<'a> {
 }
 
 impl Observed {
-    const NO_ADDRESS: Self = Self { end: "no-address", port: None, proof: "answer", original: None };
+    const NO_ADDRESS: Self = Self {
+        end: "no-address",
+        port: None,
+        proof: "answer",
+        original_destination: None,
+        original_port: None,
+    };
 
     fn of(seen: &Seen) -> Self {
         let (end, port) = match seen.end {
@@ -298,6 +307,12 @@ impl Observed {
             Proof::Answer => "answer",
             Proof::Silence => "silence",
         };
-        Self { end, port, proof, original: seen.original }
+        Self {
+            end,
+            port,
+            proof,
+            original_destination: seen.original.map(|address| address.ip()),
+            original_port: seen.original.map(|address| address.port()),
+        }
     }
 }

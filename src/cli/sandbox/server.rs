@@ -89,7 +89,7 @@ fn hello(server: Server, mut client: &TcpStream, head_only: bool) -> io::Result<
     let body = format!("{who}, called at {}, sees {}\n", client.local_addr()?, client.peer_addr()?);
     let status = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close";
     let head = format!("{status}\r\nContent-Length: {}\r\n\r\n", body.len());
-    client.write_all(if head_only { head } else { head + body.as_str() }.as_bytes())?;
+    client.write_all(if head_only { head } else { head + &body }.as_bytes())?;
     client.shutdown(Shutdown::Write)?;
     // What the client still says would reset the connection before it has read all.
     io::copy(&mut client, &mut io::sink())?;

@@ -324,8 +324,7 @@ mod tests {
             r#"\{"type" ?: ?"[a-z]{1,5}"(,"x":\[\{\},"\]\\\\"\])?\}"#,
             "(\\{\"type\": ?\"sidecar-cni\"\\})"
         ];
-        ("[ \n\t]{0,3}", body, "[ \n\t]{0,3}")
-            .prop_map(|(before, body, after)| before + body.as_str() + after.as_str())
+        ("[ \n\t]{0,3}", body, "[ \n\t]{0,3}").prop_map(|(before, body, after)| before + &body + &after)
     }
 
     proptest::proptest! {

@@ -1,5 +1,6 @@
 //! Somebody uses the page: types, pastes, errs, mends, shares.
 
+use crate::ROOT;
 use crate::browser::Browser;
 use crate::page::{Input, file};
 use crate::server::Server;
@@ -30,8 +31,7 @@ fn answers_follow_what_is_typed() {
 fn a_manifest_is_pasted() {
     let browser = Browser::start();
     browser.open_page("flags=");
-    let manifest =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pods/deployment.yaml"));
+    let manifest = fs::read_to_string(Path::new(ROOT).join("tests/pods/deployment.yaml"));
     let manifest = manifest.expect("UTF-8");
     // As a real paste: one event that inserts all of it.
     browser.script("document.getElementById('manifest').focus()", &[]);

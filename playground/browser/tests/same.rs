@@ -3,6 +3,7 @@
 use crate::browser::Browser;
 use crate::catalogue::{Case, scenarios};
 use crate::page::{Input, Part, Shown};
+use crate::{ROOT, program};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -21,7 +22,7 @@ const PACKETS: [&str; 6] = [
 
 /// A call of the binary beside a file `manifest`: its answer, or what is wrong.
 fn binary(folder: &Path, words: &[&str], variables: &[(String, String)]) -> Result<String, Vec<String>> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sidecar-init"));
+    let mut command = Command::new(program());
     let output = command.env_clear().envs(variables.iter().cloned()).current_dir(folder).args(words).output();
     let output = output.expect("it runs");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
@@ -155,7 +156,7 @@ fn of_every_manifest() {
 }
 
 fn manifests() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pods");
+    let folder = Path::new(ROOT).join("tests/pods");
     let entries = fs::read_dir(folder).expect("the manifests").map(|entry| entry.expect("an entry").path());
     let is_manifest = |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml" || end == "json");
     let mut found: Vec<PathBuf> = entries.filter(is_manifest).collect();
@@ -168,7 +169,7 @@ fn manifests() -> Vec<PathBuf> {
 fn of_every_fault() {
     let browser = Browser::start();
     browser.open_page("");
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = Path::new(ROOT);
     for flags in [
         "-b 80,http,70000 -i 10.0.0.0/33,* -u nobody@home -m SOMETIMES",
         "--istio-inbound-port 80 -b",

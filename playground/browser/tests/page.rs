@@ -1,5 +1,6 @@
 //! The page: built once, opened, filled in and read.
 
+use crate::ROOT;
 use crate::browser::Browser;
 use serde::Deserialize;
 use serde_json::json;
@@ -14,7 +15,7 @@ pub(crate) fn file() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("playground");
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/playground");
+        let script = Path::new(ROOT).join("scripts/playground");
         let output = Command::new(script).arg(&folder).output().expect("scripts/playground");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         folder.join("index.html")
