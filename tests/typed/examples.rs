@@ -73,13 +73,16 @@ fn check(command: &str, flag: &str, value: &str, pod: &[&str], folder: &Folder) 
         ("explain", _) => &["10.0.0.5:443"],
         ("completions", _) => &["bash"],
         ("man", _) => &["pages"],
+        ("render", "of" | "family") => &["--format=svg", "--of=rules"],
+        ("status", "interval") => &["--watch"],
         ("cni install", "ready-file" | "ready-address" | "metrics") => &["--watch"],
         ("cni repair", "netns" | "pid") => &[],
         ("cni repair", _) => &["--netns=/proc/self/ns/net"],
         _ => &[],
     };
     let wrong = if flag == "log_output_level" { "--log_as_json=wrong" } else { WRONG };
-    let call = [&words[..], pod, &[&form], beside, &[wrong]].concat();
+    let behind: &[&str] = if command == "sandbox" { &["--", "true"] } else { &[] };
+    let call = [&words[..], pod, &[&form], beside, &[wrong], behind].concat();
     let output = output(&call, folder);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{call:?}: {said}");

@@ -3,6 +3,7 @@
 use super::{DROP_IN, Flag, PROGRAM, Values, brief, commands, flags, global_flags, groups, is_proposed};
 use crate::cli::command::COMMANDS;
 use policy::settings::TABLE;
+use std::collections::BTreeSet;
 
 /// The script.
 pub(super) fn script() -> String {
@@ -33,17 +34,14 @@ pub(super) fn script() -> String {
     }
     for row in TABLE.iter().filter(|row| is_proposed(row)) {
         // A letter may be this setting's with some commands and not with others.
-        for short in [None, row.short] {
+        let shorts: BTreeSet<Option<char>> =
+            COMMANDS.iter().filter(|entry| entry.takes(row)).map(|entry| entry.short(row)).collect();
+        for short in shorts {
             let takes = COMMANDS.iter().filter(|entry| entry.takes(row) && entry.short(row) == short);
             // Their last words differ, so these say enough.
             let names: Vec<&str> = takes.map(|entry| entry.within().1).collect();
-            if !names.is_empty() {
-                let when = format!("'__fish_seen_subcommand_from {}'", names.join(" "));
-                text.push_str(&format!("complete -c {PROGRAM} -n {when} {}\n", told(&Flag::new(row, short))));
-            }
-            if row.short.is_none() {
-                break;
-            }
+            let when = format!("'__fish_seen_subcommand_from {}'", names.join(" "));
+            text.push_str(&format!("complete -c {PROGRAM} -n {when} {}\n", told(&Flag::new(row, short))));
         }
     }
     for entry in COMMANDS {
