@@ -188,18 +188,18 @@ fn the_proxys_container_says_the_rest() {
 }
 
 #[test]
-fn every_setting_of_capture_has_an_annotation_of_our_own_that_the_readme_lists() {
-    let readme =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).expect("README.md");
+fn every_setting_of_capture_has_an_annotation_of_our_own_that_the_guide_lists() {
+    let guide =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/manifests.md")).expect("the guide");
     let annotations: Vec<String> = SETTINGS.iter().filter_map(policy::settings::Row::annotation).collect();
     assert!(annotations.len() > 20, "{annotations:?}");
     for name in &annotations {
-        assert!(readme.contains(&format!("`{name}`")), "README.md lacks {name}");
+        assert!(guide.contains(&format!("`{name}`")), "docs/manifests.md lacks {name}");
         let said = annotated(&pod(&[(name, "x")]), "Pod", &Raw::default());
         assert!(said.raw.iter().any(|(_, given)| given.source == Source::Annotation(name.clone())), "{name}");
     }
     for row in TABLE.iter().flat_map(|row| row.annotations) {
-        assert!(readme.contains(&format!("`{row}`")), "README.md lacks {row}");
+        assert!(guide.contains(&format!("`{row}`")), "docs/manifests.md lacks {row}");
     }
 }
 

@@ -271,15 +271,15 @@ fn every_file_says_what_it_is_and_stays_short() {
 }
 
 #[test]
-fn the_readme_names_every_setting() {
-    let readme = fs::read_to_string(root().join("README.md")).expect("README.md");
-    for row in TABLE.iter().filter(|row| !row.topic.is_of_one_command()) {
+fn the_reference_names_every_setting() {
+    let reference = fs::read_to_string(root().join("docs/reference.md")).expect("the reference");
+    for row in TABLE {
         let flag = format!("--{}", row.long);
-        let named = |name: &str| says(&readme.replace('-', "_"), &name.replace('-', "_"));
-        assert!(row.long.is_empty() || named(&flag), "README.md lacks {flag}");
+        let named = |name: &str| says(&reference.replace('-', "_"), &name.replace('-', "_"));
+        assert!(row.long.is_empty() || named(&flag), "docs/reference.md lacks {flag}");
         for variable in row.variables.iter().filter(|name| row.long.is_empty() || **name != row.variables[0])
         {
-            assert!(named(variable), "README.md lacks {variable}");
+            assert!(named(variable), "docs/reference.md lacks {variable}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Every setting of the tool in one table: flag, short form, environment, help.
 //!
 //! The command line is built from it, the environment is read by it, errors are named by it, and a test
-//! compares it with the README. Meanings and defaults are upstream's unless the help says otherwise.
+//! writes docs/reference.md. Meanings and defaults are upstream's unless the help says otherwise.
 
 pub mod examples;
 pub mod mapping;

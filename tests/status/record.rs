@@ -50,7 +50,7 @@ fn it_is_written_with_the_rules_and_not_without_them() {
     apply(&pod, &["-d", "15090,15021"]);
     let second = json(&pod)["made"].clone();
     assert_eq!(second["settings"], "-b '*' -d 15090,15021 -i '*'");
-    for changed in ["at", "rules_digest", "settings_digest"] {
+    for changed in ["time", "rules_digest", "settings_digest"] {
         assert_ne!(second[changed], first[changed], "{changed}");
     }
     let handle = |listing: &str| {

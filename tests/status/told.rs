@@ -115,8 +115,8 @@ fn what_is_captured_and_left_alone_and_who_listens() {
             let parts = status["captured"].as_array().expect("a list");
             parts.iter().find(|part| part["rule"] == reason).map(|part| part["port"].clone())
         };
-        assert_eq!(captured("outbound-network"), Some("15001".into()), "{backend}");
-        assert_eq!(captured("inbound-port"), Some("15006".into()), "{backend}");
+        assert_eq!(captured("outbound-network"), Some(15001.into()), "{backend}");
+        assert_eq!(captured("inbound-port"), Some(15006.into()), "{backend}");
         assert_eq!(status["dropped"][0]["rule"], "drop-invalid", "{backend}");
         // The pod has IPv6, nobody listens.
         with_finding(&status, "ipv6", "fd77::2");
