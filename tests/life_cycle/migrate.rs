@@ -125,7 +125,7 @@ fn what_may_be_the_machines_own_namespace_is_refused() {
     );
     same(&before, &state(&namespace), "refused, and yet something changed");
     let told = run(&["doctor", "--pod-ips", "10.77.0.2"]).stdout;
-    assert!(told.contains("warn namespace  without /proc, nothing tells"), "{told}");
+    assert!(told.contains("warn without /proc, nothing tells"), "{told}");
     assert!(told.contains("who runs as the proxy's user can't be seen"), "{told}");
     let told = run(&call("istio-iptables", Variant::Native, REDIRECT)).with(0, "the drop-in").stderr;
     assert!(told.contains("may be the machine's own network namespace"), "{told}");
