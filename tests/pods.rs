@@ -189,8 +189,8 @@ fn the_proxys_container_says_the_rest() {
 
 #[test]
 fn every_setting_of_capture_has_an_annotation_of_our_own_that_the_guide_lists() {
-    let guide =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/manifests.md")).expect("the guide");
+    let guide = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/manifests.md"))
+        .expect("the guide");
     let annotations: Vec<String> = SETTINGS.iter().filter_map(policy::settings::Row::annotation).collect();
     assert!(annotations.len() > 20, "{annotations:?}");
     for name in &annotations {

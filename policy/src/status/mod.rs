@@ -1,7 +1,7 @@
 //! What a network namespace captures and what it leaves alone, told from its live rules: for whoever has to understand it
 //! without knowing a single flag.
 //!
-//! The rules may be ours or upstream's, in iptables or in nf_tables; [`reading`] turns them back into the policy's
+//! The rules may be ours or upstream's, in iptables or in nf_tables; `reading` turns them back into the policy's
 //! reasons. What they claim is walked with a packet each, so that a rule of somebody else that decides before is seen.
 //! Nothing here reads a kernel or a clock: what was seen comes in, what is to be told goes out.
 
