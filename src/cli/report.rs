@@ -56,7 +56,12 @@ pub(super) fn line_width() -> usize {
 }
 
 fn print(text: &str, what: &'static str, but: String) -> Exit {
-    match anstream::stdout().write_all(text.as_bytes()) {
+    // Looking for colours takes as long as making a long list of rules, which has none.
+    let written = match text.contains('\u{1b}') {
+        true => anstream::stdout().write_all(text.as_bytes()),
+        false => io::stdout().write_all(text.as_bytes()),
+    };
+    match written {
         Ok(()) => Exit::Done,
         Err(source) => failure(&Unprinted { what, but, source }, Exit::Failed),
     }

@@ -10,7 +10,7 @@
 //! written again for it.
 
 use super::batch::{Batch, Job};
-use super::bytecode::{Chain, Rule, Table};
+use super::bytecode::{Chain, Element, Rule, Set, Table};
 use super::expression::{Expression, Verdict};
 use crate::sys::message::text;
 use rules::desired::Made;
@@ -44,7 +44,7 @@ pub struct Record {
 impl Record {
     /// The record of a table that is about to be written.
     pub(super) fn of(made: &Made, table: &Table) -> Self {
-        let settings_digest = hexadecimal(digest(made.settings.as_bytes()));
+        let settings_digest = Digest::of(made.settings.as_bytes()).hexadecimal();
         let made = made.clone();
         let settings = Some(made.settings.clone());
         Self { made, settings, settings_digest, rules_digest: rules_digest(table) }
@@ -106,32 +106,67 @@ impl Record {
     }
 }
 
-/// A digest of all that a table says, in the kernel's own encoding, which no version of ours can change. The order of
-/// sets and chains is of no consequence, and so is the record.
+/// A digest of all that a table says: in the kernel's own encoding, which no version of ours can change, and the keys of
+/// sets. The order of sets and chains is of no consequence, and so is the record.
 pub(super) fn rules_digest(table: &Table) -> String {
-    let mut sorted = Table { record: None, ..table.clone() };
-    sorted.sets.sort_by(|one, other| one.name.cmp(&other.name));
-    sorted.chains.sort_by(|one, other| one.name.cmp(&other.name));
-    hexadecimal(digest(Batch::new(&[Job::Create(&sorted)], 0, None).messages.bytes()))
+    let mut sets: Vec<&Set> = table.sets.iter().collect();
+    sets.sort_by(|one, other| one.name.cmp(&other.name));
+    let mut chains = table.chains.clone();
+    chains.sort_by(|one, other| one.name.cmp(&other.name));
+    // Elements can be many, and their keys say all: they are not encoded once more.
+    let without_elements = |set: &&Set| {
+        let Set { key_type, key_length, flags, others, .. } = **set;
+        Set { name: set.name.clone(), key_type, key_length, flags, elements: Vec::new(), others }
+    };
+    let (name, flags) = (table.name.clone(), table.flags);
+    let bare = Table { name, flags, sets: sets.iter().map(without_elements).collect(), chains, record: None };
+    let mut digest = Digest::default();
+    digest.take(Batch::new(&[Job::Create(&bare)], 0, None).messages.bytes());
+    for set in sets {
+        digest.step(set.elements.len() as u64);
+        for Element { key, is_end } in &set.elements {
+            digest.take(key);
+            digest.step((*is_end).into());
+        }
+    }
+    digest.hexadecimal()
 }
 
 /// FNV-1a of 64 bits, eight bytes a step: it tells an edit from none, and nobody is kept from forging it.
-fn digest(bytes: &[u8]) -> u64 {
-    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-    const PRIME: u64 = 0x0100_0000_01b3;
-    let mut state = OFFSET ^ bytes.len() as u64;
-    for chunk in bytes.chunks(8) {
-        let mut eight = [0; 8];
-        eight[..chunk.len()].copy_from_slice(chunk);
-        state = (state ^ u64::from_le_bytes(eight)).wrapping_mul(PRIME);
-        // What is high comes down, or the last bits would know of few bytes.
-        state ^= state >> 29;
+struct Digest(u64);
+
+impl Default for Digest {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
     }
-    state
 }
 
-fn hexadecimal(number: u64) -> String {
-    format!("{number:016x}")
+impl Digest {
+    fn of(bytes: &[u8]) -> Self {
+        let mut digest = Self::default();
+        digest.take(bytes);
+        digest
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        self.step(bytes.len() as u64);
+        for chunk in bytes.chunks(8) {
+            let mut eight = [0; 8];
+            eight[..chunk.len()].copy_from_slice(chunk);
+            self.step(u64::from_le_bytes(eight));
+        }
+    }
+
+    fn step(&mut self, word: u64) {
+        const PRIME: u64 = 0x0100_0000_01b3;
+        self.0 = (self.0 ^ word).wrapping_mul(PRIME);
+        // What is high comes down, or the last bits would know of few bytes.
+        self.0 ^= self.0 >> 29;
+    }
+
+    fn hexadecimal(&self) -> String {
+        format!("{:016x}", self.0)
+    }
 }
 
 /// A text as one word.
@@ -201,12 +236,12 @@ mod tests {
     #[test]
     fn a_digest_knows_every_byte() {
         let bytes: Vec<u8> = (0..=255).collect();
-        let whole = digest(&bytes);
+        let whole = Digest::of(&bytes).0;
         for at in 0..bytes.len() {
             let mut other = bytes.clone();
             other[at] ^= 1;
-            assert_ne!(digest(&other), whole, "{at}");
+            assert_ne!(Digest::of(&other).0, whole, "{at}");
         }
-        assert_ne!(digest(&[0]), digest(&[0, 0]));
+        assert_ne!(Digest::of(&[0]).0, Digest::of(&[0, 0]).0);
     }
 }
