@@ -59,7 +59,8 @@ fn commands_of_the_program_succeed_in_the_order_of_their_document() {
     let folder = Path::new(PROGRAM).parent().expect("a folder").display();
     let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
     let mut run = 0;
-    for document in documents() {
+    // Commands for whoever has a problem end as the problem has it: tests/contract.rs holds that they are calls.
+    for document in documents().into_iter().filter(|document| document != "docs/troubleshooting.md") {
         let commands = lines(&document, "sh").into_iter().filter(|line| is_of_the_program(line));
         let pod = Namespace::new();
         pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
