@@ -1,7 +1,7 @@
 //! The static binary, which needs no other file: built for musl from the sources under test, as it
 //! is shipped: without optimisation it is several times as large.
 
-use std::{env, path::PathBuf, process::Command, sync::OnceLock};
+use std::{env, fs, path::PathBuf, process::Command, sync::OnceLock};
 
 /// Where it is, once it is built. Cargo has nothing to do when it is there already.
 pub(crate) fn binary() -> &'static PathBuf {
@@ -35,4 +35,20 @@ pub(crate) fn binary() -> &'static PathBuf {
         );
         target.join(triple).join("release/sidecar-init")
     })
+}
+
+/// A node copies it, and a container starts it.
+#[test]
+fn it_stays_below_four_megabytes() {
+    let bytes = fs::metadata(binary()).expect("the binary").len();
+    assert!(bytes < 4_000_000, "{bytes} bytes");
+}
+
+/// The C library is another one, and some of its calls differ.
+#[test]
+fn its_sandbox_is_that_of_every_build() {
+    let tour = Command::new(binary()).arg("sandbox").output().expect("it starts");
+    let (text, said) = (String::from_utf8_lossy(&tour.stdout), String::from_utf8_lossy(&tour.stderr));
+    assert!(tour.status.success(), "{text}{said}");
+    assert!(text.contains("connections went as the rules say"), "{text}{said}");
 }
