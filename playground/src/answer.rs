@@ -139,7 +139,8 @@ fn prepare(subject: &Subject, asks: bool) -> Result<Prepared, Problems> {
 fn part(subject: &Subject, prepared: &Prepared) -> Part {
     let Prepared { capture, pod, packet, warnings } = prepared;
     let mut notes: Vec<String> = subject.assumption().map(str::to_owned).into_iter().collect();
-    notes.extend(preview::warning(capture, Preview::Restore).map(str::to_owned));
+    let iptables = preview::print(capture, Preview::Restore);
+    notes.extend(iptables.warning.map(str::to_owned));
     let is_captured = |packet: &Packet| capture.families().any(|family| family == packet.family());
     if packet.as_ref().is_some_and(|packet| !is_captured(packet)) {
         notes.push(why_not_ipv6(&subject.raw).to_owned());
@@ -164,8 +165,8 @@ fn part(subject: &Subject, prepared: &Prepared) -> Part {
         picture: picture.svg(),
         usual: spans(&usual(capture, pod, &subject.dialect())),
         lint: spans(&items.iter().map(|item| item.text(usize::MAX)).collect::<String>()),
-        iptables: preview::text(capture, Preview::Restore),
-        nft: preview::text(capture, Preview::Nft),
+        iptables: iptables.text,
+        nft: preview::print(capture, Preview::Nft).text,
     }
 }
 

@@ -15,25 +15,36 @@ pub enum Preview {
     Nft,
 }
 
-/// The rules of all families that are captured, each family behind a line that names the program it is for.
-pub fn text(capture: &CaptureConfig, form: Preview) -> String {
-    match form {
-        Preview::Restore => rules(capture).iter().map(restore).collect(),
-        Preview::Commands => rules(capture).iter().map(iptables::commands).collect(),
-        Preview::Nft => {
-            let table = istio::desired(capture).nft_table();
-            format!("# nft -f\n{}", table.as_ref().map(nft::script).unwrap_or_default())
-        }
-    }
+/// What a preview prints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Printed {
+    /// The rules of all families that are captured, each family behind a line that names the program it is for.
+    pub text: String,
+    /// What is odd about it, though its rules can be set.
+    pub warning: Option<&'static str>,
 }
 
-/// What is odd about a preview, though its rules can be set.
-pub fn warning(capture: &CaptureConfig, form: Preview) -> Option<&'static str> {
-    let exceeds = form == Preview::Restore && rules(capture).iter().any(iptables::exceeds);
-    exceeds.then_some(
-        "ISTIO_OUTBOUND_OWNER_GROUPS makes a rule of more words than iptables-restore takes; apply sets it, in fewer \
-         words, but these lines can't be piped there",
-    )
+/// Prints the rules of a configuration.
+pub fn print(capture: &CaptureConfig, form: Preview) -> Printed {
+    match form {
+        Preview::Restore => {
+            let rules = rules(capture);
+            let exceeds = rules.iter().any(iptables::exceeds);
+            let warning = exceeds.then_some(
+                "ISTIO_OUTBOUND_OWNER_GROUPS makes a rule of more words than iptables-restore takes; apply sets it, in \
+                 fewer words, but these lines can't be piped there",
+            );
+            Printed { text: rules.iter().map(restore).collect(), warning }
+        }
+        Preview::Commands => {
+            Printed { text: rules(capture).iter().map(iptables::commands).collect(), warning: None }
+        }
+        Preview::Nft => {
+            let table = istio::desired(capture).nft_table();
+            let script = table.as_ref().map(nft::script).unwrap_or_default();
+            Printed { text: format!("# nft -f\n{script}"), warning: None }
+        }
+    }
 }
 
 fn rules(capture: &CaptureConfig) -> Vec<Checked> {

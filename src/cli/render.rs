@@ -6,7 +6,10 @@ use super::run::{self, Call, Preview, Run};
 use super::{Exit, logging::Stdout, report};
 use policy::istio::{self, CaptureConfig};
 use policy::sources::{Reader, Source};
-use policy::{Problems, Setting, preview};
+use policy::{
+    Problems, Setting,
+    preview::{self, Printed},
+};
 use rules::render::{dot::dot, graph::graph, iptables, mermaid::mermaid, svg::svg};
 use rules::{Checked, Family, Origin, Table};
 use serde::Serialize;
@@ -165,10 +168,11 @@ pub(super) fn preview(capture: &CaptureConfig, form: Preview) -> Exit {
 }
 
 fn text(capture: &CaptureConfig, form: Preview) -> String {
-    if let Some(warning) = preview::warning(capture, form) {
+    let Printed { text, warning } = preview::print(capture, form);
+    if let Some(warning) = warning {
         tracing::warn!(target: "config", "{warning}");
     }
-    preview::text(capture, form)
+    text
 }
 
 /// The rules as programs read them.

@@ -248,7 +248,8 @@ fn run(reader: &mut Reader<'_>) -> Run {
             .unwrap_or(Format::Text),
         validates: reader.switch(Setting::RunValidation),
         validation: probe,
-        said: istio::said(reader.raw),
+        // Nobody else keeps it.
+        said: if mode == Mode::Apply { istio::said(reader.raw) } else { String::new() },
     }
 }
 
