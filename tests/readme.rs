@@ -141,6 +141,16 @@ fn explanations_are_what_their_commands_print() {
     assert_eq!(printed, answers);
 }
 
+#[test]
+fn the_first_answer_is_what_its_command_prints() {
+    let readme = read("README.md");
+    let (before, rest) = readme.split_once("```text\n").expect("an answer");
+    let command =
+        before.lines().rfind(|line| line.starts_with("sidecar-init explain ")).expect("its question");
+    let answer = rest.lines().next().expect("a line");
+    assert_eq!(printed(command).lines().next(), Some(answer));
+}
+
 /// What a command of the program prints.
 fn printed(command: &str) -> String {
     let script = command.replacen("sidecar-init", PROGRAM, 1);
