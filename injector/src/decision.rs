@@ -1,0 +1,211 @@
+//! Whether a pod is injected: the first of Istio's reasons that holds, in its order.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The label, and where there is none the annotation, by which a pod says yes or no.
+pub const INJECT: &str = "sidecar.istio.io/inject";
+
+/// Namespaces of the cluster itself, whose pods are never injected.
+pub const SYSTEM_NAMESPACES: [&str; 4] =
+    ["kube-system", "kube-public", "kube-node-lease", "local-path-storage"];
+
+/// What happens to a pod that says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// It is injected.
+    Enabled,
+    /// It is left alone.
+    Disabled,
+}
+
+/// What is asked of a pod.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// Where it will run; for a pod that names none, the namespace of the request.
+    pub namespace: &'a str,
+    /// Whether it uses the network of its node.
+    pub host_network: bool,
+    pub labels: &'a BTreeMap<String, String>,
+    pub annotations: &'a BTreeMap<String, String>,
+}
+
+/// What is configured.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// `None` where it is neither `enabled` nor `disabled`: then nothing is injected.
+    pub policy: Option<Policy>,
+    /// Pods that match one are left alone, unless they say yes themselves.
+    pub never: Vec<Selector>,
+    /// Pods that match one are injected, unless they say no themselves.
+    pub always: Vec<Selector>,
+}
+
+/// Why a pod is injected, or is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    HostNetwork,
+    SystemNamespace,
+    NoPolicy,
+    /// It says so itself.
+    Label,
+    Annotation,
+    NeverSelected,
+    AlwaysSelected,
+    /// It says nothing, so the policy says it.
+    ByPolicy,
+}
+
+/// What becomes of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    pub inject: bool,
+    pub reason: Reason,
+    /// What is odd about how the pod says it.
+    pub warning: Option<String>,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HostNetwork => f.write_str("it uses the network of its node (hostNetwork)"),
+            Self::SystemNamespace => f.write_str("its namespace is one of the cluster's own"),
+            Self::NoPolicy => f.write_str("the configured policy is neither enabled nor disabled"),
+            Self::Label => write!(f, "its label {INJECT} says so"),
+            Self::Annotation => write!(f, "its annotation {INJECT} says so"),
+            Self::NeverSelected => f.write_str("it matches a neverInjectSelector"),
+            Self::AlwaysSelected => f.write_str("it matches an alwaysInjectSelector"),
+            Self::ByPolicy => f.write_str("it says nothing, and the policy decides"),
+        }
+    }
+}
+
+/// Decides.
+pub fn decide(pod: &Facts<'_>, rules: &Rules) -> Decision {
+    let by = |inject, reason| Decision { inject, reason, warning: None };
+    if pod.host_network {
+        return by(false, Reason::HostNetwork);
+    }
+    if SYSTEM_NAMESPACES.contains(&pod.namespace) {
+        return by(false, Reason::SystemNamespace);
+    }
+    let Some(policy) = rules.policy else { return by(false, Reason::NoPolicy) };
+    // A label decides alone where there is one, whatever it says.
+    let said = match pod.labels.get(INJECT) {
+        Some(text) => Some((text, Reason::Label)),
+        None => pod.annotations.get(INJECT).map(|text| (text, Reason::Annotation)),
+    };
+    let mut warning = None;
+    if let Some((text, reason)) = said {
+        match text.as_str() {
+            "true" => return by(true, reason),
+            "false" => return by(false, reason),
+            "" => {}
+            _ => warning = Some(format!("{INJECT} is {text:?}, which says neither true nor false")),
+        }
+    }
+    let any = |selectors: &[Selector]| selectors.iter().any(|selector| selector.matches(pod.labels));
+    let (inject, reason) = if any(&rules.never) {
+        (false, Reason::NeverSelected)
+    } else if any(&rules.always) {
+        (true, Reason::AlwaysSelected)
+    } else {
+        (policy == Policy::Enabled, Reason::ByPolicy)
+    };
+    Decision { inject, reason, warning }
+}
+
+/// A label selector. One that asks nothing matches nothing, as in Istio's configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector(pub Vec<Requirement>);
+
+/// What a selector asks of one label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    pub key: String,
+    pub operator: Operator,
+}
+
+/// How it asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operator {
+    Exists,
+    DoesNotExist,
+    In(Vec<String>),
+    /// Met where the label is absent too.
+    NotIn(Vec<String>),
+}
+
+impl Selector {
+    /// Whether the labels meet all that is asked.
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        !self.0.is_empty() && self.is_met(labels)
+    }
+
+    /// The same where asking nothing is met by all, as in a webhook's configuration.
+    pub fn is_met(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.0.iter().all(|asked| {
+            let value = labels.get(&asked.key);
+            match &asked.operator {
+                Operator::Exists => value.is_some(),
+                Operator::DoesNotExist => value.is_none(),
+                Operator::In(values) => value.is_some_and(|value| values.contains(value)),
+                Operator::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn selects(is: bool) -> Vec<Selector> {
+        let requirement = Requirement { key: "app".to_owned(), operator: Operator::Exists };
+        if is { vec![Selector(vec![requirement])] } else { vec![Selector::default()] }
+    }
+
+    /// Policy, what the pod says, which selectors match: 36 decisions.
+    #[test]
+    fn every_combination() {
+        let mut told = String::new();
+        for policy in [Some(Policy::Enabled), Some(Policy::Disabled), None] {
+            for said in [Some("true"), Some("false"), None] {
+                for (never, always) in [(false, false), (true, false), (false, true), (true, true)] {
+                    let mut of_pod = labels(&[("app", "web")]);
+                    of_pod.extend(said.map(|said| (INJECT.to_owned(), said.to_owned())));
+                    let pod = Facts {
+                        namespace: "shop",
+                        host_network: false,
+                        labels: &of_pod,
+                        annotations: &BTreeMap::new(),
+                    };
+                    let rules = Rules { policy, never: selects(never), always: selects(always) };
+                    told.push(if decide(&pod, &rules).inject { 'y' } else { 'n' });
+                }
+                told.push(' ');
+            }
+        }
+        assert_eq!(told.trim(), "yyyy nnnn ynyn yyyy nnnn nnyn nnnn nnnn nnnn");
+    }
+
+    fn check(namespace: &str, of_pod: &[(&str, &str)], annotated: &[(&str, &str)], expected: (bool, Reason)) {
+        let (of_pod, annotations) = (labels(of_pod), labels(annotated));
+        let pod = Facts { namespace, host_network: false, labels: &of_pod, annotations: &annotations };
+        let rules = Rules { policy: Some(Policy::Disabled), never: Vec::new(), always: Vec::new() };
+        let decision = decide(&pod, &rules);
+        assert_eq!((decision.inject, decision.reason), expected, "{of_pod:?} {annotations:?}");
+    }
+
+    #[test]
+    fn a_label_counts_before_an_annotation_even_if_it_is_empty() {
+        check("shop", &[(INJECT, "")], &[(INJECT, "true")], (false, Reason::ByPolicy));
+        check("shop", &[], &[(INJECT, "true")], (true, Reason::Annotation));
+        check("shop", &[(INJECT, "true")], &[(INJECT, "false")], (true, Reason::Label));
+        check("kube-system", &[(INJECT, "true")], &[], (false, Reason::SystemNamespace));
+    }
+}

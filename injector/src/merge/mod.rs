@@ -1,0 +1,135 @@
+//! Strategic merge, as Kubernetes does it: objects merge field by field, and some lists item by item, by the key that the
+//! API's types give them.
+//!
+//! Two documents go in, one comes out, which has the order that `kubectl patch --type=strategic` gives it. The facts are
+//! those of `k8s.io/apimachinery/pkg/util/strategicpatch`; the tests ask `kubectl` for the same.
+
+mod list;
+mod schema;
+
+pub use schema::{Kind, Strategy};
+
+use list::{merge_items, merge_scalars, order_items, order_scalars};
+use serde_json::{Map, Value};
+
+const PATCH: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+const SET_ORDER: &str = "$setElementOrder/";
+const DELETE_SCALARS: &str = "$deleteFromPrimitiveList/";
+
+/// Why two documents can't be merged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{at}: {what}")]
+pub struct Unmergeable {
+    /// The field, by its path in the patch.
+    pub at: String,
+    /// What is wrong there.
+    pub what: String,
+}
+
+impl Unmergeable {
+    fn new(what: impl Into<String>) -> Self {
+        Self { at: String::new(), what: what.into() }
+    }
+
+    fn within(mut self, field: &str) -> Self {
+        self.at = if self.at.is_empty() { field.to_owned() } else { format!("{field}.{}", self.at) };
+        self
+    }
+}
+
+/// Merges a patch onto an object of a kind.
+///
+/// # Errors
+/// When a directive is unknown, or an item of a keyed list lacks its key.
+pub fn merge(onto: &Value, patch: &Value, kind: Kind) -> Result<Value, Unmergeable> {
+    match (onto, patch) {
+        (Value::Object(onto), Value::Object(patch)) => object(onto.clone(), patch, kind).map(Value::Object),
+        _ => Err(Unmergeable::new("both have to be objects")),
+    }
+}
+
+fn object(
+    mut onto: Map<String, Value>,
+    patch: &Map<String, Value>,
+    kind: Kind,
+) -> Result<Map<String, Value>, Unmergeable> {
+    match patch.get(PATCH).map(|directive| directive.as_str().unwrap_or_default()) {
+        None | Some("merge") => {}
+        Some("delete") => return Ok(Map::new()),
+        Some("replace") => {
+            let mut whole = patch.clone();
+            whole.remove(PATCH);
+            return Ok(whole);
+        }
+        Some(other) => return Err(Unmergeable::new(format!("{PATCH} {other:?} is unknown"))),
+    }
+    if let Some(kept) = patch.get(RETAIN_KEYS) {
+        let kept = kept.as_array().ok_or_else(|| Unmergeable::new(format!("{RETAIN_KEYS} is no list")))?;
+        onto.retain(|field, _| kept.iter().any(|name| name == field));
+    }
+    for (field, wanted) in patch {
+        if let Some(list) = field.strip_prefix(DELETE_SCALARS) {
+            delete_scalars(&mut onto, list, wanted)?;
+        } else if !field.starts_with('$') {
+            let merged = onto.remove(field);
+            let merged = value(merged, field, wanted, kind).map_err(|error| error.within(field))?;
+            onto.extend(merged.map(|merged| (field.clone(), merged)));
+        }
+    }
+    for (field, order) in patch {
+        if let Some(list) = field.strip_prefix(SET_ORDER) {
+            let order = order.as_array().ok_or_else(|| Unmergeable::new(format!("{field} is no list")))?;
+            if let Some(Value::Array(items)) = onto.get_mut(list) {
+                match kind.field(list).0 {
+                    Strategy::Keyed(key) => order_items(items, order, key),
+                    Strategy::Set => order_scalars(items, order),
+                    Strategy::Atomic => {}
+                }
+            }
+        }
+    }
+    Ok(onto)
+}
+
+/// What a field is after the merge; `None` where it is removed.
+fn value(onto: Option<Value>, field: &str, wanted: &Value, kind: Kind) -> Result<Option<Value>, Unmergeable> {
+    let (strategy, inner) = kind.field(field);
+    Ok(match (onto, wanted) {
+        (_, Value::Null) => None,
+        (Some(Value::Object(onto)), Value::Object(wanted)) => {
+            Some(Value::Object(object(onto, wanted, inner)?))
+        }
+        (Some(Value::Array(onto)), Value::Array(wanted)) => Some(Value::Array(match strategy {
+            Strategy::Keyed(key) => merge_items(&onto, wanted, key, inner)?,
+            Strategy::Set => merge_scalars(&onto, wanted),
+            Strategy::Atomic => wanted.clone(),
+        })),
+        (_, wanted) => Some(plain(wanted)),
+    })
+}
+
+/// A value without directives, and without nulls that delete what is not there.
+fn plain(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let kept = fields.iter().filter(|(field, value)| !field.starts_with('$') && !value.is_null());
+            Value::Object(kept.map(|(field, value)| (field.clone(), plain(value))).collect())
+        }
+        Value::Array(items) => {
+            // Directives of items are about what is there, and here is nothing.
+            let kept = items.iter().filter(|item| item.get(PATCH).is_none());
+            Value::Array(kept.map(plain).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+fn delete_scalars(onto: &mut Map<String, Value>, list: &str, gone: &Value) -> Result<(), Unmergeable> {
+    let gone =
+        gone.as_array().ok_or_else(|| Unmergeable::new(format!("{DELETE_SCALARS}{list} is no list")))?;
+    if let Some(Value::Array(items)) = onto.get_mut(list) {
+        items.retain(|item| !gone.contains(item));
+    }
+    Ok(())
+}

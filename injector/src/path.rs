@@ -1,0 +1,55 @@
+//! What the path of a webhook's request says: pairs of names and values behind `/inject`, which become variables of the
+//! proxy.
+
+/// Variables that a path sets, in its order.
+///
+/// `/inject/cluster/east/net/a--slash--b` says `ISTIO_META_CLUSTER_ID=east` and `ISTIO_META_NETWORK=a/b`. Other names are
+/// taken in upper case. A name without a value is left out. The older form is `:ENV:NAME=VALUE`, as often as need be.
+pub fn variables(path: &str) -> Vec<(String, String)> {
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let said = path.strip_prefix("/inject").unwrap_or(path);
+    let said = said.strip_prefix('/').unwrap_or(said);
+    if said.starts_with(":ENV:") {
+        let pairs = said.split(":ENV:").filter_map(|pair| pair.split_once('='));
+        return pairs.filter(|(name, _)| !name.is_empty()).map(owned).collect();
+    }
+    let words: Vec<&str> = said.split('/').collect();
+    let pairs = words.chunks_exact(2).map(|pair| (variable(pair[0]), pair[1].replace("--slash--", "/")));
+    pairs.filter(|(name, _)| !name.is_empty()).collect()
+}
+
+fn owned((name, value): (&str, &str)) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}
+
+fn variable(name: &str) -> String {
+    match name {
+        "cluster" => "ISTIO_META_CLUSTER_ID".to_owned(),
+        "net" => "ISTIO_META_NETWORK".to_owned(),
+        other => other.to_uppercase(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &str, expected: &[(&str, &str)]) {
+        let found = variables(path);
+        let found: Vec<(&str, &str)> = found.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+        assert_eq!(found, expected, "{path}");
+    }
+
+    #[test]
+    fn pairs_become_variables() {
+        check("/inject", &[]);
+        check("/inject/", &[]);
+        check("/inject/cluster/east/", &[("ISTIO_META_CLUSTER_ID", "east")]);
+        check("/inject/net/a--slash--b/zone/x/odd", &[("ISTIO_META_NETWORK", "a/b"), ("ZONE", "x")]);
+    }
+
+    #[test]
+    fn the_older_form() {
+        check("/inject/:ENV:net=a:ENV:=x:ENV:B:ENV:C=1=2", &[("net", "a"), ("C", "1=2")]);
+    }
+}

@@ -1,0 +1,121 @@
+//! Which of the API server's webhooks calls for a pod: Istio's four, by labels of the namespace and of the pod. At most one
+//! matches.
+
+use crate::decision::{INJECT, Operator, Requirement, SYSTEM_NAMESPACES, Selector};
+use std::collections::BTreeMap;
+
+/// The label that names a control plane.
+pub const REVISION: &str = "istio.io/rev";
+/// The label by which a namespace asks for injection.
+pub const INJECTION: &str = "istio-injection";
+
+/// A webhook: whose pods it is called for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Webhook {
+    /// Its name in the configuration; `.sidecar-injector.istio.io` follows.
+    pub name: &'static str,
+    pub namespace: Selector,
+    pub object: Selector,
+}
+
+impl Webhook {
+    /// Whether it is called for a pod with these labels, in a namespace with those.
+    pub fn matches(&self, namespace: &BTreeMap<String, String>, pod: &BTreeMap<String, String>) -> bool {
+        self.namespace.is_met(namespace) && self.object.is_met(pod)
+    }
+}
+
+/// The webhooks of a revision. The default one is called for namespaces and pods that name no revision too; with
+/// `everywhere`, for all that say nothing at all.
+pub fn webhooks(revision: &str, everywhere: bool) -> Vec<Webhook> {
+    let text = str::to_owned;
+    let asks = |key: &str, operator| Requirement { key: text(key), operator };
+    let none = |key: &str| asks(key, Operator::DoesNotExist);
+    let one = |key: &str, value: &str| asks(key, Operator::In(vec![text(value)]));
+    let not_false = || asks(INJECT, Operator::NotIn(vec![text("false")]));
+    let mut found = vec![
+        Webhook {
+            name: "rev.namespace",
+            namespace: Selector(vec![one(REVISION, revision), none(INJECTION)]),
+            object: Selector(vec![not_false()]),
+        },
+        Webhook {
+            name: "rev.object",
+            namespace: Selector(vec![none(REVISION), none(INJECTION)]),
+            object: Selector(vec![not_false(), one(REVISION, revision)]),
+        },
+    ];
+    if revision != "default" {
+        return found;
+    }
+    found.push(Webhook {
+        name: "namespace",
+        namespace: Selector(vec![one(INJECTION, "enabled")]),
+        object: Selector(vec![not_false()]),
+    });
+    found.push(Webhook {
+        name: "object",
+        namespace: Selector(vec![none(INJECTION), none(REVISION)]),
+        object: Selector(vec![one(INJECT, "true"), none(REVISION)]),
+    });
+    if everywhere {
+        let system = SYSTEM_NAMESPACES.map(text).to_vec();
+        found.push(Webhook {
+            name: "auto",
+            namespace: Selector(vec![
+                none(INJECTION),
+                none(REVISION),
+                asks("kubernetes.io/metadata.name", Operator::NotIn(system)),
+            ]),
+            object: Selector(vec![none(INJECT), none(REVISION)]),
+        });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Absent, the value that is asked for, another: for the revision and injection of the namespace, injection and
+    /// revision of the pod.
+    #[test]
+    fn at_most_one_of_them_matches_and_these_do() {
+        let all = webhooks("default", true);
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        let values = |matching| [None, Some(matching), Some("other")];
+        let labels = |pairs: [(&str, Option<&str>); 2]| -> BTreeMap<String, String> {
+            pairs.iter().filter_map(|(key, value)| Some(((*key).to_owned(), (*value)?.to_owned()))).collect()
+        };
+        let mut rows = 0;
+        for of_namespace in values("default") {
+            for injection in values("enabled") {
+                for inject in [None, Some("true"), Some("false")] {
+                    for of_pod in values("default") {
+                        let namespace = labels([(REVISION, of_namespace), (INJECTION, injection)]);
+                        let pod = labels([(INJECT, inject), (REVISION, of_pod)]);
+                        let matching: Vec<&str> = all
+                            .iter()
+                            .filter(|webhook| webhook.matches(&namespace, &pod))
+                            .map(|webhook| webhook.name)
+                            .collect();
+                        assert!(matching.len() <= 1, "{namespace:?} {pod:?}: {matching:?}");
+                        for name in matching {
+                            *counts.entry(name).or_default() += 1;
+                        }
+                        rows += 1;
+                    }
+                }
+            }
+        }
+        assert_eq!(rows, 81);
+        let expected = BTreeMap::from([
+            ("rev.namespace", 6),
+            ("rev.object", 2),
+            ("namespace", 18),
+            ("object", 1),
+            ("auto", 1),
+        ]);
+        assert_eq!(counts, expected);
+    }
+}

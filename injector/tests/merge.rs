@@ -1,0 +1,216 @@
+//! Strategic merge is what `kubectl patch --type=strategic` does, for pods and patches made at random.
+
+use injector::merge::{Kind, merge};
+use proptest::{
+    collection::vec,
+    option,
+    prelude::*,
+    strategy::ValueTree,
+    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
+};
+use serde_json::{Map, Value, json};
+use std::{
+    io::Write,
+    process::{Command, Stdio},
+    thread,
+};
+
+const PAIRS: usize = 500;
+const THREADS: usize = 4;
+
+/// What `kubectl` makes of the two; `None` where it refuses.
+fn kubectl(pod: &Value, patch: &Value) -> Option<Value> {
+    let mut child = Command::new("kubectl")
+        .args(["patch", "--local", "--type=strategic", "-o", "json", "-f", "-", "-p", &patch.to_string()])
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("kubectl");
+    child.stdin.take().expect("a pipe").write_all(pod.to_string().as_bytes()).expect("a reader");
+    let output = child.wait_with_output().expect("an end");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() || stderr.contains("rror"), "{stderr}");
+    output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
+}
+
+fn object(fields: Vec<(&str, Option<Value>)>) -> Value {
+    let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Value::Object(fields.collect::<Map<_, _>>())
+}
+
+/// Each at most once.
+fn keyed(items: Vec<Value>, key: &str) -> Value {
+    let mut kept: Vec<Value> = Vec::new();
+    for item in items {
+        if !kept.iter().any(|other| other.get(key) == item.get(key)) {
+            kept.push(item);
+        }
+    }
+    Value::Array(kept)
+}
+
+fn name() -> impl proptest::strategy::Strategy<Value = String> {
+    prop::sample::select(vec!["a", "b", "c", "d", "e"]).prop_map(str::to_owned)
+}
+
+/// A value, or in a patch perhaps the null that removes it.
+fn word(nulls: bool) -> BoxedStrategy<Value> {
+    let words = name().prop_map(Value::from);
+    if nulls { prop_oneof![4 => words, 1 => Just(Value::Null)].boxed() } else { words.boxed() }
+}
+
+/// What an item of a patch says beside its fields.
+fn directive(of_patch: bool) -> BoxedStrategy<Option<Value>> {
+    if of_patch {
+        prop_oneof![24 => Just(None), 1 => Just(Some(json!("delete"))), 1 => Just(Some(json!("replace")))]
+            .boxed()
+    } else {
+        Just(None).boxed()
+    }
+}
+
+fn env(of_patch: bool) -> BoxedStrategy<Value> {
+    let item =
+        (name(), option::of(word(of_patch)), directive(of_patch)).prop_map(|(name, value, directive)| {
+            object(vec![("name", Some(name.into())), ("value", value), ("$patch", directive)])
+        });
+    vec(item, 0..4).prop_map(|items| keyed(items, "name")).boxed()
+}
+
+fn container(of_patch: bool) -> BoxedStrategy<Value> {
+    let port = (80..84_u16, option::of(word(of_patch)))
+        .prop_map(|(port, name)| object(vec![("containerPort", Some(port.into())), ("name", name)]));
+    let mount = (name(), option::of(word(of_patch))).prop_map(|(path, name)| {
+        object(vec![("mountPath", Some(format!("/{path}").into())), ("name", name)])
+    });
+    let security = (option::of(word(of_patch)), option::of(any::<bool>())).prop_map(|(level, root)| {
+        object(vec![("procMount", level), ("runAsNonRoot", root.map(Value::from))])
+    });
+    (
+        name(),
+        option::of(word(of_patch)),
+        option::of(env(of_patch)),
+        option::of(vec(port, 0..3).prop_map(|items| keyed(items, "containerPort"))),
+        option::of(vec(mount, 0..3).prop_map(|items| keyed(items, "mountPath"))),
+        option::of(vec(word(false), 0..3).prop_map(Value::from)),
+        option::of(security),
+        directive(of_patch),
+    )
+        .prop_map(|(name, image, env, ports, mounts, args, security, directive)| {
+            object(vec![
+                ("name", Some(name.into())),
+                ("image", image),
+                ("env", env),
+                ("ports", ports),
+                ("volumeMounts", mounts),
+                ("args", args),
+                ("securityContext", security),
+                ("$patch", directive),
+            ])
+        })
+        .boxed()
+}
+
+fn pod(of_patch: bool) -> BoxedStrategy<Value> {
+    let containers =
+        move || option::of(vec(container(of_patch), 0..4).prop_map(|items| keyed(items, "name")));
+    let volume =
+        (name(), option::of(word(false)), directive(of_patch)).prop_map(|(name, medium, directive)| {
+            let source = object(vec![("medium", medium)]);
+            object(vec![("name", Some(name.into())), ("emptyDir", Some(source)), ("$patch", directive)])
+        });
+    let aliases = (0..3_u8, vec(word(false), 0..2))
+        .prop_map(|(ip, names)| json!({"ip": format!("10.0.0.{ip}"), "hostnames": names}));
+    let tolerations = vec(word(false).prop_map(|key| json!({"key": key})), 0..3).prop_map(Value::from);
+    let meta = (option::of(vec((name(), word(of_patch)), 0..3)), option::of(vec(name(), 0..3))).prop_map(
+        |(labels, finalizers)| {
+            let labels = labels.map(|labels| Value::Object(labels.into_iter().collect()));
+            let finalizers = finalizers.map(|mut names| {
+                names.sort();
+                names.dedup();
+                Value::from(names)
+            });
+            object(vec![("name", Some("pod".into())), ("labels", labels), ("finalizers", finalizers)])
+        },
+    );
+    let spec = (
+        containers(),
+        containers(),
+        option::of(vec(volume, 0..4).prop_map(|items| keyed(items, "name"))),
+        option::of(vec(aliases, 0..3).prop_map(|items| keyed(items, "ip"))),
+        option::of(tolerations),
+        option::of(word(of_patch)),
+    )
+        .prop_map(|(containers, init, volumes, aliases, tolerations, account)| {
+            object(vec![
+                ("containers", containers),
+                ("initContainers", init),
+                ("volumes", volumes),
+                ("hostAliases", aliases),
+                ("tolerations", tolerations),
+                ("serviceAccountName", account),
+            ])
+        });
+    (meta, spec)
+        .prop_map(move |(meta, spec)| {
+            let mut pod = json!({"metadata": meta, "spec": spec});
+            if !of_patch {
+                pod["apiVersion"] = "v1".into();
+                pod["kind"] = "Pod".into();
+            }
+            pod
+        })
+        .boxed()
+}
+
+/// `kubectl` prints what it has read into its own types: without what is empty there.
+fn shown(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.into_iter().map(|(name, value)| (name, shown(value)));
+            Value::Object(fields.filter(|(_, value)| !is_empty(value)).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(shown).collect()),
+        other => other,
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.is_null()
+        || value.as_array().is_some_and(Vec::is_empty)
+        || value.as_object().is_some_and(Map::is_empty)
+}
+
+#[test]
+fn random_pairs_merge_as_kubectl_merges_them() {
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    let strategy = (pod(false), pod(true));
+    let pairs: Vec<(Value, Value)> =
+        (0..PAIRS).map(|_| strategy.new_tree(&mut runner).expect("a pair").current()).collect();
+    let compared: usize = thread::scope(|scope| {
+        let workers: Vec<_> = pairs
+            .chunks(PAIRS.div_ceil(THREADS))
+            .map(|part| scope.spawn(|| part.iter().filter(|(pod, patch)| compare(pod, patch)).count()))
+            .collect();
+        workers.into_iter().map(|worker| worker.join().expect("no panic")).sum()
+    });
+    assert!(compared > PAIRS * 4 / 5, "{compared} of {PAIRS} pairs were merged");
+}
+
+/// Whether both merge them; they have to agree.
+fn compare(pod: &Value, patch: &Value) -> bool {
+    let ours = merge(pod, patch, Kind::Pod);
+    let theirs = kubectl(pod, patch);
+    assert_eq!(ours.is_ok(), theirs.is_some(), "{pod}\n{patch}\n{ours:?}\n{theirs:?}");
+    let (Ok(ours), Some(theirs)) = (ours, theirs) else { return false };
+    // Directives within what is new stay in its result, where no API type has a place for them. Ours follows them.
+    if theirs.to_string().contains("$patch") {
+        return false;
+    }
+    assert_eq!(shown(ours), shown(theirs), "{pod}\n{patch}");
+    true
+}
