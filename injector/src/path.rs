@@ -3,7 +3,7 @@
 
 /// Variables that a path sets, in its order.
 ///
-/// `/inject/cluster/east/net/a--slash--b` says `ISTIO_META_CLUSTER_ID=east` and `ISTIO_META_NETWORK=a/b`. Other names are
+/// Behind `/inject`, `cluster/east/net/a--slash--b` says `ISTIO_META_CLUSTER_ID=east` and `ISTIO_META_NETWORK=a/b`. Other names are
 /// taken in upper case. A name without a value is left out. The older form is `:ENV:NAME=VALUE`, as often as need be.
 pub fn variables(path: &str) -> Vec<(String, String)> {
     let path = path.strip_suffix('/').unwrap_or(path);
