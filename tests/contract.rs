@@ -140,6 +140,7 @@ fn answers_about_a_namespace_are_of_their_forms() {
         let flags = with(&["apply", "--backend", backend], &["--redirect-dns", "--dns-servers", "10.0.0.53"]);
         let check = [&["check"], &flags[1..]].concat();
         told(&namespace, "doctor", 0, &with(&["doctor"], &[]));
+        told(&namespace, "status", 0, &["status"]);
         told(&namespace, "check", 3, &check);
         let change = [&flags[..], &["--format", "json"]].concat();
         valid("change", &document(&run(&namespace, &change), &change, 0));
@@ -147,6 +148,15 @@ fn answers_about_a_namespace_are_of_their_forms() {
         told(&namespace, "check", 3, &[&check[..], &["-d", "81"]].concat());
         told(&namespace, "doctor", 0, &with(&["doctor"], &[]));
         told(&namespace, "explain", 0, &["explain", "--live", "--pod-ips", "10.77.0.2", "10.0.0.5:443"]);
+        let status = told(&namespace, "status", 0, &["status"]);
+        assert!(!status["captured"].as_array().expect("a list").is_empty(), "{backend}: {status:#}");
+        // Twice tried is not twice the same to the port, so one form of it has to do.
+        let probe = [&["probe"], &flags[3..], &["--format", "json"]].concat();
+        let tried = run(&namespace, &probe);
+        assert!(matches!(tried.status.code(), Some(0 | 126)), "{}", String::from_utf8_lossy(&tried.stderr));
+        let tried: Value = serde_json::from_slice(&tried.stdout).expect("JSON");
+        valid("probe", &tried);
+        assert!(tried["calls"].as_array().expect("a list").len() > 3, "{backend}: {tried:#}");
         // The second run changes nothing, and its YAML says so.
         let again = run(&namespace, &[&flags[..], &["--format=yaml"]].concat());
         let again: Value = serde_saphyr::from_str(&String::from_utf8_lossy(&again.stdout)).expect("YAML");
