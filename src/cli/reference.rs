@@ -15,7 +15,7 @@ command line wins over variables, and those over defaults. Where a setting has s
 counts.
 
 A pod says a setting by Istio's annotation, by a field or a variable of its container `istio-proxy`, or by an annotation of our
-own, `sidecar-init/` and the flag's name. Our own wins. See the README for where pods are asked.
+own, `sidecar-init/` and the flag's name. Our own wins. [Pods instead of flags](manifests.md) says where pods are asked.
 ";
 
 fn page() -> String {

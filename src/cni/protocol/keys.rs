@@ -112,10 +112,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_readme_has_each_key_as_help_has_it() {
-        let readme = include_str!("../../../README.md");
+    fn the_guide_has_each_key_as_help_has_it() {
+        let guide = include_str!("../../../docs/cni.md");
         for Key { name, form, help } in KEYS {
-            assert!(readme.contains(&format!("| `{name}` | {form} | {help} |")), "{name}");
+            assert!(guide.contains(&format!("| `{name}` | {form} | {help} |")), "{name}");
         }
     }
 
