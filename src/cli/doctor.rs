@@ -3,7 +3,7 @@
 use super::run::{Call, Format, Run};
 use super::{Exit, ipv6, report};
 use policy::{
-    Problems, Tone,
+    Problems, Tone, fold,
     istio::{
         CaptureConfig, OWNERSHIP,
         defaults::{AGENT_PORT, INBOUND_LISTENER, OUTBOUND_LISTENER, PROXY_ID},
@@ -13,11 +13,7 @@ use policy::{
 use rules::PortRange;
 use serde::Serialize;
 use sidecar_init::engine::{Finding, Level, Proxy, examine};
-use std::{
-    fmt::Write,
-    io::{self, IsTerminal},
-    ops::RangeInclusive,
-};
+use std::{fmt::Write, ops::RangeInclusive};
 
 /// Runs the command. What is wrong with the capture flags is a finding like any other.
 pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>, is_unicode: bool) -> Exit {
@@ -123,8 +119,8 @@ fn tone(level: Level) -> Tone {
 fn text(findings: &[Finding], is_unicode: bool) -> String {
     let mut out = String::new();
     let indent = 3 + sign(Level::Ok, is_unicode).chars().count();
-    // Elsewhere lines are looked for, so they stay whole.
-    let width = if io::stdout().is_terminal() { report::width().max(60) - indent } else { usize::MAX };
+    let margin = " ".repeat(indent);
+    let width = report::line_width().max(60);
     for Section { topics, heading, .. } in &SECTIONS {
         let of: Vec<&Finding> = findings.iter().filter(|finding| topics.contains(&finding.topic)).collect();
         if of.is_empty() {
@@ -133,40 +129,16 @@ fn text(findings: &[Finding], is_unicode: bool) -> String {
         writeln!(out, "{}", Tone::Strong.paint(heading)).expect("text takes all");
         for finding in of {
             let sign = tone(finding.level).paint(sign(finding.level, is_unicode));
-            let lines = folded(&finding.text, width).into_iter().map(|line| (line, false));
-            let remedy = finding.remedy.iter().flat_map(|remedy| folded(&format!("-> {remedy}"), width));
-            let help = help(finding).map(|help| format!("   {help}"));
-            let quiet = remedy.chain(help).map(|line| (line, true));
-            for (at, (line, is_quiet)) in lines.chain(quiet).enumerate() {
-                match (at, is_quiet) {
-                    (0, _) => writeln!(out, "  {sign} {line}"),
-                    (_, false) => writeln!(out, "{:indent$}{line}", ""),
-                    (_, true) => writeln!(out, "{:indent$}{}", "", Tone::Quiet.paint(line)),
-                }
-                .expect("text takes all");
+            let text = finding.text.replace('\n', &format!("\n{margin}"));
+            out.push_str(&fold(&format!("  {sign} {text}\n"), indent, width));
+            let remedy = finding.remedy.iter().map(|remedy| format!("-> {remedy}"));
+            for quiet in remedy.chain(help(finding).map(|help| format!("   {help}"))) {
+                let quiet = quiet.replace('\n', &format!("\n{margin}"));
+                out.push_str(&fold(&format!("{margin}{}\n", Tone::Quiet.paint(quiet)), indent, width));
             }
         }
     }
     out + &summary(findings)
-}
-
-/// Words in lines of at most so many columns; a line that its author has ended ends. What is longer than a line stands
-/// whole, so that it can be copied.
-fn folded(text: &str, width: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    for line in text.lines() {
-        let mut folded = String::new();
-        for word in line.split(' ') {
-            if !folded.is_empty() && folded.chars().count() + 1 + word.chars().count() > width {
-                lines.push(std::mem::take(&mut folded));
-            } else if !folded.is_empty() {
-                folded.push(' ');
-            }
-            folded.push_str(word);
-        }
-        lines.push(folded);
-    }
-    lines
 }
 
 fn summary(findings: &[Finding]) -> String {

@@ -55,13 +55,25 @@ pub(super) fn line_width() -> usize {
     if io::stdout().is_terminal() { width() } else { usize::MAX }
 }
 
-fn print(text: &str, what: &'static str, but: String) -> Exit {
+/// Prints a part of an answer that goes on, at once: somebody may be looking.
+///
+/// # Errors
+/// When nobody takes it.
+pub(super) fn at_once(text: &str) -> io::Result<()> {
+    write(text)?;
+    io::stdout().flush()
+}
+
+fn write(text: &str) -> io::Result<()> {
     // Looking for colours takes as long as making a long list of rules, which has none.
-    let written = match text.contains('\u{1b}') {
+    match text.contains('\u{1b}') {
         true => anstream::stdout().write_all(text.as_bytes()),
         false => io::stdout().write_all(text.as_bytes()),
-    };
-    match written {
+    }
+}
+
+fn print(text: &str, what: &'static str, but: String) -> Exit {
+    match write(text) {
         Ok(()) => Exit::Done,
         Err(source) => failure(&Unprinted { what, but, source }, Exit::Failed),
     }

@@ -16,7 +16,7 @@ use sidecar_init::backend::nftables::Refusal;
 use sidecar_init::sys::wait::{Requests, Woken};
 use sources::{Enabled, Reports, Source};
 use std::{
-    io::{self, Write},
+    io,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -132,13 +132,9 @@ fn show(wish: &Wish) -> Result<(), Failure> {
     }
 }
 
-/// Prints a packet at once: somebody may be looking.
 fn print(block: &Block, format: Format) -> io::Result<()> {
-    let text = match format {
+    report::at_once(&match format {
         Format::Text => block.text(report::line_width()),
         Format::Data(encoding) => data::one_of_many(encoding, block),
-    };
-    let mut out = anstream::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+    })
 }

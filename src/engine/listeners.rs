@@ -2,8 +2,8 @@
 
 use super::doctor::Finding;
 use crate::sys::listener::{self, Holder, Listener, Transport};
-use rules::simulate::{View, ViewRule};
-use rules::{Action, Condition, Family, Target, field};
+use rules::simulate::View;
+use rules::{Action, Family, Target};
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -68,7 +68,8 @@ pub(super) fn findings(views: &[View], proxy: &Proxy) -> Vec<Finding> {
 fn targets(views: &[View]) -> BTreeMap<u16, Sent> {
     let mut targets: BTreeMap<u16, Sent> = BTreeMap::new();
     for view in views {
-        for rule in reached(view) {
+        let reached = view.chains().iter().zip(view.reach());
+        for rule in reached.flat_map(|(chain, count)| &chain.rules[..count]) {
             let (ports, is_tproxy) = match &rule.action {
                 Action::Target(Target::Redirect(ports)) => {
                     (ports.first().number()..=ports.last().number(), false)
@@ -86,48 +87,6 @@ fn targets(views: &[View]) -> BTreeMap<u16, Sent> {
         }
     }
     targets
-}
-
-/// The rules that a packet of the view's family may meet: in a table of both families, the one that is not captured is let
-/// pass at the head of the chains that the kernel calls.
-fn reached(view: &View) -> Vec<&ViewRule> {
-    let chains = view.chains();
-    let mut open: Vec<usize> = (0..chains.len()).filter(|chain| chains[*chain].base.is_some()).collect();
-    let (mut next, mut rules) = (0, Vec::new());
-    while let Some(&at) = open.get(next) {
-        next += 1;
-        for rule in &chains[at].rules {
-            rules.push(rule);
-            if let Some(name) = callee(&rule.action) {
-                let called =
-                    chains.iter().position(|chain| chain.table == chains[at].table && chain.chain == name);
-                open.extend(called.filter(|chain| !open.contains(chain)));
-            }
-            let ends = matches!(rule.action, Action::Target(Target::Return | Target::Accept | Target::Drop));
-            if ends && rule.conditions.iter().all(|condition| takes_family(condition, view.family())) {
-                break;
-            }
-        }
-    }
-    rules
-}
-
-/// The chain to which a rule sends packets on.
-fn callee(action: &Action) -> Option<&str> {
-    match action {
-        Action::Target(Target::Jump(name)) | Action::Goto(name) => Some(name.as_str()),
-        Action::Call { chain, .. } => Some(chain),
-        _ => None,
-    }
-}
-
-/// Whether every packet of the family fulfils a condition, as far as that is plain.
-fn takes_family(condition: &Condition, family: Family) -> bool {
-    match condition {
-        Condition::Always(_) => true,
-        Condition::Nft(asked) => *asked == field::Condition::family(family),
-        _ => false,
-    }
 }
 
 /// Where no rule sends anything, nobody has to listen.

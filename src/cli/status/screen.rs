@@ -35,7 +35,7 @@ impl Screen {
     /// Shows a look.
     pub(super) fn show(&mut self, status: &Status) -> io::Result<()> {
         if let Format::Data(encoding) = self.format {
-            return print(&data::one_of_many(encoding, status));
+            return report::at_once(&data::one_of_many(encoding, status));
         }
         let at = utc(SystemTime::now());
         let at = at.split('.').next().unwrap_or_default();
@@ -43,9 +43,9 @@ impl Screen {
         self.last = format!("{}\n{}", Tone::Quiet.paint(head), status.text(report::width()));
         if self.is_terminal {
             control(REDRAW)?;
-            return print(&within(&self.last, height()));
+            return report::at_once(&within(&self.last, height()));
         }
-        print(&format!("{}\n", self.last))
+        report::at_once(&format!("{}\n", self.last))
     }
 }
 
@@ -53,7 +53,7 @@ impl Drop for Screen {
     fn drop(&mut self) {
         if self.is_terminal {
             // Where it can't be given back any more, nobody is there to see it.
-            let _ = control(LEAVE).and_then(|()| print(&self.last));
+            let _ = control(LEAVE).and_then(|()| report::at_once(&self.last));
         }
     }
 }
@@ -78,12 +78,5 @@ fn within(text: &str, height: usize) -> String {
 fn control(sequence: &[u8]) -> io::Result<()> {
     let mut out = io::stdout();
     out.write_all(sequence)?;
-    out.flush()
-}
-
-/// Prints at once: somebody may be looking.
-fn print(text: &str) -> io::Result<()> {
-    let mut out = anstream::stdout();
-    out.write_all(text.as_bytes())?;
     out.flush()
 }
