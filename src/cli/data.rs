@@ -3,10 +3,8 @@
 //! The forms are types of the commands. Their schemas (`docs/schemas`) are made from the same types by the tests, so that
 //! no program carries them.
 
-use super::yaml;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeMap};
-use serde_json::Number;
-use std::fmt;
+pub(super) use policy::data::{Tree, yaml};
+use serde::Serialize;
 
 /// The version of all forms. A field that comes to a form does not raise it; one that goes, or means something else, does.
 const VERSION: u32 = 1;
@@ -69,98 +67,6 @@ fn encoded(encoding: Encoding, json: &str) -> String {
     match encoding {
         Encoding::Json => format!("{json}\n"),
         Encoding::Yaml => yaml::block(&Tree::read(json)),
-    }
-}
-
-/// Data without types, whose fields keep their order.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Tree {
-    Null,
-    Bool(bool),
-    Number(Number),
-    Text(String),
-    List(Vec<Tree>),
-    Map(Vec<(String, Tree)>),
-}
-
-impl Tree {
-    /// The tree of a document of ours.
-    pub(super) fn read(json: &str) -> Self {
-        serde_json::from_str(json).expect("our own documents are JSON")
-    }
-}
-
-impl Serialize for Tree {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Null => serializer.serialize_unit(),
-            Self::Bool(is) => serializer.serialize_bool(*is),
-            Self::Number(number) => number.serialize(serializer),
-            Self::Text(text) => serializer.serialize_str(text),
-            Self::List(items) => serializer.collect_seq(items),
-            Self::Map(fields) => {
-                let mut map = serializer.serialize_map(Some(fields.len()))?;
-                fields.iter().try_for_each(|(key, value)| map.serialize_entry(key, value))?;
-                map.end()
-            }
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Tree {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader)
-    }
-}
-
-/// Takes whatever JSON may hold.
-struct Reader;
-
-impl<'de> de::Visitor<'de> for Reader {
-    type Value = Tree;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("data")
-    }
-
-    fn visit_unit<E>(self) -> Result<Tree, E> {
-        Ok(Tree::Null)
-    }
-
-    fn visit_bool<E>(self, is: bool) -> Result<Tree, E> {
-        Ok(Tree::Bool(is))
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<Tree, E> {
-        Ok(Tree::Number(number.into()))
-    }
-
-    fn visit_i64<E>(self, number: i64) -> Result<Tree, E> {
-        Ok(Tree::Number(number.into()))
-    }
-
-    fn visit_f64<E>(self, number: f64) -> Result<Tree, E> {
-        Ok(Number::from_f64(number).map_or(Tree::Null, Tree::Number))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Tree, E> {
-        Ok(Tree::Text(text.to_owned()))
-    }
-
-    fn visit_seq<A: de::SeqAccess<'de>>(self, mut access: A) -> Result<Tree, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = access.next_element()? {
-            items.push(item);
-        }
-        Ok(Tree::List(items))
-    }
-
-    fn visit_map<A: de::MapAccess<'de>>(self, mut access: A) -> Result<Tree, A::Error> {
-        let mut fields = Vec::new();
-        while let Some(field) = access.next_entry()? {
-            fields.push(field);
-        }
-        Ok(Tree::Map(fields))
     }
 }
 

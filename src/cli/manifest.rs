@@ -1,9 +1,9 @@
 //! `-f FILE`: what pods of a manifest say, where flags would say it.
 
-use super::data::{self, Answer, Answers, Encoding, Tree};
+use super::data::{self, Answer, Answers, Encoding, Tree, yaml};
 use super::host::System;
-use super::run::Logging;
-use super::{Exit, logging::Stdout, report, start_logging, yaml};
+use super::{Exit, data::yaml, logging::Stdout, report, start_logging};
+use super::{Exit, logging::Stdout, report, start_logging};
 use policy::sources::{Given, Host, Raw, Reader, Source};
 use policy::{Problem, Problems, Setting};
 pub(super) use policy::{Subject, subject::each};

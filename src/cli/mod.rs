@@ -35,7 +35,6 @@ mod sandbox;
 mod status;
 mod trace;
 mod tree;
-mod yaml;
 
 use arguments::Invocation;
 use command::Command;

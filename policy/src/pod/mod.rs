@@ -50,6 +50,7 @@ mod reading;
 mod said;
 mod scalar;
 mod shape;
+mod values;
 mod yaml;
 
 pub use annotations::{annotated, configured};
@@ -58,3 +59,4 @@ pub use facts::{Container, Pod, Spec, Status, Value, Variable};
 pub use manifest::{Object, objects};
 pub use reading::{Reading, Way, read};
 pub use said::Said;
+pub use values::values;

@@ -4,11 +4,11 @@
 //! is hard about YAML is to know which text is taken for something else. So only text that is nothing but words stands
 //! plain; all other text stands in double quotes, as JSON has it, whose escapes are YAML's.
 
-use super::data::Tree;
+use super::Tree;
 use std::fmt::Write;
 
 /// A document.
-pub(super) fn block(tree: &Tree) -> String {
+pub fn block(tree: &Tree) -> String {
     let mut out = String::new();
     match tree {
         Tree::List(items) if !items.is_empty() => list(&mut out, items, 0),

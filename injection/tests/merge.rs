@@ -1,6 +1,6 @@
 //! Strategic merge is what `kubectl patch --type=strategic` does, for pods and patches made at random.
 
-use injector::merge::{Kind, merge};
+use injection::merge::{Kind, merge};
 use proptest::{
     collection::vec,
     option,

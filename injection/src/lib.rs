@@ -1,0 +1,30 @@
+//! What a service mesh puts into pods: the init container that sets capture rules, and the proxy.
+//!
+//! Pure: no file, no clock, no network, no log. Texts become a [`Configuration`]; a pod, what is known around it, and the
+//! configuration become an [`Outcome`] by [`inject`]. Who asks is unknown here: a webhook's server, or somebody with a
+//! manifest.
+//!
+//! ```text
+//! config, values, mesh     configuration   texts, understood once, all problems at once
+//! pod, namespace           decision        whether, and why
+//!                          sidecar         what this pod's sidecar is to be: typed, validated
+//!                          template        that as a patch of the pod
+//!                          merge, pipeline the patch on the pod, and what a second injection must know
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod configuration;
+pub mod decision;
+pub mod environment;
+pub mod manifests;
+pub mod merge;
+pub mod offline;
+pub mod path;
+pub mod pipeline;
+pub mod review;
+pub mod sidecar;
+pub mod template;
+pub mod webhook;
+
+pub use configuration::Configuration;
+pub use pipeline::{Around, Injected, Namespace, Outcome, inject};

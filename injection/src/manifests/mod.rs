@@ -1,0 +1,1 @@
+//! What a cluster's owner applies to have pods injected.

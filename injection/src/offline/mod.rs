@@ -1,0 +1,1 @@
+//! Manifests whose pods are injected where they are written.

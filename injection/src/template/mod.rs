@@ -1,0 +1,61 @@
+//! Templates: what of a sidecar becomes which patch of a pod.
+
+pub mod declared;
+pub mod go;
+
+use crate::configuration::Configuration;
+use crate::pipeline::Around;
+use crate::sidecar::Sidecar;
+use policy::{Problem, Problems};
+use serde_json::Value;
+
+/// A template.
+#[derive(Clone, Debug)]
+pub enum Template {
+    /// Patches as data; what the configuration writes as a mapping.
+    Declared(declared::Template),
+    /// A text in Go's language, which becomes YAML; what the configuration writes as a text.
+    Go(go::Template),
+}
+
+/// All that a template sees.
+#[derive(Clone, Copy, Debug)]
+pub struct Sight<'a> {
+    /// The pod, without what an earlier injection has added.
+    pub pod: &'a Value,
+    pub around: &'a Around,
+    pub sidecar: &'a Sidecar,
+    pub configuration: &'a Configuration,
+}
+
+impl Template {
+    /// Understands what stands under a template's name in a configuration: a text is Go's, a mapping is declared.
+    ///
+    /// # Errors
+    /// Every problem in it, named by `name`.
+    pub fn read(name: &str, written: &Value) -> Result<Self, Problems> {
+        match written {
+            Value::String(text) => go::Template::read(name, text).map(Self::Go),
+            Value::Object(_) => declared::Template::read(name, written).map(Self::Declared),
+            _ => {
+                Err(Problems(vec![Problem::of(name, "is neither a text nor a mapping; expected a template")]))
+            }
+        }
+    }
+
+    /// The built-in templates by their names: `sidecar` (Istio's proxy), `envoy` (Envoy alone), `linkerd`.
+    pub fn built_in() -> Vec<(&'static str, Self)> {
+        declared::built_in().into_iter().map(|(name, template)| (name, Self::Declared(template))).collect()
+    }
+
+    /// The patch of the pod, for a strategic merge.
+    ///
+    /// # Errors
+    /// What of the template can't be filled in.
+    pub fn render(&self, sight: &Sight<'_>) -> Result<Value, Problems> {
+        match self {
+            Self::Declared(template) => template.render(sight),
+            Self::Go(template) => template.render(sight),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The flags. Each command's own stand beside the command.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Puts the init container and the proxy of a service mesh into pods.
+#[derive(Parser)]
+#[command(version, arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Inject the pods of a manifest, and print it
+    Inject(crate::inject::Flags),
+    /// Answer the API server, which asks about each new pod
+    Serve(crate::serve::Flags),
+    /// Print what installs the injector in a cluster
+    Manifests(crate::manifests::Flags),
+    /// Say whether a pod would be injected, by which webhook, and why
+    Explain(crate::explain::Flags),
+    /// Environments: routes for tagged requests, offline and in a cluster
+    Environment(crate::environment::Flags),
+}
+
+/// Where the configuration is. What is left out stands for Istio's defaults.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Sources {
+    /// Policy, templates and selectors: `config` of the ConfigMap istio-sidecar-injector
+    #[arg(long = "inject-config", alias = "injectConfigFile", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// What templates are filled with: `values` of the same ConfigMap
+    #[arg(long, alias = "valuesFile", value_name = "FILE")]
+    pub(crate) values: Option<PathBuf>,
+    /// Settings of the mesh: `mesh` of the ConfigMap istio
+    #[arg(long = "mesh-config", alias = "meshConfigFile", value_name = "FILE")]
+    pub(crate) mesh: Option<PathBuf>,
+}

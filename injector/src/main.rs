@@ -1,0 +1,26 @@
+//! Puts what a service mesh needs into pods: as a webhook that the API server calls, or offline.
+
+mod arguments;
+mod environment;
+mod explain;
+mod inject;
+mod manifests;
+mod serve;
+
+use arguments::{Arguments, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Inject(flags) => inject::run(&flags),
+        Command::Serve(flags) => serve::run(&flags),
+        Command::Manifests(flags) => manifests::run(&flags),
+        Command::Explain(flags) => explain::run(&flags),
+        Command::Environment(flags) => environment::run(&flags),
+    };
+    done.unwrap_or_else(|error| {
+        anstream::eprintln!("sidecar-injector: {error}");
+        ExitCode::from(1)
+    })
+}

@@ -1,0 +1,1 @@
+//! The injector, as its users meet it.
