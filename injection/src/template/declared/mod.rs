@@ -22,11 +22,15 @@ use policy::{Problem, Problems};
 use reading::Reader;
 use serde_json::{Map, Value, json};
 use shape::{CONTAINER, Form, NAMED, VOLUME};
+use std::sync::Arc;
 use writing::Scene;
 
 /// A template whose every word is known.
 #[derive(Clone, Debug)]
-pub struct Template {
+pub struct Template(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
     name: String,
     parameters: Vec<Parameter>,
     refusals: Vec<Refusal>,
@@ -131,7 +135,7 @@ impl Template {
             return Err(Problems(reader.problems));
         }
         let (name, parameters) = (name.to_owned(), reader.parameters);
-        Ok(Self {
+        Ok(Self(Arc::new(Parts {
             name,
             parameters,
             refusals,
@@ -143,10 +147,17 @@ impl Template {
             init_containers,
             volumes,
             pull_secrets,
-        })
+        })))
     }
 
+    /// The patch of the pod.
     pub(super) fn render(&self, sight: &Sight<'_>) -> Result<Value, Problems> {
+        self.0.render(sight)
+    }
+}
+
+impl Parts {
+    fn render(&self, sight: &Sight<'_>) -> Result<Value, Problems> {
         let mut reader = Reader::of(&format!("template {}", self.name));
         let scene = Scene::of(sight, &self.parameters, self.own()).map_err(|problems| {
             Problems(problems.into_iter().map(|problem| self.named(problem)).collect())

@@ -127,7 +127,8 @@ impl Reader {
             let when = fields.get("when").map(|when| When::read(when, &format!("{at}.when"), self));
             match fields.get("then") {
                 Some(then) => {
-                    found.extend(self.node(then, form, &format!("{at}.then")).map(|node| (when, node)))
+                    let node = self.node(then, form, &format!("{at}.then"));
+                    found.extend(node.map(|node| (when, node)));
                 }
                 None => self.problem(&at, None, "lacks then, the value to choose"),
             }
