@@ -21,6 +21,7 @@ pub mod merge;
 pub mod offline;
 pub mod path;
 pub mod pipeline;
+mod quantity;
 pub mod review;
 pub mod sidecar;
 pub mod template;
