@@ -1,1 +1,7 @@
 //! Environments: the tag of a pod's environment, and the routes that keep a request among pods of one.
+//!
+//! Pods carry an environment in a label (`virtual-env: dev.red`), requests carry it in a header. [`tag`] tells a pod's proxy its
+//! environment when the pod is created.
+
+pub mod tag;
+mod words;
