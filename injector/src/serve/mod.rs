@@ -1,5 +1,7 @@
 //! `serve`.
 
+pub(crate) mod tls;
+
 use clap::Args;
 use std::{error::Error, process::ExitCode};
 
