@@ -19,6 +19,7 @@ pub mod environment;
 pub mod manifests;
 pub mod merge;
 pub mod offline;
+pub mod patch;
 pub mod path;
 pub mod pipeline;
 mod quantity;
