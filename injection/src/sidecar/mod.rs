@@ -13,7 +13,7 @@ mod traffic;
 pub use identity::Identity;
 pub use traffic::Traffic;
 
-use crate::configuration::{Configuration, PullPolicy, Readiness};
+use crate::configuration::{Configuration, Readiness};
 use crate::pipeline::Around;
 use policy::Problems;
 use serde_json::Value;
@@ -100,7 +100,7 @@ pub struct Sidecar {
     pub proxy_image: String,
     pub init_image: String,
     /// `imagePullPolicy`, where the values say one.
-    pub pull_policy: Option<PullPolicy>,
+    pub pull_policy: Option<String>,
     /// `resources` of the proxy, by annotations or by values; null where there are none.
     pub resources: Value,
     /// `resources` of the init container; null where there are none.

@@ -80,7 +80,7 @@ pub(super) fn read(pod: &Value, around: &Around, configuration: &Configuration) 
         native,
         proxy_image: image(&values.proxy.image),
         init_image: image(&values.init.image),
-        pull_policy: values.pull_policy,
+        pull_policy: values.pull_policy.map(|policy| policy.name().to_owned()),
         init_resources: match &values.init.resources {
             Value::Null => resources.clone(),
             given => given.clone(),
