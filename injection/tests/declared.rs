@@ -1,14 +1,12 @@
 //! Declared templates: what the built-in ones make of a pod, and what is said about one that can't be.
 
-use injection::configuration::{Configuration, Mesh, Values};
-use injection::decision::{Policy, Rules};
+use injection::configuration::{Configuration, Text, Texts};
 use injection::pipeline::Workload;
 use injection::sidecar::{Init, Mode, Sidecar};
 use injection::template::{Sight, Template};
 use injection::{Around, Namespace};
 use policy::Problems;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 fn sidecar() -> Sidecar {
     let arguments = "istio-iptables -p 15001 -z 15006 -u 1337 -m REDIRECT -i * -x  -b * -d 15090,15021,7,15020 \
@@ -51,15 +49,10 @@ fn pod() -> Value {
 
 /// What a template makes of a pod.
 fn render(template: &Template, pod: &Value, sidecar: &Sidecar, values: Value) -> Result<Value, Problems> {
-    let configuration = Configuration {
-        rules: Rules { policy: Some(Policy::Enabled), never: Vec::new(), always: Vec::new() },
-        default_templates: Vec::new(),
-        templates: BTreeMap::new(),
-        aliases: BTreeMap::new(),
-        injected_annotations: BTreeMap::new(),
-        values: Values { raw: values },
-        mesh: Mesh { raw: json!({"trustDomain": "cluster.local"}) },
-    };
+    let text = values.to_string();
+    let values = Text { name: "values", text: &text };
+    let configuration =
+        Configuration::read(&Texts { values: Some(values), ..Texts::default() }).expect("a configuration");
     let text = str::to_owned;
     let around = Around {
         namespace: Namespace { name: text("shop"), ..Namespace::default() },
