@@ -159,6 +159,33 @@ fn what_is_odd_warns_and_counts_as_with_istio() {
     assert!(sidecar.warnings[0].ends_with("did you mean traffic.sidecar.istio.io/excludeInboundPorts?"));
 }
 
+/// What each annotation may say alone, and a sentence that the policy has for it.
+#[test]
+fn what_does_not_go_together_is_refused_and_what_means_little_is_told() {
+    let annotations = json!({
+        "sidecar-init/inbound-capture-port": "15006-15010", "sidecar.istio.io/interceptionMode": "TPROXY",
+    });
+    let told = try_of(&annotations, &Configuration::default()).expect_err("no single port").to_string();
+    assert!(
+        told.contains(
+            "sidecar-init/inbound-capture-port: \"15006-15010\" is a range, which TPROXY can't use"
+        ),
+        "{told}"
+    );
+    let odd = of(&json!({
+        "traffic.sidecar.istio.io/excludeOutboundIPRanges": "fd00::/8",
+        "traffic.sidecar.istio.io/excludeOutboundPorts": "0",
+        "traffic.sidecar.istio.io/includeOutboundIPRanges": "10.1.2.3/8",
+    }));
+    let expected = [
+        "traffic.sidecar.istio.io/includeOutboundIPRanges: 10.1.2.3/8 has host bits set and is taken as the network \
+         10.0.0.0/8",
+        "traffic.sidecar.istio.io/excludeOutboundPorts: port 0 is dropped; no connection uses it",
+    ];
+    assert_eq!(odd.warnings, expected);
+    assert_eq!(of(&json!({})).warnings, Vec::<String>::new());
+}
+
 /// The arguments behind `-u`, as who runs; where the mode wants root, the author's user does not count.
 #[test]
 fn the_rules_know_the_proxy_by_what_it_runs_as() {
