@@ -63,7 +63,7 @@ pub(super) struct When(Vec<Vec<(bool, Term)>>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Term {
     Condition(Condition),
-    /// A parameter of the template: it holds where that is set, and not to `false`.
+    /// A parameter of the template: it holds where that is set, and neither to `false` nor to `0`.
     Parameter(String),
 }
 
@@ -100,7 +100,9 @@ impl When {
     pub(super) fn holds(&self, scene: &Scene<'_>) -> bool {
         let holds = |term: &Term| match term {
             Term::Condition(condition) => condition.holds(scene.sight.sidecar),
-            Term::Parameter(name) => scene.parameter(name).is_some_and(|text| text != "false"),
+            Term::Parameter(name) => {
+                scene.parameter(name).is_some_and(|text| !["false", "0"].contains(&text))
+            }
         };
         self.0.iter().any(|all| all.iter().all(|(wanted, term)| holds(term) == *wanted))
     }
