@@ -34,6 +34,7 @@ fn sidecar() -> Sidecar {
         cluster: String::new(),
         network: None,
         binds_low_ports: false,
+        ..Sidecar::of(&json!({}), &Around::default(), &Configuration::default()).expect("an empty pod")
     }
 }
 
