@@ -1,4 +1,4 @@
-//! Words that others put into rules, scripts and manifests, checked once.
+//! Words that others put into routes, scripts and manifests: labels of Kubernetes and names of HTTP headers, checked once.
 
 /// The longest name and value of a label.
 const LONGEST: usize = 63;
@@ -30,6 +30,13 @@ pub(super) fn is_domain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
+/// Whether it is a token of HTTP, as names of headers are (RFC 9110, section 5.6.2). No quote, no backslash and no line
+/// break is part of one, so it can stand in a script's string.
+pub(super) fn is_token(text: &str) -> bool {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_token)
+}
+
 /// What the key of a label looks like, for problems.
 pub(super) const LABEL_KEY: &str = "expected the key of a label, such as virtual-env or example.com/env";
 
@@ -40,22 +47,22 @@ mod tests {
     #[test]
     fn words_have_their_forms() {
         let long = "x".repeat(64);
-        for (text, value, key, domain) in [
-            ("virtual-env", true, true, true),
-            ("a.b/c_d", false, true, false),
-            ("A_b", true, true, false),
-            ("-a", false, false, false),
-            ("", false, false, false),
-            ("a b", false, false, false),
-            ("a/b/c", false, false, false),
-            ("a\"", false, false, false),
-            ("a\\", false, false, false),
-            ("a\n", false, false, false),
-            (":authority", false, false, false),
-            (&long, false, false, false),
+        for (text, value, key, domain, token) in [
+            ("virtual-env", true, true, true, true),
+            ("a.b/c_d", false, true, false, false),
+            ("A_b", true, true, false, true),
+            ("-a", false, false, false, true),
+            ("", false, false, false, false),
+            ("a b", false, false, false, false),
+            ("a/b/c", false, false, false, false),
+            ("a\"", false, false, false, false),
+            ("a\\", false, false, false, false),
+            ("a\n", false, false, false, false),
+            (":authority", false, false, false, false),
+            (&long, false, false, false, true),
         ] {
-            let found = (is_label_value(text), is_label_key(text), is_domain(text));
-            assert_eq!(found, (value, key, domain), "{text:?}");
+            let found = (is_label_value(text), is_label_key(text), is_domain(text), is_token(text));
+            assert_eq!(found, (value, key, domain, token), "{text:?}");
         }
     }
 }

@@ -1,1 +1,3 @@
 //! The injector, as its users meet it.
+
+mod cluster;
