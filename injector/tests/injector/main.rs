@@ -1,3 +1,4 @@
 //! The injector, as its users meet it.
 
 mod cluster;
+mod environment;
