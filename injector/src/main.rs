@@ -4,6 +4,7 @@ mod arguments;
 mod environment;
 mod explain;
 mod inject;
+mod logging;
 mod manifests;
 mod serve;
 
