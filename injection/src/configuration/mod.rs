@@ -1,14 +1,23 @@
 //! What the owner of a cluster has configured: the three texts that Istio's ConfigMaps hold, understood once.
 
+mod defaults;
+mod fields;
+mod injector;
+pub(crate) mod list;
 mod mesh;
+pub(crate) mod proxy_config;
+mod selector;
 mod values;
 
-pub use mesh::Mesh;
-pub use values::Values;
+pub use list::Network;
+pub use mesh::{InboundPolicy, Mesh};
+pub use values::{Capture, Cni, Init, Native, Proxy, PullPolicy, Readiness, Values};
 
 use crate::decision::Rules;
 use crate::template::Template;
-use policy::{Problem, Problems};
+use injector::Injector;
+use policy::Problems;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A text and the name by which problems name it: a file, or a key of a ConfigMap.
@@ -44,6 +53,15 @@ pub struct Configuration {
     pub injected_annotations: BTreeMap<String, String>,
     pub values: Values,
     pub mesh: Mesh,
+    /// What is odd about the texts, for those who wrote them.
+    pub warnings: Vec<String>,
+}
+
+impl Default for Configuration {
+    /// Istio's defaults, and the built-in templates.
+    fn default() -> Self {
+        Self::of(Injector::absent(), Values::default(), Mesh::default(), Vec::new())
+    }
 }
 
 impl Configuration {
@@ -52,7 +70,48 @@ impl Configuration {
     /// # Errors
     /// Every problem in all three.
     pub fn read(texts: &Texts<'_>) -> Result<Self, Problems> {
-        let _ = texts;
-        Err(Problems(vec![Problem::of("config", "is not understood yet")]))
+        let mut problems = Vec::new();
+        let mut tree = |text: Option<Text<'_>>| match text.map(|text| fields::mapping(text.name, text.text)) {
+            Some(Ok(tree)) => tree,
+            Some(Err(Problems(found))) => {
+                problems.extend(found);
+                Value::Object(serde_json::Map::new())
+            }
+            None => Value::Object(serde_json::Map::new()),
+        };
+        let (config, values, mesh) = (tree(texts.config), tree(texts.values), tree(texts.mesh));
+        let name = |text: Option<Text<'_>>, default: &'static str| {
+            text.map_or(default.to_owned(), |text| text.name.to_owned())
+        };
+        let injector = match texts.config {
+            Some(text) => {
+                let (injector, found) = Injector::read(text.name, &config);
+                problems.extend(found);
+                injector
+            }
+            None => Injector::absent(),
+        };
+        let (values, found) = Values::read(&name(texts.values, "values"), &values);
+        problems.extend(found);
+        let (mesh, found, warnings) = Mesh::read(&name(texts.mesh, "mesh"), &mesh);
+        problems.extend(found);
+        if problems.is_empty() {
+            Ok(Self::of(injector, values, mesh, warnings))
+        } else {
+            Err(Problems(problems))
+        }
+    }
+
+    fn of(injector: Injector, values: Values, mesh: Mesh, warnings: Vec<String>) -> Self {
+        Self {
+            rules: injector.rules,
+            default_templates: injector.default_templates,
+            templates: injector.templates,
+            aliases: injector.aliases,
+            injected_annotations: injector.injected_annotations,
+            values,
+            mesh,
+            warnings: injector.warnings.into_iter().chain(warnings).collect(),
+        }
     }
 }

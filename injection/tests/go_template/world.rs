@@ -1,13 +1,10 @@
 //! A pod, what is known around it, and a template filled for it.
 
-use injection::configuration::{Mesh, Values};
-use injection::decision::{Policy, Rules};
 use injection::pipeline::Workload;
-use injection::sidecar::{Init, Mode, Sidecar};
+use injection::sidecar::Sidecar;
 use injection::template::{Sight, go};
 use injection::{Around, Configuration, Namespace};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 /// What is known around a pod, to be changed by tests.
 pub(crate) struct World {
@@ -40,46 +37,19 @@ impl World {
             namespace: "shop".to_owned(),
         };
         let around = Around { namespace, workload: Some(workload), ..Around::default() };
-        let sidecar = Sidecar {
-            mode: Mode::Redirect,
-            init: Init::Capture,
-            arguments: Vec::new(),
-            proxy_config: json!({"discoveryAddress": "istiod.mesh.svc:15012", "proxyMetadata": {"A": "1"}, "statusPort": 15020}),
-            proxy_uid: 1337,
-            proxy_gid: 1337,
-            status_port: Some(15020),
-            native: false,
-            hold: false,
-            proxy_image: "hub/proxyv2:1".to_owned(),
-            init_image: "hub/init:1".to_owned(),
-            pull_policy: None,
-            resources: json!({}),
-            init_resources: json!({}),
-            log_level: "default:info".to_owned(),
-            proxy_log_level: None,
-            proxy_component_log_level: None,
-            log_as_json: false,
-            domain: "cluster.local".to_owned(),
-            cluster: String::new(),
-            network: None,
-            binds_low_ports: false,
-        };
         let values = json!({
             "revision": "",
             "global": {"proxy": {"resources": {"limits": {"cpu": "2"}}, "image": "proxyv2"}, "tag": 1.5, "list": ["b", "a", "b"]},
             "pilot": {"env": {"PILOT_FLAG": true, "COMPLIANCE_POLICY": "fips"}},
         });
         let mesh = json!({"proxyListenPort": 15001, "trustDomain": "cluster.local"});
-        let rules = Rules { policy: Some(Policy::Enabled), never: Vec::new(), always: Vec::new() };
-        let configuration = Configuration {
-            rules,
-            default_templates: Vec::new(),
-            templates: BTreeMap::new(),
-            aliases: BTreeMap::new(),
-            injected_annotations: BTreeMap::new(),
-            values: Values { raw: values },
-            mesh: Mesh { raw: mesh },
-        };
+        let mut configuration = Configuration::default();
+        configuration.values.raw = values;
+        configuration.mesh.raw = mesh;
+        let mut sidecar = Sidecar::of(&pod, &around, &configuration).expect("nothing is wrong with it");
+        sidecar.proxy_config = json!({"discoveryAddress": "istiod.mesh.svc:15012", "proxyMetadata": {"A": "1"}, "statusPort": 15020});
+        sidecar.proxy_image = "hub/proxyv2:1".to_owned();
+        sidecar.init_image = "hub/init:1".to_owned();
         Self { pod, around, sidecar, configuration }
     }
 

@@ -1,13 +1,310 @@
-//! `serve`.
+//! `serve`: the webhook that the API server calls for each new pod, over HTTPS.
+//!
+//! Configuration and certificate are read again when their files change. At the end nothing is cut: readiness goes first,
+//! then, when nobody should send any more, the listener, then what is still being answered.
 
+mod body;
+mod configuration;
+mod connections;
+mod files;
+mod metrics;
+mod pace;
+mod reload;
+mod routes;
+pub(crate) mod tls;
+
+use crate::arguments::Sources;
+use crate::authority;
+use crate::logging::{self, Logging};
+use body::Budget;
 use clap::Args;
-use std::{error::Error, process::ExitCode};
+use configuration::Place;
+use connections::Door;
+use files::{Contents, Files, Marks};
+use injection::environment::tag;
+use injection::review::Cluster;
+use metrics::Metrics;
+use policy::Problem;
+use reload::{Watched, chain};
+use routes::Server;
+use std::{
+    error::Error,
+    io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::{Arc, RwLock, atomic::AtomicBool, atomic::Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
+use tls::Identity;
+use tokio::{
+    net::TcpListener,
+    runtime::Builder,
+    signal::unix::{Signal, SignalKind, signal},
+    sync::watch,
+    time::sleep,
+};
+use tokio_rustls::TlsAcceptor;
+
+/// Where Istio's injector listens, and what its Service points to.
+const PORT: u16 = 15017;
+/// A review takes less than a millisecond, so a few threads answer thousands in a second; more would only take memory.
+const MOST_THREADS: usize = 4;
+/// For numbers and readiness; a scraper needs one or two.
+const MOST_PLAIN_CONNECTIONS: usize = 32;
 
 /// Its flags.
-#[derive(Args)]
-pub(crate) struct Flags {}
+#[derive(Args, Debug)]
+pub(crate) struct Flags {
+    /// Where to listen for HTTPS [default: port 15017 of all addresses]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    address: Option<SocketAddr>,
+    /// Where to tell /metrics and /ready by plain HTTP, too
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics_address: Option<SocketAddr>,
+    /// The server's certificate and those between it and its authority, as PEM; read again when it changes
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "self_signed",
+        conflicts_with = "self_signed"
+    )]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's key, as PEM; read again when it changes
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "self_signed",
+        conflicts_with = "self_signed"
+    )]
+    tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    authority: authority::Flags,
+    /// A folder with config, values and mesh, as a ConfigMap is mounted; read again when one of them changes
+    #[arg(long, value_name = "FOLDER")]
+    config_dir: Option<PathBuf>,
+    #[command(flatten)]
+    sources: Sources,
+    /// Labels, with commas between: the first that a pod has names its environment, which /environment-tag tells its proxy
+    #[arg(long, value_name = "LABELS", value_parser = labels)]
+    environment_labels: Option<Labels>,
+    /// All kubelets run native sidecars (Kubernetes 1.33 and newer): so does a pod that says nothing about it
+    #[arg(long)]
+    native_sidecars: bool,
+    /// How long requests are still taken after SIGTERM, while /ready says no
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    drain: Duration,
+    /// How long a client may take for a handshake, for the head of a request, and for its body
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    patience: Duration,
+    /// How many connections may be open; further ones wait
+    #[arg(long, value_name = "COUNT", default_value_t = 1024)]
+    max_connections: u16,
+    #[command(flatten)]
+    logging: Logging,
+}
+
+/// A list that is one value of a flag.
+#[derive(Clone, Debug, Default)]
+struct Labels(Vec<String>);
+
+fn labels(text: &str) -> Result<Labels, String> {
+    let problem = |problem: &Problem| match &problem.item {
+        Some(item) => format!("{item:?} {}", problem.text),
+        None => problem.text.clone(),
+    };
+    let labels = tag::labels("--environment-labels", text).map(Labels);
+    labels.map_err(|problems| problems.0.iter().map(problem).collect::<Vec<_>>().join("; "))
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let expected = "expected a number of seconds, such as 5 or 0.5";
+    let seconds: f64 = text.parse().map_err(|_| expected.to_owned())?;
+    let duration = Duration::try_from_secs_f64(seconds).map_err(|_| expected.to_owned())?;
+    if duration > Duration::from_secs(86_400) {
+        return Err("expected a day at most".to_owned());
+    }
+    Ok(duration)
+}
 
 pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
-    let _ = flags;
-    Err("not built yet".into())
+    logging::start(&flags.logging);
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
+    let server = if flags.authority.self_signed {
+        // What is wrong with the configuration is told before the cluster is touched.
+        let place = Place::new(flags.config_dir.as_deref(), &flags.sources);
+        place.understand(&place.files.read()?)?;
+        let (identity, kept) = runtime.block_on(authority::begin(&flags.authority))?;
+        runtime.spawn(kept.run());
+        prepare(flags, Some(identity))?
+    } else {
+        prepare(flags, None)?
+    };
+    runtime.block_on(serve(flags, &server))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads everything, and from then on whenever it changes; but for an identity that somebody else keeps fresh.
+fn prepare(flags: &Flags, kept: Option<Arc<Identity>>) -> Result<Arc<Server>, Box<dyn Error>> {
+    let place = Place::new(flags.config_dir.as_deref(), &flags.sources);
+    let configured = first(&place.files, |contents| Ok(place.understand(contents)?));
+    let certified = match (kept, &flags.tls_cert, &flags.tls_key) {
+        (None, Some(certificate), Some(key)) => {
+            certified(certificate, key).map(|(identity, it)| (identity, Some(it)))
+        }
+        (None, ..) => Err("--tls-cert and --tls-key: expected both, or --self-signed".into()),
+        (Some(identity), ..) => Ok((identity, None)),
+    };
+    let (configured, certified) = match (configured, certified) {
+        (Ok(configured), Ok(certified)) => (configured, certified),
+        // All that is wrong at once.
+        (configured, certified) => {
+            let errors = [configured.err(), certified.err()].into_iter().flatten();
+            let errors: Vec<String> = errors.map(|error| chain(&*error)).collect();
+            return Err(errors.join("\n").into());
+        }
+    };
+    let (identity, certificate) = certified;
+    let (configuration, configuration_contents, configuration_marks) = configured;
+    let metrics = Arc::new(Metrics::default());
+    let server = Arc::new(Server {
+        configuration: RwLock::new(Arc::new(configuration)),
+        cluster: Cluster { native_sidecars: flags.native_sidecars },
+        environment_labels: flags.environment_labels.clone().unwrap_or_default().0,
+        identity,
+        metrics: Arc::clone(&metrics),
+        leaving: AtomicBool::new(false),
+        budget: Budget::new(),
+        patience: flags.patience,
+    });
+    let configured = Arc::clone(&server);
+    let files = place.files.clone();
+    let take = Box::new(move |contents: &Contents| {
+        configured.configure(place.understand(contents)?);
+        Ok(())
+    });
+    let configuration =
+        Watched::new("configuration", files, &configuration_contents, configuration_marks, take);
+    let mut watched = vec![(configuration, Arc::clone(&metrics.configuration))];
+    watched.extend(certificate.map(|certificate| (certificate, Arc::clone(&metrics.certificate))));
+    reload::watch(watched);
+    Ok(server)
+}
+
+/// The identity that files hold, and what takes the next one from them.
+fn certified(certificate: &Path, key: &Path) -> Result<(Arc<Identity>, Watched), Box<dyn Error>> {
+    let files = configuration::certificate_files(certificate, key);
+    let (identity, contents, marks) = first(&files, |contents| {
+        let (chain, key) = configuration::certificate(contents)?;
+        Ok(Identity::new(chain, key)?)
+    })?;
+    let shown = Arc::clone(&identity);
+    let take = Box::new(move |contents: &Contents| {
+        let (chain, key) = configuration::certificate(contents)?;
+        Ok(shown.set(chain, key)?)
+    });
+    Ok((identity, Watched::new("certificate", files, &contents, marks, take)))
+}
+
+/// What files say at the start, with what they looked like then.
+fn first<T>(
+    files: &Files,
+    understand: impl FnOnce(&Contents) -> Result<T, Box<dyn Error>>,
+) -> Result<(T, Contents, Marks), Box<dyn Error>> {
+    let marks = files.marks();
+    let contents = files.read()?;
+    Ok((understand(&contents)?, contents, marks))
+}
+
+async fn serve(flags: &Flags, server: &Arc<Server>) -> Result<(), Box<dyn Error>> {
+    let mut ends = Ends::new()?;
+    let (stop, stopped) = watch::channel(false);
+    let listener = listen(flags.address)
+        .await
+        .map_err(|error| format!("--address {}: can't be listened on: {error}", shown(flags.address)))?;
+    let address = listener.local_addr()?;
+    let door = |listener, tls, most| Door {
+        listener,
+        tls,
+        metrics: Arc::clone(&server.metrics),
+        patience: flags.patience,
+        most,
+    };
+    let mut plain_address = None;
+    let mut plain = None;
+    if let Some(wanted) = flags.metrics_address {
+        let listener = TcpListener::bind(wanted)
+            .await
+            .map_err(|error| format!("--metrics-address {wanted}: can't be listened on: {error}"))?;
+        plain_address = Some(listener.local_addr()?);
+        let server = Arc::clone(server);
+        let answer = move |request| {
+            let server = Arc::clone(&server);
+            async move { server.tell(&request) }
+        };
+        let door = door(listener, None, MOST_PLAIN_CONNECTIONS);
+        plain = Some(tokio::spawn(door.serve(answer, stopped.clone())));
+    }
+    let tls = TlsAcceptor::from(tls::server(Arc::clone(&server.identity))?);
+    let answering = Arc::clone(server);
+    let answer = move |request| {
+        let server = Arc::clone(&answering);
+        async move { server.answer(request).await }
+    };
+    let door = door(listener, Some(tls), flags.max_connections.into());
+    let served = tokio::spawn(door.serve(answer, stopped));
+    let plain_address = plain_address.map(|address| address.to_string());
+    tracing::info!(%address, metrics_address = plain_address, "serving");
+
+    ends.wait().await;
+    tracing::info!(drain = flags.drain.as_secs_f64(), "leaving");
+    server.leaving.store(true, Relaxed);
+    tokio::select! {
+        () = sleep(flags.drain) => {}
+        () = ends.wait() => {}
+    }
+    stop.send_replace(true);
+    served.await?;
+    if let Some(plain) = plain {
+        plain.await?;
+    }
+    tracing::info!("left");
+    Ok(())
+}
+
+fn shown(address: Option<SocketAddr>) -> String {
+    address.map_or_else(|| format!("port {PORT}"), |address| address.to_string())
+}
+
+/// All addresses of both families, where the machine has both.
+async fn listen(address: Option<SocketAddr>) -> io::Result<TcpListener> {
+    match address {
+        Some(address) => TcpListener::bind(address).await,
+        None => match TcpListener::bind((Ipv6Addr::UNSPECIFIED, PORT)).await {
+            Ok(listener) => Ok(listener),
+            Err(_) => TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).await,
+        },
+    }
+}
+
+/// What ends the process.
+struct Ends {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Ends {
+    fn new() -> io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for the next signal.
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }

@@ -10,10 +10,15 @@ use rules::{Cidr, PortRange};
 type Fault<'a> = (&'a str, String);
 
 impl Form {
-    /// What is wrong with a value beyond what every reader of the setting says.
-    pub(super) fn faults(self, value: &str) -> Vec<Fault<'_>> {
+    /// What is wrong with a value beyond what every reader of the setting says: the items, and the complaint about each.
+    pub fn faults(self, value: &str) -> Vec<(&str, String)> {
         let all = matches!(self, Self::PortsOrAll | Self::NetworksOrAll);
-        if value.is_empty() || (all && value == "*") {
+        // Istio trims lists of ports as a whole, and each item of those of interfaces; networks it takes as they stand.
+        let blank = match self {
+            Self::Networks | Self::NetworksOrAll => value.is_empty(),
+            Self::Mode | Self::Ports | Self::PortsOrAll | Self::Interfaces => value.trim().is_empty(),
+        };
+        if blank || (all && value == "*") {
             return Vec::new();
         }
         match self {
@@ -79,6 +84,8 @@ mod tests {
         check(Form::Ports, "80,,x,65536,+1,8000-9000", &["", "x", "65536", "+1", "8000-9000"]);
         check(Form::Ports, "*", &["*"]);
         check(Form::PortsOrAll, "*", &[]);
+        check(Form::Ports, " ", &[]);
+        check(Form::Networks, " ", &[" "]);
         check(Form::PortsOrAll, "80,*", &["*"]);
         check(Form::Networks, "10.1.2.3/8,fd00::/8", &[]);
         check(Form::Networks, "1.1.1.1", &["1.1.1.1"]);

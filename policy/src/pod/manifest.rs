@@ -1,33 +1,11 @@
-//! The pods of a manifest: its documents, their kinds, and where each kind holds the template of its pods.
+//! The pods of a manifest, read for what they say.
 
 use super::facts::Pod;
-use super::node::{Node, Value};
+use super::node::Node;
 use super::shape::Shape;
+use super::walk::{MOST_OBJECTS, Met, describes, walk};
 use super::yaml::documents;
 use crate::{Problem, Problems};
-use std::rc::Rc;
-
-/// Kinds of Kubernetes, and where in them a pod is described.
-const KINDS: &[(&str, &[&str])] = &[
-    ("Pod", &[]),
-    ("PodTemplate", &["template"]),
-    ("Deployment", TEMPLATE),
-    ("StatefulSet", TEMPLATE),
-    ("DaemonSet", TEMPLATE),
-    ("ReplicaSet", TEMPLATE),
-    ("ReplicationController", TEMPLATE),
-    ("Job", TEMPLATE),
-    ("CronJob", &["spec", "jobTemplate", "spec", "template"]),
-];
-
-/// Where most kinds have it, those of others too.
-const TEMPLATE: &[&str] = &["spec", "template"];
-
-/// The groups whose kinds are those of [`KINDS`]; others use the same names for something else.
-const GROUPS: &[&str] = &["v1", "apps/", "batch/", "extensions/"];
-
-/// The most objects of a manifest: a list may hold aliases.
-const MOST_OBJECTS: usize = 10_000;
 
 /// An object that describes pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +38,9 @@ pub fn objects(name: &str, text: &str) -> Result<Vec<Object>, Problems> {
     let mut found = Found::default();
     for (at, document) in documents.iter().enumerate() {
         found.document = at + 1;
-        found.take(document, None, 0);
+        let mut count = found.count;
+        walk(document, &mut count, &mut |met| found.take(&met));
+        found.count = count;
     }
     if found.count > MOST_OBJECTS {
         return Err(problem(format!("holds more than {MOST_OBJECTS} objects; give fewer at once")));
@@ -89,33 +69,18 @@ struct Found {
 }
 
 impl Found {
-    /// `kind` is what the list says that its items are.
-    fn take(&mut self, node: &Rc<Node>, kind: Option<&str>, depth: usize) {
-        /// Lists in lists make no sense, but are read.
-        const DEEPEST: usize = 8;
-        if node.is_null() || self.count > MOST_OBJECTS {
-            return;
+    fn take(&mut self, met: &Met<'_>) {
+        match met.kind {
+            Some(kind) => self.object(met.node, kind, met.version),
+            None => {
+                let place = met.node.place.map(|place| format!(", {place}")).unwrap_or_default();
+                let text = "is no object of Kubernetes: it has no kind";
+                self.problems.push(Problem::of(&format!("document {}{place}", self.document), text));
+            }
         }
-        self.count += 1;
-        let said = node.get("kind").and_then(|kind| kind.text());
-        let Some(kind) = said.or(kind).filter(|_| matches!(node.value, Value::Map(_))) else {
-            let place = node.place.map(|place| format!(", {place}")).unwrap_or_default();
-            let text = "is no object of Kubernetes: it has no kind";
-            self.problems.push(Problem::of(&format!("document {}{place}", self.document), text));
-            return;
-        };
-        if let Some(Value::List(items)) = node.get("items").map(|items| &items.value)
-            && let Some(of) = kind.strip_suffix("List")
-            && depth < DEEPEST
-        {
-            let of = (!of.is_empty()).then_some(of);
-            items.iter().for_each(|item| self.take(item, of, depth + 1));
-            return;
-        }
-        self.object(node, kind);
     }
 
-    fn object(&mut self, node: &Node, kind: &str) {
+    fn object(&mut self, node: &Node, kind: &str, version: Option<&str>) {
         let text = |path: &[&str]| node.at(path).and_then(Node::text);
         let namespace = text(&["metadata", "namespace"]).unwrap_or_default();
         let name = match (text(&["metadata", "name"]), text(&["metadata", "generateName"])) {
@@ -128,7 +93,7 @@ impl Found {
             ("", name) => format!("{kind} {name}"),
             (namespace, name) => format!("{kind} {namespace}/{name}"),
         });
-        let Some(template) = template(node, kind) else {
+        let Some(template) = describes(node, kind, version) else {
             self.others.push(title);
             return;
         };
@@ -143,18 +108,4 @@ impl Found {
 /// A title stands before rules, as a comment that must end where it ends.
 fn printable(title: &str) -> String {
     title.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
-}
-
-/// Where an object describes a pod; `None` if it does not.
-fn template<'a>(object: &'a Node, kind: &str) -> Option<&'a Node> {
-    let version = object.get("apiVersion").and_then(|version| version.text()).unwrap_or("v1");
-    let is_kubernetes =
-        GROUPS.iter().any(|group| version == *group || (group.ends_with('/') && version.starts_with(group)));
-    let known = KINDS.iter().find(|(known, _)| *known == kind && is_kubernetes);
-    match known {
-        Some((_, [])) => Some(object),
-        Some((_, path)) => object.at(path),
-        // Rollouts, services of Knative, and what else takes a pod's template where Deployments do.
-        None => object.at(TEMPLATE).filter(|template| template.at(&["spec", "containers"]).is_some()),
-    }
 }

@@ -16,7 +16,8 @@ pub fn values(name: &str, text: &str) -> Result<Vec<Value>, Problems> {
     Ok(documents.iter().map(|node| data(node)).collect())
 }
 
-fn data(node: &Node) -> Value {
+/// A tree as data.
+pub(super) fn data(node: &Node) -> Value {
     match &node.value {
         Written::Scalar { text, kind } => scalar(text, *kind),
         Written::List(items) => Value::Array(items.iter().map(|item| data(item)).collect()),

@@ -1,0 +1,129 @@
+//! What Istio means where nobody says anything: the values of its chart and its MeshConfig, as far as templates ask for them.
+//!
+//! From `manifests/charts/istio-control/istio-discovery/values.yaml` and `pkg/config/mesh/mesh.go`. In one thing they differ:
+//! what only Istio's agent can answer, rewritten probes and merged metrics, is off until a text asks for it.
+
+use serde_json::{Value, json};
+
+/// The keys of mappings that are no settings of ours: whoever writes one writes all of it.
+const WHOLE: [&str; 1] = ["resources"];
+
+/// The values of the chart.
+pub(super) fn values() -> Value {
+    json!({
+        "global": {
+            "caAddress": "",
+            "caName": "",
+            "hub": "istio",
+            "imagePullPolicy": "",
+            "imagePullSecrets": [],
+            "istioNamespace": "istio-system",
+            "logAsJson": false,
+            "logging": {"level": "default:info"},
+            "meshID": "",
+            "mountMtlsCerts": false,
+            "multiCluster": {"clusterName": ""},
+            "nativeNftables": false,
+            "network": "",
+            "pilotCertProvider": "istiod",
+            "priorityClassName": "",
+            "proxy": proxy(),
+            "proxy_init": {"forceApplyIptables": false, "image": "proxyv2"},
+            "sds": {"token": {"aud": "istio-ca"}},
+            "sts": {"servicePort": 0},
+            "tag": "latest",
+            "variant": "",
+        },
+        "gateways": {"seccompProfile": {}, "securityContext": {}},
+        "istio_cni": {"enabled": false},
+        "meshConfig": {},
+        "pilot": {"cni": {"enabled": false, "provider": "default"}, "env": {}},
+        "revision": "",
+        "sidecarInjectorWebhook": {"rewriteAppHTTPProbe": false},
+    })
+}
+
+fn proxy() -> Value {
+    json!({
+        "clusterDomain": "cluster.local",
+        "componentLogLevel": "misc:error",
+        "excludeIPRanges": "",
+        "excludeInboundPorts": "",
+        "excludeOutboundPorts": "",
+        "holdApplicationUntilProxyStarts": false,
+        "image": "proxyv2",
+        "includeIPRanges": "*",
+        "includeInboundPorts": "*",
+        "includeOutboundPorts": "",
+        "logLevel": "warning",
+        "outlierLogPath": "",
+        "privileged": false,
+        "readinessFailureThreshold": 4,
+        "readinessInitialDelaySeconds": 0,
+        "readinessPeriodSeconds": 15,
+        "resources": {
+            "limits": {"cpu": "2000m", "memory": "1024Mi"},
+            "requests": {"cpu": "100m", "memory": "128Mi"},
+        },
+        "startupProbe": {"enabled": true, "failureThreshold": 600},
+        "statusPort": 15020,
+        "tracer": "none",
+    })
+}
+
+/// MeshConfig, by the names of its JSON form.
+pub(super) fn mesh() -> Value {
+    json!({
+        "connectTimeout": "10s",
+        "defaultConfig": {
+            "binaryPath": "/usr/local/bin/envoy",
+            "configPath": "./etc/istio/proxy",
+            "controlPlaneAuthPolicy": "MUTUAL_TLS",
+            "discoveryAddress": "istiod.istio-system.svc:15012",
+            "drainDuration": "45s",
+            "interceptionMode": "REDIRECT",
+            "proxyAdminPort": 15000,
+            "serviceCluster": "istio-proxy",
+            "statNameLength": 189,
+            "statusPort": 15020,
+            "terminationDrainDuration": "5s",
+        },
+        "enablePrometheusMerge": false,
+        "enableTracing": true,
+        "inboundTrafficPolicy": {"mode": "PASSTHROUGH"},
+        "ingressClass": "istio",
+        "ingressControllerMode": "STRICT",
+        "ingressService": "istio-ingressgateway",
+        "outboundTrafficPolicy": {"mode": "ALLOW_ANY"},
+        "protocolDetectionTimeout": "0s",
+        "proxyInboundListenPort": 15006,
+        "proxyListenPort": 15001,
+        "rootNamespace": "istio-system",
+        "trustDomain": "cluster.local",
+    })
+}
+
+/// What was given, over the defaults, and the paths at which something stands that is no mapping and has to be one. Nothing
+/// written under a key (null) is the same as no key.
+pub(super) fn over(given: &Value, defaults: Value) -> (Value, Vec<String>) {
+    let mut wrong = Vec::new();
+    let merged = merged(given, defaults, "", &mut wrong);
+    (merged, wrong)
+}
+
+fn merged(given: &Value, default: Value, path: &str, wrong: &mut Vec<String>) -> Value {
+    let Value::Object(mut under) = default else { return given.clone() };
+    let Value::Object(given) = given else {
+        wrong.push(path.to_owned());
+        return Value::Object(under);
+    };
+    for (key, value) in given.iter().filter(|(_, value)| !value.is_null()) {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        let merged = match under.remove(key) {
+            Some(default) if !WHOLE.contains(&key.as_str()) => merged(value, default, &path, wrong),
+            Some(_) | None => value.clone(),
+        };
+        under.insert(key.clone(), merged);
+    }
+    Value::Object(under)
+}

@@ -1,0 +1,160 @@
+//! The `config` of Istio's ConfigMap: who is injected, and by which templates.
+
+use super::fields::{Fields, scalar};
+use super::selector;
+use crate::decision::{Policy, Rules, Selector};
+use crate::template::Template;
+use policy::settings::nearest;
+use policy::{Problem, Problems};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The template of pods that name none.
+const DEFAULT: &str = "sidecar";
+
+/// Keys that have a meaning. `template` stands in Istio's own for programs that know no `templates`, and means nothing here.
+const KEYS: [&str; 8] = [
+    "aliases",
+    "alwaysInjectSelector",
+    "defaultTemplates",
+    "injectedAnnotations",
+    "neverInjectSelector",
+    "policy",
+    "template",
+    "templates",
+];
+
+/// What it says.
+pub(super) struct Injector {
+    pub(super) rules: Rules,
+    pub(super) default_templates: Vec<String>,
+    pub(super) templates: BTreeMap<String, Template>,
+    pub(super) aliases: BTreeMap<String, Vec<String>>,
+    pub(super) injected_annotations: BTreeMap<String, String>,
+    pub(super) warnings: Vec<String>,
+}
+
+impl Injector {
+    /// What counts where there is no such text.
+    pub(super) fn absent() -> Self {
+        Self {
+            rules: Rules { policy: Some(Policy::Enabled), never: Vec::new(), always: Vec::new() },
+            default_templates: vec![DEFAULT.to_owned()],
+            templates: Template::built_in().into_iter().map(|(name, one)| (name.to_owned(), one)).collect(),
+            aliases: BTreeMap::new(),
+            injected_annotations: BTreeMap::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Understands a tree; `name` is that of the text.
+    pub(super) fn read(name: &str, given: &Value) -> (Self, Vec<Problem>) {
+        let mut fields = Fields::of(name, given);
+        let mut read = Self::absent();
+        for key in given.as_object().into_iter().flat_map(serde_json::Map::keys) {
+            if !KEYS.contains(&key.as_str()) {
+                let meant = nearest(key, KEYS.into_iter());
+                let meant = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+                read.warnings.push(format!("{name}: {key} is no key of it and has no effect{meant}"));
+            }
+        }
+        read.rules.policy = read.policy(name, &mut fields);
+        read.rules.never = read.selectors(name, &mut fields, "neverInjectSelector");
+        read.rules.always = read.selectors(name, &mut fields, "alwaysInjectSelector");
+        read.injected_annotations = fields.named_texts("injectedAnnotations");
+        let mut problems = read.templates(name, &mut fields);
+        problems.extend(read.names(name, &mut fields));
+        let fields = fields.finish();
+        (read, fields.into_iter().chain(problems).collect())
+    }
+
+    /// With any other text Istio injects nothing, so nothing else can be meant here.
+    fn policy(&mut self, name: &str, fields: &mut Fields<'_>) -> Option<Policy> {
+        match fields.text("policy").as_str() {
+            "enabled" => Some(Policy::Enabled),
+            "disabled" => Some(Policy::Disabled),
+            other => {
+                self.warnings.push(format!(
+                    "{name}: policy is {other:?}, so that no pod is injected; expected enabled or disabled"
+                ));
+                None
+            }
+        }
+    }
+
+    fn selectors(&mut self, name: &str, fields: &mut Fields<'_>, key: &str) -> Vec<Selector> {
+        let mut selectors = Vec::new();
+        for (at, written) in fields.list(key).iter().enumerate() {
+            match selector::read(written) {
+                Ok(selector) => selectors.push(selector),
+                Err(why) => {
+                    self.warnings.push(format!("{name}: {key}[{at}] never matches: {why}"));
+                }
+            }
+        }
+        selectors
+    }
+
+    fn templates(&mut self, name: &str, fields: &mut Fields<'_>) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (key, written) in fields.mapping("templates").into_iter().flatten() {
+            match Template::read(&format!("{name}: templates.{key}"), written) {
+                Ok(template) => {
+                    self.templates.insert(key.clone(), template);
+                }
+                Err(Problems(found)) => problems.extend(found),
+            }
+        }
+        problems
+    }
+
+    /// Aliases and defaults. A default that is nothing would refuse every pod, an alias only those that name it.
+    fn names(&mut self, name: &str, fields: &mut Fields<'_>) -> Vec<Problem> {
+        let templates = fields.mapping("templates");
+        let is_template = |one: &String, read: &Self| {
+            read.templates.contains_key(one) || templates.is_some_and(|map| map.contains_key(one))
+        };
+        for key in fields.mapping("aliases").into_iter().flat_map(serde_json::Map::keys) {
+            let members = aliased(fields, key);
+            for member in &members {
+                if is_template(member, self) {
+                    continue;
+                }
+                self.warnings.push(format!("{name}: aliases.{key} names {member:?}, which is no template"));
+            }
+            self.aliases.insert(key.clone(), members);
+        }
+        let given = fields.texts("defaultTemplates");
+        if given.is_empty() {
+            return Vec::new();
+        }
+        let known = |one: &&String| is_template(one, self) || self.aliases.contains_key(*one);
+        let unknown = given.iter().filter(|one| !known(one));
+        let all = self.templates.keys().chain(self.aliases.keys()).cloned().collect::<Vec<_>>().join(", ");
+        let text = format!("is neither a template nor an alias; there are {all}");
+        let of = format!("{name}: defaultTemplates");
+        let problems = unknown.map(|one| Problem::with_item(&of, one, &*text)).collect();
+        self.default_templates = given;
+        problems
+    }
+}
+
+/// The members of an alias, whose name may hold dots.
+fn aliased(fields: &mut Fields<'_>, key: &str) -> Vec<String> {
+    let written = fields.at("aliases").and_then(|aliases| aliases.get(key));
+    let Some(Value::Array(items)) = written else {
+        fields.problem(&format!("aliases.{key}"), None, "is no list; expected names of templates");
+        return Vec::new();
+    };
+    let mut members = Vec::new();
+    for item in items {
+        match item.as_str() {
+            Some(text) => members.push(text.to_owned()),
+            None => {
+                let text = "is no text; expected a template's name";
+                fields.problem(&format!("aliases.{key}"), scalar(item).as_deref(), text);
+            }
+        }
+    }
+    members
+}

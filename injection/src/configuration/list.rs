@@ -1,0 +1,74 @@
+//! Lists as annotations and values hold them: ports, networks, interfaces; checked by the policy, and typed.
+
+use policy::settings::mapping::Form;
+use policy::sources::Wildcard;
+use rules::InterfaceName;
+use std::{fmt, net::IpAddr};
+
+/// A network as somebody wrote it, host bits and all: what they mean is for the rules to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    pub address: IpAddr,
+    /// Of the prefix, in bits.
+    pub length: u8,
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+/// The item at fault and what is wrong with it.
+pub(crate) type Faults = Vec<(String, String)>;
+
+/// A comma-separated list whose items `read` reads.
+///
+/// # Errors
+/// Every item that is not as the form wants it.
+pub(crate) fn listed<T>(text: &str, form: Form, read: fn(&str) -> Option<T>) -> Result<Wildcard<T>, Faults> {
+    let faults = form.faults(text);
+    if !faults.is_empty() {
+        return Err(faults.into_iter().map(|(item, text)| (item.to_owned(), text)).collect());
+    }
+    match text.trim() {
+        "" => Ok(Wildcard::Items(Vec::new())),
+        "*" => Ok(Wildcard::All),
+        // The form has taken each of them, so that none is lost.
+        text => Ok(Wildcard::Items(text.split(',').filter_map(|item| read(item.trim())).collect())),
+    }
+}
+
+/// A list for which `*` is no form.
+pub(crate) fn items<T>(list: Wildcard<T>) -> Vec<T> {
+    match list {
+        Wildcard::All => Vec::new(),
+        Wildcard::Items(items) => items,
+    }
+}
+
+pub(crate) fn port(item: &str) -> Option<u16> {
+    item.parse().ok()
+}
+
+pub(crate) fn network(item: &str) -> Option<Network> {
+    let (address, length) = item.split_once('/')?;
+    Some(Network { address: address.parse().ok()?, length: length.parse().ok()? })
+}
+
+pub(crate) fn interface(item: &str) -> Option<InterfaceName> {
+    item.parse().ok()
+}
+
+/// The list as an argument or an annotation holds it.
+pub(crate) fn written<T: fmt::Display>(items: &[T]) -> String {
+    items.iter().map(T::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// The same of a list that may be everything.
+pub(crate) fn written_or_all<T: fmt::Display>(list: &Wildcard<T>) -> String {
+    match list {
+        Wildcard::All => "*".to_owned(),
+        Wildcard::Items(items) => written(items),
+    }
+}

@@ -1,0 +1,92 @@
+//! Label selectors of the configuration, as Kubernetes writes them: `matchLabels` and `matchExpressions`.
+//!
+//! One that Kubernetes would refuse never matches, as with Istio, and its author is warned.
+
+use crate::decision::{Operator, Requirement, Selector};
+use serde_json::Value;
+
+/// Understands a selector.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn read(written: &Value) -> Result<Selector, String> {
+    let Value::Object(map) = written else {
+        return Err("it is no mapping; expected matchLabels or matchExpressions".to_owned());
+    };
+    if let Some(key) = map.keys().find(|key| !["matchLabels", "matchExpressions"].contains(&key.as_str())) {
+        return Err(format!("{key:?} is no part of a selector; expected matchLabels or matchExpressions"));
+    }
+    let mut asked = Vec::new();
+    match map.get("matchLabels") {
+        None | Some(Value::Null) => {}
+        Some(Value::Object(labels)) => {
+            for (key, value) in labels {
+                let value = value.as_str().ok_or(format!("the value of {key:?} is no text"))?;
+                asked.push(requirement(key, "In", vec![value.to_owned()])?);
+            }
+        }
+        Some(_) => return Err("matchLabels is no mapping of texts".to_owned()),
+    }
+    match map.get("matchExpressions") {
+        None | Some(Value::Null) => {}
+        Some(Value::Array(expressions)) => {
+            for expression in expressions {
+                asked.push(of_expression(expression)?);
+            }
+        }
+        Some(_) => return Err("matchExpressions is no list".to_owned()),
+    }
+    if asked.is_empty() {
+        return Err("it asks for nothing".to_owned());
+    }
+    Ok(Selector(asked))
+}
+
+fn of_expression(expression: &Value) -> Result<Requirement, String> {
+    let text = |key: &str| expression.get(key).and_then(Value::as_str);
+    let key = text("key").ok_or("an expression has no key")?;
+    let operator = text("operator").ok_or(format!("the expression for {key:?} has no operator"))?;
+    let values = match expression.get("values") {
+        None | Some(Value::Null) => Some(Vec::new()),
+        Some(Value::Array(items)) => items.iter().map(|item| Some(item.as_str()?.to_owned())).collect(),
+        Some(_) => None,
+    };
+    requirement(key, operator, values.ok_or(format!("the values for {key:?} are no list of texts"))?)
+}
+
+fn requirement(key: &str, operator: &str, values: Vec<String>) -> Result<Requirement, String> {
+    if !is_key(key) {
+        return Err(format!("{key:?} is no label's key"));
+    }
+    if let Some(value) = values.iter().find(|value| !(value.is_empty() || is_name(value, 63))) {
+        return Err(format!("{value:?} is no label's value"));
+    }
+    let operator = match (operator, values.is_empty()) {
+        ("In", false) => Operator::In(values),
+        ("NotIn", false) => Operator::NotIn(values),
+        ("Exists", true) => Operator::Exists,
+        ("DoesNotExist", true) => Operator::DoesNotExist,
+        ("In" | "NotIn", true) => return Err(format!("{operator} for {key:?} has no values")),
+        ("Exists" | "DoesNotExist", false) => return Err(format!("{operator} for {key:?} takes no values")),
+        _ => {
+            return Err(format!("{operator:?} is no operator; expected In, NotIn, Exists or DoesNotExist"));
+        }
+    };
+    Ok(Requirement { key: key.to_owned(), operator })
+}
+
+/// A name, perhaps with a DNS name and a slash before it.
+fn is_key(key: &str) -> bool {
+    match key.split_once('/') {
+        Some((prefix, name)) => is_name(prefix, 253) && !prefix.contains('_') && is_name(name, 63),
+        None => is_name(key, 63),
+    }
+}
+
+fn is_name(name: &str, most: usize) -> bool {
+    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    name.len() <= most
+        && ends(name.chars().next())
+        && ends(name.chars().next_back())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+}

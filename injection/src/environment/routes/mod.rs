@@ -1,0 +1,237 @@
+//! The routes of a namespace: a pure function of a VirtualEnvironment, the Services and the workloads behind them.
+//!
+//! A request goes to the pods of a Service that have its environment, else to those of the nearest environment that it is
+//! derived from (`dev.red.x`, `dev.red`, `dev`), else to the default. What comes out depends on nothing but what goes in:
+//! environments and ports are sorted.
+//!
+//! A request of an environment that no workload of the namespace has at all goes to the default, though one that it is
+//! derived from may have pods: a route can only be made for a value that is known.
+
+mod choice;
+mod objects;
+
+pub use choice::{Choices, subset};
+pub use objects::{DESTINATION_RULE, ENVOY_FILTER, VIRTUAL_SERVICE};
+pub(super) use objects::{metadata, owner};
+
+use super::filter;
+use super::spec::{Spec, VirtualEnvironment};
+use super::words;
+use super::world::{Service, Workload};
+use policy::{Problem, Problems};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// The version of Istio's objects where nobody says which ones a cluster has: all since Istio 1.5 have it.
+pub const ISTIO: &str = "v1beta1";
+
+/// What a namespace is to have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// All environments that workloads have.
+    pub environments: BTreeSet<String>,
+    /// Sorted by name.
+    pub services: Vec<Planned>,
+    /// The EnvoyFilter that makes sidecars add the header, where it is wanted.
+    pub filter: Option<Value>,
+    /// What is odd, in words.
+    pub warnings: Vec<String>,
+}
+
+/// What a Service is to have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    pub name: String,
+    pub fate: Fate,
+    /// Where requests go; `None` where no workload of the Service has an environment, or nothing of it is HTTP.
+    pub choices: Option<Choices>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fate {
+    Routed {
+        virtual_service: Value,
+        destination_rule: Value,
+    },
+    /// It needs no routes.
+    Unrouted(Reason),
+    /// What it says is wrong. What there is of its routes stays as it is.
+    Refused(Problems),
+}
+
+/// Why a Service needs no routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It is the API server.
+    ApiServer,
+    NoSelector,
+    /// None of its workloads has an environment.
+    NoEnvironment,
+    NoHttpPort,
+    /// All requests go the same way.
+    OneWay,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ApiServer => "it is the API server's",
+            Self::NoSelector => "it selects no pods",
+            Self::NoEnvironment => "none of its workloads has an environment",
+            Self::NoHttpPort => "none of its ports is HTTP, by name or appProtocol",
+            Self::OneWay => "all requests go the same way",
+        })
+    }
+}
+
+/// The routes of a VirtualEnvironment's namespace. What lies in others is left out. `version` is that of Istio's objects.
+///
+/// # Errors
+/// What is wrong with the VirtualEnvironment.
+pub fn plan(
+    environment: &VirtualEnvironment,
+    services: &[Service],
+    workloads: &[Workload],
+    version: &str,
+) -> Result<Plan, Problems> {
+    let spec = environment.spec.as_ref().map_err(Clone::clone)?;
+    let mut warnings = odd(spec);
+    let workloads = tagged(environment, spec, workloads, &mut warnings);
+    let environments: BTreeSet<String> = workloads.iter().map(|(value, _)| (*value).to_owned()).collect();
+    let mut here: Vec<&Service> =
+        services.iter().filter(|service| service.namespace == environment.namespace).collect();
+    here.sort_by(|a, b| a.name.cmp(&b.name));
+    let scene = Scene { environment, spec, environments: &environments, workloads: &workloads, version };
+    let services = here.into_iter().map(|service| scene.planned(service, &mut warnings)).collect();
+    let filter = spec.auto_inject.then(|| filter::envoy_filter(environment, spec));
+    Ok(Plan { environments, services, filter, warnings })
+}
+
+/// Workloads that have pods, with their environments.
+fn tagged<'a>(
+    environment: &VirtualEnvironment,
+    spec: &Spec,
+    workloads: &'a [Workload],
+    warnings: &mut Vec<String>,
+) -> Vec<(&'a str, &'a Workload)> {
+    let mut found = Vec::new();
+    for workload in workloads.iter().filter(|workload| workload.namespace == environment.namespace) {
+        let (title, label) = (workload.title(), &spec.label);
+        match workload.labels.get(label).map(String::as_str) {
+            None => {}
+            Some("") => {
+                warnings.push(format!("{title}: its label {label} is empty; nothing is routed to it"))
+            }
+            Some(value) if !words::is_label_value(value) => {
+                warnings
+                    .push(format!("{title}: its label {label} says {value:?}, which is no value of a label"));
+            }
+            Some(value) if workload.replicas == 0 => {
+                warnings.push(format!(
+                    "{title}: it is to have no pods; nothing is routed to {value} because of it"
+                ));
+            }
+            Some(value) => found.push((value, workload)),
+        }
+    }
+    warnings.sort();
+    found
+}
+
+/// What is odd about a VirtualEnvironment.
+fn odd(spec: &Spec) -> Vec<String> {
+    let splitter = spec.splitter;
+    let is_possible = splitter.is_ascii_alphanumeric() || "-_.".contains(splitter);
+    let odd = (!is_possible).then(|| {
+        format!("spec.envLabel.splitter: no label can hold {splitter:?}, so no environment is derived from another; expected . or - or _")
+    });
+    odd.into_iter().collect()
+}
+
+struct Scene<'a> {
+    environment: &'a VirtualEnvironment,
+    spec: &'a Spec,
+    environments: &'a BTreeSet<String>,
+    workloads: &'a [(&'a str, &'a Workload)],
+    version: &'a str,
+}
+
+impl Scene<'_> {
+    fn planned(&self, service: &Service, warnings: &mut Vec<String>) -> Planned {
+        let unrouted =
+            |reason| Planned { name: service.name.clone(), fate: Fate::Unrouted(reason), choices: None };
+        if service.name == "kubernetes" {
+            return unrouted(Reason::ApiServer);
+        }
+        if service.selector.is_empty() {
+            return unrouted(Reason::NoSelector);
+        }
+        let own = self.workloads.iter().filter(|(_, workload)| service.selects(workload));
+        let own: BTreeSet<&str> = own.map(|(value, _)| *value).collect();
+        if own.is_empty() {
+            return unrouted(Reason::NoEnvironment);
+        }
+        let problems: Vec<Problem> =
+            service.problems().iter().cloned().chain(doubles(service, &own, &self.spec.label)).collect();
+        if !problems.is_empty() {
+            let fate = Fate::Refused(Problems(problems));
+            return Planned { name: service.name.clone(), fate, choices: None };
+        }
+        let choices = Choices::of(self.spec, self.environments, &own);
+        let mut ports: Vec<u16> =
+            service.ports.iter().filter(|port| port.is_http).map(|port| port.number).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        if ports.is_empty() {
+            if !service.gateways.is_empty() {
+                warnings.push(format!("{}: it names gateways, but {}", service.title(), Reason::NoHttpPort));
+            }
+            return unrouted(Reason::NoHttpPort);
+        }
+        let routes = objects::routes(self.spec, service, &choices, &ports);
+        let fate = if routes.len() < 2 && service.gateways.is_empty() {
+            Fate::Unrouted(Reason::OneWay)
+        } else {
+            self.warn_of_default(service, &own, warnings);
+            let metadata = objects::metadata(self.environment, &service.name);
+            Fate::Routed {
+                virtual_service: objects::virtual_service(self.version, &metadata, service, routes),
+                destination_rule: objects::destination_rule(
+                    self.version,
+                    &metadata,
+                    self.spec,
+                    service,
+                    &own,
+                ),
+            }
+        };
+        Planned { name: service.name.clone(), fate, choices: Some(choices) }
+    }
+
+    fn warn_of_default(&self, service: &Service, own: &BTreeSet<&str>, warnings: &mut Vec<String>) {
+        if let Some(default) = self.spec.default_subset.as_deref().filter(|default| !own.contains(default)) {
+            warnings.push(format!(
+                "{}: none of its workloads has the default environment {default}; requests without an environment go to \
+                 all its pods",
+                service.title()
+            ));
+        }
+    }
+}
+
+/// Environments that would have one subset.
+fn doubles(service: &Service, own: &BTreeSet<&str>, label: &str) -> Vec<Problem> {
+    let mut by_subset: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for value in own {
+        by_subset.entry(subset(value)).or_default().push(value);
+    }
+    let doubles = by_subset.into_iter().filter(|(_, values)| values.len() > 1);
+    doubles
+        .map(|(name, values)| {
+            let place = format!("{}, label {label} of its workloads", service.title());
+            let values = values.join(" and ");
+            Problem::of(&place, format!("{values} would both be the subset {name}; rename one of them"))
+        })
+        .collect()
+}

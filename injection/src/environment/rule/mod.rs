@@ -1,0 +1,139 @@
+//! What a Service adds to each of its routes: a part of Istio's HTTPRoute, in the annotation
+//! `kt-virtual-environment/rule`.
+
+mod shape;
+
+use policy::Problem;
+use serde_json::{Map, Value};
+
+/// The annotation.
+pub const RULE: &str = "kt-virtual-environment/rule";
+
+/// Fields that put something else in the place of a route's destination (Istio refuses them beside one).
+const NO_ROUTE: [&str; 3] = ["redirect", "directResponse", "delegate"];
+
+/// A part of an HTTPRoute, its fields named as Istio names them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rule {
+    /// All but the matches and destinations.
+    rest: Map<String, Value>,
+    /// What each match has besides the header and the port.
+    matching: Map<String, Value>,
+    /// What each route has besides a destination and its weight.
+    route: Map<String, Value>,
+}
+
+impl Rule {
+    /// Understands the annotation. Its keys may be written in any case. Of several matches and destinations the first counts.
+    ///
+    /// # Errors
+    /// Every field that is none of an HTTPRoute, and what can't stand beside a destination.
+    pub(super) fn read(place: &str, text: &str) -> Result<Self, Vec<Problem>> {
+        let value: Value = serde_json::from_str(text).map_err(|error| {
+            let text = format!(
+                "is no JSON ({error}); expected a part of an HTTPRoute such as {{\"timeout\": \"3s\"}}"
+            );
+            vec![Problem::of(place, text)]
+        })?;
+        if !value.is_object() {
+            return Err(vec![Problem::with_item(place, text, "is no HTTPRoute; expected a JSON object")]);
+        }
+        let mut problems = Vec::new();
+        let named = shape::named(&shape::HTTP_ROUTE, &value, place, &mut problems);
+        let Value::Object(mut rest) = named else { return Err(problems) };
+        for field in NO_ROUTE.iter().filter(|field| rest.contains_key(**field)) {
+            let text = format!("{field} can't stand beside the route to an environment; leave it out");
+            problems.push(Problem::of(place, text));
+        }
+        let mut first = |field: &str| match rest.remove(field) {
+            Some(Value::Array(items)) => match items.into_iter().next() {
+                Some(Value::Object(first)) => first,
+                _ => Map::new(),
+            },
+            _ => Map::new(),
+        };
+        let (matching, mut route) = (first("match"), first("route"));
+        // Where requests go is not the rule's to say.
+        route.remove("destination");
+        if problems.is_empty() { Ok(Self { rest, matching, route }) } else { Err(problems) }
+    }
+
+    /// A whole route: this with a match and a destination over it.
+    pub(super) fn with(&self, matching: &Value, route: &Value) -> Value {
+        let over = |base: &Map<String, Value>, over: &Value| {
+            let mut merged = Value::Object(base.clone());
+            merge(&mut merged, over);
+            Value::Array(vec![merged])
+        };
+        let mut whole = self.rest.clone();
+        whole.insert("match".to_owned(), over(&self.matching, matching));
+        whole.insert("route".to_owned(), over(&self.route, route));
+        Value::Object(whole)
+    }
+}
+
+/// Puts fields over fields. A header's condition is one of several kinds, so it is replaced whole.
+fn merge(base: &mut Value, over: &Value) {
+    let (Value::Object(base), Value::Object(over)) = (base, over) else { return };
+    for (key, value) in over {
+        match (base.get_mut(key), value) {
+            (Some(Value::Object(there)), Value::Object(more)) if key == "headers" => {
+                // Names of headers are the same in any case.
+                there.retain(|name, _| !more.keys().any(|new| new.eq_ignore_ascii_case(name)));
+                there.extend(more.clone());
+            }
+            (Some(there @ Value::Object(_)), Value::Object(_)) => merge(there, value),
+            _ => {
+                base.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(text: &str) -> Result<Rule, String> {
+        let told = |problems: Vec<Problem>| problems.iter().map(|problem| format!("{problem}\n")).collect();
+        Rule::read("rule", text).map_err(told)
+    }
+
+    #[test]
+    fn a_rule_stays_under_the_route() {
+        let rule = read(
+            r#"{"Rewrite": {"Uri": "/v2"}, "RETRIES": {"per_try_timeout": "2s"}, "Match": [{"Uri": {"Prefix": "/v1"},
+            "headers": {"X-A": {"exact": "1"}, "x-virtual-env": {"regex": "."}}, "port": 1}, {"uri": {"exact": "/"}}],
+            "route": [{"destination": {"host": "other"}, "headers": {"request": {"set": {"X-B": "2"}}}}, {"weight": 3}]}"#,
+        );
+        let matching = json!({"headers": {"X-Virtual-Env": {"exact": "dev"}}, "port": 80});
+        let route = json!({"destination": {"host": "cart", "subset": "dev"}, "weight": 100});
+        let expected = json!({
+            "rewrite": {"uri": "/v2"}, "retries": {"perTryTimeout": "2s"},
+            "match": [{"uri": {"prefix": "/v1"}, "port": 80,
+                "headers": {"X-A": {"exact": "1"}, "X-Virtual-Env": {"exact": "dev"}}}],
+            "route": [{"destination": {"host": "cart", "subset": "dev"}, "weight": 100,
+                "headers": {"request": {"set": {"X-B": "2"}}}}],
+        });
+        assert_eq!(rule.expect("valid").with(&matching, &route), expected);
+    }
+
+    #[test]
+    fn what_is_no_part_of_a_route_is_refused() {
+        for (text, expected) in [
+            ("{", "is no JSON"),
+            ("[]", "expected a JSON object"),
+            (r#"{"rewrit": {}}"#, "rewrit is no field there; expected one of"),
+            (r#"{"match": [{"uri": {"begins": "/"}}]}"#, "match[0].uri.begins is no field there"),
+            (r#"{"match": {}}"#, "match: expected a list"),
+            (r#"{"rewrite": []}"#, "rewrite: expected an object"),
+            (r#"{"redirect": {"uri": "/"}}"#, "redirect can't stand beside"),
+            (r#"{"timeout": "1s", "Timeout": "2s"}"#, "timeout stands twice"),
+        ] {
+            let found = read(text).expect_err(text);
+            assert!(found.contains(expected), "{text}: {found}");
+        }
+        assert_eq!(read("{}").map(|rule| rule == Rule::default()), Ok(true));
+    }
+}

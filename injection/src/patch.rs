@@ -1,0 +1,207 @@
+//! The difference between two documents as a patch by RFC 6902, which is what the API server takes of a webhook.
+//!
+//! Small: what both have stays untouched, and items of lists are known again by their names. The order of the operations
+//! is that of the fields and items, so that the same documents always give the same patch.
+
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation};
+use serde_json::{Map, Value};
+
+/// Two lists are compared item by item up to this many pairs; larger ones are replaced as a whole.
+const MOST_PAIRS: usize = 1_000_000;
+
+/// What makes `after` of `before`.
+pub fn between(before: &Value, after: &Value) -> Patch {
+    let mut difference = Difference::default();
+    difference.value(before, after);
+    Patch(difference.operations)
+}
+
+#[derive(Default)]
+struct Difference {
+    at: PointerBuf,
+    operations: Vec<PatchOperation>,
+}
+
+impl Difference {
+    fn value(&mut self, before: &Value, after: &Value) {
+        match (before, after) {
+            (Value::Object(before), Value::Object(after)) => self.object(before, after),
+            (Value::Array(before), Value::Array(after)) => self.list(before, after),
+            _ if before == after => {}
+            _ => self.replace(after),
+        }
+    }
+
+    fn object(&mut self, before: &Map<String, Value>, after: &Map<String, Value>) {
+        for field in before.keys().filter(|field| !after.contains_key(*field)) {
+            self.within(field, Self::remove);
+        }
+        for (field, value) in after {
+            match before.get(field) {
+                Some(old) => self.within(field, |inner| inner.value(old, value)),
+                None => self.within(field, |inner| inner.add(value)),
+            }
+        }
+    }
+
+    fn list(&mut self, before: &[Value], after: &[Value]) {
+        if before == after {
+            return;
+        }
+        let Some(steps) = steps(before, after) else { return self.replace(&Value::from(after)) };
+        let mut at = 0;
+        for step in steps {
+            match step {
+                Step::Keep(old, new) => self.within(&at.to_string(), |inner| inner.value(old, new)),
+                Step::Replace(new) => self.within(&at.to_string(), |inner| inner.replace(new)),
+                Step::Add(new) => self.within(&at.to_string(), |inner| inner.add(new)),
+                Step::Remove => self.within(&at.to_string(), Self::remove),
+            }
+            at += usize::from(!matches!(step, Step::Remove));
+        }
+    }
+
+    fn within(&mut self, field: &str, inside: impl FnOnce(&mut Self)) {
+        self.at.push_back(field);
+        inside(self);
+        self.at.pop_back();
+    }
+
+    fn add(&mut self, value: &Value) {
+        let operation = AddOperation { path: self.at.clone(), value: value.clone() };
+        self.operations.push(PatchOperation::Add(operation));
+    }
+
+    fn replace(&mut self, value: &Value) {
+        let operation = ReplaceOperation { path: self.at.clone(), value: value.clone() };
+        self.operations.push(PatchOperation::Replace(operation));
+    }
+
+    fn remove(&mut self) {
+        self.operations.push(PatchOperation::Remove(RemoveOperation { path: self.at.clone() }));
+    }
+}
+
+/// What becomes of one place of a list, from its beginning on.
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Keep(&'a Value, &'a Value),
+    Replace(&'a Value),
+    Add(&'a Value),
+    Remove,
+}
+
+/// The fewest additions and removals; `None` where looking for them would take too long.
+fn steps<'a>(before: &'a [Value], after: &'a [Value]) -> Option<Vec<Step<'a>>> {
+    let same = |(old, new): &(&Value, &Value)| is_same(old, new);
+    let head = before.iter().zip(after).take_while(same).count();
+    let (old, new) = (&before[head..], &after[head..]);
+    let tail = old.iter().rev().zip(new.iter().rev()).take_while(same).count();
+    let (old, new) = (&old[..old.len() - tail], &new[..new.len() - tail]);
+    if old.len().checked_mul(new.len()).is_none_or(|pairs| pairs > MOST_PAIRS) {
+        return None;
+    }
+    let keep = |(old, new)| Step::Keep(old, new);
+    let mut found: Vec<Step<'a>> = before[..head].iter().zip(after).map(keep).collect();
+    middle(old, new, &mut found);
+    found.extend(before[before.len() - tail..].iter().zip(&after[after.len() - tail..]).map(keep));
+    Some(found)
+}
+
+/// By the longest common subsequence, whose lengths stand in a table for every pair of ends.
+fn middle<'a>(old: &'a [Value], new: &'a [Value], found: &mut Vec<Step<'a>>) {
+    let width = new.len() + 1;
+    let mut longest = vec![0_u32; (old.len() + 1) * width];
+    for i in (0..old.len()).rev() {
+        for j in (0..new.len()).rev() {
+            longest[i * width + j] = if is_same(&old[i], &new[j]) {
+                longest[(i + 1) * width + j + 1] + 1
+            } else {
+                longest[(i + 1) * width + j].max(longest[i * width + j + 1])
+            };
+        }
+    }
+    let (mut i, mut j) = (0, 0);
+    while i < old.len() || j < new.len() {
+        let both = i < old.len() && j < new.len();
+        if both && is_same(&old[i], &new[j]) {
+            found.push(Step::Keep(&old[i], &new[j]));
+            (i, j) = (i + 1, j + 1);
+        } else if both && longest[(i + 1) * width + j + 1] == longest[i * width + j] {
+            found.push(Step::Replace(&new[j]));
+            (i, j) = (i + 1, j + 1);
+        } else if j < new.len() && (!both || longest[i * width + j + 1] > longest[(i + 1) * width + j]) {
+            found.push(Step::Add(&new[j]));
+            j += 1;
+        } else {
+            found.push(Step::Remove);
+            i += 1;
+        }
+    }
+}
+
+/// Whether two items are the same one, changed perhaps: they have one name, or no name and one value.
+fn is_same(old: &Value, new: &Value) -> bool {
+    match (old.get("name"), new.get("name")) {
+        (Some(old), Some(new)) => old == new,
+        (None, None) => old == new,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(before: &Value, after: &Value, expected: &Value) {
+        let patch = between(before, after);
+        assert_eq!(&serde_json::to_value(&patch).expect("JSON"), expected, "{before} {after}");
+    }
+
+    #[test]
+    fn patches_are_small_and_their_order_is_stable() {
+        check(&json!({"a": 1}), &json!({"a": 1}), &json!([]));
+        check(
+            &json!({"a~/": 1, "b": 2, "z": {}}),
+            &json!({"b": 3, "c": null, "z": {"y": []}}),
+            &json!([
+                {"op": "remove", "path": "/a~0~1"},
+                {"op": "replace", "path": "/b", "value": 3},
+                {"op": "add", "path": "/c", "value": null},
+                {"op": "add", "path": "/z/y", "value": []},
+            ]),
+        );
+        check(&json!([]), &json!({}), &json!([{"op": "replace", "path": "", "value": {}}]));
+    }
+
+    #[test]
+    fn items_are_known_again_by_their_names() {
+        let item = |name: &str, image: &str| json!({"name": name, "image": image});
+        check(
+            &json!([item("proxy", "auto"), item("app", "web")]),
+            &json!([item("app", "web"), item("proxy", "v1")]),
+            &json!([
+                {"op": "remove", "path": "/0"},
+                {"op": "add", "path": "/1", "value": item("proxy", "v1")},
+            ]),
+        );
+        check(
+            &json!([item("a", "1"), item("b", "1"), item("c", "1")]),
+            &json!([item("x", "1"), item("b", "2"), item("c", "1"), item("d", "1")]),
+            &json!([
+                {"op": "replace", "path": "/0", "value": item("x", "1")},
+                {"op": "replace", "path": "/1/image", "value": "2"},
+                {"op": "add", "path": "/3", "value": item("d", "1")},
+            ]),
+        );
+        check(&json!(["x", "y", "z"]), &json!(["y", "z"]), &json!([{"op": "remove", "path": "/0"}]));
+    }
+
+    #[test]
+    fn a_list_too_long_to_compare_is_replaced() {
+        let numbers = |from: usize| Value::from((from..from + 1100).collect::<Vec<_>>());
+        assert_eq!(between(&numbers(0), &numbers(5000)).0.len(), 1);
+    }
+}

@@ -1,0 +1,348 @@
+//! A call of the API server, and what it is answered: AdmissionReview, v1 and v1beta1.
+//!
+//! Whatever is sent is answered: a body of any kind, a review without a request, a pod that is none.
+
+mod reading;
+
+use crate::configuration::Configuration;
+use crate::decision::Decision;
+use crate::patch;
+use crate::path;
+use crate::pipeline::{self, Around, Namespace};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use policy::Problems;
+use reading::Review;
+use serde_json::{Map, Value, json};
+
+/// The longest body that is read, in bytes; the API server's own limit for a request is half of it.
+pub const MOST_BYTES: usize = 6 * 1024 * 1024;
+
+/// The versions that are understood; the first is answered where nobody knows which was asked in.
+const VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
+const KIND: &str = "AdmissionReview";
+const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+
+/// A request over HTTP, as far as it matters.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    pub method: &'a str,
+    /// Without a query.
+    pub path: &'a str,
+    /// The header `Content-Type`.
+    pub content_type: Option<&'a str>,
+    pub body: &'a [u8],
+}
+
+/// What is known of the cluster that calls, beside what it says.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cluster {
+    /// Whether all kubelets can run native sidecars (Kubernetes 1.33 and newer).
+    pub native_sidecars: bool,
+}
+
+/// What it is answered, and what of that is counted and logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The status of HTTP.
+    pub status: u16,
+    pub content_type: &'static str,
+    pub body: Vec<u8>,
+    pub told: Told,
+}
+
+/// What is told of a call to those who run the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    pub outcome: Outcome,
+    /// Why, in words.
+    pub reason: String,
+    /// The object: its kind, namespace and name; empty where nobody knows it.
+    pub object: String,
+    /// The request's UID; empty where nobody knows it.
+    pub uid: String,
+    pub warnings: Vec<String>,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The pod gets a patch.
+    Injected,
+    /// It is let through as it is.
+    Skipped,
+    /// It is refused: it can't be injected.
+    Refused,
+    /// The call is no review.
+    Malformed,
+}
+
+impl Answer {
+    /// One that is no review's: a status of HTTP, and why in words.
+    pub fn text(status: u16, reason: &str) -> Self {
+        let told = Told {
+            outcome: Outcome::Malformed,
+            reason: reason.to_owned(),
+            object: String::new(),
+            uid: String::new(),
+            warnings: Vec::new(),
+        };
+        Self { status, content_type: TEXT, body: format!("{reason}\n").into_bytes(), told }
+    }
+
+    /// For a body that ended too early, or is too long.
+    pub fn unreadable(reason: &str) -> Self {
+        Self::text(400, &format!("the body can't be read: {reason}"))
+    }
+}
+
+/// Answers a call: the pod of its review is injected, let through or refused.
+///
+/// The statuses of HTTP and their order are those of Istio's injector: 400 for a body that is too long or empty, 415 for
+/// any other Content-Type than `application/json`, 200 for all else, with `allowed: false` where it is no review.
+pub fn answer(call: &Call<'_>, configuration: &Configuration, cluster: &Cluster) -> Answer {
+    answer_by(call, cluster, |pod, around| pipeline::inject(pod, around, configuration))
+}
+
+fn answer_by(
+    call: &Call<'_>,
+    cluster: &Cluster,
+    inject: impl Fn(&Value, &Around) -> Result<pipeline::Outcome, Problems>,
+) -> Answer {
+    if call.body.len() > MOST_BYTES {
+        return Answer::unreadable(&format!("it is longer than {MOST_BYTES} bytes"));
+    }
+    if call.body.is_empty() {
+        return Answer::text(400, "no body found");
+    }
+    if call.content_type != Some(JSON) {
+        let found = call.content_type.unwrap_or_default();
+        return Answer::text(415, &format!("Content-Type is {found:?}; expected {JSON}"));
+    }
+    let review = match Review::read(call.body) {
+        Ok(review) => review,
+        Err(reason) => return Reply::malformed(VERSIONS[0], reason).answer(),
+    };
+    let Some(request) = review.request() else {
+        return Reply::malformed(review.version, "the review has no request".to_owned()).answer();
+    };
+    let reply = |outcome, reason: String| Reply {
+        version: review.version,
+        outcome,
+        reason,
+        object: request.object_name(),
+        uid: request.text("uid").to_owned(),
+        warnings: Vec::new(),
+        patch: None,
+    };
+    // A webhook that is called for more than it should be must not keep pods from being deleted.
+    if !matches!(request.text("operation"), "" | "CREATE") {
+        let operation = request.text("operation");
+        let reason = format!("the operation is {operation}, and pods are injected when they are created");
+        return reply(Outcome::Skipped, reason).answer();
+    }
+    let pod = match request.pod() {
+        Ok(pod) => pod,
+        Err(reason) => return reply(Outcome::Refused, reason).answer(),
+    };
+    let around = Around {
+        namespace: Namespace { name: request.namespace().to_owned(), ..Namespace::default() },
+        workload: None,
+        variables: path::variables(call.path),
+        native_sidecars: cluster.native_sidecars,
+    };
+    match inject(pod, &around) {
+        Ok(pipeline::Outcome::Skipped(decision)) => {
+            let Decision { reason, warning, .. } = decision;
+            let reply = reply(Outcome::Skipped, format!("not injected: {reason}"));
+            Reply { warnings: warning.into_iter().collect(), ..reply }.answer()
+        }
+        Ok(pipeline::Outcome::Injected(injected)) => {
+            let patch = patch::between(pod, &injected.pod).to_string();
+            let reply = reply(Outcome::Injected, format!("injected: {}", injected.decision.reason));
+            let warnings = injected.decision.warning.into_iter().chain(injected.warnings).collect();
+            Reply { warnings, patch: Some(patch), ..reply }.answer()
+        }
+        Err(problems) => {
+            let problems: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
+            reply(Outcome::Refused, format!("the pod can't be injected: {}", problems.join("; "))).answer()
+        }
+    }
+}
+
+/// An answer before it is written.
+struct Reply {
+    version: &'static str,
+    outcome: Outcome,
+    reason: String,
+    object: String,
+    uid: String,
+    warnings: Vec<String>,
+    patch: Option<String>,
+}
+
+impl Reply {
+    fn malformed(version: &'static str, reason: String) -> Self {
+        let (object, uid) = (String::new(), String::new());
+        Self { version, outcome: Outcome::Malformed, reason, object, uid, warnings: Vec::new(), patch: None }
+    }
+
+    fn answer(self) -> Answer {
+        let mut response = Map::new();
+        let allowed = matches!(self.outcome, Outcome::Injected | Outcome::Skipped);
+        response.insert("uid".to_owned(), self.uid.clone().into());
+        response.insert("allowed".to_owned(), allowed.into());
+        if !allowed {
+            response.insert("status".to_owned(), json!({ "message": self.reason }));
+        }
+        if let Some(patch) = &self.patch {
+            response.insert("patchType".to_owned(), "JSONPatch".into());
+            response.insert("patch".to_owned(), STANDARD.encode(patch).into());
+        }
+        if !self.warnings.is_empty() {
+            // They become headers of the API server's answer, which hold no line breaks.
+            let lines = self.warnings.iter().map(|warning| warning.lines().collect::<Vec<_>>().join(" "));
+            response.insert("warnings".to_owned(), lines.collect::<Vec<_>>().into());
+        }
+        let review = json!({ "apiVersion": self.version, "kind": KIND, "response": response });
+        let Self { outcome, reason, object, uid, warnings, .. } = self;
+        let told = Told { outcome, reason, object, uid, warnings };
+        Answer { status: 200, content_type: JSON, body: review.to_string().into_bytes(), told }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::Reason;
+    use crate::pipeline::Injected;
+    use policy::Problem;
+
+    /// An injector that labels pods, leaves alone those of one namespace and refuses those without a `spec`.
+    fn labels(pod: &Value, around: &Around) -> Result<pipeline::Outcome, Problems> {
+        let decision =
+            |inject| Decision { inject, reason: Reason::ByPolicy, warning: Some("odd\nlabel".into()) };
+        if pod.get("spec").is_none() {
+            let problem = |name: &str| Problem::with_item(name, "x", "is wrong");
+            return Err(Problems(vec![problem("a"), problem("b")]));
+        }
+        if around.namespace.name == "quiet" {
+            return Ok(pipeline::Outcome::Skipped(decision(false)));
+        }
+        let mut after = pod.clone();
+        let variables: Map<_, _> =
+            around.variables.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+        after["metadata"]["labels"] = json!({ "in": around.namespace.name, "variables": variables });
+        Ok(pipeline::Outcome::Injected(Box::new(Injected {
+            decision: decision(true),
+            pod: after,
+            warnings: vec!["careful".to_owned()],
+        })))
+    }
+
+    fn answered(path: &str, content_type: Option<&str>, body: &[u8]) -> Answer {
+        answer_by(&Call { method: "PUT", path, content_type, body }, &Cluster::default(), labels)
+    }
+
+    fn review(version: &str, request: &Value) -> Answer {
+        let review = json!({ "apiVersion": version, "kind": KIND, "request": request });
+        answered("/inject/net/a", Some(JSON), review.to_string().as_bytes())
+    }
+
+    fn body(answer: &Answer) -> Value {
+        serde_json::from_slice(&answer.body).expect("JSON")
+    }
+
+    #[test]
+    fn what_is_no_review_has_its_status_in_this_order() {
+        let text = |status, content_type, body: &[u8]| {
+            let answer = answered("/inject", content_type, body);
+            assert_eq!((answer.status, answer.told.outcome), (status, Outcome::Malformed), "{answer:?}");
+            String::from_utf8(answer.body).expect("UTF-8")
+        };
+        let long = vec![b' '; MOST_BYTES + 1];
+        assert!(text(400, Some("text/plain"), &long).contains("longer than 6291456 bytes"));
+        assert_eq!(text(400, Some("text/plain"), b""), "no body found\n");
+        for content_type in [None, Some("text/plain"), Some("application/json; charset=utf-8")] {
+            assert!(text(415, content_type, b"{}").contains("expected application/json"));
+        }
+        let (deep, longest) = ("[".repeat(1_000_000), " ".repeat(MOST_BYTES));
+        let others = [
+            "{}",
+            "null",
+            "[]",
+            "{",
+            "\0",
+            &deep,
+            &longest,
+            r#"{"apiVersion":"admission.k8s.io/v2","kind":"AdmissionReview","request":{"uid":"u"}}"#,
+            r#"{"apiVersion":"admission.k8s.io/v1","kind":"Pod"}"#,
+        ];
+        for body in others {
+            let said: Value = serde_json::from_str(&text(200, Some(JSON), body.as_bytes())).expect("JSON");
+            assert_eq!((&said["apiVersion"], &said["kind"]), (&VERSIONS[0].into(), &KIND.into()));
+            assert_eq!(said["response"]["allowed"], false);
+            assert!(said["response"]["status"]["message"].as_str().is_some_and(|text| !text.is_empty()));
+        }
+        for request in [Value::Null, json!([]), json!("x")] {
+            let answer = review(VERSIONS[1], &request);
+            assert_eq!(answer.told.outcome, Outcome::Malformed);
+            assert_eq!((&body(&answer)["apiVersion"], answer.status), (&VERSIONS[1].into(), 200));
+        }
+    }
+
+    #[test]
+    fn a_pod_gets_its_patch_in_the_version_that_was_asked_in() {
+        for version in VERSIONS {
+            for (own, expected) in [(None, "shop"), (Some(""), "shop"), (Some("own"), "own")] {
+                let pod = json!({ "metadata": { "generateName": "web-", "namespace": own }, "spec": {} });
+                let answer = review(version, &json!({ "uid": "u1", "namespace": "shop", "object": pod }));
+                let said = body(&answer);
+                assert_eq!((&said["apiVersion"], &said["kind"]), (&version.into(), &KIND.into()));
+                let response = &said["response"];
+                assert_eq!((&response["uid"], &response["allowed"]), (&"u1".into(), &true.into()));
+                assert_eq!(response["patchType"], "JSONPatch");
+                assert_eq!(response["warnings"], json!(["odd label", "careful"]));
+                let patch = STANDARD.decode(response["patch"].as_str().expect("a patch")).expect("base64");
+                let patch: json_patch::Patch = serde_json::from_slice(&patch).expect("RFC 6902");
+                let mut patched = pod.clone();
+                json_patch::patch(&mut patched, &patch).expect("a patch of the pod");
+                let labels = json!({ "in": expected, "variables": { "ISTIO_META_NETWORK": "a" } });
+                assert_eq!(patched["metadata"]["labels"], labels);
+                assert_eq!(answer.told.outcome, Outcome::Injected);
+                assert_eq!((&*answer.told.object, &*answer.told.uid), (&*format!("{expected}/web-*"), "u1"));
+            }
+        }
+    }
+
+    fn check(request: &Value, outcome: Outcome, message: &str) {
+        let answer = review(VERSIONS[0], request);
+        let response = &body(&answer)["response"];
+        assert_eq!((answer.told.outcome, &response["uid"]), (outcome, &"u2".into()), "{request}");
+        assert_eq!(response["allowed"], outcome == Outcome::Skipped, "{request}");
+        assert_eq!((&response["patch"], &response["patchType"]), (&Value::Null, &Value::Null), "{request}");
+        assert!(answer.told.reason.contains(message), "{request}: {}", answer.told.reason);
+        let told = response["status"]["message"].as_str();
+        assert_eq!(told.unwrap_or(&answer.told.reason), answer.told.reason);
+    }
+
+    #[test]
+    fn others_are_let_through_or_refused_with_their_uid() {
+        let pod = json!({ "metadata": { "name": "web" }, "spec": {}, "status": [1] });
+        let bare = json!({ "kind": "Pod", "metadata": 7 });
+        check(&json!({ "uid": "u2", "namespace": "quiet", "object": pod }), Outcome::Skipped, "the policy");
+        check(&json!({ "uid": "u2", "operation": "DELETE", "object": null }), Outcome::Skipped, "DELETE");
+        check(&json!({ "uid": "u2", "object": null }), Outcome::Refused, "no object");
+        check(&json!({ "uid": "u2", "object": "web" }), Outcome::Refused, "no object");
+        check(
+            &json!({ "uid": "u2", "object": { "kind": "Job" } }),
+            Outcome::Refused,
+            "a Job; expected a Pod",
+        );
+        check(
+            &json!({ "uid": "u2", "object": bare }),
+            Outcome::Refused,
+            "a: \"x\" is wrong; b: \"x\" is wrong",
+        );
+    }
+}

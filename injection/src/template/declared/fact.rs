@@ -1,0 +1,150 @@
+//! Facts that a template's texts may name: what is known of a pod's sidecar, as text.
+
+use super::writing::Scene;
+use crate::sidecar::Mode;
+use serde_json::Value;
+
+/// A fact of the sidecar, or of the pod around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fact {
+    AppContainers,
+    CaAddress,
+    CanonicalName,
+    CanonicalRevision,
+    Cluster,
+    Domain,
+    FirstContainer,
+    InboundPort,
+    InitImage,
+    LogLevel,
+    MeshId,
+    Mode,
+    Namespace,
+    Network,
+    OutboundPort,
+    Owner,
+    PodPortNumbers,
+    PodPorts,
+    ProxyComponentLogLevel,
+    ProxyConfig,
+    ProxyGid,
+    ProxyImage,
+    ProxyLogLevel,
+    ProxyUid,
+    PullPolicy,
+    Revision,
+    StatusPort,
+    TrustDomain,
+    Workload,
+}
+
+/// Each with its name.
+pub(super) const FACTS: [(&str, Fact); 29] = [
+    ("appContainers", Fact::AppContainers),
+    ("caAddress", Fact::CaAddress),
+    ("canonicalName", Fact::CanonicalName),
+    ("canonicalRevision", Fact::CanonicalRevision),
+    ("cluster", Fact::Cluster),
+    ("domain", Fact::Domain),
+    ("firstContainer", Fact::FirstContainer),
+    ("inboundPort", Fact::InboundPort),
+    ("initImage", Fact::InitImage),
+    ("logLevel", Fact::LogLevel),
+    ("meshId", Fact::MeshId),
+    ("mode", Fact::Mode),
+    ("namespace", Fact::Namespace),
+    ("network", Fact::Network),
+    ("outboundPort", Fact::OutboundPort),
+    ("owner", Fact::Owner),
+    ("podPortNumbers", Fact::PodPortNumbers),
+    ("podPorts", Fact::PodPorts),
+    ("proxyComponentLogLevel", Fact::ProxyComponentLogLevel),
+    ("proxyConfig", Fact::ProxyConfig),
+    ("proxyGid", Fact::ProxyGid),
+    ("proxyImage", Fact::ProxyImage),
+    ("proxyLogLevel", Fact::ProxyLogLevel),
+    ("proxyUid", Fact::ProxyUid),
+    ("pullPolicy", Fact::PullPolicy),
+    ("revision", Fact::Revision),
+    ("statusPort", Fact::StatusPort),
+    ("trustDomain", Fact::TrustDomain),
+    ("workload", Fact::Workload),
+];
+
+impl Fact {
+    /// What it is for a pod; `None` where it isn't set.
+    pub(super) fn value(self, scene: &Scene<'_>) -> Option<String> {
+        let (sidecar, around) = (scene.sight.sidecar, scene.sight.around);
+        let configuration = scene.sight.configuration;
+        let label = |key: &str| Some(scene.label(key)?.to_owned());
+        let workload = around.workload.as_ref();
+        let set = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        match self {
+            Self::AppContainers => set(&scene.app_containers().join(",")),
+            Self::CaAddress => set(&configuration.values.ca_address),
+            // The order in which Istio asks, `canonical_service` of its telemetry.
+            Self::CanonicalName => label("service.istio.io/canonical-name")
+                .or_else(|| label("app.kubernetes.io/name"))
+                .or_else(|| label("app"))
+                .or_else(|| workload.and_then(|workload| set(&workload.name))),
+            Self::CanonicalRevision => label("service.istio.io/canonical-revision")
+                .or_else(|| label("app.kubernetes.io/version"))
+                .or_else(|| label("version"))
+                .or_else(|| Some("latest".to_owned())),
+            Self::Cluster => set(&sidecar.cluster),
+            Self::Domain => set(&sidecar.domain),
+            Self::FirstContainer => scene.app_containers().first().map(|name| (*name).to_owned()),
+            Self::InboundPort => scene.argument("-z").map(str::to_owned),
+            Self::InitImage => set(&sidecar.init_image),
+            Self::LogLevel => set(&sidecar.log_level),
+            Self::MeshId => {
+                set(&configuration.values.mesh_id).or_else(|| set(&configuration.mesh.trust_domain))
+            }
+            Self::Mode => Some(mode(sidecar.mode).to_owned()),
+            Self::Namespace => set(&around.namespace.name),
+            Self::Network => sidecar.network.as_deref().and_then(set),
+            Self::OutboundPort => scene.argument("-p").map(str::to_owned),
+            Self::Owner => workload.filter(|workload| !workload.name.is_empty()).map(|workload| {
+                format!(
+                    "kubernetes://apis/{}/namespaces/{}/{}s/{}",
+                    workload.api_version,
+                    workload.namespace,
+                    workload.kind.to_lowercase(),
+                    workload.name
+                )
+            }),
+            Self::PodPortNumbers => {
+                let ports = ports(scene);
+                let numbers = ports.iter().filter_map(|port| port.get("containerPort"));
+                Some(numbers.map(Value::to_string).collect::<Vec<_>>().join(","))
+            }
+            Self::PodPorts => Some(Value::Array(ports(scene)).to_string()),
+            Self::ProxyComponentLogLevel => sidecar.proxy_component_log_level.as_deref().and_then(set),
+            Self::ProxyConfig => Some(sidecar.proxy_config.to_string()),
+            Self::ProxyGid => Some(sidecar.proxy_gid.to_string()),
+            Self::ProxyImage => set(&sidecar.proxy_image),
+            Self::ProxyLogLevel => sidecar.proxy_log_level.as_deref().and_then(set),
+            Self::ProxyUid => Some(sidecar.proxy_uid.to_string()),
+            Self::PullPolicy => sidecar.pull_policy.as_deref().and_then(set),
+            Self::Revision => set(&configuration.values.revision).or_else(|| set("default")),
+            Self::StatusPort => sidecar.status_port.map(|port| port.to_string()),
+            Self::TrustDomain => set(&configuration.mesh.trust_domain),
+            Self::Workload => workload.and_then(|workload| set(&workload.name)),
+        }
+    }
+}
+
+/// The ports of all containers.
+fn ports(scene: &Scene<'_>) -> Vec<Value> {
+    let ports = scene.containers().filter_map(|container| container.get("ports")?.as_array());
+    ports.flatten().cloned().collect()
+}
+
+/// As annotations and arguments write it.
+pub(super) fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Redirect => "REDIRECT",
+        Mode::Tproxy => "TPROXY",
+        Mode::None => "NONE",
+    }
+}

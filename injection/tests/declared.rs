@@ -1,0 +1,375 @@
+//! Declared templates: what the built-in ones make of a pod, and what is said about one that can't be.
+
+use injection::configuration::{Configuration, Text, Texts};
+use injection::pipeline::Workload;
+use injection::sidecar::{Init, Mode, Sidecar};
+use injection::template::{Sight, Template};
+use injection::{Around, Namespace};
+use policy::Problems;
+use serde_json::{Value, json};
+
+fn sidecar() -> Sidecar {
+    let arguments = "istio-iptables -p 15001 -z 15006 -u 1337 -m REDIRECT -i * -x  -b * -d 15090,15021,7,15020 \
+                     --log_output_level=default:info";
+    Sidecar {
+        mode: Mode::Redirect,
+        init: Init::Capture,
+        arguments: arguments.split(' ').map(str::to_owned).collect(),
+        proxy_config: json!({"proxyMetadata": {"ZONE": "b", "ISTIO_META_DNS_CAPTURE": "true"}}),
+        proxy_uid: 1337,
+        proxy_gid: 1337,
+        status_port: Some(15020),
+        native: false,
+        hold: false,
+        proxy_image: "example/proxyv2:1".to_owned(),
+        init_image: "example/init:1".to_owned(),
+        pull_policy: None,
+        resources: json!({"requests": {"cpu": "100m"}}),
+        init_resources: json!({"limits": {"cpu": "1"}}),
+        log_level: "default:info".to_owned(),
+        proxy_log_level: Some("warning".to_owned()),
+        proxy_component_log_level: None,
+        log_as_json: false,
+        domain: "cluster.local".to_owned(),
+        cluster: String::new(),
+        network: None,
+        binds_low_ports: false,
+        ..Sidecar::of(&json!({}), &Around::default(), &Configuration::default()).expect("an empty pod")
+    }
+}
+
+fn pod() -> Value {
+    json!({
+        "metadata": {"labels": {"app": "shop-web"}, "annotations": {}},
+        "spec": {"containers": [
+            {"name": "web", "ports": [{"containerPort": 8080}, {"containerPort": 9090}]},
+            {"name": "helper"},
+        ]},
+    })
+}
+
+/// What a template makes of a pod.
+fn render(template: &Template, pod: &Value, sidecar: &Sidecar, values: Value) -> Result<Value, Problems> {
+    let [values, mesh] = [values, json!({"trustDomain": "cluster.local"})].map(|data| data.to_string());
+    let texts = Texts {
+        values: Some(Text { name: "values", text: &values }),
+        mesh: Some(Text { name: "mesh", text: &mesh }),
+        ..Texts::default()
+    };
+    let configuration = Configuration::read(&texts)?;
+    let text = str::to_owned;
+    let around = Around {
+        namespace: Namespace { name: text("shop"), ..Namespace::default() },
+        workload: Some(Workload {
+            api_version: text("apps/v1"),
+            kind: text("Deployment"),
+            name: text("web"),
+            namespace: text("shop"),
+        }),
+        ..Around::default()
+    };
+    template.render(&Sight { pod, around: &around, sidecar, configuration: &configuration })
+}
+
+fn built_in(name: &str) -> Template {
+    let found = Template::built_in().into_iter().find(|(known, _)| *known == name);
+    found.expect("a built-in template").1
+}
+
+fn istio(sidecar: &Sidecar) -> Value {
+    render(&built_in("sidecar"), &pod(), sidecar, json!({})).expect("a patch")
+}
+
+/// `NAME=VALUE` for each variable, with the place behind `<` where it comes from elsewhere.
+fn variables(container: &Value) -> Vec<String> {
+    let variables = container["env"].as_array().expect("variables").iter();
+    let told = |variable: &Value| {
+        let name = variable["name"].as_str().expect("a name");
+        let from = variable.pointer("/valueFrom/fieldRef/fieldPath");
+        let from = from.or_else(|| variable.pointer("/valueFrom/resourceFieldRef/resource"));
+        match from.and_then(Value::as_str) {
+            Some(from) => format!("{name}<{from}"),
+            None => format!("{name}={}", variable["value"].as_str().expect("a value")),
+        }
+    };
+    variables.map(told).collect()
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    list.as_array().into_iter().flatten().filter_map(|item| item["name"].as_str()).collect()
+}
+
+#[test]
+fn istios_proxy_by_default() {
+    let patch = istio(&sidecar());
+    let proxy = &patch["spec"]["containers"][0];
+    let expected = r#"PILOT_CERT_PROVIDER=istiod
+CA_ADDR=istiod.istio-system.svc:15012
+POD_NAME<metadata.name
+POD_NAMESPACE<metadata.namespace
+INSTANCE_IP<status.podIP
+SERVICE_ACCOUNT<spec.serviceAccountName
+HOST_IP<status.hostIP
+ISTIO_CPU_LIMIT<limits.cpu
+PROXY_CONFIG={"proxyMetadata":{"ISTIO_META_DNS_CAPTURE":"true","ZONE":"b"}}
+ISTIO_META_POD_PORTS=[{"containerPort":8080},{"containerPort":9090}]
+ISTIO_META_APP_CONTAINERS=web,helper
+GOMEMLIMIT<limits.memory
+GOMAXPROCS<limits.cpu
+ISTIO_META_CLUSTER_ID=Kubernetes
+ISTIO_META_NODE_NAME<spec.nodeName
+ISTIO_META_INTERCEPTION_MODE=REDIRECT
+ISTIO_META_WORKLOAD_NAME=web
+ISTIO_META_OWNER=kubernetes://apis/apps/v1/namespaces/shop/deployments/web
+ISTIO_META_MESH_ID=cluster.local
+TRUST_DOMAIN=cluster.local
+ISTIO_META_DNS_CAPTURE=true
+ZONE=b"#;
+    assert_eq!(variables(proxy).join("\n"), expected);
+    let arguments = json!([
+        "proxy",
+        "sidecar",
+        "--domain",
+        "$(POD_NAMESPACE).svc.cluster.local",
+        "--proxyLogLevel=warning",
+        "--log_output_level=default:info",
+    ]);
+    assert_eq!(proxy["args"], arguments);
+    assert_eq!(proxy["ports"][0]["containerPort"], 15090);
+    assert_eq!(proxy["startupProbe"]["failureThreshold"], 600);
+    assert_eq!(proxy["readinessProbe"]["periodSeconds"], 15);
+    assert_eq!(proxy["resources"], json!({"requests": {"cpu": "100m"}}));
+    assert_eq!(proxy.get("lifecycle"), None);
+    let security = json!({
+        "allowPrivilegeEscalation": false, "privileged": false, "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": true, "runAsGroup": 1337, "runAsNonRoot": true, "runAsUser": 1337,
+    });
+    assert_eq!(proxy["securityContext"], security);
+    let volumes = [
+        "workload-socket",
+        "credential-socket",
+        "workload-certs",
+        "istio-envoy",
+        "istio-data",
+        "istio-podinfo",
+        "istio-token",
+        "istiod-ca-cert",
+        "istio-ca-crl",
+    ];
+    assert_eq!(names(&patch["spec"]["volumes"]), volumes);
+    let mut mounted = names(&proxy["volumeMounts"]);
+    let mut volumes = volumes.to_vec();
+    mounted.sort_unstable();
+    volumes.sort_unstable();
+    assert_eq!(mounted, volumes);
+    let init = &patch["spec"]["initContainers"][0];
+    assert_eq!(init["name"], "istio-init");
+    assert_eq!(init["args"], json!(sidecar().arguments));
+    assert_eq!(
+        init["securityContext"]["capabilities"],
+        json!({"add": ["NET_ADMIN", "NET_RAW"], "drop": ["ALL"]})
+    );
+    assert_eq!(variables(init), ["ISTIO_META_DNS_CAPTURE=true", "ZONE=b"]);
+    assert_eq!(patch["metadata"]["labels"]["service.istio.io/canonical-name"], "shop-web");
+    let annotations = json!({
+        "istio.io/rev": "default",
+        "kubectl.kubernetes.io/default-container": "web",
+        "kubectl.kubernetes.io/default-logs-container": "web",
+    });
+    assert_eq!(patch["metadata"]["annotations"], annotations);
+}
+
+#[test]
+fn native_hold_and_the_agent_turned_off() {
+    let patch = istio(&Sidecar { native: true, hold: true, ..sidecar() });
+    assert_eq!(patch["spec"].get("containers"), None);
+    assert_eq!(names(&patch["spec"]["initContainers"]), ["istio-init", "istio-proxy"]);
+    let proxy = &patch["spec"]["initContainers"][1];
+    assert_eq!(proxy["restartPolicy"], "Always");
+    assert_eq!(proxy["lifecycle"]["preStop"]["exec"]["command"][2], "--debug-port=15020");
+    assert_eq!(proxy["lifecycle"].get("postStart"), None);
+    let patch = istio(&Sidecar { hold: true, status_port: None, ..sidecar() });
+    let proxy = &patch["spec"]["containers"][0];
+    assert_eq!(proxy["lifecycle"], json!({"postStart": {"exec": {"command": ["pilot-agent", "wait"]}}}));
+    assert_eq!((proxy.get("readinessProbe"), proxy.get("startupProbe")), (None, None));
+}
+
+#[test]
+fn users_and_capabilities() {
+    let check = |sidecar: Sidecar, added: Value, user: i64| {
+        let patch = istio(&sidecar);
+        let security = &patch["spec"]["containers"][0]["securityContext"];
+        assert_eq!(security["capabilities"]["add"], added);
+        assert_eq!((&security["runAsUser"], &security["runAsGroup"]), (&json!(user), &json!(1337)));
+        assert_eq!(security["runAsNonRoot"], user != 0);
+    };
+    check(Sidecar { mode: Mode::Tproxy, ..sidecar() }, json!(["NET_ADMIN"]), 0);
+    check(Sidecar { binds_low_ports: true, ..sidecar() }, json!(["NET_BIND_SERVICE"]), 0);
+    let both = Sidecar { mode: Mode::Tproxy, binds_low_ports: true, ..sidecar() };
+    check(both, json!(["NET_ADMIN", "NET_BIND_SERVICE"]), 0);
+    check(Sidecar { proxy_uid: 1_000_650_000, ..sidecar() }, Value::Null, 1_000_650_000);
+}
+
+#[test]
+fn a_plugin_is_told_by_annotations() {
+    let patch = istio(&Sidecar { init: Init::Validation, ..sidecar() });
+    let init = &patch["spec"]["initContainers"][0];
+    assert_eq!(init["name"], "istio-validation");
+    assert_eq!(init["securityContext"]["capabilities"], json!({"drop": ["ALL"]}));
+    assert_eq!(init["securityContext"]["runAsUser"], 1337);
+    assert_eq!(init["securityContext"]["readOnlyRootFilesystem"], true);
+    let annotations = patch["metadata"]["annotations"].as_object().expect("annotations");
+    let told: Vec<String> = annotations
+        .iter()
+        .filter(|(key, _)| key.contains(".istio.io/"))
+        .map(|(key, value)| format!("{key}={}", value.as_str().expect("a text")))
+        .collect();
+    let expected = [
+        "sidecar.istio.io/interceptionMode=REDIRECT",
+        "traffic.sidecar.istio.io/excludeInboundPorts=7,15020",
+        "traffic.sidecar.istio.io/includeInboundPorts=*",
+        "traffic.sidecar.istio.io/includeOutboundIPRanges=*",
+    ];
+    assert_eq!(told, expected);
+    let nothing = Sidecar { init: Init::Nothing, mode: Mode::None, arguments: Vec::new(), ..sidecar() };
+    assert_eq!(istio(&nothing)["spec"].get("initContainers"), None);
+}
+
+#[test]
+fn values_and_annotations_are_parameters() {
+    let template = built_in("sidecar");
+    let mut pod = pod();
+    pod["metadata"]["annotations"]["readiness.status.sidecar.istio.io/periodSeconds"] = json!("3");
+    let values = json!({
+        "revision": "blue",
+        "global": {
+            "imagePullSecrets": ["key"], "meshID": "mesh",
+            "proxy": {"lifecycle": {"preStop": {"sleep": {"seconds": 5}}}, "startupProbe": {"enabled": false}},
+        },
+    });
+    let patch = render(&template, &pod, &Sidecar { hold: true, ..sidecar() }, values).expect("a patch");
+    let proxy = &patch["spec"]["containers"][0];
+    assert_eq!(proxy["readinessProbe"]["periodSeconds"], 3);
+    assert_eq!(proxy.get("startupProbe"), None);
+    assert_eq!(proxy["lifecycle"], json!({"preStop": {"sleep": {"seconds": 5}}}));
+    assert!(variables(proxy).contains(&"CA_ADDR=istiod-blue.istio-system.svc:15012".to_owned()));
+    assert!(variables(proxy).contains(&"ISTIO_META_MESH_ID=mesh".to_owned()));
+    assert_eq!(patch["spec"]["imagePullSecrets"], json!([{"name": "key"}]));
+    assert_eq!(patch["metadata"]["annotations"]["istio.io/rev"], "blue");
+    pod["metadata"]["annotations"]["readiness.status.sidecar.istio.io/periodSeconds"] = json!("often");
+    let problems = render(&template, &pod, &sidecar(), json!({})).expect_err("no number");
+    let expected =
+        "annotation readiness.status.sidecar.istio.io/periodSeconds: \"often\" is not a whole number";
+    assert!(problems.to_string().contains(expected), "{problems}");
+}
+
+#[test]
+fn envoy_alone() {
+    let values = json!({"envoy": {"image": "example/envoy:1", "configMap": "edge", "readyPort": 15021}});
+    let patch = render(&built_in("envoy"), &pod(), &sidecar(), values).expect("a patch");
+    let envoy = &patch["spec"]["containers"][0];
+    assert_eq!(envoy["image"], "example/envoy:1");
+    let ports: Vec<&Value> =
+        envoy["ports"].as_array().expect("ports").iter().map(|port| &port["containerPort"]).collect();
+    assert_eq!(ports, [15006, 15001]);
+    assert_eq!(envoy["securityContext"]["runAsUser"], 1337);
+    assert_eq!(envoy["readinessProbe"]["httpGet"]["port"], 15021);
+    assert_eq!(patch["spec"]["volumes"], json!([{"name": "envoy-config", "configMap": {"name": "edge"}}]));
+    let arguments = patch["spec"]["initContainers"][0]["args"].as_array().expect("arguments");
+    assert_eq!(arguments[2], "15001");
+}
+
+#[test]
+fn linkerds_proxy() {
+    let template = built_in("linkerd");
+    let anchors = json!({"linkerd": {"identityTrustAnchorsPEM": "PEM", "image": "example/linkerd:1"}});
+    let patch = render(&template, &pod(), &sidecar(), anchors.clone()).expect("a patch");
+    let proxy = &patch["spec"]["containers"][0];
+    assert_eq!(
+        (&proxy["image"], &proxy["securityContext"]["runAsUser"]),
+        (&json!("example/linkerd:1"), &json!(2102))
+    );
+    let variables = variables(proxy);
+    for expected in [
+        "LINKERD2_PROXY_INBOUND_LISTEN_ADDR=0.0.0.0:4143",
+        "LINKERD2_PROXY_OUTBOUND_LISTEN_ADDR=127.0.0.1:4140",
+        "LINKERD2_PROXY_INBOUND_PORTS=8080,9090",
+        "LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS=PEM",
+        "_l5d_trustdomain=cluster.local",
+    ] {
+        assert!(variables.iter().any(|variable| variable == expected), "{expected}: {variables:#?}");
+    }
+    let arguments = json!(
+        "istio-iptables -p 4140 -z 4143 -u 2102 -m REDIRECT -i * -x  -b * -d 4190,4191,7 --log_output_level=default:info"
+            .split(' ')
+            .collect::<Vec<_>>()
+    );
+    assert_eq!(patch["spec"]["initContainers"][0]["args"], arguments);
+    let plugin = Sidecar { init: Init::Validation, ..sidecar() };
+    let patch = render(&template, &pod(), &plugin, anchors.clone()).expect("a patch");
+    let annotations = &patch["metadata"]["annotations"];
+    assert_eq!(annotations["sidecar-init/envoy-port"], "4140");
+    assert_eq!(annotations["sidecar-init/proxy-uid"], "2102");
+    assert_eq!(patch["spec"]["initContainers"][0]["securityContext"]["runAsUser"], 2102);
+    let refused = render(&template, &pod(), &Sidecar { mode: Mode::Tproxy, ..sidecar() }, anchors);
+    assert!(refused.expect_err("TPROXY").to_string().contains("interceptionMode to REDIRECT"));
+    let missing = render(&template, &pod(), &sidecar(), json!({})).expect_err("no trust anchors").to_string();
+    assert!(missing.contains("linkerd.identityTrustAnchorsPEM of the values"), "{missing}");
+}
+
+#[test]
+fn all_problems_are_told_at_once_with_what_was_meant() {
+    let text = r#"
+parameter: {}
+parameters:
+  level: {annotations: x}
+labels: {a: "${doman}"}
+refuse: [{when: natve}]
+capture: {outboundPort: 0, port: 1}
+sidecars:
+  - {name: a, imge: x, args: ["${proxyImage", {text: b, wen: native}]}
+  - {name: a, env: [{name: X}, {name: Y, value: 1, field: metadata.name}, {name: Z, field: spec.name}]}
+  - {image: x, readinessProbe: {httpGet: {port: 70000}, periodSeconds: soon}, resources: "${proxyResource}"}
+  - {each: proxyMeta}
+volumes: {name: a}
+"#;
+    let written = policy::pod::values("test", text).expect("YAML").remove(0);
+    let problems = Template::read("templates.own", &written).expect_err("many problems").to_string();
+    let expected = "\
+21 problems in the input; nothing was changed
+  templates.own: template: \"parameter\" is not known here; did you mean parameters?";
+    assert!(problems.starts_with(expected), "{problems}");
+    for part in [
+        "parameters.level: \"annotations\" is not known here; did you mean annotation?",
+        "parameters.level: can never be set; expected annotation, mesh, values or default",
+        "labels.a: \"doman\" is neither a fact nor a parameter; did you mean ${domain}?",
+        "refuse[0].when: \"natve\" is no condition; did you mean native?",
+        "refuse[0]: lacks because",
+        "sidecars[1].name: \"a\" stands twice",
+        "capture.outboundPort: \"0\" is no number from 1 to 65535",
+        "capture: \"port\" is not known here",
+        "sidecars[0]: \"imge\" is not known here; did you mean image?",
+        "sidecars[0].args[0]: \"${proxyImage\" has a ${ without its }",
+        "sidecars[0].args[1]: \"wen\" is not known here; did you mean when?",
+        "sidecars[1].env[0]: has 0 of what it may be; expected one of value, field",
+        "sidecars[1].env[1]: has 2 of what it may be",
+        "sidecars[1].env[2].field: \"spec.name\" is no field of a pod",
+        "sidecars[2]: lacks name",
+        "sidecars[2].readinessProbe.httpGet.port: \"70000\" is not a port from 1 to 65535",
+        "sidecars[2].readinessProbe.periodSeconds: \"soon\" is not a whole number",
+        "sidecars[2].resources: \"${proxyResource}\" is a text; expected a mapping, or one of ${proxyResources}",
+        "sidecars[3].each: \"proxyMeta\" is not known here; did you mean proxyMetadata?",
+        "volumes: is a mapping; expected a list",
+    ] {
+        assert!(problems.contains(part), "{part}\n{problems}");
+    }
+}
+
+#[test]
+fn references_that_are_none() {
+    let written =
+        json!({"sidecars": [{"name": "a", "args": ["$(X)", "$${domain}", "${domain}!", "${network}"]}]});
+    let template = Template::read("own", &written).expect("a template");
+    let patch = render(&template, &pod(), &sidecar(), json!({})).expect("a patch");
+    assert_eq!(patch["spec"]["containers"][0]["args"], json!(["$(X)", "${domain}", "cluster.local!"]));
+}

@@ -1,0 +1,241 @@
+//! The writes that lead from what there is to what is to be, tried on a namespace in memory.
+
+use crate::scene::{Scene, environment, shop};
+use injection::environment::changes::{Changes, Existing, Step, changes, orphans};
+use injection::environment::spec::VirtualEnvironment;
+use injection::environment::standing::{acting, conditions, idle, status};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// What the API server does with the steps. After each one, no route may lead to a subset that there is not.
+#[derive(Clone, Default)]
+struct Cluster(Vec<Value>);
+
+impl Cluster {
+    fn find(&mut self, kind: &str, name: &str) -> Option<usize> {
+        self.0.iter().position(|there| there["kind"] == kind && there["metadata"]["name"] == name)
+    }
+
+    fn existing(&self) -> Vec<Existing> {
+        self.0.iter().cloned().filter_map(Existing::of).collect()
+    }
+
+    fn changes(&self, scene: &Scene) -> Changes {
+        changes(&scene.read(), &scene.plan(), &self.existing())
+    }
+
+    fn settle(&mut self, scene: &Scene) -> Vec<String> {
+        let steps = self.changes(scene).steps;
+        for step in &steps {
+            self.take(step);
+            self.no_route_leads_nowhere();
+        }
+        assert_eq!(self.changes(scene).steps, [], "a second run has nothing to do");
+        steps.iter().map(told).collect()
+    }
+
+    fn take(&mut self, step: &Step) {
+        let (kind, name) = step.about();
+        let at = self.find(kind, name);
+        match step {
+            Step::Apply(object) => {
+                let mut object = object.clone();
+                object["metadata"]["uid"] = json!(format!("u-{kind}-{name}"));
+                object["metadata"]["resourceVersion"] = json!("1");
+                match at {
+                    Some(at) => self.0[at] = object,
+                    None => self.0.push(object),
+                }
+            }
+            Step::Adopt { owners, .. } => {
+                self.0[at.expect("it is there")]["metadata"]["ownerReferences"] = owners.clone()
+            }
+            Step::Delete { uid, .. } => {
+                let gone = self.0.remove(at.expect("it is there"));
+                assert_eq!(gone["metadata"]["uid"], **uid);
+            }
+        }
+    }
+
+    fn no_route_leads_nowhere(&self) {
+        for route in self.0.iter().filter(|there| there["kind"] == "VirtualService") {
+            let name = &route["metadata"]["name"];
+            let rule = self
+                .0
+                .iter()
+                .find(|there| there["kind"] == "DestinationRule" && there["metadata"]["name"] == *name);
+            let subsets: BTreeSet<&str> = rule
+                .and_then(|rule| rule["spec"]["subsets"].as_array())
+                .into_iter()
+                .flatten()
+                .filter_map(|subset| subset["name"].as_str())
+                .collect();
+            for http in route["spec"]["http"].as_array().expect("routes") {
+                if let Some(subset) = http["route"][0]["destination"]["subset"].as_str() {
+                    assert!(subsets.contains(subset), "{name} leads to {subset}, of {subsets:?}");
+                }
+            }
+        }
+    }
+}
+
+fn told(step: &Step) -> String {
+    let (kind, name) = step.about();
+    let verb = match step {
+        Step::Apply(_) => "apply",
+        Step::Adopt { .. } => "adopt",
+        Step::Delete { .. } => "delete",
+    };
+    format!("{verb} {kind} {name}")
+}
+
+#[test]
+fn subsets_come_before_routes_and_go_after_them() {
+    let (mut cluster, mut scene) = (Cluster::default(), shop());
+    let first = cluster.settle(&scene);
+    let expected =
+        ["DestinationRule cart", "VirtualService cart", "DestinationRule pay", "VirtualService pay"];
+    assert_eq!(first, expected.map(|step| format!("apply {step}")));
+    // One more, one less, one in the place of another.
+    scene.workload("cart", "base.new");
+    assert_eq!(cluster.settle(&scene)[..2], ["apply DestinationRule cart", "apply VirtualService cart"]);
+    scene.workloads.retain(|workload| workload["metadata"]["name"] != "cart-base.new");
+    assert_eq!(cluster.settle(&scene)[..2], ["apply VirtualService cart", "apply DestinationRule cart"]);
+    scene.workloads.retain(|workload| workload["metadata"]["name"] != "cart-base.red");
+    scene.workload("cart", "base.green");
+    assert_eq!(
+        cluster.settle(&scene)[..3],
+        ["apply DestinationRule cart", "apply VirtualService cart", "apply DestinationRule cart"]
+    );
+}
+
+#[test]
+fn what_is_not_wanted_any_more_goes() {
+    let (mut cluster, mut scene) = (Cluster::default(), shop());
+    scene.environment["spec"]["envHeader"] = json!({"autoInject": true});
+    assert_eq!(cluster.settle(&scene).last().map(String::as_str), Some("apply EnvoyFilter demo"));
+    // The last workloads with an environment.
+    let mut bare = scene.clone();
+    bare.workloads.clear();
+    bare.environment["spec"]["envHeader"] = json!({});
+    let mut other = cluster.clone();
+    let gone = [
+        "VirtualService cart",
+        "VirtualService pay",
+        "DestinationRule cart",
+        "DestinationRule pay",
+        "EnvoyFilter demo",
+    ];
+    assert_eq!(other.settle(&bare), gone.map(|step| format!("delete {step}")));
+    // The Service.
+    scene.services.retain(|service| service["metadata"]["name"] != "cart");
+    assert_eq!(cluster.settle(&scene), ["delete VirtualService cart", "delete DestinationRule cart"]);
+    // A header's name.
+    scene.environment["spec"]["envHeader"] = json!({"autoInject": true, "name": "X-Env"});
+    let renamed = cluster.settle(&scene);
+    assert_eq!(renamed, ["apply VirtualService pay", "apply EnvoyFilter demo"]);
+}
+
+#[test]
+fn what_is_the_users_stays() {
+    for kind in ["VirtualService", "DestinationRule"] {
+        let own = json!({
+            "apiVersion": "networking.istio.io/v1", "kind": kind, "metadata": {"name": "cart", "namespace": "shop", "uid": "u"},
+            "spec": {"host": "cart"},
+        });
+        // Also where ours was there first.
+        for mut cluster in [Cluster::default(), {
+            let mut cluster = Cluster::default();
+            cluster.settle(&shop());
+            cluster
+        }] {
+            if let Some(at) = cluster.find(kind, "cart") {
+                cluster.0.remove(at);
+            }
+            cluster.0.push(own.clone());
+            let found = cluster.changes(&shop());
+            assert_eq!(found.foreign.len(), 1);
+            assert!(
+                found.foreign[0].contains("Service shop/cart") && found.foreign[0].contains(kind),
+                "{:?}",
+                found.foreign
+            );
+            for step in &found.steps {
+                cluster.take(step);
+            }
+            let left: Vec<&Value> =
+                cluster.0.iter().filter(|there| there["metadata"]["name"] == "cart").collect();
+            assert_eq!(left, [&own], "nothing of ours stands beside it");
+        }
+    }
+    let mut cluster = Cluster::default();
+    cluster.0.push(json!({
+        "apiVersion": "networking.istio.io/v1alpha3", "kind": "EnvoyFilter", "metadata": {"name": "demo", "namespace": "shop"}, "spec": {},
+    }));
+    let mut scene = shop();
+    scene.environment["spec"]["envHeader"] = json!({"autoInject": true});
+    let found = cluster.changes(&scene);
+    assert!(found.foreign[0].contains("EnvoyFilter shop/demo") && found.steps.len() == 4, "{found:?}");
+}
+
+#[test]
+fn a_refused_service_keeps_what_it_has() {
+    let (mut cluster, mut scene) = (Cluster::default(), shop());
+    cluster.settle(&scene);
+    scene.workload("cart", "base_red");
+    assert_eq!(cluster.changes(&scene).steps, []);
+    let told = conditions(&Ok(scene.plan()), &cluster.changes(&scene), &[]);
+    assert_eq!((told[1].holds, told[1].reason), (false, "ServicesLeftOut"));
+    assert!(told[1].message.contains("base.red and base_red"), "{}", told[1].message);
+}
+
+#[test]
+fn what_others_add_beside_ours_is_left() {
+    let (mut cluster, scene) = (Cluster::default(), shop());
+    cluster.settle(&scene);
+    cluster.0[1]["spec"]["exportTo"] = json!(["."]);
+    cluster.0[1]["metadata"]["labels"]["team"] = json!("a");
+    assert_eq!(cluster.changes(&scene).steps, []);
+    // But within a route all is ours.
+    cluster.0[1]["spec"]["http"][0]["timeout"] = json!("1s");
+    assert_eq!(cluster.settle(&scene), ["apply VirtualService cart"]);
+}
+
+#[test]
+fn the_next_environment_takes_over() {
+    let (mut cluster, mut scene) = (Cluster::default(), shop());
+    cluster.settle(&scene);
+    let old = scene.read();
+    scene.environment["metadata"]["uid"] = json!("u-next");
+    scene.environment["metadata"]["creationTimestamp"] = json!("2026-02-01T00:00:00Z");
+    let next = scene.read();
+    assert_eq!(acting([&next, &old]), Some(&old));
+    assert_eq!(idle(&old)[0].reason, "NotOldest");
+    let steps = cluster.settle(&scene);
+    assert_eq!(steps.iter().filter(|step| step.starts_with("adopt")).count(), 4, "{steps:?}");
+    assert!(cluster.existing().iter().all(|there| there.controller() == Some("u-next")));
+    // And when there is none any more.
+    assert_eq!(orphans(&cluster.existing(), &BTreeSet::from(["u-next"])), []);
+    assert_eq!(orphans(&cluster.existing(), &BTreeSet::new()).len(), 4);
+}
+
+#[test]
+fn a_status_is_written_when_it_says_something_else() {
+    let scene = shop();
+    let none = Changes::default();
+    let routed = conditions(&Ok(scene.plan()), &none, &[]);
+    assert_eq!(
+        (routed[0].kind, routed[0].holds, routed[1].kind, routed[1].holds),
+        ("Acting", true, "Complete", true)
+    );
+    let first = status(&Value::Null, Some(1), &routed, "t1").expect("new");
+    assert_eq!(status(&first, Some(1), &routed, "t2"), None);
+    let failed = conditions(&Ok(scene.plan()), &none, &["VirtualService cart: refused".to_owned()]);
+    let second = status(&first, Some(1), &failed, "t2").expect("new");
+    let times = |status: &Value| [0, 1].map(|at| status["conditions"][at]["lastTransitionTime"].clone());
+    assert_eq!(times(&second), [json!("t1"), json!("t2")]);
+    let bad = VirtualEnvironment::read(&environment(&json!({"envHeader": {"name": "a b"}})), "");
+    let told = conditions(&Err(bad.spec.expect_err("bad")), &none, &[]);
+    assert_eq!((told[1].holds, told[1].reason), (false, "Invalid"));
+    assert!(told[1].message.contains("spec.envHeader.name"));
+}

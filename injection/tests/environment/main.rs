@@ -1,0 +1,7 @@
+//! Environments: tags, routes, and the writes that lead to them.
+
+mod changes;
+mod filter;
+mod routes;
+mod scene;
+mod tag;

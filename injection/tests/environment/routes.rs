@@ -1,0 +1,275 @@
+//! The routes of a namespace: each row of the table, and each change of it.
+
+use crate::scene::{Scene, environment, shop};
+use injection::environment::routes::{Fate, Reason};
+use injection::environment::table::table;
+use serde_json::{Value, json};
+
+const H: &str = "X-Virtual-Env";
+
+fn changed(change: impl FnOnce(&mut Scene)) -> Scene {
+    let mut scene = shop();
+    change(&mut scene);
+    scene
+}
+
+#[test]
+fn each_header_goes_to_the_nearest_environment() {
+    let plan = shop().plan();
+    for (header, expected) in [
+        (None, ["base", "base", "base"]),
+        (Some("base"), ["base", "base", "base"]),
+        (Some("base.red"), ["base-red", "base", "base"]),
+        (Some("base.red.x"), ["base-red", "base-red-x", "base"]),
+        (Some("base.blue"), ["base", "base-blue", "base"]),
+        // No workload has it: no route can be made for it.
+        (Some("base.red.y"), ["base", "base", "base"]),
+        (Some("other"), ["base", "base", "base"]),
+    ] {
+        for (service, expected) in ["cart", "pay", "mail"].into_iter().zip(expected) {
+            let planned = plan.services.iter().find(|planned| planned.name == service).expect("a Service");
+            let choices = planned.choices.as_ref().expect("environments");
+            assert_eq!(choices.subset(header), Some(expected), "{header:?} at {service}");
+        }
+    }
+    assert_eq!(plan.warnings, [""; 0]);
+    assert_eq!(plan.filter, None);
+}
+
+#[test]
+fn routes_stand_in_order() {
+    let scene = shop();
+    let expected =
+        [format!("{H}=base.red:80>base-red"), format!("{H}=base.red.x:80>base-red"), ":80>base".to_owned()];
+    assert_eq!(scene.routes("cart"), expected);
+    let expected = [
+        format!("{H}=base.blue:80>base-blue"),
+        format!("{H}=base.red.x:80>base-red-x"),
+        ":80>base".to_owned(),
+    ];
+    assert_eq!(scene.routes("pay"), expected);
+    assert_eq!(scene.fate("mail"), Fate::Unrouted(Reason::OneWay));
+    // What comes out does not depend on the order of what goes in.
+    let reversed = changed(|scene| {
+        scene.services.reverse();
+        scene.workloads.reverse();
+    });
+    assert_eq!(reversed.plan(), scene.plan());
+}
+
+#[test]
+fn objects_are_those_of_istio() {
+    let (virtual_service, destination_rule) = shop().objects("cart").expect("routes");
+    let owner = json!({
+        "apiVersion": "env.alibaba.com/v1alpha2", "kind": "VirtualEnvironment", "name": "demo", "uid": "u-demo", "controller": true,
+    });
+    let metadata = json!({
+        "name": "cart", "namespace": "shop", "labels": {"app.kubernetes.io/managed-by": "sidecar-injector"}, "ownerReferences": [owner],
+    });
+    let destination = |subset: &str| json!([{"destination": {"host": "cart", "subset": subset, "port": {"number": 80}}, "weight": 100}]);
+    let expected = json!({
+        "apiVersion": "networking.istio.io/v1beta1", "kind": "VirtualService", "metadata": metadata,
+        "spec": {"hosts": ["cart"], "gateways": ["mesh"], "http": [
+            {"match": [{"headers": {H: {"exact": "base.red"}}, "port": 80}], "route": destination("base-red")},
+            {"match": [{"headers": {H: {"exact": "base.red.x"}}, "port": 80}], "route": destination("base-red")},
+            {"match": [{"port": 80}], "route": destination("base")},
+        ]},
+    });
+    assert_eq!(virtual_service, expected);
+    let expected = json!({
+        "apiVersion": "networking.istio.io/v1beta1", "kind": "DestinationRule", "metadata": metadata,
+        "spec": {"host": "cart", "subsets": [
+            {"name": "base", "labels": {"virtual-env": "base"}}, {"name": "base-red", "labels": {"virtual-env": "base.red"}},
+        ]},
+    });
+    assert_eq!(destination_rule, expected);
+    assert_eq!(shop().objects("pay").expect("routes").1["spec"]["subsets"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn without_a_default_any_pod_gets_what_names_none() {
+    let scene = changed(|scene| scene.environment = environment(&json!({})));
+    let expected: Vec<String> = ["base", "base.blue", "base.red", "base.red.x"]
+        .iter()
+        .map(|value| format!("{H}={value}:80>base"))
+        .chain([":80>any".to_owned()])
+        .collect();
+    assert_eq!(scene.routes("mail"), expected);
+    assert_eq!(scene.plan().warnings, [""; 0]);
+}
+
+#[test]
+fn gateways_and_hosts_keep_a_single_route() {
+    let scene = changed(|scene| {
+        scene.annotate("mail", "kt-virtual-environment/gateways", "gw1");
+        scene.annotate("mail", "kt-virtual-environment/hosts", " m.example ,");
+    });
+    let (virtual_service, _) = scene.objects("mail").expect("kept");
+    assert_eq!(virtual_service["spec"]["gateways"], json!(["mesh", "gw1"]));
+    assert_eq!(virtual_service["spec"]["hosts"], json!(["mail", "m.example"]));
+    assert_eq!(scene.routes("mail"), [":80>base"]);
+}
+
+#[test]
+fn ports_decide_by_their_protocol() {
+    let ports = |ports: Value| changed(|scene| scene.service("mail")["spec"]["ports"] = ports);
+    let two = ports(json!([{"name": "http-admin", "port": 8080}, {"name": "http", "port": 80}]));
+    assert_eq!(two.routes("mail"), [":80>base", ":8080>base"]);
+    for port in [
+        json!({"name": "tcp", "port": 80}),
+        json!({"port": 80}),
+        json!({"name": "https", "port": 443}),
+        json!({"name": "http", "port": 80, "appProtocol": "tcp"}),
+        json!({"name": "http", "port": 80, "protocol": "UDP"}),
+    ] {
+        let scene = changed(|scene| scene.service("cart")["spec"]["ports"] = json!([port]));
+        assert_eq!(scene.fate("cart"), Fate::Unrouted(Reason::NoHttpPort), "{port}");
+    }
+    let scene = changed(|scene| {
+        scene.service("cart")["spec"]["ports"] = json!([{"port": 80, "appProtocol": "http"}])
+    });
+    assert_eq!(scene.routes("cart").len(), 3);
+}
+
+#[test]
+fn another_splitter() {
+    let mut scene = changed(|scene| {
+        scene.environment = environment(&json!({"envLabel": {"defaultSubset": "base", "splitter": "-"}}));
+        scene.workloads.clear();
+    });
+    for (service, value) in [("cart", "base"), ("cart", "base-red"), ("pay", "base"), ("pay", "base-red-q")] {
+        scene.workload(service, value);
+    }
+    let expected =
+        [format!("{H}=base-red:80>base-red"), format!("{H}=base-red-q:80>base-red"), ":80>base".to_owned()];
+    assert_eq!(scene.routes("cart"), expected);
+    scene.environment = environment(&json!({"envLabel": {"splitter": "/"}}));
+    assert!(scene.plan().warnings[0].contains("spec.envLabel.splitter: no label can hold '/'"));
+}
+
+#[test]
+fn what_only_begins_alike_is_no_descendant() {
+    let scene = changed(|scene| scene.workload("pay", "based"));
+    assert_eq!(scene.routes("cart"), shop().routes("cart"));
+    assert_eq!(scene.routes("pay").len(), 4);
+}
+
+#[test]
+fn two_environments_of_one_subset_are_refused() {
+    let scene = changed(|scene| {
+        scene.workload("cart", "a_b");
+        scene.workload("cart", "a.b");
+    });
+    let Fate::Refused(problems) = scene.fate("cart") else { panic!("taken") };
+    let text = problems.to_string();
+    assert!(
+        text.contains("Service shop/cart") && text.contains("a.b and a_b would both be the subset a-b"),
+        "{text}"
+    );
+    // The others are served.
+    assert!(scene.objects("pay").is_some());
+}
+
+#[test]
+fn two_workloads_of_one_environment_make_one_subset() {
+    let scene = changed(|scene| scene.workload("cart", "base.red"));
+    assert_eq!(scene.objects("cart"), shop().objects("cart"));
+}
+
+#[test]
+fn aliases_come_after_the_header() {
+    let with = |alias: Value| {
+        changed(|scene| {
+            scene.environment = environment(
+                &json!({"envHeader": {"aliases": [alias]}, "envLabel": {"defaultSubset": "base"}}),
+            );
+        })
+    };
+    let pattern =
+        with(json!({"name": "Cookie", "pattern": ".*;env=(@);.*", "placeholder": "(@)"})).routes("cart");
+    assert_eq!(pattern[0], format!("{H}=base.red:80>base-red"));
+    assert_eq!(pattern[1], format!("{H}=base.red.x:80>base-red"));
+    assert_eq!(pattern[2], "Cookie~.*;env=base\\.red;.*:80>base-red");
+    assert_eq!(pattern[3], "Cookie~.*;env=base\\.red\\.x;.*:80>base-red");
+    assert_eq!(pattern[4..], [":80>base"]);
+    assert_eq!(with(json!({"name": "Cookie", "pattern": ".*;env=(@);.*"})).routes("cart"), pattern);
+    let exact = with(json!({"name": "X-Env"})).routes("cart");
+    assert_eq!(exact[2], "X-Env=base.red:80>base-red");
+}
+
+#[test]
+fn a_rule_lies_under_every_route() {
+    let scene = changed(|scene| {
+        let rule = r#"{"Rewrite":{"Uri":"/v2"},"Match":[{"Uri":{"Prefix":"/v1"}}]}"#;
+        scene.annotate("cart", "kt-virtual-environment/rule", rule);
+    });
+    let (virtual_service, _) = scene.objects("cart").expect("routes");
+    let routes = virtual_service["spec"]["http"].as_array().expect("routes");
+    assert_eq!(scene.routes("cart"), shop().routes("cart"));
+    for route in routes {
+        assert_eq!(route["match"][0]["uri"], json!({"prefix": "/v1"}));
+        assert_eq!(route["rewrite"], json!({"uri": "/v2"}));
+        assert_eq!(route["match"].as_array().map(Vec::len), Some(1));
+    }
+    let bad = changed(|scene| scene.annotate("cart", "kt-virtual-environment/rule", "{\"rewrit\": 1}"));
+    let Fate::Refused(problems) = bad.fate("cart") else { panic!("taken") };
+    assert!(
+        problems.to_string().contains("Service shop/cart, annotation kt-virtual-environment/rule: rewrit"),
+        "{problems}"
+    );
+}
+
+#[test]
+fn what_gets_no_routes() {
+    let scene = changed(|scene| scene.service("cart")["spec"]["selector"] = Value::Null);
+    assert_eq!(scene.fate("cart"), Fate::Unrouted(Reason::NoSelector));
+    let scene = changed(|scene| scene.service("cart")["spec"]["type"] = json!("ExternalName"));
+    assert_eq!(scene.fate("cart"), Fate::Unrouted(Reason::NoSelector));
+    let scene = changed(|scene| scene.service("cart")["metadata"]["name"] = json!("kubernetes"));
+    assert_eq!(scene.fate("kubernetes"), Fate::Unrouted(Reason::ApiServer));
+    let scene = changed(|scene| scene.workloads.clear());
+    assert_eq!(scene.fate("cart"), Fate::Unrouted(Reason::NoEnvironment));
+    let scene = changed(|scene| scene.service("cart")["metadata"]["namespace"] = json!("other"));
+    assert_eq!(scene.plan().services.len(), 2);
+}
+
+#[test]
+fn a_default_without_pods_is_none() {
+    let scene =
+        changed(|scene| scene.workloads.retain(|workload| workload["metadata"]["name"] != "cart-base"));
+    assert_eq!(scene.routes("cart").last().map(String::as_str), Some(":80>any"));
+    let [warning] = &scene.plan().warnings[..] else { panic!("one warning") };
+    assert!(warning.contains("shop/cart") && warning.contains("default environment base"), "{warning}");
+}
+
+#[test]
+fn workloads_without_pods_attract_nothing() {
+    let mut scene = shop();
+    scene.workloads[0]["spec"]["replicas"] = json!(0);
+    assert_eq!(scene.fate("cart"), Fate::Unrouted(Reason::OneWay));
+    let [warning] = &scene.plan().warnings[..] else { panic!("one warning") };
+    assert!(warning.contains("Deployment shop/cart-base.red: it is to have no pods"), "{warning}");
+    scene.workloads[0]["spec"]["replicas"] = json!(1);
+    scene.workloads[0]["kind"] = json!("StatefulSet");
+    assert_eq!(scene.routes("cart").len(), 3);
+    scene.workloads[0]["spec"]["template"]["metadata"]["labels"]["virtual-env"] = json!("");
+    assert!(scene.plan().warnings[0].contains("virtual-env is empty"));
+}
+
+#[test]
+fn a_table_shows_it() {
+    let expected = "\
+X-Virtual-Env  cart      mail  pay
+(none)         base      base  base
+base           base      base  base
+base.blue      base      base  base-blue
+base.red       base-red  base  base
+base.red.x     base-red  base  base-red-x
+(another)      base      base  base
+";
+    let plan = shop().plan();
+    assert_eq!(table(&plan, H, 80), expected);
+    let narrow = table(&plan, H, 32);
+    assert!(narrow.lines().all(|line| line.len() <= 32), "{narrow}");
+    assert_eq!(narrow.lines().filter(|line| line.starts_with(H)).count(), 2);
+}

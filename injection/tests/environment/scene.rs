@@ -1,0 +1,109 @@
+//! A namespace to look at: three Services with workloads of some environments.
+
+use injection::environment::routes::{Fate, ISTIO, Plan, plan};
+use injection::environment::spec::VirtualEnvironment;
+use injection::environment::world::{Service, Workload};
+use serde_json::{Value, json};
+
+/// What stands in the namespace, as its objects.
+#[derive(Clone)]
+pub(crate) struct Scene {
+    pub(crate) environment: Value,
+    pub(crate) services: Vec<Value>,
+    pub(crate) workloads: Vec<Value>,
+}
+
+/// cart has base and base.red; pay has base, base.blue and base.red.x; mail has base. All speak HTTP at port 80.
+pub(crate) fn shop() -> Scene {
+    let mut scene = Scene {
+        environment: environment(&json!({"envLabel": {"defaultSubset": "base"}})),
+        services: Vec::new(),
+        workloads: Vec::new(),
+    };
+    for (service, values) in [
+        ("cart", &["base.red", "base"][..]),
+        ("pay", &["base.red.x", "base", "base.blue"]),
+        ("mail", &["base"]),
+    ] {
+        scene.services.push(json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": service, "namespace": "shop"},
+            "spec": {"selector": {"app": service}, "ports": [{"name": "http", "port": 80}]},
+        }));
+        values.iter().for_each(|value| scene.workload(service, value));
+    }
+    scene
+}
+
+pub(crate) fn environment(spec: &Value) -> Value {
+    json!({
+        "apiVersion": "env.alibaba.com/v1alpha2", "kind": "VirtualEnvironment",
+        "metadata": {"name": "demo", "namespace": "shop", "uid": "u-demo", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": spec,
+    })
+}
+
+impl Scene {
+    pub(crate) fn workload(&mut self, service: &str, value: &str) {
+        self.workloads.push(json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": format!("{service}-{value}"), "namespace": "shop"},
+            "spec": {"template": {"metadata": {"labels": {"app": service, "virtual-env": value, "x": "y"}}}},
+        }));
+    }
+
+    pub(crate) fn service(&mut self, name: &str) -> &mut Value {
+        let is_it = |service: &&mut Value| service["metadata"]["name"] == name;
+        self.services.iter_mut().find(is_it).expect("a Service")
+    }
+
+    pub(crate) fn annotate(&mut self, service: &str, name: &str, value: &str) {
+        self.service(service)["metadata"]["annotations"][name] = json!(value);
+    }
+
+    pub(crate) fn read(&self) -> VirtualEnvironment {
+        VirtualEnvironment::read(&self.environment, "")
+    }
+
+    pub(crate) fn plan(&self) -> Plan {
+        let services: Vec<Service> =
+            self.services.iter().filter_map(|object| Service::read(object, "")).collect();
+        let workloads: Vec<Workload> =
+            self.workloads.iter().filter_map(|object| Workload::read(object, "")).collect();
+        plan(&self.read(), &services, &workloads, ISTIO).expect("a sound VirtualEnvironment")
+    }
+
+    pub(crate) fn fate(&self, service: &str) -> Fate {
+        self.plan().services.into_iter().find(|planned| planned.name == service).expect("it is planned").fate
+    }
+
+    /// The VirtualService and the DestinationRule of a Service; `None` where there are none to be.
+    pub(crate) fn objects(&self, service: &str) -> Option<(Value, Value)> {
+        match self.fate(service) {
+            Fate::Routed { virtual_service, destination_rule } => Some((virtual_service, destination_rule)),
+            Fate::Unrouted(_) => None,
+            Fate::Refused(problems) => panic!("{problems}"),
+        }
+    }
+
+    /// The routes of a Service, short: `header=value:port>subset`, and without a header for the default.
+    pub(crate) fn routes(&self, service: &str) -> Vec<String> {
+        let Some((virtual_service, _)) = self.objects(service) else { return Vec::new() };
+        let routes = virtual_service["spec"]["http"].as_array().cloned().expect("routes");
+        routes.iter().map(short).collect()
+    }
+}
+
+fn short(route: &Value) -> String {
+    let matching = &route["match"][0];
+    let destination = &route["route"][0]["destination"];
+    assert_eq!(matching["port"], destination["port"]["number"]);
+    assert_eq!(route["route"][0]["weight"], 100);
+    let condition = matching.get("headers").and_then(Value::as_object).map(|headers| {
+        let (name, condition) = headers.iter().next().expect("a header");
+        let (kind, value) = condition.as_object().and_then(|map| map.iter().next()).expect("a condition");
+        let sign = if kind == "exact" { "=" } else { "~" };
+        format!("{name}{sign}{}", value.as_str().expect("a text"))
+    });
+    let subset = destination["subset"].as_str().unwrap_or("any");
+    format!("{}:{}>{subset}", condition.unwrap_or_default(), matching["port"])
+}

@@ -1,0 +1,64 @@
+//! Patches do what they say: applied as RFC 6902 tells it, by code that shares nothing with what makes them, they make
+//! the wanted document of the first one.
+
+#[path = "support/rfc6902.rs"]
+mod rfc6902;
+
+use injection::patch::between;
+use proptest::prelude::*;
+use rfc6902::apply;
+use serde_json::{Map, Value, json};
+
+fn document() -> BoxedStrategy<Value> {
+    let scalar = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (0..5_u8).prop_map(Value::from),
+        "[a-c/~]{0,2}".prop_map(Value::from),
+    ];
+    let deep = scalar.prop_recursive(4, 48, 6, |inner| {
+        let field = (prop::sample::select(vec!["a", "b/c", "d~", "name", ""]), inner.clone());
+        let object = prop::collection::vec(field, 0..5).prop_map(|fields| {
+            let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
+            Value::Object(fields.collect::<Map<_, _>>())
+        });
+        let named = (prop::sample::select(vec!["x", "y", "z"]), inner.clone())
+            .prop_map(|(name, value)| json!({"name": name, "value": value}));
+        let list = prop::collection::vec(prop_oneof![inner, named], 0..6).prop_map(Value::from);
+        prop_oneof![object, list]
+    });
+    deep.boxed()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_patch_makes_what_it_was_made_for(before in document(), after in document()) {
+        let patch = serde_json::to_value(between(&before, &after)).expect("JSON");
+        prop_assert_eq!(apply(&before, &patch), Ok(after.clone()), "{}", patch);
+        let mut by_the_crate = before.clone();
+        json_patch::patch(&mut by_the_crate, &between(&before, &after)).expect("a good patch");
+        prop_assert_eq!(by_the_crate, after);
+    }
+
+    #[test]
+    fn what_is_equal_needs_no_patch(document in document()) {
+        prop_assert!(between(&document, &document.clone()).0.is_empty());
+    }
+}
+
+#[test]
+fn the_other_implementation_refuses_what_the_rfc_refuses() {
+    for (operation, word) in [
+        (json!({"op": "remove", "path": "/b"}), "nothing"),
+        (json!({"op": "replace", "path": "/b", "value": 1}), "nothing"),
+        (json!({"op": "add", "path": "/a/3", "value": 1}), "beyond"),
+        (json!({"op": "add", "path": "/a/01", "value": 1}), "no index"),
+        (json!({"op": "add", "path": "/b/c", "value": 1}), "nothing"),
+        (json!({"op": "copy", "path": "/b"}), "unknown"),
+    ] {
+        let told = apply(&json!({"a": [1, 2]}), &json!([operation])).expect_err("refused");
+        assert!(told.contains(word), "{operation}: {told}");
+    }
+}

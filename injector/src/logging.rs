@@ -1,0 +1,43 @@
+//! Log lines of what runs for long: on standard error, as text or as JSON.
+
+use clap::Args;
+use std::io;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{
+    Layer, Registry, filter::Targets, fmt, layer::SubscriberExt, util::SubscriberInitExt,
+};
+
+/// Which lines, and in which form. Names are the init container's.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Logging {
+    /// Write log lines as JSON
+    #[arg(long = "log_as_json", alias = "log-as-json")]
+    json: bool,
+    /// The least important lines that are written: error, warn, info, debug, trace, or off
+    #[arg(
+        long = "log_output_level",
+        alias = "log-output-level",
+        value_name = "LEVEL",
+        default_value_t = LevelFilter::INFO
+    )]
+    level: LevelFilter,
+}
+
+/// Starts logging. A panic becomes a line too.
+pub(crate) fn start(flags: &Logging) {
+    // Of other crates only what went wrong: their details may tell what a request carries.
+    let filter = Targets::new()
+        .with_default(flags.level.min(LevelFilter::WARN))
+        .with_target(env!("CARGO_CRATE_NAME"), flags.level);
+    let lines = fmt::layer().with_ansi(false).with_writer(io::stderr);
+    let lines: Box<dyn Layer<Registry> + Send + Sync> = match flags.json {
+        true => lines.json().flatten_event(true).with_filter(filter).boxed(),
+        false => lines.with_filter(filter).boxed(),
+    };
+    tracing_subscriber::registry().with(lines).init();
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let text = panic.payload_as_str().unwrap_or_default();
+        tracing::error!(place, text, "a defect; please report it");
+    }));
+}

@@ -1,0 +1,176 @@
+//! Connections: so many at once, each over TLS or plain, each with its time, and an end that cuts no answer.
+
+use super::metrics::Metrics;
+use super::pace::{Pace, Paced};
+use http_body_util::Full;
+use hyper::{
+    Request, Response,
+    body::{Bytes, Incoming},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use std::{convert::Infallible, io, sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tokio_rustls::TlsAcceptor;
+
+/// The longest head of a request. Those of the API server have a few hundred bytes.
+const MOST_HEAD: usize = 16 * 1024;
+/// How long to wait where no connection can be accepted, most likely for want of file descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Where connections come from, and what they may do.
+pub(super) struct Door {
+    pub(super) listener: TcpListener,
+    /// `None` for plain HTTP.
+    pub(super) tls: Option<TlsAcceptor>,
+    pub(super) metrics: Arc<Metrics>,
+    /// How long a client may take for a handshake, for a head, and for a body.
+    pub(super) patience: Duration,
+    /// How many connections may be open; further ones wait for those.
+    pub(super) most: usize,
+}
+
+impl Door {
+    /// Serves until `stop` says so, and then until every request that has been begun is answered, or its time is up.
+    pub(super) async fn serve<F, A>(self, answer: F, mut stop: watch::Receiver<bool>)
+    where
+        F: Fn(Request<Incoming>) -> A + Clone + Send + Sync + 'static,
+        A: Future<Output = Response<Full<Bytes>>> + Send,
+    {
+        let slots = Arc::new(Semaphore::new(self.most));
+        let mut open = JoinSet::new();
+        while let Some((stream, slot)) = self.next(&slots, &mut stop).await {
+            while open.try_join_next().is_some() {}
+            let connection = Connection {
+                tls: self.tls.clone(),
+                metrics: Arc::clone(&self.metrics),
+                patience: self.patience,
+                stop: stop.clone(),
+                _slot: slot,
+            };
+            let answer = answer.clone();
+            open.spawn(async move { connection.run(stream, answer).await });
+        }
+        // Whoever comes now is refused by the kernel, instead of waiting for nobody.
+        drop(self.listener);
+        while open.join_next().await.is_some() {}
+    }
+
+    /// The next connection; `None` when it is time to stop.
+    async fn next(
+        &self,
+        slots: &Arc<Semaphore>,
+        stop: &mut watch::Receiver<bool>,
+    ) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+        let accepted = async {
+            let slot = Arc::clone(slots).acquire_owned().await.ok()?;
+            loop {
+                match self.listener.accept().await {
+                    Ok((stream, _)) => return Some((stream, slot)),
+                    Err(error) => {
+                        tracing::warn!(%error, "no connection can be accepted");
+                        sleep(PAUSE).await;
+                    }
+                }
+            }
+        };
+        let stopped = async { stop.wait_for(|stop| *stop).await.is_ok() };
+        tokio::select! {
+            _ = stopped => None,
+            accepted = accepted => accepted,
+        }
+    }
+}
+
+/// One of them.
+struct Connection {
+    tls: Option<TlsAcceptor>,
+    metrics: Arc<Metrics>,
+    patience: Duration,
+    stop: watch::Receiver<bool>,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Connection {
+    async fn run<F, A>(self, stream: TcpStream, answer: F)
+    where
+        F: Fn(Request<Incoming>) -> A,
+        A: Future<Output = Response<Full<Bytes>>>,
+    {
+        self.metrics.connections.fetch_add(1, Relaxed);
+        let metrics = Arc::clone(&self.metrics);
+        self.speak(stream, answer).await;
+        metrics.connections.fetch_sub(1, Relaxed);
+    }
+
+    async fn speak<F, A>(self, stream: TcpStream, answer: F)
+    where
+        F: Fn(Request<Incoming>) -> A,
+        A: Future<Output = Response<Full<Bytes>>>,
+    {
+        // Answers are written at once; without it each would wait for the last one's acknowledgement.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a connection ended before it began");
+            return;
+        }
+        match &self.tls {
+            None => self.requests(stream, answer).await,
+            Some(tls) => match timeout(self.patience, tls.accept(stream)).await {
+                Ok(Ok(stream)) => self.requests(stream, answer).await,
+                Ok(Err(error)) => self.no_handshake(&error),
+                Err(_) => self.no_handshake(&io::ErrorKind::TimedOut.into()),
+            },
+        }
+    }
+
+    fn no_handshake(&self, error: &io::Error) {
+        self.metrics.handshakes_failed.fetch_add(1, Relaxed);
+        tracing::debug!(%error, "no TLS was agreed on");
+    }
+
+    async fn requests<S, F, A>(&self, stream: S, answer: F)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+        F: Fn(Request<Incoming>) -> A,
+        A: Future<Output = Response<Full<Bytes>>>,
+    {
+        let pace = Arc::new(Pace::new(self.patience));
+        let service = service_fn(|request| {
+            pace.asked();
+            let answer = answer(request);
+            async {
+                let answer = answer.await;
+                pace.answered();
+                Ok::<_, Infallible>(answer)
+            }
+        });
+        let stream = TokioIo::new(Paced::new(stream, Arc::clone(&pace)));
+        // Times are the pace's: hyper's own would end idle connections as early as slow ones.
+        let mut http = http1::Builder::new();
+        http.header_read_timeout(None).max_header_size(MOST_HEAD);
+        let mut connection = std::pin::pin!(http.serve_connection(stream, service));
+        let mut stop = self.stop.clone();
+        let stopped = async { stop.wait_for(|stop| *stop).await.is_ok() };
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = pace.run_out() => return,
+            _ = stopped => {
+                connection.as_mut().graceful_shutdown();
+                tokio::select! {
+                    ended = connection.as_mut() => ended,
+                    () = pace.run_out() => return,
+                }
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a connection ended before its end");
+        }
+    }
+}

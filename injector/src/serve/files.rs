@@ -1,0 +1,93 @@
+//! Files that are read as one: all as they are at the same moment, or not at all.
+//!
+//! They may be written at any time: by Kubernetes, which exchanges a whole folder of a ConfigMap or Secret at once, or by
+//! people, who write one after the other.
+
+use std::{
+    fs,
+    hash::{DefaultHasher, Hash, Hasher},
+    io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+/// How often they are read again when they change meanwhile.
+const ATTEMPTS: usize = 5;
+
+/// One file of several.
+#[derive(Clone, Debug)]
+pub(super) struct File {
+    pub(super) path: PathBuf,
+    /// Whether its absence means something; else it is an error.
+    pub(super) optional: bool,
+}
+
+/// Several.
+#[derive(Clone, Debug)]
+pub(super) struct Files(pub(super) Vec<File>);
+
+/// By what a change is seen: for each file its device, number, size and times; `None` where there is no file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Marks(Vec<Option<[u64; 7]>>);
+
+/// What was read; the texts in the order of the files.
+#[derive(Clone, Debug)]
+pub(super) struct Contents {
+    pub(super) texts: Vec<Option<Vec<u8>>>,
+    /// Equal for equal texts.
+    pub(super) digest: u64,
+}
+
+/// Why there is nothing.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unreadable {
+    #[error("{}: can't be read", path.display())]
+    File { path: PathBuf, source: io::Error },
+    #[error("{} and the files beside it changed while they were read, {ATTEMPTS} times", .0.display())]
+    Restless(PathBuf),
+}
+
+impl Files {
+    pub(super) fn marks(&self) -> Marks {
+        let mark = |path: &Path| {
+            let file = fs::metadata(path).ok()?;
+            let times = [file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()];
+            let [a, b, c, d] = times.map(i64::cast_unsigned);
+            Some([file.dev(), file.ino(), file.size(), a, b, c, d])
+        };
+        Marks(self.0.iter().map(|file| mark(&file.path)).collect())
+    }
+
+    /// Reads all of them, as they are at one moment.
+    ///
+    /// # Errors
+    /// Where one can't be read, or they never rest.
+    pub(super) fn read(&self) -> Result<Contents, Unreadable> {
+        let mut failed = None;
+        for _ in 0..ATTEMPTS {
+            let before = self.marks();
+            let texts: Result<Vec<_>, _> = self.0.iter().map(read).collect();
+            if self.marks() != before {
+                continue;
+            }
+            match texts {
+                Ok(texts) => {
+                    let mut hasher = DefaultHasher::new();
+                    texts.hash(&mut hasher);
+                    return Ok(Contents { texts, digest: hasher.finish() });
+                }
+                Err(unreadable) => failed = Some(unreadable),
+            }
+        }
+        let first = || self.0.first().map(|file| file.path.clone()).unwrap_or_default();
+        Err(failed.unwrap_or_else(|| Unreadable::Restless(first())))
+    }
+}
+
+fn read(file: &File) -> Result<Option<Vec<u8>>, Unreadable> {
+    match fs::read(&file.path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if file.optional && error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Unreadable::File { path: file.path.clone(), source }),
+    }
+}

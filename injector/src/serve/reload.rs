@@ -1,0 +1,239 @@
+//! What is read from files, and read again when they change, while the server serves.
+//!
+//! Files are looked at ten times a second rather than watched: that sees the exchange of a folder by Kubernetes, a bind mount
+//! and a file system of the network alike. What can't be read or understood leaves the old in place.
+
+use super::files::{Contents, Files, Marks};
+use super::metrics::Reloads;
+use std::{
+    error::Error,
+    fmt::Write,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
+
+/// How often files are looked at. A change is read at the next look, so that several which come together are one.
+const LOOK: Duration = Duration::from_millis(100);
+/// For so many looks behind a change files are read even if they look the same: their times are no finer than the kernel's
+/// clock.
+const DISTRUST: u8 = 10;
+
+/// Takes what was read into use; or says why not, and then has changed nothing.
+pub(super) type Take = Box<dyn Fn(&Contents) -> Result<(), Box<dyn Error>> + Send>;
+
+/// Files, and what becomes of them.
+pub(super) struct Watched {
+    /// For the log: `configuration`, `certificate`.
+    what: &'static str,
+    files: Files,
+    take: Take,
+    marks: Marks,
+    /// Of what was taken, or refused, last.
+    digest: u64,
+    /// What was wrong last.
+    wrong: Option<String>,
+    distrust: u8,
+}
+
+/// What came of a look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Seen {
+    Nothing,
+    Taken,
+    /// The old stays.
+    Failed(String),
+}
+
+impl Watched {
+    /// `first` is what was read and taken at the start, when the files had these `marks`.
+    pub(super) fn new(what: &'static str, files: Files, first: &Contents, marks: Marks, take: Take) -> Self {
+        Self { what, files, take, marks, digest: first.digest, wrong: None, distrust: DISTRUST }
+    }
+
+    fn look(&mut self) -> Seen {
+        let marks = self.files.marks();
+        if marks != self.marks {
+            self.marks = marks;
+            self.distrust = DISTRUST;
+            return Seen::Nothing;
+        }
+        if self.distrust == 0 {
+            return Seen::Nothing;
+        }
+        self.distrust -= 1;
+        let taken = match self.files.read() {
+            Ok(contents) if contents.digest == self.digest => {
+                // What could not be read for a moment is there again.
+                self.wrong = None;
+                return Seen::Nothing;
+            }
+            Ok(contents) => {
+                self.digest = contents.digest;
+                (self.take)(&contents)
+            }
+            Err(unreadable) => Err(unreadable.into()),
+        };
+        match taken {
+            Ok(()) => {
+                self.wrong = None;
+                Seen::Taken
+            }
+            Err(error) => {
+                let wrong = chain(&*error);
+                if self.wrong.as_ref() == Some(&wrong) {
+                    return Seen::Nothing;
+                }
+                self.wrong = Some(wrong.clone());
+                Seen::Failed(wrong)
+            }
+        }
+    }
+}
+
+/// Looks at them until the process ends. A thread of its own, as it waits for disks and reads long texts.
+pub(super) fn watch(mut watched: Vec<(Watched, Arc<Reloads>)>) {
+    thread::spawn(move || {
+        loop {
+            thread::sleep(LOOK);
+            for (watched, reloads) in &mut watched {
+                let what = watched.what;
+                match watched.look() {
+                    Seen::Nothing => {}
+                    Seen::Taken => {
+                        reloads.done.fetch_add(1, Relaxed);
+                        tracing::info!(what, "reloaded");
+                    }
+                    Seen::Failed(error) => {
+                        reloads.failed.fetch_add(1, Relaxed);
+                        tracing::error!(what, error, "not reloaded; the old one stays");
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// An error with its causes, in one line.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let (mut text, mut source) = (error.to_string(), error.source());
+    while let Some(cause) = source {
+        write!(text, ": {cause}").expect("a text takes whatever is written to it");
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::files::File;
+    use super::*;
+    use std::{
+        env, fs,
+        os::unix::fs::symlink,
+        path::{Path, PathBuf},
+        sync::Mutex,
+    };
+
+    /// A folder as Kubernetes mounts it, of two files.
+    struct Mount {
+        folder: PathBuf,
+        taken: Arc<Mutex<Vec<String>>>,
+        watched: Watched,
+    }
+
+    fn fill(folder: &Path, version: &str, texts: [&str; 2]) {
+        let data = folder.join(version);
+        fs::create_dir_all(&data).expect("a folder");
+        for (name, text) in ["a", "b"].iter().zip(texts) {
+            fs::write(data.join(name), text).expect("a file");
+        }
+        symlink(version, folder.join("..next")).expect("a link");
+        fs::rename(folder.join("..next"), folder.join("..data")).expect("an exchange");
+    }
+
+    impl Mount {
+        fn new(name: &str) -> Self {
+            let folder = env::temp_dir().join(format!("injector-reload-{name}-{}", std::process::id()));
+            fs::create_dir_all(&folder).expect("a folder");
+            fill(&folder, "..1", ["one", "one"]);
+            let file = |name: &str| {
+                let path = folder.join(name);
+                symlink(Path::new("..data").join(name), &path).expect("a link");
+                File { path, optional: name == "b" }
+            };
+            let files = Files(vec![file("a"), file("b")]);
+            let taken = Arc::new(Mutex::new(Vec::new()));
+            let heard = Arc::clone(&taken);
+            let take = move |contents: &Contents| {
+                let texts = contents.texts.iter().flatten().map(|text| String::from_utf8_lossy(text));
+                let text = texts.collect::<Vec<_>>().join(" ");
+                if text.contains("bad") {
+                    return Err("it is bad".into());
+                }
+                heard.lock().expect("no test has failed inside").push(text);
+                Ok(())
+            };
+            let marks = files.marks();
+            let first = files.read().expect("texts");
+            let watched = Watched::new("mount", files, &first, marks, Box::new(take));
+            Self { folder, taken, watched }
+        }
+
+        /// What the next looks see, as many as distrust lasts.
+        fn looks(&mut self) -> Vec<Seen> {
+            let seen: Vec<Seen> = (0..=DISTRUST).map(|_| self.watched.look()).collect();
+            seen.into_iter().filter(|seen| *seen != Seen::Nothing).collect()
+        }
+
+        fn taken(&self) -> Vec<String> {
+            self.taken.lock().expect("no test has failed inside").clone()
+        }
+    }
+
+    impl Drop for Mount {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.folder).expect("a folder");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_exchanged_is_taken_once() {
+        let mut mount = Mount::new("exchanged");
+        assert_eq!(mount.looks(), []);
+        fill(&mount.folder, "..2", ["two", "two"]);
+        assert_eq!(mount.looks(), [Seen::Taken]);
+        assert_eq!(mount.looks(), []);
+        // The same texts again are no change.
+        fill(&mount.folder, "..3", ["two", "two"]);
+        assert_eq!(mount.looks(), []);
+        assert_eq!(mount.taken(), ["two two"]);
+    }
+
+    #[test]
+    fn what_is_bad_is_told_once_and_what_comes_after_it_is_taken() {
+        let mut mount = Mount::new("bad");
+        fill(&mount.folder, "..2", ["bad", "two"]);
+        assert_eq!(mount.looks(), [Seen::Failed("it is bad".to_owned())]);
+        fs::remove_file(mount.folder.join("..2/a")).expect("a file");
+        let [Seen::Failed(error)] = &mount.looks()[..] else { panic!("nothing was told") };
+        assert!(error.contains("/a: can't be read: No such file"), "{error}");
+        assert_eq!(mount.taken(), [""; 0]);
+        fs::write(mount.folder.join("..2/a"), "three").expect("a file");
+        fs::remove_file(mount.folder.join("..2/b")).expect("a file");
+        assert_eq!(mount.looks(), [Seen::Taken]);
+        assert_eq!(mount.taken(), ["three"]);
+    }
+
+    #[test]
+    fn a_file_that_looks_the_same_is_not_trusted_at_once() {
+        let mut mount = Mount::new("same");
+        fill(&mount.folder, "..2", ["two", "two"]);
+        assert_eq!([mount.watched.look(), mount.watched.look()], [Seen::Nothing, Seen::Taken]);
+        // As if it had been written within one tick of the kernel's clock.
+        fs::write(mount.folder.join("..2/a"), "six").expect("a file");
+        mount.watched.marks = mount.watched.files.marks();
+        assert_eq!(mount.watched.look(), Seen::Taken);
+        assert_eq!(mount.taken(), ["two two", "six two"]);
+    }
+}

@@ -1,0 +1,260 @@
+//! Who the server is: its certificate and key, which can be changed while it serves.
+//!
+//! A connection keeps the certificate that it was opened with; the next one gets the next. Nothing here reads a file.
+
+use rustls::{
+    ServerConfig,
+    crypto::{CryptoProvider, ring},
+    pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject},
+    server::{ClientHello, ResolvesServerCert},
+    sign::CertifiedKey,
+    version::{TLS12, TLS13},
+};
+use std::{
+    fmt,
+    ops::Range,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+/// A certificate with its key, in the place where the server looks for it at each handshake.
+pub(crate) struct Identity {
+    held: RwLock<Held>,
+    provider: Arc<CryptoProvider>,
+}
+
+#[derive(Clone)]
+struct Held {
+    key: Arc<CertifiedKey>,
+    expires: i64,
+}
+
+/// Why a certificate and its key are not taken.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error(
+        "the certificate is no PEM text; expected one or more blocks BEGIN CERTIFICATE, the server's own first"
+    )]
+    Certificate(#[source] pem::Error),
+    #[error("there is no certificate; expected one or more blocks BEGIN CERTIFICATE, the server's own first")]
+    NoCertificate,
+    #[error("the key is no PEM text; expected a block BEGIN PRIVATE KEY, without a password")]
+    Key(#[source] pem::Error),
+    #[error("the key can't be used with the certificate; expected the key that the certificate was made for")]
+    Mismatch(#[source] rustls::Error),
+    #[error("the certificate says nowhere when it ends; expected one of X.509")]
+    Validity,
+}
+
+impl Identity {
+    /// The first certificate: the server's own, then those between it and the authority.
+    ///
+    /// # Errors
+    /// When the key is not the certificate's, or can't be used.
+    pub(crate) fn new(
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<Arc<Self>, Refused> {
+        let provider = Arc::new(ring::default_provider());
+        let held = RwLock::new(held(&provider, chain, key)?);
+        Ok(Arc::new(Self { held, provider }))
+    }
+
+    /// The next certificate. Connections that are open stay as they are.
+    ///
+    /// # Errors
+    /// As for the first; then nothing has changed.
+    pub(crate) fn set(
+        &self,
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<(), Refused> {
+        let held = held(&self.provider, chain, key)?;
+        *self.held.write().unwrap_or_else(PoisonError::into_inner) = held;
+        Ok(())
+    }
+
+    /// When the certificate ends, in seconds since 1970.
+    pub(crate) fn expires(&self) -> i64 {
+        self.held().expires
+    }
+
+    fn held(&self) -> Held {
+        self.held.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity").field("expires", &self.expires()).finish_non_exhaustive()
+    }
+}
+
+impl ResolvesServerCert for Identity {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.held().key)
+    }
+}
+
+fn held(
+    provider: &CryptoProvider,
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<Held, Refused> {
+    let own = chain.first().ok_or(Refused::NoCertificate)?;
+    let expires = validity(own).ok_or(Refused::Validity)?.end;
+    let key = CertifiedKey::from_der(chain, key, provider).map_err(Refused::Mismatch)?;
+    Ok(Held { key: Arc::new(key), expires })
+}
+
+/// A chain and a key from the texts of a Secret (`tls.crt`, `tls.key`).
+///
+/// # Errors
+/// When one of them is no such text.
+pub(crate) fn from_pem(
+    certificate: &[u8],
+    key: &[u8],
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), Refused> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
+    let chain = chain.map_err(Refused::Certificate)?;
+    if chain.is_empty() {
+        return Err(Refused::NoCertificate);
+    }
+    Ok((chain, PrivateKeyDer::from_pem_slice(key).map_err(Refused::Key)?))
+}
+
+/// TLS 1.2 and 1.3, HTTP/1.1 alone, and nobody is asked for a certificate: the API server has none to show by default.
+///
+/// # Errors
+/// Never, as long as the provider knows both versions.
+pub(crate) fn server(identity: Arc<Identity>) -> Result<Arc<ServerConfig>, rustls::Error> {
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&identity.provider));
+    let builder = builder.with_protocol_versions(&[&TLS13, &TLS12])?;
+    let mut config = builder.with_no_client_auth().with_cert_resolver(identity);
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+const SEQUENCE: u8 = 0x30;
+const VERSION: u8 = 0xa0;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+
+/// A certificate's validity (RFC 5280, 4.1), in seconds since 1970: behind version, serial number, algorithm and issuer.
+pub(crate) fn validity(certificate: &[u8]) -> Option<Range<i64>> {
+    let (_, certificate, _) = element(certificate).filter(|(tag, ..)| *tag == SEQUENCE)?;
+    let (_, mut rest, _) = element(certificate).filter(|(tag, ..)| *tag == SEQUENCE)?;
+    if rest.first() == Some(&VERSION) {
+        rest = element(rest)?.2;
+    }
+    for _ in ["serial number", "algorithm", "issuer"] {
+        rest = element(rest)?.2;
+    }
+    let (_, validity, _) = element(rest).filter(|(tag, ..)| *tag == SEQUENCE)?;
+    let (start, text, rest) = element(validity)?;
+    let start = seconds(start, std::str::from_utf8(text).ok()?)?;
+    let (end, text, _) = element(rest)?;
+    Some(start..seconds(end, std::str::from_utf8(text).ok()?)?)
+}
+
+/// The first element of DER: its tag, its content, and what follows.
+fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (&[tag, first], mut rest) = der.split_first_chunk()?;
+    let mut length = usize::from(first);
+    if first & 0x80 != 0 {
+        let (bytes, after) = rest.split_at_checked(usize::from(first & 0x7f))?;
+        if bytes.len() > 4 {
+            return None;
+        }
+        length = bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte));
+        rest = after;
+    }
+    let (content, after) = rest.split_at_checked(length)?;
+    Some((tag, content, after))
+}
+
+/// `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ` in seconds since 1970.
+fn seconds(tag: u8, text: &str) -> Option<i64> {
+    let digits = text.strip_suffix('Z')?;
+    let (year, rest) = digits.split_at_checked(if tag == GENERALIZED_TIME { 4 } else { 2 })?;
+    let year: i64 = year.parse().ok()?;
+    // Years of two digits are those from 1950 to 2049.
+    let year = match tag {
+        UTC_TIME if year < 50 => year + 2000,
+        UTC_TIME => year + 1900,
+        GENERALIZED_TIME => year,
+        _ => return None,
+    };
+    let mut parts = [0_i64; 5];
+    if rest.len() != 2 * parts.len() || !rest.is_ascii() {
+        return None;
+    }
+    for (part, at) in parts.iter_mut().zip((0..).step_by(2)) {
+        *part = rest.get(at..at + 2)?.parse().ok()?;
+    }
+    let [month, day, hour, minute, second] = parts;
+    // Days since 1970 by years that begin in March, so that the day of leap years is their last.
+    let (shifted, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let leaps = shifted.div_euclid(4) - shifted.div_euclid(100) + shifted.div_euclid(400);
+    let days = 365 * shifted + leaps + (153 * month + 2) / 5 + day - 1 - 719_468;
+    Some(((days * 24 + hour) * 60 + minute) * 60 + second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+
+    fn made(year: i32) -> (String, String, Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(vec!["injector.example".to_owned()]).expect("a name");
+        params.not_after = date_time_ymd(year, 2, 28);
+        let certificate = params.self_signed(&key).expect("a certificate");
+        let der = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+        let pem = |label: &str, der: &[u8]| {
+            use base64::{Engine, engine::general_purpose::STANDARD};
+            format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", STANDARD.encode(der))
+        };
+        let texts = (pem("CERTIFICATE", certificate.der()), pem("PRIVATE KEY", &key.serialize_der()));
+        (texts.0, texts.1, vec![certificate.der().clone()], der)
+    }
+
+    #[test]
+    fn the_end_of_a_certificate_is_read() {
+        // By `date -u -d YEAR-02-28 +%s`.
+        for (year, expected) in [(2027, 1_803_772_800), (2049, 2_498_083_200), (2050, 2_529_619_200)] {
+            let (_, _, chain, key) = made(year);
+            assert_eq!(Identity::new(chain, key).expect("an identity").expires(), expected, "{year}");
+        }
+        assert_eq!(seconds(UTC_TIME, "700101000000Z"), Some(0));
+        assert_eq!(seconds(UTC_TIME, "000229000001Z"), Some(951_782_401));
+        for text in ["", "Z", "99", "7001010000Z", "70010100000xZ", "70é01000000Z"] {
+            assert_eq!(seconds(UTC_TIME, text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_can_not_be_used_changes_nothing() {
+        let (certificate, key, chain, der) = made(2027);
+        let identity = Identity::new(chain.clone(), der).expect("an identity");
+        let (other, other_key, ..) = made(2050);
+        let mixed = from_pem(certificate.as_bytes(), other_key.as_bytes()).expect("texts");
+        assert!(matches!(identity.set(mixed.0, mixed.1), Err(Refused::Mismatch(_))));
+        let texts = from_pem(certificate.as_bytes(), key.as_bytes()).expect("texts");
+        assert_eq!(texts.0, chain);
+        assert!(matches!(identity.set(Vec::new(), texts.1), Err(Refused::NoCertificate)));
+        assert!(matches!(from_pem(b"", key.as_bytes()), Err(Refused::NoCertificate)));
+        assert!(matches!(from_pem(other.as_bytes(), b"x"), Err(Refused::Key(_))));
+        let before = identity.expires();
+        let texts = from_pem(other.as_bytes(), other_key.as_bytes()).expect("texts");
+        identity.set(texts.0, texts.1).expect("an identity");
+        assert!(identity.expires() > before);
+    }
+
+    #[test]
+    fn a_certificate_cut_anywhere_is_refused() {
+        let (_, _, chain, _) = made(2027);
+        for length in 0..chain[0].len() {
+            assert_eq!(validity(&chain[0][..length]), None, "{length}");
+        }
+    }
+}

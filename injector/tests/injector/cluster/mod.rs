@@ -1,0 +1,241 @@
+//! A server that plays the API server of Kubernetes over HTTPS, for any resource: versions, watches with bookmarks,
+//! preconditions, all four kinds of patches, field managers, refusals, and faults on demand. For pods it calls webhooks
+//! as the real one does.
+//!
+//! ```text
+//! let cluster = Cluster::start();
+//! cluster.put(&json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "a", "namespace": "shop" } }));
+//! program.arg("--kubeconfig").arg(cluster.kubeconfig());        // or kubectl
+//! cluster.fault("patch", "leases", Fault::Refuse(409));         // the next one of this kind
+//! until("it is there", || cluster.find("configmaps", "shop", "x").is_some());
+//! ```
+
+mod admission;
+#[path = "../../../../node/tests/node/certificates.rs"]
+mod certificates;
+mod fields;
+#[path = "../../../../node/tests/node/http.rs"]
+mod http;
+mod kinds;
+mod merge;
+mod serve;
+mod state;
+mod trial;
+mod write;
+
+pub(crate) use kinds::Access;
+pub(crate) use serve::Fault;
+
+pub(crate) use certificates::{Authority, pem};
+use rustls::{ServerConfig, server::WebPkiClientVerifier};
+use serde_json::{Value, json};
+use state::{Shared, State};
+use std::{
+    env, fs,
+    net::{SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    process::{self, Command},
+    sync::{
+        Arc, MutexGuard,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The server, and a folder for the files of a test, which goes with it.
+pub(crate) struct Cluster {
+    pub(crate) address: SocketAddr,
+    pub(crate) folder: PathBuf,
+    authority: Authority,
+    shared: Arc<Shared>,
+}
+
+impl Cluster {
+    /// Starts one, with the namespaces `default` and `kube-system`. Whoever speaks to it needs a certificate.
+    pub(crate) fn start() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        // Tests may run in an empty network namespace of their own, where loopback is down.
+        let up = Command::new("ip").args(["link", "set", "lo", "up"]).output();
+        assert!(up.expect("ip starts").status.success(), "loopback can't be set up");
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = env::temp_dir().join(format!("sidecar-injector-{}-{number}", process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+
+        let authority = Authority::new("cluster");
+        let (certificate, key) = authority.server();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(authority.certificate()).expect("a certificate");
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_client_cert_verifier(verifier.build().expect("a verifier"))
+            .with_single_cert(vec![certificate], key)
+            .expect("a configuration");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is up");
+        let address = listener.local_addr().expect("an address");
+        let shared = Arc::new(Shared::default());
+        let cluster = Self { address, folder, authority, shared: Arc::clone(&shared) };
+        for name in ["default", "kube-system"] {
+            cluster.namespace(name, &json!({}));
+        }
+        let config = Arc::new(config);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (config, shared) = (Arc::clone(&config), Arc::clone(&shared));
+                // A connection that the client ends is no fault of ours.
+                thread::spawn(move || serve::connection(stream, config, &shared));
+            }
+        });
+        cluster
+    }
+
+    /// A kubeconfig for this server; its user has a certificate of this name.
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        let path = self.folder.join("kubeconfig");
+        if path.exists() {
+            return path;
+        }
+        let (certificate, key) = self.authority.client("tester");
+        let file = |name: &str, text: &str| {
+            fs::write(self.folder.join(name), text).expect("written");
+            self.folder.join(name)
+        };
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "u", "namespace": "default" } }],
+            "clusters": [{ "name": "c", "cluster": {
+                "server": format!("https://{}", self.address),
+                "certificate-authority": file("ca.crt", &self.authority.pem) } }],
+            "users": [{ "name": "u", "user": {
+                "client-certificate": file("client.crt", &certificate), "client-key": file("client.key", &key) } }],
+        });
+        fs::write(&path, config.to_string()).expect("written");
+        path
+    }
+
+    /// Runs kubectl against it: whether it succeeded, and what it printed on both streams.
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> (bool, String) {
+        let out = Command::new("kubectl")
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig())
+            .arg("--cache-dir")
+            .arg(self.folder.join("kubectl"))
+            .args(arguments)
+            .output()
+            .expect("kubectl starts");
+        let text = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
+        (out.status.success(), text.into_owned())
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state()
+    }
+
+    /// A namespace comes, or gets other labels.
+    pub(crate) fn namespace(&self, name: &str, labels: &Value) {
+        self.put(&json!({ "apiVersion": "v1", "kind": "Namespace",
+            "metadata": { "name": name, "labels": labels } }));
+    }
+
+    /// An object comes, or is changed, as by somebody else; no webhook is asked. Its namespace comes with it.
+    pub(crate) fn put(&self, object: &Value) -> Value {
+        let mut state = self.state();
+        let kind = state.kinds.of_object(object).expect("a kind that is served").clone();
+        let namespace = object["metadata"]["namespace"].as_str();
+        if let Some(name) = namespace
+            && state.find("namespaces", "", name).is_none()
+        {
+            let namespaces = state.kinds.of_plural("namespaces").expect("always served").clone();
+            state.put(&namespaces, json!({ "metadata": { "name": name } }));
+        }
+        assert_eq!(namespace.is_some(), kind.namespaced, "{object}");
+        let stored = state.put(&kind, object.clone());
+        drop(state);
+        self.shared.changed.notify_all();
+        stored
+    }
+
+    /// An object by its resource's plural name; cluster-wide ones have the namespace "".
+    pub(crate) fn find(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+        self.state().find(plural, namespace, name).cloned()
+    }
+
+    /// All of a resource.
+    pub(crate) fn all(&self, plural: &str) -> Vec<Value> {
+        self.state().all(plural).cloned().collect()
+    }
+
+    /// Deletes an object, as by somebody else.
+    pub(crate) fn remove(&self, plural: &str, namespace: &str, name: &str) {
+        let mut state = self.state();
+        let kind = state.kinds.of_plural(plural).expect("a kind that is served").clone();
+        state.remove(&kind, namespace, name);
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+
+    /// What happens to the next request of this verb for this resource (plural).
+    pub(crate) fn fault(&self, verb: &'static str, plural: &'static str, fault: Fault) {
+        self.state().faults.push((verb, plural, fault));
+    }
+
+    /// All open watches end in the middle of a line.
+    pub(crate) fn cut(&self) {
+        self.state().cuts += 1;
+        self.shared.changed.notify_all();
+    }
+
+    /// Tells watches how far they have come.
+    pub(crate) fn bookmark(&self) {
+        self.state().bookmark();
+        self.shared.changed.notify_all();
+    }
+
+    /// Forgets the past: a watch that has not come further has to list again.
+    pub(crate) fn compact(&self) {
+        self.state().compact();
+    }
+
+    /// How many requests of a verb there were for a resource (plural).
+    pub(crate) fn count(&self, verb: &str, plural: &str) -> usize {
+        let state = self.state();
+        state.requests.iter().filter(|(access, _)| access.verb == verb && access.resource == plural).count()
+    }
+
+    /// Where a Service leads: webhooks that name it are called there.
+    pub(crate) fn route(&self, namespace: &str, service: &str, address: SocketAddr) {
+        self.state().services.insert((namespace.to_owned(), service.to_owned()), address);
+    }
+
+    /// A file in the test's folder.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // Leaving it behind hurts nobody.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Waits until something holds.
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < end, "it took too long until {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A path as a word of a command line.
+pub(crate) fn word(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}

@@ -1,0 +1,189 @@
+//! What the server knows: objects, and what happened to them, for watches.
+
+use super::{
+    fields::Owners,
+    http::Request,
+    kinds::{Access, Kind, Kinds},
+    serve::Fault,
+};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Condvar, Mutex, MutexGuard},
+};
+
+/// Where an object is: group, plural, namespace, name.
+type Key = (String, String, String, String);
+
+/// An object, and who has set what of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Entry {
+    pub(super) object: Value,
+    pub(super) owners: Owners,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub(super) struct Happening {
+    pub(super) version: u64,
+    /// None for a bookmark.
+    pub(super) plural: Option<(String, String)>,
+    /// What was there before, and what is there now.
+    pub(super) before: Option<Value>,
+    pub(super) after: Option<Value>,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub(super) version: u64,
+    /// Versions up to this one are forgotten.
+    pub(super) oldest: u64,
+    pub(super) objects: BTreeMap<Key, Entry>,
+    pub(super) log: Vec<Happening>,
+    /// How often all watches were cut.
+    pub(super) cuts: u64,
+    pub(crate) faults: Vec<(&'static str, &'static str, Fault)>,
+    pub(crate) requests: Vec<(Access, Request)>,
+    pub(crate) kinds: Kinds,
+    pub(super) services: BTreeMap<(String, String), SocketAddr>,
+    /// Calls of webhooks: the webhook's name, and the review that it was sent.
+    pub(crate) reviews: Vec<(String, Value)>,
+}
+
+#[derive(Default)]
+pub(super) struct Shared {
+    state: Mutex<State>,
+    pub(super) changed: Condvar,
+}
+
+impl Shared {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no test has failed inside")
+    }
+}
+
+fn key(kind: &Kind, namespace: &str, name: &str) -> Key {
+    (kind.group.clone(), kind.plural.clone(), namespace.to_owned(), name.to_owned())
+}
+
+pub(super) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object["metadata"][field].as_str().unwrap_or_default()
+}
+
+impl State {
+    pub(super) fn entry(&self, kind: &Kind, namespace: &str, name: &str) -> Option<&Entry> {
+        self.objects.get(&key(kind, namespace, name))
+    }
+
+    /// All of a kind, in order; an empty namespace is all of them.
+    pub(super) fn list(&self, kind: &Kind, namespace: &str) -> impl Iterator<Item = &Value> {
+        self.objects
+            .iter()
+            .filter(move |((group, plural, of, _), _)| {
+                *group == kind.group && *plural == kind.plural && (namespace.is_empty() || of == namespace)
+            })
+            .map(|(_, entry)| &entry.object)
+    }
+
+    pub(crate) fn all(&self, plural: &str) -> impl Iterator<Item = &Value> {
+        self.objects.iter().filter(move |((_, of, ..), _)| of == plural).map(|(_, entry)| &entry.object)
+    }
+
+    pub(crate) fn find(&self, plural: &str, namespace: &str, name: &str) -> Option<&Value> {
+        self.all(plural).find(|object| text(object, "namespace") == namespace && text(object, "name") == name)
+    }
+
+    /// Keeps an object as it is given, with a new version; what only the server sets is set.
+    pub(super) fn put(&mut self, kind: &Kind, object: Value) -> Value {
+        let (namespace, name) = (text(&object, "namespace").to_owned(), text(&object, "name").to_owned());
+        let owners =
+            self.entry(kind, &namespace, &name).map(|entry| entry.owners.clone()).unwrap_or_default();
+        self.keep(kind, Entry { object, owners })
+    }
+
+    /// Keeps an object and its owners.
+    pub(super) fn keep(&mut self, kind: &Kind, mut entry: Entry) -> Value {
+        let object = &mut entry.object;
+        let key = key(kind, text(object, "namespace"), text(object, "name"));
+        let before = self.objects.get(&key).map(|entry| entry.object.clone());
+        object["apiVersion"] = kind.api_version().into();
+        object["kind"] = kind.kind.clone().into();
+        let metadata = &mut object["metadata"];
+        let inherited =
+            |field: &str, new: Value| before.as_ref().map_or(new, |old| old["metadata"][field].clone());
+        metadata["uid"] =
+            inherited("uid", format!("00000000-0000-4000-8000-{:012}", self.version + 1).into());
+        metadata["creationTimestamp"] = inherited("creationTimestamp", "2025-01-01T00:00:00Z".into());
+        let generation = inherited("generation", 1.into());
+        metadata["generation"] = generation;
+        if kind.plural == "namespaces" {
+            let name = metadata["name"].clone();
+            metadata["labels"]["kubernetes.io/metadata.name"] = name;
+        }
+        if let Some(before) = &before {
+            object["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"].clone();
+            let managed = entry.owners.managed(kind);
+            object["metadata"]["managedFields"] = managed;
+            if object == before {
+                self.objects.insert(key, entry.clone());
+                return entry.object;
+            }
+            if before["spec"] != object["spec"] {
+                let generation = before["metadata"]["generation"].as_u64().unwrap_or(1) + 1;
+                object["metadata"]["generation"] = generation.into();
+            }
+        }
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        object["metadata"]["managedFields"] = entry.owners.managed(kind);
+        if kind.plural == "customresourcedefinitions" {
+            // The real server says so a moment later.
+            object["status"]["conditions"] = json!([{ "type": "Established", "status": "True" }]);
+            self.kinds.define(object);
+        }
+        let object = object.clone();
+        self.objects.insert(key, entry);
+        self.happen(kind, before, Some(object.clone()));
+        object
+    }
+
+    /// Takes an object away, or marks it where finalizers hold it.
+    pub(super) fn remove(&mut self, kind: &Kind, namespace: &str, name: &str) -> Option<Value> {
+        let mut entry = self.entry(kind, namespace, name)?.clone();
+        if entry.object["metadata"]["finalizers"].as_array().is_some_and(|held| !held.is_empty()) {
+            entry.object["metadata"]["deletionTimestamp"] = "2025-01-01T00:00:01Z".into();
+            return Some(self.keep(kind, entry));
+        }
+        self.objects.remove(&key(kind, namespace, name));
+        self.version += 1;
+        let mut object = entry.object;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        self.happen(kind, Some(object.clone()), None);
+        Some(object)
+    }
+
+    fn happen(&mut self, kind: &Kind, before: Option<Value>, after: Option<Value>) {
+        let plural = Some((kind.group.clone(), kind.plural.clone()));
+        self.log.push(Happening { version: self.version, plural, before, after });
+    }
+
+    pub(super) fn bookmark(&mut self) {
+        self.version += 1;
+        self.log.push(Happening { version: self.version, plural: None, before: None, after: None });
+    }
+
+    pub(super) fn compact(&mut self) {
+        self.version += 1;
+        self.oldest = self.version;
+        self.log.clear();
+    }
+
+    /// The next fault for a request.
+    pub(super) fn take_fault(&mut self, access: &Access) -> Option<Fault> {
+        let meets =
+            |(verb, plural, _): &(&str, &str, Fault)| *verb == access.verb && *plural == access.resource;
+        let at = self.faults.iter().position(meets)?;
+        Some(self.faults.remove(at).2)
+    }
+}
