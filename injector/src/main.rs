@@ -1,12 +1,16 @@
 //! Puts what a service mesh needs into pods: as a webhook that the API server calls, or offline.
 
+#[path = "../../node/src/access.rs"]
+mod access;
 mod arguments;
+mod authority;
 mod environment;
 mod explain;
 mod inject;
 mod logging;
 mod manifests;
 mod serve;
+mod sources;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
