@@ -2,5 +2,6 @@
 
 mod client;
 mod cluster;
+mod environment;
 mod serve;
 mod webhook;
