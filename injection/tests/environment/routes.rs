@@ -2,6 +2,7 @@
 
 use crate::scene::{Scene, environment, shop};
 use injection::environment::routes::{Fate, Reason};
+use injection::environment::table::table;
 use serde_json::{Value, json};
 
 const H: &str = "X-Virtual-Env";
@@ -253,4 +254,22 @@ fn workloads_without_pods_attract_nothing() {
     assert_eq!(scene.routes("cart").len(), 3);
     scene.workloads[0]["spec"]["template"]["metadata"]["labels"]["virtual-env"] = json!("");
     assert!(scene.plan().warnings[0].contains("virtual-env is empty"));
+}
+
+#[test]
+fn a_table_shows_it() {
+    let expected = "\
+X-Virtual-Env  cart      mail  pay
+(none)         base      base  base
+base           base      base  base
+base.blue      base      base  base-blue
+base.red       base-red  base  base
+base.red.x     base-red  base  base-red-x
+(another)      base      base  base
+";
+    let plan = shop().plan();
+    assert_eq!(table(&plan, H, 80), expected);
+    let narrow = table(&plan, H, 32);
+    assert!(narrow.lines().all(|line| line.len() <= 32), "{narrow}");
+    assert_eq!(narrow.lines().filter(|line| line.starts_with(H)).count(), 2);
 }

@@ -1,13 +1,70 @@
-//! `environment`.
+//! `environment`: routes for tagged requests, offline and in a cluster.
 
-use clap::Args;
-use std::{error::Error, process::ExitCode};
+mod routes;
+
+use clap::{Args, Subcommand, ValueEnum};
+use injection::environment::crd;
+use policy::data::{Tree, yaml};
+use serde_json::Value;
+use std::{
+    error::Error,
+    io::{self, Write},
+    process::ExitCode,
+};
 
 /// Its flags.
 #[derive(Args)]
-pub(crate) struct Flags {}
+pub(crate) struct Flags {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Print the routes of a manifest's Services and workloads
+    Routes(routes::Flags),
+    /// Print the definition of VirtualEnvironment for a cluster
+    Crd(CrdFlags),
+}
+
+#[derive(Args)]
+struct CrdFlags {
+    /// How it is written
+    #[arg(long, value_enum, default_value_t = Format::Yaml)]
+    format: Format,
+}
+
+/// How objects are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Documents of YAML
+    Yaml,
+    /// A List of JSON, or the one object
+    Json,
+}
 
 pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
-    let _ = flags;
-    Err("not built yet".into())
+    match &flags.command {
+        Command::Routes(flags) => routes::run(flags),
+        Command::Crd(flags) => {
+            let text = match flags.format {
+                Format::Yaml => document(&crd::definition()),
+                Format::Json => format!("{:#}\n", crd::definition()),
+            };
+            print(&text)
+        }
+    }
+}
+
+/// Prints a text as a whole. That nobody reads on is no failure.
+fn print(text: &str) -> Result<ExitCode, Box<dyn Error>> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// An object as a document of YAML.
+fn document(object: &Value) -> String {
+    yaml::block(&Tree::read(&object.to_string()))
 }

@@ -3,5 +3,6 @@
 mod authority;
 mod client;
 mod cluster;
+mod environment;
 mod serve;
 mod webhook;

@@ -1,0 +1,50 @@
+//! What the operator asks of the API server, so that its role can grant exactly that.
+
+use super::crd::PLURAL;
+use super::spec::GROUP;
+
+/// Where something is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In each namespace that is looked at.
+    Watched,
+    /// In the namespace of the operator itself.
+    Own,
+}
+
+/// One rule of a role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    pub group: &'static str,
+    /// With `/status` where it is about that.
+    pub resource: &'static str,
+    pub verbs: &'static [&'static str],
+    pub place: Place,
+}
+
+const fn watched(group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Access {
+    Access { group, resource, verbs, place: Place::Watched }
+}
+
+const READ: &[&str] = &["list", "watch"];
+/// Server-side apply of an object that is not there yet is a creation too.
+const WRITE: &[&str] = &["list", "watch", "create", "patch", "delete"];
+const ISTIO: &str = "networking.istio.io";
+
+/// All of it.
+pub const OPERATOR: &[Access] = &[
+    watched(GROUP, PLURAL, READ),
+    watched(GROUP, "virtualenvironments/status", &["patch"]),
+    watched("", "services", READ),
+    watched("apps", "deployments", READ),
+    watched("apps", "statefulsets", READ),
+    watched(ISTIO, "virtualservices", WRITE),
+    watched(ISTIO, "destinationrules", WRITE),
+    watched(ISTIO, "envoyfilters", WRITE),
+    Access {
+        group: "coordination.k8s.io",
+        resource: "leases",
+        verbs: &["get", "create", "update"],
+        place: Place::Own,
+    },
+];

@@ -1,0 +1,134 @@
+//! The CustomResourceDefinition of VirtualEnvironment.
+//!
+//! The same name, group, version and spec as upstream's, so that what is written for that is taken. The status is ours: what
+//! is told of each one as conditions. It has a path of its own, so writing it changes no generation.
+
+use super::spec::{GROUP, HEADER, KIND, LABEL, PLACEHOLDER, SPLITTER, VERSION};
+use serde_json::{Value, json};
+
+/// Its plural name.
+pub const PLURAL: &str = "virtualenvironments";
+
+/// The definition, as `kubectl apply` takes it.
+pub fn definition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{PLURAL}.{GROUP}")},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": KIND, "listKind": format!("{KIND}List"), "plural": PLURAL, "singular": "virtualenvironment",
+                "shortNames": ["ve"],
+            },
+            "versions": [{
+                "name": VERSION, "served": true, "storage": true,
+                "subresources": {"status": {}},
+                "additionalPrinterColumns": [
+                    column("Header", "string", ".spec.envHeader.name"),
+                    column("Label", "string", ".spec.envLabel.name"),
+                    column("Acting", "string", ".status.conditions[?(@.type==\"Acting\")].status"),
+                    column("Complete", "string", ".status.conditions[?(@.type==\"Complete\")].reason"),
+                    column("Age", "date", ".metadata.creationTimestamp"),
+                ],
+                "schema": {"openAPIV3Schema": schema()},
+            }],
+        },
+    })
+}
+
+fn column(name: &str, kind: &str, path: &str) -> Value {
+    json!({"name": name, "type": kind, "jsonPath": path})
+}
+
+fn text(description: &str) -> Value {
+    json!({"type": "string", "description": description})
+}
+
+fn some_text(description: &str) -> Value {
+    json!({"type": "string", "minLength": 1, "description": description})
+}
+
+/// Defaults stand in descriptions alone: a default of the schema would be written into every object, and could not be
+/// changed any more.
+fn schema() -> Value {
+    let alias = json!({
+        "type": "object",
+        "required": ["name"],
+        "properties": {
+            "name": some_text("The header."),
+            "pattern": text("A regular expression for its value, with the placeholder where the environment stands; without it, the value is the environment."),
+            "placeholder": text(&format!("What of the pattern stands for the environment: {PLACEHOLDER} if nothing is said.")),
+        },
+    });
+    let header = json!({
+        "type": "object",
+        "description": "How requests name their environment.",
+        "properties": {
+            "name": some_text(&format!("The header: {HEADER} if nothing is said.")),
+            "autoInject": {"type": "boolean", "description": "Whether sidecars add the header to requests that lack it."},
+            "aliases": {"type": "array", "items": alias, "description": "Further headers that name it; the first one wins."},
+        },
+    });
+    let label = json!({
+        "type": "object",
+        "description": "How pods name their environment.",
+        "properties": {
+            "name": some_text(&format!("The label: {LABEL} if nothing is said.")),
+            "splitter": {
+                "type": "string", "minLength": 1, "maxLength": 1,
+                "description": format!("What stands between an environment and what is derived from it: {SPLITTER} if nothing is said."),
+            },
+            "defaultSubset": some_text("The environment of requests that name none; all pods if nothing is said."),
+        },
+    });
+    let condition = json!({
+        "type": "object",
+        "required": ["type", "status", "lastTransitionTime", "reason", "message"],
+        "properties": {
+            "type": text("Acting or Complete."),
+            "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+            "reason": text("One word."),
+            "message": text("What is done, and what is not."),
+            "lastTransitionTime": {"type": "string", "format": "date-time"},
+            "observedGeneration": {"type": "integer", "format": "int64"},
+        },
+    });
+    let conditions = json!({
+        "type": "array", "items": condition, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"],
+    });
+    json!({
+        "type": "object",
+        "description": "How requests find the pods of their environment, in a namespace.",
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": {"type": "object", "properties": {"envHeader": header, "envLabel": label}},
+            "status": {"type": "object", "properties": {"conditions": conditions}},
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A schema is structural only if all of it has types (Kubernetes, "Specifying a structural schema").
+    #[test]
+    fn the_schema_is_structural() {
+        fn typed(schema: &Value, path: &str) {
+            assert!(schema["type"].is_string(), "{path} has no type");
+            for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+                typed(field, &format!("{path}.{name}"));
+            }
+            if schema["type"] == "array" {
+                typed(&schema["items"], &format!("{path}[]"));
+            }
+        }
+        let definition = definition();
+        assert_eq!(definition["metadata"]["name"], "virtualenvironments.env.alibaba.com");
+        typed(&definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"], "");
+    }
+}

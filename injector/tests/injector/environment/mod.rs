@@ -1,0 +1,3 @@
+//! `environment`, as its users meet it.
+
+mod offline;
