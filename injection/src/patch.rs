@@ -155,48 +155,48 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn check(before: Value, after: Value, expected: Value) {
-        let patch = between(&before, &after);
-        assert_eq!(serde_json::to_value(&patch).expect("JSON"), expected, "{before} {after}");
+    fn check(before: &Value, after: &Value, expected: &Value) {
+        let patch = between(before, after);
+        assert_eq!(&serde_json::to_value(&patch).expect("JSON"), expected, "{before} {after}");
     }
 
     #[test]
     fn patches_are_small_and_their_order_is_stable() {
-        check(json!({"a": 1}), json!({"a": 1}), json!([]));
+        check(&json!({"a": 1}), &json!({"a": 1}), &json!([]));
         check(
-            json!({"a~/": 1, "b": 2, "z": {}}),
-            json!({"b": 3, "c": null, "z": {"y": []}}),
-            json!([
+            &json!({"a~/": 1, "b": 2, "z": {}}),
+            &json!({"b": 3, "c": null, "z": {"y": []}}),
+            &json!([
                 {"op": "remove", "path": "/a~0~1"},
                 {"op": "replace", "path": "/b", "value": 3},
                 {"op": "add", "path": "/c", "value": null},
                 {"op": "add", "path": "/z/y", "value": []},
             ]),
         );
-        check(json!([]), json!({}), json!([{"op": "replace", "path": "", "value": {}}]));
+        check(&json!([]), &json!({}), &json!([{"op": "replace", "path": "", "value": {}}]));
     }
 
     #[test]
     fn items_are_known_again_by_their_names() {
         let item = |name: &str, image: &str| json!({"name": name, "image": image});
         check(
-            json!([item("proxy", "auto"), item("app", "web")]),
-            json!([item("app", "web"), item("proxy", "v1")]),
-            json!([
+            &json!([item("proxy", "auto"), item("app", "web")]),
+            &json!([item("app", "web"), item("proxy", "v1")]),
+            &json!([
                 {"op": "remove", "path": "/0"},
                 {"op": "add", "path": "/1", "value": item("proxy", "v1")},
             ]),
         );
         check(
-            json!([item("a", "1"), item("b", "1"), item("c", "1")]),
-            json!([item("x", "1"), item("b", "2"), item("c", "1"), item("d", "1")]),
-            json!([
+            &json!([item("a", "1"), item("b", "1"), item("c", "1")]),
+            &json!([item("x", "1"), item("b", "2"), item("c", "1"), item("d", "1")]),
+            &json!([
                 {"op": "replace", "path": "/0", "value": item("x", "1")},
                 {"op": "replace", "path": "/1/image", "value": "2"},
                 {"op": "add", "path": "/3", "value": item("d", "1")},
             ]),
         );
-        check(json!(["x", "y", "z"]), json!(["y", "z"]), json!([{"op": "remove", "path": "/0"}]));
+        check(&json!(["x", "y", "z"]), &json!(["y", "z"]), &json!([{"op": "remove", "path": "/0"}]));
     }
 
     #[test]

@@ -49,13 +49,10 @@ fn pod() -> Value {
 
 /// What a template makes of a pod.
 fn render(template: &Template, pod: &Value, sidecar: &Sidecar, values: Value) -> Result<Value, Problems> {
-    let [values, mesh] = [values, json!({"trustDomain": "cluster.local"})].map(|data| data.to_string());
-    let texts = Texts {
-        values: Some(Text { name: "values", text: &values }),
-        mesh: Some(Text { name: "mesh", text: &mesh }),
-        ..Texts::default()
-    };
-    let configuration = Configuration::read(&texts)?;
+    let text = values.to_string();
+    let values = Text { name: "values", text: &text };
+    let configuration =
+        Configuration::read(&Texts { values: Some(values), ..Texts::default() }).expect("a configuration");
     let text = str::to_owned;
     let around = Around {
         namespace: Namespace { name: text("shop"), ..Namespace::default() },
@@ -230,6 +227,17 @@ fn a_plugin_is_told_by_annotations() {
         "traffic.sidecar.istio.io/includeOutboundIPRanges=*",
     ];
     assert_eq!(told, expected);
+    let values = json!({"pilot": {"cni": {"enabled": true, "provider": "multus"}}});
+    let networks = |own: &str| {
+        let mut pod = pod();
+        pod["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"] = json!(own);
+        let plugin = Sidecar { init: Init::Validation, ..sidecar() };
+        let patch = render(&built_in("sidecar"), &pod, &plugin, values.clone()).expect("a patch");
+        patch["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"].as_str().expect("a text").to_owned()
+    };
+    assert_eq!(networks(""), "default/istio-cni");
+    assert_eq!(networks("a,default/istio-cni"), "a, default/istio-cni");
+    assert_eq!(networks(r#"[{"name": "a"}]"#), r#"[{"name":"a"},{"name":"default/istio-cni"}]"#);
     let nothing = Sidecar { init: Init::Nothing, mode: Mode::None, arguments: Vec::new(), ..sidecar() };
     assert_eq!(istio(&nothing)["spec"].get("initContainers"), None);
 }

@@ -9,7 +9,7 @@ use tracing_subscriber::{
 
 /// Which lines, and in which form. Names are the init container's.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Flags {
+pub(crate) struct Logging {
     /// Write log lines as JSON
     #[arg(long = "log_as_json", alias = "log-as-json")]
     json: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Flags {
 }
 
 /// Starts logging. A panic becomes a line too.
-pub(crate) fn start(flags: &Flags) {
+pub(crate) fn start(flags: &Logging) {
     // Of other crates only what went wrong: their details may tell what a request carries.
     let filter = Targets::new()
         .with_default(flags.level.min(LevelFilter::WARN))

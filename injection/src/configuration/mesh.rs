@@ -42,6 +42,12 @@ impl InboundPolicy {
     }
 }
 
+impl Default for Mesh {
+    fn default() -> Self {
+        Self::read("mesh", &Value::Object(Map::new())).0
+    }
+}
+
 impl Mesh {
     /// Understands a tree; `name` is that of the text. Ends with problems, and with what is odd.
     pub(super) fn read(name: &str, given: &Value) -> (Self, Vec<Problem>, Vec<String>) {

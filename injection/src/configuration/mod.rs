@@ -60,10 +60,7 @@ pub struct Configuration {
 impl Default for Configuration {
     /// Istio's defaults, and the built-in templates.
     fn default() -> Self {
-        let nothing = Value::Object(serde_json::Map::new());
-        let (values, _) = Values::read("values", &nothing);
-        let (mesh, _, _) = Mesh::read("mesh", &nothing);
-        Self::of(Injector::absent(), values, mesh, Vec::new())
+        Self::of(Injector::absent(), Values::default(), Mesh::default(), Vec::new())
     }
 }
 

@@ -146,6 +146,12 @@ impl PullPolicy {
     }
 }
 
+impl Default for Values {
+    fn default() -> Self {
+        Self::read("values", &Value::Object(serde_json::Map::new())).0
+    }
+}
+
 impl Values {
     /// Understands a tree; `name` is that of the text.
     pub(super) fn read(name: &str, given: &Value) -> (Self, Vec<Problem>) {

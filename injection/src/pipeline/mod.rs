@@ -1,14 +1,42 @@
 //! From a pod to an injected pod.
 
+mod conflict;
+mod earlier;
+mod guard;
+mod metrics;
+mod order;
+mod overlay;
+mod pod;
+mod probes;
+mod record;
+mod templates;
+mod users;
 mod workload;
 
+pub use record::{OVERRIDES, STATUS};
+pub use templates::TEMPLATES;
 pub use workload::Workload;
 
 use crate::configuration::Configuration;
-use crate::decision::Decision;
+use crate::decision::{Decision, Facts, decide};
+use crate::sidecar::Sidecar;
+use crate::template::{Sight, Template};
+use guard::Strictness;
+use overlay::Patch;
+use pod::{List, Pod};
 use policy::{Problem, Problems};
+use record::{Overrides, Status};
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// The container of the proxy.
+pub const PROXY: &str = "istio-proxy";
+/// The init container that sets rules.
+const INIT: &str = "istio-init";
+/// The init container that checks those that a plugin has set.
+const VALIDATION: &str = "istio-validation";
+/// The label that tells in which network a pod is.
+const NETWORK: &str = "topology.istio.io/network";
 
 /// A namespace, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,7 +51,8 @@ pub struct Namespace {
 pub struct Around {
     /// Where it will run: the pod's own, else the request's.
     pub namespace: Namespace,
-    /// Who makes it, where that is known otherwise than by the pod: the object of a manifest that holds its template.
+    /// Who makes it, where that is known otherwise than by the pod: the object of a manifest that holds its template. Templates
+    /// see it always filled in.
     pub workload: Option<Workload>,
     /// Variables that the path of the request sets, in its order.
     pub variables: Vec<(String, String)>,
@@ -43,15 +72,178 @@ pub enum Outcome {
 pub struct Injected {
     pub decision: Decision,
     pub pod: Value,
-    /// What is odd, for whoever made the pod.
+    /// What is odd, for whoever made the pod; without the warning of the decision.
     pub warnings: Vec<String>,
 }
 
 /// Injects a pod, if it is to be.
 ///
 /// # Errors
-/// Every problem with what the pod says.
+/// Every problem with what the pod says, and those of a template that makes no pod of it.
 pub fn inject(pod: &Value, around: &Around, configuration: &Configuration) -> Result<Outcome, Problems> {
-    let _ = (pod, around, configuration);
-    Err(Problems(vec![Problem::of("pod", "is not injected yet")]))
+    let given = Pod::read("pod", pod)?;
+    let mut around = around.clone();
+    if !given.meta("namespace").is_empty() {
+        given.meta("namespace").clone_into(&mut around.namespace.name);
+    }
+    let decision = decide(
+        &Facts {
+            namespace: &around.namespace.name,
+            host_network: given.spec("hostNetwork").is_some_and(|is| is == true),
+            labels: &given.labels,
+            annotations: &given.annotations,
+        },
+        &configuration.rules,
+    );
+    if !decision.inject {
+        return Ok(Outcome::Skipped(decision));
+    }
+    if around.workload.is_none() {
+        around.workload = Some(Workload::of(pod, &around.namespace.name));
+    }
+    let job = Job::of(given, &around, configuration)?;
+    let (pod, warnings) = job.done(&around, configuration)?;
+    Ok(Outcome::Injected(Box::new(Injected { decision, pod: pod.written(), warnings })))
+}
+
+/// All that is known before anything is changed.
+struct Job<'a> {
+    given: Pod,
+    /// Of an earlier injection.
+    status: Option<Status>,
+    /// The pod without that.
+    own: Pod,
+    sidecar: Sidecar,
+    patches: Vec<Patch<'a>>,
+    strictness: Strictness,
+    warnings: Vec<String>,
+}
+
+impl<'a> Job<'a> {
+    fn of(given: Pod, around: &Around, configuration: &'a Configuration) -> Result<Self, Problems> {
+        let mut warnings = Vec::new();
+        let status = Status::of(&given).unwrap_or_else(|error| {
+            let text = format!(
+                "{STATUS} is not what an injection writes ({error}); the pod is taken for one that was never injected"
+            );
+            warnings.push(text);
+            None
+        });
+        let mut problems = Vec::new();
+        let overrides = Overrides::of(&given).unwrap_or_else(|found| {
+            problems.extend(found.0);
+            Overrides::default()
+        });
+        let mut own = earlier::undone(&given, status.as_ref(), &overrides);
+        if own.items(List::Containers).is_empty() && !given.items(List::Containers).is_empty() {
+            let text = "lists all of the pod's containers, so that none would be left; remove the annotation, or the names of \
+                        those that were not injected";
+            problems.push(Problem::of(STATUS, text));
+        }
+        users::forget_openshifts(&mut own, &around.namespace);
+        let seen = seen(&own, &around.namespace.name);
+        let sidecar =
+            Sidecar::of(&seen, around, configuration).map_err(|found| problems.extend(found.0)).ok();
+        let chosen = templates::chosen(&own, configuration).map_err(|found| problems.extend(found.0)).ok();
+        let (Some(sidecar), Some(chosen), true) = (sidecar, chosen, problems.is_empty()) else {
+            return Err(Problems(problems));
+        };
+        let sight = Sight { pod: &seen, around, sidecar: &sidecar, configuration };
+        let mut patches = Vec::new();
+        for (name, template) in &chosen {
+            match template.render(&sight) {
+                Ok(patch) => patches.push((*name, patch)),
+                Err(found) => problems.extend(found.0),
+            }
+        }
+        if !problems.is_empty() {
+            return Err(Problems(problems));
+        }
+        let declared = chosen.iter().all(|(_, template)| matches!(template, Template::Declared(_)));
+        let strictness = if declared { Strictness::Declared } else { Strictness::Own };
+        warnings.extend(odd(&own));
+        Ok(Self { given, status, own, sidecar, patches, strictness, warnings })
+    }
+
+    fn done(self, around: &Around, configuration: &Configuration) -> Result<(Pod, Vec<String>), Problems> {
+        let Self { given, status, own, sidecar, patches, strictness, mut warnings } = self;
+        let overlay::Overlaid { mut pod, overlay, overrides, warnings: of_overlay } =
+            overlay::apply(&own, &patches)?;
+        warnings.extend(of_overlay);
+        warnings.extend(users::settle(&mut pod, &own, &overlay, &sidecar));
+        variables(&mut pod, around, &sidecar);
+        agent(&mut pod, &sidecar, configuration, &mut warnings)?;
+        pod.annotations.insert(STATUS.to_owned(), Status::telling(&overlay, revision(configuration)).text());
+        pod.annotations.extend(overrides.text().map(|text| (OVERRIDES.to_owned(), text)));
+        pod.annotations.extend(configuration.injected_annotations.clone());
+        if let Some(status) = &status {
+            earlier::kept(&given, status, &own, &mut pod);
+        }
+        order::arrange(&mut pod, sidecar.hold && !sidecar.native);
+        warnings.extend(guard::check(&pod, &overlay, &own, &sidecar, strictness)?);
+        Ok((pod, warnings))
+    }
+}
+
+/// A pod as templates see it, whether it is injected for the first time or again: with the user's proxy behind his other
+/// containers.
+fn seen(own: &Pod, namespace: &str) -> Value {
+    let mut seen = own.clone();
+    if let Some(proxy) = seen.take(List::Containers, PROXY) {
+        seen.items_mut(List::Containers).push(proxy);
+    }
+    seen.place(namespace);
+    seen.written()
+}
+
+fn odd(own: &Pod) -> Option<String> {
+    let policy = own.spec("dnsPolicy")?.as_str().filter(|policy| !["", "ClusterFirst"].contains(policy))?;
+    Some(format!(
+        "dnsPolicy is {policy}, so that the proxy may not find the mesh's control plane; ClusterFirst finds it"
+    ))
+}
+
+/// Tells the proxy where it is, and what the path of the request says.
+fn variables(pod: &mut Pod, around: &Around, sidecar: &Sidecar) {
+    let mut variables: BTreeMap<&str, &str> =
+        around.variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    if !sidecar.cluster.is_empty() {
+        variables.insert("ISTIO_META_CLUSTER_ID", &sidecar.cluster);
+    }
+    let network = sidecar.network.as_deref().filter(|network| !network.is_empty());
+    if let Some(network) = network {
+        variables.insert("ISTIO_META_NETWORK", network);
+        pod.labels.insert(NETWORK.to_owned(), network.to_owned());
+    }
+    if let Some(proxy) = pod.container_mut(PROXY) {
+        variables.into_iter().for_each(|(name, value)| proxy.set_variable(name, value));
+    }
+}
+
+/// What Istio's agent does for the application, where the configuration or the pod asks for it.
+fn agent(
+    pod: &mut Pod,
+    sidecar: &Sidecar,
+    configuration: &Configuration,
+    warnings: &mut Vec<String>,
+) -> Result<(), Problems> {
+    let is = |raw: &Value, pointer: &str| raw.pointer(pointer).is_some_and(|value| *value == true);
+    let merges = metrics::are_merged(pod, is(&configuration.mesh.raw, "/enablePrometheusMerge"));
+    let by_values = is(&configuration.values.raw, "/sidecarInjectorWebhook/rewriteAppHTTPProbe");
+    let rewrites = probes::are_rewritten(pod, by_values, warnings);
+    let Some(status_port) = sidecar.status_port.filter(|_| pod.container(PROXY).is_some()) else {
+        return Ok(());
+    };
+    if merges {
+        metrics::merge(pod, status_port);
+    }
+    if rewrites {
+        probes::rewrite(pod, status_port)?;
+    }
+    Ok(())
+}
+
+/// The revision of the control plane, for the status.
+fn revision(configuration: &Configuration) -> &str {
+    configuration.values.raw.get("revision").and_then(Value::as_str).unwrap_or_default()
 }

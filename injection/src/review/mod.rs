@@ -6,6 +6,7 @@ mod reading;
 
 use crate::configuration::Configuration;
 use crate::decision::Decision;
+use crate::patch;
 use crate::path;
 use crate::pipeline::{self, Around, Namespace};
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -157,7 +158,7 @@ fn answer_by(
             Reply { warnings: warning.into_iter().collect(), ..reply }.answer()
         }
         Ok(pipeline::Outcome::Injected(injected)) => {
-            let patch = json_patch::diff(pod, &injected.pod).to_string();
+            let patch = patch::between(pod, &injected.pod).to_string();
             let reply = reply(Outcome::Injected, format!("injected: {}", injected.decision.reason));
             let warnings = injected.decision.warning.into_iter().chain(injected.warnings).collect();
             Reply { warnings, patch: Some(patch), ..reply }.answer()

@@ -2,10 +2,22 @@
 //!
 //! All that templates and the init container's arguments need is worked out here once, so that they can't disagree.
 
-use crate::configuration::Configuration;
+mod annotations;
+mod identity;
+mod image;
+mod known;
+mod own;
+mod read;
+mod traffic;
+
+pub use identity::Identity;
+pub use traffic::Traffic;
+
+use crate::configuration::{Configuration, Readiness};
 use crate::pipeline::Around;
-use policy::{Problem, Problems};
+use policy::Problems;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// How inbound traffic reaches the proxy (`sidecar.istio.io/interceptionMode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,20 +39,60 @@ pub enum Init {
     Nothing,
 }
 
+impl Mode {
+    /// As annotations and arguments name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Redirect => "REDIRECT",
+            Self::Tproxy => "TPROXY",
+            Self::None => "NONE",
+        }
+    }
+}
+
+impl Init {
+    /// The name of the container; `None` where there is none.
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Capture => Some("istio-init"),
+            Self::Validation => Some("istio-validation"),
+            Self::Nothing => None,
+        }
+    }
+}
+
 /// What a pod's sidecar is to be.
 #[derive(Clone, Debug)]
 pub struct Sidecar {
     pub mode: Mode,
     pub init: Init,
+    /// What is captured, and where it goes.
+    pub traffic: Traffic,
     /// Arguments of the init container, from `istio-iptables` on; made from typed settings. Empty where there is none.
     pub arguments: Vec<String>,
+    /// Variables of the init container: the ProxyConfig's `proxyMetadata`, and settings that have no flag.
+    pub init_variables: BTreeMap<String, String>,
+    /// As whom the init container runs.
+    pub init_identity: Identity,
+    /// Annotations by which a plugin is told what is captured; empty where there is no plugin, and without those that the
+    /// pod has already.
+    pub plugin_annotations: Vec<(&'static str, String)>,
     /// The mesh's `defaultConfig` with the pod's `proxy.istio.io/config` over it, by the names of its JSON form.
     pub proxy_config: Value,
+    /// `proxyMetadata` of the ProxyConfig: variables of the proxy.
+    pub proxy_metadata: BTreeMap<String, String>,
     /// The proxy's user: 1337, or the last of an OpenShift namespace's range.
     pub proxy_uid: i64,
     pub proxy_gid: i64,
+    /// As whom the proxy runs in the end: root where the mode or low ports want it, and what the author of the pod has said of
+    /// the container istio-proxy.
+    pub proxy_identity: Identity,
     /// Where the agent answers probes and metrics; `None` where it is turned off.
     pub status_port: Option<u16>,
+    /// The proxy's readiness probe; there is one only where there is a status port.
+    pub readiness: Readiness,
+    /// How often the proxy's startup probe may fail, once a second; `None` where there is no such probe.
+    pub startup_failures: Option<u32>,
     /// Whether the proxy is an init container with `restartPolicy: Always`.
     pub native: bool,
     /// Whether the application waits for the proxy (`holdApplicationUntilProxyStarts`).
@@ -49,9 +101,9 @@ pub struct Sidecar {
     pub init_image: String,
     /// `imagePullPolicy`, where the values say one.
     pub pull_policy: Option<String>,
-    /// `resources` of the proxy, by annotations or by values.
+    /// `resources` of the proxy, by annotations or by values; null where there are none.
     pub resources: Value,
-    /// `resources` of the init container.
+    /// `resources` of the init container; null where there are none.
     pub init_resources: Value,
     /// For `--log_output_level`.
     pub log_level: String,
@@ -65,8 +117,16 @@ pub struct Sidecar {
     pub cluster: String,
     /// The pod's label, else the path's, else the values'.
     pub network: Option<String>,
+    /// The values', else the mesh's trust domain.
+    pub mesh_id: String,
     /// Whether the proxy may bind ports below 1024 (`sidecar.istio.io/capNetBindService`).
     pub binds_low_ports: bool,
+    /// Whether probes of the application go by the agent.
+    pub rewrites_probes: bool,
+    /// Whether the application's metrics go by the agent.
+    pub merges_metrics: bool,
+    /// What is odd about how the pod says it.
+    pub warnings: Vec<String>,
 }
 
 impl Sidecar {
@@ -75,7 +135,6 @@ impl Sidecar {
     /// # Errors
     /// Every annotation that is not as it has to be.
     pub fn of(pod: &Value, around: &Around, configuration: &Configuration) -> Result<Self, Problems> {
-        let _ = (pod, around, configuration);
-        Err(Problems(vec![Problem::of("pod", "is not understood yet")]))
+        read::read(pod, around, configuration)
     }
 }

@@ -67,7 +67,12 @@ impl Place {
             }
         }
         match Configuration::read(&texts) {
-            Ok(configuration) if problems.is_empty() => Ok(configuration),
+            Ok(configuration) if problems.is_empty() => {
+                for warning in &configuration.warnings {
+                    tracing::warn!(warning, "the configuration is odd");
+                }
+                Ok(configuration)
+            }
             Ok(_) => Err(Problems(problems)),
             Err(others) => {
                 problems.extend(others.0);

@@ -14,14 +14,16 @@ mod routes;
 pub(crate) mod tls;
 
 use crate::arguments::Sources;
-use crate::logging;
+use crate::logging::{self, Logging};
 use body::Budget;
 use clap::Args;
 use configuration::Place;
 use connections::Door;
 use files::{Contents, Files, Marks};
+use injection::environment::tag;
 use injection::review::Cluster;
 use metrics::Metrics;
+use policy::Problem;
 use reload::{Watched, chain};
 use routes::Server;
 use std::{
@@ -71,6 +73,9 @@ pub(crate) struct Flags {
     config_dir: Option<PathBuf>,
     #[command(flatten)]
     sources: Sources,
+    /// Labels, with commas between: the first that a pod has names its environment, which /environment-tag tells its proxy
+    #[arg(long, value_name = "LABELS", value_parser = labels)]
+    environment_labels: Option<Labels>,
     /// All kubelets run native sidecars (Kubernetes 1.33 and newer): so does a pod that says nothing about it
     #[arg(long)]
     native_sidecars: bool,
@@ -84,7 +89,20 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "COUNT", default_value_t = 1024)]
     max_connections: u16,
     #[command(flatten)]
-    logging: logging::Flags,
+    logging: Logging,
+}
+
+/// A list that is one value of a flag.
+#[derive(Clone, Debug, Default)]
+struct Labels(Vec<String>);
+
+fn labels(text: &str) -> Result<Labels, String> {
+    let problem = |problem: &Problem| match &problem.item {
+        Some(item) => format!("{item:?} {}", problem.text),
+        None => problem.text.clone(),
+    };
+    let labels = tag::labels("--environment-labels", text).map(Labels);
+    labels.map_err(|problems| problems.0.iter().map(problem).collect::<Vec<_>>().join("; "))
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -98,8 +116,8 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
-    let server = prepare(flags)?;
     logging::start(&flags.logging);
+    let server = prepare(flags)?;
     let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     runtime.block_on(serve(flags, &server))?;
@@ -130,6 +148,7 @@ fn prepare(flags: &Flags) -> Result<Arc<Server>, Box<dyn Error>> {
     let server = Arc::new(Server {
         configuration: RwLock::new(Arc::new(configuration)),
         cluster: Cluster { native_sidecars: flags.native_sidecars },
+        environment_labels: flags.environment_labels.clone().unwrap_or_default().0,
         identity: Arc::clone(&identity),
         metrics: Arc::clone(&metrics),
         leaving: AtomicBool::new(false),

@@ -1,7 +1,7 @@
 //! Paths, and who answers them.
 
 use super::body::{self, Budget};
-use super::metrics::{Metrics, Reviews};
+use super::metrics::Metrics;
 use super::tls::Identity;
 use http_body_util::Full;
 use hyper::{
@@ -10,6 +10,7 @@ use hyper::{
     header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue},
 };
 use injection::Configuration;
+use injection::environment::tag;
 use injection::review::{self, Answer, Call, Cluster, Outcome, Told};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -28,6 +29,8 @@ pub(super) struct Server {
     /// A request takes it once, so that its answer is made of one configuration.
     pub(super) configuration: RwLock<Arc<Configuration>>,
     pub(super) cluster: Cluster,
+    /// Of which the first that a pod has names its environment; none where environments are not served.
+    pub(super) environment_labels: Vec<String>,
     pub(super) identity: Arc<Identity>,
     pub(super) metrics: Arc<Metrics>,
     /// Set when the end has come: nobody should send more requests.
@@ -35,6 +38,13 @@ pub(super) struct Server {
     pub(super) budget: Budget,
     /// How long a client may take for a body.
     pub(super) patience: Duration,
+}
+
+/// What a review asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Subject {
+    Injection,
+    Environment,
 }
 
 impl Server {
@@ -50,8 +60,11 @@ impl Server {
     /// Answers a request of the API server, or of whoever asks how things are.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let mut response = match request.uri().path() {
-            "/inject" => self.inject(request).await,
-            path if path.starts_with("/inject/") => self.inject(request).await,
+            "/inject" => self.review(Subject::Injection, request).await,
+            path if path.starts_with("/inject/") => self.review(Subject::Injection, request).await,
+            "/environment-tag" if !self.environment_labels.is_empty() => {
+                self.review(Subject::Environment, request).await
+            }
             _ => self.tell(&request),
         };
         if self.leaving.load(Relaxed) {
@@ -64,7 +77,7 @@ impl Server {
     pub(super) fn tell<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
         let path = request.uri().path();
         if !matches!(path, "/ready" | "/metrics") {
-            let text = "there are /inject, /ready and /metrics\n";
+            let text = "there are /inject, /environment-tag if it is configured, /ready and /metrics\n";
             return plain(StatusCode::NOT_FOUND, TEXT, text.to_owned());
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -81,7 +94,7 @@ impl Server {
         }
     }
 
-    async fn inject(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn review(&self, subject: Subject, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         let body = body::read(body, &self.budget, self.patience).await;
         let start = Instant::now();
@@ -98,16 +111,45 @@ impl Server {
                         body: body.bytes(),
                     };
                     let configuration = self.configuration();
-                    self.guarded(|| review::answer(&call, &configuration, &self.cluster))
+                    self.guarded(|| match subject {
+                        Subject::Injection => review::answer(&call, &configuration, &self.cluster),
+                        Subject::Environment => tag::answer(&call, &self.environment_labels),
+                    })
                 }
             },
         };
-        let mut response = told("inject", &self.metrics.injection, answer, start);
+        let mut response = self.told(subject, answer, start);
         // What else comes may be the rest of the body.
         if !read {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
+    }
+
+    /// Counts and logs an answer on its way out.
+    fn told(&self, subject: Subject, answer: Answer, start: Instant) -> Response<Full<Bytes>> {
+        let took = start.elapsed();
+        let Told { outcome, reason, object, uid, warnings } = answer.told;
+        let reviews = match subject {
+            Subject::Injection => &self.metrics.injection,
+            Subject::Environment => &self.metrics.environment,
+        };
+        reviews.count(outcome, took);
+        let (status, seconds, warnings) = (answer.status, took.as_secs_f64(), warnings.join("; "));
+        let outcome = match (outcome, subject) {
+            (Outcome::Injected, Subject::Injection) => "injected",
+            (Outcome::Injected, Subject::Environment) => "tagged",
+            (Outcome::Skipped, _) => "skipped",
+            (Outcome::Refused, _) => "refused",
+            (Outcome::Malformed, _) => "malformed",
+        };
+        if matches!(answer.told.outcome, Outcome::Injected | Outcome::Skipped) {
+            tracing::info!(outcome, object, uid, reason, warnings, seconds, "review");
+        } else {
+            tracing::warn!(outcome, object, uid, reason, status, seconds, "review");
+        }
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        plain(status, HeaderValue::from_static(answer.content_type), answer.body)
     }
 
     /// A defect must cost the call that shows it, and no other.
@@ -117,26 +159,6 @@ impl Server {
             Answer::text(500, "the call met a defect of the injector; its log says which")
         })
     }
-}
-
-/// Counts and logs an answer on its way out.
-fn told(what: &'static str, reviews: &Reviews, answer: Answer, start: Instant) -> Response<Full<Bytes>> {
-    let took = start.elapsed();
-    let Told { outcome, reason, object, uid, warnings } = answer.told;
-    reviews.count(outcome, took);
-    let (status, seconds, warnings) = (answer.status, took.as_secs_f64(), warnings.join("; "));
-    match outcome {
-        Outcome::Injected => {
-            tracing::info!(outcome = "injected", object, uid, reason, warnings, seconds, "{what}");
-        }
-        Outcome::Skipped => {
-            tracing::info!(outcome = "skipped", object, uid, reason, warnings, seconds, "{what}");
-        }
-        Outcome::Refused => tracing::warn!(outcome = "refused", object, uid, reason, seconds, "{what}"),
-        Outcome::Malformed => tracing::warn!(outcome = "malformed", status, reason, seconds, "{what}"),
-    }
-    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    plain(status, HeaderValue::from_static(answer.content_type), answer.body)
 }
 
 fn plain(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Response<Full<Bytes>> {

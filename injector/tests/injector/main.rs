@@ -1,4 +1,7 @@
 //! The injector, as its users meet it.
 
+mod client;
 mod cluster;
 mod environment;
+mod serve;
+mod webhook;

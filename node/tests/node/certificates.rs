@@ -54,7 +54,7 @@ fn params(names: &[&str], name: &str) -> CertificateParams {
 }
 
 /// RFC 7468.
-fn pem(label: &str, der: &[u8]) -> String {
+pub(crate) fn pem(label: &str, der: &[u8]) -> String {
     let text = STANDARD.encode(der);
     let lines = text.as_bytes().chunks(64).map(|line| String::from_utf8_lossy(line) + "\n");
     format!("-----BEGIN {label}-----\n{}-----END {label}-----\n", lines.collect::<String>())

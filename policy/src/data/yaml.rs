@@ -85,7 +85,9 @@ fn push(out: &mut String, word: impl std::fmt::Display) {
 /// What YAML 1.1 or 1.2 takes for something else than text.
 const WORDS: [&str; 10] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan"];
 
-fn scalar(out: &mut String, text: &str) {
+/// A text as a scalar that stands in one line, in blocks and in brackets alike: plain if nobody could take it for anything
+/// else, otherwise in double quotes.
+pub fn scalar(out: &mut String, text: &str) {
     let is_word = |c: char| c.is_ascii_alphanumeric() || " _./-()+".contains(c);
     let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
         && text.chars().all(is_word)

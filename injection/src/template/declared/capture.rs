@@ -29,6 +29,11 @@ const WORDS: [&str; 5] = ["when", "outboundPort", "inboundPort", "proxyUid", "ow
 /// Ports of Istio's proxy that its init container always leaves alone: of its metrics and of its health.
 const ISTIOS: [&str; 2] = ["15090", "15021"];
 
+/// The annotation by which a pod asks Multus for networks, as JSON or as a list.
+const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
+/// The one that stands for Istio's plugin.
+const PLUGIN: &str = "default/istio-cni";
+
 impl Capture {
     /// Reads what stands under `capture`.
     pub(super) fn read(written: &Value, reader: &mut Reader) -> Option<Self> {
@@ -168,6 +173,10 @@ impl Capture {
             return found;
         }
         let annotated = scene.sight.pod.pointer("/metadata/annotations");
+        if scene.sight.configuration.values.cni.multus {
+            let own = annotated.and_then(|annotated| annotated.get(NETWORKS)?.as_str()).unwrap_or_default();
+            found.insert(NETWORKS.to_owned(), with_plugin(own).into());
+        }
         for row in mapping::TABLE {
             let flag = row.setting.row().short.map(|short| format!("-{short}"));
             let Some(value) = flag.and_then(|flag| scene.argument(&flag)) else { continue };
@@ -189,6 +198,18 @@ impl Capture {
         }
         found
     }
+}
+
+/// The networks that a pod asks for, with that of the plugin.
+fn with_plugin(own: &str) -> String {
+    if let Ok(Value::Array(mut networks)) = serde_json::from_str::<Value>(own) {
+        if !networks.iter().any(|network| network.get("name").is_some_and(|name| name == PLUGIN)) {
+            networks.push(json!({"name": PLUGIN}));
+        }
+        return Value::Array(networks).to_string();
+    }
+    let names = own.split(',').map(str::trim).filter(|name| !name.is_empty() && *name != PLUGIN);
+    names.chain([PLUGIN]).collect::<Vec<_>>().join(", ")
 }
 
 /// Ports that the pod itself excludes: all but those of Istio's proxy.

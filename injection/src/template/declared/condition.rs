@@ -2,7 +2,9 @@
 
 use super::reading::Reader;
 use super::writing::Scene;
-use crate::sidecar::{Init, Mode, Sidecar};
+use crate::configuration::InboundPolicy;
+use crate::sidecar::{Init, Mode};
+use crate::template::Sight;
 use policy::settings::nearest;
 use serde_json::Value;
 
@@ -25,10 +27,14 @@ pub(super) enum Condition {
     JsonLogs,
     /// The proxy may bind ports below 1024.
     LowPorts,
+    /// The proxy hands connections on to loopback, and not to the pod's own address.
+    Localhost,
+    /// The values ask for a privileged proxy.
+    Privileged,
 }
 
 /// Each with the word by which templates name it.
-pub(super) const CONDITIONS: [(&str, Condition); 9] = [
+pub(super) const CONDITIONS: [(&str, Condition); 11] = [
     ("native", Condition::Native),
     ("hold", Condition::Hold),
     ("redirect", Condition::Redirect),
@@ -38,10 +44,13 @@ pub(super) const CONDITIONS: [(&str, Condition); 9] = [
     ("statusPort", Condition::StatusPort),
     ("jsonLogs", Condition::JsonLogs),
     ("lowPorts", Condition::LowPorts),
+    ("localhost", Condition::Localhost),
+    ("privileged", Condition::Privileged),
 ];
 
 impl Condition {
-    fn holds(self, sidecar: &Sidecar) -> bool {
+    fn holds(self, sight: &Sight<'_>) -> bool {
+        let (sidecar, configuration) = (sight.sidecar, sight.configuration);
         match self {
             Self::Native => sidecar.native,
             Self::Hold => sidecar.hold,
@@ -52,6 +61,8 @@ impl Condition {
             Self::StatusPort => sidecar.status_port.is_some(),
             Self::JsonLogs => sidecar.log_as_json,
             Self::LowPorts => sidecar.binds_low_ports,
+            Self::Localhost => configuration.mesh.inbound_policy == InboundPolicy::Localhost,
+            Self::Privileged => configuration.values.proxy.privileged,
         }
     }
 }
@@ -63,7 +74,7 @@ pub(super) struct When(Vec<Vec<(bool, Term)>>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Term {
     Condition(Condition),
-    /// A parameter of the template: it holds where that is set, and not to `false`.
+    /// A parameter of the template: it holds where that is set, and neither to `false` nor to `0`.
     Parameter(String),
 }
 
@@ -99,8 +110,10 @@ impl When {
     /// Whether it holds.
     pub(super) fn holds(&self, scene: &Scene<'_>) -> bool {
         let holds = |term: &Term| match term {
-            Term::Condition(condition) => condition.holds(scene.sight.sidecar),
-            Term::Parameter(name) => scene.parameter(name).is_some_and(|text| text != "false"),
+            Term::Condition(condition) => condition.holds(scene.sight),
+            Term::Parameter(name) => {
+                scene.parameter(name).is_some_and(|text| !["false", "0"].contains(&text))
+            }
         };
         self.0.iter().any(|all| all.iter().all(|(wanted, term)| holds(term) == *wanted))
     }

@@ -8,6 +8,7 @@ use serde_json::Value;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fact {
     AppContainers,
+    CaAddress,
     CanonicalName,
     CanonicalRevision,
     Cluster,
@@ -16,6 +17,7 @@ pub(super) enum Fact {
     InboundPort,
     InitImage,
     LogLevel,
+    MeshId,
     Mode,
     Namespace,
     Network,
@@ -30,13 +32,16 @@ pub(super) enum Fact {
     ProxyLogLevel,
     ProxyUid,
     PullPolicy,
+    Revision,
     StatusPort,
+    TrustDomain,
     Workload,
 }
 
 /// Each with its name.
-pub(super) const FACTS: [(&str, Fact); 25] = [
+pub(super) const FACTS: [(&str, Fact); 29] = [
     ("appContainers", Fact::AppContainers),
+    ("caAddress", Fact::CaAddress),
     ("canonicalName", Fact::CanonicalName),
     ("canonicalRevision", Fact::CanonicalRevision),
     ("cluster", Fact::Cluster),
@@ -45,6 +50,7 @@ pub(super) const FACTS: [(&str, Fact); 25] = [
     ("inboundPort", Fact::InboundPort),
     ("initImage", Fact::InitImage),
     ("logLevel", Fact::LogLevel),
+    ("meshId", Fact::MeshId),
     ("mode", Fact::Mode),
     ("namespace", Fact::Namespace),
     ("network", Fact::Network),
@@ -59,7 +65,9 @@ pub(super) const FACTS: [(&str, Fact); 25] = [
     ("proxyLogLevel", Fact::ProxyLogLevel),
     ("proxyUid", Fact::ProxyUid),
     ("pullPolicy", Fact::PullPolicy),
+    ("revision", Fact::Revision),
     ("statusPort", Fact::StatusPort),
+    ("trustDomain", Fact::TrustDomain),
     ("workload", Fact::Workload),
 ];
 
@@ -67,11 +75,13 @@ impl Fact {
     /// What it is for a pod; `None` where it isn't set.
     pub(super) fn value(self, scene: &Scene<'_>) -> Option<String> {
         let (sidecar, around) = (scene.sight.sidecar, scene.sight.around);
+        let configuration = scene.sight.configuration;
         let label = |key: &str| Some(scene.label(key)?.to_owned());
         let workload = around.workload.as_ref();
         let set = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         match self {
             Self::AppContainers => set(&scene.app_containers().join(",")),
+            Self::CaAddress => set(&configuration.values.ca_address),
             // The order in which Istio asks, `canonical_service` of its telemetry.
             Self::CanonicalName => label("service.istio.io/canonical-name")
                 .or_else(|| label("app.kubernetes.io/name"))
@@ -87,6 +97,9 @@ impl Fact {
             Self::InboundPort => scene.argument("-z").map(str::to_owned),
             Self::InitImage => set(&sidecar.init_image),
             Self::LogLevel => set(&sidecar.log_level),
+            Self::MeshId => {
+                set(&configuration.values.mesh_id).or_else(|| set(&configuration.mesh.trust_domain))
+            }
             Self::Mode => Some(mode(sidecar.mode).to_owned()),
             Self::Namespace => set(&around.namespace.name),
             Self::Network => sidecar.network.as_deref().and_then(set),
@@ -113,7 +126,9 @@ impl Fact {
             Self::ProxyLogLevel => sidecar.proxy_log_level.as_deref().and_then(set),
             Self::ProxyUid => Some(sidecar.proxy_uid.to_string()),
             Self::PullPolicy => sidecar.pull_policy.as_deref().and_then(set),
+            Self::Revision => set(&configuration.values.revision).or_else(|| set("default")),
             Self::StatusPort => sidecar.status_port.map(|port| port.to_string()),
+            Self::TrustDomain => set(&configuration.mesh.trust_domain),
             Self::Workload => workload.and_then(|workload| set(&workload.name)),
         }
     }

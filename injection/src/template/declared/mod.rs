@@ -328,3 +328,6 @@ fn written(entries: &[Entry], at: &str, scene: &Scene<'_>, reader: &mut Reader) 
     }
     found
 }
+
+#[cfg(test)]
+mod tests;

@@ -51,6 +51,8 @@ pub(super) enum Whole {
     InitResources,
     /// `global.proxy.lifecycle`.
     ProxyLifecycle,
+    /// `global.proxy.seccompProfile`.
+    ProxySeccomp,
     /// `global.imagePullSecrets`.
     PullSecrets,
 }
@@ -59,10 +61,11 @@ pub(super) enum Whole {
 pub(super) const EACH: [(&str, Each); 1] = [("proxyMetadata", Each::ProxyMetadata)];
 
 /// Each with its name.
-pub(super) const WHOLES: [(&str, Whole); 4] = [
+pub(super) const WHOLES: [(&str, Whole); 5] = [
     ("proxyResources", Whole::ProxyResources),
     ("initResources", Whole::InitResources),
     ("proxyLifecycle", Whole::ProxyLifecycle),
+    ("proxySeccomp", Whole::ProxySeccomp),
     ("pullSecrets", Whole::PullSecrets),
 ];
 
@@ -87,15 +90,13 @@ impl Each {
 impl Whole {
     /// What it is for a pod; `None` where it isn't set.
     pub(super) fn value(self, sight: &Sight<'_>) -> Option<Value> {
-        let values = &sight.configuration.values.raw;
+        let values = &sight.configuration.values;
         let found = match self {
             Self::ProxyResources => sight.sidecar.resources.clone(),
             Self::InitResources => sight.sidecar.init_resources.clone(),
-            Self::ProxyLifecycle => values.pointer("/global/proxy/lifecycle")?.clone(),
-            Self::PullSecrets => {
-                let names = values.pointer("/global/imagePullSecrets")?.as_array()?;
-                Value::Array(names.iter().map(|name| json!({"name": name})).collect())
-            }
+            Self::ProxyLifecycle => values.proxy.lifecycle.clone(),
+            Self::ProxySeccomp => values.proxy.seccomp.clone(),
+            Self::PullSecrets => values.pull_secrets.iter().map(|name| json!({"name": name})).collect(),
         };
         let is_empty = match &found {
             Value::Object(fields) => fields.is_empty(),

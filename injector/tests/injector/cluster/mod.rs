@@ -26,7 +26,7 @@ mod write;
 pub(crate) use kinds::Access;
 pub(crate) use serve::Fault;
 
-use certificates::Authority;
+pub(crate) use certificates::{Authority, pem};
 use rustls::{ServerConfig, server::WebPkiClientVerifier};
 use serde_json::{Value, json};
 use state::{Shared, State};

@@ -1,0 +1,126 @@
+//! Fields of which an object may have one: what was there gives way to what is merged over it.
+//!
+//! A strategic merge knows nothing of them. It would leave a variable with both a value and a source, a probe with two ways
+//! of asking, a volume with two contents, which the API server refuses.
+
+use super::pod::{Item, List, Pod};
+use serde_json::{Map, Value};
+
+const VALUES: &[&str] = &["value", "valueFrom"];
+const SOURCES: &[&str] = &["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
+const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
+const PROBES: [&str; 3] = ["readinessProbe", "livenessProbe", "startupProbe"];
+const HOOKS: [&str; 2] = ["preStop", "postStart"];
+
+/// Settles what a patch has brought into conflict in the containers of a pod.
+pub(super) fn settle(merged: &mut Pod, over: &Pod) {
+    for list in List::OF_CONTAINERS {
+        for item in merged.items_mut(list) {
+            if let Some(over) = over.item(list, item.name()) {
+                container(&mut item.0, &over.0);
+            }
+        }
+    }
+}
+
+fn container(merged: &mut Map<String, Value>, over: &Map<String, Value>) {
+    if let (Some(Value::Array(env)), Some(Value::Array(others))) = (merged.get_mut("env"), over.get("env")) {
+        for variable in env {
+            let other = others.iter().rev().find(|other| other["name"] == variable["name"]);
+            if let (Value::Object(variable), Some(Value::Object(other))) = (variable, other) {
+                one_of(variable, other, VALUES);
+                within(variable, other, "valueFrom", |fields, over| one_of(fields, over, SOURCES));
+            }
+        }
+    }
+    for probe in PROBES {
+        within(merged, over, probe, |fields, over| one_of(fields, over, HANDLERS));
+    }
+    within(merged, over, "lifecycle", |fields, over| {
+        for hook in HOOKS {
+            within(fields, over, hook, |fields, over| one_of(fields, over, HANDLERS));
+        }
+    });
+}
+
+fn within(
+    merged: &mut Map<String, Value>,
+    over: &Map<String, Value>,
+    field: &str,
+    settle: impl Fn(&mut Map<String, Value>, &Map<String, Value>),
+) {
+    if let (Some(Value::Object(merged)), Some(Value::Object(over))) = (merged.get_mut(field), over.get(field))
+    {
+        settle(merged, over);
+    }
+}
+
+/// If one of the fields was merged over an object, the others go.
+fn one_of(merged: &mut Map<String, Value>, over: &Map<String, Value>, fields: &[&str]) {
+    let said = |field: &str| over.get(field).is_some_and(|value| !value.is_null());
+    if fields.iter().any(|field| said(field)) {
+        merged.retain(|field, _| said(field) || !fields.contains(&field.as_str()));
+    }
+}
+
+/// Volumes of which the user's own content is another than the overlay's: the user's stay as he wrote them. Returns their
+/// names.
+pub(super) fn volumes(merged: &mut Pod, own: &Pod, overlay: &Pod) -> Vec<String> {
+    let content = |volume: &Item| -> Vec<String> {
+        volume.0.keys().filter(|field| *field != "name").cloned().collect()
+    };
+    let mut found = Vec::new();
+    for volume in merged.items_mut(List::Volumes) {
+        let name = volume.name().to_owned();
+        if let (Some(own), Some(other)) = (own.item(List::Volumes, &name), overlay.item(List::Volumes, &name))
+            && content(own) != content(other)
+        {
+            *volume = own.clone();
+            found.push(name);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(spec: &Value) -> Pod {
+        Pod::read("pod", &json!({"spec": spec})).expect("a pod")
+    }
+
+    #[test]
+    fn the_later_of_two_that_exclude_each_other_stays() {
+        let both = json!({
+            "name": "a",
+            "env": [
+                {"name": "x", "value": "1", "valueFrom": {"fieldRef": {}}},
+                {"name": "y", "valueFrom": {"fieldRef": {}, "secretKeyRef": {}}},
+                {"name": "z", "value": "1"},
+            ],
+            "readinessProbe": {"httpGet": {}, "tcpSocket": {}, "periodSeconds": 1},
+            "lifecycle": {"preStop": {"exec": {}, "sleep": {}}},
+        });
+        let over = json!({
+            "name": "a",
+            "env": [{"name": "x", "value": "1"}, {"name": "y", "valueFrom": {"secretKeyRef": {}}}],
+            "readinessProbe": {"tcpSocket": {}},
+            "lifecycle": {"preStop": {"sleep": {}}},
+        });
+        let expected = json!({
+            "name": "a",
+            "env": [
+                {"name": "x", "value": "1"},
+                {"name": "y", "valueFrom": {"secretKeyRef": {}}},
+                {"name": "z", "value": "1"},
+            ],
+            "readinessProbe": {"tcpSocket": {}, "periodSeconds": 1},
+            "lifecycle": {"preStop": {"sleep": {}}},
+        });
+        let mut merged = pod(&json!({"containers": [both]}));
+        settle(&mut merged, &pod(&json!({"containers": [over]})));
+        assert_eq!(merged, pod(&json!({"containers": [expected]})));
+    }
+}

@@ -1,0 +1,93 @@
+//! The order of containers, which is the order in which they start.
+
+use super::pod::{Item, List, Pod};
+use super::{INIT, PROXY, VALIDATION};
+
+/// Brings containers into their order.
+///
+/// The proxy comes behind the application's containers, so that `kubectl exec` goes to those, or before them if they are
+/// to wait for it. What validates a plugin's rules comes before all others; what sets rules itself comes behind them, so
+/// that they are not captured while nobody answers yet. Where the proxy starts among them, both come before it, and it
+/// before the rest.
+pub(super) fn arrange(pod: &mut Pod, hold: bool) {
+    let containers = pod.items_mut(List::Containers);
+    if hold {
+        first(containers, PROXY);
+    } else {
+        last(containers, PROXY);
+    }
+    let starting = pod.items_mut(List::InitContainers);
+    if starting.iter().any(|container| container.name() == PROXY) {
+        for name in [PROXY, VALIDATION, INIT] {
+            first(starting, name);
+        }
+    } else {
+        first(starting, VALIDATION);
+        last(starting, INIT);
+    }
+}
+
+fn first(items: &mut [Item], name: &str) {
+    items.sort_by_key(|item| item.name() != name);
+}
+
+fn last(items: &mut [Item], name: &str) {
+    items.sort_by_key(|item| item.name() == name);
+}
+
+/// Brings those items that are among the others too into the order of the others. The rest stays where it is.
+pub(super) fn as_in(others: &[Item], items: &mut [Item]) {
+    let place = |item: &Item| others.iter().position(|other| other.name() == item.name());
+    let slots: Vec<usize> = (0..items.len()).filter(|at| place(&items[*at]).is_some()).collect();
+    let mut known: Vec<Item> = slots.iter().map(|at| items[*at].clone()).collect();
+    known.sort_by_key(place);
+    for (at, item) in slots.into_iter().zip(known) {
+        items[at] = item;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(native: bool, hold: bool, containers: &str, expected: &str) {
+        let list = if native { List::InitContainers } else { List::Containers };
+        let mut pod = Pod::default();
+        let items = |names: &str| {
+            names
+                .split_whitespace()
+                .map(|name| match json!({"name": name}) {
+                    serde_json::Value::Object(fields) => Item(fields),
+                    _ => Item::default(),
+                })
+                .collect::<Vec<_>>()
+        };
+        *pod.items_mut(list) = items(containers);
+        arrange(&mut pod, hold);
+        assert_eq!(pod.items(list), items(expected));
+    }
+
+    #[test]
+    fn who_starts_before_whom() {
+        check(false, false, "a istio-proxy b", "a b istio-proxy");
+        check(false, true, "a istio-proxy b", "istio-proxy a b");
+        check(true, false, "a istio-init b", "a b istio-init");
+        check(true, false, "a istio-init b istio-validation", "istio-validation a b istio-init");
+        check(true, true, "a istio-proxy istio-init b", "istio-init istio-proxy a b");
+        check(true, false, "a istio-validation istio-proxy", "istio-validation istio-proxy a");
+    }
+
+    #[test]
+    fn an_order_is_taken_over() {
+        let items = |names: &str| -> Vec<Item> {
+            names
+                .chars()
+                .map(|name| Item([("name".to_owned(), name.to_string().into())].into_iter().collect()))
+                .collect()
+        };
+        let mut found = items("xabyc");
+        as_in(&items("cab"), &mut found);
+        assert_eq!(found, items("xcayb"));
+    }
+}

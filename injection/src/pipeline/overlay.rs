@@ -1,0 +1,193 @@
+//! What templates say, put onto a pod, and what the user says of the same containers, put onto that.
+
+use super::PROXY;
+use super::conflict;
+use super::pod::{Item, List, Pod};
+use super::record::Overrides;
+use crate::merge::{Kind, merge};
+use policy::{Problem, Problems};
+use serde_json::{Map, Value};
+
+/// The image of a container of which the user says all but that.
+const AUTO: &str = "auto";
+
+/// A template's patch, with the template's name.
+pub(super) type Patch<'a> = (&'a str, Value);
+
+/// A pod with patches on it.
+#[derive(Clone, Debug)]
+pub(super) struct Overlaid {
+    pub(super) pod: Pod,
+    /// The patches by themselves.
+    pub(super) overlay: Pod,
+    /// What the user wrote himself of that.
+    pub(super) overrides: Overrides,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Puts patches onto a pod.
+///
+/// # Errors
+/// Where a patch makes no pod, or what the user says of a container does not fit.
+pub(super) fn apply(own: &Pod, patches: &[Patch<'_>]) -> Result<Overlaid, Problems> {
+    let mut overlay = Pod::default();
+    for (name, patch) in patches {
+        overlay = patched(&overlay, patch, &format!("template {name}"))?;
+    }
+    let own = with_proxy_where(&overlay, own);
+    let mut pod = own.clone();
+    for (name, patch) in patches {
+        pod = patched(&pod, patch, &format!("template {name}"))?;
+    }
+    let mut overrides = Overrides::default();
+    for list in List::OF_CONTAINERS {
+        for container in overlay.items(list) {
+            let Some(said) = own.item(list, container.name()) else { continue };
+            let mut said = said.clone();
+            if said.0.get("image").is_some_and(|image| image == AUTO) {
+                said.0.remove("image");
+            }
+            let spec = [(list.field().to_owned(), Value::Array(vec![without_nulls(&said)]))];
+            let patch = Map::from_iter([("spec".to_owned(), Value::Object(Map::from_iter(spec)))]);
+            let title = format!("container {}", said.name());
+            pod = patched(&pod, &Value::Object(patch), &title)?;
+            overrides.keep(list, said);
+        }
+    }
+    for list in [List::Volumes, List::ImagePullSecrets] {
+        let both = overlay.items(list).iter().filter_map(|item| own.item(list, item.name()));
+        both.for_each(|item| overrides.keep(list, item.clone()));
+    }
+    let warn = |name: String| {
+        format!(
+            "the volume {name} stays as the pod has it, though the injected proxy expects another content in it; \
+             give it another name if that is not meant"
+        )
+    };
+    let warnings = conflict::volumes(&mut pod, &own, &overlay).into_iter().map(warn).collect();
+    Ok(Overlaid { pod, overlay, overrides, warnings })
+}
+
+fn patched(pod: &Pod, patch: &Value, title: &str) -> Result<Pod, Problems> {
+    // A patch that deletes has no form that a pod must have, so it is only read where it says something of containers.
+    let merged = merge(&pod.written(), patch, Kind::Pod)
+        .map_err(|error| Problems(vec![Problem::of(title, error.to_string())]))?;
+    let mut merged = Pod::read(title, &merged)?;
+    if let Ok(over) = Pod::read(title, patch) {
+        conflict::settle(&mut merged, &over);
+    }
+    Ok(merged)
+}
+
+/// The pod with the user's proxy in the list where the templates have theirs: users say what they want of the proxy without
+/// knowing how it will be started.
+fn with_proxy_where(overlay: &Pod, own: &Pod) -> Pod {
+    let mut pod = own.clone();
+    let (wanted, other) = match overlay.container(PROXY) {
+        Some((List::InitContainers, _)) => (List::InitContainers, List::Containers),
+        Some(_) => (List::Containers, List::InitContainers),
+        None => return pod,
+    };
+    if let Some(mut proxy) = pod.take(other, PROXY) {
+        if wanted == List::Containers {
+            proxy.0.remove("restartPolicy");
+        }
+        pod.items_mut(wanted).push(proxy);
+    }
+    pod
+}
+
+/// A null of the user's says nothing, where a null of a patch deletes.
+fn without_nulls(item: &Item) -> Value {
+    fn plain(value: &Value) -> Value {
+        match value {
+            Value::Object(fields) => {
+                let fields = fields.iter().filter(|(_, value)| !value.is_null());
+                Value::Object(fields.map(|(field, value)| (field.clone(), plain(value))).collect())
+            }
+            Value::Array(items) => Value::Array(items.iter().map(plain).collect()),
+            other => other.clone(),
+        }
+    }
+    plain(&Value::Object(item.0.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn spec_of(pod: &Pod) -> Value {
+        pod.written()["spec"].clone()
+    }
+
+    fn apply_to(own: &Value, patch: &Value) -> Overlaid {
+        let own = Pod::read("pod", &json!({"spec": own})).expect("a pod");
+        apply(&own, &[("t", json!({"spec": patch}))]).expect("it fits")
+    }
+
+    #[test]
+    fn what_the_user_says_of_the_proxy_counts() {
+        let done = apply_to(
+            &json!({"containers": [
+                {"name": "istio-proxy", "image": "auto", "env": [{"name": "A", "value": "1"}], "tty": null},
+                {"name": "app"},
+            ]}),
+            &json!({"containers": [{
+                "name": "istio-proxy",
+                "image": "proxy:1",
+                "tty": true,
+                "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}, {"name": "B", "value": "2"}],
+            }]}),
+        );
+        let env = json!([{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]);
+        let proxy = json!({"name": "istio-proxy", "image": "proxy:1", "tty": true, "env": env});
+        assert_eq!(spec_of(&done.pod), json!({"containers": [proxy, {"name": "app"}]}));
+        let kept = r#"{"containers":[{"env":[{"name":"A","value":"1"}],"name":"istio-proxy","tty":null}]}"#;
+        assert_eq!(done.overrides.text().as_deref(), Some(kept));
+    }
+
+    #[test]
+    fn the_users_proxy_goes_where_the_templates_have_theirs() {
+        let user = json!({"name": "istio-proxy", "tty": true});
+        let native = json!({"initContainers": [{"name": "istio-proxy", "restartPolicy": "Always"}]});
+        let done = apply_to(&json!({"containers": [{"name": "app"}, user]}), &native);
+        let proxy = json!({"name": "istio-proxy", "restartPolicy": "Always", "tty": true});
+        assert_eq!(
+            spec_of(&done.pod),
+            json!({"containers": [{"name": "app"}], "initContainers": [proxy.clone()]})
+        );
+        let done = apply_to(
+            &json!({"containers": [{"name": "app"}], "initContainers": [proxy]}),
+            &json!({"containers": [{"name": "istio-proxy"}]}),
+        );
+        let expected = json!({"containers": [{"name": "app"}, {"name": "istio-proxy", "tty": true}]});
+        assert_eq!(spec_of(&done.pod), expected);
+    }
+
+    #[test]
+    fn a_volume_has_one_content_and_the_users_counts() {
+        let own = json!({"containers": [], "volumes": [{"name": "a", "secret": {}}, {"name": "b", "emptyDir": {"medium": "Memory"}}]});
+        let done = apply_to(
+            &own,
+            &json!({"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "emptyDir": {}}]}),
+        );
+        assert_eq!(spec_of(&done.pod), own);
+        assert_eq!(done.warnings.len(), 1, "{:?}", done.warnings);
+    }
+
+    #[test]
+    fn patches_that_make_no_pod_are_refused() {
+        let own = Pod::read("pod", &json!({"spec": {"containers": [{"name": "app"}]}})).expect("a pod");
+        for patch in [
+            json!([]),
+            json!({"spec": 1}),
+            json!({"spec": {"containers": {}}}),
+            json!({"spec": {"containers": [{}]}}),
+            json!({"metadata": {"labels": {"a": 1}}}),
+        ] {
+            let told = apply(&own, &[("mine", patch.clone())]).expect_err("no pod").to_string();
+            assert!(told.contains("template mine: "), "{patch}: {told}");
+        }
+    }
+}

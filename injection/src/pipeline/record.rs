@@ -1,0 +1,162 @@
+//! What an injected pod says about its injection, so that it can be undone: two annotations, in the form that Istio gives
+//! them.
+
+use super::pod::{Item, List, Pod};
+use policy::{Problem, Problems};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// What was injected, by its names.
+pub const STATUS: &str = "sidecar.istio.io/status";
+/// What the user wrote of that himself.
+pub const OVERRIDES: &str = "proxy.istio.io/overrides";
+
+/// The names of what was injected. A list without items is null.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Status {
+    init_containers: Option<Vec<String>>,
+    containers: Option<Vec<String>>,
+    volumes: Option<Vec<String>>,
+    image_pull_secrets: Option<Vec<String>>,
+    revision: String,
+}
+
+impl Status {
+    /// What a pod says; `None` where it was not injected.
+    ///
+    /// # Errors
+    /// Where nobody can read it, why. Istio takes such a pod for one that was not injected.
+    pub(super) fn of(pod: &Pod) -> Result<Option<Self>, serde_json::Error> {
+        pod.annotations.get(STATUS).map(|text| serde_json::from_str(text)).transpose()
+    }
+
+    /// Of an overlay: all that the templates have said, and nothing else.
+    pub(super) fn telling(overlay: &Pod, revision: &str) -> Self {
+        let names = |list| {
+            let names: Vec<String> = overlay.items(list).iter().map(|item| item.name().to_owned()).collect();
+            (!names.is_empty()).then_some(names)
+        };
+        Self {
+            init_containers: names(List::InitContainers),
+            containers: names(List::Containers),
+            volumes: names(List::Volumes),
+            image_pull_secrets: names(List::ImagePullSecrets),
+            revision: if revision.is_empty() { "default" } else { revision }.to_owned(),
+        }
+    }
+
+    pub(super) fn names(&self, list: List) -> &[String] {
+        let names = match list {
+            List::InitContainers => &self.init_containers,
+            List::Containers => &self.containers,
+            List::Volumes => &self.volumes,
+            List::ImagePullSecrets => &self.image_pull_secrets,
+        };
+        names.as_deref().unwrap_or_default()
+    }
+
+    pub(super) fn has(&self, list: List, name: &str) -> bool {
+        self.names(list).iter().any(|other| other == name)
+    }
+
+    pub(super) fn text(&self) -> String {
+        serde_json::to_string(self).expect("names are JSON")
+    }
+}
+
+/// What of the injected things the user wrote himself, as he wrote it. Istio keeps containers here; volumes and secrets are
+/// ours, and Istio passes over them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Overrides([Vec<Item>; List::ALL.len()]);
+
+impl Overrides {
+    /// What a pod has of them.
+    ///
+    /// # Errors
+    /// Where they are not as they have to be.
+    pub(super) fn of(pod: &Pod) -> Result<Self, Problems> {
+        let Some(text) = pod.annotations.get(OVERRIDES) else { return Ok(Self::default()) };
+        let unreadable = |why: String| {
+            let text = format!(
+                "{why}; expected {{\"containers\": [..], \"initContainers\": [..]}}, as an injection writes it: \
+                 remove it if the pod was never injected"
+            );
+            Problems(vec![Problem::of(OVERRIDES, text)])
+        };
+        let spec: Value =
+            serde_json::from_str(text).map_err(|error| unreadable(format!("is no JSON: {error}")))?;
+        if !spec.is_object() {
+            return Err(unreadable("is no object".to_owned()));
+        }
+        let kept = Pod::read(OVERRIDES, &Value::Object(Map::from_iter([("spec".to_owned(), spec)])))?;
+        Ok(Self(List::ALL.map(|list| kept.items(list).to_vec())))
+    }
+
+    pub(super) fn items(&self, list: List) -> &[Item] {
+        &self.0[list as usize]
+    }
+
+    pub(super) fn item(&self, list: List, name: &str) -> Option<&Item> {
+        self.items(list).iter().find(|item| item.name() == name)
+    }
+
+    pub(super) fn keep(&mut self, list: List, item: Item) {
+        self.0[list as usize].push(item);
+    }
+
+    /// For the annotation; `None` where there is nothing to keep.
+    pub(super) fn text(&self) -> Option<String> {
+        let lists = [List::Containers, List::InitContainers, List::Volumes, List::ImagePullSecrets];
+        let parts: Vec<String> = lists
+            .into_iter()
+            .filter(|list| !self.items(*list).is_empty())
+            .map(|list| {
+                let items: Vec<&Map<String, Value>> = self.items(list).iter().map(|item| &item.0).collect();
+                let items = serde_json::to_string(&items).expect("items are JSON");
+                format!("\"{}\":{items}", list.field())
+            })
+            .collect();
+        (!parts.is_empty()).then(|| format!("{{{}}}", parts.join(",")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_status_has_the_form_that_others_read() {
+        let overlay = json!({"spec": {
+            "initContainers": [{"name": "istio-init"}],
+            "containers": [{"name": "istio-proxy"}],
+            "volumes": [{"name": "a"}, {"name": "b"}],
+        }});
+        let overlay = Pod::read("overlay", &overlay).expect("a pod");
+        let text = Status::telling(&overlay, "").text();
+        let expected = "{\"initContainers\":[\"istio-init\"],\"containers\":[\"istio-proxy\"],\"volumes\":[\"a\",\"b\"],\
+                        \"imagePullSecrets\":null,\"revision\":\"default\"}";
+        assert_eq!(text, expected);
+        let mut pod = Pod::default();
+        pod.annotations.insert(STATUS.to_owned(), text);
+        assert_eq!(Status::of(&pod).expect("readable"), Some(Status::telling(&overlay, "default")));
+    }
+
+    #[test]
+    fn overrides_are_read_as_they_were_written() {
+        let mut kept = Overrides::default();
+        assert_eq!(kept.text(), None);
+        kept.keep(List::InitContainers, Item(Map::from_iter([("name".to_owned(), "b".into())])));
+        kept.keep(List::Containers, Item(Map::from_iter([("name".to_owned(), "a".into())])));
+        let text = kept.text().expect("some");
+        assert_eq!(text, r#"{"containers":[{"name":"a"}],"initContainers":[{"name":"b"}]}"#);
+        let mut pod = Pod::default();
+        for (text, is_good) in
+            [(&*text, true), ("{}", true), ("[]", false), ("{", false), (r#"{"containers":[1]}"#, false)]
+        {
+            pod.annotations.insert(OVERRIDES.to_owned(), text.to_owned());
+            assert_eq!(Overrides::of(&pod).is_ok(), is_good, "{text}");
+        }
+    }
+}

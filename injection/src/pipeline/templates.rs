@@ -1,0 +1,50 @@
+//! Which templates a pod gets.
+
+use super::pod::Pod;
+use crate::configuration::Configuration;
+use crate::template::Template;
+use policy::{Problem, Problems};
+
+/// The annotation by which a pod names them.
+pub const TEMPLATES: &str = "inject.istio.io/templates";
+
+/// The templates of a pod, in their order: those that it names, else the default ones.
+///
+/// # Errors
+/// Every name that is none.
+pub(super) fn chosen<'a>(
+    pod: &Pod,
+    configuration: &'a Configuration,
+) -> Result<Vec<(&'a str, &'a Template)>, Problems> {
+    let (source, asked): (&str, Vec<&str>) = match pod.annotations.get(TEMPLATES) {
+        Some(text) => (TEMPLATES, text.split(',').map(str::trim).collect()),
+        None => ("defaultTemplates", configuration.default_templates.iter().map(String::as_str).collect()),
+    };
+    let (mut found, mut problems) = (Vec::new(), Vec::new());
+    for name in asked {
+        // What an alias stands for is no alias again.
+        let alias = configuration.aliases.get(name);
+        let names = alias.map_or_else(|| vec![name], |names| names.iter().map(String::as_str).collect());
+        for one in names {
+            match configuration.templates.get_key_value(one) {
+                Some((name, template)) => found.push((name.as_str(), template)),
+                None => {
+                    let by = if alias.is_some() {
+                        format!(", for which the alias {name} stands,")
+                    } else {
+                        String::new()
+                    };
+                    let known: Vec<&str> = configuration
+                        .templates
+                        .keys()
+                        .chain(configuration.aliases.keys())
+                        .map(String::as_str)
+                        .collect();
+                    let text = format!("{by} is no template; there are {}", known.join(", "));
+                    problems.push(Problem::with_item(source, one, text.trim_start_matches(' ')));
+                }
+            }
+        }
+    }
+    if problems.is_empty() { Ok(found) } else { Err(Problems(problems)) }
+}

@@ -1,0 +1,132 @@
+//! A pod's annotations, read one by one: what each says, and everything that is wrong with any of them.
+
+use super::known;
+use crate::configuration::list::listed;
+use policy::Problem;
+use policy::settings::mapping::Form;
+use policy::sources::{Wildcard, boolean};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Reads annotations; collects problems and warnings on the way.
+pub(super) struct Annotations<'a> {
+    said: BTreeMap<&'a str, &'a str>,
+    pub(super) problems: Vec<Problem>,
+    pub(super) warnings: Vec<String>,
+}
+
+impl<'a> Annotations<'a> {
+    /// Those of a pod.
+    pub(super) fn of(pod: &'a Value) -> Self {
+        let (said, problems) = texts(pod, "annotations");
+        let warnings = said.keys().filter_map(|name| known::misspelt(name)).collect();
+        Self { said, problems, warnings }
+    }
+
+    /// What an annotation says.
+    pub(super) fn get(&self, name: &str) -> Option<&'a str> {
+        self.said.get(name).copied()
+    }
+
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.said.iter().map(|(name, value)| (*name, *value))
+    }
+
+    pub(super) fn problem(&mut self, name: &str, item: &str, text: impl Into<String>) {
+        self.problems.push(Problem::with_item(name, item, text));
+    }
+
+    /// An annotation that `read` reads; `expected` says what would be right.
+    pub(super) fn read<T>(
+        &mut self,
+        name: &str,
+        expected: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        let value = self.get(name)?;
+        let parsed = read(value);
+        if parsed.is_none() {
+            self.problem(name, value, expected);
+        }
+        parsed
+    }
+
+    /// A number that counts seconds or failures; Istio takes no sign and no space.
+    pub(super) fn number(&mut self, name: &str) -> Option<u32> {
+        let is_bare = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        self.read(name, "is no number; expected one from 0 to 4294967295, without a sign", |text| {
+            text.parse().ok().filter(|_| is_bare(text))
+        })
+    }
+
+    pub(super) fn boolean(&mut self, name: &str) -> Option<bool> {
+        self.read(name, "is no boolean; expected true or false", boolean)
+    }
+
+    /// An amount of a resource.
+    pub(super) fn quantity(&mut self, name: &str) -> Option<&'a str> {
+        let value = self.get(name)?;
+        match crate::quantity::check(value) {
+            Ok(()) => Some(value),
+            Err(text) => {
+                self.problem(name, value, text);
+                None
+            }
+        }
+    }
+
+    /// A word that becomes part of an argument or names an image: templates that are texts paste it.
+    pub(super) fn word(&mut self, name: &str) -> Option<&'a str> {
+        let value = self.get(name)?;
+        let fits = |c: char| c.is_ascii_graphic() && !"\"'`\\{}#".contains(c);
+        if value.chars().all(fits) {
+            return Some(value);
+        }
+        self.problem(
+            name,
+            value,
+            "holds a space, a quote or another character that no such name has; remove it",
+        );
+        None
+    }
+
+    /// A list, checked by the policy.
+    pub(super) fn list<T>(
+        &mut self,
+        name: &str,
+        form: Form,
+        read: fn(&str) -> Option<T>,
+    ) -> Option<Wildcard<T>> {
+        match listed(self.get(name)?, form, read) {
+            Ok(list) => Some(list),
+            Err(faults) => {
+                for (item, text) in faults {
+                    self.problem(name, &item, text);
+                }
+                None
+            }
+        }
+    }
+}
+
+/// The labels or the annotations of an object, and those that are no texts.
+pub(super) fn texts<'a>(object: &'a Value, key: &str) -> (BTreeMap<&'a str, &'a str>, Vec<Problem>) {
+    let (mut texts, mut problems) = (BTreeMap::new(), Vec::new());
+    let map = object.get("metadata").and_then(|metadata| metadata.get(key)).and_then(Value::as_object);
+    for (name, value) in map.into_iter().flatten() {
+        match value {
+            Value::String(text) => {
+                texts.insert(name.as_str(), text.as_str());
+            }
+            Value::Null => {
+                texts.insert(name.as_str(), "");
+            }
+            other => {
+                let text = "is written without quotes; Kubernetes takes texts alone here: write it in quotes";
+                problems.push(Problem::with_item(name.as_str(), &other.to_string(), text));
+            }
+        }
+    }
+    (texts, problems)
+}

@@ -1,0 +1,165 @@
+//! As whom the proxy and the init container run, and by which number the rules know the proxy.
+
+use super::{Init, Mode};
+use crate::pipeline::Namespace;
+use policy::Problem;
+use policy::istio::defaults::PROXY_ID;
+use policy::settings::mapping::PROXY;
+use serde_json::Value;
+
+/// The users that OpenShift has given to a namespace, and its groups.
+const USERS: &str = "openshift.io/sa.scc.uid-range";
+const GROUPS: &str = "openshift.io/sa.scc.supplemental-groups";
+
+/// A user and a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub user: i64,
+    pub group: i64,
+}
+
+/// All that is known of identities in one pod.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Identities {
+    /// What templates are told (`ProxyUID`, `ProxyGID`): the namespace's, else 1337.
+    pub(super) of_namespace: Identity,
+    /// As whom the proxy runs in the end, the author's own security context included.
+    pub(super) proxy: Identity,
+    pub(super) init: Identity,
+    /// What `-u` says. Without `-g` the rules take it for the proxy's group too.
+    pub(super) told: i64,
+}
+
+/// What decides about them.
+pub(super) struct Asked<'a> {
+    pub(super) pod: &'a Value,
+    pub(super) namespace: &'a Namespace,
+    pub(super) mode: Mode,
+    pub(super) init: Init,
+    pub(super) binds_low_ports: bool,
+}
+
+impl Asked<'_> {
+    /// Works them out; `problems` and `warnings` take what is wrong or odd.
+    pub(super) fn identities(&self, problems: &mut Vec<Problem>, warnings: &mut Vec<String>) -> Identities {
+        let default = i64::from(PROXY_ID);
+        let mut range = |name: &str| {
+            let text = self.namespace.annotations.get(name)?;
+            let last = last_of(text);
+            if last.is_none() {
+                warnings.push(format!(
+                    "the namespace's annotation {name} is {text:?}, which is no range such as 1000620000/10000, and has no \
+                     effect"
+                ));
+            }
+            last
+        };
+        let users = range(USERS);
+        let groups = if self.namespace.annotations.contains_key(GROUPS) { range(GROUPS) } else { users };
+        let of_namespace = Identity { user: users.unwrap_or(default), group: groups.unwrap_or(default) };
+        let tproxy = self.mode == Mode::Tproxy;
+        let mut proxy = match tproxy || self.binds_low_ports {
+            true => Identity { user: 0, group: default },
+            false => of_namespace,
+        };
+        let (user, group) = (self.own("runAsUser", problems), self.own("runAsGroup", problems));
+        // Transparent sockets want a root: there the author's user does not count.
+        if !tproxy {
+            proxy.user = user.unwrap_or(proxy.user);
+        }
+        proxy.group = group.unwrap_or(proxy.group);
+        // The applications' root may not pass for the proxy, so a proxy that is root is known by its group.
+        let told = if proxy.user == 0 { proxy.group } else { proxy.user };
+        if told == 0 {
+            warnings.push(format!(
+                "{PROXY} runs as user and group 0: nothing that root sends is captured; give it a runAsGroup of its own"
+            ));
+        }
+        let init = match self.init {
+            Init::Capture | Init::Nothing => Identity { user: 0, group: 0 },
+            // It calls as the proxy would.
+            Init::Validation => Identity { user: told, group: proxy.group },
+        };
+        Identities { of_namespace, proxy, init, told }
+    }
+
+    /// A field of the security context that the author of the pod gives to the proxy's container.
+    fn own(&self, field: &str, problems: &mut Vec<Problem>) -> Option<i64> {
+        let lists = ["containers", "initContainers"].map(|key| self.pod.get("spec")?.get(key)?.as_array());
+        let mut containers = lists.into_iter().flatten().flatten();
+        let proxy = containers.find(|one| one.get("name").and_then(Value::as_str) == Some(PROXY))?;
+        let value = proxy.get("securityContext")?.get(field).filter(|value| !value.is_null())?;
+        let number = value.as_i64().filter(|number| (0..=i64::from(u32::MAX)).contains(number));
+        if number.is_none() {
+            let name = format!("container {PROXY}: securityContext.{field}");
+            let text = "is no number of a user or group; expected one from 0 to 4294967295";
+            problems.push(Problem::with_item(&name, &value.to_string(), text));
+        }
+        number
+    }
+}
+
+/// The last number of a range `START/COUNT` or `START-END`, the first of those that a comma divides.
+fn last_of(text: &str) -> Option<i64> {
+    let first = text.split(',').next()?.trim();
+    let number = |text: &str| text.parse::<u32>().ok();
+    let last = match (first.split_once('/'), first.split_once('-')) {
+        (Some((start, count)), _) => number(start)?.checked_add(number(count)?.checked_sub(1)?)?,
+        (None, Some((start, end))) => {
+            number(end).filter(|end| number(start).is_some_and(|start| start <= *end))?
+        }
+        (None, None) => return None,
+    };
+    Some(i64::from(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// The author's security context, the namespace's range; `-u`, the proxy, the validation.
+    fn check(
+        mode: Mode,
+        low: bool,
+        own: &Value,
+        range: Option<&str>,
+        expected: (i64, (i64, i64), (i64, i64)),
+    ) {
+        let pod = json!({"spec": {"containers": [{"name": PROXY, "securityContext": own}]}});
+        let annotations = range.map(|range| (USERS.to_owned(), range.to_owned())).into_iter().collect();
+        let namespace = Namespace { annotations, ..Namespace::default() };
+        let init = Init::Validation;
+        let asked = Asked { pod: &pod, namespace: &namespace, mode, init, binds_low_ports: low };
+        let (mut problems, mut warnings) = (Vec::new(), Vec::new());
+        let found = asked.identities(&mut problems, &mut warnings);
+        let pair = |one: Identity| (one.user, one.group);
+        assert_eq!((found.told, pair(found.proxy), pair(found.init)), expected, "{mode:?} {own} {range:?}");
+        assert_eq!((problems, warnings.is_empty()), (Vec::new(), expected.0 != 0));
+    }
+
+    #[test]
+    fn the_rules_know_the_proxy_by_what_it_runs_as() {
+        use Mode::{Redirect, Tproxy};
+        let none = json!({});
+        check(Redirect, false, &none, None, (1337, (1337, 1337), (1337, 1337)));
+        check(Redirect, false, &none, Some("1000/10"), (1009, (1009, 1009), (1009, 1009)));
+        check(Redirect, false, &none, Some("1000-1005"), (1005, (1005, 1005), (1005, 1005)));
+        check(Redirect, false, &json!({"runAsUser": 7}), None, (7, (7, 1337), (7, 1337)));
+        check(Redirect, false, &json!({"runAsUser": 0}), None, (1337, (0, 1337), (1337, 1337)));
+        check(Redirect, false, &json!({"runAsUser": 0, "runAsGroup": 0}), None, (0, (0, 0), (0, 0)));
+        check(Redirect, true, &none, Some("1000/10"), (1337, (0, 1337), (1337, 1337)));
+        check(Tproxy, false, &none, Some("1000/10"), (1337, (0, 1337), (1337, 1337)));
+        check(Tproxy, false, &json!({"runAsUser": 7}), None, (1337, (0, 1337), (1337, 1337)));
+        check(Tproxy, false, &json!({"runAsUser": 7, "runAsGroup": 8}), None, (8, (0, 8), (8, 8)));
+    }
+
+    #[test]
+    fn ranges_of_openshift() {
+        assert_eq!(last_of("1000620000/10000"), Some(1_000_629_999));
+        assert_eq!(last_of("5-9,20-30"), Some(9));
+        for bad in ["", "5", "9-5", "5/0", "a/b", "-1/3", "4294967295/2"] {
+            assert_eq!(last_of(bad), None, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Our own annotations, `sidecar-init/` and the name of a flag: what they say wins over Istio's, as it does for the plugin.
+
+use super::annotations::Annotations;
+use policy::pod::{Pod, annotated};
+use policy::settings::ANNOTATIONS;
+use policy::sources::{Host, Raw, Source};
+use policy::{Problem, Problems, Setting};
+use std::collections::BTreeMap;
+use std::{io, net::IpAddr, net::Ipv4Addr};
+
+/// Settings by our own annotations, understood by the policy as a plugin would.
+///
+/// # Errors
+/// Every problem with them.
+pub(super) fn settings(said: &Annotations<'_>) -> Result<BTreeMap<Setting, String>, Vec<Problem>> {
+    let ours = said.iter().filter(|(name, _)| name.starts_with(ANNOTATIONS));
+    let ours: BTreeMap<String, String> =
+        ours.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    if ours.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let title = "";
+    let read = annotated(&Pod::annotated("", "", ours), title, &Raw::default());
+    if let Err(Problems(problems)) = read.resolve(&SomePod) {
+        let bare =
+            |problem: Problem| Problem { name: problem.name.trim_start_matches(": ").to_owned(), ..problem };
+        return Err(problems.into_iter().map(bare).collect());
+    }
+    let is_own =
+        |source: &Source| matches!(source, Source::Annotation(name) if name.starts_with(ANNOTATIONS));
+    let own = read.raw.iter().filter(|(_, given)| is_own(&given.source));
+    Ok(own.map(|(setting, given)| (setting, given.value.clone())).collect())
+}
+
+/// A pod that has got no address yet: what it says is checked, and not what would come of it.
+struct SomePod;
+
+impl Host for SomePod {
+    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        // For documentation (RFC 5737).
+        Ok(vec![IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))])
+    }
+
+    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(Vec::new())
+    }
+}

@@ -1,0 +1,246 @@
+//! A pod's annotations over its ProxyConfig over the mesh's over the values, worked out once.
+
+use super::annotations::{Annotations, texts};
+use super::identity::Asked;
+use super::traffic::Traffic;
+use super::{Init, Mode, Sidecar, image, known, own};
+use crate::configuration::{Configuration, Native, Readiness, Values, proxy_config};
+use crate::pipeline::Around;
+use policy::{Problem, Problems, Setting};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// The label that says in which network a pod is.
+const NETWORK: &str = "topology.istio.io/network";
+/// The variables by which the path of a request says the same of it, and the cluster.
+const NETWORK_VARIABLE: &str = "ISTIO_META_NETWORK";
+const CLUSTER_VARIABLE: &str = "ISTIO_META_CLUSTER_ID";
+
+/// [`Sidecar::of`].
+pub(super) fn read(pod: &Value, around: &Around, configuration: &Configuration) -> Result<Sidecar, Problems> {
+    let Configuration { values, mesh, .. } = configuration;
+    let mut said = Annotations::of(pod);
+    let (labels, of_labels) = texts(pod, "labels");
+    said.problems.extend(of_labels);
+    let own = own::settings(&said).unwrap_or_else(|problems| {
+        said.problems.extend(problems);
+        BTreeMap::new()
+    });
+    let proxy_config = config(&mut said, mesh.proxy_config());
+    let mode = mode(&mut said, &own, &proxy_config);
+    let init = match (mode, values.cni.enabled) {
+        (Mode::None, _) => Init::Nothing,
+        (_, true) => Init::Validation,
+        (_, false) => Init::Capture,
+    };
+    let status_port = status_port(&mut said, values);
+    let mut traffic = Traffic::read(&mut said, mode, status_port, &values.proxy.capture, mesh);
+    let binds_low_ports = binds_low_ports(&mut said);
+    let asked = Asked { pod, namespace: &around.namespace, mode, init, binds_low_ports };
+    let identities = asked.identities(&mut said.problems, &mut said.warnings);
+    traffic.proxy = identities.told;
+    let word =
+        |said: &mut Annotations<'_>, name: &str, default: &str| said.word(name).unwrap_or(default).to_owned();
+    let log_level = word(&mut said, known::AGENT_LOG_LEVEL, &values.log_level);
+    let proxy_log_level = word(&mut said, known::LOG_LEVEL, &values.proxy.log_level);
+    let components = word(&mut said, known::COMPONENT_LOG_LEVEL, &values.proxy.component_log_level);
+    let kind = image_type(&mut said, &proxy_config, values);
+    let name = said.word(known::PROXY_IMAGE).filter(|name| !name.is_empty());
+    let image = |default: &str| image::reference(&values.hub, name.unwrap_or(default), &values.tag, &kind);
+    let resources = resources(&mut said).unwrap_or_else(|| values.proxy.resources.clone());
+    let native = native(&mut said, values, around);
+    let metadata = metadata(&proxy_config);
+    let variable = |name: &str| {
+        let given = around.variables.iter().rev().find(|(given, value)| given == name && !value.is_empty());
+        given.map(|(_, value)| value.clone())
+    };
+    let network = labels.get(NETWORK).map(|text| (*text).to_owned());
+    let network = network.or_else(|| variable(NETWORK_VARIABLE)).unwrap_or_else(|| values.network.clone());
+    let trust = [&values.mesh_id, &mesh.trust_domain].into_iter().find(|text| !text.is_empty());
+    let sidecar = Sidecar {
+        mode,
+        init,
+        arguments: traffic.arguments(init, &log_level, values, &own),
+        init_variables: init_variables(&metadata, &own),
+        init_identity: identities.init,
+        plugin_annotations: match values.cni.enabled {
+            true => traffic.told_to_plugin(&said),
+            false => Vec::new(),
+        },
+        traffic,
+        hold: !native && (values.proxy.hold || is_true(&proxy_config, "holdApplicationUntilProxyStarts")),
+        proxy_config,
+        proxy_metadata: metadata,
+        proxy_uid: identities.of_namespace.user,
+        proxy_gid: identities.of_namespace.group,
+        proxy_identity: identities.proxy,
+        status_port,
+        readiness: readiness(&mut said, values),
+        startup_failures: values.proxy.startup_failures.filter(|_| status_port.is_some()),
+        native,
+        proxy_image: image(&values.proxy.image),
+        init_image: image(&values.init.image),
+        pull_policy: values.pull_policy.map(|policy| policy.name().to_owned()),
+        init_resources: match &values.init.resources {
+            Value::Null => resources.clone(),
+            given => given.clone(),
+        },
+        resources,
+        log_level,
+        proxy_log_level: Some(proxy_log_level).filter(|level| !level.is_empty()),
+        proxy_component_log_level: Some(components).filter(|levels| !levels.is_empty()),
+        log_as_json: values.log_as_json,
+        domain: values.proxy.domain.clone(),
+        cluster: variable(CLUSTER_VARIABLE).unwrap_or_else(|| values.cluster.clone()),
+        network: Some(network).filter(|network| !network.is_empty()),
+        mesh_id: trust.cloned().unwrap_or_default(),
+        binds_low_ports,
+        rewrites_probes: rewrites_probes(&mut said).unwrap_or(values.rewrite_probes),
+        merges_metrics: said.boolean(known::MERGE_METRICS).unwrap_or(mesh.merges_metrics),
+        warnings: Vec::new(),
+    };
+    let Annotations { problems, warnings, .. } = said;
+    if problems.is_empty() { Ok(Sidecar { warnings, ..sidecar }) } else { Err(Problems(problems)) }
+}
+
+/// The ProxyConfig: the pod's over the mesh's.
+fn config(said: &mut Annotations<'_>, of_mesh: &Value) -> Value {
+    let name = known::PROXY_CONFIG;
+    let Some(text) = said.get(name) else { return of_mesh.clone() };
+    let mut documents = match policy::pod::values(name, text) {
+        Ok(documents) => documents,
+        Err(Problems(problems)) => {
+            said.problems.extend(problems);
+            return of_mesh.clone();
+        }
+    };
+    documents.retain(|document| !document.is_null());
+    if documents.len() > 1 {
+        said.problems
+            .push(Problem::of(name, "holds several documents; expected the fields of one ProxyConfig"));
+    }
+    let Some(document) = documents.first() else { return of_mesh.clone() };
+    let written = proxy_config::read(name, document);
+    said.problems.extend(written.problems);
+    said.warnings.extend(written.warnings);
+    proxy_config::over(&written.fields, of_mesh)
+}
+
+fn mode_of(text: &str) -> Option<Mode> {
+    [Mode::Redirect, Mode::Tproxy, Mode::None].into_iter().find(|mode| mode.name() == text)
+}
+
+fn mode(said: &mut Annotations<'_>, own: &BTreeMap<Setting, String>, proxy_config: &Value) -> Mode {
+    let complaint = "is no interception mode; expected REDIRECT, TPROXY or NONE, in capitals";
+    let annotated = said.read(known::MODE, complaint, mode_of);
+    // The policy has understood it already; with it, nothing means the usual mode.
+    let own = own.get(&Setting::InterceptionMode).map(|text| mode_of(&text.to_ascii_uppercase()));
+    let own = own.map(|mode| mode.unwrap_or(Mode::Redirect));
+    let configured = proxy_config.get("interceptionMode").and_then(Value::as_str).and_then(mode_of);
+    own.or(annotated).or(configured).unwrap_or(Mode::Redirect)
+}
+
+/// Spaces around it mean nothing, here and where it is used.
+fn status_port(said: &mut Annotations<'_>, values: &Values) -> Option<u16> {
+    let complaint = "is no port; expected a number from 1 to 65535, or 0 for none";
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let annotated = said.read(known::STATUS_PORT, complaint, |text| {
+        text.trim().parse::<u16>().ok().filter(|_| is_digits(text.trim()))
+    });
+    match annotated {
+        Some(port) => Some(port).filter(|port| *port != 0),
+        None => values.proxy.status_port,
+    }
+}
+
+/// Istio takes one text alone for yes.
+fn binds_low_ports(said: &mut Annotations<'_>) -> bool {
+    let text = said.get(known::BIND_SERVICE);
+    if let Some(text) = text.filter(|text| !["true", "false", ""].contains(text)) {
+        said.warnings.push(format!("the annotation {} is {text:?} and counts as false", known::BIND_SERVICE));
+    }
+    text == Some("true")
+}
+
+fn image_type(said: &mut Annotations<'_>, proxy_config: &Value, values: &Values) -> String {
+    let annotated = said.word(known::PROXY_IMAGE_TYPE).map(str::to_owned);
+    let configured = proxy_config.get("image").and_then(|image| image.get("imageType"));
+    let configured = configured.and_then(Value::as_str).filter(|kind| !kind.is_empty()).map(str::to_owned);
+    annotated.or(configured).unwrap_or_else(|| values.variant.clone())
+}
+
+/// `resources` by annotations; `None` where there is none of them. Any of them replaces all that values say.
+fn resources(said: &mut Annotations<'_>) -> Option<Value> {
+    let mut resources = Map::new();
+    let mut any = false;
+    for (name, kind, resource) in known::RESOURCES {
+        any |= said.get(name).is_some();
+        let Some(quantity) = said.quantity(name) else { continue };
+        let amounts = resources.entry(kind).or_insert_with(|| Value::Object(Map::new()));
+        if let Some(amounts) = amounts.as_object_mut() {
+            amounts.insert(resource.to_owned(), Value::from(quantity));
+        }
+    }
+    any.then_some(Value::Object(resources))
+}
+
+/// With any text but `false` Istio's template makes it native, so nothing else can be meant here.
+fn native(said: &mut Annotations<'_>, values: &Values, around: &Around) -> bool {
+    match said.get(known::NATIVE) {
+        Some("true") => true,
+        Some("false") => false,
+        Some(text) if !text.is_empty() => {
+            said.warnings.push(format!("the annotation {} is {text:?} and counts as true", known::NATIVE));
+            true
+        }
+        Some(_) | None => match values.native {
+            Native::Always => true,
+            Native::Never => false,
+            Native::Auto => around.native_sidecars,
+        },
+    }
+}
+
+/// A text that is no boolean counts as none, as with Istio.
+fn rewrites_probes(said: &mut Annotations<'_>) -> Option<bool> {
+    let text = said.get(known::REWRITE_PROBES)?;
+    let boolean = policy::sources::boolean(text);
+    if boolean.is_none() {
+        said.warnings.push(format!(
+            "the annotation {} is {text:?}, which is no boolean, and has no effect; expected true or false",
+            known::REWRITE_PROBES
+        ));
+    }
+    boolean
+}
+
+fn readiness(said: &mut Annotations<'_>, values: &Values) -> Readiness {
+    let Readiness { initial_delay, period, failures } = values.proxy.readiness;
+    Readiness {
+        initial_delay: said.number(known::READINESS_DELAY).unwrap_or(initial_delay),
+        period: said.number(known::READINESS_PERIOD).unwrap_or(period),
+        failures: said.number(known::READINESS_FAILURES).unwrap_or(failures),
+    }
+}
+
+fn is_true(proxy_config: &Value, field: &str) -> bool {
+    proxy_config.get(field).and_then(Value::as_bool).unwrap_or(false)
+}
+
+fn metadata(proxy_config: &Value) -> BTreeMap<String, String> {
+    let named = proxy_config.get("proxyMetadata").and_then(Value::as_object);
+    let texts = named.into_iter().flatten();
+    texts.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
+}
+
+/// What the init container is told by variables.
+fn init_variables(
+    metadata: &BTreeMap<String, String>,
+    own: &BTreeMap<Setting, String>,
+) -> BTreeMap<String, String> {
+    let mut variables = metadata.clone();
+    for (setting, value) in own.iter().filter(|(setting, _)| setting.row().long.is_empty()) {
+        variables.insert(setting.row().variables[0].to_owned(), value.clone());
+    }
+    variables
+}

@@ -1,0 +1,94 @@
+//! What a template sees: Istio's names, filled from what is known of a pod.
+
+use super::Sight;
+use super::fields::{Shape, held, structure};
+use gtmpl_ng::Value;
+use serde_json::Map;
+use std::collections::{BTreeMap, HashMap};
+
+/// A value of JSON as it is.
+pub(super) fn plain(value: &serde_json::Value) -> Value {
+    with(value, &str::to_owned)
+}
+
+/// The same with each text changed.
+pub(super) fn with(value: &serde_json::Value, text: &dyn Fn(&str) -> String) -> Value {
+    match value {
+        serde_json::Value::Null => Value::Nil,
+        serde_json::Value::Bool(is) => (*is).into(),
+        serde_json::Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(number), _) => number.into(),
+            (None, Some(number)) => number.into(),
+            (None, None) => number.as_f64().unwrap_or(f64::NAN).into(),
+        },
+        serde_json::Value::String(of) => text(of).into(),
+        serde_json::Value::Array(items) => Value::Array(items.iter().map(|item| with(item, text)).collect()),
+        serde_json::Value::Object(fields) => {
+            Value::Map(fields.iter().map(|(key, value)| (text(key), with(value, text))).collect())
+        }
+    }
+}
+
+/// The root of all data. What the pod says, or what follows from it, goes through `text`; what the cluster's owner has
+/// configured does not.
+pub(super) fn root(sight: &Sight<'_>, text: &dyn Fn(&str) -> String) -> Value {
+    let (sidecar, configuration) = (sight.sidecar, sight.configuration);
+    let (values, mesh) = (&configuration.values.raw, &configuration.mesh.raw);
+    let empty = Map::new();
+    let of_pod = |name: &str, shape| {
+        let object = sight.pod.get(name).and_then(serde_json::Value::as_object).unwrap_or(&empty);
+        Value::Map(structure(object, shape, text))
+    };
+    let workload = sight.around.workload.clone().unwrap_or_default();
+    let texts = |fields: &[(&str, &str)]| -> Value {
+        Value::Object(fields.iter().map(|(name, value)| ((*name).to_owned(), text(value).into())).collect())
+    };
+    let revision = values.get("revision").and_then(serde_json::Value::as_str).unwrap_or_default();
+    let passes = mesh.pointer("/inboundTrafficPolicy/mode").is_none_or(|mode| mode != "LOCALHOST");
+    let mut metadata = of_pod("metadata", Shape::Metadata);
+    if let Value::Map(fields) = &mut metadata
+        && fields.get("Namespace").is_none_or(|namespace| *namespace == "".into())
+    {
+        fields.insert("Namespace".to_owned(), text(&sight.around.namespace.name).into());
+    }
+    let compliance = variables(sight).remove("COMPLIANCE_POLICY").unwrap_or_default();
+    let fields: [(&str, Value); 15] = [
+        ("TypeMeta", texts(&[("Kind", &workload.kind), ("APIVersion", &workload.api_version)])),
+        ("DeploymentMeta", texts(&[("Name", &workload.name), ("Namespace", &workload.namespace)])),
+        ("ObjectMeta", metadata),
+        ("Spec", of_pod("spec", Shape::Spec)),
+        ("ProxyConfig", proxy_config(&sidecar.proxy_config, text)),
+        ("MeshConfig", held(mesh, Shape::Other, &str::to_owned)),
+        ("Values", plain(values)),
+        ("Revision", revision.into()),
+        ("NativeSidecars", sidecar.native.into()),
+        ("ProxyImage", text(&sidecar.proxy_image).into()),
+        ("ProxyInitImage", text(&sidecar.init_image).into()),
+        ("ProxyUID", sidecar.proxy_uid.into()),
+        ("ProxyGID", sidecar.proxy_gid.into()),
+        ("InboundTrafficPolicyMode", if passes { "passthrough" } else { "localhost" }.into()),
+        ("CompliancePolicy", compliance.into()),
+    ];
+    // Istio's own has these fields and no others, so another name is a mistake, and told.
+    Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+/// Variables of the control plane: `pilot.env` of the values.
+pub(super) fn variables(sight: &Sight<'_>) -> BTreeMap<String, String> {
+    let env = sight.configuration.values.raw.pointer("/pilot/env").and_then(serde_json::Value::as_object);
+    let pair = |(name, value): (&String, &serde_json::Value)| match value {
+        serde_json::Value::String(text) => Some((name.clone(), text.clone())),
+        serde_json::Value::Bool(_) | serde_json::Value::Number(_) => Some((name.clone(), value.to_string())),
+        _ => None,
+    };
+    env.into_iter().flatten().filter_map(pair).collect()
+}
+
+/// A ProxyConfig, with what protobuf has of it even where nobody has set it.
+fn proxy_config(config: &serde_json::Value, text: &dyn Fn(&str) -> String) -> Value {
+    let empty = Map::new();
+    let mut fields = structure(config.as_object().unwrap_or(&empty), Shape::Other, text);
+    fields.entry("InterceptionMode".to_owned()).or_insert_with(|| "REDIRECT".into());
+    fields.entry("ProxyMetadata".to_owned()).or_insert_with(|| Value::Map(HashMap::new()));
+    Value::Map(fields)
+}

@@ -1,0 +1,94 @@
+//! Functions that choose between values, ask what they are, and compare them; among them those of Go's own that look at
+//! what texts say.
+
+use super::{Answer, functions, is_empty, is_nothing, text};
+use gtmpl_ng::{Func, NumberKind, Value, funcs};
+
+functions! {
+    "default" passes 1..=2 |args| Ok(default(args));
+    "empty" passes 1..=1 |args| Ok(is_empty(&args[0]).into());
+    "coalesce" passes 0..=any |args| Ok(args.iter().find(|value| !is_empty(value)).cloned().unwrap_or(Value::Nil));
+    "ternary" passes 3..=3 |args| Ok(args[usize::from(is_empty(&args[2]))].clone());
+    "all" passes 0..=any |args| Ok((!args.iter().any(is_empty)).into());
+    "any" passes 0..=any |args| Ok(args.iter().any(|value| !is_empty(value)).into());
+    "fail" passes 1..=1 |args| Err(format!("was called: {}", text(&args[0])));
+    "valueOrDefault" passes 2..=2 |args| Ok(args[usize::from(is_unset(&args[0]))].clone());
+    "kindOf" passes 1..=1 |args| Ok(kind_of(&args[0]).into());
+    "kindIs" passes 2..=2 |args| Ok((text(&args[0]) == kind_of(&args[1])).into());
+    "typeOf" passes 1..=1 |args| Ok(type_of(&args[0]).into());
+    "typeIs" passes 2..=2 |args| Ok((text(&args[0]) == type_of(&args[1])).into());
+    "deepEqual" reads 2..=2 |args| Ok((args[0] == args[1]).into());
+    "eq" reads 2..=any |args| go(funcs::eq, args);
+    "ne" reads 2..=2 |args| go(funcs::ne, args);
+    "lt" reads 2..=2 |args| go(funcs::lt, args);
+    "le" reads 2..=2 |args| go(funcs::le, args);
+    "gt" reads 2..=2 |args| go(funcs::gt, args);
+    "ge" reads 2..=2 |args| go(funcs::ge, args);
+    "len" reads 1..=1 |args| if is_nothing(&args[0]) { Ok(0_u8.into()) } else { go(funcs::len, args) };
+    "html" reads 0..=any |args| go(funcs::html, args);
+    "js" reads 0..=any |args| go(funcs::js, args);
+    "urlquery" reads 0..=any |args| go(funcs::urlquery, args);
+    "slice" reads 1..=4 |args| go(funcs::slice, args);
+    "print" passes 0..=any |args| go(funcs::print, args);
+    "println" passes 0..=any |args| go(funcs::println, args);
+    "printf" passes 1..=any |args| go(funcs::printf, args);
+    "index" passes 1..=any index;
+}
+
+/// One of the engine's own.
+fn go(function: Func, args: &[Value]) -> Answer {
+    function(args).map_err(|error| format!("fails: {error}"))
+}
+
+/// What is given, unless it is empty: then what stands first.
+fn default(args: &[Value]) -> Value {
+    let given = args.last().filter(|value| args.len() > 1 && !is_empty(value));
+    given.unwrap_or(&args[0]).clone()
+}
+
+/// What Istio's `valueOrDefault` takes for unset: 0 and false are values.
+fn is_unset(value: &Value) -> bool {
+    is_nothing(value) || matches!(value, Value::String(text) if text.is_empty())
+}
+
+/// A key that a map of texts lacks is an empty text, as in Go. Maps have no types here, so one that holds nothing but texts
+/// counts as such.
+fn index(args: &[Value]) -> Answer {
+    let mut found = args[0].clone();
+    for key in &args[1..] {
+        found = match (&found, key) {
+            (Value::Map(fields), Value::String(key)) if !fields.contains_key(key) => {
+                let is_of_texts = fields.values().all(|value| matches!(value, Value::String(_)));
+                if is_of_texts { Value::from("") } else { Value::NoValue }
+            }
+            _ => go(funcs::index, &[found, key.clone()])?,
+        };
+    }
+    Ok(found)
+}
+
+/// As Go's package reflect names it.
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::NoValue | Value::Nil => "invalid",
+        Value::Bool(_) => "bool",
+        Value::String(_) => "string",
+        Value::Object(_) | Value::Map(_) => "map",
+        Value::Array(_) => "slice",
+        Value::Function(_) => "func",
+        Value::Number(number) => match number.kind() {
+            NumberKind::Float(_) => "float64",
+            NumberKind::Signed(_) | NumberKind::Unsigned(_) => "int",
+        },
+    }
+}
+
+/// As Go's `%T` writes it.
+fn type_of(value: &Value) -> &'static str {
+    match kind_of(value) {
+        "invalid" => "<nil>",
+        "map" => "map[string]interface {}",
+        "slice" => "[]interface {}",
+        other => other,
+    }
+}

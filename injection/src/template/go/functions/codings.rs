@@ -1,0 +1,131 @@
+//! Functions that write values as JSON, YAML and base 64, and read them.
+
+use super::maps::flat;
+use super::{Answer, functions, is_nothing, text};
+use crate::template::go::fields::json_fields;
+use crate::template::go::{data, standin};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use gtmpl_ng::Value;
+use policy::data::{Tree, yaml};
+use std::fmt::Write;
+
+functions! {
+    "toJSON" passes 1..=1 |args| Ok(if is_nothing(&args[0]) { "{}".into() } else { json(&args[0]).into() });
+    "structToJSON" passes 1..=1 |args| Ok(if is_nothing(&args[0]) { "{}".into() } else { json(&args[0]).into() });
+    "toJson" passes 1..=1 |args| Ok(json(&args[0]).into());
+    "mustToJson" passes 1..=1 |args| Ok(json(&args[0]).into());
+    "toRawJson" passes 1..=1 |args| Ok(json(&args[0]).into());
+    "toPrettyJson" passes 1..=1 |args| Ok(pretty(&args[0]).into());
+    "toJsonMap" passes 0..=any |args| Ok(json(&Value::Map(flat(args)?)).into());
+    "toYaml" passes 1..=1 |args| Ok(to_yaml(&args[0]).into());
+    "fromJSON" reads 1..=1 |args| Ok(from_json(&text(&args[0])).unwrap_or_else(|_| "{}".into()));
+    "fromJson" reads 1..=1 |args| Ok(from_json(&text(&args[0])).unwrap_or(Value::Nil));
+    "mustFromJson" reads 1..=1 |args| from_json(&text(&args[0]));
+    "fromYaml" reads 1..=1 from_yaml;
+    "b64enc" reads 1..=1 |args| Ok(STANDARD.encode(text(&args[0])).into());
+    "b64dec" reads 1..=1 |args| {
+        let bytes = STANDARD.decode(text(&args[0])).map_err(|error| format!("is given no base 64: {error}"))?;
+        String::from_utf8(bytes).map(Value::from).map_err(|_| "finds bytes that are no text".to_owned())
+    };
+}
+
+/// Text in double quotes, as JSON has it.
+pub(super) fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        // What a stand-in means is escaped, and then harmless; what needs no escape stays a stand-in.
+        match standin::meant(c) {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            control if needs_code(control) => {
+                write!(out, "\\u{:04x}", u32::from(control)).expect("text takes all");
+            }
+            _ => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// What JSON writes as a number, and what YAML takes for the end of a line or for nothing that it knows.
+fn needs_code(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
+}
+
+/// A value as JSON in one line, keys sorted; fields of structures by their names in JSON.
+pub(in super::super) fn json(value: &Value) -> String {
+    let mut out = String::new();
+    write_json(&mut out, value);
+    out
+}
+
+fn write_json(out: &mut String, value: &Value) {
+    match value {
+        Value::NoValue | Value::Nil | Value::Function(_) => out.push_str("null"),
+        Value::Bool(is) => out.push_str(if *is { "true" } else { "false" }),
+        Value::Number(number) => out.push_str(&number.to_string()),
+        Value::String(text) => out.push_str(&quoted(text)),
+        Value::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write_json(out, item);
+            }
+            out.push(']');
+        }
+        Value::Map(fields) | Value::Object(fields) => {
+            out.push('{');
+            for (index, (key, value)) in json_fields(fields).into_iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                out.push_str(&quoted(&key));
+                out.push(':');
+                write_json(out, value);
+            }
+            out.push('}');
+        }
+    }
+}
+
+fn tree(value: &Value) -> Tree {
+    match value {
+        Value::NoValue | Value::Nil | Value::Function(_) => Tree::Null,
+        Value::Bool(is) => Tree::Bool(*is),
+        Value::Number(number) => serde_json::from_str(&number.to_string()).map_or(Tree::Null, Tree::Number),
+        Value::String(text) => Tree::Text(text.clone()),
+        Value::Array(items) => Tree::List(items.iter().map(tree).collect()),
+        Value::Map(fields) | Value::Object(fields) => {
+            Tree::Map(json_fields(fields).into_iter().map(|(key, value)| (key, tree(value))).collect())
+        }
+    }
+}
+
+fn to_yaml(value: &Value) -> String {
+    let text = yaml::block(&tree(value));
+    if text.ends_with('\n') { text } else { text + "\n" }
+}
+
+fn pretty(value: &Value) -> String {
+    // Of what we wrote ourselves, so it is read.
+    let read: serde_json::Value = serde_json::from_str(&json(value)).unwrap_or_default();
+    format!("{read:#}")
+}
+
+fn from_json(text: &str) -> Answer {
+    let read: serde_json::Value =
+        serde_json::from_str(text).map_err(|error| format!("is given no JSON: {error}"))?;
+    Ok(data::plain(&read))
+}
+
+fn from_yaml(args: &[Value]) -> Answer {
+    let read = policy::pod::values("fromYaml", &text(&args[0])).map_err(|problems| problems.to_string())?;
+    Ok(read.first().map_or(Value::Nil, data::plain))
+}

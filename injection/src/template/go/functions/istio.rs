@@ -1,0 +1,172 @@
+//! Functions of Istio's own: annotations, networks, durations, and variables of the control plane (upstream:
+//! `pkg/kube/inject/template.go`).
+
+use super::{Answer, VARIABLES, fields, functions, is_nothing, json, printed, text};
+use crate::template::go::standin;
+use gtmpl_ng::Value;
+
+functions! {
+    "annotation" passes 3..=3 annotation;
+    "env" passes 2..=2 |args| Ok(env(&text(&args[0]), &args[1]));
+    "directory" reads 1..=1 |args| Ok(directory(&text(&args[0])).into());
+    "formatDuration" reads 1..=1 |args| duration(&text(&args[0])).map(Value::from);
+    "appendMultusNetwork" reads 2..=2 |args| Ok(with_network(text(&args[0]), &text(&args[1])).into());
+    "kubevirtInterfaces" passes 1..=1 |args| Ok(text(&args[0]).into());
+    "excludeInterfaces" passes 1..=1 |args| Ok(text(&args[0]).into());
+    "protoToJSON" passes 1..=1 |args| Ok(message(&args[0]).into());
+}
+
+/// Of an object's metadata: what the annotation says, else the default as text.
+fn annotation(args: &[Value]) -> Answer {
+    let annotations = fields(&args[0])?.remove("Annotations").unwrap_or(Value::Nil);
+    let said = fields(&annotations)?.remove(&text(&args[1]));
+    Ok(said.unwrap_or_else(|| printed(&args[2]).into()))
+}
+
+/// A variable of the control plane. Istio asks its own process, whose variables are what the values hold as `pilot.env`; here
+/// it is these, so that the same configuration makes the same pods wherever it is read.
+fn env(name: &str, otherwise: &Value) -> Value {
+    let known =
+        VARIABLES.with_borrow(|variables| variables.get(name).filter(|value| !value.is_empty()).cloned());
+    known.map_or_else(|| text(otherwise).into(), Value::from)
+}
+
+/// Up to the last slash.
+fn directory(path: &str) -> &str {
+    path.rfind('/').map_or("", |slash| &path[..=slash])
+}
+
+/// A duration of protobuf's JSON (`60s`, `0.5s`) as Go writes it (`1m0s`, `500ms`).
+fn duration(text: &str) -> Result<String, String> {
+    let wrong = || format!("takes a duration in seconds, such as 45s or 0.5s, not {text:?}");
+    let number = text.strip_suffix('s').ok_or_else(wrong)?;
+    let (sign, number) = number.strip_prefix('-').map_or(("", number), |number| ("-", number));
+    let (seconds, part) = number.split_once('.').unwrap_or((number, ""));
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if seconds.is_empty() || part.len() > 9 || !digits(seconds) || !digits(part) {
+        return Err(wrong());
+    }
+    let seconds: u64 = seconds.parse().map_err(|_| wrong())?;
+    let nanos: u64 = format!("{part:0<9}").parse().map_err(|_| wrong())?;
+    if seconds == 0 {
+        let (unit, scale) = match nanos {
+            0 => return Ok("0s".to_owned()),
+            1..1_000 => ("ns", 1),
+            1_000..1_000_000 => ("µs", 1_000),
+            _ => ("ms", 1_000_000),
+        };
+        return Ok(format!("{sign}{}{unit}", decimal(nanos / scale, nanos % scale, scale)));
+    }
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    let mut out = sign.to_owned();
+    if hours > 0 {
+        out += &format!("{hours}h");
+    }
+    if seconds >= 60 {
+        out += &format!("{minutes}m");
+    }
+    Ok(format!("{out}{}s", decimal(seconds % 60, nanos, 1_000_000_000)))
+}
+
+/// A number and its part of `scale`, a power of ten, without zeros at the end.
+fn decimal(whole: u64, part: u64, scale: u64) -> String {
+    if part == 0 {
+        return whole.to_string();
+    }
+    let width = scale.ilog10() as usize;
+    format!("{whole}.{}", format!("{part:0width$}").trim_end_matches('0'))
+}
+
+/// What Istio's ProxyConfig is where nobody sets it (upstream: `mesh.DefaultProxyConfig`), by Go's names.
+const DEFAULTS: [(&str, &str); 12] = [
+    ("BinaryPath", "/usr/local/bin/envoy"),
+    ("ConfigPath", "./etc/istio/proxy"),
+    ("ControlPlaneAuthPolicy", "MUTUAL_TLS"),
+    ("DiscoveryAddress", "istiod.istio-system.svc:15012"),
+    ("DrainDuration", "45s"),
+    ("InterceptionMode", "REDIRECT"),
+    ("ParentShutdownDuration", "60s"),
+    ("ProxyAdminPort", "15000"),
+    ("ServiceCluster", "istio-proxy"),
+    ("StatNameLength", "189"),
+    ("StatusPort", "15020"),
+    ("TerminationDrainDuration", "5s"),
+];
+
+/// A message of protobuf as JSON; a ProxyConfig without its defaults, so that pods stay small.
+fn message(value: &Value) -> String {
+    match value {
+        Value::Map(all) if all.contains_key("InterceptionMode") => {
+            let mut kept = all.clone();
+            for (name, default) in DEFAULTS {
+                if kept.get(name).is_some_and(|value| text(&standin::meaning(value)) == default) {
+                    kept.remove(name);
+                }
+            }
+            json(&Value::Map(kept))
+        }
+        nothing if is_nothing(nothing) => "{}".to_owned(),
+        other => json(other),
+    }
+}
+
+/// A list of networks for Multus, in its JSON or its short form, with one more. What is broken stays as it is.
+fn with_network(networks: String, network: &str) -> String {
+    if networks.is_empty() {
+        return network.to_owned();
+    }
+    let Some(end) = networks.rfind(']') else {
+        let is_there = networks.split(',').any(|known| known.trim() == network);
+        return if is_there { networks } else { format!("{networks}, {network}") };
+    };
+    let Ok(serde_json::Value::Array(known)) = serde_json::from_str(&networks) else { return networks };
+    if known.iter().any(|known| known.get("name").is_some_and(|name| name == network)) {
+        return networks;
+    }
+    // Into the text: its order and spaces are the owner's.
+    let between = if known.is_empty() { "" } else { ", " };
+    let name = serde_json::Value::from(network);
+    format!("{}{between}{{\"name\": {name}}}{}", &networks[..end], &networks[end..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_written_as_go_writes_them() {
+        let rows = [
+            ("45s", "45s"),
+            ("60s", "1m0s"),
+            ("3661.5s", "1h1m1.5s"),
+            ("7200s", "2h0m0s"),
+            ("0.5s", "500ms"),
+            ("0.0000015s", "1.5µs"),
+            ("0.000000007s", "7ns"),
+            ("0s", "0s"),
+            ("-90s", "-1m30s"),
+        ];
+        for (given, expected) in rows {
+            assert_eq!(duration(given).as_deref(), Ok(expected), "{given}");
+        }
+        for wrong in ["", "5", "s", "1m", "1.s5s", "--1s", "1.0000000001s", "99999999999999999999s"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn networks_are_added_once() {
+        let rows = [
+            ("", "istio-cni"),
+            ("a", "a, istio-cni"),
+            ("a, istio-cni", "a, istio-cni"),
+            ("[{\"name\":\"a\"}]", "[{\"name\":\"a\"}, {\"name\": \"istio-cni\"}]"),
+            ("[]", "[{\"name\": \"istio-cni\"}]"),
+            ("[{\"name\":\"istio-cni\"}]", "[{\"name\":\"istio-cni\"}]"),
+            ("[broken]", "[broken]"),
+        ];
+        for (given, expected) in rows {
+            assert_eq!(with_network(given.to_owned(), "istio-cni"), expected);
+        }
+    }
+}

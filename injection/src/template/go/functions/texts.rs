@@ -1,0 +1,165 @@
+//! Functions of texts.
+
+use super::codings::quoted;
+use super::{Answer, functions, is_nothing, list, text, whole};
+use crate::template::go::standin;
+use gtmpl_ng::Value;
+
+functions! {
+    "quote" passes 0..=any |args| Ok(joined(args, " ", |value| quoted(&text(value))));
+    "squote" passes 0..=any |args| Ok(joined(args, " ", |value| format!("'{}'", text(value))));
+    "cat" passes 0..=any |args| Ok(joined(args, " ", text));
+    "toString" passes 1..=1 |args| Ok(text(&args[0]).into());
+    "toStrings" passes 1..=1 |args| Ok(Value::Array(list(&args[0])?.iter().map(|item| text(item).into()).collect()));
+    "join" passes 2..=2 join;
+    "lower" passes 1..=1 |args| Ok(text(&args[0]).to_lowercase().into());
+    "toLower" passes 1..=1 |args| Ok(text(&args[0]).to_lowercase().into());
+    "upper" passes 1..=1 |args| Ok(text(&args[0]).to_uppercase().into());
+    "title" passes 1..=1 |args| Ok(words(&text(&args[0]), |first| first.to_uppercase().collect()).into());
+    "untitle" passes 1..=1 |args| Ok(words(&text(&args[0]), |first| first.to_lowercase().collect()).into());
+    "repeat" passes 2..=2 repeat;
+    "replace" passes 3..=3 |args| Ok(replaced(&text(&args[0]), &text(&args[1]), &text(&args[2])).into());
+    "indent" passes 2..=2 |args| Ok(indented(&text(&args[1]), pad(&args[0])?, false).into());
+    "nindent" passes 2..=2 |args| Ok(format!("\n{}", indented(&text(&args[1]), pad(&args[0])?, true)).into());
+    "trim" reads 1..=1 |args| Ok(text(&args[0]).trim().into());
+    "trimAll" reads 2..=2 |args| {
+        let cut = text(&args[0]);
+        Ok(text(&args[1]).trim_matches(|c| cut.contains(c)).into())
+    };
+    "trimPrefix" reads 2..=2 |args| {
+        let whole = text(&args[1]);
+        Ok(whole.strip_prefix(&text(&args[0])).unwrap_or(&whole).into())
+    };
+    "trimSuffix" reads 2..=2 |args| {
+        let whole = text(&args[1]);
+        Ok(whole.strip_suffix(&text(&args[0])).unwrap_or(&whole).into())
+    };
+    "nospace" reads 1..=1 |args| Ok(text(&args[0]).replace(char::is_whitespace, "").into());
+    "hasPrefix" reads 2..=2 |args| Ok(text(&args[1]).starts_with(&text(&args[0])).into());
+    "hasSuffix" reads 2..=2 |args| Ok(text(&args[1]).ends_with(&text(&args[0])).into());
+    "contains" reads 2..=2 |args| Ok(text(&args[1]).contains(&text(&args[0])).into());
+    "trunc" reads 2..=2 |args| Ok(truncated(&text(&args[1]), whole(&args[0])).into());
+    "substr" reads 3..=3 |args| Ok(substr(whole(&args[0]), whole(&args[1]), &text(&args[2])).into());
+    "split" reads 2..=2 |args| Ok(numbered(&parts(&text(&args[0]), &text(&args[1]), None)));
+    "splitn" reads 3..=3 |args| Ok(numbered(&parts(&text(&args[0]), &text(&args[2]), Some(whole(&args[1])))));
+    "splitList" reads 2..=2 |args| {
+        Ok(Value::Array(parts(&text(&args[0]), &text(&args[1]), None).into_iter().map(Value::from).collect()))
+    };
+}
+
+/// Those that are there, each written by `write`.
+fn joined(args: &[Value], between: &str, write: impl Fn(&Value) -> String) -> Value {
+    let written: Vec<String> = args.iter().filter(|value| !is_nothing(value)).map(write).collect();
+    written.join(between).into()
+}
+
+fn join(args: &[Value]) -> Answer {
+    match &args[1] {
+        Value::Array(items) => Ok(joined(items, &text(&args[0]), text)),
+        single => Ok(text(single).into()),
+    }
+}
+
+/// With the first letter of each word changed.
+fn words(text: &str, change: impl Fn(char) -> String) -> String {
+    let mut is_first = true;
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_first {
+            out.push_str(&change(c));
+        } else {
+            out.push(c);
+        }
+        is_first = c.is_whitespace();
+    }
+    out
+}
+
+/// The most characters that one function may make: what the engine allows a value.
+const MOST: usize = 512 << 10;
+
+fn repeat(args: &[Value]) -> Answer {
+    let (count, what) = (usize::try_from(whole(&args[0])).unwrap_or(0), text(&args[1]));
+    if count.checked_mul(what.len()).is_none_or(|length| length > MOST) {
+        return Err(format!("would make more than {MOST} bytes"));
+    }
+    Ok(what.repeat(count).into())
+}
+
+/// How many spaces; within what a manifest could want.
+fn pad(value: &Value) -> Result<usize, String> {
+    let spaces = whole(value);
+    usize::try_from(spaces)
+        .ok()
+        .filter(|spaces| *spaces <= 256)
+        .ok_or_else(|| format!("takes 0 to 256 spaces, not {spaces}"))
+}
+
+/// Spaces before each line; before the first one only where Istio's `indent` isn't meant.
+fn indented(text: &str, spaces: usize, first: bool) -> String {
+    let spaces = " ".repeat(spaces);
+    let rest = text.replace('\n', &format!("\n{spaces}"));
+    if first { spaces + &rest } else { rest }
+}
+
+/// Looks at what characters mean, and leaves those that stay as they are: what the template puts in their place may be meant
+/// as structure.
+fn replaced(old: &str, new: &str, text: &str) -> String {
+    let meant = |text: &str| text.chars().map(standin::meant).collect::<Vec<char>>();
+    let (old, chars) = (meant(old), text.chars().collect::<Vec<char>>());
+    if old.is_empty() {
+        return text.replace("", new);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    while at < chars.len() {
+        let here = chars[at..].iter().copied().map(standin::meant);
+        if here.take(old.len()).eq(old.iter().copied()) {
+            out.push_str(new);
+            at += old.len();
+        } else {
+            out.push(chars[at]);
+            at += 1;
+        }
+    }
+    out
+}
+
+/// The first `count` characters; the last ones where it is negative.
+fn truncated(text: &str, count: i64) -> String {
+    let all = text.chars().count();
+    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    if wanted >= all {
+        text.to_owned()
+    } else if count < 0 {
+        text.chars().skip(all - wanted).collect()
+    } else {
+        text.chars().take(wanted).collect()
+    }
+}
+
+/// From the first character to before the last; negative ones stand for the ends.
+fn substr(start: i64, end: i64, text: &str) -> String {
+    let start = usize::try_from(start).unwrap_or(0);
+    let end = usize::try_from(end).unwrap_or(usize::MAX);
+    text.chars().skip(start).take(end.saturating_sub(start)).collect()
+}
+
+/// As Go splits: nothing between stands for every character.
+fn parts(between: &str, text: &str, most: Option<i64>) -> Vec<String> {
+    let most = most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
+    if most == 0 {
+        return Vec::new();
+    }
+    if between.is_empty() {
+        return text.chars().map(String::from).collect();
+    }
+    text.splitn(most, between).map(str::to_owned).collect()
+}
+
+/// Sprig's map of parts: `_0`, `_1`.
+fn numbered(parts: &[String]) -> Value {
+    Value::Map(
+        parts.iter().enumerate().map(|(index, part)| (format!("_{index}"), part.as_str().into())).collect(),
+    )
+}

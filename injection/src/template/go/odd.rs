@@ -1,0 +1,58 @@
+//! Texts of a pod that hold what YAML could take for structure, and where the pod says them.
+
+use super::{Sight, standin};
+use serde_json::Value;
+
+/// How many are told apart: somebody who is told of so many has enough to do.
+const MOST: usize = 64;
+
+/// The texts, each once, with where it stands first: an annotation by its name, others by their path.
+pub(super) fn texts<'a>(sight: &Sight<'a>) -> Vec<(String, &'a str)> {
+    let mut found = Vec::new();
+    for (key, value) in
+        sight.pod.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten()
+    {
+        if standin::is_odd(key) {
+            note(&mut found, "metadata.annotations", key);
+        }
+        walk(&mut found, key, value);
+    }
+    walk(&mut found, "pod", sight.pod);
+    walk(&mut found, "ProxyConfig", &sight.sidecar.proxy_config);
+    let names = [
+        ("proxy's image", &sight.sidecar.proxy_image),
+        ("init container's image", &sight.sidecar.init_image),
+    ];
+    for (place, text) in names {
+        if standin::is_odd(text) {
+            note(&mut found, place, text);
+        }
+    }
+    found
+}
+
+fn note<'a>(found: &mut Vec<(String, &'a str)>, place: &str, text: &'a str) {
+    if found.len() < MOST && !found.iter().any(|(_, known)| *known == text) {
+        found.push((place.to_owned(), text));
+    }
+}
+
+fn walk<'a>(found: &mut Vec<(String, &'a str)>, place: &str, value: &'a Value) {
+    match value {
+        Value::String(text) if standin::is_odd(text) => note(found, place, text),
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                walk(found, &format!("{place}[{index}]"), item);
+            }
+        }
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                if standin::is_odd(key) {
+                    note(found, place, key);
+                }
+                walk(found, &format!("{place}.{key}"), value);
+            }
+        }
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}

@@ -1,0 +1,139 @@
+//! Stand-ins for characters that mean something in YAML, so that what a pod says can be kept from being read as YAML.
+//!
+//! A template pastes texts into YAML. What the pod says comes from whoever makes pods, and may hold a line break, a quote, a
+//! colon. So a template is filled twice: with the texts, and with each such character of the pod's replaced by another
+//! that means nothing. No character of the pod's can then be structure. Both results, read as YAML, have to say the same.
+//!
+//! Functions that only hand texts on need not know. Those that look at what a text says (`eq`, `splitList`, `fromJSON`) are
+//! told what stand-ins mean, and stand-ins take the places of the characters in what they answer.
+
+use gtmpl_ng::Value;
+
+/// Where stand-ins begin: a plane of Unicode for private use, in which 0x10000 characters have a place each.
+const PLANE: u32 = 0xf_0000;
+
+/// Whether YAML could take the character for more than a part of a word, anywhere in a text. Spaces mean something beside
+/// such a character only.
+fn is_structure(c: char) -> bool {
+    match c {
+        '"' | '\'' | '\\' | '{' | '}' | '[' | ']' | ',' | ':' | '#' | '&' | '*' | '!' | '|' | '>' | '%'
+        | '@' | '`' => true,
+        '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => true,
+        _ => c.is_control(),
+    }
+}
+
+/// Whether a text begins as a list, a key or the end of a document does.
+fn begins_structure(text: &str) -> bool {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some('-' | '?') => chars.next().is_none_or(|c| c.is_whitespace() || c == '-'),
+        Some('.') => text.starts_with("..."),
+        _ => false,
+    }
+}
+
+/// Whether a text holds a character that could be structure.
+pub(super) fn is_odd(text: &str) -> bool {
+    text.contains(is_structure) || begins_structure(text)
+}
+
+/// A text with stand-ins.
+pub(super) fn cover(text: &str) -> String {
+    if !is_odd(text) {
+        return text.to_owned();
+    }
+    let begins = begins_structure(text);
+    let covered = |(index, c)| if is_structure(c) || (begins && index == 0) { for_char(c) } else { c };
+    text.chars().enumerate().map(covered).collect()
+}
+
+fn for_char(c: char) -> char {
+    // What YAML gives a meaning is all in the first plane.
+    char::from_u32(PLANE + u32::from(c)).unwrap_or(c)
+}
+
+/// What a character means: itself, or what it stands for.
+pub(super) fn meant(c: char) -> char {
+    match u32::from(c).checked_sub(PLANE) {
+        Some(code @ 0..=0xffff) => char::from_u32(code).unwrap_or(c),
+        _ => c,
+    }
+}
+
+/// A text without stand-ins.
+pub(super) fn uncover(text: &str) -> String {
+    text.chars().map(meant).collect()
+}
+
+fn has(text: &str) -> bool {
+    // All stand-ins have four bytes, of which these are the first.
+    text.as_bytes().contains(&0xf3) && text.chars().any(|c| meant(c) != c)
+}
+
+/// Whether a value holds a stand-in.
+pub(super) fn is_in(value: &Value) -> bool {
+    match value {
+        Value::String(text) => has(text),
+        Value::Array(items) => items.iter().any(is_in),
+        Value::Map(fields) | Value::Object(fields) => {
+            fields.iter().any(|(key, value)| has(key) || is_in(value))
+        }
+        Value::NoValue | Value::Nil | Value::Bool(_) | Value::Function(_) | Value::Number(_) => false,
+    }
+}
+
+/// A value with each text changed.
+fn changed(value: &Value, text: fn(&str) -> String) -> Value {
+    let pair = |(key, value): (&String, &Value)| (text(key), changed(value, text));
+    match value {
+        Value::String(of) => text(of).into(),
+        Value::Array(items) => Value::Array(items.iter().map(|item| changed(item, text)).collect()),
+        Value::Map(fields) => Value::Map(fields.iter().map(pair).collect()),
+        Value::Object(fields) => Value::Object(fields.iter().map(pair).collect()),
+        other => other.clone(),
+    }
+}
+
+/// A value as it is meant.
+pub(super) fn meaning(value: &Value) -> Value {
+    changed(value, uncover)
+}
+
+/// A value with stand-ins. The key that marks structures keeps its name.
+pub(super) fn covered(value: Value) -> Value {
+    if matches!(value, Value::Bool(_) | Value::Number(_)) {
+        return value;
+    }
+    changed(&value, |text| if text == super::fields::STRUCT { text.to_owned() } else { cover(text) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stand_ins_mean_what_they_stand_for() {
+        for text in [
+            "a: b",
+            "\"x\"\n- y",
+            "- a",
+            "-",
+            "--- ",
+            "...",
+            "? k",
+            "#",
+            "{}",
+            "\0\u{85}\u{2028}\u{ffff}",
+            "é😀,",
+        ] {
+            let covered = cover(text);
+            assert!(is_odd(text) && !is_odd(&covered), "{text:?} {covered:?}");
+            assert_eq!(uncover(&covered), text);
+        }
+        for text in ["", "a", "10.0.0.0/8", "-1", "a-b", "15020", "true", "~", "a b", "é😀"] {
+            assert!(!is_odd(text), "{text:?}");
+            assert_eq!(cover(text), text);
+        }
+    }
+}

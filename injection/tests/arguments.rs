@@ -1,0 +1,330 @@
+//! Arguments of the init container, read back by the policy as those of any pod: what annotations mean is what they capture.
+
+use injection::configuration::{Text, Texts};
+use injection::sidecar::{Init, Mode, Sidecar};
+use injection::{Around, Configuration};
+use policy::istio::{CaptureConfig, InboundPorts, Interception, OutboundCidrs};
+use policy::pod::{EXCLUDED_NAMESPACES, Way};
+use policy::sources::Host;
+use rules::{Cidr, InterfaceName, PortRange};
+use serde_json::{Map, Value, json};
+use std::{io, net::IpAddr};
+
+/// A pod with one address.
+struct Pod;
+
+impl Host for Pod {
+    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(vec![IpAddr::from([10, 1, 2, 3])])
+    }
+
+    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(Vec::new())
+    }
+}
+
+/// An annotation in three ways, and what holds without it: by Istio's defaults, by the values below.
+struct Row {
+    name: &'static str,
+    valid: &'static str,
+    default: Option<&'static str>,
+    valued: Option<&'static str>,
+}
+
+const ROWS: [Row; 8] = [
+    Row {
+        name: "traffic.sidecar.istio.io/includeOutboundIPRanges",
+        valid: "10.1.2.3/8,192.168.0.0/16",
+        default: Some("*"),
+        valued: Some("10.96.0.0/12"),
+    },
+    Row {
+        name: "traffic.sidecar.istio.io/excludeOutboundIPRanges",
+        valid: "169.254.169.254/32",
+        default: Some(""),
+        valued: Some("10.97.0.0/16"),
+    },
+    Row {
+        name: "traffic.sidecar.istio.io/includeInboundPorts",
+        valid: "80, 8080",
+        default: Some("*"),
+        valued: Some("8081"),
+    },
+    Row {
+        name: "traffic.sidecar.istio.io/excludeInboundPorts",
+        valid: "7,15020",
+        default: Some(""),
+        valued: Some("9090"),
+    },
+    Row {
+        name: "traffic.sidecar.istio.io/includeOutboundPorts",
+        valid: "443",
+        default: None,
+        valued: Some("8443"),
+    },
+    Row {
+        name: "traffic.sidecar.istio.io/excludeOutboundPorts",
+        valid: "3306,5432",
+        default: None,
+        valued: Some("6379"),
+    },
+    Row {
+        name: "traffic.sidecar.istio.io/excludeInterfaces",
+        valid: "eth1, net_2",
+        default: None,
+        valued: None,
+    },
+    Row { name: "istio.io/reroute-virtual-interfaces", valid: "vnet0", default: None, valued: None },
+];
+
+const VALUES: &str = "
+global:
+  proxy:
+    includeIPRanges: 10.96.0.0/12
+    excludeIPRanges: 10.97.0.0/16
+    includeInboundPorts: '8081'
+    excludeInboundPorts: '9090'
+    includeOutboundPorts: '8443'
+    excludeOutboundPorts: '6379'
+";
+const MODES: [Option<&str>; 4] = [None, Some("REDIRECT"), Some("TPROXY"), Some("NONE")];
+
+/// One combination: which way each annotation is said, and what else holds.
+struct Case {
+    ways: [usize; 8],
+    mode: Option<&'static str>,
+    cni: bool,
+    valued: bool,
+}
+
+impl Case {
+    fn of(number: usize) -> Self {
+        let mut rest = number;
+        let ways = ROWS.each_ref().map(|_| {
+            let way = rest % 3;
+            rest /= 3;
+            way
+        });
+        Self { ways, ..Self::around(number / 2) }
+    }
+
+    /// What holds beside annotations, in 16 ways.
+    fn around(number: usize) -> Self {
+        let (cni, valued) = (number % 8 / 4 == 1, number % 16 / 8 == 1);
+        Self { ways: [0; 8], mode: MODES[number % 4], cni, valued }
+    }
+
+    fn annotations(&self) -> Map<String, Value> {
+        let mut annotations = Map::new();
+        for (row, way) in ROWS.iter().zip(self.ways) {
+            let text = [None, Some(""), Some(row.valid)][way];
+            annotations.extend(text.map(|text| (row.name.to_owned(), Value::from(text))));
+        }
+        annotations.extend(
+            self.mode.map(|mode| ("sidecar.istio.io/interceptionMode".to_owned(), Value::from(mode))),
+        );
+        annotations
+    }
+
+    /// What an annotation means, said or not.
+    fn meant(&self, at: usize) -> Option<&'static str> {
+        let row = &ROWS[at];
+        match self.ways[at] {
+            0 if self.valued => row.valued,
+            0 => row.default,
+            1 => Some(""),
+            _ => Some(row.valid),
+        }
+    }
+
+    fn items(&self, at: usize) -> Vec<&'static str> {
+        let items = self.meant(at).unwrap_or_default().split(',').map(str::trim);
+        items.filter(|item| !item.is_empty()).collect()
+    }
+
+    fn configuration(&self) -> Configuration {
+        let mut values = if self.valued { VALUES.to_owned() } else { "global: {}\n".to_owned() };
+        if self.cni {
+            values.push_str("pilot: {cni: {enabled: true}}\n");
+        }
+        let text = Text { name: "values", text: &values };
+        Configuration::read(&Texts { values: Some(text), ..Texts::default() }).expect("good values")
+    }
+
+    /// Holds what was captured against what was meant. A plugin leaves the agent's port alone on the way out, if nobody says.
+    fn check(&self, capture: &CaptureConfig, by_plugin: bool, told: &str) {
+        let ports = |items: &[&str]| -> Vec<PortRange> {
+            let mut ports: Vec<PortRange> = items.iter().map(|item| item.parse().expect("a port")).collect();
+            ports.sort();
+            ports.dedup();
+            ports
+        };
+        let sorted = |ports: &[PortRange]| {
+            let mut ports = ports.to_vec();
+            ports.sort();
+            ports.dedup();
+            ports
+        };
+        let networks = |at| -> Vec<Cidr> {
+            let network = |item: &&str| Cidr::parse_noting_host_bits(item).expect("a network").0;
+            self.items(at).iter().map(network).collect()
+        };
+        let included = match self.meant(0) {
+            Some("*") => OutboundCidrs::All,
+            _ => OutboundCidrs::Only(networks(0)),
+        };
+        assert_eq!(capture.outbound_cidrs, included, "{told}");
+        assert_eq!(capture.excluded_cidrs, networks(1), "{told}");
+        match (&capture.inbound_ports, self.meant(2)) {
+            (InboundPorts::AllBut(excluded), Some("*")) => {
+                let expected = [self.items(3), vec!["15020", "15021", "15090"]].concat();
+                assert_eq!(sorted(excluded), ports(&expected), "{told}");
+            }
+            (InboundPorts::Only(only), _) => assert_eq!(only, &ports(&self.items(2)), "{told}"),
+            (InboundPorts::AllBut(_), _) => panic!("all inbound ports: {told}"),
+        }
+        assert_eq!(capture.outbound_ports, ports(&self.items(4)), "{told}");
+        let nobody_says = by_plugin && self.meant(5).is_none();
+        let excluded = if nobody_says { ports(&["15020"]) } else { ports(&self.items(5)) };
+        assert_eq!(capture.excluded_outbound_ports, excluded, "{told}");
+        let interfaces = |at| -> Vec<InterfaceName> {
+            self.items(at).iter().map(|item| item.parse().expect("an interface")).collect()
+        };
+        assert_eq!(capture.excluded_interfaces, interfaces(6), "{told}");
+        assert_eq!(capture.vm_interfaces, interfaces(7), "{told}");
+        let tproxy = matches!(capture.interception, Interception::Tproxy { .. });
+        assert_eq!(tproxy, self.mode == Some("TPROXY"), "{told}");
+        assert_eq!(capture.proxy_gids.iter().map(|gid| gid.number()).collect::<Vec<_>>(), [1337], "{told}");
+        let listeners = [capture.outbound_listener, capture.inbound_listener].map(|one| one.to_string());
+        assert_eq!(listeners, ["15001", "15006"], "{told}");
+    }
+}
+
+fn pod(annotations: &Map<String, Value>) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop", "annotations": annotations},
+           "spec": {"containers": [{"name": "app", "image": "app"}]}})
+}
+
+/// What the policy reads of a pod, and by whom its rules are set.
+fn captured(pod: &Value) -> (Way, CaptureConfig) {
+    let objects = policy::pod::objects("pod", &pod.to_string()).expect("a pod");
+    let reading = policy::pod::read(&objects[0], EXCLUDED_NAMESPACES);
+    let resolved = reading.said.resolve(&Pod).unwrap_or_else(|problems| panic!("{problems}\n{pod}"));
+    (reading.way, resolved.capture)
+}
+
+#[test]
+fn all_combinations_are_captured_as_annotations_mean_it() {
+    let configurations: Vec<Configuration> =
+        (0..16).map(|number| Case::around(number).configuration()).collect();
+    let (mut by_init, mut by_plugin, mut none) = (0, 0, 0);
+    // Every other one of all that annotations can say; 3 and 16 have no common divisor, so that ways meet all that is around.
+    for number in (1..3_usize.pow(8)).step_by(2) {
+        let case = Case::of(number);
+        let annotations = case.annotations();
+        let mut pod = pod(&annotations);
+        let sidecar = Sidecar::of(&pod, &Around::default(), &configurations[number / 2 % 16])
+            .unwrap_or_else(|problems| panic!("{problems}\n{annotations:?}"));
+        let told = format!("{annotations:?} {:?}", sidecar.arguments);
+        assert_eq!(sidecar.warnings, Vec::<String>::new(), "{told}");
+        let Some(name) = sidecar.init.name() else {
+            assert_eq!((sidecar.mode, sidecar.arguments.len()), (Mode::None, 0), "{told}");
+            none += 1;
+            continue;
+        };
+        pod["spec"]["initContainers"] = json!([{"name": name, "image": "init", "args": sidecar.arguments}]);
+        for (name, value) in &sidecar.plugin_annotations {
+            pod["metadata"]["annotations"][*name] = Value::from(value.as_str());
+        }
+        let (way, capture) = captured(&pod);
+        match way {
+            Way::InitContainer(found) => {
+                assert_eq!((found.as_str(), sidecar.init), ("istio-init", Init::Capture), "{told}");
+                case.check(&capture, false, &told);
+                by_init += 1;
+            }
+            Way::Annotations => {
+                assert_eq!(sidecar.init, Init::Validation, "{told}");
+                case.check(&capture, true, &told);
+                // What the validation is told is the same, if it set rules itself.
+                let flags = ["--run-validation", "--skip-rule-apply"];
+                let left = sidecar.arguments.iter().filter(|word| !flags.contains(&word.as_str()));
+                let left: Vec<&String> = left.collect();
+                assert_eq!(left.len() + 2, sidecar.arguments.len(), "{told}");
+                pod["spec"]["initContainers"][0]["args"] = json!(left);
+                let (way, capture) = captured(&pod);
+                assert!(matches!(way, Way::InitContainer(_)), "{told}");
+                case.check(&capture, false, &told);
+                by_plugin += 1;
+            }
+        }
+    }
+    assert_eq!(by_init + by_plugin + none, 3280);
+    assert!([by_init, by_plugin, none].iter().all(|count| *count > 800), "{by_init} {by_plugin} {none}");
+}
+
+/// The arguments of a pod, as one line.
+fn line(annotations: &Value, values: &str) -> String {
+    let text = Text { name: "values", text: values };
+    let configuration = Configuration::read(&Texts { values: Some(text), ..Texts::default() }).expect("good");
+    let pod = json!({"metadata": {"annotations": annotations}, "spec": {"containers": []}});
+    let sidecar = Sidecar::of(&pod, &Around::default(), &configuration).expect("good annotations");
+    let quoted = |word: &String| if word.is_empty() { "\"\"".to_owned() } else { word.clone() };
+    sidecar.arguments.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn examples_word_for_word() {
+    let usual = |rest: &str| {
+        format!(
+            "istio-iptables -p 15001 -z 15006 -u 1337 -m REDIRECT -i * -x \"\" -b * -d {rest} \
+             --log_output_level=default:info"
+        )
+    };
+    assert_eq!(line(&json!({}), ""), usual("15090,15021,15020"));
+    let exclude = |text: &str| json!({"traffic.sidecar.istio.io/excludeInboundPorts": text});
+    assert_eq!(line(&exclude("7,15020"), ""), usual("15090,15021,7,15020"));
+    assert_eq!(line(&exclude(" 15020"), ""), usual("15090,15021,15020"));
+    let status = |text: &str| json!({"status.sidecar.istio.io/port": text});
+    assert_eq!(line(&status("0"), ""), usual("15090,15021"));
+    assert_eq!(line(&status(" 15020"), ""), usual("15090,15021,15020"));
+    assert_eq!(line(&json!({}), "global: {proxy: {statusPort: ''}}"), usual("15090,15021"));
+    let empty = json!({"traffic.sidecar.istio.io/excludeOutboundPorts": ""});
+    assert_eq!(line(&empty, ""), usual("15090,15021,15020 -o \"\""));
+    let all = json!({
+        "istio.io/reroute-virtual-interfaces": "", "sidecar.istio.io/agentLogLevel": "all:debug",
+        "sidecar.istio.io/interceptionMode": "TPROXY", "traffic.sidecar.istio.io/excludeInterfaces": "eth1",
+        "traffic.sidecar.istio.io/excludeOutboundIPRanges": "FD00::1/8",
+        "traffic.sidecar.istio.io/includeOutboundPorts": " 1,  2 ",
+        "traffic.sidecar.istio.io/kubevirtInterfaces": "vnet0",
+    });
+    let values = "global: {logAsJson: true, nativeNftables: true, proxy_init: {forceApplyIptables: true}}\n";
+    let head = "istio-iptables -p 15001 -z 15006 -u 1337 -m TPROXY -i * -x fd00::1/8 -b * -d 15090,15021,15020 -q 1,2 -k \
+                \"\" -c eth1 --log_output_level=all:debug --log_as_json";
+    assert_eq!(line(&all, values), format!("{head} --force-apply --native-nftables"));
+    let values = format!("{values}istio_cni: {{enabled: true}}\n");
+    assert_eq!(line(&all, &values), format!("{head} --run-validation --skip-rule-apply --native-nftables"));
+}
+
+#[test]
+fn our_own_annotations_win_where_istio_writes_the_flag_or_behind() {
+    let own = json!({
+        "sidecar-init/drop-invalid": "T", "sidecar-init/istio-outbound-ports": "8000-9000",
+        "sidecar-init/istio-outbound-owner-groups": "1000", "sidecar-init/envoy-port": "16001",
+        "traffic.sidecar.istio.io/includeInboundPorts": "80",
+    });
+    let mut pod = pod(own.as_object().expect("a mapping"));
+    let sidecar = Sidecar::of(&pod, &Around::default(), &Configuration::default()).expect("good annotations");
+    assert_eq!(
+        sidecar.arguments.join(" "),
+        "istio-iptables -p 16001 -z 15006 -u 1337 -m REDIRECT -i * -x  -b 80 -d 15090,15021,15020 \
+         --istio-outbound-ports=8000-9000 --drop-invalid=T --log_output_level=default:info"
+    );
+    let env: Vec<Value> =
+        sidecar.init_variables.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
+    assert_eq!(env, [json!({"name": "ISTIO_OUTBOUND_OWNER_GROUPS", "value": "1000"})]);
+    pod["spec"]["initContainers"] = json!([{"name": "istio-init", "args": sidecar.arguments, "env": env}]);
+    let objects = policy::pod::objects("pod", &pod.to_string()).expect("a pod");
+    let reading = policy::pod::read(&objects[0], EXCLUDED_NAMESPACES);
+    assert_eq!(reading.warnings, Vec::<String>::new(), "what the two say must be one thing");
+}

@@ -1,0 +1,216 @@
+//! Manifests are changed where something changes, and nowhere else.
+
+use serde_json::{Value, json};
+
+fn set(value: &mut Value, pointer: &str, new: Value) {
+    let (parent, key) = pointer.rsplit_once('/').expect("a pointer");
+    let parent = value.pointer_mut(parent).unwrap_or_else(|| panic!("{pointer} has a parent"));
+    match parent {
+        Value::Object(fields) => {
+            fields.insert(key.replace("~1", "/"), new);
+        }
+        Value::Array(items) => items.insert(key.parse().expect("a number"), new),
+        other => panic!("{pointer}: {other}"),
+    }
+}
+
+fn remove(value: &mut Value, pointer: &str) {
+    let (parent, key) = pointer.rsplit_once('/').expect("a pointer");
+    match value.pointer_mut(parent) {
+        Some(Value::Object(fields)) => drop(fields.remove(key).expect("a field")),
+        Some(Value::Array(items)) => drop(items.remove(key.parse::<usize>().expect("a number"))),
+        other => panic!("{pointer}: {other:?}"),
+    }
+}
+
+/// The text after a change of its first document's value.
+fn changed(text: &str, change: impl Fn(&mut Value)) -> injection::offline::Edited {
+    let mut values =
+        policy::pod::values("file", text).unwrap_or_else(|problems| panic!("{problems}\n{text}"));
+    change(&mut values[0]);
+    let done =
+        injection::offline::edit("file", text, &values).unwrap_or_else(|problems| panic!("{problems}"));
+    let back = policy::pod::values("file", &done.text)
+        .unwrap_or_else(|problems| panic!("{problems}\n{}", done.text));
+    assert_eq!(back, values, "{}", done.text);
+    done
+}
+
+fn check(text: &str, change: impl Fn(&mut Value), expected: &str) {
+    let done = changed(text, change);
+    assert_eq!(done.text, expected, "got:\n{}", done.text);
+    assert_eq!(done.anew, [0; 0]);
+}
+
+const POD: &str = "\
+# a pod
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web   # its name
+  annotations:
+    # who pays
+    team: 'blue'
+spec:
+  containers:
+    # the app
+    - name: app
+      image: \"example/app:1\"   # pinned
+      args: [a, b]
+      # resources: later
+
+    - name: log
+      image: example/log
+  # the end
+  volumes: []
+# done
+---
+kind:   Other   # as it is
+";
+
+#[test]
+fn what_is_put_in_stands_where_it_belongs() {
+    let proxy = json!({"name": "proxy", "image": "example/proxy", "args": ["x"], "ports": []});
+    let change = |pod: &mut Value| {
+        set(pod, "/metadata/annotations/status", json!("{\"a\":1}"));
+        set(pod, "/metadata/labels", json!({"app": "web"}));
+        set(pod, "/spec/containers/0", proxy.clone());
+        set(pod, "/spec/containers/3", proxy_named("last"));
+        set(pod, "/spec/containers/1/args/2", json!("c d"));
+        set(pod, "/spec/containers/1/env", json!([{"name": "A", "value": "1"}]));
+        set(pod, "/spec/volumes", json!([{"name": "v", "emptyDir": {}}]));
+    };
+    let expected = "\
+# a pod
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web   # its name
+  annotations:
+    # who pays
+    team: 'blue'
+    status: '{\"a\":1}'
+  labels:
+    app: web
+spec:
+  containers:
+    - name: proxy
+      args:
+        - x
+      image: example/proxy
+      ports: []
+    # the app
+    - name: app
+      image: \"example/app:1\"   # pinned
+      args: [a, b, c d]
+      # resources: later
+      env:
+        - name: A
+          value: \"1\"
+
+    - name: log
+      image: example/log
+    - name: last
+  # the end
+  volumes:
+    - name: v
+      emptyDir: {}
+# done
+---
+kind:   Other   # as it is
+";
+    check(POD, change, expected);
+}
+
+fn proxy_named(name: &str) -> Value {
+    json!({"name": name})
+}
+
+#[test]
+fn what_goes_takes_no_other_line_with_it() {
+    let change = |pod: &mut Value| {
+        remove(pod, "/spec/containers/0/args");
+        remove(pod, "/spec/containers/1");
+        set(pod, "/metadata/name", json!("yes"));
+    };
+    let expected = POD
+        .replace("      args: [a, b]\n", "")
+        .replace("\n    - name: log\n      image: example/log\n", "\n")
+        .replace("name: web ", "name: \"yes\" ");
+    check(POD, change, &expected);
+}
+
+#[test]
+fn what_moves_takes_its_comments_along() {
+    let text = "a:\n- name: k # one\n# about l\n- name: l\n  v: 1\n- name: m\nb: 1\n";
+    let change = |value: &mut Value| {
+        *value = json!({"a": [{"name": "l", "v": 2}, {"name": "k"}, {"name": "m"}], "b": 1})
+    };
+    check(text, change, "a:\n# about l\n- name: l\n  v: 2\n- name: k # one\n- name: m\nb: 1\n");
+}
+
+#[test]
+fn brackets_stay_brackets() {
+    let change = |value: &mut Value| {
+        set(value, "/labels/b~1c", json!("d"));
+        set(value, "/list/0", json!("first"));
+        set(value, "/empty/k", json!("v"));
+    };
+    check(
+        "labels: {app: web} # c\nlist: [ x ,y, ]\nempty: {}  # e\n",
+        change,
+        "labels: {app: web, b/c: d} # c\nlist: [ first, x ,y, ]\nempty:  # e\n  k: v\n",
+    );
+    check(
+        "{\n\t\"labels\": {\"app\": \"web\"},\n\t\"list\": [\n\t\t\"x\"\n\t],\n\t\"empty\": {}\n}\n",
+        change,
+        "{\n\t\"labels\": {\"app\": \"web\", \"b/c\": \"d\"},\n\t\"list\": [\n\t\t\"first\",\n\t\t\"x\"\n\t],\n\t\"empty\": {\n\t\t\"k\": \"v\"\n\t}\n}\n",
+    );
+    check(
+        "[\n  a, # one\n  b # two\n]\n",
+        |value| set(value, "/2", json!("c")),
+        "[\n  a, # one\n  b, # two\n  \"c\"\n]\n",
+    );
+    check("{\"a\": [1, 2], \"b\": 3}", |value| remove(value, "/a/1"), "{\"a\": [1], \"b\": 3}");
+}
+
+#[test]
+fn ends_of_lines_and_of_the_text_stay_as_they_are() {
+    let change = |value: &mut Value| set(value, "/b", json!({"c": [1]}));
+    check("\u{feff}a: 1\r\n", change, "\u{feff}a: 1\r\nb:\r\n  c:\r\n  - 1\r\n");
+    check("a: 1", change, "a: 1\nb:\n  c:\n  - 1");
+    check("a: |\n  x\n  y\n", change, "a: |\n  x\n  y\nb:\n  c:\n  - 1\n");
+    check("a: |+\n  x\n\n...\n", change, "a: |+\n  x\n\nb:\n  c:\n  - 1\n...\n");
+    check("é: 'ü' # ö\nb:   # none\n", change, "é: 'ü' # ö\nb:   # none\n  c:\n  - 1\n");
+}
+
+#[test]
+fn aliases_are_written_out_where_they_change() {
+    let text = "l: &l\n  app: web\nm: *l # same\nn: {<<: *l, x: z}\n";
+    check(
+        text,
+        |value| set(value, "/m/k", json!("v")),
+        "l: &l\n  app: web\nm: # same\n  app: web\n  k: v\nn: {<<: *l, x: z}\n",
+    );
+    check(
+        text,
+        |value| set(value, "/n/app", json!("api")),
+        "l: &l\n  app: web\nm: *l # same\nn: {<<: *l, x: z, app: api}\n",
+    );
+    // The anchor's own value changes, those of its aliases don't.
+    check(
+        text,
+        |value| set(value, "/l/k", json!("v")),
+        "l: &l\n  app: web\n  k: v\nm: # same\n  app: web\nn: {app: web, x: z}\n",
+    );
+    check("a: &x 1\nb: *x\n", |value| *value = json!({"a": 2, "b": 2}), "a: &x 2\nb: *x\n");
+}
+
+#[test]
+fn streams_of_json_are_split() {
+    check(
+        "{\"a\": 1}\n{\"b\": 2}\n",
+        |value| set(value, "/c", json!("d")),
+        "{\"a\": 1, \"c\": \"d\"}\n{\"b\": 2}\n",
+    );
+}

@@ -1,0 +1,219 @@
+//! What the webhook's server answers over HTTPS: to whatever is sent, however slowly, and at its end.
+
+use super::client::{Client, JSON, Response, head, pod, review};
+use super::webhook::{CONFIG, Webhook};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use std::{
+    io::{self, Read, Write},
+    net::TcpStream,
+};
+
+const VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
+
+#[test]
+fn whatever_is_sent_is_answered_and_counted() {
+    let webhook = Webhook::start(CONFIG, "", &[]);
+    // One connection for all of it, as the API server keeps one.
+    let mut client = webhook.connect();
+    let whole = review(VERSIONS[0], "u1", &pod()).to_string();
+    let mut failures = 0;
+    let mut check = |method: &str, content_type: &str, body: &str, status: u16, text: &str| {
+        let headers = [("Content-Type", content_type)];
+        let response = client.send(method, "/inject", &headers, body.as_bytes()).expect("an answer");
+        assert_eq!(response.status, status, "{body:.80}: {response:?}");
+        assert!(response.text().contains(text), "{body:.80}: {}", response.text());
+        failures += 1;
+        response
+    };
+    check("POST", "application/json", "", 400, "no body found");
+    check("GET", "application/json", "", 400, "no body found");
+    check("POST", "text/plain", &whole, 415, "expected application/json");
+    check("POST", "application/json; charset=utf-8", &whole, 415, "expected application/json");
+    for end in [1, whole.len() / 2, whole.len() - 1] {
+        check("POST", "application/json", &whole[..end], 200, "the body is no JSON");
+    }
+    for body in ["\0", "[]", "{}", "null", "{\"kind\":\"AdmissionReview\"}", &"[".repeat(100_000)] {
+        let response = check("POST", "application/json", body, 200, "\"allowed\":false").json();
+        assert_eq!(
+            (&response["apiVersion"], &response["response"]["uid"]),
+            (&VERSIONS[0].into(), &"".into())
+        );
+    }
+    for version in VERSIONS {
+        let empty = json!({ "apiVersion": version, "kind": "AdmissionReview" }).to_string();
+        let response = check("PUT", "application/json", &empty, 200, "has no request").json();
+        assert_eq!(response["apiVersion"], version);
+        let bad = review(version, "u2", &json!({ "kind": "Job" })).to_string();
+        let response = check("POST", "application/json", &bad, 200, "expected a Pod").json();
+        assert_eq!((&response["apiVersion"], &response["response"]["uid"]), (&version.into(), &"u2".into()));
+    }
+    assert_eq!(webhook.told("u2")["outcome"], "refused");
+    let counts = ["requests", "failure", "success", "skip"]
+        .map(|name| webhook.metric(&format!("sidecar_injection_{name}_total")));
+    assert_eq!(counts, [failures.into(), failures.into(), 0.0, 0.0]);
+    assert_eq!(webhook.metric("sidecar_injection_time_seconds_count"), f64::from(failures));
+}
+
+#[test]
+fn other_paths_have_other_answers() {
+    let webhook = Webhook::start(CONFIG, "", &["--metrics-address", "127.0.0.1:0"]);
+    let status = |method: &str, path: &str| {
+        webhook.connect().send(method, path, &[JSON], b"").expect("an answer").status
+    };
+    for (method, path, expected) in [
+        ("GET", "/ready", 200),
+        ("GET", "/ready?verbose", 200),
+        ("GET", "/metrics", 200),
+        ("POST", "/metrics", 405),
+        ("GET", "/", 404),
+        ("POST", "/injection", 404),
+        ("POST", "/environment-tag", 404),
+        ("POST", "/inject/", 400),
+        ("POST", "/inject/net/%ff", 400),
+    ] {
+        assert_eq!(status(method, path), expected, "{method} {path}");
+    }
+    let mut plain = TcpStream::connect(webhook.plain()).expect("a connection");
+    for (path, expected) in [("/ready", 200), ("/metrics", 200), ("/inject", 404)] {
+        plain.write_all(head("GET", path, &[], 0).as_bytes()).expect("a request");
+        assert_eq!(Response::read(&mut plain).expect("an answer").status, expected, "{path}");
+    }
+}
+
+#[test]
+fn the_environment_tag_is_told_by_the_same_server() {
+    let webhook = Webhook::start(CONFIG, "", &["--environment-labels", "virtual-env, team-env"]);
+    let mut tagged = pod();
+    tagged["metadata"]["labels"]["team-env"] = "dev.red".into();
+    tagged["spec"]["containers"][0]["name"] = "istio-proxy".into();
+    let answer = webhook.connect().review("/environment-tag", "u1", &tagged).expect("an answer").json();
+    assert_eq!(answer["response"]["patchType"], "JSONPatch");
+    let told = webhook.told("u1");
+    assert_eq!(told["outcome"], "tagged", "{told}");
+    assert_eq!(webhook.metric("sidecar_environment_tag_requests_total{outcome=\"tagged\"}"), 1.0);
+    assert_eq!(webhook.metric("sidecar_injection_requests_total"), 0.0);
+}
+
+#[test]
+fn a_body_of_any_length_is_answered() {
+    let webhook = Webhook::start(CONFIG, "", &[]);
+    let most = 6 * 1024 * 1024;
+    for (length, status) in [(most, 200), (most + 1, 400), (3 * most, 400)] {
+        let response = webhook.connect().send("POST", "/inject", &[JSON], &vec![b' '; length]);
+        let response = response.expect("an answer");
+        assert_eq!(response.status, status, "{length}: {}", response.text());
+        assert_eq!(response.header("connection") == Some("close"), status == 400, "{length}");
+    }
+    // In chunks nobody knows the length before.
+    let mut client = webhook.connect();
+    let chunked = [JSON, ("Transfer-Encoding", "chunked")];
+    client.write(head("POST", "/inject", &chunked, 0).as_bytes()).expect("a head");
+    let whole = review(VERSIONS[0], "u1", &json!({ "kind": "Job" })).to_string();
+    for part in whole.as_bytes().chunks(7) {
+        client.write(format!("{:x}\r\n", part.len()).as_bytes()).expect("a chunk");
+        client.write(&[part, b"\r\n"].concat()).expect("a chunk");
+    }
+    client.write(b"0\r\n\r\n").expect("an end");
+    assert_eq!(client.read().expect("an answer").json()["response"]["uid"], "u1");
+    // One that ends too early has no answer that anybody reads; the next connection is served.
+    let mut client = webhook.connect();
+    client.write(head("POST", "/inject", &[JSON], 100).as_bytes()).expect("a head");
+    drop(client);
+    assert_eq!(webhook.get("/ready").status, 200);
+}
+
+#[test]
+fn heads_that_are_none_end_their_connection_alone() {
+    let webhook = Webhook::start(CONFIG, "", &[]);
+    let long = head("GET", "/ready", &[("X", &"x".repeat(20_000))], 0);
+    let many: Vec<(&str, &str)> = vec![("X", "x"); 500];
+    let many = head("GET", "/ready", &many, 0);
+    for (text, status) in [
+        ("nonsense\r\n\r\n", Some(400)),
+        ("GET /ready HTTP/3.0\r\n\r\n", Some(400)),
+        ("POST /inject HTTP/1.1\r\nContent-Length: -1\r\n\r\n", Some(400)),
+        (&long, Some(431)),
+        (&many, Some(431)),
+    ] {
+        let mut client = webhook.connect();
+        client.write(text.as_bytes()).expect("a head");
+        assert_eq!(client.read().ok().map(|response| response.status), status, "{text:.60}");
+        assert!(client.is_ended(), "{text:.60}");
+    }
+    assert_eq!(webhook.get("/ready").status, 200);
+}
+
+#[test]
+fn who_is_too_slow_is_sent_away_and_holds_up_nobody() {
+    let webhook = Webhook::start(CONFIG, "", &["--patience", "1"]);
+    let mut silent = TcpStream::connect(webhook.address).expect("a connection");
+    let mut without_a_head = webhook.connect();
+    let (mut half_a_head, mut second_head) = (webhook.connect(), webhook.connect());
+    half_a_head.write(b"POST /inject HTTP/1.1\r\nHost:").expect("a part");
+    assert_eq!(second_head.send("GET", "/ready", &[], b"").expect("an answer").status, 200);
+    second_head.write(b"GET /ready").expect("a part");
+    let mut half_a_body = webhook.connect();
+    half_a_body.write(head("POST", "/inject", &[JSON], 1_000).as_bytes()).expect("a head");
+    half_a_body.write(b"{\"kind\":").expect("a part");
+    assert_eq!(webhook.get("/ready").status, 200);
+
+    let response = half_a_body.read().expect("an answer");
+    assert_eq!((response.status, response.header("connection")), (408, Some("close")));
+    assert!(half_a_body.is_ended());
+    for (client, what) in [
+        (&mut without_a_head, "no head"),
+        (&mut half_a_head, "half a head"),
+        (&mut second_head, "a second head"),
+    ] {
+        assert!(client.is_ended(), "{what}");
+    }
+    assert_eq!(silent.read(&mut [0]).unwrap_or(0), 0, "a handshake that never begins");
+    assert_eq!(webhook.metric("sidecar_injector_handshake_failures_total"), 1.0);
+}
+
+#[test]
+fn further_connections_wait_for_the_open_ones() {
+    let webhook = Webhook::start(CONFIG, "", &["--max-connections", "1"]);
+    let mut first = webhook.connect();
+    assert_eq!(first.send("GET", "/ready", &[], b"").expect("an answer").status, 200);
+    let second = TcpStream::connect(webhook.address).expect("the kernel's queue");
+    second.set_nonblocking(true).expect("a socket");
+    assert_eq!(first.send("GET", "/ready", &[], b"").expect("an answer").status, 200);
+    let waits = (&second).read(&mut [0]).map_err(|error| error.kind());
+    assert_eq!(waits, Err(io::ErrorKind::WouldBlock));
+    drop((first, second));
+    assert_eq!(webhook.get("/ready").status, 200);
+}
+
+#[test]
+fn nothing_is_cut_at_the_end() {
+    let mut webhook = Webhook::start(CONFIG, "", &["--drain", "600"]);
+    let body = review(VERSIONS[0], "u1", &json!({ "kind": "Job" })).to_string();
+    let begun = |webhook: &Webhook| -> Client {
+        let mut client = webhook.connect();
+        client.write(head("POST", "/inject", &[JSON], body.len()).as_bytes()).expect("a head");
+        client.write(&body.as_bytes()[..10]).expect("a part");
+        client
+    };
+    let mut idle = webhook.connect();
+    assert_eq!(idle.send("GET", "/ready", &[], b"").expect("an answer").status, 200);
+    let mut in_flight = begun(&webhook);
+    webhook.signal(Signal::SIGTERM);
+    webhook.logged("leaving");
+    // Not ready, but there: the API server may not know yet.
+    assert_eq!(webhook.get("/ready").status, 503);
+    let late = webhook.connect().review("/inject", "u2", &json!({ "kind": "Job" })).expect("an answer");
+    assert_eq!((late.status, late.header("connection")), (200, Some("close")));
+    // The second signal is the end of waiting.
+    webhook.signal(Signal::SIGTERM);
+    assert!(idle.is_ended());
+    while !webhook.refuses() {
+        std::thread::yield_now();
+    }
+    in_flight.write(&body.as_bytes()[10..]).expect("the rest");
+    assert_eq!(in_flight.read().expect("an answer").json()["response"]["uid"], "u1");
+    assert_eq!(webhook.ended().code(), Some(0));
+    let told: Value = webhook.told("u1");
+    assert_eq!(told["outcome"], "refused", "{told}");
+}
