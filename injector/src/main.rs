@@ -3,12 +3,14 @@
 #[path = "../../node/src/access.rs"]
 mod access;
 mod arguments;
+mod authority;
 mod environment;
 mod explain;
 mod inject;
 mod logging;
 mod manifests;
 mod serve;
+mod sources;
 
 use arguments::{Arguments, Command};
 use clap::Parser;

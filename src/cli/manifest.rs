@@ -2,6 +2,7 @@
 
 use super::data::{self, Answer, Answers, Encoding, Tree, yaml};
 use super::host::System;
+use super::run::Logging;
 use super::{Exit, logging::Stdout, report, start_logging};
 use policy::sources::{Given, Host, Raw, Reader, Source};
 use policy::{Problem, Problems, Setting};

@@ -14,6 +14,7 @@ mod routes;
 pub(crate) mod tls;
 
 use crate::arguments::Sources;
+use crate::authority;
 use crate::logging::{self, Logging};
 use body::Budget;
 use clap::Args;
@@ -30,7 +31,7 @@ use std::{
     error::Error,
     io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, RwLock, atomic::AtomicBool, atomic::Ordering::Relaxed},
     thread,
@@ -63,11 +64,23 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics_address: Option<SocketAddr>,
     /// The server's certificate and those between it and its authority, as PEM; read again when it changes
-    #[arg(long, value_name = "FILE")]
-    tls_cert: PathBuf,
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "self_signed",
+        conflicts_with = "self_signed"
+    )]
+    tls_cert: Option<PathBuf>,
     /// The certificate's key, as PEM; read again when it changes
-    #[arg(long, value_name = "FILE")]
-    tls_key: PathBuf,
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "self_signed",
+        conflicts_with = "self_signed"
+    )]
+    tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    authority: authority::Flags,
     /// A folder with config, values and mesh, as a ConfigMap is mounted; read again when one of them changes
     #[arg(long, value_name = "FOLDER")]
     config_dir: Option<PathBuf>,
@@ -117,22 +130,33 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     logging::start(&flags.logging);
-    let server = prepare(flags)?;
     let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
+    let server = if flags.authority.self_signed {
+        // What is wrong with the configuration is told before the cluster is touched.
+        let place = Place::new(flags.config_dir.as_deref(), &flags.sources);
+        place.understand(&place.files.read()?)?;
+        let (identity, kept) = runtime.block_on(authority::begin(&flags.authority))?;
+        runtime.spawn(kept.run());
+        prepare(flags, Some(identity))?
+    } else {
+        prepare(flags, None)?
+    };
     runtime.block_on(serve(flags, &server))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads everything, and from then on whenever it changes.
-fn prepare(flags: &Flags) -> Result<Arc<Server>, Box<dyn Error>> {
+/// Reads everything, and from then on whenever it changes; but for an identity that somebody else keeps fresh.
+fn prepare(flags: &Flags, kept: Option<Arc<Identity>>) -> Result<Arc<Server>, Box<dyn Error>> {
     let place = Place::new(flags.config_dir.as_deref(), &flags.sources);
-    let certificate_files = configuration::certificate_files(&flags.tls_cert, &flags.tls_key);
     let configured = first(&place.files, |contents| Ok(place.understand(contents)?));
-    let certified = first(&certificate_files, |contents| {
-        let (chain, key) = configuration::certificate(contents)?;
-        Ok(Identity::new(chain, key)?)
-    });
+    let certified = match (kept, &flags.tls_cert, &flags.tls_key) {
+        (None, Some(certificate), Some(key)) => {
+            certified(certificate, key).map(|(identity, it)| (identity, Some(it)))
+        }
+        (None, ..) => Err("--tls-cert and --tls-key: expected both, or --self-signed".into()),
+        (Some(identity), ..) => Ok((identity, None)),
+    };
     let (configured, certified) = match (configured, certified) {
         (Ok(configured), Ok(certified)) => (configured, certified),
         // All that is wrong at once.
@@ -142,14 +166,14 @@ fn prepare(flags: &Flags) -> Result<Arc<Server>, Box<dyn Error>> {
             return Err(errors.join("\n").into());
         }
     };
-    let (identity, certificate_contents, certificate_marks) = certified;
+    let (identity, certificate) = certified;
     let (configuration, configuration_contents, configuration_marks) = configured;
     let metrics = Arc::new(Metrics::default());
     let server = Arc::new(Server {
         configuration: RwLock::new(Arc::new(configuration)),
         cluster: Cluster { native_sidecars: flags.native_sidecars },
         environment_labels: flags.environment_labels.clone().unwrap_or_default().0,
-        identity: Arc::clone(&identity),
+        identity,
         metrics: Arc::clone(&metrics),
         leaving: AtomicBool::new(false),
         budget: Budget::new(),
@@ -163,17 +187,25 @@ fn prepare(flags: &Flags) -> Result<Arc<Server>, Box<dyn Error>> {
     });
     let configuration =
         Watched::new("configuration", files, &configuration_contents, configuration_marks, take);
+    let mut watched = vec![(configuration, Arc::clone(&metrics.configuration))];
+    watched.extend(certificate.map(|certificate| (certificate, Arc::clone(&metrics.certificate))));
+    reload::watch(watched);
+    Ok(server)
+}
+
+/// The identity that files hold, and what takes the next one from them.
+fn certified(certificate: &Path, key: &Path) -> Result<(Arc<Identity>, Watched), Box<dyn Error>> {
+    let files = configuration::certificate_files(certificate, key);
+    let (identity, contents, marks) = first(&files, |contents| {
+        let (chain, key) = configuration::certificate(contents)?;
+        Ok(Identity::new(chain, key)?)
+    })?;
+    let shown = Arc::clone(&identity);
     let take = Box::new(move |contents: &Contents| {
         let (chain, key) = configuration::certificate(contents)?;
-        Ok(identity.set(chain, key)?)
+        Ok(shown.set(chain, key)?)
     });
-    let certificate =
-        Watched::new("certificate", certificate_files, &certificate_contents, certificate_marks, take);
-    reload::watch(vec![
-        (configuration, Arc::clone(&metrics.configuration)),
-        (certificate, Arc::clone(&metrics.certificate)),
-    ]);
-    Ok(server)
+    Ok((identity, Watched::new("certificate", files, &contents, marks, take)))
 }
 
 /// What files say at the start, with what they looked like then.

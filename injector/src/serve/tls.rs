@@ -12,6 +12,7 @@ use rustls::{
 };
 use std::{
     fmt,
+    ops::Range,
     sync::{Arc, PoisonError, RwLock},
 };
 
@@ -100,7 +101,7 @@ fn held(
     key: PrivateKeyDer<'static>,
 ) -> Result<Held, Refused> {
     let own = chain.first().ok_or(Refused::NoCertificate)?;
-    let expires = not_after(own).ok_or(Refused::Validity)?;
+    let expires = validity(own).ok_or(Refused::Validity)?.end;
     let key = CertifiedKey::from_der(chain, key, provider).map_err(Refused::Mismatch)?;
     Ok(Held { key: Arc::new(key), expires })
 }
@@ -138,8 +139,8 @@ const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// The end of a certificate's validity (RFC 5280, 4.1): behind version, serial number, algorithm and issuer.
-fn not_after(certificate: &[u8]) -> Option<i64> {
+/// A certificate's validity (RFC 5280, 4.1), in seconds since 1970: behind version, serial number, algorithm and issuer.
+pub(crate) fn validity(certificate: &[u8]) -> Option<Range<i64>> {
     let (_, certificate, _) = element(certificate).filter(|(tag, ..)| *tag == SEQUENCE)?;
     let (_, mut rest, _) = element(certificate).filter(|(tag, ..)| *tag == SEQUENCE)?;
     if rest.first() == Some(&VERSION) {
@@ -149,8 +150,10 @@ fn not_after(certificate: &[u8]) -> Option<i64> {
         rest = element(rest)?.2;
     }
     let (_, validity, _) = element(rest).filter(|(tag, ..)| *tag == SEQUENCE)?;
-    let (tag, text, _) = element(element(validity)?.2)?;
-    seconds(tag, std::str::from_utf8(text).ok()?)
+    let (start, text, rest) = element(validity)?;
+    let start = seconds(start, std::str::from_utf8(text).ok()?)?;
+    let (end, text, _) = element(rest)?;
+    Some(start..seconds(end, std::str::from_utf8(text).ok()?)?)
 }
 
 /// The first element of DER: its tag, its content, and what follows.
@@ -251,7 +254,7 @@ mod tests {
     fn a_certificate_cut_anywhere_is_refused() {
         let (_, _, chain, _) = made(2027);
         for length in 0..chain[0].len() {
-            assert_eq!(not_after(&chain[0][..length]), None, "{length}");
+            assert_eq!(validity(&chain[0][..length]), None, "{length}");
         }
     }
 }

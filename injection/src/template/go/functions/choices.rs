@@ -30,7 +30,6 @@ functions! {
     "urlquery" reads 0..=any |args| go(funcs::urlquery, args);
     "slice" reads 1..=4 |args| go(funcs::slice, args);
     "print" passes 0..=any |args| go(funcs::print, args);
-    "println" passes 0..=any |args| go(funcs::println, args);
     "printf" passes 1..=any |args| go(funcs::printf, args);
     "index" passes 1..=any index;
 }

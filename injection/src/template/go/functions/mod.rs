@@ -19,7 +19,6 @@ mod istio;
 mod lists;
 mod maps;
 mod numbers;
-mod ports;
 mod texts;
 
 pub(super) use codings::json;
@@ -52,8 +51,7 @@ pub(super) fn with<T>(variables: &BTreeMap<String, String>, rendering: impl FnOn
 
 /// All of them, by name.
 pub(super) fn all() -> impl Iterator<Item = (&'static str, Func)> {
-    let kinds =
-        [choices::ALL, codings::ALL, istio::ALL, lists::ALL, maps::ALL, numbers::ALL, ports::ALL, texts::ALL];
+    let kinds = [choices::ALL, codings::ALL, istio::ALL, lists::ALL, maps::ALL, numbers::ALL, texts::ALL];
     kinds.into_iter().flatten().copied()
 }
 
@@ -189,7 +187,7 @@ fn is_empty(value: &Value) -> bool {
         Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),
         Value::Map(fields) | Value::Object(fields) => fields.is_empty(),
-        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::Number(_) => *value == Value::from(0_u8),
         Value::Function(_) => false,
     }
 }

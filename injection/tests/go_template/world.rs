@@ -1,0 +1,71 @@
+//! A pod, what is known around it, and a template filled for it.
+
+use injection::pipeline::Workload;
+use injection::sidecar::Sidecar;
+use injection::template::{Sight, go};
+use injection::{Around, Configuration, Namespace};
+use serde_json::{Value, json};
+
+/// What is known around a pod, to be changed by tests.
+pub(crate) struct World {
+    pub(crate) pod: Value,
+    pub(crate) around: Around,
+    pub(crate) sidecar: Sidecar,
+    pub(crate) configuration: Configuration,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let pod = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "web-0", "labels": {"app": "web"}, "annotations": {"note": "plain"}},
+            "spec": {
+                "serviceAccountName": "web",
+                "containers": [
+                    {"name": "web", "image": "web", "ports": [{"containerPort": 80}, {"containerPort": 53, "protocol": "UDP"}],
+                     "resources": {"limits": {"cpu": "1"}}},
+                    {"name": "log", "ports": [{"containerPort": 90, "name": "http"}]},
+                ],
+            },
+        });
+        let namespace = Namespace { name: "shop".to_owned(), ..Namespace::default() };
+        let workload = Workload {
+            api_version: "apps/v1".to_owned(),
+            kind: "Deployment".to_owned(),
+            name: "web".to_owned(),
+            namespace: "shop".to_owned(),
+        };
+        let around = Around { namespace, workload: Some(workload), ..Around::default() };
+        let values = json!({
+            "revision": "",
+            "global": {"proxy": {"resources": {"limits": {"cpu": "2"}}, "image": "proxyv2"}, "tag": 1.5, "list": ["b", "a", "b"]},
+            "pilot": {"env": {"PILOT_FLAG": true, "COMPLIANCE_POLICY": "fips"}},
+        });
+        let mesh = json!({"proxyListenPort": 15001, "trustDomain": "cluster.local"});
+        let mut configuration = Configuration::default();
+        configuration.values.raw = values;
+        configuration.mesh.raw = mesh;
+        let mut sidecar = Sidecar::of(&pod, &around, &configuration).expect("nothing is wrong with it");
+        sidecar.proxy_config = json!({"discoveryAddress": "istiod.mesh.svc:15012", "proxyMetadata": {"A": "1"}, "statusPort": 15020});
+        sidecar.proxy_image = "hub/proxyv2:1".to_owned();
+        sidecar.init_image = "hub/init:1".to_owned();
+        Self { pod, around, sidecar, configuration }
+    }
+
+    pub(crate) fn annotated(name: &str, value: &str) -> Self {
+        let mut world = Self::new();
+        world.pod["metadata"]["annotations"][name] = value.into();
+        world
+    }
+
+    pub(crate) fn sight(&self) -> Sight<'_> {
+        let Self { pod, around, sidecar, configuration } = self;
+        Sight { pod, around, sidecar, configuration }
+    }
+
+    pub(crate) fn render(&self, text: &str) -> Result<Value, String> {
+        let template = go::Template::read("template", text).map_err(|problems| problems.to_string())?;
+        template.render(&self.sight()).map_err(|problems| problems.to_string())
+    }
+}

@@ -1,0 +1,199 @@
+//! A certificate authority: it signs the server's certificates, and nothing else.
+
+use super::{
+    leaf::Leaf,
+    pem::{CERTIFICATE, KEY, block},
+};
+use crate::serve::tls::validity;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, date_time_ymd,
+};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, pem::PemObject};
+use std::time::Duration;
+
+/// A certificate that others are checked by, without its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Trusted {
+    pub(super) der: CertificateDer<'static>,
+    pub(super) life: Life,
+}
+
+/// An authority that can sign.
+#[derive(Debug)]
+pub(super) struct Ca {
+    pub(super) trusted: Trusted,
+    key: KeyPair,
+}
+
+/// From when to when something is meant to be used, in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Life {
+    pub(super) born: i64,
+    pub(super) ends: i64,
+}
+
+/// Why a stored certificate or key can't be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unusable {
+    #[error("no PEM block of the kind that is expected")]
+    Text(#[source] rustls::pki_types::pem::Error),
+    #[error("a certificate that says nowhere when it ends")]
+    Validity,
+    #[error("a key that is none, or of a kind that is not made here")]
+    Key(#[source] rcgen::Error),
+    #[error("a key that is not the certificate's")]
+    Mismatch,
+}
+
+/// Certificates are valid from this long before they are made, so that clocks that are behind take them.
+const SKEW: i64 = 3600;
+
+/// The name of the authority. What it has signed is checked against this name, so it stays as it is.
+const NAME: &str = "sidecar-injector";
+
+impl Life {
+    pub(super) fn is_over(self, now: i64) -> bool {
+        now >= self.ends
+    }
+
+    /// When this part of the life is over.
+    pub(super) fn part(self, numerator: i64, denominator: i64) -> i64 {
+        self.born
+            + (self.ends - self.born) / denominator * numerator
+            + (self.ends - self.born) % denominator * numerator / denominator
+    }
+}
+
+impl Trusted {
+    pub(super) fn read(der: CertificateDer<'static>) -> Result<Self, Unusable> {
+        let valid = validity(&der).ok_or(Unusable::Validity)?;
+        Ok(Self { der, life: Life { born: valid.start.saturating_add(SKEW), ends: valid.end } })
+    }
+
+    pub(super) fn pem(&self) -> String {
+        block(CERTIFICATE, &self.der)
+    }
+}
+
+/// All certificates of a text; an empty text has none.
+pub(super) fn read_all(text: &[u8]) -> Result<Vec<Trusted>, Unusable> {
+    let blocks = CertificateDer::pem_slice_iter(text);
+    blocks.map(|der| Trusted::read(der.map_err(Unusable::Text)?)).collect()
+}
+
+impl Ca {
+    /// A new one.
+    pub(super) fn make(now: i64, lifetime: Duration) -> Result<Self, rcgen::Error> {
+        let key = KeyPair::generate()?;
+        let life = life(now, lifetime);
+        let signed = params(life).self_signed(&key)?;
+        Ok(Self { trusted: Trusted { der: signed.der().clone(), life }, key })
+    }
+
+    /// One that was stored.
+    pub(super) fn read(certificate: &[u8], key: &[u8]) -> Result<Self, Unusable> {
+        let trusted = Trusted::read(CertificateDer::from_pem_slice(certificate).map_err(Unusable::Text)?)?;
+        let key = PrivatePkcs8KeyDer::from_pem_slice(key).map_err(Unusable::Text)?;
+        let key = KeyPair::try_from(&key).map_err(Unusable::Key)?;
+        // A key's public half stands in its certificate as it is.
+        let public = key.public_key_raw();
+        if !trusted.der.windows(public.len()).any(|part| part == public) {
+            return Err(Unusable::Mismatch);
+        }
+        Ok(Self { trusted, key })
+    }
+
+    /// Certificate and key, as they are stored.
+    pub(super) fn pem(&self) -> (String, String) {
+        (self.trusted.pem(), block(KEY, self.key.serialized_der()))
+    }
+
+    /// A certificate for a server of these names. It never outlives the authority.
+    pub(super) fn sign(&self, names: &[String], now: i64, lifetime: Duration) -> Result<Leaf, rcgen::Error> {
+        let mut life = life(now, lifetime);
+        life.ends = life.ends.min(self.trusted.life.ends);
+        let key = KeyPair::generate()?;
+        let mut wanted = CertificateParams::new(names)?;
+        wanted.distinguished_name = DistinguishedName::new();
+        wanted.distinguished_name.push(DnType::CommonName, names.first().map_or(NAME, String::as_str));
+        wanted.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        wanted.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        wanted.use_authority_key_identifier_extension = true;
+        limit(&mut wanted, life);
+        let own = params(self.trusted.life);
+        let signed = wanted.signed_by(&key, &Issuer::from_params(&own, &self.key))?;
+        Ok(Leaf { chain: vec![signed.der().clone()], key: key.serialize_der(), life })
+    }
+}
+
+fn life(now: i64, lifetime: Duration) -> Life {
+    let seconds = i64::try_from(lifetime.as_secs()).unwrap_or(i64::MAX);
+    Life { born: now, ends: now.saturating_add(seconds.max(1)) }
+}
+
+fn params(life: Life) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, NAME);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    limit(&mut params, life);
+    params
+}
+
+fn limit(params: &mut CertificateParams, life: Life) {
+    let epoch = date_time_ymd(1970, 1, 1);
+    let at = |seconds: i64| epoch + Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
+    params.not_before = at(life.born - SKEW);
+    params.not_after = at(life.ends);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-11-22.
+    const NOW: i64 = 1_795_305_600;
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    #[test]
+    fn an_authority_is_read_as_it_was_stored() {
+        let made = Ca::make(NOW, DAY).expect("an authority");
+        let (certificate, key) = made.pem();
+        let read = Ca::read(certificate.as_bytes(), key.as_bytes()).expect("as stored");
+        assert_eq!(read.trusted, made.trusted);
+        assert_eq!(read.trusted.life, Life { born: NOW, ends: NOW + 86_400 });
+        assert_eq!(read.pem(), (certificate.clone(), key.clone()));
+
+        let (other, other_key) = Ca::make(NOW, DAY).expect("an authority").pem();
+        let refused = |certificate: &str, key: &str| {
+            Ca::read(certificate.as_bytes(), key.as_bytes()).expect_err("unusable").to_string()
+        };
+        assert!(refused(&certificate, &other_key).contains("not the certificate's"));
+        assert!(refused("", &key).contains("no PEM block"));
+        assert!(refused(&certificate, &certificate).contains("no PEM block"));
+        let both = read_all((certificate + &other).as_bytes()).expect("two");
+        assert_eq!(both.len(), 2);
+        assert!(read_all(b"").expect("none").is_empty());
+    }
+
+    #[test]
+    fn nothing_outlives_what_signed_it() {
+        let authority = Ca::make(NOW, DAY).expect("an authority");
+        let names = ["a.b.svc".to_owned()];
+        let leaf = authority.sign(&names, NOW + 10, DAY).expect("a certificate");
+        assert_eq!(leaf.life, Life { born: NOW + 10, ends: NOW + 86_400 });
+        let written = validity(&leaf.chain[0]).expect("a validity");
+        assert_eq!((written.start, written.end), (NOW + 10 - SKEW, NOW + 86_400));
+    }
+
+    #[test]
+    fn parts_of_a_life() {
+        let life = Life { born: 100, ends: 400 };
+        assert_eq!([life.part(2, 3), life.part(1, 100), life.part(0, 7)], [300, 103, 100]);
+        let short = Life { born: 0, ends: 5 };
+        assert_eq!([short.part(2, 3), short.part(1, 100)], [3, 0]);
+        assert!(short.is_over(5) && !short.is_over(4));
+    }
+}

@@ -1,0 +1,145 @@
+//! `serve --self-signed`: an authority of the injector's own, the server's certificate, and the `caBundle` by which the API
+//! server checks it. No other program is needed, and no request is dropped when one of them changes.
+//!
+//! ```text
+//! Secret ------> store ---> rotation: is a step due? ---> Secret (whoever comes second is refused, and reads again)
+//!                  |
+//!                  +------> leaf: the server's certificate, signed by the present authority, in memory alone
+//!                  |
+//!                  +------> bundle: caBundle of each webhook configuration, whenever it is another one
+//! ```
+//!
+//! Everything is read by watches. What is written shows itself there too, so there is one way by which news come.
+
+mod bundle;
+mod ca;
+mod keeper;
+mod leaf;
+mod pem;
+mod rotation;
+mod store;
+
+use crate::{access, serve::tls};
+use bundle::Service;
+use clap::Args;
+use keeper::Keeper;
+use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};
+
+/// Its flags.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Flags {
+    /// Be an own certificate authority: it is kept in a Secret, and webhooks' caBundle is kept up to date
+    #[arg(long)]
+    pub(crate) self_signed: bool,
+    /// The Service by which webhooks call; certificates are for its names
+    #[arg(long, value_name = "NAME", default_value = "sidecar-injector", requires = "self_signed")]
+    service: String,
+    /// The namespace of that Service and of the Secret
+    #[arg(long, value_name = "NAME", default_value = "istio-system", requires = "self_signed")]
+    namespace: String,
+    /// The Secret that holds the authority
+    #[arg(long, value_name = "NAME", default_value = "sidecar-injector-ca", requires = "self_signed")]
+    ca_secret: String,
+    /// Webhook configurations, with commas between, whose caBundle is set where they call that Service
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "istio-sidecar-injector",
+        requires = "self_signed"
+    )]
+    webhook_configurations: Vec<String>,
+    /// How long an authority lives: a number with s, m, h or d
+    #[arg(long, value_name = "TIME", default_value = "365d", value_parser = lifetime, requires = "self_signed")]
+    ca_lifetime: Duration,
+    /// How long a server's certificate lives
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = lifetime, requires = "self_signed")]
+    certificate_lifetime: Duration,
+    /// The API server, if this is not one of its pods
+    #[arg(long, value_name = "FILE", requires = "self_signed")]
+    kubeconfig: Option<PathBuf>,
+}
+
+/// How long the API server may stay silent, within a watch too; it ends each watch before (`timeoutSeconds`).
+const SILENCE: Duration = Duration::from_secs(295);
+
+/// Why a certificate can't be made or shown.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("no certificate can be made")]
+    Make(#[source] rcgen::Error),
+    #[error("a certificate just made can't be shown")]
+    Show(#[source] tls::Refused),
+}
+
+/// A lifetime in words; from a second to a hundred years.
+fn lifetime(text: &str) -> Result<Duration, String> {
+    let expected = "expected a number from 1 on with s, m, h or d, such as 90d, up to 36500d";
+    let at = text.len().saturating_sub(1);
+    let (number, unit) = text.split_at_checked(at).ok_or(expected)?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return Err(expected.to_owned()),
+    };
+    let number: u64 = number.parse().map_err(|_| expected)?;
+    let whole = number.checked_mul(seconds).filter(|whole| (1..=36_500 * 86_400).contains(whole));
+    whole.map(Duration::from_secs).ok_or_else(|| expected.to_owned())
+}
+
+/// What keeps certificates fresh, as long as it runs. It never ends by itself.
+pub(crate) struct Kept(Keeper);
+
+/// Waits for the authority, and makes the first certificate of the server.
+///
+/// # Errors
+/// When it is not known where the API server is, or no certificate can be made. While the API server doesn't answer, it is
+/// asked again.
+pub(crate) async fn begin(flags: &Flags) -> Result<(Arc<tls::Identity>, Kept), Box<dyn Error>> {
+    let client = access::client(flags.kubeconfig.as_deref(), SILENCE).await?;
+    let mut keeper = Keeper::new(
+        &client,
+        Service { namespace: flags.namespace.clone(), name: flags.service.clone() },
+        &flags.ca_secret,
+        &flags.webhook_configurations,
+        keeper::Lifetimes { authority: flags.ca_lifetime, certificate: flags.certificate_lifetime },
+    );
+    loop {
+        keeper.turn().await?;
+        if let Some(identity) = keeper.identity() {
+            return Ok((identity, Kept(keeper)));
+        }
+        keeper.wait().await;
+    }
+}
+
+impl Kept {
+    /// Keeps certificates fresh.
+    pub(crate) async fn run(mut self) {
+        loop {
+            self.0.wait().await;
+            if let Err(error) = self.0.turn().await {
+                // The present certificate is shown on, and the next turn tries again.
+                tracing::error!(error = &error as &dyn Error, "certificates are not renewed");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lifetimes_are_numbers_with_a_unit() {
+        let read = [("1s", 1), ("90m", 5400), ("24h", 86_400), ("365d", 31_536_000)];
+        for (text, seconds) in read {
+            assert_eq!(lifetime(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "d", "0d", "5", "-1d", "1w", "1.5h", "36501d", "99999999999999999999d", "1é"] {
+            assert!(lifetime(text).is_err(), "{text}");
+        }
+    }
+}

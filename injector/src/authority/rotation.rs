@@ -1,0 +1,189 @@
+//! When an authority is made, when it begins to sign, and when it is forgotten. Knows no clock: times are arguments.
+//!
+//! ```text
+//!   born                 two thirds                           ends
+//!   |--- signs ----------|--- signs, the next is announced -|    (trusted until it ends)
+//!                        |-- announced --|--- signs ------------------------ ...
+//! ```
+//!
+//! Whoever calls has to trust an authority before it signs. So the next one stands in the bundle for a while first, and signs
+//! only when all webhooks are known to have it. What it takes over from is trusted until it ends.
+
+use super::ca::{Ca, Trusted};
+use std::time::Duration;
+
+/// All authorities of the injector.
+#[derive(Debug)]
+pub(super) struct Authorities {
+    /// This one signs.
+    pub(super) current: Ca,
+    /// This one is announced, and will sign.
+    pub(super) next: Option<Ca>,
+    /// These have signed what may still be shown.
+    pub(super) previous: Vec<Trusted>,
+}
+
+/// What was done to the authorities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// There was none that can sign: one was made.
+    Begun,
+    /// The next one was made.
+    Announced,
+    /// The next one signs now.
+    Exchanged,
+    /// Some that have ended are trusted no more.
+    Forgotten,
+}
+
+impl Step {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Begun => "an authority is made",
+            Self::Announced => "the next authority is announced",
+            Self::Exchanged => "the next authority signs now",
+            Self::Forgotten => "an authority that has ended is forgotten",
+        }
+    }
+}
+
+impl Authorities {
+    /// The certificates that whoever calls has to trust, the oldest first, so that an exchange changes nothing here.
+    pub(super) fn bundle(&self) -> String {
+        let mut all: Vec<&Trusted> = self.previous.iter().collect();
+        all.push(&self.current.trusted);
+        all.extend(self.next.as_ref().map(|next| &next.trusted));
+        all.sort_by_key(|trusted| trusted.life);
+        all.into_iter().map(Trusted::pem).collect()
+    }
+
+    /// When a step is due; that the next authority is known everywhere comes from elsewhere.
+    pub(super) fn due(&self) -> i64 {
+        let forget = self.previous.iter().map(|trusted| trusted.life.ends).min();
+        let exchange = self.next.as_ref().map_or(self.current.trusted.life.part(2, 3), takes_over);
+        exchange.min(self.current.trusted.life.ends).min(forget.unwrap_or(i64::MAX))
+    }
+}
+
+/// An authority may sign when it is known for a hundredth of its life.
+fn takes_over(next: &Ca) -> i64 {
+    next.trusted.life.part(1, 100)
+}
+
+/// Does the step that is due, if one is. `announced`: all webhooks have the present bundle.
+///
+/// # Errors
+/// When no key can be made.
+pub(super) fn step(
+    known: &mut Option<Authorities>,
+    now: i64,
+    lifetime: Duration,
+    announced: bool,
+) -> Result<Option<Step>, rcgen::Error> {
+    let Some(held) = known else {
+        let current = Ca::make(now, lifetime)?;
+        *known = Some(Authorities { current, next: None, previous: Vec::new() });
+        return Ok(Some(Step::Begun));
+    };
+    let before = held.previous.len();
+    held.previous.retain(|trusted| !trusted.life.is_over(now));
+    let forgotten = held.previous.len() < before;
+    if held.next.as_ref().is_some_and(|next| next.trusted.life.is_over(now)) {
+        held.next = None;
+    }
+    let current = held.current.trusted.life;
+    match held.next.take() {
+        None if current.is_over(now) => {
+            held.current = Ca::make(now, lifetime)?;
+            Ok(Some(Step::Begun))
+        }
+        None if now >= current.part(2, 3) => {
+            held.next = Some(Ca::make(now, lifetime)?);
+            Ok(Some(Step::Announced))
+        }
+        None => Ok(forgotten.then_some(Step::Forgotten)),
+        Some(next) if current.is_over(now) || (announced && now >= takes_over(&next)) => {
+            let last = std::mem::replace(&mut held.current, next).trusted;
+            if !last.life.is_over(now) {
+                held.previous.push(last);
+            }
+            Ok(Some(Step::Exchanged))
+        }
+        Some(next) => {
+            held.next = Some(next);
+            Ok(forgotten.then_some(Step::Forgotten))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIFETIME: Duration = Duration::from_secs(300);
+    const START: i64 = 1_795_305_600;
+
+    /// What happens second by second while bundles are known everywhere from `announced` on.
+    fn story(until: i64, announced: impl Fn(i64) -> bool) -> (Vec<(i64, Step)>, Option<Authorities>) {
+        let (mut known, mut told) = (None, Vec::new());
+        let mut trusted = String::new();
+        for second in 0..until {
+            let now = START + second;
+            let due = known.as_ref().map_or(i64::MIN, Authorities::due);
+            let done = step(&mut known, now, LIFETIME, announced(second)).expect("keys");
+            let held = known.as_ref().expect("it has begun");
+            assert!(done.is_none() || due <= now, "{second}: {done:?} was due at {}", due - START);
+            assert!(!held.current.trusted.life.is_over(now), "{second}: what signs has ended");
+            if done == Some(Step::Exchanged) {
+                assert!(trusted.contains(&held.current.trusted.pem()), "{second}: nobody trusts it yet");
+            }
+            trusted = held.bundle();
+            told.extend(done.map(|done| (second, done)));
+        }
+        (told, known)
+    }
+
+    #[test]
+    fn an_authority_follows_the_other_and_each_is_trusted_first() {
+        let (told, known) = story(510, |_| true);
+        let expected = [
+            (0, Step::Begun),
+            (200, Step::Announced),
+            (203, Step::Exchanged),
+            (300, Step::Forgotten),
+            (400, Step::Announced),
+            (403, Step::Exchanged),
+            (500, Step::Forgotten),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(known.expect("authorities").bundle().matches("BEGIN").count(), 1);
+    }
+
+    #[test]
+    fn an_exchange_waits_for_webhooks_but_not_for_ever() {
+        let (told, _) = story(260, |second| second > 250);
+        assert_eq!(told[1..], [(200, Step::Announced), (251, Step::Exchanged)]);
+        let (told, known) = story(301, |_| false);
+        assert_eq!(told[1..], [(200, Step::Announced), (300, Step::Exchanged)], "it ends");
+        assert!(known.expect("authorities").previous.is_empty());
+    }
+
+    #[test]
+    fn an_exchange_changes_no_bundle() {
+        let (_, known) = story(202, |_| true);
+        let bundle = known.as_ref().expect("authorities").bundle();
+        let mut known = known;
+        let done = step(&mut known, START + 210, LIFETIME, true).expect("keys");
+        assert_eq!(done, Some(Step::Exchanged));
+        assert_eq!(known.expect("authorities").bundle(), bundle);
+    }
+
+    #[test]
+    fn after_a_long_sleep_it_begins_anew() {
+        let (_, mut known) = story(202, |_| true);
+        let done = step(&mut known, START + 10_000, LIFETIME, true).expect("keys");
+        assert_eq!(done, Some(Step::Begun));
+        let held = known.expect("authorities");
+        assert!(held.next.is_none() && held.previous.is_empty());
+    }
+}
