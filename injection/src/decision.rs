@@ -144,15 +144,20 @@ impl Selector {
 
     /// The same where asking nothing is met by all, as in a webhook's configuration.
     pub fn is_met(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.0.iter().all(|asked| {
-            let value = labels.get(&asked.key);
-            match &asked.operator {
-                Operator::Exists => value.is_some(),
-                Operator::DoesNotExist => value.is_none(),
-                Operator::In(values) => value.is_some_and(|value| values.contains(value)),
-                Operator::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
-            }
-        })
+        self.0.iter().all(|asked| asked.is_met(labels))
+    }
+}
+
+impl Requirement {
+    /// Whether the label is as it is asked to be.
+    pub fn is_met(&self, labels: &BTreeMap<String, String>) -> bool {
+        let value = labels.get(&self.key);
+        match &self.operator {
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+            Operator::In(values) => value.is_some_and(|value| values.contains(value)),
+            Operator::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
+        }
     }
 }
 

@@ -16,6 +16,7 @@
 pub mod configuration;
 pub mod decision;
 pub mod environment;
+pub mod explain;
 pub mod manifests;
 pub mod merge;
 pub mod offline;

@@ -3,6 +3,7 @@
 
 use crate::decision::{INJECT, Operator, Requirement, SYSTEM_NAMESPACES, Selector};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The label that names a control plane.
 pub const REVISION: &str = "istio.io/rev";
@@ -22,6 +23,69 @@ impl Webhook {
     /// Whether it is called for a pod with these labels, in a namespace with those.
     pub fn matches(&self, namespace: &BTreeMap<String, String>, pod: &BTreeMap<String, String>) -> bool {
         self.namespace.is_met(namespace) && self.object.is_met(pod)
+    }
+
+    /// What it asks that isn't so; nothing where it is called.
+    pub fn misses<'a>(
+        &'a self,
+        namespace: &'a BTreeMap<String, String>,
+        pod: &'a BTreeMap<String, String>,
+    ) -> Vec<Miss<'a>> {
+        let both = [(Bearer::Namespace, &self.namespace, namespace), (Bearer::Pod, &self.object, pod)];
+        let mut found = Vec::new();
+        for (bearer, selector, labels) in both {
+            let missed = selector.0.iter().filter(|asked| !asked.is_met(labels));
+            found.extend(missed.map(|asked| Miss {
+                bearer,
+                asked,
+                found: labels.get(&asked.key).map(String::as_str),
+            }));
+        }
+        found
+    }
+}
+
+/// Whose labels a webhook asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bearer {
+    Namespace,
+    Pod,
+}
+
+/// What a webhook asks of a label that isn't so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Miss<'a> {
+    pub bearer: Bearer,
+    pub asked: &'a Requirement,
+    /// What the label says; `None` where it is absent.
+    pub found: Option<&'a str>,
+}
+
+impl fmt::Display for Bearer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Namespace => "namespace",
+            Self::Pod => "pod",
+        })
+    }
+}
+
+impl fmt::Display for Miss<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { bearer, asked: Requirement { key, operator }, found } = self;
+        match found {
+            Some(value) => write!(f, "the {bearer}'s label {key} is {value:?}; ")?,
+            None => write!(f, "the {bearer} has no label {key}; ")?,
+        }
+        let list = |values: &[String]| {
+            values.iter().map(|value| format!("{value:?}")).collect::<Vec<_>>().join(" or ")
+        };
+        match operator {
+            Operator::Exists => f.write_str("it has to be there"),
+            Operator::DoesNotExist => f.write_str("it must not be there"),
+            Operator::In(values) => write!(f, "it has to be {}", list(values)),
+            Operator::NotIn(values) => write!(f, "it must not be {}", list(values)),
+        }
     }
 }
 
@@ -99,6 +163,10 @@ mod tests {
                             .filter(|webhook| webhook.matches(&namespace, &pod))
                             .map(|webhook| webhook.name)
                             .collect();
+                        for webhook in &all {
+                            let misses = webhook.misses(&namespace, &pod);
+                            assert_eq!(misses.is_empty(), matching.contains(&webhook.name), "{misses:?}");
+                        }
                         assert!(matching.len() <= 1, "{namespace:?} {pod:?}: {matching:?}");
                         for name in matching {
                             *counts.entry(name).or_default() += 1;
@@ -117,5 +185,20 @@ mod tests {
             ("auto", 1),
         ]);
         assert_eq!(counts, expected);
+    }
+
+    #[test]
+    fn what_is_missed_is_told() {
+        let of_pod = BTreeMap::from([(INJECT.to_owned(), "false".to_owned())]);
+        let all = webhooks("default", false);
+        let namespaced = all.iter().find(|webhook| webhook.name == "namespace").expect("one of the four");
+        let nothing = BTreeMap::new();
+        let told: Vec<String> =
+            namespaced.misses(&nothing, &of_pod).iter().map(ToString::to_string).collect();
+        let expected = [
+            "the namespace has no label istio-injection; it has to be \"enabled\"",
+            "the pod's label sidecar.istio.io/inject is \"false\"; it must not be \"false\"",
+        ];
+        assert_eq!(told, expected);
     }
 }

@@ -226,7 +226,6 @@ fn all_combinations_are_captured_as_annotations_mean_it() {
         let sidecar = Sidecar::of(&pod, &Around::default(), &configurations[number / 2 % 16])
             .unwrap_or_else(|problems| panic!("{problems}\n{annotations:?}"));
         let told = format!("{annotations:?} {:?}", sidecar.arguments);
-        assert_eq!(sidecar.warnings, Vec::<String>::new(), "{told}");
         let Some(name) = sidecar.init.name() else {
             assert_eq!((sidecar.mode, sidecar.arguments.len()), (Mode::None, 0), "{told}");
             none += 1;

@@ -2,45 +2,16 @@
 
 use injection::configuration::{Configuration, Text, Texts};
 use injection::pipeline::Workload;
-use injection::sidecar::{Init, Mode, Sidecar};
+use injection::sidecar::Sidecar;
 use injection::template::{Sight, Template};
 use injection::{Around, Namespace};
 use policy::Problems;
 use serde_json::{Value, json};
 
-fn sidecar() -> Sidecar {
-    let arguments = "istio-iptables -p 15001 -z 15006 -u 1337 -m REDIRECT -i * -x  -b * -d 15090,15021,7,15020 \
-                     --log_output_level=default:info";
-    Sidecar {
-        mode: Mode::Redirect,
-        init: Init::Capture,
-        arguments: arguments.split(' ').map(str::to_owned).collect(),
-        proxy_config: json!({"proxyMetadata": {"ZONE": "b", "ISTIO_META_DNS_CAPTURE": "true"}}),
-        proxy_uid: 1337,
-        proxy_gid: 1337,
-        status_port: Some(15020),
-        native: false,
-        hold: false,
-        proxy_image: "example/proxyv2:1".to_owned(),
-        init_image: "example/init:1".to_owned(),
-        pull_policy: None,
-        resources: json!({"requests": {"cpu": "100m"}}),
-        init_resources: json!({"limits": {"cpu": "1"}}),
-        log_level: "default:info".to_owned(),
-        proxy_log_level: Some("warning".to_owned()),
-        proxy_component_log_level: None,
-        log_as_json: false,
-        domain: "cluster.local".to_owned(),
-        cluster: String::new(),
-        network: None,
-        binds_low_ports: false,
-        ..Sidecar::of(&json!({}), &Around::default(), &Configuration::default()).expect("an empty pod")
-    }
-}
-
-fn pod() -> Value {
+/// A pod with these annotations.
+fn pod(annotations: Value) -> Value {
     json!({
-        "metadata": {"labels": {"app": "shop-web"}, "annotations": {}},
+        "metadata": {"labels": {"app": "shop-web"}, "annotations": annotations},
         "spec": {"containers": [
             {"name": "web", "ports": [{"containerPort": 8080}, {"containerPort": 9090}]},
             {"name": "helper"},
@@ -49,8 +20,12 @@ fn pod() -> Value {
 }
 
 /// What a template makes of a pod.
-fn render(template: &Template, pod: &Value, sidecar: &Sidecar, values: Value) -> Result<Value, Problems> {
-    let [values, mesh] = [values, json!({"trustDomain": "cluster.local"})].map(|data| data.to_string());
+fn render(template: &Template, annotations: Value, values: Value) -> Result<Value, Problems> {
+    let pod = pod(annotations);
+    let defaults = json!({
+        "defaultConfig": {"proxyMetadata": {"ZONE": "b", "ISTIO_META_DNS_CAPTURE": "true"}},
+    });
+    let [values, mesh] = [values, defaults].map(|data| data.to_string());
     let texts = Texts {
         values: Some(Text { name: "values", text: &values }),
         mesh: Some(Text { name: "mesh", text: &mesh }),
@@ -68,7 +43,9 @@ fn render(template: &Template, pod: &Value, sidecar: &Sidecar, values: Value) ->
         }),
         ..Around::default()
     };
-    template.render(&Sight { pod, around: &around, sidecar, configuration: &configuration })
+    let mut sidecar = Sidecar::of(&pod, &around, &configuration)?;
+    template.adapt(&mut sidecar);
+    template.render(&Sight { pod: &pod, around: &around, sidecar: &sidecar, configuration: &configuration })
 }
 
 fn built_in(name: &str) -> Template {
@@ -76,8 +53,8 @@ fn built_in(name: &str) -> Template {
     found.expect("a built-in template").1
 }
 
-fn istio(sidecar: &Sidecar) -> Value {
-    render(&built_in("sidecar"), &pod(), sidecar, json!({})).expect("a patch")
+fn istio(annotations: Value, values: Value) -> Value {
+    render(&built_in("sidecar"), annotations, values).expect("a patch")
 }
 
 /// `NAME=VALUE` for each variable, with the place behind `<` where it comes from elsewhere.
@@ -101,7 +78,7 @@ fn names(list: &Value) -> Vec<&str> {
 
 #[test]
 fn istios_proxy_by_default() {
-    let patch = istio(&sidecar());
+    let patch = istio(json!({}), json!({}));
     let proxy = &patch["spec"]["containers"][0];
     let expected = r#"PILOT_CERT_PROVIDER=istiod
 CA_ADDR=istiod.istio-system.svc:15012
@@ -111,7 +88,7 @@ INSTANCE_IP<status.podIP
 SERVICE_ACCOUNT<spec.serviceAccountName
 HOST_IP<status.hostIP
 ISTIO_CPU_LIMIT<limits.cpu
-PROXY_CONFIG={"proxyMetadata":{"ISTIO_META_DNS_CAPTURE":"true","ZONE":"b"}}
+PROXY_CONFIG={}
 ISTIO_META_POD_PORTS=[{"containerPort":8080},{"containerPort":9090}]
 ISTIO_META_APP_CONTAINERS=web,helper
 GOMEMLIMIT<limits.memory
@@ -125,20 +102,24 @@ ISTIO_META_MESH_ID=cluster.local
 TRUST_DOMAIN=cluster.local
 ISTIO_META_DNS_CAPTURE=true
 ZONE=b"#;
-    assert_eq!(variables(proxy).join("\n"), expected);
+    let told: Vec<String> = (variables(proxy).into_iter())
+        .map(|told| if told.starts_with("PROXY_CONFIG={") { "PROXY_CONFIG={}".to_owned() } else { told })
+        .collect();
+    assert_eq!(told.join("\n"), expected);
     let arguments = json!([
         "proxy",
         "sidecar",
         "--domain",
         "$(POD_NAMESPACE).svc.cluster.local",
         "--proxyLogLevel=warning",
+        "--proxyComponentLogLevel=misc:error",
         "--log_output_level=default:info",
     ]);
     assert_eq!(proxy["args"], arguments);
     assert_eq!(proxy["ports"][0]["containerPort"], 15090);
     assert_eq!(proxy["startupProbe"]["failureThreshold"], 600);
     assert_eq!(proxy["readinessProbe"]["periodSeconds"], 15);
-    assert_eq!(proxy["resources"], json!({"requests": {"cpu": "100m"}}));
+    assert_eq!(proxy["resources"]["requests"]["cpu"], "100m");
     assert_eq!(proxy.get("lifecycle"), None);
     let security = json!({
         "allowPrivilegeEscalation": false, "privileged": false, "capabilities": {"drop": ["ALL"]},
@@ -164,7 +145,7 @@ ZONE=b"#;
     assert_eq!(mounted, volumes);
     let init = &patch["spec"]["initContainers"][0];
     assert_eq!(init["name"], "istio-init");
-    assert_eq!(init["args"], json!(sidecar().arguments));
+    assert_eq!(init["args"][0], "istio-iptables");
     assert_eq!(
         init["securityContext"]["capabilities"],
         json!({"add": ["NET_ADMIN", "NET_RAW"], "drop": ["ALL"]})
@@ -181,14 +162,15 @@ ZONE=b"#;
 
 #[test]
 fn native_hold_and_the_agent_turned_off() {
-    let patch = istio(&Sidecar { native: true, hold: true, ..sidecar() });
+    let hold = json!({"global": {"proxy": {"holdApplicationUntilProxyStarts": true}}});
+    let patch = istio(json!({"sidecar.istio.io/nativeSidecar": "true"}), hold.clone());
     assert_eq!(patch["spec"].get("containers"), None);
     assert_eq!(names(&patch["spec"]["initContainers"]), ["istio-init", "istio-proxy"]);
     let proxy = &patch["spec"]["initContainers"][1];
     assert_eq!(proxy["restartPolicy"], "Always");
     assert_eq!(proxy["lifecycle"]["preStop"]["exec"]["command"][2], "--debug-port=15020");
     assert_eq!(proxy["lifecycle"].get("postStart"), None);
-    let patch = istio(&Sidecar { hold: true, status_port: None, ..sidecar() });
+    let patch = istio(json!({"status.sidecar.istio.io/port": "0"}), hold);
     let proxy = &patch["spec"]["containers"][0];
     assert_eq!(proxy["lifecycle"], json!({"postStart": {"exec": {"command": ["pilot-agent", "wait"]}}}));
     assert_eq!((proxy.get("readinessProbe"), proxy.get("startupProbe")), (None, None));
@@ -196,28 +178,33 @@ fn native_hold_and_the_agent_turned_off() {
 
 #[test]
 fn users_and_capabilities() {
-    let check = |sidecar: Sidecar, added: Value, user: i64| {
-        let patch = istio(&sidecar);
+    let check = |annotations: Value, added: Value, user: i64| {
+        let patch = istio(annotations, json!({}));
         let security = &patch["spec"]["containers"][0]["securityContext"];
         assert_eq!(security["capabilities"]["add"], added);
         assert_eq!((&security["runAsUser"], &security["runAsGroup"]), (&json!(user), &json!(1337)));
         assert_eq!(security["runAsNonRoot"], user != 0);
     };
-    check(Sidecar { mode: Mode::Tproxy, ..sidecar() }, json!(["NET_ADMIN"]), 0);
-    check(Sidecar { binds_low_ports: true, ..sidecar() }, json!(["NET_BIND_SERVICE"]), 0);
-    let both = Sidecar { mode: Mode::Tproxy, binds_low_ports: true, ..sidecar() };
+    check(json!({}), Value::Null, 1337);
+    check(json!({"sidecar.istio.io/interceptionMode": "TPROXY"}), json!(["NET_ADMIN"]), 0);
+    check(json!({"sidecar.istio.io/capNetBindService": "true"}), json!(["NET_BIND_SERVICE"]), 0);
+    let both = json!({
+        "sidecar.istio.io/interceptionMode": "TPROXY", "sidecar.istio.io/capNetBindService": "true",
+    });
     check(both, json!(["NET_ADMIN", "NET_BIND_SERVICE"]), 0);
-    check(Sidecar { proxy_uid: 1_000_650_000, ..sidecar() }, Value::Null, 1_000_650_000);
 }
 
 #[test]
 fn a_plugin_is_told_by_annotations() {
-    let patch = istio(&Sidecar { init: Init::Validation, ..sidecar() });
+    let cni = json!({"pilot": {"cni": {"enabled": true}}});
+    let patch = istio(json!({"traffic.sidecar.istio.io/excludeInboundPorts": "7"}), cni.clone());
     let init = &patch["spec"]["initContainers"][0];
     assert_eq!(init["name"], "istio-validation");
-    assert_eq!(init["securityContext"]["capabilities"], json!({"drop": ["ALL"]}));
-    assert_eq!(init["securityContext"]["runAsUser"], 1337);
-    assert_eq!(init["securityContext"]["readOnlyRootFilesystem"], true);
+    let security = json!({
+        "allowPrivilegeEscalation": false, "privileged": false, "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": true, "runAsGroup": 1337, "runAsNonRoot": true, "runAsUser": 1337,
+    });
+    assert_eq!(init["securityContext"], security);
     let annotations = patch["metadata"]["annotations"].as_object().expect("annotations");
     let told: Vec<String> = annotations
         .iter()
@@ -231,42 +218,59 @@ fn a_plugin_is_told_by_annotations() {
         "traffic.sidecar.istio.io/includeOutboundIPRanges=*",
     ];
     assert_eq!(told, expected);
-    let nothing = Sidecar { init: Init::Nothing, mode: Mode::None, arguments: Vec::new(), ..sidecar() };
-    assert_eq!(istio(&nothing)["spec"].get("initContainers"), None);
+    let networks = |own: &str| {
+        let values = json!({"pilot": {"cni": {"enabled": true, "provider": "multus"}}});
+        let patch = istio(json!({"k8s.v1.cni.cncf.io/networks": own}), values);
+        patch["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"].as_str().expect("a text").to_owned()
+    };
+    assert_eq!(networks(""), "default/istio-cni");
+    assert_eq!(networks("a,default/istio-cni"), "a, default/istio-cni");
+    assert_eq!(networks(r#"[{"name": "a"}]"#), r#"[{"name":"a"},{"name":"default/istio-cni"}]"#);
+    let nothing = istio(json!({"sidecar.istio.io/interceptionMode": "NONE"}), cni);
+    assert_eq!(nothing["spec"].get("initContainers"), None);
 }
 
 #[test]
 fn values_and_annotations_are_parameters() {
-    let template = built_in("sidecar");
-    let mut pod = pod();
-    pod["metadata"]["annotations"]["readiness.status.sidecar.istio.io/periodSeconds"] = json!("3");
     let values = json!({
         "revision": "blue",
         "global": {
-            "imagePullSecrets": ["key"], "meshID": "mesh",
+            "imagePullSecrets": ["key"], "meshID": "mesh", "sts": {"servicePort": 15463},
             "proxy": {"lifecycle": {"preStop": {"sleep": {"seconds": 5}}}, "startupProbe": {"enabled": false}},
         },
     });
-    let patch = render(&template, &pod, &Sidecar { hold: true, ..sidecar() }, values).expect("a patch");
+    let often = json!({
+        "readiness.status.sidecar.istio.io/periodSeconds": "3", "sidecar.istio.io/bootstrapOverride": "own",
+    });
+    let patch = istio(often, values);
     let proxy = &patch["spec"]["containers"][0];
     assert_eq!(proxy["readinessProbe"]["periodSeconds"], 3);
     assert_eq!(proxy.get("startupProbe"), None);
     assert_eq!(proxy["lifecycle"], json!({"preStop": {"sleep": {"seconds": 5}}}));
-    assert!(variables(proxy).contains(&"CA_ADDR=istiod-blue.istio-system.svc:15012".to_owned()));
-    assert!(variables(proxy).contains(&"ISTIO_META_MESH_ID=mesh".to_owned()));
+    let told = variables(proxy);
+    for expected in ["CA_ADDR=istiod-blue.istio-system.svc:15012", "ISTIO_META_MESH_ID=mesh"] {
+        assert!(told.iter().any(|variable| variable == expected), "{expected}: {told:#?}");
+    }
+    assert!(proxy["args"].as_array().expect("arguments").contains(&json!("--stsPort=15463")));
+    assert!(names(&proxy["volumeMounts"]).contains(&"custom-bootstrap-volume"));
     assert_eq!(patch["spec"]["imagePullSecrets"], json!([{"name": "key"}]));
     assert_eq!(patch["metadata"]["annotations"]["istio.io/rev"], "blue");
-    pod["metadata"]["annotations"]["readiness.status.sidecar.istio.io/periodSeconds"] = json!("often");
-    let problems = render(&template, &pod, &sidecar(), json!({})).expect_err("no number");
-    let expected =
-        "annotation readiness.status.sidecar.istio.io/periodSeconds: \"often\" is not a whole number";
+    let written = json!({
+        "parameters": {"delay": {"annotation": "example/delay"}},
+        "sidecars": [{"name": "a", "livenessProbe": {"exec": {"command": ["a"]}, "periodSeconds": "${delay}"}}],
+    });
+    let template = Template::read("own", &written).expect("a template");
+    let problems = render(&template, json!({"example/delay": "often"}), json!({})).expect_err("no number");
+    let expected = "template own: annotation example/delay: \"often\" is not a whole number from 0";
     assert!(problems.to_string().contains(expected), "{problems}");
+    let patch = render(&template, json!({}), json!({})).expect("a patch");
+    assert_eq!(patch["spec"]["containers"][0]["livenessProbe"], json!({"exec": {"command": ["a"]}}));
 }
 
 #[test]
 fn envoy_alone() {
     let values = json!({"envoy": {"image": "example/envoy:1", "configMap": "edge", "readyPort": 15021}});
-    let patch = render(&built_in("envoy"), &pod(), &sidecar(), values).expect("a patch");
+    let patch = render(&built_in("envoy"), json!({}), values).expect("a patch");
     let envoy = &patch["spec"]["containers"][0];
     assert_eq!(envoy["image"], "example/envoy:1");
     let ports: Vec<&Value> =
@@ -282,13 +286,13 @@ fn envoy_alone() {
 #[test]
 fn linkerds_proxy() {
     let template = built_in("linkerd");
-    let anchors = json!({"linkerd": {"identityTrustAnchorsPEM": "PEM", "image": "example/linkerd:1"}});
-    let patch = render(&template, &pod(), &sidecar(), anchors.clone()).expect("a patch");
+    let linkerd = json!({"identityTrustAnchorsPEM": "PEM", "image": "example/linkerd:1"});
+    let values = json!({"linkerd": linkerd});
+    let ports = || json!({"traffic.sidecar.istio.io/excludeInboundPorts": "7"});
+    let patch = render(&template, ports(), values.clone()).expect("a patch");
     let proxy = &patch["spec"]["containers"][0];
-    assert_eq!(
-        (&proxy["image"], &proxy["securityContext"]["runAsUser"]),
-        (&json!("example/linkerd:1"), &json!(2102))
-    );
+    assert_eq!(proxy["image"], "example/linkerd:1");
+    assert_eq!(proxy["securityContext"]["runAsUser"], 2102);
     let variables = variables(proxy);
     for expected in [
         "LINKERD2_PROXY_INBOUND_LISTEN_ADDR=0.0.0.0:4143",
@@ -299,21 +303,22 @@ fn linkerds_proxy() {
     ] {
         assert!(variables.iter().any(|variable| variable == expected), "{expected}: {variables:#?}");
     }
-    let arguments = json!(
-        "istio-iptables -p 4140 -z 4143 -u 2102 -m REDIRECT -i * -x  -b * -d 4190,4191,7 --log_output_level=default:info"
-            .split(' ')
-            .collect::<Vec<_>>()
-    );
-    assert_eq!(patch["spec"]["initContainers"][0]["args"], arguments);
-    let plugin = Sidecar { init: Init::Validation, ..sidecar() };
-    let patch = render(&template, &pod(), &plugin, anchors.clone()).expect("a patch");
+    let arguments = "istio-iptables -p 4140 -z 4143 -u 2102 -m REDIRECT -i * -x  -b * -d 4190,4191,7 \
+                     --log_output_level=default:info";
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    assert_eq!(patch["spec"]["initContainers"][0]["args"], json!(arguments));
+    let plugin = json!({"linkerd": linkerd, "pilot": {"cni": {"enabled": true}}});
+    let patch = render(&template, ports(), plugin).expect("a patch");
     let annotations = &patch["metadata"]["annotations"];
     assert_eq!(annotations["sidecar-init/envoy-port"], "4140");
+    assert_eq!(annotations["sidecar-init/inbound-capture-port"], "4143");
     assert_eq!(annotations["sidecar-init/proxy-uid"], "2102");
+    assert_eq!(annotations["traffic.sidecar.istio.io/excludeInboundPorts"], "4190,4191,7");
     assert_eq!(patch["spec"]["initContainers"][0]["securityContext"]["runAsUser"], 2102);
-    let refused = render(&template, &pod(), &Sidecar { mode: Mode::Tproxy, ..sidecar() }, anchors);
-    assert!(refused.expect_err("TPROXY").to_string().contains("interceptionMode to REDIRECT"));
-    let missing = render(&template, &pod(), &sidecar(), json!({})).expect_err("no trust anchors").to_string();
+    let tproxy = json!({"sidecar.istio.io/interceptionMode": "TPROXY"});
+    let refused = render(&template, tproxy, values).expect_err("TPROXY").to_string();
+    assert!(refused.contains("interceptionMode to REDIRECT"), "{refused}");
+    let missing = render(&template, json!({}), json!({})).expect_err("no trust anchors").to_string();
     assert!(missing.contains("linkerd.identityTrustAnchorsPEM of the values"), "{missing}");
 }
 
@@ -370,6 +375,6 @@ fn references_that_are_none() {
     let written =
         json!({"sidecars": [{"name": "a", "args": ["$(X)", "$${domain}", "${domain}!", "${network}"]}]});
     let template = Template::read("own", &written).expect("a template");
-    let patch = render(&template, &pod(), &sidecar(), json!({})).expect("a patch");
+    let patch = render(&template, json!({}), json!({})).expect("a patch");
     assert_eq!(patch["spec"]["containers"][0]["args"], json!(["$(X)", "${domain}", "cluster.local!"]));
 }

@@ -10,6 +10,7 @@ mod inject;
 mod logging;
 mod manifests;
 mod serve;
+mod sources;
 
 use arguments::{Arguments, Command};
 use clap::Parser;

@@ -21,6 +21,8 @@ enum Kind {
     Port,
     /// As Go writes it.
     Duration,
+    /// The same, in whole seconds from one.
+    Seconds,
     OneOf(&'static [&'static str]),
     Texts,
     NamedTexts,
@@ -40,7 +42,7 @@ const FIELDS: &[(&str, Kind)] = &[
     ("customConfigFile", Kind::Text),
     ("discoveryAddress", Kind::Address),
     ("discoveryRefreshDelay", Kind::Duration),
-    ("drainDuration", Kind::Duration),
+    ("drainDuration", Kind::Seconds),
     ("envoyAccessLogService", Kind::Message),
     ("envoyMetricsService", Kind::Message),
     ("envoyMetricsServiceAddress", Kind::Address),
@@ -52,7 +54,7 @@ const FIELDS: &[(&str, Kind)] = &[
     ("image", Kind::Message),
     ("interceptionMode", Kind::OneOf(&["REDIRECT", "TPROXY", "NONE"])),
     ("meshId", Kind::Text),
-    ("parentShutdownDuration", Kind::Duration),
+    ("parentShutdownDuration", Kind::Seconds),
     ("privateKeyProvider", Kind::Message),
     ("proxyAdminPort", Kind::Port),
     ("proxyBootstrapTemplatePath", Kind::Text),
@@ -170,6 +172,10 @@ impl Kind {
             Self::Duration => match value.as_str().and_then(duration::parse) {
                 Some(_) => Ok(value.clone()),
                 None => Err(fault("numbers with units, such as 5s or 1m30s, in quotes")),
+            },
+            Self::Seconds => match value.as_str().and_then(duration::parse) {
+                Some(time) if time.as_secs() > 0 && time.subsec_nanos() == 0 => Ok(value.clone()),
+                Some(_) | None => Err(fault("whole seconds from 1s, such as 45s or 1m30s, in quotes")),
             },
             // Protocol Buffers takes the numbers of the names too.
             Self::OneOf(names) => {

@@ -140,9 +140,10 @@ impl<'a> Job<'a> {
         let sidecar =
             Sidecar::of(&seen, around, configuration).map_err(|found| problems.extend(found.0)).ok();
         let chosen = templates::chosen(&own, configuration).map_err(|found| problems.extend(found.0)).ok();
-        let (Some(sidecar), Some(chosen), true) = (sidecar, chosen, problems.is_empty()) else {
+        let (Some(mut sidecar), Some(chosen), true) = (sidecar, chosen, problems.is_empty()) else {
             return Err(Problems(problems));
         };
+        chosen.iter().for_each(|(_, template)| template.adapt(&mut sidecar));
         let sight = Sight { pod: &seen, around, sidecar: &sidecar, configuration };
         let mut patches = Vec::new();
         for (name, template) in &chosen {

@@ -3,10 +3,13 @@
 use super::annotations::Annotations;
 use policy::pod::{Pod, annotated};
 use policy::settings::ANNOTATIONS;
-use policy::sources::{Host, Raw, Source};
-use policy::{Problem, Problems, Setting};
+use policy::sources::{Given, Host, Raw, Source};
+use policy::{Problem, Problems, Setting, istio};
 use std::collections::BTreeMap;
-use std::{io, net::IpAddr, net::Ipv4Addr};
+use std::{
+    io,
+    net::{IpAddr, Ipv6Addr},
+};
 
 /// Settings by our own annotations, understood by the policy as a plugin would.
 ///
@@ -32,16 +35,26 @@ pub(super) fn settings(said: &Annotations<'_>) -> Result<BTreeMap<Setting, Strin
     Ok(own.map(|(setting, given)| (setting, given.value.clone())).collect())
 }
 
-/// A pod that has got no address yet: what it says is checked, and not what would come of it.
+/// What the init container or a plugin would say of the settings as a whole: what each annotation may say alone may not go
+/// together. Ends with warnings.
+///
+/// # Errors
+/// Every problem.
+pub(super) fn check(settings: Vec<(Setting, Given)>) -> Result<Vec<String>, Vec<Problem>> {
+    let resolved = istio::resolve(&Raw::of(settings), &SomePod, Vec::new());
+    resolved.map(|resolved| resolved.warnings).map_err(|Problems(problems)| problems)
+}
+
+/// A pod that has got no address yet, and may get any: what it says is checked, and not what would come of it.
 struct SomePod;
 
 impl Host for SomePod {
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {
-        // For documentation (RFC 5737).
-        Ok(vec![IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))])
+        // For documentation (RFC 3849). IPv4 is captured in any case.
+        Ok(vec![IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))])
     }
 
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
-        Ok(Vec::new())
+        Ok(vec![IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x53))])
     }
 }

@@ -57,6 +57,7 @@ pub(super) fn read(pod: &Value, around: &Around, configuration: &Configuration) 
     let network = labels.get(NETWORK).map(|text| (*text).to_owned());
     let network = network.or_else(|| variable(NETWORK_VARIABLE)).unwrap_or_else(|| values.network.clone());
     let trust = [&values.mesh_id, &mesh.trust_domain].into_iter().find(|text| !text.is_empty());
+    let given = traffic.given(&said, &own);
     let sidecar = Sidecar {
         mode,
         init,
@@ -99,7 +100,14 @@ pub(super) fn read(pod: &Value, around: &Around, configuration: &Configuration) 
         merges_metrics: said.boolean(known::MERGE_METRICS).unwrap_or(mesh.merges_metrics),
         warnings: Vec::new(),
     };
-    let Annotations { problems, warnings, .. } = said;
+    let Annotations { mut problems, mut warnings, .. } = said;
+    // What is wrong already would be told twice.
+    if problems.is_empty() && mode != Mode::None {
+        match own::check(given) {
+            Ok(found) => warnings.extend(found),
+            Err(found) => problems.extend(found),
+        }
+    }
     if problems.is_empty() { Ok(Sidecar { warnings, ..sidecar }) } else { Err(Problems(problems)) }
 }
 

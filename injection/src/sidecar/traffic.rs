@@ -6,8 +6,8 @@ use crate::configuration::list::{self, Network, items, written, written_or_all};
 use crate::configuration::{self, Mesh, Values};
 use policy::Setting;
 use policy::settings::Row;
-use policy::settings::mapping::Form;
-use policy::sources::Wildcard;
+use policy::settings::mapping::{self, Form};
+use policy::sources::{Given, Source, Wildcard};
 use rules::InterfaceName;
 use std::collections::BTreeMap;
 
@@ -97,6 +97,30 @@ impl Traffic {
         ];
         settings.extend(given.into_iter().filter_map(|(setting, value)| Some((setting, value?))));
         settings
+    }
+
+    /// All settings and by whom they are said, for a check of the whole.
+    pub(super) fn given(
+        &self,
+        said: &Annotations<'_>,
+        own: &BTreeMap<Setting, String>,
+    ) -> Vec<(Setting, Given)> {
+        let by_istio = |setting: Setting| {
+            let annotations = mapping::Row::of(setting).map_or(&[][..], |row| row.annotations);
+            annotations.iter().find(|name| said.get(name).is_some()).map(|name| (*name).to_owned())
+        };
+        let settings = self.settings().into_iter().map(|(setting, value)| {
+            let source = match by_istio(setting) {
+                Some(name) => Source::Annotation(name),
+                None => Source::Flag(setting.row().long),
+            };
+            (setting, Given { value, source })
+        });
+        let own = own.iter().map(|(setting, value)| {
+            let name = setting.row().annotation().unwrap_or_else(|| setting.row().option());
+            (*setting, Given { value: value.clone(), source: Source::Annotation(name) })
+        });
+        settings.chain(own).collect()
     }
 
     /// The arguments of the init container. `own` are settings that the pod says in our own annotations: they win, and go

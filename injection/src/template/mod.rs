@@ -48,6 +48,15 @@ impl Template {
         declared::built_in().into_iter().map(|(name, template)| (name, Self::Declared(template))).collect()
     }
 
+    /// Makes of a sidecar with Istio's proxy the one that the template wants, if its proxy has other ports or another user.
+    /// Comes before any template is filled in.
+    pub fn adapt(&self, sidecar: &mut Sidecar) {
+        match self {
+            Self::Declared(template) => template.adapt(sidecar),
+            Self::Go(_) => {}
+        }
+    }
+
     /// The patch of the pod, for a strategic merge.
     ///
     /// # Errors

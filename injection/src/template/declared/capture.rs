@@ -2,11 +2,10 @@
 //! template only says that it is there, and where its proxy differs.
 
 use super::condition::When;
-use super::node::Each;
 use super::reading::Reader;
 use super::writing::Scene;
-use crate::sidecar::Init;
-use policy::settings::{Setting, mapping};
+use crate::sidecar::{Identity, Init, Sidecar, Traffic};
+use policy::Setting;
 use serde_json::{Map, Value, json};
 
 /// `capture: true`, or what of it differs.
@@ -27,7 +26,15 @@ pub(super) struct Capture {
 const WORDS: [&str; 5] = ["when", "outboundPort", "inboundPort", "proxyUid", "ownPorts"];
 
 /// Ports of Istio's proxy that its init container always leaves alone: of its metrics and of its health.
-const ISTIOS: [&str; 2] = ["15090", "15021"];
+const ISTIOS: [u16; 2] = [15090, 15021];
+
+/// What tells a plugin a setting that differs.
+const PLUGIN_ANNOTATIONS: [(Setting, &str); 4] = [
+    (Setting::EnvoyPort, "sidecar-init/envoy-port"),
+    (Setting::InboundCapturePort, "sidecar-init/inbound-capture-port"),
+    (Setting::ProxyUid, "sidecar-init/proxy-uid"),
+    (Setting::InboundPortsExclude, "traffic.sidecar.istio.io/excludeInboundPorts"),
+];
 
 /// The annotation by which a pod asks Multus for networks, as JSON or as a list.
 const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
@@ -83,6 +90,51 @@ impl Capture {
         Some(capture)
     }
 
+    /// Makes of what Istio's proxy would need what this one needs: before anything is written, so that arguments, annotations
+    /// and whoever checks them agree.
+    pub(super) fn adapt(&self, sidecar: &mut Sidecar) {
+        let before = sidecar.traffic.clone();
+        let traffic = &mut sidecar.traffic;
+        traffic.outbound_port = self.outbound_port.unwrap_or(traffic.outbound_port);
+        traffic.inbound_port = self.inbound_port.unwrap_or(traffic.inbound_port);
+        if let Some(uid) = self.proxy_uid.map(i64::from) {
+            traffic.proxy = uid;
+            sidecar.proxy_identity.user = uid;
+            if sidecar.init == Init::Validation {
+                // What it sends has to look like the proxy's own.
+                sidecar.init_identity.user = uid;
+            }
+        }
+        let agent = sidecar.status_port;
+        if let Some(own) = &self.own_ports {
+            let others =
+                before.exclude_inbound.iter().filter(|port| Some(**port) != agent && !own.contains(port));
+            traffic.exclude_inbound = own.iter().chain(others).copied().collect();
+            // There is no agent of Istio's to ask.
+            sidecar.status_port = None;
+            sidecar.startup_failures = None;
+            sidecar.rewrites_probes = false;
+            sidecar.merges_metrics = false;
+        }
+        let after = sidecar.traffic.clone();
+        let changes = [
+            (Setting::EnvoyPort, before.outbound_port.to_string(), after.outbound_port.to_string()),
+            (Setting::InboundCapturePort, before.inbound_port.to_string(), after.inbound_port.to_string()),
+            (Setting::ProxyUid, before.proxy.to_string(), after.proxy.to_string()),
+            (Setting::InboundPortsExclude, istios(&before), self.excluded(&after)),
+        ];
+        for (setting, before, after) in changes.into_iter().filter(|(_, before, after)| before != after) {
+            say(sidecar, setting, &before, &after);
+        }
+    }
+
+    fn excluded(&self, traffic: &Traffic) -> String {
+        match &self.own_ports {
+            Some(_) => joined(&traffic.exclude_inbound),
+            None => istios(traffic),
+        }
+    }
+
     fn is_there(&self, scene: &Scene<'_>) -> bool {
         scene.sight.sidecar.init != Init::Nothing && self.when.as_ref().is_none_or(|when| when.holds(scene))
     }
@@ -90,38 +142,31 @@ impl Capture {
     /// The container; `None` where there is none.
     pub(super) fn container(&self, scene: &Scene<'_>) -> Option<Value> {
         let sidecar = scene.sight.sidecar;
-        if !self.is_there(scene) {
-            return None;
-        }
-        let security = match sidecar.init {
-            Init::Capture => json!({
-                "allowPrivilegeEscalation": false,
-                "capabilities": {"add": ["NET_ADMIN", "NET_RAW"], "drop": ["ALL"]},
-                "privileged": false,
-                "readOnlyRootFilesystem": false,
-                "runAsGroup": 0,
-                "runAsNonRoot": false,
-                "runAsUser": 0,
-            }),
-            Init::Validation | Init::Nothing => json!({
-                "allowPrivilegeEscalation": false,
-                "capabilities": {"drop": ["ALL"]},
-                "privileged": false,
-                "readOnlyRootFilesystem": true,
-                "runAsGroup": sidecar.proxy_gid,
-                "runAsNonRoot": true,
-                // What it sends has to look like the proxy's own.
-                "runAsUser": self.proxy_uid.map_or(sidecar.proxy_uid, i64::from),
-            }),
+        let name = sidecar.init.name().filter(|_| self.is_there(scene))?;
+        let sets = sidecar.init == Init::Capture;
+        let capabilities = match sets {
+            true => json!({"add": ["NET_ADMIN", "NET_RAW"], "drop": ["ALL"]}),
+            false => json!({"drop": ["ALL"]}),
         };
+        let Identity { user, group } = sidecar.init_identity;
         let mut container = json!({
-            "name": if sidecar.init == Init::Capture { "istio-init" } else { "istio-validation" },
+            "name": name,
             "image": sidecar.init_image,
-            "args": self.arguments(scene),
-            "securityContext": security,
+            "args": sidecar.arguments,
+            "securityContext": {
+                "allowPrivilegeEscalation": false,
+                "capabilities": capabilities,
+                "privileged": false,
+                "readOnlyRootFilesystem": !sets,
+                "runAsGroup": group,
+                "runAsNonRoot": user != 0,
+                "runAsUser": user,
+            },
         });
         if let Value::Object(container) = &mut container {
-            let variables = Each::ProxyMetadata.items(sidecar);
+            let variables = sidecar.init_variables.iter();
+            let variables: Vec<Value> =
+                variables.map(|(name, value)| json!({"name": name, "value": value})).collect();
             if !variables.is_empty() {
                 container.insert("env".to_owned(), variables.into());
             }
@@ -135,69 +180,46 @@ impl Capture {
         Some(container)
     }
 
-    /// The sidecar's arguments, with what differs.
-    pub(super) fn arguments(&self, scene: &Scene<'_>) -> Vec<String> {
-        let mut arguments = scene.sight.sidecar.arguments.clone();
-        for (flag, value) in self.differences(scene) {
-            if let Some(at) = arguments.iter().position(|argument| argument == flag)
-                && let Some(old) = arguments.get_mut(at + 1)
-            {
-                *old = value;
-            }
-        }
-        arguments
-    }
-
-    fn differences(&self, scene: &Scene<'_>) -> Vec<(&'static str, String)> {
-        let number = |flag, number: Option<String>| number.map(|number| (flag, number));
-        let ports = self.own_ports.as_ref().map(|own| {
-            let own = own.iter().map(u16::to_string);
-            ("-d", own.chain(others(scene)).collect::<Vec<_>>().join(","))
-        });
-        [
-            number("-p", self.outbound_port.map(|port| port.to_string())),
-            number("-z", self.inbound_port.map(|port| port.to_string())),
-            number("-u", self.proxy_uid.map(|uid| uid.to_string())),
-            ports,
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
-    }
-
     /// Annotations by which the pod tells a plugin what the arguments would say.
     pub(super) fn annotations(&self, scene: &Scene<'_>) -> Map<String, Value> {
-        let sidecar = scene.sight.sidecar;
         let mut found = Map::new();
-        if sidecar.init != Init::Validation || !self.is_there(scene) {
+        if !self.is_there(scene) {
             return found;
         }
-        let annotated = scene.sight.pod.pointer("/metadata/annotations");
-        if scene.sight.configuration.values.cni.multus {
-            let own = annotated.and_then(|annotated| annotated.get(NETWORKS)?.as_str()).unwrap_or_default();
-            found.insert(NETWORKS.to_owned(), with_plugin(own).into());
-        }
-        for row in mapping::TABLE {
-            let flag = row.setting.row().short.map(|short| format!("-{short}"));
-            let Some(value) = flag.and_then(|flag| scene.argument(&flag)) else { continue };
-            let value = match row.setting {
-                // The plugin adds those of the proxy itself.
-                Setting::InboundPortsExclude => others_with_status(scene).join(","),
-                _ => value.to_owned(),
-            };
-            let said = |key: &&&str| annotated.is_some_and(|annotated| annotated.get(key).is_some());
-            let Some(key) = row.annotations.iter().find(said).or(row.annotations.first()) else { continue };
-            // To say nothing means the plugin's default, which may be something.
-            if !value.is_empty() || !row.default.is_empty() {
-                found.insert((*key).to_owned(), value.into());
-            }
-        }
-        for (flag, value) in self.differences(scene) {
-            let row = policy::settings::TABLE.iter().find(|row| row.short == flag.chars().nth(1));
-            found.extend(row.and_then(|row| row.annotation()).map(|key| (key, value.into())));
+        let told = scene.sight.sidecar.plugin_annotations.iter();
+        found.extend(told.map(|(name, value)| ((*name).to_owned(), value.as_str().into())));
+        let cni = &scene.sight.configuration.values.cni;
+        if cni.enabled && cni.multus {
+            let own =
+                scene.sight.pod.pointer("/metadata/annotations").and_then(|own| own.get(NETWORKS)?.as_str());
+            found.insert(NETWORKS.to_owned(), with_plugin(own.unwrap_or_default()).into());
         }
         found
     }
+}
+
+/// Says a setting anew, to the init container and to a plugin. What the pod says of it in our own annotation stays.
+fn say(sidecar: &mut Sidecar, setting: Setting, before: &str, after: &str) {
+    let Some(letter) = setting.row().short else { return };
+    let at = sidecar.arguments.iter().position(|argument| *argument == format!("-{letter}"));
+    match at.and_then(|at| sidecar.arguments.get_mut(at + 1)) {
+        Some(value) if value == before => after.clone_into(value),
+        Some(_) | None => return,
+    }
+    let known = PLUGIN_ANNOTATIONS.iter().find(|(of, _)| *of == setting);
+    if let Some((_, name)) = known.filter(|_| sidecar.init == Init::Validation) {
+        sidecar.plugin_annotations.retain(|(other, _)| other != name);
+        sidecar.plugin_annotations.push((name, after.to_owned()));
+    }
+}
+
+/// What `-d` says for Istio's proxy.
+fn istios(traffic: &Traffic) -> String {
+    joined(&ISTIOS.into_iter().chain(traffic.exclude_inbound.iter().copied()).collect::<Vec<_>>())
+}
+
+fn joined(ports: &[u16]) -> String {
+    ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// The networks that a pod asks for, with that of the plugin.
@@ -212,13 +234,17 @@ fn with_plugin(own: &str) -> String {
     names.chain([PLUGIN]).collect::<Vec<_>>().join(", ")
 }
 
-/// Ports that the pod itself excludes: all but those of Istio's proxy.
-fn others(scene: &Scene<'_>) -> Vec<String> {
-    let status = scene.sight.sidecar.status_port.map(|port| port.to_string());
-    others_with_status(scene).into_iter().filter(|port| Some(port) != status.as_ref()).collect()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy::settings::mapping;
 
-fn others_with_status(scene: &Scene<'_>) -> Vec<String> {
-    let ports = scene.argument("-d").unwrap_or_default().split(',');
-    ports.filter(|port| !port.is_empty() && !ISTIOS.contains(port)).map(str::to_owned).collect()
+    #[test]
+    fn a_plugin_knows_the_annotations() {
+        for (setting, name) in PLUGIN_ANNOTATIONS {
+            let istios = mapping::Row::of(setting).and_then(|row| row.annotations.first().copied());
+            let ours = setting.row().annotation();
+            assert!(istios == Some(name) || ours.as_deref() == Some(name), "{name}");
+        }
+    }
 }

@@ -27,6 +27,10 @@ pub(super) enum Condition {
     JsonLogs,
     /// The proxy may bind ports below 1024.
     LowPorts,
+    /// The proxy runs as user 0.
+    Root,
+    /// There is a startup probe.
+    StartupProbe,
     /// The proxy hands connections on to loopback, and not to the pod's own address.
     Localhost,
     /// The values ask for a privileged proxy.
@@ -34,7 +38,7 @@ pub(super) enum Condition {
 }
 
 /// Each with the word by which templates name it.
-pub(super) const CONDITIONS: [(&str, Condition); 11] = [
+pub(super) const CONDITIONS: [(&str, Condition); 13] = [
     ("native", Condition::Native),
     ("hold", Condition::Hold),
     ("redirect", Condition::Redirect),
@@ -44,6 +48,8 @@ pub(super) const CONDITIONS: [(&str, Condition); 11] = [
     ("statusPort", Condition::StatusPort),
     ("jsonLogs", Condition::JsonLogs),
     ("lowPorts", Condition::LowPorts),
+    ("root", Condition::Root),
+    ("startupProbe", Condition::StartupProbe),
     ("localhost", Condition::Localhost),
     ("privileged", Condition::Privileged),
 ];
@@ -61,6 +67,8 @@ impl Condition {
             Self::StatusPort => sidecar.status_port.is_some(),
             Self::JsonLogs => sidecar.log_as_json,
             Self::LowPorts => sidecar.binds_low_ports,
+            Self::Root => sidecar.proxy_identity.user == 0,
+            Self::StartupProbe => sidecar.startup_failures.is_some(),
             Self::Localhost => configuration.mesh.inbound_policy == InboundPolicy::Localhost,
             Self::Privileged => configuration.values.proxy.privileged,
         }

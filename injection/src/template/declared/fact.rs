@@ -1,7 +1,6 @@
 //! Facts that a template's texts may name: what is known of a pod's sidecar, as text.
 
 use super::writing::Scene;
-use crate::sidecar::Mode;
 use serde_json::Value;
 
 /// A fact of the sidecar, or of the pod around it.
@@ -32,14 +31,18 @@ pub(super) enum Fact {
     ProxyLogLevel,
     ProxyUid,
     PullPolicy,
+    ReadinessDelay,
+    ReadinessFailures,
+    ReadinessPeriod,
     Revision,
+    StartupFailures,
     StatusPort,
     TrustDomain,
     Workload,
 }
 
 /// Each with its name.
-pub(super) const FACTS: [(&str, Fact); 29] = [
+pub(super) const FACTS: [(&str, Fact); 33] = [
     ("appContainers", Fact::AppContainers),
     ("caAddress", Fact::CaAddress),
     ("canonicalName", Fact::CanonicalName),
@@ -65,7 +68,11 @@ pub(super) const FACTS: [(&str, Fact); 29] = [
     ("proxyLogLevel", Fact::ProxyLogLevel),
     ("proxyUid", Fact::ProxyUid),
     ("pullPolicy", Fact::PullPolicy),
+    ("readinessDelay", Fact::ReadinessDelay),
+    ("readinessFailures", Fact::ReadinessFailures),
+    ("readinessPeriod", Fact::ReadinessPeriod),
     ("revision", Fact::Revision),
+    ("startupFailures", Fact::StartupFailures),
     ("statusPort", Fact::StatusPort),
     ("trustDomain", Fact::TrustDomain),
     ("workload", Fact::Workload),
@@ -94,16 +101,14 @@ impl Fact {
             Self::Cluster => set(&sidecar.cluster),
             Self::Domain => set(&sidecar.domain),
             Self::FirstContainer => scene.app_containers().first().map(|name| (*name).to_owned()),
-            Self::InboundPort => scene.argument("-z").map(str::to_owned),
+            Self::InboundPort => Some(sidecar.traffic.inbound_port.to_string()),
             Self::InitImage => set(&sidecar.init_image),
             Self::LogLevel => set(&sidecar.log_level),
-            Self::MeshId => {
-                set(&configuration.values.mesh_id).or_else(|| set(&configuration.mesh.trust_domain))
-            }
-            Self::Mode => Some(mode(sidecar.mode).to_owned()),
+            Self::MeshId => set(&sidecar.mesh_id),
+            Self::Mode => Some(sidecar.mode.name().to_owned()),
             Self::Namespace => set(&around.namespace.name),
             Self::Network => sidecar.network.as_deref().and_then(set),
-            Self::OutboundPort => scene.argument("-p").map(str::to_owned),
+            Self::OutboundPort => Some(sidecar.traffic.outbound_port.to_string()),
             Self::Owner => workload.filter(|workload| !workload.name.is_empty()).map(|workload| {
                 format!(
                     "kubernetes://apis/{}/namespaces/{}/{}s/{}",
@@ -121,12 +126,16 @@ impl Fact {
             Self::PodPorts => Some(Value::Array(ports(scene)).to_string()),
             Self::ProxyComponentLogLevel => sidecar.proxy_component_log_level.as_deref().and_then(set),
             Self::ProxyConfig => Some(sidecar.proxy_config.to_string()),
-            Self::ProxyGid => Some(sidecar.proxy_gid.to_string()),
+            Self::ProxyGid => Some(sidecar.proxy_identity.group.to_string()),
             Self::ProxyImage => set(&sidecar.proxy_image),
             Self::ProxyLogLevel => sidecar.proxy_log_level.as_deref().and_then(set),
-            Self::ProxyUid => Some(sidecar.proxy_uid.to_string()),
+            Self::ProxyUid => Some(sidecar.proxy_identity.user.to_string()),
             Self::PullPolicy => sidecar.pull_policy.as_deref().and_then(set),
+            Self::ReadinessDelay => Some(sidecar.readiness.initial_delay.to_string()),
+            Self::ReadinessFailures => Some(sidecar.readiness.failures.to_string()),
+            Self::ReadinessPeriod => Some(sidecar.readiness.period.to_string()),
             Self::Revision => set(&configuration.values.revision).or_else(|| set("default")),
+            Self::StartupFailures => sidecar.startup_failures.map(|failures| failures.to_string()),
             Self::StatusPort => sidecar.status_port.map(|port| port.to_string()),
             Self::TrustDomain => set(&configuration.mesh.trust_domain),
             Self::Workload => workload.and_then(|workload| set(&workload.name)),
@@ -138,13 +147,4 @@ impl Fact {
 fn ports(scene: &Scene<'_>) -> Vec<Value> {
     let ports = scene.containers().filter_map(|container| container.get("ports")?.as_array());
     ports.flatten().cloned().collect()
-}
-
-/// As annotations and arguments write it.
-pub(super) fn mode(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Redirect => "REDIRECT",
-        Mode::Tproxy => "TPROXY",
-        Mode::None => "NONE",
-    }
 }

@@ -14,6 +14,7 @@ mod text;
 mod writing;
 
 use super::Sight;
+use crate::sidecar::Sidecar;
 use capture::Capture;
 use condition::When;
 use node::Node;
@@ -148,6 +149,13 @@ impl Template {
             volumes,
             pull_secrets,
         })))
+    }
+
+    /// Makes a sidecar of Istio's the one that the template wants.
+    pub(super) fn adapt(&self, sidecar: &mut Sidecar) {
+        if let Some(capture) = &self.0.capture {
+            capture.adapt(sidecar);
+        }
     }
 
     /// The patch of the pod.

@@ -74,14 +74,8 @@ impl Each {
     pub(super) fn items(self, sidecar: &Sidecar) -> Vec<Value> {
         match self {
             Self::ProxyMetadata => {
-                let metadata = sidecar.proxy_config.get("proxyMetadata").and_then(Value::as_object);
-                let mut items: Vec<(&String, &Value)> = metadata.into_iter().flatten().collect();
-                items.sort_by_key(|(name, _)| *name);
-                let text = |value: &Value| match value {
-                    Value::String(text) => text.clone(),
-                    other => other.to_string(),
-                };
-                items.iter().map(|(name, value)| json!({"name": name, "value": text(value)})).collect()
+                let metadata = sidecar.proxy_metadata.iter();
+                metadata.map(|(name, value)| json!({"name": name, "value": value})).collect()
             }
         }
     }

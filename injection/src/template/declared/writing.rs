@@ -56,13 +56,6 @@ impl<'a> Scene<'a> {
         let names = self.containers().filter_map(|container| container.get("name")?.as_str());
         names.filter(|name| !self.own.contains(name)).collect()
     }
-
-    /// What stands behind a flag of the init container.
-    pub(super) fn argument(&self, flag: &str) -> Option<&'a str> {
-        let arguments = &self.sight.sidecar.arguments;
-        let at = arguments.iter().position(|argument| argument == flag)?;
-        arguments.get(at + 1).map(String::as_str)
-    }
 }
 
 impl Kind {

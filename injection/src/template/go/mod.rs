@@ -24,6 +24,15 @@ use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
 
+/// The names of all functions that templates can call.
+pub fn functions() -> impl Iterator<Item = &'static str> {
+    let own = gtmpl_ng::funcs::BUILTINS.iter().map(|(name, _)| *name);
+    let mut all: Vec<&str> = own.chain(functions::all().map(|(name, _)| name)).collect();
+    all.sort_unstable();
+    all.dedup();
+    all.into_iter()
+}
+
 /// The most that one filling may do: far beyond any template for pods, and soon over.
 const LIMITS: Limits = {
     let mut limits = Limits::DEFAULT;
@@ -70,42 +79,55 @@ impl Template {
         if odd::texts(sight).is_empty() {
             return plain;
         }
-        let covered = self.filled(sight, &standin::cover).and_then(|text| output::patch(&self.name, &text));
-        match (plain, covered.map(output::uncovered)) {
+        match (plain, self.patch(sight, &standin::cover)) {
             (Ok(patch), Ok(meant)) => match output::difference(&patch, &meant) {
                 None => Ok(patch),
-                Some(path) => Err(self.refused(sight, &meant, &path)),
+                Some(path) => Err(self.refused(sight, Some(&meant), &path)),
             },
             // Only what the pod says makes the difference.
-            (Err(_), Ok(meant)) => Err(self.refused(sight, &meant, "")),
-            (_, Err(problems)) => Err(problems),
+            (Err(_), Ok(meant)) => Err(self.refused(sight, Some(&meant), "what it makes")),
+            (Ok(_), Err(_)) => Err(self.refused(sight, None, "what it makes")),
+            (Err(problems), Err(_)) => Err(problems),
         }
+    }
+
+    /// The patch, with the pod's texts changed on the way in, and changed back.
+    fn patch(&self, sight: &Sight<'_>, text: &dyn Fn(&str) -> String) -> Result<Value, Problems> {
+        self.filled(sight, text).and_then(|text| output::patch(&self.name, &text)).map(output::uncovered)
     }
 
     fn filled(&self, sight: &Sight<'_>, text: &dyn Fn(&str) -> String) -> Result<String, Problems> {
         let context = Context::from(data::root(sight, text));
-        let filled = functions::with(&data::variables(sight), || self.parsed.render(&context));
+        let filled =
+            functions::with(sight.configuration.values.environment(), || self.parsed.render(&context));
         filled.map_err(|error| Problems(vec![Problem::of(&*self.name, failed(&error))]))
     }
 
-    /// Names the texts of the pod that would be structure: each one that makes a difference alone.
-    fn refused(&self, sight: &Sight<'_>, meant: &Value, path: &str) -> Problems {
+    /// Names the texts of the pod that are structure: with the patch as it is meant, those that change it if they alone are
+    /// not covered; without, where there is none unless they are structure, those without which there is none.
+    fn refused(&self, sight: &Sight<'_>, meant: Option<&Value>, place: &str) -> Problems {
         let mut problems = Vec::new();
-        for (place, text) in odd::texts(sight) {
-            let cover = |other: &str| if other == text { other.to_owned() } else { standin::cover(other) };
-            let alone = self.filled(sight, &cover).and_then(|text| output::patch(&self.name, &text));
-            if !alone.is_ok_and(|patch| output::difference(&output::uncovered(patch), meant).is_none()) {
-                let (name, remedy) = (&self.name, "a template should hand it to quote, toJson or toYaml");
+        for (who, text) in odd::texts(sight) {
+            let is_plain = |other: &str| (other == text) == meant.is_some();
+            let alone = self.patch(sight, &|other| {
+                if is_plain(other) { other.to_owned() } else { standin::cover(other) }
+            });
+            let is_harmless = match meant {
+                Some(meant) => alone.is_ok_and(|patch| output::difference(&patch, meant).is_none()),
+                None => alone.is_ok(),
+            };
+            if !is_harmless {
                 let what = format!(
-                    "would be read as YAML where {name} puts it; expected a text that is no YAML, or {remedy}"
+                    "would be read as YAML where {} puts it; expected a text that is no YAML, or a template that hands it to \
+                     quote, toJson or toYaml",
+                    self.name
                 );
-                problems.push(Problem::with_item(&place, text, what));
+                problems.push(Problem::with_item(&who, text, what));
             }
         }
         if problems.is_empty() {
-            let at = if path.is_empty() { "its result" } else { path };
             let what = format!(
-                "would read texts of the pod as YAML, in {at}: a template should hand them to quote or toJson"
+                "would read texts of the pod as YAML, in {place}; hand them to quote, toJson or toYaml"
             );
             problems.push(Problem::of(&*self.name, what));
         }
@@ -136,12 +158,15 @@ fn failed(error: &ExecError) -> String {
     }
 }
 
-/// The engine prints whole values with what is wrong with them.
+/// The engine prints whole values with what is wrong with them: all of a pod, or what is secret of the values.
 fn shortened(message: &str) -> String {
     const MOST: usize = 300;
-    let mut short: String = message.chars().take(MOST).collect();
-    if message.chars().nth(MOST).is_some() {
+    let end = message.find("map[").unwrap_or(message.len());
+    let mut short: String = message[..end].chars().take(MOST).collect();
+    if short.len() < end {
         short.push_str("..");
+    } else if end < message.len() {
+        short.push_str("a map");
     }
     short
 }

@@ -1,9 +1,12 @@
-//! Functions of Istio's own: annotations, networks, durations, and variables of the control plane (upstream:
+//! Functions of Istio's own: annotations, ports, networks, durations, and variables of the control plane (upstream:
 //! `pkg/kube/inject/template.go`).
 
-use super::{Answer, VARIABLES, fields, functions, is_nothing, json, printed, text};
+use super::{Answer, VARIABLES, field, functions, is_nothing, json, list, printed, text};
+use crate::configuration::Mesh;
+use crate::template::go::fields::{self, Shape};
 use crate::template::go::standin;
 use gtmpl_ng::Value;
+use std::sync::LazyLock;
 
 functions! {
     "annotation" passes 3..=3 annotation;
@@ -13,13 +16,16 @@ functions! {
     "appendMultusNetwork" reads 2..=2 |args| Ok(with_network(text(&args[0]), &text(&args[1])).into());
     "kubevirtInterfaces" passes 1..=1 |args| Ok(text(&args[0]).into());
     "excludeInterfaces" passes 1..=1 |args| Ok(text(&args[0]).into());
+    "excludeInboundPort" reads 2..=2 |args| Ok(with_port(printed(&args[0]).trim(), &text(&args[1])).into());
+    "includeInboundPorts" passes 1..=1 |args| of_containers(&args[0], |_| true);
+    "applicationPorts" passes 1..=1 |args| of_containers(&args[0], |name| name != "istio-proxy");
     "protoToJSON" passes 1..=1 |args| Ok(message(&args[0]).into());
 }
 
 /// Of an object's metadata: what the annotation says, else the default as text.
 fn annotation(args: &[Value]) -> Answer {
-    let annotations = fields(&args[0])?.remove("Annotations").unwrap_or(Value::Nil);
-    let said = fields(&annotations)?.remove(&text(&args[1]));
+    let annotations = field(&args[0], &"Annotations".into())?.unwrap_or(&Value::Nil);
+    let said = field(annotations, &args[1])?.cloned();
     Ok(said.unwrap_or_else(|| printed(&args[2]).into()))
 }
 
@@ -77,29 +83,22 @@ fn decimal(whole: u64, part: u64, scale: u64) -> String {
     format!("{whole}.{}", format!("{part:0width$}").trim_end_matches('0'))
 }
 
-/// What Istio's ProxyConfig is where nobody sets it (upstream: `mesh.DefaultProxyConfig`), by Go's names.
-const DEFAULTS: [(&str, &str); 12] = [
-    ("BinaryPath", "/usr/local/bin/envoy"),
-    ("ConfigPath", "./etc/istio/proxy"),
-    ("ControlPlaneAuthPolicy", "MUTUAL_TLS"),
-    ("DiscoveryAddress", "istiod.istio-system.svc:15012"),
-    ("DrainDuration", "45s"),
-    ("InterceptionMode", "REDIRECT"),
-    ("ParentShutdownDuration", "60s"),
-    ("ProxyAdminPort", "15000"),
-    ("ServiceCluster", "istio-proxy"),
-    ("StatNameLength", "189"),
-    ("StatusPort", "15020"),
-    ("TerminationDrainDuration", "5s"),
-];
+/// What ProxyConfig is where nobody sets it, by Go's names: `protoToJSON` leaves it out, so that pods stay small.
+static DEFAULTS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
+    let Value::Map(fields) = fields::held(Mesh::default().proxy_config(), Shape::Other, &str::to_owned)
+    else {
+        return Vec::new();
+    };
+    fields.into_iter().map(|(name, value)| (name, text(&value))).collect()
+});
 
 /// A message of protobuf as JSON; a ProxyConfig without its defaults, so that pods stay small.
 fn message(value: &Value) -> String {
     match value {
         Value::Map(all) if all.contains_key("InterceptionMode") => {
             let mut kept = all.clone();
-            for (name, default) in DEFAULTS {
-                if kept.get(name).is_some_and(|value| text(&standin::meaning(value)) == default) {
+            for (name, default) in DEFAULTS.iter().filter(|(name, _)| name != fields::STRUCT) {
+                if kept.get(name).is_some_and(|value| text(&standin::meaning(value)) == *default) {
                     kept.remove(name);
                 }
             }
@@ -127,6 +126,33 @@ fn with_network(networks: String, network: &str) -> String {
     let between = if known.is_empty() { "" } else { ", " };
     let name = serde_json::Value::from(network);
     format!("{}{between}{{\"name\": {name}}}{}", &networks[..end], &networks[end..])
+}
+
+/// A list of ports with one more, unless it is there; 0 and nothing add none.
+fn with_port(port: &str, ports: &str) -> String {
+    let mut listed = ports.split(',').map(str::trim).filter(|port| !port.is_empty());
+    if ["", "0", "<nil>"].contains(&port) || listed.clone().any(|other| other == port) {
+        return ports.to_owned();
+    }
+    let all: Vec<&str> = listed.by_ref().chain([port]).collect();
+    all.join(",")
+}
+
+/// The ports of containers that a stream can reach.
+fn of_containers(containers: &Value, counts: fn(&str) -> bool) -> Answer {
+    let mut all = Vec::new();
+    for container in list(containers)? {
+        if !field(container, &"Name".into())?.is_none_or(|name| counts(&text(name))) {
+            continue;
+        }
+        for port in list(field(container, &"Ports".into())?.unwrap_or(&Value::Nil))? {
+            let protocol = field(port, &"Protocol".into())?.map(text).unwrap_or_default();
+            if protocol != "UDP" && protocol != "SCTP" {
+                all.push(field(port, &"ContainerPort".into())?.map(text).unwrap_or_default());
+            }
+        }
+    }
+    Ok(all.join(",").into())
 }
 
 #[cfg(test)]
@@ -167,6 +193,22 @@ mod tests {
         ];
         for (given, expected) in rows {
             assert_eq!(with_network(given.to_owned(), "istio-cni"), expected);
+        }
+    }
+
+    #[test]
+    fn a_port_is_added_once() {
+        let rows = [
+            ("15020", "", "15020"),
+            ("15020", "80, 90", "80,90,15020"),
+            ("15020", "80,15020", "80,15020"),
+            ("15020", "80, 15020", "80, 15020"),
+            ("0", "80", "80"),
+            ("", "", ""),
+            ("<nil>", "80", "80"),
+        ];
+        for (port, ports, expected) in rows {
+            assert_eq!(with_port(port, ports), expected, "{port} {ports}");
         }
     }
 }

@@ -19,7 +19,6 @@ mod istio;
 mod lists;
 mod maps;
 mod numbers;
-mod ports;
 mod texts;
 
 pub(super) use codings::json;
@@ -44,16 +43,15 @@ thread_local! {
 }
 
 /// Does something, mostly a rendering, with these variables of the control plane and a new allowance of work.
-pub(super) fn with<T>(variables: &BTreeMap<String, String>, rendering: impl FnOnce() -> T) -> T {
+pub(super) fn with<T>(variables: BTreeMap<String, String>, rendering: impl FnOnce() -> T) -> T {
     LEFT.set(WORK);
-    VARIABLES.with_borrow_mut(|known| known.clone_from(variables));
+    VARIABLES.set(variables);
     rendering()
 }
 
 /// All of them, by name.
 pub(super) fn all() -> impl Iterator<Item = (&'static str, Func)> {
-    let kinds =
-        [choices::ALL, codings::ALL, istio::ALL, lists::ALL, maps::ALL, numbers::ALL, ports::ALL, texts::ALL];
+    let kinds = [choices::ALL, codings::ALL, istio::ALL, lists::ALL, maps::ALL, numbers::ALL, texts::ALL];
     kinds.into_iter().flatten().copied()
 }
 
@@ -189,7 +187,7 @@ fn is_empty(value: &Value) -> bool {
         Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),
         Value::Map(fields) | Value::Object(fields) => fields.is_empty(),
-        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::Number(_) => *value == Value::from(0_u8),
         Value::Function(_) => false,
     }
 }
@@ -221,6 +219,16 @@ fn fields(value: &Value) -> Result<Fields, String> {
         Value::Map(fields) | Value::Object(fields) => Ok(fields.clone()),
         Value::NoValue | Value::Nil => Ok(Fields::new()),
         other => Err(format!("takes a map, and is given {}", kind(other))),
+    }
+}
+
+/// A field of a map, if it has it.
+fn field<'a>(value: &'a Value, key: &Value) -> Result<Option<&'a Value>, String> {
+    match (value, key) {
+        (Value::Map(fields) | Value::Object(fields), Value::String(key)) => Ok(fields.get(key)),
+        (Value::Map(fields) | Value::Object(fields), key) => Ok(fields.get(&text(key))),
+        (Value::NoValue | Value::Nil, _) => Ok(None),
+        (other, _) => Err(format!("takes a map, and is given {}", kind(other))),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Functions of numbers: whole ones, as sprig's, that don't overflow in silence.
 
 use super::{Answer, functions, text, whole};
-use gtmpl_ng::Value;
+use gtmpl_ng::{NumberKind, Value};
 
 functions! {
     "int" reads 1..=1 |args| Ok(whole(&args[0]).into());
@@ -34,7 +34,11 @@ fn folded(args: &[Value], step: fn(i64, i64) -> Option<i64>) -> Answer {
 
 fn float(value: &Value) -> f64 {
     match value {
-        Value::Number(number) => number.as_f64().unwrap_or(0.0),
+        Value::Number(number) => match number.kind() {
+            NumberKind::Float(number) => number,
+            NumberKind::Signed(number) => number as f64,
+            NumberKind::Unsigned(number) => number as f64,
+        },
         other => text(other).trim().parse().unwrap_or(0.0),
     }
 }

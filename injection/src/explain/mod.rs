@@ -1,0 +1,366 @@
+//! Why a pod has a proxy, or has none: which webhook is called for it, who decides, and what is put into it.
+
+mod remedy;
+mod text;
+
+pub use text::text;
+
+use crate::configuration::Configuration;
+use crate::decision::{Decision, Facts, decide};
+use crate::pipeline::{Around, Injected, Namespace, Outcome, Workload, inject};
+use crate::webhook::{Webhook, webhooks};
+use policy::pod::{Document, Holder, holders};
+use policy::{Problem, Problems};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// The name of the manifest, for problems.
+    pub name: &'a str,
+    /// The manifest.
+    pub text: &'a str,
+    /// Of objects that name none.
+    pub namespace: &'a str,
+    /// Labels of the namespaces, beside those that the manifest gives them; `None` where nobody says.
+    pub labels: Option<&'a BTreeMap<String, String>>,
+    /// Whose webhooks there are.
+    pub revision: &'a str,
+    /// Whether the webhook is there that is called where nobody says anything.
+    pub everywhere: bool,
+    /// Whether kubelets can run native sidecars.
+    pub native_sidecars: bool,
+}
+
+/// What becomes of an object's pods.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explained {
+    /// Kind, namespace and name.
+    pub title: String,
+    /// The number of its document, from 1.
+    pub document: usize,
+    pub namespace: String,
+    pub verdict: Verdict,
+    /// Why, in a sentence without its end.
+    pub because: String,
+    /// Each webhook, and what keeps it from being called.
+    pub webhooks: Vec<Asked>,
+    /// Who decides where one is called.
+    pub decision: Decided,
+    /// The init container that sets the rules or checks them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init: Option<Init>,
+    /// Containers that the pod gets beside it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<Added>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
+    /// What was taken for granted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub assumptions: Vec<String>,
+    /// What would have it injected, each on its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remedies: Vec<String>,
+    /// The object with its pod injected.
+    #[serde(skip)]
+    pub injected: Option<Value>,
+}
+
+/// How it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    Injected,
+    /// No webhook is called.
+    NotCalled,
+    /// One is called, and lets the pod through as it is.
+    LeftAlone,
+    /// One is called, and refuses the pod: it can't be made.
+    Refused,
+}
+
+/// A webhook, asked.
+#[derive(Clone, Debug, Serialize)]
+pub struct Asked {
+    pub name: String,
+    pub called: bool,
+    /// What it asks that isn't so.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub misses: Vec<String>,
+}
+
+/// What decides where a webhook is called.
+#[derive(Clone, Debug, Serialize)]
+pub struct Decided {
+    pub inject: bool,
+    pub because: String,
+}
+
+/// An init container about capture.
+#[derive(Clone, Debug, Serialize)]
+pub struct Init {
+    pub name: String,
+    pub arguments: Vec<String>,
+}
+
+/// A container that was added.
+#[derive(Clone, Debug, Serialize)]
+pub struct Added {
+    pub name: String,
+    pub image: String,
+    /// `containers` or `initContainers`.
+    pub place: &'static str,
+}
+
+/// Explains each object of a manifest that describes pods.
+///
+/// # Errors
+/// When it is no manifest, or describes no pod.
+pub fn explain(question: &Question<'_>, configuration: &Configuration) -> Result<Vec<Explained>, Problems> {
+    let documents = holders(question.name, question.text)?;
+    let all = webhooks(question.revision, question.everywhere);
+    let mut found = Vec::new();
+    for (index, document) in documents.iter().enumerate() {
+        for holder in &document.holders {
+            found.push(Subject::of(question, &documents, holder).explain(
+                document,
+                index,
+                &all,
+                configuration,
+            ));
+        }
+    }
+    if found.is_empty() {
+        let strangers: Vec<&str> =
+            documents.iter().flat_map(|document| &document.strangers).map(String::as_str).collect();
+        let text = match &strangers[..] {
+            [] => {
+                "describes no pod; expected a Pod, or a kind that makes pods, such as a Deployment".to_owned()
+            }
+            strangers => format!(
+                "describes pods by kinds that are not known here ({}); give one of the pods that they make",
+                strangers.join(", ")
+            ),
+        };
+        return Err(Problems(vec![Problem::of(question.name, text)]));
+    }
+    Ok(found)
+}
+
+/// One object, and what is known around it.
+struct Subject<'a> {
+    holder: &'a Holder,
+    around: Around,
+    question: &'a Question<'a>,
+    /// Whether anything is known of the labels of its namespace.
+    known: bool,
+}
+
+impl<'a> Subject<'a> {
+    fn of(question: &'a Question<'a>, documents: &[Document], holder: &'a Holder) -> Self {
+        let name = match &holder.namespace[..] {
+            "" => question.namespace,
+            own => own,
+        };
+        let written = documents.iter().find_map(|document| namespace(&document.value, name));
+        let known = written.is_some() || question.labels.is_some();
+        let mut namespace = written.unwrap_or_default();
+        namespace.name = name.to_owned();
+        namespace
+            .labels
+            .extend(question.labels.into_iter().flatten().map(|(key, value)| (key.clone(), value.clone())));
+        // The API server gives every namespace this one.
+        namespace.labels.insert("kubernetes.io/metadata.name".to_owned(), name.to_owned());
+        let workload = (holder.kind != "Pod").then(|| Workload {
+            api_version: holder.api_version.clone(),
+            kind: holder.kind.clone(),
+            name: holder.name.clone(),
+            namespace: name.to_owned(),
+        });
+        let around =
+            Around { namespace, workload, native_sidecars: question.native_sidecars, ..Around::default() };
+        Self { holder, around, question, known }
+    }
+
+    fn title(&self) -> String {
+        let name = match (&self.holder.name[..], &self.holder.generate_name[..]) {
+            ("", "") => "without a name".to_owned(),
+            ("", prefix) => format!("{prefix}*"),
+            (name, _) => name.to_owned(),
+        };
+        format!("{} {}/{name}", self.holder.kind, self.around.namespace.name)
+    }
+
+    fn explain(
+        &self,
+        document: &Document,
+        index: usize,
+        all: &[Webhook],
+        configuration: &Configuration,
+    ) -> Explained {
+        let pod = document.value.pointer(&self.holder.template).unwrap_or(&Value::Null);
+        let (labels, annotations) = (texts(pod, "labels"), texts(pod, "annotations"));
+        let namespace = &self.around.namespace;
+        let host_network = pod.pointer("/spec/hostNetwork").and_then(Value::as_bool).unwrap_or_default();
+        let facts =
+            Facts { namespace: &namespace.name, host_network, labels: &labels, annotations: &annotations };
+        let decision = decide(&facts, &configuration.rules);
+        let misses: Vec<_> = all.iter().map(|webhook| webhook.misses(&namespace.labels, &labels)).collect();
+        let called = all.iter().find(|webhook| webhook.matches(&namespace.labels, &labels));
+        let mut explained = Explained {
+            title: self.title(),
+            document: index + 1,
+            namespace: namespace.name.clone(),
+            verdict: Verdict::NotCalled,
+            because: format!("no webhook of revision {} is called for it", self.question.revision),
+            webhooks: (all.iter().zip(&misses))
+                .map(|(webhook, misses)| Asked {
+                    name: webhook.name.to_owned(),
+                    called: misses.is_empty(),
+                    misses: misses.iter().map(ToString::to_string).collect(),
+                })
+                .collect(),
+            decision: Decided { inject: decision.inject, because: decision.reason.to_string() },
+            init: None,
+            added: Vec::new(),
+            warnings: decision.warning.iter().cloned().collect(),
+            problems: Vec::new(),
+            assumptions: self.assumptions(),
+            remedies: Vec::new(),
+            injected: None,
+        };
+        match called {
+            Some(webhook) => self.called(webhook, &decision, document, pod, configuration, &mut explained),
+            None => {
+                explained.remedies = remedy::of_misses(&decision, &misses, namespace, self.question.revision)
+            }
+        }
+        explained
+    }
+
+    fn called(
+        &self,
+        webhook: &Webhook,
+        decision: &Decision,
+        document: &Document,
+        pod: &Value,
+        configuration: &Configuration,
+        explained: &mut Explained,
+    ) {
+        explained.because = format!("webhook {} is called, and {}", webhook.name, decision.reason);
+        let form = self.holder.problems.iter().map(ToString::to_string);
+        match inject(pod, &self.around, configuration) {
+            Err(Problems(problems)) => {
+                explained.verdict = Verdict::Refused;
+                explained.because =
+                    format!("webhook {} is called, and the pod can't be injected", webhook.name);
+                explained.problems = form.chain(problems.iter().map(ToString::to_string)).collect();
+            }
+            Ok(Outcome::Skipped(decision)) => {
+                explained.verdict = Verdict::LeftAlone;
+                explained.because = format!("webhook {} is called, and {}", webhook.name, decision.reason);
+                explained.remedies = remedy::of_decision(&decision);
+            }
+            Ok(Outcome::Injected(injected)) => {
+                explained.verdict = Verdict::Injected;
+                explained.problems = form.collect();
+                self.injected(*injected, document, pod, explained);
+            }
+        }
+    }
+
+    fn injected(&self, injected: Injected, document: &Document, pod: &Value, explained: &mut Explained) {
+        let Injected { pod: after, warnings, .. } = injected;
+        for warning in warnings {
+            if !explained.warnings.contains(&warning) {
+                explained.warnings.push(warning);
+            }
+        }
+        let before: Vec<&str> = ["containers", "initContainers"]
+            .iter()
+            .flat_map(|place| containers(pod, place))
+            .filter_map(name)
+            .collect();
+        for place in ["initContainers", "containers"] {
+            for container in containers(&after, place) {
+                let Some(name) = name(container) else { continue };
+                if policy::pod::INIT == name || name == "istio-validation" {
+                    let arguments = container.get("args").and_then(Value::as_array).into_iter().flatten();
+                    let arguments = arguments.filter_map(Value::as_str).map(str::to_owned).collect();
+                    explained.init = Some(Init { name: name.to_owned(), arguments });
+                } else if !before.contains(&name) {
+                    let image = container.get("image").and_then(Value::as_str).unwrap_or_default().to_owned();
+                    explained.added.push(Added { name: name.to_owned(), image, place });
+                }
+            }
+        }
+        let mut object = document.value.pointer(&self.holder.object).cloned().unwrap_or_default();
+        let within = self.holder.template.strip_prefix(&self.holder.object).unwrap_or_default();
+        if let Some(place) = object.pointer_mut(within) {
+            *place = after;
+        }
+        // Whoever reads on has to know what it is, also where a list said it.
+        if let Value::Object(fields) = &mut object {
+            fields.insert("apiVersion".to_owned(), self.holder.api_version.as_str().into());
+            fields.insert("kind".to_owned(), self.holder.kind.as_str().into());
+        }
+        explained.injected = Some(object);
+    }
+
+    fn assumptions(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let name = &self.around.namespace.name;
+        if !self.known {
+            found.push(format!(
+                "nothing is known of the labels of namespace {name}; say them with --namespace-labels"
+            ));
+        }
+        if self.holder.namespace.is_empty() {
+            found.push(format!(
+                "the object names no namespace, and is taken to be in {name}; say it with --namespace"
+            ));
+        }
+        found
+    }
+}
+
+/// A namespace that a manifest describes.
+fn namespace(object: &Value, wanted: &str) -> Option<Namespace> {
+    let of = |object: &Value| {
+        let is_it = object.get("kind").is_some_and(|kind| kind == "Namespace")
+            && object.pointer("/metadata/name").is_some_and(|name| name == wanted);
+        is_it.then(|| Namespace {
+            name: wanted.to_owned(),
+            labels: texts(object, "labels"),
+            annotations: texts(object, "annotations"),
+        })
+    };
+    let items = object.get("items").and_then(Value::as_array).into_iter().flatten();
+    of(object).or_else(|| items.into_iter().find_map(of))
+}
+
+fn texts(object: &Value, field: &str) -> BTreeMap<String, String> {
+    let fields = object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_object);
+    let texts = fields.into_iter().flatten();
+    texts.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+}
+
+fn containers<'a>(pod: &'a Value, place: &str) -> impl Iterator<Item = &'a Value> {
+    let list = pod.get("spec").and_then(|spec| spec.get(place)).and_then(Value::as_array);
+    list.into_iter().flatten()
+}
+
+fn name(container: &Value) -> Option<&str> {
+    container.get("name").and_then(Value::as_str)
+}
+
+/// The objects with their pods injected, as one manifest; `None` where no pod is.
+pub fn injected(explained: &[Explained]) -> Option<Value> {
+    let items: Vec<&Value> = explained.iter().filter_map(|explained| explained.injected.as_ref()).collect();
+    (!items.is_empty()).then(|| json!({"apiVersion": "v1", "kind": "List", "items": items}))
+}

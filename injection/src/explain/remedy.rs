@@ -1,0 +1,76 @@
+//! What would have a pod injected: the labels to set or to take away, for the webhooks that miss the least.
+
+use crate::decision::{Decision, INJECT, Operator, Reason};
+use crate::pipeline::Namespace;
+use crate::webhook::{Bearer, Miss, REVISION};
+
+/// Where no webhook is called: each line does it alone.
+pub(super) fn of_misses(
+    decision: &Decision,
+    misses: &[Vec<Miss<'_>>],
+    namespace: &Namespace,
+    revision: &str,
+) -> Vec<String> {
+    match decision.reason {
+        // Whoever is called would leave it alone.
+        Reason::HostNetwork | Reason::SystemNamespace | Reason::NoPolicy => return of_decision(decision),
+        Reason::Label
+        | Reason::Annotation
+        | Reason::NeverSelected
+        | Reason::AlwaysSelected
+        | Reason::ByPolicy => {}
+    }
+    let least = misses.iter().map(Vec::len).min().unwrap_or_default();
+    let nearest = misses.iter().filter(|misses| misses.len() == least);
+    let mut found: Vec<String> = Vec::new();
+    let other = namespace.labels.get(REVISION).filter(|other| *other != revision);
+    found.extend(other.map(|other| {
+        format!("namespace {} asks for revision {other}: explain it with --revision {other}", namespace.name)
+    }));
+    for misses in nearest {
+        let line = misses.iter().map(|miss| of_miss(miss, namespace)).collect::<Vec<_>>().join("; and ");
+        if !line.is_empty() && !found.contains(&line) {
+            found.push(line);
+        }
+    }
+    found
+}
+
+fn of_miss(miss: &Miss<'_>, namespace: &Namespace) -> String {
+    let (key, name) = (&miss.asked.key, &namespace.name);
+    let one = |values: &[String]| values.first().cloned().unwrap_or_default();
+    match (miss.bearer, &miss.asked.operator) {
+        (Bearer::Namespace, Operator::In(values)) => {
+            let overwrite = if miss.found.is_some() { " --overwrite" } else { "" };
+            format!("kubectl label namespace {name} {key}={}{overwrite}", one(values))
+        }
+        (Bearer::Namespace, Operator::DoesNotExist) => format!("kubectl label namespace {name} {key}-"),
+        (Bearer::Namespace, Operator::Exists) => format!("kubectl label namespace {name} {key}="),
+        (Bearer::Namespace, Operator::NotIn(_)) => "put the pod into a namespace of its own".to_owned(),
+        (Bearer::Pod, Operator::In(values)) => format!("give the pod the label {key}: {:?}", one(values)),
+        (Bearer::Pod, Operator::Exists) => format!("give the pod the label {key}"),
+        (Bearer::Pod, Operator::DoesNotExist | Operator::NotIn(_)) => {
+            format!("take the label {key} from the pod")
+        }
+    }
+}
+
+/// Where one is called and leaves the pod alone.
+pub(super) fn of_decision(decision: &Decision) -> Vec<String> {
+    let yes = || format!("give the pod the label {INJECT}: \"true\"");
+    match decision.reason {
+        _ if decision.inject => Vec::new(),
+        Reason::HostNetwork => {
+            vec![
+                "take hostNetwork from the pod: what is captured there would be the node's traffic"
+                    .to_owned(),
+            ]
+        }
+        Reason::SystemNamespace => vec!["put the pod into a namespace of its own".to_owned()],
+        Reason::NoPolicy => vec!["set policy in the injector's config to enabled or disabled".to_owned()],
+        Reason::Label => vec![format!("take the label {INJECT} from the pod, or set it to \"true\"")],
+        Reason::Annotation => vec![format!("take the annotation {INJECT} from the pod"), yes()],
+        Reason::NeverSelected | Reason::AlwaysSelected => vec![yes()],
+        Reason::ByPolicy => vec![yes(), "set policy in the injector's config to enabled".to_owned()],
+    }
+}

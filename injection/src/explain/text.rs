@@ -1,0 +1,88 @@
+//! The same, told to people.
+
+use super::{Explained, Verdict};
+use policy::Tone;
+use std::fmt::Write;
+
+/// A paragraph for each object, with its colours as escape sequences.
+pub fn text(explained: &[Explained]) -> String {
+    let mut out = String::new();
+    for (index, one) in explained.iter().enumerate() {
+        if index > 0 {
+            out.push('\n');
+        }
+        // Writing to a text can't fail.
+        paragraph(&mut out, one).unwrap_or_default();
+    }
+    out
+}
+
+impl Verdict {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Injected => "injected",
+            Self::NotCalled | Self::LeftAlone => "not injected",
+            Self::Refused => "refused",
+        }
+    }
+
+    fn tone(self) -> Tone {
+        match self {
+            Self::Injected => Tone::Captured,
+            Self::NotCalled | Self::LeftAlone => Tone::Passing,
+            Self::Refused => Tone::Dropped,
+        }
+    }
+}
+
+fn paragraph(out: &mut String, one: &Explained) -> std::fmt::Result {
+    let verdict = one.verdict.tone().paint(one.verdict.words());
+    writeln!(out, "{}: {verdict}, because {}", Tone::Strong.paint(&one.title), one.because)?;
+    for problem in &one.problems {
+        writeln!(out, "  problem     {problem}")?;
+    }
+    for asked in &one.webhooks {
+        if asked.called {
+            writeln!(out, "  webhook     {} is called", asked.name)?;
+        } else {
+            let misses = asked.misses.join(", and ");
+            writeln!(out, "{}", Tone::Quiet.paint(format!("  webhook     {} is not: {misses}", asked.name)))?;
+        }
+    }
+    if one.verdict == Verdict::NotCalled {
+        let would = if one.decision.inject { "would be injected" } else { "would be left alone" };
+        writeln!(out, "  decision    if one were called, it {would}: {}", one.decision.because)?;
+    } else {
+        let answer = if one.decision.inject { "yes" } else { "no" };
+        writeln!(out, "  decision    {answer}: {}", one.decision.because)?;
+    }
+    match &one.init {
+        Some(init) => writeln!(out, "  init        {}: {}", init.name, command(&init.arguments))?,
+        None if one.verdict == Verdict::Injected => writeln!(out, "  init        none: nothing is captured")?,
+        None => {}
+    }
+    for added in &one.added {
+        writeln!(out, "  container   {} in {}, from {}", added.name, added.place, added.image)?;
+    }
+    for warning in &one.warnings {
+        writeln!(out, "  warning     {warning}")?;
+    }
+    for assumption in &one.assumptions {
+        writeln!(out, "{}", Tone::Quiet.paint(format!("  note        {assumption}")))?;
+    }
+    for remedy in &one.remedies {
+        writeln!(out, "  to change   {remedy}")?;
+    }
+    Ok(())
+}
+
+/// Words as a shell takes them.
+pub(super) fn command(words: &[String]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./:,@%".contains(c);
+    let quoted = |word: &String| match word.is_empty() || !word.chars().all(plain) {
+        true => format!("'{}'", word.replace('\'', "'\\''")),
+        false => word.clone(),
+    };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}

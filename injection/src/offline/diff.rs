@@ -1,0 +1,60 @@
+//! What injection changes in a text, for people and for `patch`.
+
+use policy::Tone;
+use similar::{ChangeTag, TextDiff};
+use std::fmt::Write;
+
+/// The difference of two texts in the unified form, with three lines around each change; nothing where they are the same.
+/// Lines carry their colours.
+pub fn diff(name: &str, old: &str, new: &str) -> String {
+    let mut out = String::new();
+    if old == new {
+        return out;
+    }
+    let mut line = |tone: Option<Tone>, text: &str| {
+        // The end of a line is nothing to colour.
+        let (text, end) = match text.strip_suffix('\n') {
+            Some(text) => (text, "\n"),
+            None => (text, "\n\\ No newline at end of file\n"),
+        };
+        let written = match tone {
+            Some(tone) => write!(out, "{}{end}", tone.paint(text)),
+            None => write!(out, "{text}{end}"),
+        };
+        written.expect("text takes all");
+    };
+    line(Some(Tone::Strong), &format!("--- {name}\n"));
+    line(Some(Tone::Strong), &format!("+++ {name}\n"));
+    let difference = TextDiff::from_lines(old, new);
+    for hunk in difference.unified_diff().iter_hunks() {
+        line(Some(Tone::Quiet), &format!("{}\n", hunk.header()));
+        for change in hunk.iter_changes() {
+            let (tone, sign) = match change.tag() {
+                ChangeTag::Insert => (Some(Tone::Captured), '+'),
+                ChangeTag::Delete => (Some(Tone::Passing), '-'),
+                ChangeTag::Equal => (None, ' '),
+            };
+            line(tone, &format!("{sign}{}", change.value()));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_what_patch_takes() {
+        let check = |old: &str, new: &str, expected: &str| {
+            assert_eq!(policy::plain(&diff("a.yaml", old, new)), expected);
+        };
+        check("a\n", "a\n", "");
+        check("a\nb\n", "a\nc\n", "--- a.yaml\n+++ a.yaml\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n");
+        check(
+            "a",
+            "a\nb",
+            "--- a.yaml\n+++ a.yaml\n@@ -1 +1,2 @@\n-a\n\\ No newline at end of file\n+a\n+b\n\\ No newline at end of file\n",
+        );
+    }
+}

@@ -1,0 +1,227 @@
+//! A manifest's pods, each injected by itself, and the text with all of them.
+
+use super::spot;
+use super::text::edit;
+use super::written::{Node, written};
+use crate::configuration::Configuration;
+use crate::decision::{Decision, Policy, Reason};
+use crate::pipeline::{Around, Namespace, Outcome, Workload, inject};
+use policy::pod::{Document, Holder};
+use policy::{Problem, Problems};
+use serde_json::Value;
+use std::{collections::BTreeMap, fmt};
+
+/// What is known around the pods of a manifest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// Where objects that name no namespace will be, with its labels and annotations. Of other namespaces nothing is known.
+    pub namespace: Namespace,
+    /// Variables that a webhook's path would set.
+    pub variables: Vec<(String, String)>,
+    /// Whether kubelets can run native sidecars.
+    pub native_sidecars: bool,
+}
+
+/// A manifest whose pods are injected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    pub text: String,
+    /// How many of its objects are injected.
+    pub injected: usize,
+    /// What its author should know, in the manifest's order.
+    pub notes: Vec<Note>,
+}
+
+/// Something that a manifest's author should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// An object whose pods are left alone, and why.
+    Skipped { kind: String, name: String, decision: Decision },
+    /// An object that holds pods, but is of no kind that is known.
+    Stranger { at: String, what: String },
+    /// What is odd about one.
+    Warning { at: String, text: String },
+    /// A document that could only be written anew, so that its comments are lost.
+    Anew { at: String },
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Skipped { kind, name, decision } => {
+                write!(f, "===> Skipping injection because {kind} \"{name}\" ")?;
+                match decision.reason {
+                    Reason::HostNetwork => f.write_str("has host networking enabled"),
+                    Reason::Label | Reason::Annotation => f.write_str("has sidecar injection disabled"),
+                    Reason::SystemNamespace => f.write_str("is in a namespace of the cluster's own"),
+                    Reason::NeverSelected => f.write_str("matches a neverInjectSelector"),
+                    Reason::NoPolicy | Reason::AlwaysSelected | Reason::ByPolicy => {
+                        write!(f, "is left alone: {}", decision.reason)
+                    }
+                }
+            }
+            Self::Stranger { at, what } => {
+                write!(
+                    f,
+                    "{at}: {what} holds a pod's template, but is of no kind that is known; left as it is"
+                )
+            }
+            Self::Warning { at, text } => write!(f, "{at}: {text}"),
+            Self::Anew { at } => {
+                write!(
+                    f,
+                    "{at}: could not be changed where it stands, and was written anew; its comments are lost"
+                )
+            }
+        }
+    }
+}
+
+/// Injects the pods of a manifest, whatever the configured policy says of pods that say nothing themselves: who asks for a
+/// manifest's injection wants it. `name` is that of the file, for problems.
+///
+/// What is not injected stays as it was written, byte for byte.
+///
+/// # Errors
+/// Every problem of every object.
+pub fn manifest(
+    name: &str,
+    text: &str,
+    around: &Surroundings,
+    configuration: &Configuration,
+) -> Result<Manifest, Problems> {
+    let mut configuration = configuration.clone();
+    configuration.rules.policy = Some(Policy::Enabled);
+    let documents = policy::pod::holders(name, text)?;
+    let trees = written(text).filter(|trees| trees.len() == documents.len());
+    let mut work = Work {
+        file: name,
+        text,
+        around,
+        configuration: &configuration,
+        injected: 0,
+        notes: Vec::new(),
+        problems: Vec::new(),
+    };
+    let mut values = Vec::new();
+    for (at, document) in documents.iter().enumerate() {
+        values.push(work.document(at, document, trees.as_ref().map(|trees| &trees[at])));
+    }
+    let Work { injected, mut notes, problems, .. } = work;
+    if !problems.is_empty() {
+        return Err(Problems(problems));
+    }
+    let edited = edit(name, text, &values)?;
+    let at = |number: &usize| format!("{name}: document {}", number + 1);
+    notes.extend(edited.anew.iter().map(|number| Note::Anew { at: at(number) }));
+    Ok(Manifest { text: edited.text, injected, notes })
+}
+
+struct Work<'a> {
+    file: &'a str,
+    text: &'a str,
+    around: &'a Surroundings,
+    configuration: &'a Configuration,
+    injected: usize,
+    notes: Vec<Note>,
+    problems: Vec<Problem>,
+}
+
+impl Work<'_> {
+    /// The document's value with its pods injected.
+    fn document(&mut self, number: usize, document: &Document, tree: Option<&Node>) -> Value {
+        let mut value = document.value.clone();
+        for what in &document.strangers {
+            let at = format!("{}: document {}", self.file, number + 1);
+            self.notes.push(Note::Stranger { at, what: what.clone() });
+        }
+        for holder in &document.holders {
+            let namespace = self.namespace(holder);
+            let full = format!("{}/{}", namespace.name, called(holder));
+            let at = format!("{}: document {}, {} {full}", self.file, number + 1, holder.kind);
+            let pod = document.value.pointer(&holder.template).unwrap_or(&Value::Null);
+            let around = Around {
+                workload: (holder.template != holder.object).then(|| workload(holder, &namespace.name)),
+                namespace,
+                variables: self.around.variables.clone(),
+                native_sidecars: self.around.native_sidecars,
+            };
+            let wrong_forms = holder.problems.iter().map(|problem| in_file(self.file, problem));
+            self.problems.extend(wrong_forms);
+            match inject(pod, &around, self.configuration) {
+                Err(problems) => {
+                    let tree = tree.and_then(|tree| tree.at(&holder.template));
+                    let told = problems.0.into_iter().filter(|problem| !is_told(problem, &holder.problems));
+                    let told: Vec<Problem> = told.map(|problem| self.spotted(problem, tree, &at)).collect();
+                    self.problems.extend(told);
+                }
+                Ok(Outcome::Skipped(decision)) => {
+                    self.warn(&at, decision.warning.iter());
+                    self.notes.push(Note::Skipped { kind: holder.kind.clone(), name: full, decision });
+                }
+                Ok(Outcome::Injected(injected)) => {
+                    self.injected += 1;
+                    self.warn(&at, &injected.warnings);
+                    if let Some(place) = value.pointer_mut(&holder.template) {
+                        *place = injected.pod;
+                    }
+                }
+            }
+        }
+        value
+    }
+
+    fn warn<'b>(&mut self, at: &str, warnings: impl IntoIterator<Item = &'b String>) {
+        let notes = warnings.into_iter().map(|text| Note::Warning { at: at.to_owned(), text: text.clone() });
+        self.notes.extend(notes);
+    }
+
+    fn namespace(&self, holder: &Holder) -> Namespace {
+        match holder.namespace.as_str() {
+            "" => self.around.namespace.clone(),
+            name if name == self.around.namespace.name => self.around.namespace.clone(),
+            name => {
+                Namespace { name: name.to_owned(), labels: BTreeMap::new(), annotations: BTreeMap::new() }
+            }
+        }
+    }
+
+    /// A problem with where it stands.
+    fn spotted(&self, problem: Problem, tree: Option<&Node>, at: &str) -> Problem {
+        let line = tree.and_then(|tree| spot::line(self.text, tree, &problem.name));
+        let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
+        Problem { name: format!("{at}{line}: {}", problem.name), ..problem }
+    }
+}
+
+fn in_file(file: &str, problem: &Problem) -> Problem {
+    Problem { name: format!("{file}: {}", problem.name), ..problem.clone() }
+}
+
+/// Whether the same field has a problem already.
+fn is_told(problem: &Problem, others: &[Problem]) -> bool {
+    let field = |problem: &Problem| problem.name.rsplit(": ").next().map(str::to_owned);
+    others.iter().any(|other| field(other) == field(problem))
+}
+
+/// An object's name, or how it will begin.
+fn called(holder: &Holder) -> String {
+    match (holder.name.as_str(), holder.generate_name.as_str()) {
+        ("", "") => "(no name)".to_owned(),
+        ("", prefix) => format!("{prefix}*"),
+        (name, _) => name.to_owned(),
+    }
+}
+
+fn workload(holder: &Holder, namespace: &str) -> Workload {
+    let name = match holder.name.as_str() {
+        "" => holder.generate_name.trim_end_matches('-'),
+        name => name,
+    };
+    Workload {
+        api_version: holder.api_version.clone(),
+        kind: holder.kind.clone(),
+        name: name.to_owned(),
+        namespace: namespace.to_owned(),
+    }
+}

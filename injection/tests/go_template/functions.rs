@@ -1,0 +1,280 @@
+//! Each function of templates, by what it makes.
+
+use crate::world::World;
+use injection::template::go;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// A pipeline, and what it prints.
+const ROWS: &[(&str, &str)] = &[
+    // Go's own, as far as ours stand in for the engine's.
+    (r#"eq "a" "b" "a""#, "true"),
+    (r#"eq .Values.none "a""#, "false"),
+    (r#"ne 1 2"#, "true"),
+    (r#"and (lt 1 2) (le 2 2) (gt 2 1) (ge 2 2) (not false)"#, "true"),
+    (r#"or "" "b""#, "b"),
+    (r#"len .Spec.Containers"#, "2"),
+    (r#"len .Values.none"#, "0"),
+    (r#"index .Values.global.list 1"#, "a"),
+    (r#"index .ObjectMeta.Annotations "none" | quote"#, r#""""#),
+    (r#"index .Values.global.proxy "resources" "limits" "cpu""#, "2"),
+    (r#"slice "abcd" 1 3"#, "bc"),
+    (r#"html "<a>""#, "&lt;a&gt;"),
+    (r#"js "a'b""#, r"a\'b"),
+    (r#"urlquery "a b""#, "a+b"),
+    (r#"print "a" 1 2 "b""#, "a1 2b"),
+    (r#"println "a" | trim"#, "a"),
+    (r#"printf "%s-%d-%t-%q-%v" "a" 1 true "b" 1.5"#, r#"a-1-true-"b"-1.5"#),
+    // Istio's.
+    (r#"annotation .ObjectMeta "note" "x""#, "plain"),
+    (r#"annotation .ObjectMeta "none" 7"#, "7"),
+    (r#"isset .ObjectMeta.Annotations "note""#, "true"),
+    (r#"isset .ObjectMeta.Annotations "none""#, "false"),
+    (r#"valueOrDefault "" "x""#, "x"),
+    (r#"valueOrDefault .Values.none "x""#, "x"),
+    (r#"valueOrDefault 0 "x""#, "0"),
+    (r#"excludeInboundPort 15020 "80""#, "80,15020"),
+    (r#"excludeInboundPort "0" "80""#, "80"),
+    (r#"includeInboundPorts .Spec.Containers"#, "80,90"),
+    (r#"applicationPorts .Spec.Containers"#, "80,90"),
+    (r#"kubevirtInterfaces "net1""#, "net1"),
+    (r#"excludeInterfaces "net1""#, "net1"),
+    (r#"toJSON .ObjectMeta.Labels"#, r#"{"app":"web"}"#),
+    (r#"toJSON .Values.none"#, "{}"),
+    (
+        r#"structToJSON (index .Spec.Containers 1)"#,
+        r#"{"name":"log","ports":[{"containerPort":90,"name":"http"}]}"#,
+    ),
+    (
+        r#"protoToJSON .ProxyConfig"#,
+        r#"{"discoveryAddress":"istiod.mesh.svc:15012","proxyMetadata":{"A":"1"}}"#,
+    ),
+    (r#"protoToJSON .Values.none"#, "{}"),
+    (r#"(fromJSON `{"a":[1,"x"]}`).a"#, "[1 x]"),
+    (r#"fromJSON `{`"#, "{}"),
+    (r#"toYaml .Values.global.proxy.resources"#, "limits:\n  cpu: \"2\"\n"),
+    (r#"toYaml (index .Spec.Containers 1).Ports"#, "- containerPort: 90\n  name: http\n"),
+    (r#"indent 2 "a\nb""#, "a\n  b"),
+    (r#"nindent 2 "a\nb""#, "\n  a\n  b"),
+    (r#"contains "b" "abc""#, "true"),
+    (r#"toLower "AbC""#, "abc"),
+    (r#"directory "/etc/x/y""#, "/etc/x/"),
+    (r#"directory "y" | quote"#, r#""""#),
+    (r#"formatDuration "90s""#, "1m30s"),
+    (r#"env "PILOT_FLAG" "false""#, "true"),
+    (r#"env "PATH" "none""#, "none"),
+    (r#"toJSON (omit (dict "a" 1 "b" 2 "c" 3) "a" "c")"#, r#"{"b":2}"#),
+    (r#"toJSON (omitNil (dict "a" .Values.none "b" (dict "c" nil) "d" (list nil 1)))"#, r#"{"d":[1]}"#),
+    (r#"toJSON (strdict "a" 1 "b")"#, r#"{"a":"1","b":""}"#),
+    (r#"toJSON (mergeMaps (dict "a" 1) (dict "a" 2 "b" 3))"#, r#"{"a":2,"b":3}"#),
+    (r#"toJsonMap .ObjectMeta.Labels (strdict "app" "x" "b" "y")"#, r#"{"app":"x","b":"y"}"#),
+    (r#"appendMultusNetwork "a" "b""#, "a, b"),
+    // Texts.
+    (r#"cat "a" nil 1"#, "a 1"),
+    (r#"quote "a\"b" 1"#, r#""a\"b" "1""#),
+    (r#"squote "a" 1"#, "'a' '1'"),
+    (r#"toString 1 | kindOf"#, "string"),
+    (r#"toJSON (toStrings (list 1 true))"#, r#"["1","true"]"#),
+    (r#"list "a" 1 | join ",""#, "a,1"),
+    (r#"lower "A" | upper"#, "A"),
+    (r#"title "ab cd""#, "Ab Cd"),
+    (r#"untitle "Ab Cd""#, "ab cd"),
+    (r#"repeat 3 "ab""#, "ababab"),
+    (r#"replace "." "-" "a.b.c""#, "a-b-c"),
+    (r#"trim "  a ""#, "a"),
+    (r#"trimAll "$" "$5$""#, "5"),
+    (r#"trimPrefix "-" "-a-""#, "a-"),
+    (r#"trimSuffix "-" "-a-""#, "-a"),
+    (r#"nospace "a b c""#, "abc"),
+    (r#"hasPrefix "a" "ab""#, "true"),
+    (r#"hasSuffix "a" "ab""#, "false"),
+    (r#"trunc 2 "abc""#, "ab"),
+    (r#"trunc -2 "abc""#, "bc"),
+    (r#"substr 1 3 "abcd""#, "bc"),
+    (r#"(split "." "a.b")._1"#, "b"),
+    (r#"(splitn "." 2 "a.b.c")._1"#, "b.c"),
+    (r#"toJSON (splitList "," "a,b")"#, r#"["a","b"]"#),
+    // Lists.
+    (r#"toJSON (list 1 "a" true)"#, r#"[1,"a",true]"#),
+    (r#"toJSON (tuple 1)"#, "[1]"),
+    (r#"first (list 1 2 3)"#, "1"),
+    (r#"last (list 1 2 3)"#, "3"),
+    (r#"rest (list 1 2 3)"#, "[2 3]"),
+    (r#"initial (list 1 2 3)"#, "[1 2]"),
+    (r#"append (list 1) 2"#, "[1 2]"),
+    (r#"push (list 1) 2"#, "[1 2]"),
+    (r#"prepend (list 1) 2"#, "[2 1]"),
+    (r#"concat (list 1) (list 2 3)"#, "[1 2 3]"),
+    (r#"reverse (list 1 2)"#, "[2 1]"),
+    (r#"compact (list 0 1 "" 2)"#, "[1 2]"),
+    (r#"uniq .Values.global.list"#, "[b a]"),
+    (r#"without (list 1 2 3) 2"#, "[1 3]"),
+    (r#"has "a" .Values.global.list"#, "true"),
+    (r#"sortAlpha .Values.global.list"#, "[a b b]"),
+    (r#"until 3"#, "[0 1 2]"),
+    (r#"untilStep 6 0 -2"#, "[6 4 2]"),
+    (r#"seq 1 2 5"#, "1 3 5"),
+    // Maps.
+    (r#"(dict "a" 1 "b").a"#, "1"),
+    (r#"get (dict "a" 1) "a""#, "1"),
+    (r#"hasKey (dict "a" 1) "b""#, "false"),
+    (r#"toJSON (set (dict "a" 1) "b" 2)"#, r#"{"a":1,"b":2}"#),
+    (r#"toJSON (unset (dict "a" 1) "a")"#, "{}"),
+    (r#"keys (dict "b" 1 "a" 2)"#, "[a b]"),
+    (r#"values (dict "b" 1 "a" 2)"#, "[2 1]"),
+    (r#"toJSON (pick (dict "a" 1 "b" 2) "a")"#, r#"{"a":1}"#),
+    (r#"pluck "a" (dict "a" 1) (dict "b" 2) (dict "a" 3)"#, "[1 3]"),
+    (r#"dig "global" "proxy" "image" "none" .Values"#, "proxyv2"),
+    (r#"dig "global" "no" "image" "none" .Values"#, "none"),
+    (
+        r#"toJSON (merge (dict "a" 1 "c" (dict "x" 1)) (dict "a" 2 "b" 3 "c" (dict "y" 2)))"#,
+        r#"{"a":1,"b":3,"c":{"x":1,"y":2}}"#,
+    ),
+    (r#"toJSON (mergeOverwrite (dict "a" 1) (dict "a" 2))"#, r#"{"a":2}"#),
+    (r#"toJSON (deepCopy (dict "a" 1))"#, r#"{"a":1}"#),
+    // Numbers.
+    (r#"int "7" | add1"#, "8"),
+    (r#"int64 7.9"#, "7"),
+    (r#"atoi "x""#, "0"),
+    (r#"float64 "1.5""#, "1.5"),
+    (r#"float64 3"#, "3"),
+    (r#"add 1 2 3"#, "6"),
+    (r#"sub 5 2"#, "3"),
+    (r#"mul 2 3 4"#, "24"),
+    (r#"div 7 2"#, "3"),
+    (r#"mod 7 2"#, "1"),
+    (r#"max 1 3 2"#, "3"),
+    (r#"min 3 1 2"#, "1"),
+    (r#"ceil 1.2"#, "2"),
+    (r#"floor 1.8"#, "1"),
+    (r#"round 1.256 2"#, "1.26"),
+    // Choices and kinds.
+    (r#"default "x" """#, "x"),
+    (r#""y" | default "x""#, "y"),
+    (r#"empty (list)"#, "true"),
+    (r#"coalesce "" 0 "a""#, "a"),
+    (r#"ternary "a" "b" true"#, "a"),
+    (r#"false | ternary "a" "b""#, "b"),
+    (r#"all 1 "a""#, "true"),
+    (r#"any 0 """#, "false"),
+    (r#"kindOf (dict)"#, "map"),
+    (r#"kindIs "slice" (list)"#, "true"),
+    (r#"typeOf 1.5"#, "float64"),
+    (r#"typeIs "string" "a""#, "true"),
+    (r#"deepEqual (list 1) (list 1)"#, "true"),
+    // Codings.
+    (r#"toJson (dict "a" "<b>")"#, r#"{"a":"<b>"}"#),
+    (r#"toJson nil"#, "null"),
+    (r#"mustToJson 1"#, "1"),
+    (r#"toRawJson "a""#, r#""a""#),
+    (r#"toPrettyJson (dict "a" 1)"#, "{\n  \"a\": 1\n}"),
+    (r#"(fromJson `{"a":1}`).a"#, "1"),
+    (r#"(mustFromJson `{"a":1}`).a"#, "1"),
+    (r#"(fromYaml "a: [1, 2]").a"#, "[1 2]"),
+    (r#"b64enc "a""#, "YQ=="),
+    (r#"b64dec "YQ==""#, "a"),
+];
+
+/// What a pipeline prints: as a text in JSON, which no YAML reads otherwise.
+fn printed(world: &World, pipeline: &str) -> Result<String, String> {
+    let value = world.render(&format!("a: {{{{ print ({pipeline}) | toJson }}}}"))?;
+    value["a"].as_str().map(str::to_owned).ok_or_else(|| format!("no text: {value}"))
+}
+
+#[test]
+fn each_makes_what_it_says() {
+    let world = World::new();
+    for (pipeline, expected) in ROWS {
+        assert_eq!(printed(&world, pipeline).as_deref(), Ok(*expected), "{pipeline}");
+    }
+}
+
+#[test]
+fn each_has_a_row_and_stands_in_the_documentation() {
+    let documentation = include_str!("../../src/template/go/functions/mod.rs");
+    let table = documentation.lines().filter(|line| line.starts_with("//! |"));
+    let listed: BTreeSet<&str> =
+        table.flat_map(|line| line.split('|').nth(2)).flat_map(str::split_whitespace).collect();
+    let words: BTreeSet<&str> =
+        ROWS.iter().flat_map(|(row, _)| row.split(|c: char| !c.is_alphanumeric())).collect();
+    for name in listed.iter().filter(|name| !["functions", "---", "call", "fail"].contains(name)) {
+        assert!(words.contains(name), "no row calls {name}");
+    }
+    let known: BTreeSet<&str> = go::functions().collect();
+    let ours: BTreeSet<&str> =
+        listed.into_iter().filter(|name| *name != "functions" && *name != "---").collect();
+    assert_eq!(known, ours);
+}
+
+#[test]
+fn what_is_wrong_is_told_by_line_and_function() {
+    let world = World::new();
+    let rows = [
+        (
+            "\n{{ regexMatch `a` `b` }}",
+            "line 2: function regexMatch is not offered: regular expressions are not offered",
+        ),
+        ("{{ nosuch 1 }}", "line 1: function nosuch is unknown"),
+        ("{{ now }}", "there is no clock"),
+        ("{{ randAlpha 5 }}", "chance"),
+        ("{{ genCA `a` 1 }}", "cryptography"),
+        ("\n\n{{ if }}", "line 3: "),
+        ("a\n{{ .Nope }}", "line 2: no field `Nope` in a map"),
+        ("{{ fail `no such mode` }}", "line 1: fail was called: no such mode"),
+        ("{{ div 1 0 }}", "div divides by zero"),
+        ("{{ list 1 | trunc }}", "trunc takes 2 values, and is given 1"),
+        ("{{ first `a` }}", "first takes a list, and is given a text"),
+        ("{{ nindent 1000 `a` }}", "nindent takes 0 to 256 spaces, not 1000"),
+        ("{{ mustFromJson `{` }}", "mustFromJson is given no JSON"),
+        ("{{ b64dec `?` }}", "b64dec is given no base 64"),
+    ];
+    for (text, expected) in rows {
+        let told = world.render(text).expect_err(text);
+        assert!(told.contains(expected), "{text}: {told}");
+        assert!(told.len() < 600 && !told.contains("map["), "{told}");
+    }
+}
+
+#[test]
+fn a_template_without_end_ends() {
+    let world = World::new();
+    let rows = [
+        "{{ range 100000000 }}{{ end }}",
+        "{{ range until 9000 }}{{ range until 9000 }}x{{ end }}{{ end }}",
+        "{{ define `r` }}{{ template `r` . }}{{ end }}{{ template `r` . }}",
+        "{{ $x := `x` }}{{ range until 60 }}{{ $x = print $x $x }}{{ end }}",
+        "{{ $x := list }}{{ range until 9000 }}{{ $x = list $x }}{{ end }}",
+        "{{ repeat 1000000000 `x` }}",
+        "{{ until 1000000000 }}",
+        "{{ seq 1 9223372036854775807 }}",
+        "{{ $x := repeat 500000 `x` }}{{ range until 9000 }}{{ $y := upper $x }}{{ end }}",
+        "{{ range until 9000 }}{{ repeat 100000 `x` }}{{ end }}",
+        "{{ printf `%999999999d` 1 }}",
+    ];
+    for text in rows {
+        let outcome = world.render(text);
+        assert!(outcome.is_err(), "{text}");
+    }
+}
+
+#[test]
+fn set_changes_the_variable_that_it_names() {
+    let text = "{{- $x := dict \"a\" 1 }}{{ $_ := set $x \"b\" 2 }}{{- range until 2 }}{{ $_ := set $x (print .) . }}{{ end }}\n\
+                {{- $_ := unset $x \"a\" }}\nx: {{ toJson $x }}";
+    let expected = serde_json::json!({"x": {"b": 2, "0": 0, "1": 1}});
+    assert_eq!(World::new().render(text), Ok(expected));
+    let told = World::new().render("{{ $_ := set .Values \"a\" 1 }}").expect_err("no variable");
+    assert!(told.contains("set changes \".Values\" in place"), "{told}");
+}
+
+#[test]
+fn values_of_templates_nest_without_end_of_the_stack() {
+    let mut world = World::new();
+    let mut deep = Value::from("x");
+    for _ in 0..90 {
+        deep = serde_json::json!([deep]);
+    }
+    world.configuration.values.raw["deep"] = deep;
+    let made = world.render("a: {{ toJson .Values.deep }}").expect("a value");
+    assert_eq!(made["a"], world.configuration.values.raw["deep"]);
+}

@@ -1,0 +1,256 @@
+//! A pod's sidecar by its annotations, and everything that can be wrong with them at once.
+
+use injection::configuration::{Readiness, Text, Texts};
+use injection::sidecar::{Init, Mode, Sidecar};
+use injection::{Around, Configuration, Namespace};
+use policy::Problems;
+use serde_json::{Value, json};
+
+fn configured(values: &str, mesh: &str) -> Configuration {
+    let text = |name, text| Some(Text { name, text });
+    let texts = Texts { config: None, values: text("values", values), mesh: text("mesh", mesh) };
+    Configuration::read(&texts).expect("good texts")
+}
+
+/// The sidecar of a pod with these annotations.
+fn try_of(annotations: &Value, configuration: &Configuration) -> Result<Sidecar, Problems> {
+    let pod = json!({"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "app"}]}});
+    Sidecar::of(&pod, &Around::default(), configuration)
+}
+
+fn of(annotations: &Value) -> Sidecar {
+    try_of(annotations, &Configuration::default()).expect("good annotations")
+}
+
+#[test]
+fn every_problem_is_told_at_once_by_its_annotation() {
+    let annotations = json!({
+        "istio.io/reroute-virtual-interfaces": "br+",
+        "prometheus.istio.io/merge-metrics": "maybe",
+        "proxy.istio.io/config": "concurrency: x\nproxyMetadata: {A: 1}\ninterceptionMode: tproxy\ndrainDuration: 100ms",
+        "readiness.status.sidecar.istio.io/failureThreshold": "4294967296",
+        "readiness.status.sidecar.istio.io/initialDelaySeconds": "-1",
+        "readiness.status.sidecar.istio.io/periodSeconds": "+1",
+        "sidecar-init/envoy-port": "0",
+        "sidecar-init/no-such": "1",
+        "sidecar.istio.io/agentLogLevel": "debug\n- --evil",
+        "sidecar.istio.io/interceptionMode": "redirect",
+        "sidecar.istio.io/logLevel": 3,
+        "sidecar.istio.io/proxyCPU": "a lot",
+        "sidecar.istio.io/proxyImage": "proxy\" x: \"y",
+        "sidecar.istio.io/proxyMemoryLimit": "-1Gi",
+        "status.sidecar.istio.io/port": "",
+        "traffic.sidecar.istio.io/excludeInboundPorts": "80,,http",
+        "traffic.sidecar.istio.io/excludeInterfaces": "0eth",
+        "traffic.sidecar.istio.io/excludeOutboundIPRanges": "*",
+        "traffic.sidecar.istio.io/excludeOutboundPorts": "65536",
+        "traffic.sidecar.istio.io/includeInboundPorts": "8000-9000",
+        "traffic.sidecar.istio.io/includeOutboundIPRanges": "1.0.0.0/8, 2.0.0.0/8",
+        "traffic.sidecar.istio.io/includeOutboundPorts": "1\"\n- evil",
+        "traffic.sidecar.istio.io/kubevirtInterfaces": "a,,b",
+    });
+    let Problems(problems) = try_of(&annotations, &Configuration::default()).expect_err("nothing is right");
+    let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    for expected in [
+        "istio.io/reroute-virtual-interfaces: \"br+\" is no interface to Istio; expected a letter",
+        "prometheus.istio.io/merge-metrics: \"maybe\" is no boolean; expected true or false",
+        "proxy.istio.io/config: concurrency: \"x\" is not what is expected; expected a number",
+        "proxy.istio.io/config: drainDuration: \"100ms\" is not what is expected; expected whole seconds",
+        "proxy.istio.io/config: interceptionMode: \"tproxy\" is not what is expected; expected REDIRECT, TPROXY, NONE",
+        "proxy.istio.io/config: proxyMetadata.A: \"1\" is a number; expected a text; write it in quotes",
+        "readiness.status.sidecar.istio.io/failureThreshold: \"4294967296\" is no number",
+        "readiness.status.sidecar.istio.io/initialDelaySeconds: \"-1\" is no number",
+        "readiness.status.sidecar.istio.io/periodSeconds: \"+1\" is no number",
+        "sidecar-init/envoy-port: \"0\" is no port to listen on",
+        "sidecar-init/no-such: no such setting",
+        "sidecar.istio.io/agentLogLevel: \"debug\\n- --evil\" holds a space, a quote",
+        "sidecar.istio.io/interceptionMode: \"redirect\" is no interception mode; expected REDIRECT",
+        "sidecar.istio.io/logLevel: \"3\" is written without quotes",
+        "sidecar.istio.io/proxyCPU: \"a lot\" is no quantity; expected a number",
+        "sidecar.istio.io/proxyImage: \"proxy\\\" x: \\\"y\" holds a space, a quote",
+        "sidecar.istio.io/proxyMemoryLimit: \"-1Gi\" is negative",
+        "status.sidecar.istio.io/port: \"\" is no port; expected a number from 1 to 65535, or 0 for none",
+        "traffic.sidecar.istio.io/excludeInboundPorts: \"\" is an empty item",
+        "traffic.sidecar.istio.io/excludeInboundPorts: \"http\" is no port",
+        "traffic.sidecar.istio.io/excludeInterfaces: \"0eth\" is no interface to Istio",
+        "traffic.sidecar.istio.io/excludeOutboundIPRanges: \"*\" is no IP address",
+        "traffic.sidecar.istio.io/excludeOutboundPorts: \"65536\" is no port",
+        "traffic.sidecar.istio.io/includeInboundPorts: \"8000-9000\" is no port; Istio refuses ranges",
+        "traffic.sidecar.istio.io/includeOutboundIPRanges: \" 2.0.0.0/8\" has a space",
+        "traffic.sidecar.istio.io/includeOutboundPorts: \"1\\\"\\n- evil\" is no port",
+        "traffic.sidecar.istio.io/kubevirtInterfaces: \"\" is an empty item",
+    ] {
+        assert!(told.iter().any(|line| line.starts_with(expected)), "{expected}\nis not in\n{told:#?}");
+    }
+    assert_eq!(told.len(), 27, "{told:#?}");
+}
+
+#[test]
+fn annotations_over_proxy_config_over_mesh_over_values() {
+    let values = "
+global:
+  hub: hub.example/mesh
+  tag: 1.2-distroless
+  variant: debug
+  multiCluster: {clusterName: east}
+  network: net-values
+  proxy: {logLevel: info, holdApplicationUntilProxyStarts: true, startupProbe: {failureThreshold: 5}}
+  proxy_init: {image: hub.example/init:3}
+pilot: {env: {ENABLE_NATIVE_SIDECARS: 'false'}}
+";
+    let mesh =
+        "defaultConfig: {interceptionMode: TPROXY, proxyMetadata: {A: mesh, B: mesh}, drainDuration: 10s}";
+    let configuration = configured(values, mesh);
+    let plain = try_of(&json!({}), &configuration).expect("nothing said");
+    assert_eq!(
+        (plain.mode, plain.init, plain.hold, plain.native),
+        (Mode::Tproxy, Init::Capture, true, false)
+    );
+    assert_eq!(plain.proxy_image, "hub.example/mesh/proxyv2:1.2-debug");
+    assert_eq!(plain.init_image, "hub.example/init:3");
+    assert_eq!((plain.cluster.as_str(), plain.network.as_deref()), ("east", Some("net-values")));
+    assert_eq!((plain.mesh_id.as_str(), plain.startup_failures), ("cluster.local", Some(5)));
+    let annotated = json!({
+        "proxy.istio.io/config": "proxy_metadata: {B: pod, C: pod}\nimage: {imageType: default}\nmeshID: x\n",
+        "readiness.status.sidecar.istio.io/periodSeconds": "3",
+        "sidecar.istio.io/agentLogLevel": "all:debug",
+        "sidecar.istio.io/capNetBindService": "true",
+        "sidecar.istio.io/componentLogLevel": "",
+        "sidecar.istio.io/interceptionMode": "REDIRECT",
+        "sidecar.istio.io/logLevel": "trace",
+        "sidecar.istio.io/nativeSidecar": "true",
+        "sidecar.istio.io/proxyCPU": "1",
+        "sidecar.istio.io/proxyMemoryLimit": "1Gi",
+        "sidecar.istio.io/rewriteAppHTTPProbers": "true",
+        "prometheus.istio.io/merge-metrics": "T",
+        "status.sidecar.istio.io/port": "0",
+    });
+    let sidecar = try_of(&annotated, &configuration).expect("good annotations");
+    assert_eq!((sidecar.mode, sidecar.hold, sidecar.native), (Mode::Redirect, false, true));
+    assert_eq!(sidecar.proxy_image, "hub.example/mesh/proxyv2:1.2");
+    let metadata: Vec<(&str, &str)> =
+        sidecar.init_variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert_eq!(metadata, [("A", "mesh"), ("B", "pod"), ("C", "pod")]);
+    assert_eq!(sidecar.proxy_config["drainDuration"], "10s");
+    let resources = json!({"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}});
+    assert_eq!((&sidecar.resources, &sidecar.init_resources), (&resources, &resources));
+    assert_eq!(sidecar.log_level, "all:debug");
+    assert_eq!(sidecar.proxy_log_level.as_deref(), Some("trace"));
+    assert_eq!(sidecar.proxy_component_log_level, None);
+    assert_eq!((sidecar.status_port, sidecar.startup_failures), (None, None));
+    assert_eq!(sidecar.readiness, Readiness { initial_delay: 0, period: 3, failures: 4 });
+    assert!(sidecar.binds_low_ports && sidecar.rewrites_probes && sidecar.merges_metrics);
+    assert_eq!((sidecar.proxy_identity.user, sidecar.proxy_identity.group), (0, 1337));
+    let odd =
+        "proxy.istio.io/config: meshID is no field of a ProxyConfig and has no effect; did you mean meshId?";
+    assert_eq!(sidecar.warnings, [odd]);
+}
+
+#[test]
+fn what_is_odd_warns_and_counts_as_with_istio() {
+    let sidecar = of(&json!({
+        "sidecar.istio.io/capNetBindService": "yes",
+        "sidecar.istio.io/nativeSidecar": "yes",
+        "sidecar.istio.io/rewriteAppHTTPProbers": "yes",
+        "traffic.sidecar.istio.io/excludeInboundPort": "80",
+    }));
+    assert!(!sidecar.binds_low_ports && sidecar.native && !sidecar.rewrites_probes);
+    assert_eq!(sidecar.warnings.len(), 4, "{:#?}", sidecar.warnings);
+    assert!(sidecar.warnings[0].ends_with("did you mean traffic.sidecar.istio.io/excludeInboundPorts?"));
+}
+
+/// What each annotation may say alone, and a sentence that the policy has for it.
+#[test]
+fn what_does_not_go_together_is_refused_and_what_means_little_is_told() {
+    let annotations = json!({
+        "sidecar-init/inbound-capture-port": "15006-15010", "sidecar.istio.io/interceptionMode": "TPROXY",
+    });
+    let told = try_of(&annotations, &Configuration::default()).expect_err("no single port").to_string();
+    assert!(
+        told.contains(
+            "sidecar-init/inbound-capture-port: \"15006-15010\" is a range, which TPROXY can't use"
+        ),
+        "{told}"
+    );
+    let odd = of(&json!({
+        "traffic.sidecar.istio.io/excludeOutboundIPRanges": "fd00::/8",
+        "traffic.sidecar.istio.io/excludeOutboundPorts": "0",
+        "traffic.sidecar.istio.io/includeOutboundIPRanges": "10.1.2.3/8",
+    }));
+    let expected = [
+        "traffic.sidecar.istio.io/includeOutboundIPRanges: 10.1.2.3/8 has host bits set and is taken as the network \
+         10.0.0.0/8",
+        "traffic.sidecar.istio.io/excludeOutboundPorts: port 0 is dropped; no connection uses it",
+    ];
+    assert_eq!(odd.warnings, expected);
+    assert_eq!(of(&json!({})).warnings, Vec::<String>::new());
+}
+
+/// The arguments behind `-u`, as who runs; where the mode wants root, the author's user does not count.
+#[test]
+fn the_rules_know_the_proxy_by_what_it_runs_as() {
+    let told = |mode: &str, own: &Value, range: Option<&str>| {
+        let pod = json!({
+            "metadata": {"annotations": {"sidecar.istio.io/interceptionMode": mode}},
+            "spec": {"containers": [{"name": "app"}, {"name": "istio-proxy", "securityContext": own}]},
+        });
+        let key = "openshift.io/sa.scc.uid-range".to_owned();
+        let annotations = range.map(|range| (key, range.to_owned())).into_iter().collect();
+        let namespace = Namespace { annotations, ..Namespace::default() };
+        let around = Around { namespace, ..Around::default() };
+        let sidecar = Sidecar::of(&pod, &around, &Configuration::default()).expect("a good pod");
+        assert_eq!(sidecar.arguments[5], "-u");
+        (sidecar.arguments[6].clone(), sidecar.proxy_uid)
+    };
+    let own = json!({"runAsUser": 2000});
+    assert_eq!(told("REDIRECT", &own, None), ("2000".to_owned(), 1337));
+    assert_eq!(told("TPROXY", &own, None), ("1337".to_owned(), 1337));
+    assert_eq!(
+        told("REDIRECT", &json!({}), Some("1000620000/10000")),
+        ("1000629999".to_owned(), 1_000_629_999)
+    );
+    assert_eq!(told("TPROXY", &json!({}), Some("1000620000/10000")), ("1337".to_owned(), 1_000_629_999));
+}
+
+#[test]
+fn cluster_and_network_by_label_then_path_then_values() {
+    let configuration =
+        configured("global: {network: of-values, multiCluster: {clusterName: of-values}}", "");
+    let variable = |name: &str| (name.to_owned(), "of-path".to_owned());
+    let path = vec![variable("ISTIO_META_NETWORK"), variable("ISTIO_META_CLUSTER_ID")];
+    let check = |labels: Value, variables: &[(String, String)], network: &str, cluster: &str| {
+        let around = Around { variables: variables.to_vec(), ..Around::default() };
+        let pod = json!({"metadata": {"labels": labels}});
+        let sidecar = Sidecar::of(&pod, &around, &configuration).expect("a good pod");
+        assert_eq!((sidecar.network.as_deref(), sidecar.cluster.as_str()), (Some(network), cluster));
+    };
+    check(json!({}), &[], "of-values", "of-values");
+    check(json!({}), &path, "of-path", "of-path");
+    check(json!({"topology.istio.io/network": "of-label"}), &path, "of-label", "of-path");
+}
+
+/// What values say is told to a plugin too; what the pod says itself stays as it stands.
+#[test]
+fn a_plugin_is_told_what_holds() {
+    let values = "
+global: {proxy: {includeIPRanges: '', excludeOutboundPorts: '25'}}
+pilot: {cni: {enabled: true}}
+";
+    let annotations = json!({
+        "traffic.sidecar.istio.io/excludeInboundPorts": "7",
+        "traffic.sidecar.istio.io/includeInboundPorts": "80, 81",
+    });
+    let sidecar = try_of(&annotations, &configured(values, "")).expect("good annotations");
+    assert_eq!(sidecar.init, Init::Validation);
+    let told: Vec<(&str, &str)> =
+        sidecar.plugin_annotations.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    assert_eq!(
+        told,
+        [
+            ("sidecar.istio.io/interceptionMode", "REDIRECT"),
+            ("traffic.sidecar.istio.io/includeOutboundIPRanges", ""),
+            ("traffic.sidecar.istio.io/excludeInboundPorts", "7,15020"),
+            ("traffic.sidecar.istio.io/excludeOutboundPorts", "25"),
+        ]
+    );
+}

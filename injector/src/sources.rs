@@ -1,0 +1,172 @@
+//! The configuration, read once from the files that flags name: for whoever answers one question and ends.
+//!
+//! A file holds the text itself, as Istio's own commands want it, or the whole ConfigMap as `kubectl get -o yaml` prints it.
+
+use crate::arguments::Sources;
+use injection::configuration::{Configuration, Text, Texts};
+use policy::{Problem, Problems};
+use serde_json::Value;
+use std::{fs, path::Path};
+
+/// Which text of a configuration it is: what flag names its file, and where a ConfigMap holds it.
+struct Part {
+    flag: &'static str,
+    key: &'static str,
+    map: &'static str,
+}
+
+const CONFIG: Part = Part { flag: "--inject-config", key: "config", map: "istio-sidecar-injector" };
+const VALUES: Part = Part { flag: "--values", key: "values", map: "istio-sidecar-injector" };
+const MESH: Part = Part { flag: "--mesh-config", key: "mesh", map: "istio" };
+
+/// A text, and what names it in problems.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Named {
+    name: String,
+    text: String,
+}
+
+impl Named {
+    fn as_text(&self) -> Text<'_> {
+        Text { name: &self.name, text: &self.text }
+    }
+}
+
+/// Reads the configuration. A revision takes the place of that of the values.
+///
+/// # Errors
+/// Every file that can't be read, and every problem in those that can.
+pub(crate) fn configuration(sources: &Sources, revision: Option<&str>) -> Result<Configuration, Problems> {
+    let mut problems = Vec::new();
+    let mut read = |part: &Part, path: Option<&Path>| {
+        let found = path.map(|path| file(part, path));
+        found.and_then(|found| found.map_err(|Problems(all)| problems.extend(all)).ok())
+    };
+    let config = read(&CONFIG, sources.config.as_deref());
+    let values = read(&VALUES, sources.values.as_deref());
+    let mesh = read(&MESH, sources.mesh.as_deref());
+
+    // A ConfigMap holds the values beside the configuration.
+    let values = match (values, &config) {
+        (Some(file), _) => Some(file).map(|file| file.text(&VALUES)).transpose(),
+        (None, Some(file)) => Ok(file.beside(&VALUES)),
+        (None, None) => Ok(None),
+    };
+    let config = config.map(|file| file.text(&CONFIG)).transpose();
+    let mesh = mesh.map(|file| file.text(&MESH)).transpose();
+    let mut take =
+        |text: Result<Option<Named>, Problem>| text.map_err(|problem| problems.push(problem)).ok().flatten();
+    let (config, values, mesh) = (take(config), take(values), take(mesh));
+    let values = match revision {
+        Some(revision) => with_revision(values, revision, &mut problems),
+        None => values,
+    };
+    let texts = Texts {
+        config: config.as_ref().map(Named::as_text),
+        values: values.as_ref().map(Named::as_text),
+        mesh: mesh.as_ref().map(Named::as_text),
+    };
+    let configuration = Configuration::read(&texts);
+    match configuration {
+        Ok(configuration) if problems.is_empty() => Ok(configuration),
+        Ok(_) => Err(Problems(problems)),
+        Err(Problems(found)) => {
+            problems.extend(found);
+            Err(Problems(problems))
+        }
+    }
+}
+
+/// A file's text, and the ConfigMaps in it, if that is what it holds.
+struct File {
+    whole: Named,
+    /// The name and the data of each.
+    maps: Vec<(String, Value)>,
+}
+
+fn file(part: &Part, path: &Path) -> Result<File, Problems> {
+    let name = format!("{} {}", part.flag, path.display());
+    let text = fs::read_to_string(path).map_err(|error| {
+        let text =
+            format!("can't be read: {error}; expected the text {}, or a ConfigMap that holds it", part.key);
+        Problems(vec![Problem::of(&name, text)])
+    })?;
+    let documents = policy::pod::values(&name, &text)?;
+    let items = documents.iter().flat_map(|document| match &document["items"] {
+        Value::Array(items) if document["kind"] == "List" || document["kind"] == "ConfigMapList" => {
+            items.iter().collect()
+        }
+        _ => vec![document],
+    });
+    let maps = items.filter(|item| item["kind"] == "ConfigMap");
+    let maps = maps.map(|map| {
+        let name = map["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        (name, map["data"].clone())
+    });
+    Ok(File { maps: maps.collect(), whole: Named { name, text } })
+}
+
+impl File {
+    /// The text of a part.
+    fn text(&self, part: &Part) -> Result<Named, Problem> {
+        if self.maps.is_empty() {
+            return Ok(self.whole.clone());
+        }
+        let name = &self.whole.name;
+        let found = self.found(part);
+        match &found[..] {
+            [one] => Ok(one.clone()),
+            [] => {
+                let text = format!(
+                    "holds ConfigMaps, but none with {:?}; expected {} as it is in the cluster",
+                    part.key, part.map
+                );
+                Err(Problem::of(name, text))
+            }
+            several => {
+                let names: Vec<&str> = several.iter().map(|text| text.name.as_str()).collect();
+                let text =
+                    format!("holds {} texts {:?} ({}); give one", several.len(), part.key, names.join(", "));
+                Err(Problem::of(name, text))
+            }
+        }
+    }
+
+    /// The text of a part that was asked of another one's file: if there is one.
+    fn beside(&self, part: &Part) -> Option<Named> {
+        match &self.found(part)[..] {
+            [one] => Some(one.clone()),
+            _ => None,
+        }
+    }
+
+    fn found(&self, part: &Part) -> Vec<Named> {
+        let of = |(map, data): &(String, Value)| {
+            let text = data.get(part.key)?.as_str()?.to_owned();
+            Some(Named { name: format!("{}: ConfigMap {map}: data.{}", self.whole.name, part.key), text })
+        };
+        self.maps.iter().filter_map(of).collect()
+    }
+}
+
+/// Values whose revision is another one.
+fn with_revision(values: Option<Named>, revision: &str, problems: &mut Vec<Problem>) -> Option<Named> {
+    let Named { name, text } =
+        values.unwrap_or_else(|| Named { name: VALUES.flag.to_owned(), text: "{}".to_owned() });
+    match policy::pod::values(&name, &text) {
+        Ok(documents) => match documents.into_iter().next().unwrap_or(Value::Null) {
+            Value::Null => Some(serde_json::json!({ "revision": revision }).to_string()),
+            Value::Object(mut fields) => {
+                fields.insert("revision".to_owned(), revision.into());
+                Some(Value::Object(fields).to_string())
+            }
+            // What is wrong with it is told by whoever reads it.
+            _ => Some(text),
+        },
+        Err(Problems(found)) => {
+            problems.extend(found);
+            None
+        }
+    }
+    .map(|text| Named { name, text })
+}
