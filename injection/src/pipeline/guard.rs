@@ -6,17 +6,32 @@ use super::pod::{Item, List, Pod};
 use crate::sidecar::{Mode, Sidecar};
 use policy::istio::CaptureConfig;
 use policy::pod::{Way, objects, read};
-use policy::sources::NoHost;
-use policy::{Problem, Problems};
+use policy::{Host, Problem, Problems};
 use serde_json::{Map, Value, json};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// How strictly an injected pod is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strictness {
     /// All of it comes from declared templates, so that whatever is wrong is an error.
     Declared,
-    /// Somebody's own text has part in it: he may have his reasons.
+    /// Somebody's own template or container has part in it: he may have his reasons.
     Own,
+}
+
+/// A pod has no address before it runs. What it will capture does not hang on which one it gets, so that one for documentation
+/// (RFC 5737) stands for it.
+struct Somewhere;
+
+impl Host for Somewhere {
+    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(vec![Ipv4Addr::new(192, 0, 2, 1).into()])
+    }
+
+    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(Vec::new())
+    }
 }
 
 /// Looks at it. Returns warnings.
@@ -35,6 +50,10 @@ pub(super) fn check(
         .iter()
         .filter(|container| overlay.item(List::InitContainers, container.name()).is_some())
         .collect();
+    let by_user = injected
+        .iter()
+        .any(|container| own.container(container.name()).is_some_and(|_| container.name() != PROXY));
+    let strictness = if by_user { Strictness::Own } else { strictness };
     let found = match capture(pod, &injected) {
         Ok(Some((name, capture))) => faults(pod, own, sidecar, &name, &injected, &capture),
         Ok(None) => Vec::new(),
@@ -71,7 +90,7 @@ fn capture(pod: &Pod, starting: &[&Item]) -> Result<Option<(String, CaptureConfi
     let Some(object) = described.first() else { return Ok(None) };
     let reading = read(object, &[""; 0]);
     let Way::InitContainer(name) = &reading.way else { return Ok(None) };
-    let resolved = reading.said.resolve(&NoHost)?;
+    let resolved = reading.said.resolve(&Somewhere)?;
     Ok(Some((name.clone(), resolved.capture)))
 }
 
@@ -99,7 +118,12 @@ fn faults(
         if !matches!(meant, Ok(Some((_, meant))) if meant == *found) {
             let text = format!(
                 "captures something else than the pod's settings mean; expected the arguments {}",
-                sidecar.arguments.join(" ")
+                sidecar
+                    .arguments
+                    .iter()
+                    .map(|word| if word.is_empty() { "\"\"" } else { word })
+                    .collect::<Vec<_>>()
+                    .join(" ")
             );
             faults.push(Problem::of(&format!("init container {name}"), text));
         }
