@@ -27,6 +27,7 @@ use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};
 
 /// Its flags.
 #[derive(Args, Clone, Debug)]
+#[group(skip)]
 pub(crate) struct Flags {
     /// Be an own certificate authority: it is kept in a Secret, and webhooks' caBundle is kept up to date
     #[arg(long)]

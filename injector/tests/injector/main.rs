@@ -1,5 +1,6 @@
 //! The injector, as its users meet it.
 
+mod authority;
 mod client;
 mod cluster;
 mod environment;

@@ -1,0 +1,295 @@
+//! `serve --self-signed` against the played API server: replicas that start at once, rotation, repair, faults, a kill.
+
+use super::cluster::{Cluster, Fault, until, word};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+use std::{
+    fs::{self, File},
+    net::SocketAddr,
+    path::PathBuf,
+    process::{Child, Command},
+    time::Duration,
+};
+
+const NAMESPACE: &str = "istio-system";
+const SECRET: &str = "sidecar-injector-ca";
+const CONFIGURATION: &str = "istio-sidecar-injector";
+const WEBHOOKS: &str = "mutatingwebhookconfigurations";
+
+/// One replica.
+struct Replica {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Replica {
+    /// Starts one with these flags besides.
+    fn start(cluster: &Cluster, name: &str, flags: &[&str]) -> Self {
+        let log = cluster.file(&format!("{name}.log"));
+        let child = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
+            .args(["serve", "--self-signed", "--address", "127.0.0.1:0", "--drain", "0"])
+            .args(["--log_as_json", "--log_output_level", "debug", "--kubeconfig"])
+            .arg(cluster.kubeconfig())
+            .args(flags)
+            .stderr(File::options().create(true).append(true).open(&log).expect("a log"))
+            .spawn()
+            .expect("the program starts");
+        Self { child, log }
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(&self.log).expect("a log")
+    }
+
+    /// Where it serves, once it does.
+    fn address(&mut self) -> SocketAddr {
+        let mut found = None;
+        until("it serves", || {
+            let ended = self.child.try_wait().expect("a child");
+            assert!(ended.is_none(), "it has ended: {}", self.log());
+            let log = self.log();
+            let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            let mut addresses = lines.filter_map(|line| line["address"].as_str()?.parse().ok());
+            found = addresses.next();
+            found.is_some()
+        });
+        found.expect("it serves")
+    }
+
+    /// Ends it as the kubelet does.
+    fn stop(mut self) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill starts").success());
+        let status = self.child.wait().expect("a child");
+        assert!(status.success(), "{status}: {}", self.log());
+    }
+}
+
+impl Drop for Replica {
+    /// Without a word, as the kernel does it.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A cluster where pods of the namespace `shop` are to be injected.
+fn cluster() -> Cluster {
+    let cluster = Cluster::start();
+    cluster.namespace(NAMESPACE, &json!({}));
+    cluster.namespace("shop", &json!({ "istio-injection": "enabled" }));
+    cluster.put(&configuration("sidecar-injector"));
+    cluster
+}
+
+fn configuration(service: &str) -> Value {
+    json!({ "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+        "metadata": { "name": CONFIGURATION },
+        "webhooks": [{ "name": "namespace.sidecar-injector.istio.io", "sideEffects": "None",
+            "admissionReviewVersions": ["v1"], "failurePolicy": "Fail", "timeoutSeconds": 10,
+            "clientConfig": { "service": { "name": service, "namespace": NAMESPACE, "path": "/inject", "port": 443 } },
+            "rules": [{ "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"] }],
+            "namespaceSelector": { "matchLabels": { "istio-injection": "enabled" } } }] })
+}
+
+/// What the webhook trusts.
+fn bundle(cluster: &Cluster) -> String {
+    let found = cluster.find(WEBHOOKS, "", CONFIGURATION).unwrap_or_default();
+    let text = found["webhooks"][0]["clientConfig"]["caBundle"].as_str().unwrap_or_default().to_owned();
+    String::from_utf8(STANDARD.decode(text).expect("base64")).expect("text")
+}
+
+/// A text in the Secret.
+fn stored(cluster: &Cluster, key: &str) -> String {
+    let secret = cluster.find("secrets", NAMESPACE, SECRET).unwrap_or_default();
+    let text = secret["data"][key].as_str().unwrap_or_default().to_owned();
+    String::from_utf8(STANDARD.decode(text).expect("base64")).expect("text")
+}
+
+/// kubectl creates a pod, for which the webhook has to be called.
+fn create(cluster: &Cluster, name: &str) {
+    let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "namespace": "shop" },
+        "spec": { "containers": [{ "name": "application", "image": "example/application" }] } });
+    let file = cluster.file(&format!("{name}.json"));
+    fs::write(&file, pod.to_string()).expect("written");
+    let before = cluster.state().reviews.len();
+    let (_, told) = cluster.kubectl(&["create", "--validate=false", "-f", word(&file)]);
+    assert!(!told.contains("failed calling webhook"), "{told}");
+    assert!(cluster.state().reviews.len() > before, "nobody was asked about {name}");
+}
+
+#[test]
+fn replicas_that_start_at_once_share_one_authority() {
+    let cluster = cluster();
+    let names = ["a", "b", "c"];
+    let mut replicas = names.map(|name| Replica::start(&cluster, name, &[]));
+    let addresses = replicas.each_mut().map(Replica::address);
+    until("the webhook trusts it", || bundle(&cluster) == stored(&cluster, "ca.crt"));
+    assert_eq!(bundle(&cluster).matches("BEGIN CERTIFICATE").count(), 1);
+    for (name, address) in names.iter().zip(addresses) {
+        cluster.route(NAMESPACE, "sidecar-injector", address);
+        create(&cluster, name);
+    }
+    let made = replicas.iter().filter(|replica| replica.log().contains("an authority is made")).count();
+    assert_eq!(made, 1, "who came second took the first one's");
+    let secret = cluster.find("secrets", NAMESPACE, SECRET).expect("a Secret");
+    assert_eq!(secret["metadata"]["generation"], 1, "it was written once");
+    for replica in replicas {
+        replica.stop();
+    }
+}
+
+#[test]
+fn a_kill_loses_no_authority() {
+    let cluster = cluster();
+    let mut replica = Replica::start(&cluster, "first", &[]);
+    replica.address();
+    let authority = stored(&cluster, "ca.crt");
+    until("the webhook trusts it", || bundle(&cluster) == authority);
+    drop(replica);
+    let version =
+        cluster.find(WEBHOOKS, "", CONFIGURATION).expect("it")["metadata"]["resourceVersion"].clone();
+    let mut replica = Replica::start(&cluster, "second", &[]);
+    cluster.route(NAMESPACE, "sidecar-injector", replica.address());
+    create(&cluster, "web");
+    assert_eq!(stored(&cluster, "ca.crt"), authority);
+    let found = cluster.find(WEBHOOKS, "", CONFIGURATION).expect("it");
+    assert_eq!(found["metadata"]["resourceVersion"], version, "nothing had to be written");
+    replica.stop();
+}
+
+#[test]
+fn authorities_follow_each_other_while_pods_are_created() {
+    let cluster = cluster();
+    let short = ["--ca-lifetime", "9s", "--certificate-lifetime", "3s"];
+    let mut replicas = ["a", "b"].map(|name| Replica::start(&cluster, name, &short));
+    let addresses = replicas.each_mut().map(Replica::address);
+    until("the webhook trusts it", || !bundle(&cluster).is_empty());
+    let (mut signers, mut pods) = (std::collections::BTreeSet::new(), 0_usize);
+    until("three authorities have signed", || {
+        cluster.route(NAMESPACE, "sidecar-injector", addresses[pods % 2]);
+        create(&cluster, &format!("pod-{pods}"));
+        pods += 1;
+        signers.insert(stored(&cluster, "ca.crt"));
+        signers.len() >= 3
+    });
+    assert!(pods > 10, "{pods}");
+    for replica in replicas {
+        assert!(
+            replica.log().contains("the next authority is announced") || replica.log().contains("was first")
+        );
+        replica.stop();
+    }
+}
+
+#[test]
+fn what_somebody_spoils_is_repaired() {
+    let cluster = cluster();
+    let mut replica = Replica::start(&cluster, "one", &[]);
+    cluster.route(NAMESPACE, "sidecar-injector", replica.address());
+    let authority = stored(&cluster, "ca.crt");
+    let repaired = |what: &str| {
+        until(what, || bundle(&cluster) == authority && stored(&cluster, "ca.crt") == authority);
+    };
+    repaired("the webhook trusts it");
+    cluster.put(&configuration("sidecar-injector"));
+    repaired("a replaced configuration has its bundle again");
+    cluster.remove(WEBHOOKS, "", CONFIGURATION);
+    cluster.put(&configuration("sidecar-injector"));
+    repaired("so has one that was deleted and made anew");
+    cluster.remove("secrets", NAMESPACE, SECRET);
+    repaired("a deleted Secret is back");
+    let secret = |data: Value| {
+        json!({ "apiVersion": "v1", "kind": "Secret", "data": data,
+            "metadata": { "name": SECRET, "namespace": NAMESPACE } })
+    };
+    cluster.put(&secret(json!({ "ca.crt": "bm8=", "ca.key": "bm8=" })));
+    repaired("a spoilt Secret is whole again");
+    cluster.put(&secret(json!({})));
+    repaired("so is an empty one");
+    create(&cluster, "web");
+
+    // Webhooks of other Services are other people's.
+    cluster.put(&configuration("another"));
+    cluster.put(&secret(json!({})));
+    repaired_alone(&cluster, &authority);
+    replica.stop();
+}
+
+fn repaired_alone(cluster: &Cluster, authority: &str) {
+    until("the Secret is whole again", || stored(cluster, "ca.crt") == authority);
+    assert_eq!(bundle(cluster), "", "it is not ours");
+}
+
+/// Whatever goes wrong at first, in the end a pod is created.
+fn survives(verb: &'static str, plural: &'static str, fault: Fault) {
+    let cluster = cluster();
+    cluster.fault(verb, plural, fault);
+    let mut replica = Replica::start(&cluster, "one", &[]);
+    cluster.route(NAMESPACE, "sidecar-injector", replica.address());
+    until("the webhook trusts it", || {
+        let held = bundle(&cluster);
+        !held.is_empty() && held == stored(&cluster, "ca.crt")
+    });
+    assert!(cluster.state().faults.is_empty(), "{verb} {plural}: the fault has been met");
+    create(&cluster, "web");
+    replica.stop();
+}
+
+#[test]
+fn faults_of_the_api_server_are_outlasted() {
+    survives("list", "secrets", Fault::Refuse(500));
+    survives("list", "secrets", Fault::Cut);
+    survives("list", WEBHOOKS, Fault::Refuse(403));
+    survives("list", WEBHOOKS, Fault::Slow(Duration::from_millis(300)));
+    survives("watch", "secrets", Fault::Gone);
+    survives("create", "secrets", Fault::Refuse(500));
+    survives("create", "secrets", Fault::Lost);
+    survives("create", "secrets", Fault::Refuse(409));
+    survives("patch", WEBHOOKS, Fault::Refuse(429));
+    survives("patch", WEBHOOKS, Fault::Lost);
+    survives("patch", WEBHOOKS, Fault::Lie("<html>a proxy's page</html>"));
+}
+
+#[test]
+fn answers_that_never_come_are_given_up() {
+    survives("create", "secrets", Fault::Hang);
+    survives("patch", WEBHOOKS, Fault::Hang);
+}
+
+#[test]
+fn watches_that_end_or_are_too_old_are_taken_up_again() {
+    let cluster = cluster();
+    let mut replica = Replica::start(&cluster, "one", &[]);
+    replica.address();
+    until("the webhook trusts it", || !bundle(&cluster).is_empty());
+    let authority = bundle(&cluster);
+    for round in 0..2 {
+        if round == 0 {
+            cluster.bookmark();
+        }
+        let lists = cluster.count("list", WEBHOOKS);
+        cluster.compact();
+        cluster.cut();
+        cluster.put(&configuration("sidecar-injector"));
+        until("what happened meanwhile is known", || bundle(&cluster) == authority);
+        until("it was listed again", || cluster.count("list", WEBHOOKS) > lists);
+    }
+    assert_eq!(cluster.all(WEBHOOKS).len(), 1);
+    replica.stop();
+}
+
+#[test]
+fn flags_that_do_not_fit_are_refused() {
+    let run = |arguments: &[&str]| {
+        let out = Command::new(env!("CARGO_BIN_EXE_sidecar-injector")).arg("serve").args(arguments).output();
+        let out = out.expect("the program starts");
+        assert!(!out.status.success());
+        String::from_utf8_lossy(&out.stderr).into_owned()
+    };
+    assert!(run(&[]).contains("--tls-cert"));
+    assert!(run(&["--self-signed", "--tls-cert", "x"]).contains("cannot be used with"));
+    assert!(run(&["--self-signed", "--ca-lifetime", "1y"]).contains("such as 90d"));
+    assert!(run(&["--self-signed", "--kubeconfig", "missing.yaml"]).contains("missing.yaml can't be read"));
+    assert!(run(&["--self-signed"]).contains("no pod of a cluster"));
+}
