@@ -99,10 +99,9 @@ fn capture(pod: &Pod, starting: &[&Item]) -> Result<Option<(String, CaptureConfi
     Ok(Some((name.clone(), resolved.capture)))
 }
 
-/// An init container that captures something else than the sidecar's settings say. Other proxies than Istio's have settings
-/// of their own, and who writes the container himself wants it other than it would be.
+/// An init container that captures something else than the sidecar's settings say, to which declared templates have added what
+/// their proxies need. Who writes the container himself wants it other than it would be.
 fn other(look: &Look<'_>, name: &str, starting: &[&Item], found: &CaptureConfig) -> Option<Problem> {
-    look.overlay.container(PROXY)?;
     if name != INIT || look.own.container(name).is_some() {
         return None;
     }
