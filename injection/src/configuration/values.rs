@@ -41,8 +41,6 @@ pub struct Values {
     pub init: Init,
     pub cni: Cni,
     pub native: Native,
-    /// `pilot.env`: the control plane's own switches.
-    environment: BTreeMap<String, String>,
     /// The control plane's name; empty for the default one.
     pub revision: String,
     /// `sidecarInjectorWebhook.rewriteAppHTTPProbe`. Only Istio's agent answers rewritten probes, so it is off until said.
@@ -183,7 +181,6 @@ impl Values {
             },
             cni: cni(&mut fields),
             native: native(&mut fields),
-            environment: fields.named_texts("pilot.env"),
             rewrite_probes: fields.flag("sidecarInjectorWebhook.rewriteAppHTTPProbe"),
             revision,
             raw: Value::Null,
@@ -194,7 +191,7 @@ impl Values {
 
     /// `pilot.env`: the control plane's own switches.
     pub fn environment(&self) -> BTreeMap<String, String> {
-        self.environment.clone()
+        Fields::of("values", &self.raw).named_texts("pilot.env")
     }
 }
 
@@ -259,6 +256,8 @@ fn cni(fields: &mut Fields<'_>) -> Cni {
 
 /// What is not said is `auto`, as with Istio.
 fn native(fields: &mut Fields<'_>) -> Native {
+    // Checked here for all who ask for them later.
+    fields.named_texts("pilot.env");
     let known = [("true", Native::Always), ("false", Native::Never), ("auto", Native::Auto)];
     fields.one_of("pilot.env.ENABLE_NATIVE_SIDECARS", &known).unwrap_or(Native::Auto)
 }
