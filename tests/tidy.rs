@@ -187,13 +187,14 @@ fn pure_crates_touch_nothing() {
             "net::Tcp",
             "net::Udp",
             "thread::",
-            "println",
-            "eprintln",
+            "println!",
+            "eprintln!",
         ] {
             assert!(!code.contains(word), "{path} says {word}");
         }
-        for word in ["tracing", "nix", "clap"] {
-            assert!(!says(&code, word), "{path} says {word}");
+        // The bare words name other things too: a ProxyConfig has a field `tracing`.
+        for word in ["tracing::", "nix::", "clap::"] {
+            assert!(!code.contains(word), "{path} says {word}");
         }
     }
 }

@@ -30,4 +30,4 @@ pub mod template;
 pub mod webhook;
 
 pub use configuration::Configuration;
-pub use pipeline::{Around, Injected, Namespace, Outcome, inject};
+pub use pipeline::{Around, Injected, Namespace, Outcome, Workload, inject};

@@ -112,13 +112,14 @@ ZONE=b"#;
         "--domain",
         "$(POD_NAMESPACE).svc.cluster.local",
         "--proxyLogLevel=warning",
+        "--proxyComponentLogLevel=misc:error",
         "--log_output_level=default:info",
     ]);
     assert_eq!(proxy["args"], arguments);
     assert_eq!(proxy["ports"][0]["containerPort"], 15090);
     assert_eq!(proxy["startupProbe"]["failureThreshold"], 600);
     assert_eq!(proxy["readinessProbe"]["periodSeconds"], 15);
-    assert_eq!(proxy["resources"], json!({"requests": {"cpu": "100m"}}));
+    assert_eq!(proxy["resources"]["requests"]["cpu"], "100m");
     assert_eq!(proxy.get("lifecycle"), None);
     let security = json!({
         "allowPrivilegeEscalation": false, "privileged": false, "capabilities": {"drop": ["ALL"]},

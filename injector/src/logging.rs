@@ -4,7 +4,7 @@ use clap::Args;
 use std::io;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{
-    Layer, Registry, filter::Targets, fmt, layer::SubscriberExt, util::SubscriberInitExt,
+    Layer, Registry, filter::Targets, fmt, layer::SubscriberExt, reload, util::SubscriberInitExt,
 };
 
 /// Which lines, and in which form. Names are the init container's.
@@ -24,11 +24,8 @@ pub(crate) struct Logging {
 }
 
 /// Starts logging. A panic becomes a line too.
-pub(crate) fn start(flags: &Logging) {
-    // Of other crates only what went wrong: their details may tell what a request carries.
-    let filter = Targets::new()
-        .with_default(flags.level.min(LevelFilter::WARN))
-        .with_target(env!("CARGO_CRATE_NAME"), flags.level);
+pub(crate) fn start(flags: &Logging) -> Level {
+    let (filter, level) = reload::Layer::new(filter(flags.level));
     let lines = fmt::layer().with_ansi(false).with_writer(io::stderr);
     let lines: Box<dyn Layer<Registry> + Send + Sync> = match flags.json {
         true => lines.json().flatten_event(true).with_filter(filter).boxed(),
@@ -40,4 +37,23 @@ pub(crate) fn start(flags: &Logging) {
         let text = panic.payload_as_str().unwrap_or_default();
         tracing::error!(place, text, "a defect; please report it");
     }));
+    Level(level)
+}
+
+/// Which lines are written, as long as the process runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Level(reload::Handle<Targets, Registry>);
+
+impl Level {
+    /// Changes it.
+    pub(crate) fn set(&self, level: LevelFilter) {
+        if self.0.reload(filter(level)).is_err() {
+            tracing::warn!(%level, "the level of log lines can't be changed");
+        }
+    }
+}
+
+/// Of other crates only what went wrong: their details may tell what a request carries.
+fn filter(level: LevelFilter) -> Targets {
+    Targets::new().with_default(level.min(LevelFilter::WARN)).with_target(env!("CARGO_CRATE_NAME"), level)
 }

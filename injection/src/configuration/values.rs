@@ -41,6 +41,8 @@ pub struct Values {
     pub init: Init,
     pub cni: Cni,
     pub native: Native,
+    /// `pilot.env`: the control plane's own switches.
+    environment: BTreeMap<String, String>,
     /// The control plane's name; empty for the default one.
     pub revision: String,
     /// `sidecarInjectorWebhook.rewriteAppHTTPProbe`. Only Istio's agent answers rewritten probes, so it is off until said.
@@ -181,12 +183,18 @@ impl Values {
             },
             cni: cni(&mut fields),
             native: native(&mut fields),
+            environment: fields.named_texts("pilot.env"),
             rewrite_probes: fields.flag("sidecarInjectorWebhook.rewriteAppHTTPProbe"),
             revision,
             raw: Value::Null,
         };
         let problems = fields.finish();
         (Self { raw, ..values }, problems)
+    }
+
+    /// `pilot.env`: the control plane's own switches.
+    pub fn environment(&self) -> BTreeMap<String, String> {
+        self.environment.clone()
     }
 }
 
@@ -279,9 +287,20 @@ fn free(fields: &mut Fields<'_>, path: &str) -> Value {
     }
 }
 
-impl Values {
-    /// `pilot.env`: the control plane's own switches.
-    pub fn environment(&self) -> BTreeMap<String, String> {
-        Fields::of("values", &self.raw).named_texts("pilot.env")
+#[cfg(test)]
+mod tests {
+    /// Paths stand in this file as texts, and nowhere else.
+    #[test]
+    fn the_document_names_each_path_that_is_read() {
+        let document = include_str!("../../../docs/injection.md");
+        let code = include_str!("values.rs").split("#[cfg(test)]").next().unwrap_or_default();
+        let roots = ["global.", "pilot.", "istio_cni.", "sidecarInjectorWebhook."];
+        let texts = code.split('"').skip(1).step_by(2);
+        let paths: Vec<&str> = texts.filter(|text| roots.iter().any(|root| text.starts_with(root))).collect();
+        assert!(paths.len() > 30, "{paths:?}");
+        for path in paths.into_iter().filter(|path| !path.contains('{')) {
+            let last = path.strip_prefix("pilot.env.").unwrap_or(path);
+            assert!(document.contains(&format!("`{last}`")), "docs/injection.md does not name {path}");
+        }
     }
 }

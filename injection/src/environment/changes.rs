@@ -81,6 +81,18 @@ impl Existing {
         owners.iter().find(is_one).and_then(|owner| owner["uid"].as_str())
     }
 
+    /// Whether it says the same, in whichever version.
+    pub fn says_as(&self, other: &Self) -> bool {
+        let parts = [
+            "/spec",
+            "/metadata/labels",
+            "/metadata/ownerReferences",
+            "/metadata/uid",
+            "/metadata/deletionTimestamp",
+        ];
+        parts.iter().all(|at| self.0.pointer(at) == other.0.pointer(at))
+    }
+
     fn is(&self, kind: &str, name: &str) -> bool {
         self.kind() == kind && self.name() == name
     }

@@ -81,17 +81,22 @@ fn by_value(old: &[Value], new: &[Value]) -> Vec<Source> {
         old[head..].iter().rev().zip(new[head..].iter().rev()).take_while(|(old, new)| old == new).count();
     let (inner_old, inner_new) = (&old[head..old.len() - tail], &new[head..new.len() - tail]);
     let mut sources: Vec<Source> = (0..head).map(Source::Kept).collect();
-    let same = match inner_old.len() * inner_new.len() <= MOST_CELLS {
-        true => common(inner_old, inner_new),
-        false => Vec::new(),
-    };
-    // Between items that are the same, others take each other's place as far as they go.
+    // Between items that are the same, others may be the same but for a part of them.
     let (mut from, mut to) = (0, 0);
-    for (end_old, end_new) in same.into_iter().chain([(inner_old.len(), inner_new.len())]) {
-        while to < end_new {
-            sources.push(if from < end_old { Source::Kept(head + from) } else { Source::New });
-            (from, to) = (from + 1, to + 1);
+    for (end_old, end_new) in
+        common(inner_old, inner_new, Value::eq).into_iter().chain([(inner_old.len(), inner_new.len())])
+    {
+        let mut next = to;
+        let pairs = match end_old - from == end_new - to {
+            true => (0..end_old - from).map(|at| (at, at)).collect(),
+            false => common(&inner_old[from..end_old], &inner_new[to..end_new], alike),
+        };
+        for (of_old, of_new) in pairs {
+            sources.extend((next..to + of_new).map(|_| Source::New));
+            sources.push(Source::Kept(head + from + of_old));
+            next = to + of_new + 1;
         }
+        sources.extend((next..end_new).map(|_| Source::New));
         if end_new < inner_new.len() {
             sources.push(Source::Kept(head + end_old));
         }
@@ -101,13 +106,27 @@ fn by_value(old: &[Value], new: &[Value]) -> Vec<Source> {
     sources
 }
 
-/// The pairs of a longest common part.
-fn common(old: &[Value], new: &[Value]) -> Vec<(usize, usize)> {
+/// Whether one item may be the other after a change: mappings that have an entry or all their keys in common.
+fn alike(old: &Value, new: &Value) -> bool {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            old.iter().any(|(key, value)| new.get(key) == Some(value)) || old.keys().eq(new.keys())
+        }
+        (Value::Array(_), Value::Array(_)) => true,
+        (old, new) => !old.is_object() && !old.is_array() && !new.is_object() && !new.is_array(),
+    }
+}
+
+/// The pairs of a longest common part; none where that would take too long.
+fn common(old: &[Value], new: &[Value], same: impl Fn(&Value, &Value) -> bool) -> Vec<(usize, usize)> {
+    if old.len().saturating_mul(new.len()) > MOST_CELLS {
+        return Vec::new();
+    }
     let width = new.len() + 1;
     let mut longest = vec![0_u32; (old.len() + 1) * width];
     for (row, item) in old.iter().enumerate().rev() {
         for (column, other) in new.iter().enumerate().rev() {
-            longest[row * width + column] = match item == other {
+            longest[row * width + column] = match same(item, other) {
                 true => longest[(row + 1) * width + column + 1] + 1,
                 false => longest[(row + 1) * width + column].max(longest[row * width + column + 1]),
             };
@@ -115,7 +134,7 @@ fn common(old: &[Value], new: &[Value]) -> Vec<(usize, usize)> {
     }
     let (mut row, mut column, mut found) = (0, 0, Vec::new());
     while row < old.len() && column < new.len() {
-        if old[row] == new[column] {
+        if same(&old[row], &new[column]) {
             found.push((row, column));
             (row, column) = (row + 1, column + 1);
         } else if longest[(row + 1) * width + column] >= longest[row * width + column + 1] {
@@ -153,6 +172,8 @@ mod tests {
         check(&mounts, &json!([{"name": "v", "mountPath": "/b"}]), "1");
         check(&json!(["-u", "1337", "-m", "R"]), &json!(["-u", "7", "-m", "R", "x"]), "0 1 2 3 +");
         check(&json!([1, 2, 3]), &json!([0, 1, 3]), "+ 0 2");
+        check(&json!([{"a": 1, "b": 2}, [1]]), &json!([{"x": 1}, {"a": 1}, [1]]), "+ 0 1");
+        check(&json!([1, [2]]), &json!([{"x": 1}, 3]), "0 1");
         check(&json!([]), &json!([1]), "+");
         check(&json!([1, 2]), &json!([]), "");
     }

@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 /// By what the value of another mapping comes into one.
 pub(super) const MERGE: &str = "<<";
 
+/// The longest value in brackets that gets no lines of its own.
+pub(super) const LONGEST: usize = 100;
+
 /// What stands around a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
@@ -87,6 +90,7 @@ impl Editor<'_> {
                 _ => self.replace(node, new, place),
             },
             _ if old == new && !self.refers(node) => Some(()),
+            _ if self.outgrows(node, new, place) => self.replace(node, new, place),
             (Form::Map(style, entries), Value::Object(old), Value::Object(map)) if !map.is_empty() => {
                 let before = self.edits.len();
                 self.map(*style, entries, old, map).or_else(|| self.replace_after(before, node, new, place))
@@ -105,6 +109,15 @@ impl Editor<'_> {
     fn replace_after(&mut self, before: usize, node: &Node, new: &Value, place: Place) -> Option<()> {
         self.edits.truncate(before);
         self.replace(node, new, place)
+    }
+
+    /// Whether it stands in brackets in a line that would become so long that nobody reads it.
+    fn outgrows(&self, node: &Node, new: &Value, place: Place) -> bool {
+        let Some(Style::Flow { open, close }) = node.style() else { return false };
+        let (old, is_in_lines) =
+            (&self.text[open..close], matches!(place, Place::Entry { .. } | Place::Item { .. }));
+        let longer = || self.look.flow(new).len() > LONGEST.max(old.len());
+        is_in_lines && !self.look.is_json && !old.contains('\n') && longer() && !node.is_shared()
     }
 
     /// Whether anything in it refers to an anchor whose value changes.

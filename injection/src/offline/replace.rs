@@ -1,6 +1,6 @@
 //! A value that is written anew where the old one stood.
 
-use super::edit::{Editor, Place};
+use super::edit::{Editor, LONGEST, Place};
 use super::place::{column, indent, line_start};
 use super::render::has_lines;
 use super::written::{Form, Node, Style};
@@ -93,7 +93,7 @@ impl Editor<'_> {
                 let value = self.look.flow(new);
                 self.push(at..at, format!(" {value}"));
             }
-        } else if has_lines(new) && !(matches!(node.style(), Some(Style::Flow { .. })) && !node.is_empty()) {
+        } else if has_lines(new) && !self.fits_in_brackets(node, new) {
             let lines = self.look.block(new, column);
             let anchor = if prefix.is_empty() { String::new() } else { format!(" {}", prefix.trim_end()) };
             if tail.is_empty() {
@@ -109,5 +109,11 @@ impl Editor<'_> {
             self.push(start..end, format!("{space}{prefix}{value}{tail}"));
         }
         Some(())
+    }
+
+    /// Whether it stands in brackets, and may stay there.
+    fn fits_in_brackets(&self, node: &Node, new: &Value) -> bool {
+        let is_flow = matches!(node.style(), Some(Style::Flow { .. })) && !node.is_empty();
+        is_flow && (node.is_shared() || self.look.flow(new).len() <= LONGEST)
     }
 }

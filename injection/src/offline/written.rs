@@ -79,6 +79,12 @@ impl Node {
         }
     }
 
+    /// Whether an anchor or an alias stands in it.
+    pub(super) fn is_shared(&self) -> bool {
+        let own = self.anchor.is_some() || matches!(self.form, Form::Alias(_));
+        own || self.children().into_iter().any(Self::is_shared)
+    }
+
     /// How it is written, if it is a list or a mapping.
     pub(super) fn style(&self) -> Option<Style> {
         match &self.form {

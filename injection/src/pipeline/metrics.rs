@@ -10,9 +10,6 @@ use serde::{Deserialize, Serialize};
 const VARIABLE: &str = "ISTIO_PROMETHEUS_ANNOTATIONS";
 /// Where the agent answers.
 const PATH: &str = "/stats/prometheus";
-/// The annotation by which a pod says whether it wants this.
-const MERGE: &str = "prometheus.istio.io/merge-metrics";
-
 /// What a pod's annotations say to Prometheus, in the form that the agent reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -56,11 +53,6 @@ impl Scrape {
             }
         }
     }
-}
-
-/// Whether a pod's metrics are merged: its own word counts before the mesh's.
-pub(super) fn are_merged(pod: &Pod, by_mesh: bool) -> bool {
-    pod.annotations.get(MERGE).and_then(|text| boolean(text)).unwrap_or(by_mesh)
 }
 
 /// Sends Prometheus to the agent, and the agent to the application.

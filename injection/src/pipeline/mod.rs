@@ -21,9 +21,9 @@ use crate::configuration::Configuration;
 use crate::decision::{Decision, Facts, decide};
 use crate::sidecar::Sidecar;
 use crate::template::{Sight, Template};
-use guard::Strictness;
+use guard::{Look, Strictness};
 use overlay::Patch;
-use pod::{List, Pod};
+use pod::{Item, List, Pod};
 use policy::{Problem, Problems};
 use record::{Overrides, Status};
 use serde_json::Value;
@@ -135,11 +135,6 @@ impl<'a> Job<'a> {
             Overrides::default()
         });
         let mut own = earlier::undone(&given, status.as_ref(), &overrides);
-        if own.items(List::Containers).is_empty() && !given.items(List::Containers).is_empty() {
-            let text = "lists all of the pod's containers, so that none would be left; remove the annotation, or the names of \
-                        those that were not injected";
-            problems.push(Problem::of(STATUS, text));
-        }
         users::forget_openshifts(&mut own, &around.namespace);
         let seen = seen(&own, &around.namespace.name);
         let sidecar =
@@ -162,6 +157,7 @@ impl<'a> Job<'a> {
         }
         let declared = chosen.iter().all(|(_, template)| matches!(template, Template::Declared(_)));
         let strictness = if declared { Strictness::Declared } else { Strictness::Own };
+        warnings.extend(sidecar.warnings.iter().cloned());
         warnings.extend(odd(&own));
         Ok(Self { given, status, own, sidecar, patches, strictness, warnings })
     }
@@ -170,20 +166,36 @@ impl<'a> Job<'a> {
         let Self { given, status, own, sidecar, patches, strictness, mut warnings } = self;
         let overlay::Overlaid { mut pod, overlay, overrides, warnings: of_overlay } =
             overlay::apply(&own, &patches)?;
+        if let Some(name) = lost(&given, &pod) {
+            let text = "lists it and all other containers of the pod, so that none would be left that was not injected; remove \
+                        the annotation, or the names that are the application's";
+            return Err(Problems(vec![Problem::with_item(STATUS, name, text)]));
+        }
         warnings.extend(of_overlay);
         warnings.extend(users::settle(&mut pod, &own, &overlay, &sidecar));
         variables(&mut pod, around, &sidecar);
-        agent(&mut pod, &sidecar, configuration, &mut warnings)?;
-        pod.annotations.insert(STATUS.to_owned(), Status::telling(&overlay, revision(configuration)).text());
+        agent(&mut pod, &sidecar)?;
+        let now = Status::telling(&overlay, &configuration.values.revision);
+        pod.annotations.insert(STATUS.to_owned(), now.text());
         pod.annotations.extend(overrides.text().map(|text| (OVERRIDES.to_owned(), text)));
         pod.annotations.extend(configuration.injected_annotations.clone());
         if let Some(status) = &status {
             earlier::kept(&given, status, &own, &mut pod);
         }
-        order::arrange(&mut pod, sidecar.hold && !sidecar.native);
-        warnings.extend(guard::check(&pod, &overlay, &own, &sidecar, strictness)?);
+        order::arrange(&mut pod, sidecar.hold);
+        let look = Look { pod: &pod, overlay: &overlay, own: &own, sidecar: &sidecar, strictness };
+        warnings.extend(guard::check(&look)?);
         Ok((pod, warnings))
     }
+}
+
+/// A container of a pod that an injection would leave without any of the containers that it had and that are not injected.
+fn lost<'a>(given: &'a Pod, pod: &Pod) -> Option<&'a str> {
+    let gone = |item: &&Item| pod.container(item.name()).is_none();
+    let stays = |item: &Item| item.name() != PROXY && pod.container(item.name()).is_some();
+    let containers = given.items(List::Containers);
+    let first = containers.iter().find(gone)?;
+    (!containers.iter().any(stays)).then_some(first.name())
 }
 
 /// A pod as templates see it, whether it is injected for the first time or again: with the user's proxy behind his other
@@ -222,29 +234,15 @@ fn variables(pod: &mut Pod, around: &Around, sidecar: &Sidecar) {
 }
 
 /// What Istio's agent does for the application, where the configuration or the pod asks for it.
-fn agent(
-    pod: &mut Pod,
-    sidecar: &Sidecar,
-    configuration: &Configuration,
-    warnings: &mut Vec<String>,
-) -> Result<(), Problems> {
-    let is = |raw: &Value, pointer: &str| raw.pointer(pointer).is_some_and(|value| *value == true);
-    let merges = metrics::are_merged(pod, is(&configuration.mesh.raw, "/enablePrometheusMerge"));
-    let by_values = is(&configuration.values.raw, "/sidecarInjectorWebhook/rewriteAppHTTPProbe");
-    let rewrites = probes::are_rewritten(pod, by_values, warnings);
+fn agent(pod: &mut Pod, sidecar: &Sidecar) -> Result<(), Problems> {
     let Some(status_port) = sidecar.status_port.filter(|_| pod.container(PROXY).is_some()) else {
         return Ok(());
     };
-    if merges {
+    if sidecar.merges_metrics {
         metrics::merge(pod, status_port);
     }
-    if rewrites {
+    if sidecar.rewrites_probes {
         probes::rewrite(pod, status_port)?;
     }
     Ok(())
-}
-
-/// The revision of the control plane, for the status.
-fn revision(configuration: &Configuration) -> &str {
-    configuration.values.raw.get("revision").and_then(Value::as_str).unwrap_or_default()
 }

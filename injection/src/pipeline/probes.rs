@@ -3,15 +3,11 @@
 
 use super::PROXY;
 use super::pod::{Item, List, Pod, object_in};
-use policy::sources::boolean;
 use policy::{Problem, Problems};
 use serde_json::{Map, Value};
 
 /// The variable that tells the agent what it was asked instead of.
 const VARIABLE: &str = "ISTIO_KUBE_APP_PROBERS";
-
-/// The annotation by which a pod says whether it wants this.
-const REWRITE: &str = "sidecar.istio.io/rewriteAppHTTPProbers";
 
 /// A place of a container where something is asked: an object's field, within which field, and the paths' ends.
 struct Place {
@@ -50,16 +46,6 @@ impl Place {
 
 /// The ways of asking that the agent knows. What else there is (`exec`, `sleep`) goes through no network.
 const WAYS: [&str; 3] = ["httpGet", "tcpSocket", "grpc"];
-
-/// Whether a pod's probes go to the agent: its own word counts before the values'.
-pub(super) fn are_rewritten(pod: &Pod, by_values: bool, warnings: &mut Vec<String>) -> bool {
-    let Some(text) = pod.annotations.get(REWRITE) else { return by_values };
-    boolean(text).unwrap_or_else(|| {
-        warnings
-            .push(format!("{REWRITE} is {text:?}, which says neither true nor false, and is passed over"));
-        by_values
-    })
-}
 
 /// Sends the probes of all containers but the proxy to the agent.
 ///

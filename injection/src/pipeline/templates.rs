@@ -30,7 +30,7 @@ pub(super) fn chosen<'a>(
                 Some((name, template)) => found.push((name.as_str(), template)),
                 None => {
                     let by = if alias.is_some() {
-                        format!(", for which the alias {name} stands,")
+                        format!(" (the alias {name} stands for it)")
                     } else {
                         String::new()
                     };
@@ -40,8 +40,8 @@ pub(super) fn chosen<'a>(
                         .chain(configuration.aliases.keys())
                         .map(String::as_str)
                         .collect();
-                    let text = format!("{by} is no template; there are {}", known.join(", "));
-                    problems.push(Problem::with_item(source, one, text.trim_start_matches(' ')));
+                    let text = format!("is no template{by}; there are {}", known.join(", "));
+                    problems.push(Problem::with_item(source, one, text));
                 }
             }
         }

@@ -1,13 +1,14 @@
 //! Users and groups, by which rules know the proxy's own traffic: what a pod says of them, where it may.
 
-use super::pod::{List, Pod};
-use super::{PROXY, VALIDATION};
-use crate::sidecar::{Mode, Sidecar};
+use super::pod::{Item, List, Pod};
+use super::{INIT, PROXY, VALIDATION};
+use crate::sidecar::{Identity, Sidecar};
 use serde_json::{Map, Value};
 
 /// The annotation by which OpenShift tells which users the pods of a namespace run as.
 const OPENSHIFT_RANGE: &str = "openshift.io/sa.scc.uid-range";
-const IDS: [&str; 2] = ["runAsUser", "runAsGroup"];
+/// The fields of a security context that say as whom a container runs.
+pub(super) const IDS: [&str; 2] = ["runAsUser", "runAsGroup"];
 
 /// Forgets a user of the proxy that OpenShift has filled in: it gives all containers the application's, and then nothing
 /// tells their traffic apart.
@@ -24,44 +25,52 @@ pub(super) fn forget_openshifts(pod: &mut Pod, namespace: &crate::pipeline::Name
     }
 }
 
-/// Follows what the user says of the proxy's user and group, in all places that have to say the same.
+/// Follows what the user says of the proxy's user and group, in all places that have to say the same. Declared templates do
+/// so themselves; those of others know nothing of it.
 ///
-/// With TPROXY nobody may say it: the proxy has to be root to make transparent sockets, and is known by its group. So it keeps what
-/// the templates say.
-pub(super) fn settle(pod: &mut Pod, own: &Pod, overlay: &Pod, sidecar: &Sidecar) -> Vec<String> {
-    let Some((_, user)) = own.container(PROXY) else { return Vec::new() };
-    let Some((_, template)) = overlay.container(PROXY) else { return Vec::new() };
-    let mut warnings = Vec::new();
-    for id in IDS {
-        let Some(said) = user.runs_as(id) else { continue };
-        match sidecar.mode {
-            Mode::Tproxy => {
-                let kept = template.runs_as(id);
-                if kept.is_some_and(|kept| kept != said) {
-                    warnings.push(format!(
-                        "{id} {said} of {PROXY} is passed over: with interception mode TPROXY it has to be {}",
-                        kept.unwrap_or_default()
-                    ));
-                }
-                if let Some(proxy) = pod.container_mut(PROXY) {
-                    set(proxy.object_mut("securityContext"), id, kept);
-                }
-            }
-            Mode::Redirect | Mode::None => {
-                let starting = pod.items_mut(List::InitContainers);
-                if let Some(validation) = starting.iter_mut().find(|container| container.name() == VALIDATION)
-                {
-                    set(validation.object_mut("securityContext"), id, Some(said));
-                }
-            }
-        }
+/// With TPROXY nobody may say as which user the proxy runs: it has to be root to make transparent sockets.
+pub(super) fn settle(pod: &mut Pod, own: &Pod, overlay: &Pod, sidecar: &Sidecar) -> Option<String> {
+    let (_, user) = own.container(PROXY)?;
+    overlay.container(PROXY)?;
+    let told: Vec<&str> = IDS.into_iter().filter(|id| user.runs_as(id).is_some()).collect();
+    if told.is_empty() {
+        return None;
     }
-    warnings
+    let of = |identity: Identity, id: &str| if id == IDS[0] { identity.user } else { identity.group };
+    if let Some(proxy) = pod.container_mut(PROXY) {
+        let context = proxy.object_mut("securityContext");
+        told.iter().for_each(|id| set(context, id, of(sidecar.proxy_identity, id)));
+    }
+    let starting = pod.items_mut(List::InitContainers).iter_mut();
+    for container in starting.filter(|container| [INIT, VALIDATION].contains(&container.name())) {
+        if container.name() == VALIDATION {
+            let context = container.object_mut("securityContext");
+            told.iter().for_each(|id| set(context, id, of(sidecar.init_identity, id)));
+        }
+        name_user(container, &sidecar.arguments);
+    }
+    let said = user.runs_as(IDS[0]).filter(|said| *said != sidecar.proxy_identity.user)?;
+    Some(format!(
+        "runAsUser {said} of {PROXY} is passed over: with interception mode {} it has to be {}",
+        sidecar.mode.name(),
+        sidecar.proxy_identity.user
+    ))
 }
 
-fn set(context: &mut Map<String, Value>, id: &str, value: Option<i64>) {
-    match value {
-        Some(value) => drop(context.insert(id.to_owned(), value.into())),
-        None => drop(context.remove(id)),
+/// Makes the arguments of a container name the proxy's user as these do.
+fn name_user(container: &mut Item, meant: &[String]) {
+    const FLAG: &str = "-u";
+    let Some(wanted) = meant.iter().position(|word| word == FLAG).and_then(|at| meant.get(at + 1)) else {
+        return;
+    };
+    let Some(Value::Array(args)) = container.0.get_mut("args") else { return };
+    if let Some(at) = args.iter().position(|word| word == FLAG)
+        && let Some(user) = args.get_mut(at + 1)
+    {
+        *user = wanted.as_str().into();
     }
+}
+
+fn set(context: &mut Map<String, Value>, id: &str, value: i64) {
+    context.insert(id.to_owned(), value.into());
 }

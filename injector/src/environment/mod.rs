@@ -1,5 +1,7 @@
 //! `environment`: routes for tagged requests, offline and in a cluster.
 
+mod inspect;
+mod operator;
 mod routes;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -25,6 +27,10 @@ enum Command {
     Routes(routes::Flags),
     /// Print the definition of VirtualEnvironment for a cluster
     Crd(CrdFlags),
+    /// Keep the routes of namespaces in a cluster
+    Operator(operator::Flags),
+    /// Ask an operator what it knows
+    Inspect(inspect::Flags),
 }
 
 #[derive(Args)]
@@ -46,6 +52,8 @@ enum Format {
 pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     match &flags.command {
         Command::Routes(flags) => routes::run(flags),
+        Command::Operator(flags) => operator::run(flags),
+        Command::Inspect(flags) => inspect::run(flags),
         Command::Crd(flags) => {
             let text = match flags.format {
                 Format::Yaml => document(&crd::definition()),

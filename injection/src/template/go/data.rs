@@ -4,7 +4,7 @@ use super::Sight;
 use super::fields::{Shape, held, structure};
 use gtmpl_ng::Value;
 use serde_json::Map;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 /// A value of JSON as it is.
 pub(super) fn plain(value: &serde_json::Value) -> Value {
@@ -43,15 +43,13 @@ pub(super) fn root(sight: &Sight<'_>, text: &dyn Fn(&str) -> String) -> Value {
     let texts = |fields: &[(&str, &str)]| -> Value {
         Value::Object(fields.iter().map(|(name, value)| ((*name).to_owned(), text(value).into())).collect())
     };
-    let revision = values.get("revision").and_then(serde_json::Value::as_str).unwrap_or_default();
-    let passes = mesh.pointer("/inboundTrafficPolicy/mode").is_none_or(|mode| mode != "LOCALHOST");
     let mut metadata = of_pod("metadata", Shape::Metadata);
     if let Value::Map(fields) = &mut metadata
         && fields.get("Namespace").is_none_or(|namespace| *namespace == "".into())
     {
         fields.insert("Namespace".to_owned(), text(&sight.around.namespace.name).into());
     }
-    let compliance = variables(sight).remove("COMPLIANCE_POLICY").unwrap_or_default();
+    let compliance = configuration.values.environment().remove("COMPLIANCE_POLICY").unwrap_or_default();
     let fields: [(&str, Value); 15] = [
         ("TypeMeta", texts(&[("Kind", &workload.kind), ("APIVersion", &workload.api_version)])),
         ("DeploymentMeta", texts(&[("Name", &workload.name), ("Namespace", &workload.namespace)])),
@@ -60,28 +58,17 @@ pub(super) fn root(sight: &Sight<'_>, text: &dyn Fn(&str) -> String) -> Value {
         ("ProxyConfig", proxy_config(&sidecar.proxy_config, text)),
         ("MeshConfig", held(mesh, Shape::Other, &str::to_owned)),
         ("Values", plain(values)),
-        ("Revision", revision.into()),
+        ("Revision", configuration.values.revision.as_str().into()),
         ("NativeSidecars", sidecar.native.into()),
         ("ProxyImage", text(&sidecar.proxy_image).into()),
         ("ProxyInitImage", text(&sidecar.init_image).into()),
         ("ProxyUID", sidecar.proxy_uid.into()),
         ("ProxyGID", sidecar.proxy_gid.into()),
-        ("InboundTrafficPolicyMode", if passes { "passthrough" } else { "localhost" }.into()),
+        ("InboundTrafficPolicyMode", configuration.mesh.inbound_policy.name().into()),
         ("CompliancePolicy", compliance.into()),
     ];
     // Istio's own has these fields and no others, so another name is a mistake, and told.
     Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
-}
-
-/// Variables of the control plane: `pilot.env` of the values.
-pub(super) fn variables(sight: &Sight<'_>) -> BTreeMap<String, String> {
-    let env = sight.configuration.values.raw.pointer("/pilot/env").and_then(serde_json::Value::as_object);
-    let pair = |(name, value): (&String, &serde_json::Value)| match value {
-        serde_json::Value::String(text) => Some((name.clone(), text.clone())),
-        serde_json::Value::Bool(_) | serde_json::Value::Number(_) => Some((name.clone(), value.to_string())),
-        _ => None,
-    };
-    env.into_iter().flatten().filter_map(pair).collect()
 }
 
 /// A ProxyConfig, with what protobuf has of it even where nobody has set it.

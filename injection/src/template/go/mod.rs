@@ -98,7 +98,8 @@ impl Template {
 
     fn filled(&self, sight: &Sight<'_>, text: &dyn Fn(&str) -> String) -> Result<String, Problems> {
         let context = Context::from(data::root(sight, text));
-        let filled = functions::with(&data::variables(sight), || self.parsed.render(&context));
+        let filled =
+            functions::with(sight.configuration.values.environment(), || self.parsed.render(&context));
         filled.map_err(|error| Problems(vec![Problem::of(&*self.name, failed(&error))]))
     }
 
@@ -157,12 +158,15 @@ fn failed(error: &ExecError) -> String {
     }
 }
 
-/// The engine prints whole values with what is wrong with them.
+/// The engine prints whole values with what is wrong with them: all of a pod, or what is secret of the values.
 fn shortened(message: &str) -> String {
     const MOST: usize = 300;
-    let mut short: String = message.chars().take(MOST).collect();
-    if message.chars().nth(MOST).is_some() {
+    let end = message.find("map[").unwrap_or(message.len());
+    let mut short: String = message[..end].chars().take(MOST).collect();
+    if short.len() < end {
         short.push_str("..");
+    } else if end < message.len() {
+        short.push_str("a map");
     }
     short
 }

@@ -1,7 +1,7 @@
 //! Functions that choose between values, ask what they are, and compare them; among them those of Go's own that look at
 //! what texts say.
 
-use super::{Answer, functions, is_empty, is_nothing, text};
+use super::{Answer, functions, is_empty, is_nothing, text, whole};
 use gtmpl_ng::{Func, NumberKind, Value, funcs};
 
 functions! {
@@ -53,17 +53,26 @@ fn is_unset(value: &Value) -> bool {
 /// A key that a map of texts lacks is an empty text, as in Go. Maps have no types here, so one that holds nothing but texts
 /// counts as such.
 fn index(args: &[Value]) -> Answer {
-    let mut found = args[0].clone();
-    for key in &args[1..] {
-        found = match (&found, key) {
-            (Value::Map(fields), Value::String(key)) if !fields.contains_key(key) => {
-                let is_of_texts = fields.values().all(|value| matches!(value, Value::String(_)));
-                if is_of_texts { Value::from("") } else { Value::NoValue }
+    let mut found = &args[0];
+    for (at, key) in args.iter().enumerate().skip(1) {
+        found = match (found, key) {
+            (Value::Map(fields), Value::String(key)) => match fields.get(key) {
+                Some(value) => value,
+                None if fields.values().all(|value| matches!(value, Value::String(_))) => {
+                    return Ok("".into());
+                }
+                None => return Ok(Value::NoValue),
+            },
+            (Value::Array(items), Value::Number(_)) => {
+                let at = usize::try_from(whole(key)).ok();
+                at.and_then(|at| items.get(at))
+                    .ok_or_else(|| format!("finds no item {key} in {} items", items.len()))?
             }
-            _ => go(funcs::index, &[found, key.clone()])?,
+            // The rest is the engine's: bytes of texts, and what can't be.
+            (other, _) => return go(funcs::index, &[&[other.clone()], &args[at..]].concat()),
         };
     }
-    Ok(found)
+    Ok(found.clone())
 }
 
 /// As Go's package reflect names it.

@@ -1,9 +1,12 @@
 //! Functions of Istio's own: annotations, ports, networks, durations, and variables of the control plane (upstream:
 //! `pkg/kube/inject/template.go`).
 
-use super::{Answer, VARIABLES, fields, functions, is_nothing, json, list, printed, text};
+use super::{Answer, VARIABLES, field, functions, is_nothing, json, list, printed, text};
+use crate::configuration::Mesh;
+use crate::template::go::fields::{self, Shape};
 use crate::template::go::standin;
 use gtmpl_ng::Value;
+use std::sync::LazyLock;
 
 functions! {
     "annotation" passes 3..=3 annotation;
@@ -21,8 +24,8 @@ functions! {
 
 /// Of an object's metadata: what the annotation says, else the default as text.
 fn annotation(args: &[Value]) -> Answer {
-    let annotations = fields(&args[0])?.remove("Annotations").unwrap_or(Value::Nil);
-    let said = fields(&annotations)?.remove(&text(&args[1]));
+    let annotations = field(&args[0], &"Annotations".into())?.unwrap_or(&Value::Nil);
+    let said = field(annotations, &args[1])?.cloned();
     Ok(said.unwrap_or_else(|| printed(&args[2]).into()))
 }
 
@@ -80,29 +83,22 @@ fn decimal(whole: u64, part: u64, scale: u64) -> String {
     format!("{whole}.{}", format!("{part:0width$}").trim_end_matches('0'))
 }
 
-/// What Istio's ProxyConfig is where nobody sets it (upstream: `mesh.DefaultProxyConfig`), by Go's names.
-const DEFAULTS: [(&str, &str); 12] = [
-    ("BinaryPath", "/usr/local/bin/envoy"),
-    ("ConfigPath", "./etc/istio/proxy"),
-    ("ControlPlaneAuthPolicy", "MUTUAL_TLS"),
-    ("DiscoveryAddress", "istiod.istio-system.svc:15012"),
-    ("DrainDuration", "45s"),
-    ("InterceptionMode", "REDIRECT"),
-    ("ParentShutdownDuration", "60s"),
-    ("ProxyAdminPort", "15000"),
-    ("ServiceCluster", "istio-proxy"),
-    ("StatNameLength", "189"),
-    ("StatusPort", "15020"),
-    ("TerminationDrainDuration", "5s"),
-];
+/// What ProxyConfig is where nobody sets it, by Go's names: `protoToJSON` leaves it out, so that pods stay small.
+static DEFAULTS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
+    let Value::Map(fields) = fields::held(Mesh::default().proxy_config(), Shape::Other, &str::to_owned)
+    else {
+        return Vec::new();
+    };
+    fields.into_iter().map(|(name, value)| (name, text(&value))).collect()
+});
 
 /// A message of protobuf as JSON; a ProxyConfig without its defaults, so that pods stay small.
 fn message(value: &Value) -> String {
     match value {
         Value::Map(all) if all.contains_key("InterceptionMode") => {
             let mut kept = all.clone();
-            for (name, default) in DEFAULTS {
-                if kept.get(name).is_some_and(|value| text(&standin::meaning(value)) == default) {
+            for (name, default) in DEFAULTS.iter().filter(|(name, _)| name != fields::STRUCT) {
+                if kept.get(name).is_some_and(|value| text(&standin::meaning(value)) == *default) {
                     kept.remove(name);
                 }
             }
@@ -146,15 +142,13 @@ fn with_port(port: &str, ports: &str) -> String {
 fn of_containers(containers: &Value, counts: fn(&str) -> bool) -> Answer {
     let mut all = Vec::new();
     for container in list(containers)? {
-        let container = fields(container)?;
-        if !container.get("Name").is_none_or(|name| counts(&text(name))) {
+        if !field(container, &"Name".into())?.is_none_or(|name| counts(&text(name))) {
             continue;
         }
-        for port in list(container.get("Ports").unwrap_or(&Value::Nil))? {
-            let port = fields(port)?;
-            let protocol = port.get("Protocol").map(text).unwrap_or_default();
+        for port in list(field(container, &"Ports".into())?.unwrap_or(&Value::Nil))? {
+            let protocol = field(port, &"Protocol".into())?.map(text).unwrap_or_default();
             if protocol != "UDP" && protocol != "SCTP" {
-                all.push(port.get("ContainerPort").map(text).unwrap_or_default());
+                all.push(field(port, &"ContainerPort".into())?.map(text).unwrap_or_default());
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Functions of maps. None changes a map in place: `set`, `unset` and the merging ones answer a new one, and the text of a
 //! template is read so that a variable named first gets it (see the module `text`).
 
-use super::{Answer, Fields, fields, functions, is_nothing, list, text};
+use super::{Answer, Fields, field, fields, functions, is_nothing, list, text};
 use crate::template::go::fields::STRUCT;
 use gtmpl_ng::Value;
 
@@ -11,9 +11,9 @@ functions! {
         let Value::Map(made) = dict(args)? else { return Ok(Value::Nil) };
         Ok(Value::Map(made.into_iter().map(|(key, value)| (key, text(&value).into())).collect()))
     };
-    "get" passes 2..=2 |args| Ok(fields(&args[0])?.remove(&text(&args[1])).unwrap_or_else(|| "".into()));
-    "hasKey" passes 2..=2 |args| Ok(fields(&args[0])?.contains_key(&text(&args[1])).into());
-    "isset" passes 2..=2 |args| Ok(fields(&args[0])?.contains_key(&text(&args[1])).into());
+    "get" passes 2..=2 |args| Ok(field(&args[0], &args[1])?.cloned().unwrap_or_else(|| "".into()));
+    "hasKey" passes 2..=2 |args| Ok(field(&args[0], &args[1])?.is_some().into());
+    "isset" passes 2..=2 |args| Ok(field(&args[0], &args[1])?.is_some().into());
     "set" passes 3..=3 |args| {
         let mut changed = fields(&args[0])?;
         changed.insert(text(&args[1]), args[2].clone());
@@ -40,10 +40,9 @@ functions! {
         Ok(Value::Map(fields(&args[0])?.into_iter().filter(|(key, _)| !unwanted.contains(key)).collect()))
     };
     "pluck" passes 1..=any |args| {
-        let name = text(&args[0]);
         let mut found = Vec::new();
         for arg in &args[1..] {
-            found.extend(fields(arg)?.remove(&name));
+            found.extend(field(arg, &args[0])?.cloned());
         }
         Ok(Value::Array(found))
     };
@@ -83,14 +82,14 @@ fn keys(args: &[Value]) -> Answer {
 /// Keys, one within the other; what to answer where one is missing; the map.
 fn dig(args: &[Value]) -> Answer {
     let (path, ends) = args.split_at(args.len() - 2);
-    let mut found = ends[1].clone();
+    let mut found = &ends[1];
     for key in path {
-        match fields(&found)?.remove(&text(key)) {
+        match field(found, key)? {
             Some(value) => found = value,
             None => return Ok(ends[0].clone()),
         }
     }
-    Ok(found)
+    Ok(found.clone())
 }
 
 /// Maps within maps are merged. The first that has a key wins; with `overwrites`, the last.

@@ -43,9 +43,9 @@ thread_local! {
 }
 
 /// Does something, mostly a rendering, with these variables of the control plane and a new allowance of work.
-pub(super) fn with<T>(variables: &BTreeMap<String, String>, rendering: impl FnOnce() -> T) -> T {
+pub(super) fn with<T>(variables: BTreeMap<String, String>, rendering: impl FnOnce() -> T) -> T {
     LEFT.set(WORK);
-    VARIABLES.with_borrow_mut(|known| known.clone_from(variables));
+    VARIABLES.set(variables);
     rendering()
 }
 
@@ -81,7 +81,7 @@ pub(super) fn missing(name: &str) -> Option<&'static str> {
     {
         return Some("templates know nothing of the machine");
     }
-    (name == "otelResourceAttributes").then_some("what it answers is nowhere written")
+    (name == "otelResourceAttributes").then_some("what it answers is documented nowhere")
 }
 
 /// A function that does not look at what texts say, and hands them on.
@@ -219,6 +219,16 @@ fn fields(value: &Value) -> Result<Fields, String> {
         Value::Map(fields) | Value::Object(fields) => Ok(fields.clone()),
         Value::NoValue | Value::Nil => Ok(Fields::new()),
         other => Err(format!("takes a map, and is given {}", kind(other))),
+    }
+}
+
+/// A field of a map, if it has it.
+fn field<'a>(value: &'a Value, key: &Value) -> Result<Option<&'a Value>, String> {
+    match (value, key) {
+        (Value::Map(fields) | Value::Object(fields), Value::String(key)) => Ok(fields.get(key)),
+        (Value::Map(fields) | Value::Object(fields), key) => Ok(fields.get(&text(key))),
+        (Value::NoValue | Value::Nil, _) => Ok(None),
+        (other, _) => Err(format!("takes a map, and is given {}", kind(other))),
     }
 }
 

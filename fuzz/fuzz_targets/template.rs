@@ -1,0 +1,35 @@
+//! Any text, read as a template in Go's language and filled for a pod: no panic, an end, and nothing that the pod says read
+//! as YAML.
+#![no_main]
+
+use injection::sidecar::Sidecar;
+use injection::template::{Sight, go};
+use injection::{Around, Configuration};
+use libfuzzer_sys::fuzz_target;
+use serde_json::{Value, json};
+use std::sync::LazyLock;
+
+static CONFIGURATION: LazyLock<Configuration> = LazyLock::new(Configuration::default);
+
+fuzz_target!(|text: &str| {
+    let Ok(template) = go::Template::read("input", text) else { return };
+    let pod = json!({
+        "metadata": {"name": "web-0", "labels": {"app": "web"}, "annotations": {"x": "v\"\nprivileged: true", "y": "plain"}},
+        "spec": {"containers": [{"name": "web", "image": "web", "ports": [{"containerPort": 80}]}]},
+    });
+    let around = Around::default();
+    let sidecar = Sidecar::of(&pod, &around, &CONFIGURATION).expect("nothing is wrong with the pod");
+    let sight = Sight { pod: &pod, around: &around, sidecar: &sidecar, configuration: &CONFIGURATION };
+    if let Ok(patch) = template.render(&sight) {
+        // What the pod says may be a part of a text; it is a field only where the template has that field too.
+        assert!(text.contains("privileged") || !has_key(&patch, "privileged"), "{patch}");
+    }
+});
+
+fn has_key(value: &Value, name: &str) -> bool {
+    match value {
+        Value::Object(fields) => fields.iter().any(|(key, value)| key == name || has_key(value, name)),
+        Value::Array(items) => items.iter().any(|item| has_key(item, name)),
+        _ => false,
+    }
+}

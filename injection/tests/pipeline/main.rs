@@ -1,0 +1,7 @@
+//! Pods are injected as they have to be: those of `tests/pods` one by one, and any others by what holds for all.
+
+mod cases;
+mod goldens;
+mod laws;
+#[path = "../support/rfc6902.rs"]
+mod rfc6902;

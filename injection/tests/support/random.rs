@@ -1,0 +1,312 @@
+//! Documents by chance, written in every way that people write YAML, with comments wherever one can stand.
+
+use serde_json::{Map, Value, json};
+
+/// Numbers that look like chance and are the same for the same seed.
+pub(crate) struct Random(u64);
+
+/// A document's text, and for each of its lines the paths of the values that it is a part of.
+pub(crate) struct Written {
+    pub(crate) text: String,
+    pub(crate) lines: Vec<(String, Vec<String>)>,
+    newline: &'static str,
+    step: usize,
+    list_step: usize,
+    count: usize,
+    /// What else the next line is a part of.
+    within: Option<String>,
+}
+
+/// What was changed: the paths of values whose lines may differ, and of those that are gone.
+#[derive(Debug, Default)]
+pub(crate) struct Touched {
+    pub(crate) lines: Vec<String>,
+    pub(crate) gone: Vec<String>,
+}
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed ^ 0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((mixed ^ (mixed >> 31)) % end as u64).expect("it is small")
+    }
+
+    fn one_in(&mut self, of: usize) -> bool {
+        self.below(of) == 0
+    }
+
+    /// A mapping.
+    pub(crate) fn tree(&mut self) -> Value {
+        let mut fields = Map::new();
+        for at in 0..=self.below(4) {
+            fields.insert(format!("top{at}"), self.value(3));
+        }
+        Value::Object(fields)
+    }
+
+    fn value(&mut self, depth: usize) -> Value {
+        match self.below(if depth == 0 { 4 } else { 9 }) {
+            0 => Value::Null,
+            1 => json!(self.below(90)),
+            2 => json!(format!("text {}: 'quoted' #{}", self.below(9), self.below(9))),
+            3 => json!(format!("word{}", self.below(100))),
+            4 => json!(format!("lines\n  of\n\ntext {}\n", self.below(9))),
+            5 | 6 => {
+                let mut fields = Map::new();
+                for at in 0..self.below(4) {
+                    fields.insert(format!("key{at}"), self.value(depth - 1));
+                }
+                Value::Object(fields)
+            }
+            7 => (0..self.below(4)).map(|_| self.value(depth - 1)).collect(),
+            _ => {
+                let item = |random: &mut Self, at: usize| {
+                    let mut fields = Map::new();
+                    fields.insert("name".to_owned(), json!(format!("n{at}")));
+                    fields.insert("more".to_owned(), random.value(depth - 1));
+                    Value::Object(fields)
+                };
+                (0..=self.below(3)).map(|at| item(self, at)).collect()
+            }
+        }
+    }
+
+    /// Writes it, and another document behind it.
+    pub(crate) fn write(&mut self, tree: &Value) -> Written {
+        let mut out = Written {
+            text: String::new(),
+            lines: Vec::new(),
+            newline: if self.one_in(4) { "\r\n" } else { "\n" },
+            step: 2 + self.below(3),
+            list_step: 2 * self.below(2),
+            count: 0,
+            within: None,
+        };
+        if self.one_in(5) {
+            out.line("\u{feff}# é".to_owned(), &[]);
+        }
+        if self.one_in(3) {
+            out.line("---".to_owned(), &[]);
+        }
+        let mut line = String::new();
+        self.map(&mut out, &mut line, tree.as_object().expect("a mapping"), 0, "", true);
+        out.line("---   # another".to_owned(), &[]);
+        out.line("left: [ as ,it is ]".to_owned(), &[]);
+        let texts: Vec<&str> = out.lines.iter().map(|(line, _)| line.as_str()).collect();
+        out.text = texts.join(out.newline) + if self.one_in(4) { "" } else { out.newline };
+        out
+    }
+
+    /// `line` is what stands before the first entry in its line.
+    fn map(
+        &mut self,
+        out: &mut Written,
+        line: &mut String,
+        map: &Map<String, Value>,
+        column: usize,
+        path: &str,
+        first: bool,
+    ) {
+        for (at, (key, value)) in map.iter().enumerate() {
+            let path = format!("{path}/{key}");
+            if at > 0 || first {
+                self.between(out, column, &path);
+                *line = " ".repeat(column);
+            }
+            line.push_str(&if self.one_in(5) { format!("\"{key}\"") } else { key.clone() });
+            line.push(':');
+            self.behind(out, line, value, column, &path, false);
+        }
+    }
+
+    fn list(
+        &mut self,
+        out: &mut Written,
+        line: &mut String,
+        items: &[Value],
+        column: usize,
+        path: &str,
+        first: bool,
+    ) {
+        for (at, value) in items.iter().enumerate() {
+            let path = format!("{path}/{at}");
+            if at > 0 || first {
+                self.between(out, column, &path);
+                *line = " ".repeat(column);
+            }
+            line.push('-');
+            self.behind(out, line, value, column, &path, true);
+        }
+    }
+
+    /// Comments and empty lines before an entry; they are about who knows what.
+    fn between(&mut self, out: &mut Written, column: usize, path: &str) {
+        if self.one_in(4) {
+            out.count += 1;
+            let comment = format!("{}# comment {}", " ".repeat(column), out.count);
+            // It goes along with what it stands above.
+            out.line(comment, &[&format!("{path}/moved")]);
+        }
+        if self.one_in(8) {
+            out.line(String::new(), &[path]);
+        }
+    }
+
+    /// A value behind a colon or a dash.
+    fn behind(
+        &mut self,
+        out: &mut Written,
+        line: &mut String,
+        value: &Value,
+        column: usize,
+        path: &str,
+        in_list: bool,
+    ) {
+        let in_flow = self.one_in(4);
+        match value {
+            Value::Object(map) if !map.is_empty() && !in_flow => {
+                if in_list && self.one_in(2) {
+                    line.push(' ');
+                    return self.map(out, line, map, column + 2, path, false);
+                }
+                self.end(out, line, path);
+                let step = out.step;
+                self.map(out, line, map, column + step, path, true);
+            }
+            Value::Array(items) if !items.is_empty() && !in_flow => {
+                if in_list && self.one_in(2) {
+                    line.push(' ');
+                    out.within = Some(format!("{path}/first"));
+                    return self.list(out, line, items, column + 2, path, false);
+                }
+                self.end(out, line, path);
+                let step = if in_list { out.step } else { out.list_step };
+                self.list(out, line, items, column + step, path, true);
+            }
+            Value::String(text) if text.contains('\n') && !in_flow => {
+                out.line(format!("{line} |"), &[path]);
+                for text in text.lines() {
+                    let text = if text.is_empty() {
+                        String::new()
+                    } else {
+                        format!("{}{text}", " ".repeat(column + 3))
+                    };
+                    out.line(text, &[path]);
+                }
+            }
+            value => {
+                self.flow(line, value);
+                self.end(out, line, &format!("{path}/*"));
+            }
+        }
+    }
+
+    fn flow(&mut self, line: &mut String, value: &Value) {
+        match value {
+            Value::Null if self.one_in(2) => {}
+            Value::String(text) if text.contains('\'') && self.one_in(2) => {
+                line.push_str(&format!(" '{}'", text.replace('\'', "''").replace('\n', "\n\n")));
+                if text.contains('\n') {
+                    unreachable!("texts with quotes have one line");
+                }
+            }
+            value => line.push_str(&format!(" {value}")),
+        }
+    }
+
+    fn end(&mut self, out: &mut Written, line: &str, path: &str) {
+        let comment = if self.one_in(4) {
+            out.count += 1;
+            format!("  # comment {}", out.count)
+        } else {
+            String::new()
+        };
+        out.line(format!("{line}{comment}"), &[path]);
+    }
+
+    /// Changes a value here and there.
+    pub(crate) fn change(&mut self, value: &mut Value) -> Touched {
+        let mut touched = Touched::default();
+        self.change_in(value, "", &mut touched);
+        touched
+    }
+
+    fn change_in(&mut self, value: &mut Value, path: &str, touched: &mut Touched) {
+        match value {
+            Value::Object(fields) if !fields.is_empty() => {
+                let keys: Vec<String> = fields.keys().cloned().collect();
+                for key in keys.iter().filter(|key| *key != "name") {
+                    let path = format!("{path}/{key}");
+                    if self.one_in(8) && fields.len() > 1 {
+                        fields.remove(key);
+                        touched.lines.push(path.clone());
+                        touched.gone.push(path);
+                    } else if let Some(value) = fields.get_mut(key) {
+                        self.change_in(value, &path, touched);
+                    }
+                }
+                if self.one_in(3) {
+                    let added = self.value(2);
+                    fields.insert("added".to_owned(), added);
+                    touched.lines.push(format!("{path}/added"));
+                }
+            }
+            Value::Array(items) if !items.is_empty() => self.change_list(items, path, touched),
+            other if self.one_in(8) => {
+                *other = self.value(2);
+                touched.lines.push(path.to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    fn change_list(&mut self, items: &mut Vec<Value>, path: &str, touched: &mut Touched) {
+        let before = items.clone();
+        for (at, item) in items.iter_mut().enumerate() {
+            self.change_in(item, &format!("{path}/{at}"), touched);
+        }
+        // Items without names that change as others come or go may be taken for each other.
+        let is_clear = items.iter().all(|item| item.get("name").is_some()) || *items == before;
+        match self.below(6) {
+            0 | 1 => {
+                let at = self.below(items.len() + 1);
+                items.insert(at, json!({"name": "new", "k": [1]}));
+                if !is_clear {
+                    touched.gone.push(path.to_owned());
+                }
+                touched.lines.push(match (is_clear, at) {
+                    (false, _) => path.to_owned(),
+                    (true, 0) => format!("{path}/first"),
+                    (true, _) => format!("{path}/-"),
+                });
+            }
+            2 if items.len() > 1 => {
+                let at = self.below(items.len());
+                items.remove(at);
+                touched.lines.push(path.to_owned());
+                touched.gone.push(path.to_owned());
+            }
+            3 if items.len() > 1 => {
+                items.reverse();
+                touched.lines.push(path.to_owned());
+                if !before.iter().all(|item| item.get("name").is_some()) {
+                    touched.gone.push(path.to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Written {
+    fn line(&mut self, line: String, owner: &[&str]) {
+        let owners = owner.iter().map(|owner| (*owner).to_owned()).chain(self.within.take());
+        self.lines.push((line, owners.collect()));
+    }
+}

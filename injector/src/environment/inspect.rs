@@ -1,0 +1,82 @@
+//! `environment inspect`: asks the operator on the same machine.
+
+use clap::{Args, Subcommand};
+use std::{
+    error::Error,
+    io::{self, Read, Write},
+    net::{SocketAddr, TcpStream},
+    process::ExitCode,
+    time::Duration,
+};
+
+/// Where the operator answers if nothing else is said, as upstream's does.
+pub(super) const ADDRESS: &str = "127.0.0.1:8000";
+/// How long the operator may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest answer that is read.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// Its flags.
+#[derive(Args)]
+pub(crate) struct Flags {
+    #[command(subcommand)]
+    question: Question,
+    /// Where the operator answers
+    #[arg(long, value_name = "ADDRESS", default_value = ADDRESS, global = true)]
+    address: SocketAddr,
+}
+
+#[derive(Subcommand)]
+enum Question {
+    /// What it knows: the VirtualEnvironment that acts, Services, labels of workloads
+    Status,
+    /// Which version it is
+    Version,
+    /// Change which log lines it writes
+    Log {
+        /// level=ERROR, level=INFO or level=DEBUG
+        level: Option<String>,
+    },
+}
+
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
+    let path = match &flags.question {
+        Question::Status => "/status".to_owned(),
+        Question::Version => "/version".to_owned(),
+        Question::Log { level: None } => "/log".to_owned(),
+        Question::Log { level: Some(level) } => format!("/log?{}", encoded(level)),
+    };
+    let address = flags.address;
+    let (status, body) = ask(address, &path).map_err(|error| {
+        format!("--address {address}: no operator answers there: {error}; expected the address of its --status-address")
+    })?;
+    super::print(&body)?;
+    if !body.ends_with('\n') {
+        super::print("\n")?;
+    }
+    Ok(if status >= 400 { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// What stands in a query, with all that has a meaning of its own in one line of HTTP written as numbers.
+fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"=&-._~".contains(&byte);
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+/// The status and the body of an answer. HTTP/1.0, so that the connection's end is the answer's.
+fn ask(address: SocketAddr, path: &str) -> io::Result<(u16, String)> {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes())?;
+    let mut answer = Vec::new();
+    stream.take(MOST_BYTES).read_to_end(&mut answer)?;
+    let answer = String::from_utf8_lossy(&answer);
+    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "what answers does not speak HTTP");
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(wrong)?;
+    let status =
+        head.strip_prefix("HTTP/1.").and_then(|head| head.get(2..5)).and_then(|code| code.parse().ok());
+    Ok((status.ok_or_else(wrong)?, body.to_owned()))
+}

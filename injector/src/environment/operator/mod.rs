@@ -1,0 +1,179 @@
+//! `environment operator`: keeps the routes of namespaces, as long as it runs.
+//!
+//! ```text
+//! watch       what the API server tells      one stream of events
+//! store       that, as far as it matters
+//! core        what is due, and when          pure; the plan is the library's
+//! writes      the calls that do it
+//! lease       who leads, at the API server   by the rules of election, which are pure
+//! inspection  what it tells over HTTP
+//! ```
+
+mod core;
+mod election;
+mod inspection;
+mod lease;
+mod numbers;
+mod rounds;
+mod store;
+#[cfg(test)]
+mod tests;
+mod time;
+mod watch;
+mod writes;
+
+use crate::{access, logging};
+use clap::Args;
+use election::{Election, Times};
+use inspection::Inspection;
+use lease::Candidate;
+use numbers::Numbers;
+use rounds::Operator;
+use std::{
+    cell::RefCell,
+    error::Error,
+    fs,
+    net::SocketAddr,
+    path::PathBuf,
+    process::ExitCode,
+    rc::Rc,
+    time::{Duration, Instant},
+};
+use tokio::{
+    runtime::Builder,
+    signal::unix::{SignalKind, signal},
+    task::{self, LocalSet},
+    time::timeout,
+};
+
+/// Its flags.
+#[derive(Args)]
+pub(crate) struct Flags {
+    /// The namespace whose routes are kept [default: that of the kubeconfig, or of the pod]
+    #[arg(short, long, value_name = "NAME", conflicts_with = "all")]
+    namespace: Option<String>,
+    /// Keep the routes of all namespaces
+    #[arg(short = 'A', long = "all-namespaces", id = "all")]
+    all: bool,
+    /// How the API server is reached; without it, as a pod of the cluster
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// How long no event may come before one is acted on; the first VirtualEnvironment acts at once
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time::duration)]
+    debounce: Duration,
+    /// The Lease by which one of several leads
+    #[arg(long, value_name = "NAME", default_value = "sidecar-injector-environment")]
+    lease: String,
+    /// Where it lies [default: as for --namespace]
+    #[arg(long, value_name = "NAME")]
+    lease_namespace: Option<String>,
+    /// How long the Lease counts after a renewal, in whole seconds
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = lease_duration)]
+    lease_duration: Duration,
+    /// Lead without a Lease: there is no second one
+    #[arg(long)]
+    no_lease: bool,
+    /// How long the API server is asked to keep a watch open
+    #[arg(long, value_name = "TIME", default_value = "4m", value_parser = time::duration)]
+    watch_timeout: Duration,
+    /// How long any other call may take
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = time::duration)]
+    call_timeout: Duration,
+    /// Where `environment inspect` is answered
+    #[arg(long, value_name = "ADDRESS", default_value = super::inspect::ADDRESS)]
+    status_address: SocketAddr,
+    /// Serve /metrics, /healthz and /readyz there, such as 0.0.0.0:8383
+    #[arg(long, value_name = "ADDRESS")]
+    metrics_address: Option<SocketAddr>,
+    #[command(flatten)]
+    logging: logging::Logging,
+}
+
+fn lease_duration(text: &str) -> Result<Duration, String> {
+    let found = time::duration(text)?;
+    match found.subsec_nanos() == 0 && found >= Duration::from_secs(2) {
+        true => Ok(found),
+        false => Err("expected whole seconds, 2s at least".to_owned()),
+    }
+}
+
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
+    let level = logging::start(&flags.logging);
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    LocalSet::new().block_on(&runtime, operate(flags, level))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn operate(flags: &Flags, level: logging::Level) -> Result<(), Box<dyn Error>> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let client = access::client(flags.kubeconfig.as_deref(), flags.call_timeout).await?;
+    let own = client.default_namespace().to_owned();
+    let namespace = (!flags.all).then(|| flags.namespace.clone().unwrap_or_else(|| own.clone()));
+    let core = Rc::new(RefCell::new(core::Core::new(flags.debounce, watch::VERSIONS[0])));
+    let numbers = Rc::new(Numbers::default());
+    let inspection = Rc::new(Inspection {
+        core: Rc::clone(&core),
+        numbers: Rc::clone(&numbers),
+        level,
+        namespace: namespace.clone(),
+    });
+    let told = Rc::clone(&inspection);
+    let tell = move |path: &str, query: Option<&str>| told.tell(path, query);
+    let status = inspection::serve("--status-address", flags.status_address, tell).await?;
+    let mut metrics = None;
+    if let Some(address) = flags.metrics_address {
+        let count = move |path: &str, _: Option<&str>| inspection.count(path);
+        metrics = Some(inspection::serve("--metrics-address", address, count).await?.to_string());
+    }
+
+    let identity = identity();
+    tracing::info!(namespace = namespace.as_deref().unwrap_or("(all)"), identity, %status, metrics, "operating");
+    let lease_namespace = flags.lease_namespace.clone().unwrap_or(own);
+    let election = Election::new(identity, Times::of(flags.lease_duration));
+    let mut candidate = Candidate::new(client, lease_namespace, flags.lease.clone(), election);
+    let until = candidate.until.subscribe();
+    if flags.no_lease {
+        // As good as for ever.
+        candidate.until.send_replace(Instant::now().checked_add(Duration::from_secs(100 * 365 * 86_400)));
+    }
+    let operator = Operator {
+        kubeconfig: flags.kubeconfig.clone(),
+        scope: watch::Scope { namespace, timeout: flags.watch_timeout },
+        call_timeout: flags.call_timeout,
+        core,
+        numbers,
+        until,
+    };
+    let rounds = task::spawn_local(operator.run());
+    let leading = async {
+        match flags.no_lease {
+            true => std::future::pending().await,
+            false => candidate.run().await,
+        }
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+        () = leading => {}
+    }
+    // Nothing more is written before another one may lead.
+    rounds.abort();
+    let _ = rounds.await;
+    if !flags.no_lease {
+        match timeout(flags.call_timeout, candidate.release()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(error, "the Lease is not given back; it ends by itself"),
+            Err(_) => tracing::warn!("the Lease is not given back in time; it ends by itself"),
+        }
+    }
+    tracing::info!("left");
+    Ok(())
+}
+
+/// A name that no other one has: the machine's, which is the pod's, and a number.
+fn identity() -> String {
+    use std::hash::{BuildHasher, RandomState};
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    // Nothing secret depends on it, so the standard library's seeds of hash tables will do.
+    format!("{}_{:016x}", host.trim(), RandomState::new().hash_one(0))
+}

@@ -1,0 +1,178 @@
+//! The core as it is told of a namespace: events in, work out, at times that the test chooses.
+
+use super::core::Core;
+use super::store::{Event, Resource};
+use injection::environment::changes::Step;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn environment(name: &str, created: &str) -> Value {
+    json!({
+        "apiVersion": "env.alibaba.com/v1alpha2", "kind": "VirtualEnvironment", "spec": {"envLabel": {"defaultSubset": "base"}},
+        "metadata": {"name": name, "namespace": "shop", "uid": format!("u-{name}"), "creationTimestamp": created, "generation": 1},
+    })
+}
+
+fn service() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "cart", "namespace": "shop", "resourceVersion": "1"},
+        "spec": {"selector": {"app": "cart"}, "ports": [{"name": "http", "port": 80}]},
+    })
+}
+
+fn workload(value: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": value, "namespace": "shop"},
+        "spec": {"template": {"metadata": {"labels": {"app": "cart", "virtual-env": value}}}},
+    })
+}
+
+/// A core that leads and knows this.
+fn core(known: &[(Resource, Value)], now: Instant) -> Core {
+    let mut core = Core::new(5 * SECOND, "v1beta1");
+    core.lead(true, now);
+    list(&mut core, known, now);
+    core
+}
+
+fn list(core: &mut Core, known: &[(Resource, Value)], now: Instant) {
+    for of in Resource::ALL {
+        core.see(of, Event::Begin, now);
+        for (_, object) in known.iter().filter(|(other, _)| *other == of) {
+            core.see(of, Event::Listed(object.clone()), now);
+        }
+        core.see(of, Event::Done, now);
+    }
+}
+
+fn shop() -> Vec<(Resource, Value)> {
+    vec![
+        (Resource::Environments, environment("demo", "2026-01-01T00:00:00Z")),
+        (Resource::Services, service()),
+        (Resource::Deployments, workload("base")),
+        (Resource::Deployments, workload("base.red")),
+    ]
+}
+
+fn kinds(steps: &[Step]) -> Vec<&str> {
+    steps.iter().map(|step| step.about().0).collect()
+}
+
+#[test]
+fn nothing_is_done_before_all_is_known_or_by_who_does_not_lead() {
+    let now = Instant::now();
+    let mut core = Core::new(5 * SECOND, "v1beta1");
+    core.lead(true, now);
+    core.see(Resource::Environments, Event::Applied(environment("demo", "")), now);
+    assert_eq!(core.next(), None);
+    list(&mut core, &shop(), now);
+    assert_eq!(core.next(), Some(now), "then at once");
+    core.lead(false, now);
+    assert!(core.next().is_none() && core.start(now).is_none());
+    // Who becomes the leader later looks at everything.
+    let later = now + 60 * SECOND;
+    core.lead(true, later);
+    assert_eq!(core.next(), Some(later));
+    let work = core.start(later).expect("work");
+    assert_eq!(kinds(&work.steps), ["DestinationRule", "VirtualService"]);
+    assert!(core.start(later).is_none(), "once");
+}
+
+#[test]
+fn the_first_environment_acts_at_once_and_later_events_wait_for_silence() {
+    let now = Instant::now();
+    let mut core = core(&shop()[1..], now);
+    let now = now + 5 * SECOND;
+    assert_eq!(core.start(now).map(|work| work.steps.len()), Some(0), "workloads alone ask for nothing");
+    core.see(Resource::Environments, Event::Applied(environment("demo", "2026-01-01T00:00:00Z")), now);
+    assert_eq!(core.start(now).map(|work| work.steps.len()), Some(2));
+    core.see(Resource::Deployments, Event::Applied(workload("base.blue")), now + SECOND);
+    assert_eq!(core.next(), Some(now + 6 * SECOND));
+    core.see(Resource::Deployments, Event::Applied(workload("base.green")), now + 4 * SECOND);
+    assert_eq!(core.next(), Some(now + 9 * SECOND));
+    // But not for ever.
+    for second in 5..60 {
+        core.see(
+            Resource::Deployments,
+            Event::Applied(workload(&format!("x{second}"))),
+            now + second * SECOND,
+        );
+    }
+    assert_eq!(core.next(), Some(now + 31 * SECOND), "six times as long at most");
+}
+
+#[test]
+fn what_says_nothing_new_is_no_event() {
+    let now = Instant::now();
+    let mut core = core(&shop(), now);
+    core.start(now).expect("work");
+    let mut same = service();
+    same["metadata"]["resourceVersion"] = json!("2");
+    same["status"] = json!({"loadBalancer": {}});
+    core.see(Resource::Services, Event::Applied(same), now);
+    let mut told = environment("demo", "2026-01-01T00:00:00Z");
+    told["status"] = json!({"conditions": []});
+    core.see(Resource::Environments, Event::Applied(told), now);
+    list(&mut core, &shop(), now);
+    assert_eq!(core.next(), None);
+    // What a new list lacks is gone.
+    list(&mut core, &shop()[..3], now);
+    assert_eq!(core.next(), Some(now + 5 * SECOND));
+}
+
+#[test]
+fn what_failed_is_tried_later_and_later() {
+    let now = Instant::now();
+    let mut core = core(&shop(), now);
+    let mut at = now;
+    for wait in [1, 2, 4, 8, 16, 32, 60, 60] {
+        core.start(at).expect("work");
+        core.finished("shop", false, at);
+        assert_eq!(core.next(), Some(at + wait * SECOND));
+        at += wait * SECOND;
+    }
+    core.start(at).expect("work");
+    core.finished("shop", true, at);
+    assert_eq!(core.next(), None);
+}
+
+#[test]
+fn the_oldest_acts_and_the_others_are_told() {
+    let now = Instant::now();
+    let mut known = shop();
+    known.push((Resource::Environments, environment("a-later", "2026-01-02T00:00:00Z")));
+    let mut core = core(&known, now);
+    let work = core.start(now).expect("work");
+    let statuses = core.statuses(&work, &[], "t");
+    let told = |name: &str| {
+        let (_, status) = statuses.iter().find(|(of, _)| of == name).expect("told");
+        (status["conditions"][0]["status"].clone(), status["conditions"][0]["reason"].clone())
+    };
+    assert_eq!(told("demo"), (json!("True"), json!("Oldest")));
+    assert_eq!(told("a-later"), (json!("False"), json!("NotOldest")));
+    // The next one takes over.
+    core.see(Resource::Environments, Event::Deleted(environment("demo", "")), now);
+    let work = core.start(now + 5 * SECOND).expect("work");
+    assert_eq!(core.statuses(&work, &[], "t")[0].0, "a-later");
+}
+
+#[test]
+fn what_is_left_of_the_last_environment_goes() {
+    let now = Instant::now();
+    let left = json!({
+        "apiVersion": "networking.istio.io/v1beta1", "kind": "VirtualService",
+        "metadata": {"name": "cart", "namespace": "shop", "uid": "u", "resourceVersion": "7", "ownerReferences": [{
+            "apiVersion": "env.alibaba.com/v1alpha2", "kind": "VirtualEnvironment", "name": "gone", "uid": "u-gone", "controller": true,
+        }]},
+        "spec": {},
+    });
+    let mut own = left.clone();
+    own["metadata"]["name"] = json!("own");
+    own["metadata"]["ownerReferences"] = json!([]);
+    let mut core = core(&[(Resource::VirtualServices, left), (Resource::VirtualServices, own)], now);
+    let work = core.start(now).expect("work");
+    let [Step::Delete { name, uid, version, .. }] = &work.steps[..] else { panic!("{:?}", work.steps) };
+    assert_eq!((&**name, &**uid, &**version), ("cart", "u", "7"));
+}

@@ -1,0 +1,135 @@
+//! What is watched, and how: one stream of events for all resources.
+//!
+//! Listing, watching, bookmarks and the new list after `410 Gone` are the client's (`kube::runtime::watcher`). What it does
+//! not do is done by whoever takes the events: see [`needs_new_client`].
+
+use super::store::{Event, Resource};
+use futures::{Stream, StreamExt, stream::select_all};
+use injection::environment::spec::{GROUP, KIND, VERSION};
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject, GroupVersionKind},
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, watcher},
+    },
+};
+use serde_json::{Value, json};
+use std::{pin::Pin, time::Duration};
+
+/// Versions of Istio's objects, the one that is asked for first at the front: all since Istio 1.5 have it.
+pub(super) const VERSIONS: [&str; 3] = [injection::environment::routes::ISTIO, "v1", "v1alpha3"];
+
+const ISTIO: &str = "networking.istio.io";
+
+/// Where things are looked at, and how.
+#[derive(Clone, Debug)]
+pub(super) struct Scope {
+    /// `None` for all namespaces.
+    pub(super) namespace: Option<String>,
+    /// How long the API server is asked to keep a watch open.
+    pub(super) timeout: Duration,
+}
+
+/// A resource as the API server knows it.
+pub(super) fn resource(of: Resource, istio: &str) -> ApiResource {
+    let (group, version, kind) = match of {
+        Resource::Environments => (GROUP, VERSION, KIND),
+        Resource::Services => ("", "v1", "Service"),
+        Resource::Deployments => ("apps", "v1", "Deployment"),
+        Resource::StatefulSets => ("apps", "v1", "StatefulSet"),
+        Resource::VirtualServices => (ISTIO, istio, "VirtualService"),
+        Resource::DestinationRules => (ISTIO, istio, "DestinationRule"),
+        // There is no other version of it.
+        Resource::EnvoyFilters => (ISTIO, "v1alpha3", "EnvoyFilter"),
+    };
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), of.plural())
+}
+
+/// The version of Istio's objects that the API server has; the usual one where it says nothing of Istio.
+///
+/// # Errors
+/// When it does not answer.
+pub(super) async fn istio(client: &Client) -> Result<&'static str, kube::Error> {
+    let groups = client.list_api_groups().await?.groups;
+    let served =
+        groups.into_iter().find(|group| group.name == ISTIO).map(|group| group.versions).unwrap_or_default();
+    let is_served = |version: &&&str| served.iter().any(|there| there.version == **version);
+    Ok(VERSIONS.iter().find(is_served).copied().unwrap_or(VERSIONS[0]))
+}
+
+/// An event of one resource, or what went wrong with it.
+pub(super) type Told = (Resource, Result<Event, watcher::Error>);
+
+/// What happens to all of them. It has no end.
+pub(super) fn events(client: &Client, scope: &Scope, istio: &str) -> impl Stream<Item = Told> + use<> {
+    select_all(Resource::ALL.map(|of| of_one(client, scope, of, istio)))
+}
+
+fn of_one(client: &Client, scope: &Scope, of: Resource, istio: &str) -> Pin<Box<dyn Stream<Item = Told>>> {
+    let resource = resource(of, istio);
+    let api: Api<DynamicObject> = match &scope.namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    // From the API server's cache, which has no pages.
+    let config = watcher::Config { page_size: None, ..watcher::Config::default() };
+    let seconds = u32::try_from(scope.timeout.as_secs()).unwrap_or(u32::MAX).max(1);
+    let stream = watcher(api, config.any_semantic().timeout(seconds)).default_backoff();
+    let told = stream.map(move |event| {
+        let plain = |object: DynamicObject| value(object, &resource);
+        let event = event.map(|event| match event {
+            watcher::Event::Init => Event::Begin,
+            watcher::Event::InitApply(object) => Event::Listed(plain(object)),
+            watcher::Event::InitDone => Event::Done,
+            watcher::Event::Apply(object) => Event::Applied(plain(object)),
+            watcher::Event::Delete(object) => Event::Deleted(plain(object)),
+        });
+        (of, event)
+    });
+    Box::pin(told)
+}
+
+/// An object as data. Items of lists don't say what they are.
+fn value(object: DynamicObject, resource: &ApiResource) -> Value {
+    let mut value = match object.data {
+        fields @ Value::Object(_) => fields,
+        _ => json!({}),
+    };
+    value["apiVersion"] = json!(resource.api_version);
+    value["kind"] = json!(resource.kind);
+    value["metadata"] = serde_json::to_value(object.metadata).unwrap_or_default();
+    value
+}
+
+/// What has gone wrong, in a word.
+pub(super) fn kind(error: &watcher::Error) -> &'static str {
+    match code(error) {
+        Some(401) => "unauthorized",
+        Some(403) => "forbidden",
+        Some(404) => "missing",
+        Some(410) => "gone",
+        Some(_) => "refused",
+        None => "broken",
+    }
+}
+
+fn code(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => match error {
+            kube::Error::Api(status) => Some(status.code),
+            _ => None,
+        },
+        watcher::Error::WatchError(status) => Some(status.code),
+        watcher::Error::NoResourceVersion => None,
+    }
+}
+
+/// The client asks again with what has been refused: with an old token for up to a minute, and with a version that was too
+/// old before the watch began for ever.
+pub(super) fn needs_new_client(error: &watcher::Error) -> bool {
+    let refused_at_start = matches!(error, watcher::Error::WatchStartFailed(_));
+    code(error) == Some(401) || (refused_at_start && code(error) == Some(410))
+}
