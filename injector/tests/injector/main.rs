@@ -4,5 +4,7 @@ mod authority;
 mod client;
 mod cluster;
 mod environment;
+mod load;
 mod serve;
+mod tls;
 mod webhook;
