@@ -4,5 +4,6 @@ mod authority;
 mod client;
 mod cluster;
 mod environment;
+mod explain;
 mod serve;
 mod webhook;
