@@ -48,7 +48,10 @@ fn check(seed: u64) {
         false => line.trim_start_matches([' ', '-']).to_owned(),
     };
     let mut lines = done.text.lines();
-    for (line, _) in written.lines.iter().filter(|(_, owners)| !has_part(owners, &touched.lines)) {
+    // An empty line may belong to a text in lines before it.
+    let others =
+        written.lines.iter().filter(|(line, owners)| !line.is_empty() && !has_part(owners, &touched.lines));
+    for (line, _) in others {
         assert!(lines.any(|other| bare(other) == bare(line)), "{line:?} is lost: {}", told());
     }
     let comments = written.lines.iter().filter(|(_, owners)| !has_part(owners, &touched.gone));
@@ -61,7 +64,7 @@ fn check(seed: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 250, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn every_untouched_line_stays(seed: u64) {
         check(seed);

@@ -82,7 +82,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// To a character that the parser has counted.
-    pub(super) fn to_char(&mut self, number: usize) -> Option<()> {
+    pub(super) fn go_to(&mut self, number: usize) -> Option<()> {
         self.at = self.byte(number)?;
         Some(())
     }

@@ -148,7 +148,9 @@ impl Work<'_> {
             };
             let wrong_forms = holder.problems.iter().map(|problem| in_file(self.file, problem));
             self.problems.extend(wrong_forms);
-            match inject(pod, &around, self.configuration) {
+            // What is no text is a problem already. As a text it lets the others come to light.
+            let meant = (!holder.problems.is_empty()).then(|| as_texts(pod));
+            match inject(meant.as_ref().unwrap_or(pod), &around, self.configuration) {
                 Err(problems) => {
                     let tree = tree.and_then(|tree| tree.at(&holder.template));
                     let told = problems.0.into_iter().filter(|problem| !is_told(problem, &holder.problems));
@@ -192,6 +194,20 @@ impl Work<'_> {
         let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
         Problem { name: format!("{at}{line}: {}", problem.name), ..problem }
     }
+}
+
+/// A pod whose labels and annotations are texts.
+fn as_texts(pod: &Value) -> Value {
+    let mut pod = pod.clone();
+    for pointer in ["/metadata/labels", "/metadata/annotations"] {
+        if let Some(Value::Object(fields)) = pod.pointer_mut(pointer) {
+            fields.retain(|_, value| !value.is_object() && !value.is_array());
+            for value in fields.values_mut().filter(|value| !value.is_string()) {
+                *value = Value::from(value.to_string());
+            }
+        }
+    }
+    pod
 }
 
 fn in_file(file: &str, problem: &Problem) -> Problem {

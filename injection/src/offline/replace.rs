@@ -55,7 +55,7 @@ impl Editor<'_> {
                 self.push(start..end, format!("{space}{prefix}{text}{tail}"));
             }
             Place::Entry { colon, column } => {
-                self.replace_entry(node, new, (colon, column), &prefix, tail)?
+                self.replace_entry(node, new, (colon, column), &prefix, tail)?;
             }
         }
         Some(())

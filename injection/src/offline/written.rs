@@ -109,6 +109,11 @@ impl Node {
 pub(super) fn written(text: &str) -> Option<Vec<Node>> {
     let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     read(text, start..text.len()).or_else(|| {
+        // Pairs of surrogates are JSON and no YAML. Where something stands doesn't depend on what they mean.
+        let text = &without_surrogates(text);
+        if let Some(found) = read(text, start..text.len()) {
+            return Some(found);
+        }
         let mut ends =
             serde_json::Deserializer::from_str(&text[start..]).into_iter::<serde::de::IgnoredAny>();
         let (mut found, mut at) = (Vec::new(), start);
@@ -120,6 +125,23 @@ pub(super) fn written(text: &str) -> Option<Vec<Node>> {
         }
         Some(found)
     })
+}
+
+/// The text with another escape of the same length for each half of a pair.
+fn without_surrogates(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("\\u") {
+        let (before, escape) = rest.split_at(at);
+        out.push_str(before);
+        let bytes = escape.as_bytes();
+        let is_half = matches!(bytes.get(2..6), Some([b'd' | b'D', b'8'..=b'9' | b'a'..=b'f' | b'A'..=b'F', third, fourth])
+            if third.is_ascii_hexdigit() && fourth.is_ascii_hexdigit());
+        let length = if is_half { 6 } else { 2 };
+        out.push_str(if is_half { "\\u0078" } else { "\\u" });
+        rest = &escape[length..];
+    }
+    out + rest
 }
 
 fn read(text: &str, range: Range<usize>) -> Option<Vec<Node>> {
@@ -208,13 +230,13 @@ impl Walk<'_> {
         let anchor = anchored.filter(|_| anchor != 0).map(|range| (anchor, range));
         let form = match event {
             Event::Alias(of) => {
-                self.cursor.to_char(last)?;
+                self.cursor.go_to(last)?;
                 Form::Alias(of)
             }
             Event::Scalar(text, ScalarStyle::Plain, ..) => {
                 if !text.is_empty() {
                     self.cursor.skip();
-                    self.cursor.to_char(last)?;
+                    self.cursor.go_to(last)?;
                 }
                 Form::Scalar
             }

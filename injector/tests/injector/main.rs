@@ -5,5 +5,8 @@ mod client;
 mod cluster;
 mod environment;
 mod explain;
+mod inject;
+mod manifests;
+mod readme;
 mod serve;
 mod webhook;

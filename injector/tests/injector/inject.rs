@@ -1,0 +1,312 @@
+//! `inject` as somebody with manifests meets it: what it prints, what it says of mistakes, and what kubectl makes of it.
+
+use serde_json::Value;
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+/// A folder for one test, which goes with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("inject-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        fs::write(&path, text).expect("a file");
+        path.display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn called(program: &str, words: &[&str], input: &str) -> Output {
+    let mut child = Command::new(program)
+        .args(words)
+        .env_remove("NO_COLOR")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{program}: {error}"));
+    // Whoever ends before it has read everything, ends.
+    let _ = child.stdin.take().expect("input").write_all(input.as_bytes());
+    child.wait_with_output().expect("it ends")
+}
+
+/// The status, what is printed, what is told.
+fn inject(words: &[&str], input: &str) -> (i32, String, String) {
+    let words: Vec<&str> = ["inject"].iter().chain(words).copied().collect();
+    let output = called(env!("CARGO_BIN_EXE_sidecar-injector"), &words, input);
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    (output.status.code().expect("a status"), text(output.stdout), text(output.stderr))
+}
+
+fn injected(words: &[&str], input: &str) -> String {
+    let (status, printed, told) = inject(words, input);
+    assert_eq!(status, 0, "{told}");
+    printed
+}
+
+fn values(text: &str) -> Vec<Value> {
+    policy::pod::values("printed", text).unwrap_or_else(|problems| panic!("{problems}\n{text}"))
+}
+
+const SHOP: &str = "\
+# The shop.
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web      # as its Service calls it
+  namespace: shop
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata:
+      labels:
+        app: web   # the selector's
+    spec:
+      containers:
+      # The application.
+      - name: app
+        image: example/app
+        ports: [{containerPort: 8080}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}   # left as it is
+spec: { ports: [ {port: 80} ] }
+";
+
+#[test]
+fn pods_are_injected_and_every_other_line_stays() {
+    let printed = injected(&["-f", "-"], SHOP);
+    let mut lines = printed.lines();
+    for line in SHOP.lines() {
+        assert!(lines.any(|other| other == line), "{line:?} is lost:\n{printed}");
+    }
+    let pod = &values(&printed)[0]["spec"]["template"];
+    let names = |list: &str| -> Vec<String> {
+        let items = pod["spec"][list].as_array().expect("a list").iter();
+        items.map(|item| item["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    assert_eq!(names("containers"), ["app", "istio-proxy"]);
+    assert_eq!(names("initContainers"), ["istio-init"]);
+    assert_eq!(injected(&["-f", "-"], &printed), printed, "once is enough");
+}
+
+/// Manifests of many kinds and forms; those that have no mistake in them.
+fn manifests() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folders = ["tests/pods", "injection/tests/pods"].map(|folder| root.join(folder));
+    let files = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("a folder"));
+    let files = files.map(|entry| entry.expect("an entry").path());
+    let mut found: Vec<PathBuf> = files
+        .filter(|path| path.extension().is_some_and(|ending| ending == "yaml" || ending == "json"))
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn every_manifest_is_injected_where_it_stands_and_once() {
+    let mut done = 0;
+    for path in manifests() {
+        let name = path.display().to_string();
+        let (status, printed, told) = inject(&["-f", &name], "");
+        if status == 1 {
+            assert!(told.contains("nothing was changed") && printed.is_empty(), "{name}: {told}");
+            continue;
+        }
+        assert_eq!(status, 0, "{name}: {told}");
+        assert!(!told.contains("written anew"), "{name}: {told}");
+        assert_eq!(injected(&["-f", "-"], &printed), printed, "{name}");
+        done += 1;
+    }
+    assert!(done > 60, "most manifests have no mistake in them: {done}");
+}
+
+/// What an injected object has to be, as kubectl reads it: it drops what is null, and adds what types have.
+fn holds(read: &Value, wanted: &Value, path: &str) {
+    match (read, wanted) {
+        (Value::Object(read), Value::Object(wanted)) => {
+            for (key, wanted) in wanted.iter().filter(|(_, value)| !value.is_null()) {
+                holds(read.get(key).unwrap_or(&Value::Null), wanted, &format!("{path}/{key}"));
+            }
+        }
+        (Value::Array(read), Value::Array(wanted)) => {
+            assert_eq!(read.len(), wanted.len(), "{path}");
+            read.iter().zip(wanted).enumerate().for_each(|(at, (read, wanted))| {
+                holds(read, wanted, &format!("{path}/{at}"));
+            });
+        }
+        (Value::Null, Value::Object(fields)) if fields.is_empty() => {}
+        (Value::Null, Value::Bool(false)) => {}
+        (Value::Null, wanted) if *wanted == 0 => {}
+        (read, wanted) => assert_eq!(read, wanted, "{path}"),
+    }
+}
+
+#[test]
+fn kubectl_reads_what_was_meant() {
+    let files = ["deployment.yaml", "injected.yaml", "cron-job.yaml", "windows.yaml", "list.json"];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/pods");
+    for file in files {
+        let printed = injected(&["-f", &root.join(file).display().to_string()], "");
+        let words = ["patch", "--local", "-o", "json", "--type=merge", "-p", "{}", "-f", "-"];
+        let output = called("kubectl", &words, &printed);
+        assert!(output.status.success(), "{file}: {}", String::from_utf8_lossy(&output.stderr));
+        let read = values(std::str::from_utf8(&output.stdout).expect("UTF-8"));
+        let wanted = values(&printed).into_iter().filter(|value| !value.is_null());
+        let wanted: Vec<Value> = wanted
+            .flat_map(|value| match value.get("items") {
+                Some(Value::Array(items)) => items.clone(),
+                _ => vec![value],
+            })
+            .collect();
+        assert_eq!(read.len(), wanted.len(), "{file}");
+        read.iter().zip(&wanted).for_each(|(read, wanted)| holds(read, wanted, file));
+    }
+}
+
+#[test]
+fn what_is_left_alone_is_told_and_stays_byte_for_byte() {
+    let pod = |name: &str, more: &str| {
+        format!("apiVersion: v1\nkind:  Pod\nmetadata: {{name: {name}{more}\n  containers: [ {{name: a}} ]\n")
+    };
+    let text = [
+        pod("host", "}\nspec:\n  hostNetwork: true"),
+        pod("shy", ", labels: {sidecar.istio.io/inject: 'false'}}\nspec:"),
+        pod("dns", ", namespace: kube-system}\nspec:"),
+        "apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: r}\nspec: {template: {spec: {containers: []}}}\n".to_owned(),
+        "# nothing\n".to_owned(),
+    ]
+    .join("---\r\n");
+    let (status, printed, told) = inject(&["-f", "-", "--namespace", "shop"], &text);
+    assert_eq!((status, printed), (0, text), "{told}");
+    let expected = "\
+===> Skipping injection because Pod \"shop/host\" has host networking enabled
+===> Skipping injection because Pod \"shop/shy\" has sidecar injection disabled
+===> Skipping injection because Pod \"kube-system/dns\" is in a namespace of the cluster's own
+warning: input: document 4: Rollout (argoproj.io/v1alpha1) r holds a pod's template, but is of no kind that is known; left as it is
+";
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn all_problems_are_told_at_once_with_their_lines_and_nothing_is_printed() {
+    let folder = Folder::new("problems");
+    let good = folder.file("good.yaml", SHOP);
+    let bad = SHOP.replace(
+        "      labels:\n",
+        "      annotations:\n        sidecar.istio.io/interceptionMode: HALF\n        \
+         traffic.sidecar.istio.io/excludeOutboundPorts: 80,x\n        sidecar.istio.io/inject: true\n      labels:\n",
+    );
+    let bad = folder.file("bad.yaml", &bad);
+    let output = folder.0.join("out.yaml").display().to_string();
+    let (status, printed, told) = inject(&["-f", &good, "-f", &bad, "-f", "missing.yaml", "-o", &output], "");
+    assert_eq!((status, printed.as_str()), (1, ""), "{told}");
+    for part in [
+        "missing.yaml\" can't be read",
+        "bad.yaml: document 1, Deployment shop/web, line 12: sidecar.istio.io/interceptionMode: \"HALF\"",
+        "bad.yaml: document 1, Deployment shop/web, line 13: traffic.sidecar.istio.io/excludeOutboundPorts: \"x\"",
+        "bad.yaml: document 1, Deployment shop/web: line 14, column 34: metadata.annotations.sidecar.istio.io/inject: \"true\" \
+         is a boolean here, where Kubernetes takes a text; write it in quotes",
+    ] {
+        assert!(told.contains(part), "{part}\nis not in\n{told}");
+    }
+    assert!(!Path::new(&output).exists(), "half of it would be worse than nothing");
+}
+
+#[test]
+fn a_file_is_replaced_at_once_and_files_are_joined() {
+    let folder = Folder::new("output");
+    let one = folder.file("one.yaml", SHOP.trim_end());
+    let two = folder.file("two.yaml", "apiVersion: v1\nkind: Secret\n");
+    let link = folder.0.join("link.yaml");
+    std::os::unix::fs::symlink(&one, &link).expect("a link");
+    let link = link.display().to_string();
+    assert_eq!(injected(&["-f", &one, "-f", &two, "-o", &link], ""), "");
+    let written = fs::read_to_string(&one).expect("the file behind the link");
+    assert!(
+        written.contains("istio-proxy") && written.ends_with("\n---\napiVersion: v1\nkind: Secret\n"),
+        "{written}"
+    );
+    assert_eq!(fs::read_dir(&folder.0).expect("a folder").count(), 3, "nothing is left beside it");
+}
+
+#[test]
+fn a_difference_is_what_patch_applies() {
+    let folder = Folder::new("diff");
+    let file = folder.file("shop.yaml", SHOP);
+    let (status, plain, _) = inject(&["-f", &file, "--diff"], "");
+    assert_eq!(status, 1, "{plain}");
+    let (_, coloured, _) = inject(&["-f", &file, "--diff", "--color", "always"], "");
+    assert!(coloured.contains('\u{1b}') && !plain.contains('\u{1b}'));
+    assert_eq!(policy::plain(&coloured), plain);
+    let output = called("patch", &["-s", "-p0", "-d", "/"], &plain);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let patched = fs::read_to_string(&file).expect("the file");
+    assert_eq!(patched, injected(&["-f", "-"], SHOP));
+    let (status, nothing, _) = inject(&["-f", &file, "--diff"], "");
+    assert_eq!((status, nothing.as_str()), (0, ""), "it is injected already");
+    assert_eq!(inject(&["-f", "-", "--diff"], "a: [").0, 2, "1 says that something differs");
+}
+
+#[test]
+fn configuration_comes_from_texts_or_from_config_maps() {
+    let folder = Folder::new("sources");
+    let values = "global:\n  network: one\n  proxy: {image: example/proxy}\n";
+    let indented = values.replace('\n', "\n    ");
+    let map = format!(
+        "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: ConfigMap\n  metadata: {{name: istio-sidecar-injector}}\n  data:\n    \
+         config: \"policy: disabled\"\n    values: |\n      {}\n",
+        indented.trim_end().replace("\n    ", "\n      ")
+    );
+    let (map, values) = (folder.file("map.yaml", &map), folder.file("values.yaml", values));
+    let by_map = injected(&["-f", "-", "--inject-config", &map], SHOP);
+    assert!(
+        by_map.contains("topology.istio.io/network: one") && by_map.contains("image: example/proxy"),
+        "{by_map}"
+    );
+    assert_eq!(injected(&["-f", "-", "--valuesFile", &values], SHOP), by_map);
+    let revised = injected(&["-f", "-", "--values", &values, "--revision", "canary"], SHOP);
+    assert!(revised.contains("istio.io/rev: canary"), "{revised}");
+    let (status, _, told) = inject(&["-f", "-", "--mesh-config", &map], SHOP);
+    assert!(status == 1 && told.contains("holds ConfigMaps, but none with \"mesh\""), "{told}");
+}
+
+#[test]
+fn what_is_known_around_a_pod_reaches_it() {
+    let words =
+        ["-f", "-", "--path", "/inject/cluster/east/net/two", "--native-sidecars", "--namespace", "shop"];
+    let pod = &values(&injected(&words, SHOP))[0]["spec"]["template"];
+    let proxy = &pod["spec"]["initContainers"].as_array().expect("a list")[1];
+    assert_eq!((&proxy["name"], &proxy["restartPolicy"]), (&"istio-proxy".into(), &"Always".into()));
+    let has = |name: &str, value: &str| {
+        let mut env = proxy["env"].as_array().expect("a list").iter();
+        assert!(
+            env.any(|variable| variable["name"] == name && variable["value"] == value),
+            "{name}: {proxy}"
+        );
+    };
+    has("ISTIO_META_CLUSTER_ID", "east");
+    has("ISTIO_META_NETWORK", "two");
+    has("ISTIO_META_WORKLOAD_NAME", "web");
+    let uid = ["--namespace-annotations", "openshift.io/sa.scc.uid-range=1000/100"];
+    let words: Vec<&str> = ["-f", "-", "--namespace", "shop"].into_iter().chain(uid).collect();
+    let pod = &values(&injected(&words, SHOP))[0]["spec"]["template"];
+    let arguments = pod["spec"]["initContainers"][0]["args"].to_string();
+    assert!(arguments.contains("\"-u\",\"1099\""), "{arguments}");
+}
