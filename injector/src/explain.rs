@@ -48,7 +48,8 @@ pub(crate) struct Flags {
     native_sidecars: bool,
     #[command(flatten)]
     sources: Sources,
-    #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t = Format::Text)]
+    /// For people, or for programs
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Text)]
     format: Format,
     /// Go on: ask sidecar-init about the traffic of the injected pods. What stands behind it are arguments of its `explain`,
     /// such as 10.0.0.5:443, or --matrix for all usual packets

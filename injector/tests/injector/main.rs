@@ -4,6 +4,7 @@ mod authority;
 mod client;
 mod cluster;
 mod environment;
+mod explain;
 mod inject;
 mod load;
 mod manifests;

@@ -1,0 +1,132 @@
+//! `explain`, as somebody asks it who wonders where his proxy is.
+
+use serde_json::Value;
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+const DEPLOYMENT: &str = "\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: example/web}]}
+";
+
+/// A folder of its own, which goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("sidecar-injector-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, text).expect("a file");
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap_or_default();
+    }
+}
+
+fn explain(manifest: &Path, flags: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
+        .args(["explain", "-f"])
+        .arg(manifest)
+        .args(flags)
+        .output()
+        .expect("the injector")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn exit_codes_say_how_it_ends() {
+    let folder = Folder::new("codes");
+    let web = folder.file("web.yaml", DEPLOYMENT);
+    let refused =
+        DEPLOYMENT.replace("{labels: ", "{annotations: {sidecar.istio.io/interceptionMode: MAGIC}, labels: ");
+    let refused = folder.file("refused.yaml", &refused);
+    let both =
+        folder.file("both.yaml", &format!("{DEPLOYMENT}---\n{DEPLOYMENT}").replacen("shop", "other", 1));
+    let enabled = ["--namespace-labels", "istio-injection=enabled"];
+    let check = |file: &Path, flags: &[&str], code: i32, out: &str| {
+        let output = explain(file, flags);
+        let told = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "{flags:?}: {told}");
+        assert!(told.contains(out), "{out}: {told}");
+    };
+    check(&web, &enabled, 0, "Deployment shop/web: injected, because webhook namespace is called");
+    check(&web, &[], 3, "to change   kubectl label namespace shop istio-injection=enabled");
+    check(&web, &["--auto"], 0, "webhook     auto is called");
+    check(
+        &web,
+        &["--revision", "blue", "--namespace-labels", "istio.io/rev=blue"],
+        0,
+        "rev.namespace is called",
+    );
+    check(&both, &enabled, 0, "Deployment other/web: injected");
+    check(&refused, &enabled, 1, "sidecar.istio.io/interceptionMode: \"MAGIC\"");
+    check(
+        &folder.0.join("none.yaml"),
+        &["--namespace-labels", "nonsense"],
+        1,
+        "is no label; expected KEY=VALUE",
+    );
+    check(&folder.0.join("none.yaml"), &["--namespace-labels", "nonsense"], 1, "can't be read");
+    check(&web, &["--format", "picture"], 2, "picture");
+}
+
+#[test]
+fn programs_are_told_the_same() {
+    let folder = Folder::new("formats");
+    let web = folder.file("web.yaml", DEPLOYMENT);
+    let json = explain(&web, &["--format", "json", "--namespace-labels", "istio-injection=enabled"]);
+    let json: Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!((&json[0]["verdict"], &json[0]["init"]["name"]), (&"injected".into(), &"istio-init".into()));
+    let yaml = explain(&web, &["--format", "yaml", "--namespace-labels", "istio-injection=enabled"]);
+    let yaml = policy::pod::values("explain", &text(&yaml.stdout)).expect("YAML");
+    assert_eq!(yaml[0], json);
+}
+
+#[test]
+fn the_injected_pods_go_on_to_the_tool() {
+    let folder = Folder::new("on");
+    let web = folder.file("web.yaml", DEPLOYMENT);
+    // Stands for the tool: tells its arguments, and what it is given.
+    let tool = folder.file("tool", "#!/bin/sh\necho \"$@\"\ncat\nexit 9\n");
+    fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).expect("a program");
+    let tool = tool.display().to_string();
+    let flags = ["--auto", "--sidecar-init", &tool, "--explain", "--matrix", "--uid", "1000"];
+    let output = explain(&web, &flags);
+    let told = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(9), "{told}");
+    assert!(told.contains("explain -f - --matrix --uid 1000\n"), "{told}");
+    let given = told.lines().find(|line| line.starts_with('{')).expect("the pods");
+    let given: Value = serde_json::from_str(given).expect("JSON");
+    let pod = &given["items"][0]["spec"]["template"]["spec"];
+    assert_eq!(
+        (&pod["initContainers"][0]["name"], &pod["containers"][1]["name"]),
+        (&"istio-init".into(), &"istio-proxy".into())
+    );
+    let nobody = explain(&web, &["--auto", "--sidecar-init", "/nonexistent/tool", "--explain", "--matrix"]);
+    assert_eq!(nobody.status.code(), Some(1));
+    assert!(text(&nobody.stderr).contains("say where it is with --sidecar-init"), "{}", text(&nobody.stderr));
+    // Nothing is injected, so there is nothing to go on with.
+    assert_eq!(explain(&web, &["--sidecar-init", &tool, "--explain", "--matrix"]).status.code(), Some(3));
+}
