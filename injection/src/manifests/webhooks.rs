@@ -50,7 +50,7 @@ fn injecting(wanted: &Installation, name: &str, revision: &str) -> Value {
     if revision != wanted.revision {
         metadata["labels"]["istio.io/tag"] = revision.into();
     }
-    configuration(&metadata, all)
+    configuration(&metadata, &all)
 }
 
 /// The configuration of the environment's tag. It is called again when a later webhook changes the pod.
@@ -66,10 +66,10 @@ fn tagging(wanted: &Installation, name: &str) -> Value {
         asked.push(json!({ "key": label, "operator": "Exists" }));
     }
     webhook["objectSelector"] = json!({ "matchExpressions": asked });
-    configuration(&of_cluster(wanted, name, Component::Webhook), vec![webhook])
+    configuration(&of_cluster(wanted, name, Component::Webhook), &[webhook])
 }
 
-fn configuration(metadata: &Value, webhooks: Vec<Value>) -> Value {
+fn configuration(metadata: &Value, webhooks: &[Value]) -> Value {
     json!({ "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
         "metadata": metadata, "webhooks": webhooks })
 }
