@@ -1,13 +1,144 @@
-//! `manifests`.
+//! `manifests`: prints what installs the injector in a cluster, or writes it as a folder for kustomize.
 
-use clap::Args;
-use std::{error::Error, process::ExitCode};
+use clap::{Args, ValueEnum};
+use injection::manifests::{File, Installation, Words, files, kustomization};
+use policy::data::{Tree, yaml};
+use serde_json::{Value, json};
+use std::{
+    error::Error,
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 /// Its flags.
-#[derive(Args)]
-pub(crate) struct Flags {}
+#[derive(Args, Debug)]
+pub(crate) struct Flags {
+    /// The namespace of everything that is in one
+    #[arg(long, value_name = "NAME", default_value = "istio-system")]
+    namespace: String,
+    /// The image of this program
+    #[arg(long, value_name = "NAME", default_value = "sidecar-injector:latest")]
+    image: String,
+    /// The image of injected proxies [default: proxyv2 of the hub in the configuration]
+    #[arg(long, value_name = "NAME")]
+    proxy_image: Option<String>,
+    /// The image of injected init containers [default: the same]
+    #[arg(long, value_name = "NAME")]
+    init_image: Option<String>,
+    /// The revision by which namespaces and pods ask for this injector; the default one is for those that name none, too
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    revision: String,
+    /// Another name for the revision; as often as need be
+    #[arg(long = "tag", value_name = "NAME")]
+    tags: Vec<String>,
+    /// Inject pods that say nothing, in namespaces that say nothing, but for those of the system
+    #[arg(long)]
+    auto: bool,
+    /// How many pods of each program there are
+    #[arg(long, value_name = "COUNT", default_value_t = 2)]
+    replicas: u16,
+    /// Tell proxies the environment of their pod, in namespaces with the label environment-tag-injection=enabled
+    #[arg(long)]
+    environment_tag: bool,
+    /// Labels, with commas between: the first that a pod has names its environment
+    #[arg(
+        long,
+        alias = "env-label",
+        value_name = "LABELS",
+        default_value = "virtual-env",
+        requires = "environment_tag"
+    )]
+    environment_labels: String,
+    /// The operator that keeps routes of environments, too
+    #[arg(long)]
+    operator: bool,
+    /// yaml, json (a List), or kustomize with a folder, whose files are written
+    #[arg(short, long, value_names = ["FORM", "FOLDER"], num_args = 1..=2, default_value = "yaml")]
+    output: Vec<String>,
+}
+
+/// Where it goes.
+#[derive(Debug)]
+enum Output {
+    Text(Form),
+    Folder(PathBuf),
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Form {
+    Yaml,
+    Json,
+}
 
 pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
-    let _ = flags;
-    Err("not built yet".into())
+    let output = output(&flags.output)?;
+    let wanted = Installation::read(&Words {
+        namespace: &flags.namespace,
+        image: &flags.image,
+        revision: &flags.revision,
+        tags: &flags.tags,
+        auto: flags.auto,
+        replicas: flags.replicas,
+        environment_labels: flags.environment_tag.then_some(&*flags.environment_labels),
+        operator: flags.operator,
+        proxy_image: flags.proxy_image.as_deref(),
+        init_image: flags.init_image.as_deref(),
+    })?;
+    let files = files(&wanted);
+    match output {
+        Output::Text(Form::Yaml) => print(&files.iter().map(text).collect::<Vec<_>>().join("---\n"))?,
+        Output::Text(Form::Json) => {
+            let items: Vec<&Value> = files.iter().flat_map(|file| &file.objects).collect();
+            print(&format!("{:#}\n", json!({ "apiVersion": "v1", "kind": "List", "items": items })))?;
+        }
+        Output::Folder(folder) => write(&folder, &files)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn output(words: &[String]) -> Result<Output, String> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
+        ["yaml"] => Ok(Output::Text(Form::Yaml)),
+        ["json"] => Ok(Output::Text(Form::Json)),
+        ["kustomize", folder] => Ok(Output::Folder(folder.into())),
+        ["kustomize"] => Err("--output kustomize: expected a folder behind it".to_owned()),
+        _ => Err(format!("--output {:?}: expected yaml, json, or kustomize FOLDER", words.join(" "))),
+    }
+}
+
+/// A document for each object.
+fn text(file: &File) -> String {
+    file.objects.iter().map(document).collect::<Vec<_>>().join("---\n")
+}
+
+fn document(object: &Value) -> String {
+    yaml::block(&Tree::read(&object.to_string()))
+}
+
+/// That nobody reads on is no failure.
+fn print(text: &str) -> io::Result<()> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => done,
+    }
+}
+
+/// Writes the files. What names the others comes last, so a folder that is complete once stays whole.
+fn write(folder: &Path, files: &[File]) -> Result<(), String> {
+    let failed =
+        |path: &Path, error: &io::Error| format!("--output: {}: can't be written: {error}", path.display());
+    fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
+    let mut texts: Vec<(String, String)> =
+        files.iter().map(|file| (format!("{}.yaml", file.name), text(file))).collect();
+    texts.push(("kustomization.yaml".to_owned(), document(&kustomization(files))));
+    for (name, text) in texts {
+        let path = folder.join(name);
+        let new = path.with_extension("yaml.new");
+        let done = fs::write(&new, text).and_then(|()| fs::rename(&new, &path));
+        done.map_err(|error| failed(&path, &error))?;
+    }
+    Ok(())
 }

@@ -35,7 +35,7 @@ enum Way {
     Past,
 }
 
-fn calls_are_captured_or_pass(stage: &Stage) {
+pub(crate) fn calls_are_captured_or_pass(stage: &Stage) {
     for family in Family::BOTH {
         let _pod = Application::start(&stage.inside, (pod(family), PORT).into());
         let _service = Application::start(&stage.outside, (service(family), PORT).into());

@@ -14,6 +14,7 @@ mod support;
 mod application;
 mod calls;
 mod dns;
+mod injected;
 mod proxy;
 mod readme;
 mod recorded;

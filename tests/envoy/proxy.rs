@@ -8,7 +8,7 @@ use std::{
     fs::{self, File},
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, ChildStderr, ChildStdout, Command, Stdio},
     sync::{Arc, Mutex, OnceLock, PoisonError},
     thread,
@@ -16,19 +16,54 @@ use std::{
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
+/// As whom Envoy is started, and how.
+#[derive(Clone, Debug)]
+pub(crate) struct Launch {
+    pub(crate) identity: Identity,
+    /// What of root's power it may have, as `setpriv` says it.
+    pub(crate) capabilities: String,
+    pub(crate) arguments: Vec<String>,
+}
+
+impl Launch {
+    /// With the configuration of this mode.
+    pub(crate) fn of(mode: Mode) -> Self {
+        let capabilities = match mode {
+            Mode::Redirect => "-all",
+            Mode::Tproxy => "-all,+net_admin",
+        };
+        let path = configuration(mode);
+        let text = fs::read_to_string(path).expect("its configuration");
+        Self {
+            identity: proxy_identity(mode),
+            capabilities: capabilities.to_owned(),
+            arguments: vec!["--config-yaml".to_owned(), text, "--log-level".to_owned(), "warning".to_owned()],
+        }
+    }
+}
+
+/// Where the configuration of a mode is.
+pub(crate) fn configuration(mode: Mode) -> PathBuf {
+    let name = match mode {
+        Mode::Redirect => "docker/envoy.yaml",
+        Mode::Tproxy => "docker/envoy-tproxy.yaml",
+    };
+    Path::new(ROOT).join(name)
+}
+
 pub(crate) struct Envoy {
     process: Mutex<Child>,
-    mode: Mode,
+    launch: Launch,
     namespace: String,
     log: Arc<Mutex<Vec<String>>>,
 }
 
 impl Envoy {
     /// Envoy in this namespace; it is ready when this returns.
-    pub(crate) fn start(host: &Namespace, mode: Mode) -> Self {
+    pub(crate) fn start(host: &Namespace, launch: Launch) -> Self {
         let (namespace, log) = (host.path(), Arc::default());
-        let process = Mutex::new(spawn(&namespace, mode, &log));
-        let envoy = Self { process, mode, namespace, log };
+        let process = Mutex::new(spawn(&namespace, &launch, &log));
+        let envoy = Self { process, launch, namespace, log };
         envoy.wait_until_ready(host);
         envoy
     }
@@ -42,7 +77,8 @@ impl Envoy {
 
     /// Starts it again.
     pub(crate) fn restart(&self, host: &Namespace) {
-        *self.process.lock().expect("nobody failed with it") = spawn(&self.namespace, self.mode, &self.log);
+        *self.process.lock().expect("nobody failed with it") =
+            spawn(&self.namespace, &self.launch, &self.log);
         self.wait_until_ready(host);
     }
 
@@ -74,17 +110,8 @@ impl Drop for Envoy {
     }
 }
 
-fn spawn(namespace: &str, mode: Mode, log: &Arc<Mutex<Vec<String>>>) -> Child {
-    let name = match mode {
-        Mode::Redirect => "docker/envoy.yaml",
-        Mode::Tproxy => "docker/envoy-tproxy.yaml",
-    };
-    let configuration = fs::read_to_string(Path::new(ROOT).join(name)).expect("its configuration");
-    let capabilities = match mode {
-        Mode::Redirect => "-all",
-        Mode::Tproxy => "-all,+net_admin",
-    };
-    let Identity { uid, gid } = proxy_identity(mode);
+fn spawn(namespace: &str, launch: &Launch, log: &Arc<Mutex<Vec<String>>>) -> Child {
+    let Launch { identity: Identity { uid, gid }, capabilities, arguments } = launch;
     // The checkout may lie where other users can't read. What is open is started all the same, and so the program is
     // standard input.
     let program = File::open(program()).expect("scripts/envoy has just named it");
@@ -92,9 +119,10 @@ fn spawn(namespace: &str, mode: Mode, log: &Arc<Mutex<Vec<String>>>) -> Child {
         .args([&format!("--net={namespace}"), "setpriv", "--pdeathsig", "KILL", "--clear-groups"])
         .args(["--reuid", &uid.to_string(), "--regid", &gid.to_string()])
         .args(["--inh-caps=-all", &format!("--bounding-set={capabilities}")])
-        .args(["--no-new-privs", "/proc/self/fd/0", "--config-yaml", &configuration])
+        .args(["--no-new-privs", "/proc/self/fd/0"])
+        .args(arguments)
         // The shared memory of a hot restart has a name that is the same for the whole machine.
-        .args(["--disable-hot-restart", "--concurrency", "1", "--log-level", "warning"])
+        .args(["--disable-hot-restart", "--concurrency", "1"])
         .args(["--file-flush-interval-msec", "20"])
         .stdin(program)
         .stdout(Stdio::piped())

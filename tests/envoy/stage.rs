@@ -1,7 +1,7 @@
 //! A pod with rules and with Envoy, and a host outside, joined by a cable.
 
 use crate::{
-    proxy::Envoy,
+    proxy::{Envoy, Launch},
     support::{
         namespace::{Namespace, join},
         pod::APP,
@@ -38,6 +38,11 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn new(variant: Variant, mode: Mode) -> Self {
+        Self::with(mode, |inside| apply(inside, variant, mode), Launch::of(mode))
+    }
+
+    /// One whose rules somebody else sets, before Envoy is started as is told.
+    pub(crate) fn with(mode: Mode, set_rules: impl FnOnce(&Namespace), launch: Launch) -> Self {
         let (inside, outside) = (Namespace::new(), Namespace::new());
         join(
             (&inside, "eth0", ["10.77.0.2/24", "fd77::2/64"]),
@@ -50,8 +55,8 @@ impl Stage {
         }
         inside.set("ipv4/ip_local_port_range", PORTS_IN_POD);
         outside.set("ipv4/ip_local_port_range", PORTS_OUTSIDE);
-        apply(&inside, variant, mode);
-        let envoy = Envoy::start(&inside, mode);
+        set_rules(&inside);
+        let envoy = Envoy::start(&inside, launch);
         Self { mode, inside, outside, envoy }
     }
 

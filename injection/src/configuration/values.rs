@@ -188,6 +188,11 @@ impl Values {
         let problems = fields.finish();
         (Self { raw, ..values }, problems)
     }
+
+    /// `pilot.env`: the control plane's own switches.
+    pub fn environment(&self) -> BTreeMap<String, String> {
+        Fields::of("values", &self.raw).named_texts("pilot.env")
+    }
 }
 
 fn ca_address(fields: &mut Fields<'_>, revision: &str) -> String {
@@ -251,6 +256,8 @@ fn cni(fields: &mut Fields<'_>) -> Cni {
 
 /// What is not said is `auto`, as with Istio.
 fn native(fields: &mut Fields<'_>) -> Native {
+    // Checked here for all who ask for them later.
+    fields.named_texts("pilot.env");
     let known = [("true", Native::Always), ("false", Native::Never), ("auto", Native::Auto)];
     fields.one_of("pilot.env.ENABLE_NATIVE_SIDECARS", &known).unwrap_or(Native::Auto)
 }
@@ -279,9 +286,20 @@ fn free(fields: &mut Fields<'_>, path: &str) -> Value {
     }
 }
 
-impl Values {
-    /// `pilot.env`: the control plane's own switches.
-    pub fn environment(&self) -> BTreeMap<String, String> {
-        Fields::of("values", &self.raw).named_texts("pilot.env")
+#[cfg(test)]
+mod tests {
+    /// Paths stand in this file as texts, and nowhere else.
+    #[test]
+    fn the_document_names_each_path_that_is_read() {
+        let document = include_str!("../../../docs/injection.md");
+        let code = include_str!("values.rs").split("#[cfg(test)]").next().unwrap_or_default();
+        let roots = ["global.", "pilot.", "istio_cni.", "sidecarInjectorWebhook."];
+        let texts = code.split('"').skip(1).step_by(2);
+        let paths: Vec<&str> = texts.filter(|text| roots.iter().any(|root| text.starts_with(root))).collect();
+        assert!(paths.len() > 30, "{paths:?}");
+        for path in paths.into_iter().filter(|path| !path.contains('{')) {
+            let last = path.strip_prefix("pilot.env.").unwrap_or(path);
+            assert!(document.contains(&format!("`{last}`")), "docs/injection.md does not name {path}");
+        }
     }
 }

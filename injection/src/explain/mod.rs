@@ -3,7 +3,7 @@
 mod remedy;
 mod text;
 
-pub use text::text;
+pub use text::{command, text};
 
 use crate::configuration::Configuration;
 use crate::decision::{Decision, Facts, decide};

@@ -78,7 +78,7 @@ fn paragraph(out: &mut String, one: &Explained) -> std::fmt::Result {
 }
 
 /// Words as a shell takes them.
-pub(super) fn command(words: &[String]) -> String {
+pub fn command(words: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./:,@%".contains(c);
     let quoted = |word: &String| match word.is_empty() || !word.chars().all(plain) {
         true => format!("'{}'", word.replace('\'', "'\\''")),

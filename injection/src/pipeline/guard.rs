@@ -1,8 +1,9 @@
 //! The last look at an injected pod: what its init container says is read as everybody else reads it, by the policy, and has
 //! to be what was meant.
 
-use super::PROXY;
 use super::pod::{Item, List, Pod};
+use super::users::IDS;
+use super::{INIT, PROXY};
 use crate::sidecar::{Mode, Sidecar};
 use policy::istio::CaptureConfig;
 use policy::pod::{Way, objects, read};
@@ -34,28 +35,36 @@ impl Host for Somewhere {
     }
 }
 
+/// An injected pod and what it was made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look<'a> {
+    pub(super) pod: &'a Pod,
+    pub(super) overlay: &'a Pod,
+    pub(super) own: &'a Pod,
+    pub(super) sidecar: &'a Sidecar,
+    pub(super) strictness: Strictness,
+}
+
 /// Looks at it. Returns warnings.
 ///
 /// # Errors
 /// What is wrong, if all of it comes from declared templates.
-pub(super) fn check(
-    pod: &Pod,
-    overlay: &Pod,
-    own: &Pod,
-    sidecar: &Sidecar,
-    strictness: Strictness,
-) -> Result<Vec<String>, Problems> {
-    let injected: Vec<&Item> = pod
+pub(super) fn check(look: &Look<'_>) -> Result<Vec<String>, Problems> {
+    let injected: Vec<&Item> = look
+        .pod
         .items(List::InitContainers)
         .iter()
-        .filter(|container| overlay.item(List::InitContainers, container.name()).is_some())
+        .filter(|container| look.overlay.item(List::InitContainers, container.name()).is_some())
+        .filter(|container| container.name() != PROXY)
         .collect();
-    let by_user = injected
-        .iter()
-        .any(|container| own.container(container.name()).is_some_and(|_| container.name() != PROXY));
-    let strictness = if by_user { Strictness::Own } else { strictness };
-    let found = match capture(pod, &injected) {
-        Ok(Some((name, capture))) => faults(pod, own, sidecar, &name, &injected, &capture),
+    let by_user = injected.iter().any(|container| look.own.container(container.name()).is_some());
+    let strictness = if by_user { Strictness::Own } else { look.strictness };
+    let found = match capture(look.pod, &injected) {
+        _ if look.sidecar.mode == Mode::None => Vec::new(),
+        Ok(Some((name, capture))) => {
+            let other = other(look, &name, &injected, &capture);
+            other.into_iter().chain(loops(look, &capture)).collect()
+        }
         Ok(None) => Vec::new(),
         Err(problems) => problems.0,
     };
@@ -75,11 +84,7 @@ fn capture(pod: &Pod, starting: &[&Item]) -> Result<Option<(String, CaptureConfi
     };
     // What others of the pod's containers say is nobody's business here.
     let proxy: Vec<Value> = pod.container(PROXY).map(|(_, proxy)| known(proxy)).into_iter().collect();
-    let starting: Vec<Value> = starting
-        .iter()
-        .filter(|container| container.name() != PROXY)
-        .map(|container| known(container))
-        .collect();
+    let starting: Vec<Value> = starting.iter().map(|container| known(container)).collect();
     let reduced = json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -94,61 +99,57 @@ fn capture(pod: &Pod, starting: &[&Item]) -> Result<Option<(String, CaptureConfi
     Ok(Some((name.clone(), resolved.capture)))
 }
 
-fn faults(
-    pod: &Pod,
-    own: &Pod,
-    sidecar: &Sidecar,
-    name: &str,
-    starting: &[&Item],
-    found: &CaptureConfig,
-) -> Vec<Problem> {
-    let mut faults = Vec::new();
-    if sidecar.mode == Mode::None {
-        return faults;
-    }
-    // Who writes the container himself wants it other than it would be.
-    if name == super::INIT && own.container(name).is_none() {
-        let meant = starting.iter().filter(|container| container.name() == name).map(|container| {
-            let mut meant = (*container).clone();
-            meant.0.insert("args".to_owned(), json!(sidecar.arguments));
-            meant
-        });
-        let meant: Vec<Item> = meant.collect();
-        let meant = capture(pod, &meant.iter().collect::<Vec<_>>());
-        if !matches!(meant, Ok(Some((_, meant))) if meant == *found) {
-            let text = format!(
-                "captures something else than the pod's settings mean; expected the arguments {}",
-                sidecar
-                    .arguments
-                    .iter()
-                    .map(|word| if word.is_empty() { "\"\"" } else { word })
-                    .collect::<Vec<_>>()
-                    .join(" ")
-            );
-            faults.push(Problem::of(&format!("init container {name}"), text));
-        }
-    }
-    faults.extend(loops(pod, found));
-    faults
-}
-
-/// A proxy whose own connections would come back to it.
-fn loops(pod: &Pod, capture: &CaptureConfig) -> Option<Problem> {
-    let (_, proxy) = pod.container(PROXY)?;
-    let of_pod = |field: &str| pod.spec("securityContext").and_then(|context| context.get(field)?.as_i64());
-    let id = |field: &str| proxy.runs_as(field).or_else(|| of_pod(field));
-    let user = id("runAsUser")?;
-    let group = id("runAsGroup");
-    let is = |number: u32, id: i64| i64::from(number) == id;
-    let known = capture.proxy_uids.iter().any(|uid| is(uid.number(), user))
-        || group.is_some_and(|group| capture.proxy_gids.iter().any(|gid| is(gid.number(), group)));
-    if known {
+/// An init container that captures something else than the sidecar's settings say, to which declared templates have added what
+/// their proxies need. Who writes the container himself wants it other than it would be.
+fn other(look: &Look<'_>, name: &str, starting: &[&Item], found: &CaptureConfig) -> Option<Problem> {
+    if name != INIT || look.own.container(name).is_some() {
         return None;
     }
-    let group = group.map_or_else(String::new, |group| format!(" and group {group}"));
+    let mut meant = (*starting.iter().find(|container| container.name() == name)?).clone();
+    meant.0.insert("args".to_owned(), json!(look.sidecar.arguments));
+    if matches!(capture(look.pod, &[&meant]), Ok(Some((_, meant))) if meant == *found) {
+        return None;
+    }
+    let words = look.sidecar.arguments.iter().map(|word| if word.is_empty() { "\"\"" } else { word });
     let text = format!(
-        "runs as user {user}{group}, neither of which the rules leave alone, so that its own connections would come back to \
-         it; give it a runAsUser other than 0, or none"
+        "captures something else than the pod's settings mean; expected the arguments {}",
+        words.collect::<Vec<_>>().join(" ")
     );
-    Some(Problem::of(&format!("container {PROXY}"), text))
+    Some(Problem::of(&format!("init container {name}"), text))
+}
+
+/// A proxy whose own connections would come back to it. Whichever it is: one of the injected containers has to be known to
+/// the rules, and Istio's, if it is among them.
+fn loops(look: &Look<'_>, capture: &CaptureConfig) -> Option<Problem> {
+    let of_pod = look.pod.spec("securityContext");
+    let id = |container: &Item, field: &str| {
+        container.runs_as(field).or_else(|| of_pod.and_then(|context| context.get(field)?.as_i64()))
+    };
+    let is = |number: u32, id: i64| i64::from(number) == id;
+    let is_known = |container: &Item| {
+        // Whom the image runs as, nobody knows.
+        let Some(user) = id(container, IDS[0]) else { return true };
+        let group = id(container, IDS[1]);
+        capture.proxy_uids.iter().any(|uid| is(uid.number(), user))
+            || group.is_some_and(|group| capture.proxy_gids.iter().any(|gid| is(gid.number(), group)))
+    };
+    let is_native = |container: &&Item| container.0.contains_key("restartPolicy");
+    let injected = |list: List| {
+        let of_overlay = move |container: &&Item| look.overlay.item(list, container.name()).is_some();
+        look.pod.items(list).iter().filter(of_overlay)
+    };
+    let running: Vec<&Item> =
+        injected(List::Containers).chain(injected(List::InitContainers).filter(is_native)).collect();
+    let proxy = running.iter().find(|container| container.name() == PROXY);
+    if proxy.map_or_else(|| running.iter().any(|container| is_known(container)), |proxy| is_known(proxy)) {
+        return None;
+    }
+    let proxy = proxy.or(running.first())?;
+    let numbers = IDS.iter().filter_map(|field| Some(format!("{field} {}", id(proxy, field)?)));
+    let text = format!(
+        "has {}, none of which the rules leave alone, so that its own connections would come back to it; give it a runAsUser \
+         other than 0, or none",
+        numbers.collect::<Vec<_>>().join(" and ")
+    );
+    Some(Problem::of(&format!("container {}", proxy.name()), text))
 }

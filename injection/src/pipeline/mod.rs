@@ -21,7 +21,7 @@ use crate::configuration::Configuration;
 use crate::decision::{Decision, Facts, decide};
 use crate::sidecar::Sidecar;
 use crate::template::{Sight, Template};
-use guard::Strictness;
+use guard::{Look, Strictness};
 use overlay::Patch;
 use pod::{Item, List, Pod};
 use policy::{Problem, Problems};
@@ -183,7 +183,8 @@ impl<'a> Job<'a> {
             earlier::kept(&given, status, &own, &mut pod);
         }
         order::arrange(&mut pod, sidecar.hold);
-        warnings.extend(guard::check(&pod, &overlay, &own, &sidecar, strictness)?);
+        let look = Look { pod: &pod, overlay: &overlay, own: &own, sidecar: &sidecar, strictness };
+        warnings.extend(guard::check(&look)?);
         Ok((pod, warnings))
     }
 }

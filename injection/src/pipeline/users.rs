@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 
 /// The annotation by which OpenShift tells which users the pods of a namespace run as.
 const OPENSHIFT_RANGE: &str = "openshift.io/sa.scc.uid-range";
-const IDS: [&str; 2] = ["runAsUser", "runAsGroup"];
+/// The fields of a security context that say as whom a container runs.
+pub(super) const IDS: [&str; 2] = ["runAsUser", "runAsGroup"];
 
 /// Forgets a user of the proxy that OpenShift has filled in: it gives all containers the application's, and then nothing
 /// tells their traffic apart.

@@ -111,6 +111,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_document_names_each_that_is_read() {
+        let document = include_str!("../../../docs/injection.md");
+        for name in all().filter(|name| !OTHERS.contains(name)).chain([VM_INTERFACES]) {
+            assert!(document.contains(&format!("`{name}`")), "docs/injection.md does not name {name}");
+        }
+    }
+
+    #[test]
     fn a_name_that_is_like_a_known_one_is_misspelt() {
         let check = |name: &str, meant: Option<&str>| {
             let told = misspelt(name);

@@ -25,14 +25,19 @@ pub(super) fn settings(said: &Annotations<'_>) -> Result<BTreeMap<Setting, Strin
     let title = "";
     let read = annotated(&Pod::annotated("", "", ours), title, &Raw::default());
     if let Err(Problems(problems)) = read.resolve(&SomePod) {
-        let bare =
+        let untitled =
             |problem: Problem| Problem { name: problem.name.trim_start_matches(": ").to_owned(), ..problem };
-        return Err(problems.into_iter().map(bare).collect());
+        return Err(problems.into_iter().map(untitled).collect());
     }
     let is_own =
         |source: &Source| matches!(source, Source::Annotation(name) if name.starts_with(ANNOTATIONS));
     let own = read.raw.iter().filter(|(_, given)| is_own(&given.source));
-    Ok(own.map(|(setting, given)| (setting, given.value.clone())).collect())
+    Ok(own.map(|(setting, given)| (setting, bare(&given.value))).collect())
+}
+
+/// A value without the spaces around its items: arguments are told on as text, too.
+fn bare(value: &str) -> String {
+    value.split(',').map(|item| item.trim_matches([' ', '\t'])).collect::<Vec<_>>().join(",")
 }
 
 /// What the init container or a plugin would say of the settings as a whole: what each annotation may say alone may not go

@@ -139,7 +139,9 @@ impl Traffic {
         let settings = self.settings();
         for (setting, value) in &settings {
             arguments.push(letter(setting.row()));
-            arguments.push(own.get(setting).unwrap_or(value).clone());
+            // The mode is worked out already, and in the letters in which every such program knows it.
+            let own = own.get(setting).filter(|_| *setting != Setting::InterceptionMode);
+            arguments.push(own.unwrap_or(value).clone());
         }
         let is_further = |setting: &Setting| settings.iter().all(|(known, _)| known != setting);
         for (setting, value) in own.iter().filter(|(setting, _)| is_further(setting)) {

@@ -48,7 +48,7 @@ impl Cluster {
                 }
             }
             Step::Adopt { owners, .. } => {
-                self.0[at.expect("it is there")]["metadata"]["ownerReferences"] = owners.clone()
+                self.0[at.expect("it is there")]["metadata"]["ownerReferences"] = owners.clone();
             }
             Step::Delete { uid, .. } => {
                 let gone = self.0.remove(at.expect("it is there"));

@@ -2,6 +2,7 @@
 
 mod changes;
 mod filter;
+mod laws;
 mod routes;
 mod scene;
 mod tag;

@@ -126,7 +126,7 @@ fn ports_decide_by_their_protocol() {
         assert_eq!(scene.fate("cart"), Fate::Unrouted(Reason::NoHttpPort), "{port}");
     }
     let scene = changed(|scene| {
-        scene.service("cart")["spec"]["ports"] = json!([{"port": 80, "appProtocol": "http"}])
+        scene.service("cart")["spec"]["ports"] = json!([{"port": 80, "appProtocol": "http"}]);
     });
     assert_eq!(scene.routes("cart").len(), 3);
 }

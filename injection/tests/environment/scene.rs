@@ -6,7 +6,7 @@ use injection::environment::world::{Service, Workload};
 use serde_json::{Value, json};
 
 /// What stands in the namespace, as its objects.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Scene {
     pub(crate) environment: Value,
     pub(crate) services: Vec<Value>,

@@ -42,7 +42,9 @@ fn short(mut pod: Value, plain: &Value, file: &Path) -> Value {
     let lists = ["containers", "initContainers"].map(|list| plain["spec"][list].as_array().cloned());
     let known: Vec<Value> = lists.into_iter().flatten().flatten().collect();
     for list in ["containers", "initContainers"] {
-        for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
+        for container in
+            pod.pointer_mut(&format!("/spec/{list}")).and_then(Value::as_array_mut).into_iter().flatten()
+        {
             let same = |other: &&Value| other["name"] == container["name"] && other["name"] != "web";
             if let Some(other) = known.iter().find(same) {
                 let rest = serde_json::to_value(between(other, container)).expect("JSON");
@@ -50,7 +52,7 @@ fn short(mut pod: Value, plain: &Value, file: &Path) -> Value {
             }
         }
     }
-    for volume in pod["spec"]["volumes"].as_array_mut().into_iter().flatten() {
+    for volume in pod.pointer_mut("/spec/volumes").and_then(Value::as_array_mut).into_iter().flatten() {
         if plain["spec"]["volumes"].as_array().is_some_and(|volumes| volumes.contains(volume)) {
             *volume = json!({"name": volume["name"], format!("as in {FULL}"): true});
         }

@@ -113,8 +113,11 @@ fn create(cluster: &Cluster, name: &str) {
     let file = cluster.file(&format!("{name}.json"));
     fs::write(&file, pod.to_string()).expect("written");
     let before = cluster.state().reviews.len();
-    let (_, told) = cluster.kubectl(&["create", "--validate=false", "-f", word(&file)]);
-    assert!(!told.contains("failed calling webhook"), "{told}");
+    let (succeeded, told) = cluster.kubectl(&["create", "--validate=false", "-f", word(&file)]);
+    assert!(succeeded, "{told}");
+    let pod = cluster.find("pods", "shop", name).expect("a pod");
+    let containers = pod["spec"]["containers"].as_array().expect("a list");
+    assert!(containers.iter().any(|container| container["name"] == "istio-proxy"), "it is injected");
     assert!(cluster.state().reviews.len() > before, "nobody was asked about {name}");
 }
 

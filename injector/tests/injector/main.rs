@@ -5,5 +5,7 @@ mod client;
 mod cluster;
 mod environment;
 mod inject;
+mod manifests;
+mod readme;
 mod serve;
 mod webhook;

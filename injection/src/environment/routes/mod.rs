@@ -121,7 +121,7 @@ fn tagged<'a>(
         match workload.labels.get(label).map(String::as_str) {
             None => {}
             Some("") => {
-                warnings.push(format!("{title}: its label {label} is empty; nothing is routed to it"))
+                warnings.push(format!("{title}: its label {label} is empty; nothing is routed to it"));
             }
             Some(value) if !words::is_label_value(value) => {
                 warnings
@@ -196,7 +196,7 @@ impl Scene<'_> {
             self.warn_of_default(service, &own, warnings);
             let metadata = objects::metadata(self.environment, &service.name);
             Fate::Routed {
-                virtual_service: objects::virtual_service(self.version, &metadata, service, routes),
+                virtual_service: objects::virtual_service(self.version, &metadata, service, &routes),
                 destination_rule: objects::destination_rule(
                     self.version,
                     &metadata,

@@ -65,7 +65,7 @@ pub(super) fn routes(spec: &Spec, service: &Service, choices: &Choices, ports: &
     found
 }
 
-pub(super) fn virtual_service(version: &str, metadata: &Value, service: &Service, http: Vec<Value>) -> Value {
+pub(super) fn virtual_service(version: &str, metadata: &Value, service: &Service, http: &[Value]) -> Value {
     let hosts: Vec<&String> = [&service.name].into_iter().chain(&service.hosts).collect();
     let gateways: Vec<&str> =
         ["mesh"].into_iter().chain(service.gateways.iter().map(String::as_str)).collect();

@@ -192,7 +192,7 @@ pub(super) fn structure(
     }
     for (name, value) in object {
         if !value.is_null() {
-            let value = if OF_WORDS.contains(&name.as_str()) {
+            let value = if OF_WORDS.contains(&name.as_str()) && value.is_object() {
                 super::data::with(value, text)
             } else {
                 held(value, shape.of(name), text)
@@ -274,6 +274,7 @@ mod tests {
             }, {"name": "bare"}],
             "volumes": [{"name": "cache", "emptyDir": {}}],
             "nodeSelector": {"kubernetes.io/os": "linux"},
+            "dnsConfig": {"options": [{"name": "ndots", "value": "1"}]},
         });
         let seen = held(&pod, Shape::Spec, &str::to_owned);
         let Value::Map(fields) = &seen else { panic!("{seen}") };

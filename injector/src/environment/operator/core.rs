@@ -86,19 +86,14 @@ impl Core {
     /// Something was told.
     pub(super) fn see(&mut self, resource: Resource, event: Event, now: Instant) {
         let was_complete = self.store.is_complete();
-        let had = self.with_environments();
+        let had = (resource == Resource::Environments).then(|| self.store.with_environments());
         for namespace in self.store.take(resource, event) {
-            let is_first = resource == Resource::Environments && !had.contains(&namespace);
+            let is_first = had.as_ref().is_some_and(|had| !had.contains(&namespace));
             self.put_off(namespace, if is_first { Duration::ZERO } else { self.debounce }, now);
         }
         if !was_complete && self.store.is_complete() {
             self.all_due(now);
         }
-    }
-
-    fn with_environments(&self) -> BTreeSet<String> {
-        let all = self.store.namespaces();
-        all.into_iter().filter(|namespace| !self.store.environments(namespace).is_empty()).collect()
     }
 
     fn put_off(&mut self, namespace: String, wait: Duration, now: Instant) {

@@ -123,13 +123,14 @@ fn object(namespace: &str, name: &str, record: &Record) -> Value {
         metadata["resourceVersion"] = json!(record.version);
     }
     let mut spec = json!({
-        "holderIdentity": record.holder,
         "leaseDurationSeconds": record.duration.as_secs().max(1),
         "leaseTransitions": record.transitions,
         "renewTime": record.renewed,
     });
-    if !record.acquired.is_empty() {
-        spec["acquireTime"] = json!(record.acquired);
+    for (field, text) in [("holderIdentity", &record.holder), ("acquireTime", &record.acquired)] {
+        if !text.is_empty() {
+            spec[field] = json!(text);
+        }
     }
     json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec})
 }

@@ -145,7 +145,8 @@ impl Store {
 
     fn of(&self, resource: Resource, namespace: &str) -> impl Iterator<Item = &Fact> {
         let facts = &self.0[resource as usize].facts;
-        facts.iter().filter(move |((of, _), _)| of == namespace).map(|(_, fact)| fact)
+        let from = facts.range((namespace.to_owned(), String::new())..);
+        from.take_while(move |((of, _), _)| of == namespace).map(|(_, fact)| fact)
     }
 
     /// The VirtualEnvironments of a namespace, with what their status says.
@@ -187,16 +188,21 @@ impl Store {
         found.collect()
     }
 
+    /// Namespaces with VirtualEnvironments.
+    pub(super) fn with_environments(&self) -> BTreeSet<String> {
+        let keys = self.0[Resource::Environments as usize].facts.keys();
+        keys.map(|(namespace, _)| namespace.clone()).collect()
+    }
+
     /// Namespaces in which there is something to do, or something of ours.
     pub(super) fn namespaces(&self) -> BTreeSet<String> {
         let keys = |resource: Resource| self.0[resource as usize].facts.iter();
-        let environments = keys(Resource::Environments).map(|((namespace, _), _)| namespace);
         let all = [Resource::VirtualServices, Resource::DestinationRules, Resource::EnvoyFilters];
         let ours = all.into_iter().flat_map(keys).filter_map(|((namespace, _), fact)| match fact {
             Fact::Object(existing) => existing.controller().map(|_| namespace),
             Fact::Environment { .. } | Fact::Service(_) | Fact::Workload(_) => None,
         });
-        environments.chain(ours).cloned().collect()
+        self.with_environments().into_iter().chain(ours.cloned()).collect()
     }
 }
 

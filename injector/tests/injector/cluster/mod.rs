@@ -23,6 +23,7 @@ mod state;
 mod trial;
 mod write;
 
+pub(crate) use admission::selects;
 pub(crate) use kinds::Access;
 pub(crate) use serve::Fault;
 

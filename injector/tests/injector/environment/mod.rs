@@ -1,5 +1,6 @@
 //! `environment`, as its users meet it.
 
+mod envoy;
 mod faults;
 mod inspect;
 mod offline;

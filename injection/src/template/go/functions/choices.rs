@@ -69,7 +69,7 @@ fn index(args: &[Value]) -> Answer {
                     .ok_or_else(|| format!("finds no item {key} in {} items", items.len()))?
             }
             // The rest is the engine's: bytes of texts, and what can't be.
-            (other, _) => return go(funcs::index, &[&[other.clone()], &args[at..]].concat()),
+            (other, _) => return go(funcs::index, &[std::slice::from_ref(other), &args[at..]].concat()),
         };
     }
     Ok(found.clone())

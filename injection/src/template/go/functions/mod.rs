@@ -81,7 +81,7 @@ pub(super) fn missing(name: &str) -> Option<&'static str> {
     {
         return Some("templates know nothing of the machine");
     }
-    (name == "otelResourceAttributes").then_some("what it answers is nowhere written")
+    (name == "otelResourceAttributes").then_some("what it answers is documented nowhere")
 }
 
 /// A function that does not look at what texts say, and hands them on.

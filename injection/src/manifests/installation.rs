@@ -1,0 +1,209 @@
+//! What is to be installed: words understood once, all problems at once.
+
+use crate::environment::tag;
+use policy::{Problem, Problems};
+
+/// What was said, by the names of the flags.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<'a> {
+    pub namespace: &'a str,
+    pub image: &'a str,
+    pub revision: &'a str,
+    pub tags: &'a [String],
+    pub auto: bool,
+    pub replicas: u16,
+    /// The list behind `--environment-labels`, where the environment's tag is wanted.
+    pub environment_labels: Option<&'a str>,
+    pub operator: bool,
+    pub proxy_image: Option<&'a str>,
+    pub init_image: Option<&'a str>,
+}
+
+/// An installation; nothing in it can be wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Installation {
+    pub(super) namespace: String,
+    pub(super) image: String,
+    pub(super) revision: String,
+    /// Other names by which namespaces and pods may ask for this revision.
+    pub(super) tags: Vec<String>,
+    /// Pods of namespaces that say nothing are injected, too.
+    pub(super) auto: bool,
+    pub(super) replicas: u16,
+    /// The labels that name a pod's environment; empty where that is not wanted.
+    pub(super) environment_labels: Vec<String>,
+    pub(super) operator: bool,
+    pub(super) proxy_image: Option<String>,
+    pub(super) init_image: Option<String>,
+}
+
+/// The revision, and the tag, of those that name none.
+pub(super) const DEFAULT: &str = "default";
+
+impl Installation {
+    /// Understands what was said.
+    ///
+    /// # Errors
+    /// Every problem in it.
+    pub fn read(words: &Words<'_>) -> Result<Self, Problems> {
+        let mut problems = Vec::new();
+        let mut name = |flag: &str, text: &str, most: usize| {
+            if !is_name(text, most) {
+                problems.push(Problem::with_item(
+                    flag,
+                    text,
+                    format!("is no name; expected {} (RFC 1123)", form(most)),
+                ));
+            }
+        };
+        // With a revision the names of objects still have to be names of Services.
+        name("--namespace", words.namespace, 63);
+        name("--revision", words.revision, MOST_REVISION);
+        for tag in words.tags {
+            name("--tag", tag, 63);
+        }
+        let images = [
+            ("--image", Some(words.image)),
+            ("--proxy-image", words.proxy_image),
+            ("--init-image", words.init_image),
+        ];
+        for (flag, image) in images {
+            let Some(image) = image else { continue };
+            if image.is_empty() || image.contains(|c: char| c.is_whitespace() || c.is_control()) {
+                let text = "is no image; expected a name such as mesh/proxy:1.0";
+                problems.push(Problem::with_item(flag, image, text));
+            } else if flag != "--image" && !image.contains('/') {
+                let text = "has no slash, so it would be sought in the hub of the values; expected a whole name such as \
+                            mesh/proxy:1.0";
+                problems.push(Problem::with_item(flag, image, text));
+            }
+        }
+        if words.replicas == 0 {
+            problems.push(Problem::of("--replicas", "is 0, so nobody would answer; expected 1 or more"));
+        }
+        for (at, tag) in words.tags.iter().enumerate() {
+            if tag == words.revision || words.tags[..at].contains(tag) {
+                let text = "is named already, and two webhooks would be called; name each once";
+                problems.push(Problem::with_item("--tag", tag, text));
+            }
+        }
+        let is_default = words.revision == DEFAULT || words.tags.iter().any(|tag| tag == DEFAULT);
+        if words.auto && !is_default {
+            let text = "is for the default revision; add --tag default, or leave out --revision";
+            problems.push(Problem::of("--auto", text));
+        }
+        let environment_labels =
+            match words.environment_labels.map(|text| tag::labels("--environment-labels", text)) {
+                Some(Ok(labels)) => labels,
+                Some(Err(Problems(others))) => {
+                    problems.extend(others);
+                    Vec::new()
+                }
+                None => Vec::new(),
+            };
+        if !problems.is_empty() {
+            return Err(Problems(problems));
+        }
+        Ok(Self {
+            namespace: words.namespace.to_owned(),
+            image: words.image.to_owned(),
+            revision: words.revision.to_owned(),
+            tags: words.tags.to_vec(),
+            auto: words.auto,
+            replicas: words.replicas,
+            environment_labels,
+            operator: words.operator,
+            proxy_image: words.proxy_image.map(str::to_owned),
+            init_image: words.init_image.map(str::to_owned),
+        })
+    }
+
+    /// The name of the Deployment, the Service and what else is one of each revision.
+    pub fn name(&self) -> String {
+        self.with_revision("sidecar-injector")
+    }
+
+    /// The Secret that holds the authority.
+    pub fn secret(&self) -> String {
+        self.with_revision("sidecar-injector-ca")
+    }
+
+    pub(super) fn with_revision(&self, name: &str) -> String {
+        if self.revision == DEFAULT { name.to_owned() } else { format!("{name}-{}", self.revision) }
+    }
+}
+
+/// As long as a revision may be, so that the longest name made of it has 63 characters at most.
+const MOST_REVISION: usize = 63 - "sidecar-injector-environment-".len();
+
+fn form(most: usize) -> String {
+    format!("up to {most} small letters, digits and -, with a letter or digit at both ends")
+}
+
+fn is_name(text: &str, most: usize) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=most).contains(&text.len())
+        && text.chars().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(crate) const PLAIN: Words<'static> = Words {
+        namespace: "istio-system",
+        image: "sidecar-injector:latest",
+        revision: "default",
+        tags: &[],
+        auto: false,
+        replicas: 2,
+        environment_labels: None,
+        operator: false,
+        proxy_image: None,
+        init_image: None,
+    };
+
+    #[test]
+    fn all_problems_are_told_at_once() {
+        let tags = ["canary".to_owned(), "-".to_owned(), "canary".to_owned()];
+        let words = Words {
+            namespace: "Mesh",
+            image: "",
+            revision: "canary",
+            tags: &tags,
+            auto: true,
+            replicas: 0,
+            environment_labels: Some("a/b/c"),
+            operator: true,
+            proxy_image: Some("proxyv2"),
+            init_image: Some("mesh/init 1"),
+        };
+        let told = Installation::read(&words).expect_err("nothing of it is right").to_string();
+        let expected = [
+            "--namespace: \"Mesh\"",
+            "--tag: \"-\"",
+            "--image: \"\"",
+            "--proxy-image: \"proxyv2\" has no slash",
+            "--init-image: \"mesh/init 1\"",
+            "--replicas: is 0",
+            "--tag: \"canary\" is named already",
+            "--auto",
+            "--environment-labels: \"a/b/c\"",
+        ];
+        for text in expected {
+            assert!(told.contains(text), "{text}: {told}");
+        }
+        assert!(told.starts_with("10 problems"), "{told}");
+    }
+
+    #[test]
+    fn a_revision_is_part_of_names() {
+        let read = |revision| Installation::read(&Words { revision, ..PLAIN }).expect("right").name();
+        assert_eq!(read("default"), "sidecar-injector");
+        assert_eq!(read("1-30"), "sidecar-injector-1-30");
+        let long = "r".repeat(MOST_REVISION + 1);
+        assert!(Installation::read(&Words { revision: &long, ..PLAIN }).is_err());
+    }
+}

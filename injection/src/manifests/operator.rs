@@ -1,0 +1,59 @@
+//! The operator that keeps routes of environments: what it may ask, its pods, and the definition of what it obeys.
+
+use super::{Component, Installation, roles, server};
+use crate::environment::{
+    access::{OPERATOR, Place},
+    crd,
+};
+use serde_json::{Value, json};
+
+/// Where it tells numbers and whether it is well.
+const METRICS: u16 = 8383;
+
+pub(super) fn objects(wanted: &Installation) -> Vec<Value> {
+    let (name, component) = (wanted.with_revision("sidecar-injector-environment"), Component::Operator);
+    let mut objects = vec![crd::definition(), roles::account(wanted, &name, component)];
+    objects.extend(roles::role(wanted, &name, component, &rules(Place::Own, &name)));
+    objects.extend(roles::cluster_role(wanted, &name, component, &rules(Place::Watched, &name)));
+    let address = format!("--metrics-address=0.0.0.0:{METRICS}");
+    let arguments = [
+        "environment",
+        "operator",
+        "--all-namespaces",
+        &format!("--lease={name}"),
+        &format!("--lease-namespace={}", wanted.namespace),
+        &address,
+        "--log_as_json",
+    ];
+    let probe = |path: &str| json!({ "httpGet": { "path": path, "port": "metrics" } });
+    let container = json!({
+        "name": "operator", "image": wanted.image, "args": arguments,
+        "ports": [{ "name": "metrics", "containerPort": METRICS }],
+        "readinessProbe": probe("/readyz"), "livenessProbe": probe("/healthz"),
+    });
+    objects.push(server::deployment(wanted, &name, component, container, None));
+    objects.push(server::budget(wanted, &name, component));
+    objects
+}
+
+/// The rules of one place. What lies in its own namespace is named, but for what is to be created.
+fn rules(place: Place, name: &str) -> Value {
+    let asked = OPERATOR.iter().filter(|access| access.place == place);
+    let rules = asked.flat_map(|access| {
+        let rule = |verbs: Vec<&str>, names: Option<&str>| {
+            let mut rule =
+                json!({ "apiGroups": [access.group], "resources": [access.resource], "verbs": verbs });
+            if let Some(name) = names {
+                rule["resourceNames"] = json!([name]);
+            }
+            (!verbs.is_empty()).then_some(rule)
+        };
+        let (created, named): (Vec<&str>, Vec<&str>) =
+            access.verbs.iter().partition(|verb| **verb == "create");
+        match place {
+            Place::Watched => vec![rule(access.verbs.to_vec(), None)],
+            Place::Own => vec![rule(created, None), rule(named, Some(name))],
+        }
+    });
+    rules.flatten().collect()
+}

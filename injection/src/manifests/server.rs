@@ -1,0 +1,157 @@
+//! The webhook's server: its configuration, its pods, the Service by which it is called, and how many of them a drain leaves.
+
+use super::{Component, Installation, metadata, selecting, webhooks};
+use crate::decision::INJECT;
+use policy::data::{Tree, yaml};
+use serde_json::{Value, json};
+
+/// Where the server listens: Istio's port, so that firewalls between control plane and nodes that let it through suffice.
+const PORT: u16 = 15017;
+/// Where it tells numbers, without TLS.
+const METRICS: u16 = 15014;
+/// Where the configuration is mounted.
+const FOLDER: &str = "/etc/sidecar-injector";
+
+/// The configuration that the server reads, and reads again when it changes. What it leaves out has Istio's defaults.
+pub(super) fn configuration(wanted: &Installation) -> Value {
+    let config = json!({ "policy": "enabled", "defaultTemplates": ["sidecar"] });
+    let mut values = json!({ "global": { "hub": "istio", "tag": "latest", "proxy": { "image": "proxyv2" },
+        "proxy_init": { "image": "proxyv2" } } });
+    if let Some(image) = &wanted.proxy_image {
+        values["global"]["proxy"]["image"] = image.as_str().into();
+    }
+    if let Some(image) = &wanted.init_image {
+        values["global"]["proxy_init"]["image"] = image.as_str().into();
+    }
+    if wanted.revision != super::installation::DEFAULT {
+        values["revision"] = wanted.revision.as_str().into();
+    }
+    let mesh = json!({ "defaultConfig": { "interceptionMode": "REDIRECT" } });
+    let text = |value: &Value| yaml::block(&Tree::read(&value.to_string()));
+    json!({ "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": metadata(wanted, &wanted.name(), Component::Webhook),
+        "data": { "config": text(&config), "values": text(&values), "mesh": text(&mesh) } })
+}
+
+pub(super) fn objects(wanted: &Installation) -> Vec<Value> {
+    let (name, component) = (wanted.name(), Component::Webhook);
+    let mut arguments = vec![
+        "serve".to_owned(),
+        "--self-signed".to_owned(),
+        format!("--service={name}"),
+        format!("--namespace={}", wanted.namespace),
+        format!("--ca-secret={}", wanted.secret()),
+        format!("--webhook-configurations={}", webhooks::names(wanted).join(",")),
+        format!("--config-dir={FOLDER}"),
+        format!("--metrics-address=0.0.0.0:{METRICS}"),
+        "--log_as_json".to_owned(),
+    ];
+    if !wanted.environment_labels.is_empty() {
+        arguments.push(format!("--environment-labels={}", wanted.environment_labels.join(",")));
+    }
+    let container = json!({
+        "name": "injector", "image": wanted.image, "args": arguments,
+        "ports": [{ "name": "webhook", "containerPort": PORT }, { "name": "metrics", "containerPort": METRICS }],
+        // Asked where it serves, so it is ready when it can be called. The kubelet checks no certificate.
+        "readinessProbe": { "httpGet": { "path": "/ready", "port": "webhook", "scheme": "HTTPS" },
+            "periodSeconds": 2, "failureThreshold": 2 },
+        "volumeMounts": [{ "name": "configuration", "mountPath": FOLDER, "readOnly": true }],
+    });
+    let volumes = json!([{ "name": "configuration", "configMap": { "name": name } }]);
+    let selector = selecting(wanted, component);
+    vec![
+        deployment(wanted, &name, component, container, Some(volumes)),
+        json!({ "apiVersion": "v1", "kind": "Service", "metadata": metadata(wanted, &name, component),
+            "spec": { "selector": selector, "ports": [
+                { "name": "https-webhook", "port": 443, "targetPort": "webhook" },
+                { "name": "http-metrics", "port": METRICS, "targetPort": "metrics" },
+            ] } }),
+        budget(wanted, &name, component),
+    ]
+}
+
+/// A Deployment of one container, which gets what no program here does without.
+pub(super) fn deployment(
+    wanted: &Installation,
+    name: &str,
+    component: Component,
+    mut container: Value,
+    volumes: Option<Value>,
+) -> Value {
+    container["securityContext"] = json!({ "allowPrivilegeEscalation": false, "privileged": false,
+        "readOnlyRootFilesystem": true, "capabilities": { "drop": ["ALL"] } });
+    container["resources"] =
+        json!({ "requests": { "cpu": "50m", "memory": "32Mi" }, "limits": { "memory": "128Mi" } });
+    let selector = selecting(wanted, component);
+    let mut labels = selector.clone();
+    // Its own pods are never sent through the webhook: without a running one none could be created.
+    labels[INJECT] = "false".into();
+    let mut spec = json!({
+        "serviceAccountName": name,
+        "securityContext": { "runAsNonRoot": true, "runAsUser": 1337, "runAsGroup": 1337,
+            "seccompProfile": { "type": "RuntimeDefault" } },
+        // For 5 s requests are still taken (`--drain`), then what is being answered ends.
+        "terminationGracePeriodSeconds": 30,
+        "affinity": { "podAntiAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": [
+            { "weight": 100, "podAffinityTerm": { "topologyKey": "kubernetes.io/hostname",
+                "labelSelector": { "matchLabels": selector } } }] } },
+        "topologySpreadConstraints": [{ "topologyKey": "topology.kubernetes.io/zone", "maxSkew": 1,
+            "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": { "matchLabels": selector } }],
+        "containers": [container],
+    });
+    if let Some(volumes) = volumes {
+        spec["volumes"] = volumes;
+    }
+    json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata(wanted, name, component),
+        "spec": { "replicas": wanted.replicas, "selector": { "matchLabels": selector },
+            "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": 0, "maxSurge": 1 } },
+            "template": { "metadata": { "labels": labels }, "spec": spec } } })
+}
+
+/// One at a time may be taken away: with a single replica, a node can still be drained.
+pub(super) fn budget(wanted: &Installation, name: &str, component: Component) -> Value {
+    json!({ "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": metadata(wanted, name, component),
+        "spec": { "maxUnavailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            "selector": { "matchLabels": selecting(wanted, component) } } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::configuration::{Configuration, Text, Texts};
+    use crate::manifests::installation::tests::PLAIN;
+    use crate::manifests::{Installation, Words};
+
+    #[test]
+    fn the_configuration_that_is_printed_says_the_defaults() {
+        let wanted = Installation::read(&PLAIN).expect("right");
+        let map = configuration(&wanted);
+        let text = |name: &'static str| {
+            let text = map["data"][name].as_str().expect("a text");
+            Some(Text { name, text })
+        };
+        let texts = Texts { config: text("config"), values: text("values"), mesh: text("mesh") };
+        let read = Configuration::read(&texts).expect("it is understood");
+        let default = Configuration::read(&Texts::default()).expect("defaults");
+        assert_eq!(read.values.raw, default.values.raw);
+        assert_eq!(read.mesh.raw, default.mesh.raw);
+        assert_eq!(read.default_templates, default.default_templates);
+        assert_eq!(read.warnings, Vec::<String>::new());
+    }
+
+    #[test]
+    fn images_and_a_revision_are_values() {
+        let words = Words {
+            revision: "r1",
+            proxy_image: Some("mesh/proxy:1"),
+            init_image: Some("mesh/init:1"),
+            ..PLAIN
+        };
+        let wanted = Installation::read(&words).expect("right");
+        let values = configuration(&wanted)["data"]["values"].as_str().expect("a text").to_owned();
+        for text in ["mesh/proxy:1", "mesh/init:1", "revision: r1"] {
+            assert!(values.contains(text), "{text}: {values}");
+        }
+    }
+}

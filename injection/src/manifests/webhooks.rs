@@ -1,0 +1,123 @@
+//! The configurations of webhooks: Istio's, once for the revision and once for each of its tags, and that of the environment's
+//! tag.
+
+use super::{Component, Installation, of_cluster};
+use crate::decision::{Operator, Selector};
+use crate::webhook::{REVISION, webhooks};
+use serde_json::{Value, json};
+
+/// The configuration of the environment's tag. The API server calls configurations in the order of their names
+/// (`k8s.io/apiserver`, `mutating_webhook_manager.go`), and this one looks at what the others, `istio-..`, have injected.
+pub const ENVIRONMENT_TAG: &str = "sidecar-injector-environment-tag";
+
+/// How long the API server waits for an answer, in seconds.
+const TIMEOUT: u32 = 10;
+
+/// The names of all configurations.
+pub(super) fn names(wanted: &Installation) -> Vec<String> {
+    let mut names = vec![wanted.with_revision("istio-sidecar-injector")];
+    names.extend(wanted.tags.iter().map(|tag| format!("istio-revision-tag-{tag}")));
+    if !wanted.environment_labels.is_empty() {
+        names.push(wanted.with_revision(ENVIRONMENT_TAG));
+    }
+    names
+}
+
+pub(super) fn objects(wanted: &Installation) -> Vec<Value> {
+    let names = names(wanted);
+    let said = std::iter::once(&wanted.revision).chain(&wanted.tags);
+    let mut objects: Vec<Value> =
+        names.iter().zip(said).map(|(name, revision)| injecting(wanted, name, revision)).collect();
+    if !wanted.environment_labels.is_empty() {
+        objects.push(tagging(wanted, &wanted.with_revision(ENVIRONMENT_TAG)));
+    }
+    objects
+}
+
+/// The configuration for those who ask for a revision by this name.
+fn injecting(wanted: &Installation, name: &str, revision: &str) -> Value {
+    let all = webhooks(revision, wanted.auto);
+    let all = all.iter().map(|webhook| {
+        let mut made = webhook_of(wanted, &format!("{}.sidecar-injector.istio.io", webhook.name), "/inject");
+        made["reinvocationPolicy"] = "Never".into();
+        made["namespaceSelector"] = selector(&webhook.namespace);
+        made["objectSelector"] = selector(&webhook.object);
+        made
+    });
+    let all: Vec<Value> = all.collect();
+    let mut metadata = of_cluster(wanted, name, Component::Webhook);
+    metadata["labels"][REVISION] = wanted.revision.as_str().into();
+    if revision != wanted.revision {
+        metadata["labels"]["istio.io/tag"] = revision.into();
+    }
+    configuration(&metadata, all)
+}
+
+/// The configuration of the environment's tag. It is called again when a later webhook changes the pod.
+fn tagging(wanted: &Installation, name: &str) -> Value {
+    let mut webhook = webhook_of(wanted, "environment-tag.sidecar-injector.istio.io", "/environment-tag");
+    webhook["reinvocationPolicy"] = "IfNeeded".into();
+    webhook["namespaceSelector"] = json!({ "matchLabels": { "environment-tag-injection": "enabled" } });
+    // Whoever labels our own namespace locks nobody out.
+    let mut asked = vec![json!({ "key": "app.kubernetes.io/name", "operator": "NotIn",
+        "values": ["sidecar-injector"] })];
+    // That one of several labels is there can't be asked.
+    if let [label] = &wanted.environment_labels[..] {
+        asked.push(json!({ "key": label, "operator": "Exists" }));
+    }
+    webhook["objectSelector"] = json!({ "matchExpressions": asked });
+    configuration(&of_cluster(wanted, name, Component::Webhook), vec![webhook])
+}
+
+fn configuration(metadata: &Value, webhooks: Vec<Value>) -> Value {
+    json!({ "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+        "metadata": metadata, "webhooks": webhooks })
+}
+
+/// What all webhooks have in common. `caBundle` is left to the server.
+fn webhook_of(wanted: &Installation, name: &str, path: &str) -> Value {
+    json!({
+        "name": name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": { "service": { "name": wanted.name(), "namespace": wanted.namespace, "path": path,
+            "port": 443 } },
+        "rules": [{ "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"] }],
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "timeoutSeconds": TIMEOUT,
+    })
+}
+
+fn selector(asked: &Selector) -> Value {
+    let asked = asked.0.iter().map(|asked| {
+        let (operator, values) = match &asked.operator {
+            Operator::Exists => ("Exists", None),
+            Operator::DoesNotExist => ("DoesNotExist", None),
+            Operator::In(values) => ("In", Some(values)),
+            Operator::NotIn(values) => ("NotIn", Some(values)),
+        };
+        match values {
+            Some(values) => json!({ "key": asked.key, "operator": operator, "values": values }),
+            None => json!({ "key": asked.key, "operator": operator }),
+        }
+    });
+    json!({ "matchExpressions": asked.collect::<Vec<Value>>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifests::Words;
+    use crate::manifests::installation::tests::PLAIN;
+
+    #[test]
+    fn configurations_of_the_tag_come_behind_those_that_inject() {
+        let tags = ["zzz".to_owned()];
+        for revision in ["default", "zzzz"] {
+            let words = Words { revision, tags: &tags, environment_labels: Some("virtual-env"), ..PLAIN };
+            let mut names = names(&Installation::read(&words).expect("right"));
+            names.sort();
+            assert!(names.pop().is_some_and(|last| last.starts_with(ENVIRONMENT_TAG)), "{names:?}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Laws that hold for any namespace: routes do what was chosen, lead to subsets that there are, and depend on no order.
+
+use crate::scene::{Scene, environment};
+use injection::environment::routes::{Fate, subset};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+const SERVICES: [&str; 3] = ["cart", "mail", "pay"];
+
+/// An environment: up to three parts.
+fn value() -> impl Strategy<Value = String> {
+    proptest::collection::vec("[ab]", 1..4).prop_map(|parts| parts.join("."))
+}
+
+fn scene() -> impl Strategy<Value = Scene> {
+    let workloads = proptest::collection::vec((0..SERVICES.len(), value()), 0..8);
+    (workloads, proptest::option::of(value()), any::<bool>()).prop_map(|(workloads, default, alias)| {
+        let mut spec = json!({"envLabel": {"defaultSubset": default}});
+        if alias {
+            spec["envHeader"] = json!({"aliases": [{"name": "X-Other"}]});
+        }
+        let mut scene =
+            Scene { environment: environment(&spec), services: Vec::new(), workloads: Vec::new() };
+        for name in SERVICES {
+            scene.services.push(json!({
+                "apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": "shop"},
+                "spec": {"selector": {"app": name}, "ports": [{"name": "http", "port": 80}]},
+            }));
+        }
+        workloads.iter().for_each(|(at, value)| scene.workload(SERVICES[*at], value));
+        scene
+    })
+}
+
+/// The environments of a Service's workloads.
+fn own(scene: &Scene, service: &str) -> BTreeSet<String> {
+    let labels = scene.workloads.iter().map(|workload| &workload["spec"]["template"]["metadata"]["labels"]);
+    let labels = labels.filter(|labels| labels["app"] == service);
+    labels.map(|labels| labels["virtual-env"].as_str().expect("a label").to_owned()).collect()
+}
+
+/// Where Istio would send a request: the first route whose conditions it meets.
+fn walk(routes: &Value, header: &str, value: Option<&str>) -> Option<String> {
+    let meets = |route: &&Value| match route["match"][0].get("headers").and_then(Value::as_object) {
+        None => true,
+        Some(headers) => headers.iter().all(|(name, condition)| {
+            name == header && value.is_some_and(|value| condition["exact"] == value)
+        }),
+    };
+    let route = routes.as_array().expect("routes").iter().find(meets).expect("the default takes all");
+    route["route"][0]["destination"]["subset"].as_str().map(str::to_owned)
+}
+
+/// Where a request is to go, told in another way than the code tells it.
+fn expected(
+    own: &BTreeSet<String>,
+    all: &BTreeSet<String>,
+    default: Option<&str>,
+    value: Option<&str>,
+) -> Option<String> {
+    let is_near = |there: &&String, value: &str| **there == value || value.starts_with(&format!("{there}."));
+    let known = value.filter(|value| all.contains(*value));
+    let nearest = known
+        .and_then(|value| own.iter().filter(|there| is_near(there, value)).max_by_key(|there| there.len()));
+    let default = default.filter(|default| own.contains(*default));
+    nearest.map(String::as_str).or(default).map(subset)
+}
+
+proptest! {
+    #[test]
+    fn routes_do_what_is_wanted(scene in scene(), others in proptest::collection::vec(value(), 3)) {
+        let plan = scene.plan();
+        let default = scene.environment["spec"]["envLabel"]["defaultSubset"].as_str();
+        let asked = plan.environments.iter().chain(&others).map(|value| Some(value.as_str())).chain([None]);
+        let asked: Vec<Option<&str>> = asked.collect();
+        for planned in &plan.services {
+            let own = own(&scene, &planned.name);
+            let wanted = |value: Option<&str>| expected(&own, &plan.environments, default, value);
+            if let Some(choices) = &planned.choices {
+                for value in &asked {
+                    prop_assert_eq!(choices.subset(*value).map(str::to_owned), wanted(*value));
+                }
+            }
+            match &planned.fate {
+                Fate::Routed { virtual_service, destination_rule } => {
+                    let routes = &virtual_service["spec"]["http"];
+                    let subsets = destination_rule["spec"]["subsets"].as_array().expect("subsets");
+                    let headers: &[&str] =
+                        if scene.environment["spec"]["envHeader"].is_null() { &["X-Virtual-Env"] } else { &["X-Virtual-Env", "X-Other"] };
+                    for (header, value) in headers.iter().flat_map(|header| asked.iter().map(move |value| (header, value))) {
+                        let found = walk(routes, header, *value);
+                        prop_assert_eq!(&found, &wanted(*value), "{} {:?}", header, value);
+                        prop_assert!(found.is_none_or(|found| subsets.iter().any(|subset| subset["name"] == found)));
+                    }
+                }
+                // Then nothing is lost without routes: either no pod has an environment, or all requests go one way.
+                Fate::Unrouted(_) => {
+                    let ways: BTreeSet<Option<String>> = asked.iter().map(|value| wanted(*value)).collect();
+                    prop_assert!(own.is_empty() || ways.len() == 1, "{:?}", ways);
+                }
+                Fate::Refused(problems) => prop_assert!(false, "{}", problems),
+            }
+        }
+    }
+
+    #[test]
+    fn no_order_matters(scene in scene()) {
+        let mut other = scene.clone();
+        other.workloads.reverse();
+        other.services.reverse();
+        prop_assert_eq!(scene.plan(), other.plan());
+    }
+}

@@ -1,0 +1,154 @@
+//! Why pods are injected or not, as it is told.
+
+use injection::Configuration;
+use injection::explain::{Explained, Question, Verdict, explain, text};
+use policy::plain;
+use std::collections::BTreeMap;
+
+const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, LABELS}\nspec: {containers: [{name: web}]}\n";
+
+fn ask(manifest: &str, labels: Option<&[(&str, &str)]>, revision: &str, everywhere: bool) -> Vec<Explained> {
+    let labels = labels.map(|labels| {
+        labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect::<BTreeMap<_, _>>()
+    });
+    let question = Question {
+        name: "pod.yaml",
+        text: manifest,
+        namespace: "default",
+        labels: labels.as_ref(),
+        revision,
+        everywhere,
+        native_sidecars: false,
+    };
+    explain(&question, &Configuration::default()).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// A pod with these labels, in a namespace with those: how it ends, the webhook that is called, the first remedy.
+fn check(pod: &str, namespace: &[(&str, &str)], expected: (Verdict, Option<&str>, Option<&str>)) {
+    let manifest = POD.replace("LABELS", pod);
+    let found = ask(&manifest, Some(namespace), "default", false).remove(0);
+    let called: Vec<&str> =
+        found.webhooks.iter().filter(|asked| asked.called).map(|asked| asked.name.as_str()).collect();
+    let remedy = found.remedies.first().map(String::as_str);
+    assert_eq!((found.verdict, called.first().copied(), remedy), expected, "{pod} {namespace:?}");
+    assert!(called.len() <= 1);
+}
+
+#[test]
+fn who_is_called_and_what_would_change_it() {
+    use Verdict::{Injected, LeftAlone, NotCalled};
+    let enabled = &[("istio-injection", "enabled")];
+    check("labels: {}", enabled, (Injected, Some("namespace"), None));
+    check("labels: {}", &[("istio.io/rev", "default")], (Injected, Some("rev.namespace"), None));
+    check("labels: {istio.io/rev: default}", &[], (Injected, Some("rev.object"), None));
+    check("labels: {sidecar.istio.io/inject: 'true'}", &[], (Injected, Some("object"), None));
+    let label = "kubectl label namespace shop istio.io/rev=default";
+    check("labels: {}", &[], (NotCalled, None, Some(label)));
+    let take = "take the label sidecar.istio.io/inject from the pod";
+    check("labels: {sidecar.istio.io/inject: 'false'}", enabled, (NotCalled, None, Some(take)));
+    let said = "take the annotation sidecar.istio.io/inject from the pod";
+    check(
+        "annotations: {sidecar.istio.io/inject: 'false'}",
+        enabled,
+        (LeftAlone, Some("namespace"), Some(said)),
+    );
+    let other = "namespace shop asks for revision blue: explain it with --revision blue";
+    check("labels: {}", &[("istio.io/rev", "blue")], (NotCalled, None, Some(other)));
+}
+
+#[test]
+fn a_named_revision_and_the_webhook_for_everybody() {
+    let manifest = POD.replace("LABELS", "labels: {}");
+    let blue = ask(&manifest, Some(&[("istio.io/rev", "blue")]), "blue", false).remove(0);
+    assert_eq!(blue.verdict, Verdict::Injected);
+    let auto = ask(&manifest, Some(&[]), "default", true).remove(0);
+    assert_eq!(
+        auto.webhooks.iter().find(|asked| asked.called).map(|asked| asked.name.as_str()),
+        Some("auto")
+    );
+}
+
+#[test]
+fn what_is_told() {
+    let manifest = POD.replace("LABELS", "labels: {}");
+    let told = plain(&text(&ask(&manifest, None, "default", false)));
+    let expected = "\
+Pod shop/web: not injected, because no webhook of revision default is called for it
+  webhook     rev.namespace is not: the namespace has no label istio.io/rev; it has to be \"default\"
+  webhook     rev.object is not: the pod has no label istio.io/rev; it has to be \"default\"
+  webhook     namespace is not: the namespace has no label istio-injection; it has to be \"enabled\"
+  webhook     object is not: the pod has no label sidecar.istio.io/inject; it has to be \"true\"
+  decision    if one were called, it would be injected: it says nothing, and the policy decides
+  note        nothing is known of the labels of namespace shop; say them with --namespace-labels
+  to change   kubectl label namespace shop istio.io/rev=default
+  to change   give the pod the label istio.io/rev: \"default\"
+  to change   kubectl label namespace shop istio-injection=enabled
+  to change   give the pod the label sidecar.istio.io/inject: \"true\"
+";
+    assert_eq!(told, expected);
+    let host = manifest.replace("spec: {", "spec: {hostNetwork: true, ");
+    let told = plain(&text(&ask(&host, None, "default", false)));
+    assert!(told.contains("to change   take hostNetwork from the pod"), "{told}");
+    assert!(!told.contains("kubectl"), "{told}");
+}
+
+#[test]
+fn namespaces_of_the_manifest_count_and_every_object_is_told() {
+    let manifest = "\
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {istio-injection: enabled}}}
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {name: web, namespace: shop}
+  spec: {template: {spec: {containers: [{name: web}]}}}
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {name: bad, namespace: shop}
+  spec: {template: {metadata: {annotations: {sidecar.istio.io/interceptionMode: MAGIC}}, spec: {containers: [{name: web}]}}}
+- {apiVersion: v1, kind: Pod, metadata: {name: own}, spec: {containers: [{name: web}]}}
+";
+    let found = ask(manifest, None, "default", false);
+    let told: Vec<(&str, Verdict)> = found.iter().map(|one| (one.title.as_str(), one.verdict)).collect();
+    let expected = [
+        ("Deployment shop/web", Verdict::Injected),
+        ("Deployment shop/bad", Verdict::Refused),
+        ("Pod default/own", Verdict::NotCalled),
+    ];
+    assert_eq!(told, expected);
+    let init = found[0].init.as_ref().expect("an init container");
+    assert_eq!((init.name.as_str(), init.arguments[0].as_str()), ("istio-init", "istio-iptables"));
+    assert_eq!(found[0].added[0].name, "istio-proxy");
+    let object = found[0].injected.as_ref().expect("the object, injected");
+    assert_eq!(object["kind"], "Deployment");
+    assert_eq!(object["spec"]["template"]["spec"]["initContainers"][0]["name"], "istio-init");
+    assert!(found[1].problems[0].contains("MAGIC"), "{:?}", found[1].problems);
+    assert!(
+        found[2].assumptions.iter().any(|told| told.contains("--namespace")),
+        "{:?}",
+        found[2].assumptions
+    );
+}
+
+#[test]
+fn what_describes_no_pod() {
+    let check = |text: &str, expected: &str| {
+        let question = Question {
+            name: "x.yaml",
+            text,
+            namespace: "default",
+            labels: None,
+            revision: "default",
+            everywhere: false,
+            native_sidecars: false,
+        };
+        let problems = explain(&question, &Configuration::default()).expect_err(text).to_string();
+        assert!(problems.contains(expected), "{problems}");
+    };
+    check("a: [", "x.yaml: is no YAML or JSON");
+    check("apiVersion: v1\nkind: Service\n", "x.yaml: describes no pod; expected a Pod");
+    let rollout =
+        "apiVersion: x/v1\nkind: Rollout\nmetadata: {name: a}\nspec: {template: {spec: {containers: []}}}\n";
+    check(rollout, "Rollout (x/v1) a");
+}

@@ -1,0 +1,390 @@
+//! `manifests`: objects that Kubernetes takes, selectors that select, roles that allow what is asked for and no more.
+
+use super::cluster::{Access, Cluster, selects, until, word};
+use k8s_openapi::api::{
+    admissionregistration::v1::MutatingWebhookConfiguration,
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, Namespace, Service, ServiceAccount},
+    policy::v1::PodDisruptionBudget,
+    rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
+    process::{Child, Command},
+};
+
+/// What the command prints.
+fn printed(flags: &[&str]) -> String {
+    let out = Command::new(env!("CARGO_BIN_EXE_sidecar-injector")).arg("manifests").args(flags).output();
+    let out = out.expect("the program starts");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8(out.stdout).expect("UTF-8")
+}
+
+fn objects(flags: &[&str]) -> Vec<Value> {
+    let list: Value = serde_json::from_str(&printed(&[flags, &["-o", "json"]].concat())).expect("JSON");
+    list["items"].as_array().expect("a list").clone()
+}
+
+fn of_kind<'a>(objects: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
+    objects.iter().filter(move |object| object["kind"] == kind)
+}
+
+const EVERYTHING: [&str; 9] = [
+    "--auto",
+    "--tag",
+    "prod",
+    "--environment-tag",
+    "--env-label",
+    "virtual-env,team-env",
+    "--operator",
+    "--replicas",
+    "3",
+];
+
+/// Reads an object as its type and writes it again: nothing may be unknown to the type.
+fn is_typed<T: Serialize + DeserializeOwned>(object: &Value) {
+    let typed: T =
+        serde_json::from_value(object.clone()).unwrap_or_else(|error| panic!("{error}: {object:#}"));
+    assert_eq!(serde_json::to_value(typed).expect("JSON"), *object);
+}
+
+#[test]
+fn every_object_is_of_its_type_and_has_no_other_field() {
+    for flags in [&EVERYTHING[..], &[], &["--revision", "r1", "--environment-tag"]] {
+        for object in objects(flags) {
+            match object["kind"].as_str().expect("a kind") {
+                "Namespace" => is_typed::<Namespace>(&object),
+                "ServiceAccount" => is_typed::<ServiceAccount>(&object),
+                "Role" => is_typed::<Role>(&object),
+                "RoleBinding" => is_typed::<RoleBinding>(&object),
+                "ClusterRole" => is_typed::<ClusterRole>(&object),
+                "ClusterRoleBinding" => is_typed::<ClusterRoleBinding>(&object),
+                "ConfigMap" => is_typed::<ConfigMap>(&object),
+                "Deployment" => is_typed::<Deployment>(&object),
+                "Service" => is_typed::<Service>(&object),
+                "PodDisruptionBudget" => is_typed::<PodDisruptionBudget>(&object),
+                "MutatingWebhookConfiguration" => is_typed::<MutatingWebhookConfiguration>(&object),
+                "CustomResourceDefinition" => assert_eq!(object["apiVersion"], "apiextensions.k8s.io/v1"),
+                other => panic!("an object of another kind: {other}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn yaml_json_and_kustomize_say_the_same() {
+    let wanted = objects(&EVERYTHING);
+    let read: Vec<Value> = serde_saphyr::from_multiple(&printed(&EVERYTHING)).expect("YAML");
+    assert_eq!(read, wanted);
+
+    let cluster = Cluster::start();
+    let folder = cluster.file("installation");
+    for _ in 0..2 {
+        printed(&[&EVERYTHING[..], &["-o", "kustomize", word(&folder)]].concat());
+    }
+    let (succeeded, built) = cluster.kubectl(&["kustomize", word(&folder)]);
+    assert!(succeeded, "{built}");
+    let built: Vec<Value> = serde_saphyr::from_multiple(&built).expect("YAML");
+    let name = |object: &Value| format!("{} {}", object["kind"], object["metadata"]["name"]);
+    let by_name = |objects: &[Value]| -> BTreeMap<String, Value> {
+        objects.iter().map(|object| (name(object), object.clone())).collect()
+    };
+    assert_eq!(by_name(&built), by_name(&wanted));
+    assert!(
+        fs::read_dir(&folder)
+            .expect("a folder")
+            .flatten()
+            .all(|entry| { entry.file_name().to_str().is_some_and(|name| name.ends_with(".yaml")) })
+    );
+}
+
+#[test]
+fn kubectl_applies_it_twice_and_the_second_time_changes_nothing() {
+    let cluster = Cluster::start();
+    let file = cluster.file("all.yaml");
+    fs::write(&file, printed(&EVERYTHING)).expect("written");
+    for how in [&["apply"][..], &["apply", "--server-side", "--force-conflicts"]] {
+        let words = [how, &["--validate=false", "-f", word(&file)]].concat();
+        let (succeeded, told) = cluster.kubectl(&words);
+        assert!(succeeded, "{told}");
+        let (succeeded, told) = cluster.kubectl(&words);
+        assert!(succeeded && !told.contains("created"), "{told}");
+    }
+    assert_eq!(cluster.all("deployments").len(), 2);
+    assert_eq!(cluster.all("customresourcedefinitions").len(), 1);
+}
+
+/// The printed webhooks of configurations whose names begin so, by their names.
+fn webhooks(objects: &[Value], start: &str) -> Vec<Value> {
+    let configurations = of_kind(objects, "MutatingWebhookConfiguration")
+        .filter(|object| object["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(start)));
+    configurations.filter_map(|object| object["webhooks"].as_array()).flatten().cloned().collect()
+}
+
+/// How often each webhook is called over all rows: absent, the value that is asked for, another, for the revision and
+/// injection of the namespace and the revision of the pod; absent, true, false for injection of the pod.
+fn called(webhooks: &[Value], revision: &str) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    let values = |matching: &str| [Value::Null, matching.into(), "other".into()];
+    let labels = |pairs: [(&str, &Value); 2]| -> Value {
+        let said = pairs.iter().filter(|(_, value)| !value.is_null());
+        said.map(|(key, value)| ((*key).to_owned(), (*value).clone()))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
+    };
+    for of_namespace in &values(revision) {
+        for injection in &values("enabled") {
+            let mut namespace = labels([("istio.io/rev", of_namespace), ("istio-injection", injection)]);
+            namespace["kubernetes.io/metadata.name"] = "shop".into();
+            for inject in &[Value::Null, "true".into(), "false".into()] {
+                for of_pod in &values(revision) {
+                    let pod = labels([("sidecar.istio.io/inject", inject), ("istio.io/rev", of_pod)]);
+                    let asked: Vec<&Value> = webhooks
+                        .iter()
+                        .filter(|webhook| {
+                            selects(&webhook["namespaceSelector"], &namespace)
+                                && selects(&webhook["objectSelector"], &pod)
+                        })
+                        .collect();
+                    assert!(asked.len() <= 1, "{namespace} {pod}: {asked:?}");
+                    for webhook in asked {
+                        let name = webhook["name"].as_str().expect("a name");
+                        *counts
+                            .entry(name.trim_end_matches(".sidecar-injector.istio.io").to_owned())
+                            .or_default() += 1;
+                    }
+                }
+            }
+        }
+    }
+    counts
+}
+
+#[test]
+fn at_most_one_printed_webhook_is_called_in_each_of_the_81_rows() {
+    let counts = |pairs: &[(&str, usize)]| -> BTreeMap<String, usize> {
+        pairs.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+    };
+    let four = [("rev.namespace", 6), ("rev.object", 2), ("namespace", 18), ("object", 1)];
+    let of =
+        |flags: &[&str], start: &str, revision: &str| called(&webhooks(&objects(flags), start), revision);
+    let default = of(&[], "istio-sidecar-injector", "default");
+    assert_eq!(default, counts(&four));
+    assert_eq!(default.values().sum::<usize>(), 27);
+    let auto = of(&["--auto"], "istio-sidecar-injector", "default");
+    assert_eq!(auto, counts(&[&four[..], &[("auto", 1)]].concat()));
+    let two = counts(&four[..2]);
+    assert_eq!(of(&["--revision", "r1"], "istio-sidecar-injector-r1", "r1"), two);
+    assert_eq!(of(&["--tag", "prod"], "istio-revision-tag-prod", "prod"), two);
+    let tagged =
+        of(&["--revision", "r1", "--tag", "default", "--auto"], "istio-revision-tag-default", "default");
+    assert_eq!(tagged, auto);
+}
+
+#[test]
+fn webhooks_are_as_the_api_server_needs_them() {
+    let all = objects(&EVERYTHING);
+    for webhook in webhooks(&all, "") {
+        let is_tag = webhook["name"].as_str().is_some_and(|name| name.starts_with("environment-tag."));
+        let rule = json!([{ "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
+            "resources": ["pods"] }]);
+        assert_eq!(webhook["rules"], rule);
+        assert_eq!(webhook["admissionReviewVersions"], json!(["v1"]));
+        assert_eq!((&webhook["failurePolicy"], &webhook["sideEffects"]), (&json!("Fail"), &json!("None")));
+        assert_eq!(webhook["reinvocationPolicy"], if is_tag { "IfNeeded" } else { "Never" });
+        assert!(webhook["timeoutSeconds"].as_u64().is_some_and(|seconds| (1..=30).contains(&seconds)));
+        let service = &webhook["clientConfig"]["service"];
+        let found = of_kind(&all, "Service").find(|object| {
+            object["metadata"]["name"] == service["name"]
+                && object["metadata"]["namespace"] == service["namespace"]
+        });
+        assert_eq!(found.expect("the Service that it names")["spec"]["ports"][0]["port"], service["port"]);
+        // Its own pods are created while nobody can answer.
+        for deployment in of_kind(&all, "Deployment") {
+            let labels = &deployment["spec"]["template"]["metadata"]["labels"];
+            assert!(!selects(&webhook["objectSelector"], labels), "{labels} {webhook:#}");
+        }
+    }
+}
+
+#[test]
+fn pods_are_hardened_and_selected_by_what_belongs_to_them() {
+    let all = objects(&EVERYTHING);
+    let templates: Vec<&Value> =
+        of_kind(&all, "Deployment").map(|object| &object["spec"]["template"]).collect();
+    assert_eq!(templates.len(), 2);
+    for template in &templates {
+        let (spec, container) = (&template["spec"], &template["spec"]["containers"][0]);
+        assert_eq!(spec["securityContext"]["runAsNonRoot"], true);
+        assert_eq!(spec["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+        let security = &container["securityContext"];
+        assert_eq!(
+            (&security["readOnlyRootFilesystem"], &security["allowPrivilegeEscalation"]),
+            (&json!(true), &json!(false))
+        );
+        assert_eq!(security["capabilities"], json!({ "drop": ["ALL"] }));
+        let account = &spec["serviceAccountName"];
+        assert!(of_kind(&all, "ServiceAccount").any(|object| object["metadata"]["name"] == *account));
+    }
+    for kind in ["Service", "PodDisruptionBudget", "Deployment"] {
+        for object in of_kind(&all, kind) {
+            let selector = &object["spec"]["selector"];
+            let selector =
+                if kind == "Service" { json!({ "matchLabels": selector }) } else { selector.clone() };
+            let chosen =
+                templates.iter().filter(|template| selects(&selector, &template["metadata"]["labels"]));
+            assert_eq!(chosen.count(), 1, "{kind} {selector}");
+        }
+    }
+}
+
+/// Whether a role's rule grants a request.
+fn grants(rule: &Value, access: &Access) -> bool {
+    let has =
+        |field: &str, value: &str| rule[field].as_array().is_some_and(|list| list.contains(&value.into()));
+    has("apiGroups", &access.group)
+        && has("resources", &access.resource)
+        && has("verbs", access.verb)
+        && (rule["resourceNames"].is_null() || has("resourceNames", &access.name))
+}
+
+/// The rules that printed roles of a kind grant to a program, one verb and one name each.
+fn granted(objects: &[Value], name: &str) -> Vec<(String, Value)> {
+    let mut all = Vec::new();
+    for role in objects.iter().filter(|object| object["metadata"]["name"] == name) {
+        for rule in role["rules"].as_array().into_iter().flatten() {
+            for verb in rule["verbs"].as_array().expect("verbs") {
+                let names = rule["resourceNames"].as_array().cloned().unwrap_or_else(|| vec![Value::Null]);
+                for name in names {
+                    let mut one = rule.clone();
+                    one["verbs"] = json!([verb]);
+                    one["resourceNames"] = if name.is_null() { Value::Null } else { json!([name]) };
+                    all.push((role["kind"].as_str().expect("a kind").to_owned(), one));
+                }
+            }
+        }
+    }
+    all
+}
+
+/// A server, which ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The server of a printed Deployment, with its own flags.
+fn start(cluster: &Cluster, objects: &[Value]) -> Running {
+    let deployment = of_kind(objects, "Deployment").next().expect("a Deployment");
+    let map = of_kind(objects, "ConfigMap").next().expect("a ConfigMap");
+    let folder = cluster.file("configuration");
+    fs::create_dir_all(&folder).expect("a folder");
+    for (name, text) in map["data"].as_object().expect("texts") {
+        fs::write(folder.join(name), text.as_str().expect("a text")).expect("written");
+    }
+    let arguments =
+        deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array().expect("arguments");
+    // What a pod has and a test has not: its mounts, its ports, its service account.
+    let arguments = arguments.iter().map(|word| match word.as_str().expect("a text") {
+        word if word.starts_with("--config-dir=") => format!("--config-dir={}", folder.display()),
+        word if word.starts_with("--metrics-address=") => "--metrics-address=127.0.0.1:0".to_owned(),
+        word => word.to_owned(),
+    });
+    let child = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
+        .args(arguments)
+        .args(["--address", "127.0.0.1:0", "--kubeconfig", word(&cluster.kubeconfig())])
+        .stderr(File::create(cluster.file("log")).expect("a log"))
+        .spawn()
+        .expect("the program starts");
+    Running(child)
+}
+
+#[test]
+fn what_is_installed_injects_and_roles_grant_what_it_asks_for_and_no_more() {
+    let cluster = Cluster::start();
+    let all = objects(&["--tag", "prod", "--environment-tag"]);
+    let (webhooks, others): (Vec<Value>, Vec<Value>) =
+        all.iter().cloned().partition(|object| object["kind"] == "MutatingWebhookConfiguration");
+    for object in others.iter().chain(&webhooks) {
+        cluster.put(object);
+    }
+    cluster.namespace("shop", &json!({ "istio.io/rev": "prod", "environment-tag-injection": "enabled" }));
+    cluster.state().requests.clear();
+    let _server = start(&cluster, &all);
+    let configurations = || cluster.all("mutatingwebhookconfigurations");
+    until("all webhooks trust it", || {
+        let configurations = configurations();
+        let mut all = configurations.iter().filter_map(|one| one["webhooks"].as_array()).flatten();
+        all.all(|webhook| webhook["clientConfig"]["caBundle"].is_string())
+    });
+    // The Secret is written again, too, when somebody empties it.
+    cluster.put(&json!({ "apiVersion": "v1", "kind": "Secret",
+        "metadata": { "name": "sidecar-injector-ca", "namespace": "istio-system" } }));
+    until("it is whole again", || cluster.count("update", "secrets") > 0);
+
+    let asked = || -> BTreeSet<Access> {
+        cluster.state().requests.iter().map(|(access, _)| access.clone()).collect()
+    };
+    let rules = granted(&all, "sidecar-injector");
+    for (kind, rule) in &rules {
+        let uses = |access: &Access| (kind == "Role") != access.namespace.is_empty() && grants(rule, access);
+        until(&format!("{kind} {rule} is used"), || asked().iter().any(uses));
+    }
+    for access in &asked() {
+        let kind = if access.namespace.is_empty() { "ClusterRole" } else { "Role" };
+        let grants = |(of, rule): &(String, Value)| of == kind && grants(rule, access);
+        assert!(rules.iter().any(grants), "not granted: {access:?}");
+    }
+
+    let log = cluster.file("log");
+    let mut address = None;
+    until("it serves", || {
+        let log = fs::read_to_string(&log).expect("a log");
+        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        address = lines.filter_map(|line| line["address"].as_str()?.parse().ok()).next();
+        address.is_some()
+    });
+    cluster.route("istio-system", "sidecar-injector", address.expect("it serves"));
+    let file = cluster.file("pod.json");
+    let pod = json!({ "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": "web", "namespace": "shop", "labels": { "virtual-env": "dev.red" } },
+        "spec": { "containers": [{ "name": "application", "image": "example/application" }] } });
+    fs::write(&file, pod.to_string()).expect("written");
+    let (succeeded, told) = cluster.kubectl(&["create", "--validate=false", "-f", word(&file)]);
+    assert!(succeeded, "{told}");
+    let called: Vec<String> = cluster.state().reviews.iter().map(|(name, _)| name.clone()).collect();
+    assert_eq!(
+        called,
+        ["rev.namespace.sidecar-injector.istio.io", "environment-tag.sidecar-injector.istio.io"],
+        "the tag is told to the proxy that is there by then"
+    );
+    let pod = cluster.find("pods", "shop", "web").expect("a pod");
+    let proxy =
+        pod["spec"]["containers"].as_array().expect("a list").iter().find(|one| one["name"] == "istio-proxy");
+    let told = proxy.expect("a proxy")["env"].as_array().expect("a list").iter();
+    let told: Vec<&Value> = told.filter(|one| one["name"] == "VIRTUAL_ENVIRONMENT_TAG").collect();
+    assert_eq!(told, [&json!({ "name": "VIRTUAL_ENVIRONMENT_TAG", "value": "dev.red" })]);
+}
+
+#[test]
+fn flags_that_do_not_fit_are_told() {
+    let run = |arguments: &[&str]| {
+        let out =
+            Command::new(env!("CARGO_BIN_EXE_sidecar-injector")).arg("manifests").args(arguments).output();
+        let out = out.expect("the program starts");
+        assert!(!out.status.success() && out.stdout.is_empty());
+        String::from_utf8_lossy(&out.stderr).into_owned()
+    };
+    assert!(run(&["--output", "xml"]).contains("expected yaml, json, or kustomize FOLDER"));
+    assert!(run(&["--output", "kustomize"]).contains("expected a folder"));
+    assert!(run(&["--namespace", "A", "--replicas", "0"]).contains("2 problems"));
+    assert!(run(&["--env-label", "a"]).contains("--environment-tag"));
+}
