@@ -16,7 +16,7 @@ pub(crate) enum Command {
     /// Inject the pods of a manifest, and print it
     Inject(crate::inject::Flags),
     /// Answer the API server, which asks about each new pod
-    Serve(crate::serve::Flags),
+    Serve(Box<crate::serve::Flags>),
     /// Print what installs the injector in a cluster
     Manifests(crate::manifests::Flags),
     /// Say whether a pod would be injected, by which webhook, and why

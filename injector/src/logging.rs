@@ -34,7 +34,9 @@ pub(crate) fn start(flags: &Logging) -> Level {
     tracing_subscriber::registry().with(lines).init();
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        let text = panic.payload_as_str().unwrap_or_default();
+        let payload = panic.payload();
+        let owned = || payload.downcast_ref::<String>().map(String::as_str);
+        let text = payload.downcast_ref::<&str>().copied().or_else(owned).unwrap_or_default();
         tracing::error!(place, text, "a defect; please report it");
     }));
     Level(level)

@@ -237,7 +237,8 @@ impl<'a> Subject<'a> {
         match called {
             Some(webhook) => self.called(webhook, &decision, document, pod, configuration, &mut explained),
             None => {
-                explained.remedies = remedy::of_misses(&decision, &misses, namespace, self.question.revision)
+                explained.remedies =
+                    remedy::of_misses(&decision, &misses, namespace, self.question.revision);
             }
         }
         explained

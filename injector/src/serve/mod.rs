@@ -56,6 +56,7 @@ const MOST_PLAIN_CONNECTIONS: usize = 32;
 
 /// Its flags.
 #[derive(Args, Debug)]
+#[group(id = "serve")]
 pub(crate) struct Flags {
     /// Where to listen for HTTPS [default: port 15017 of all addresses]
     #[arg(long, value_name = "ADDRESS:PORT")]

@@ -1,0 +1,34 @@
+//! Any bytes as the body of a call of the API server: an answer that is a review in one of its versions, which tells what is
+//! logged too.
+#![no_main]
+
+use injection::Configuration;
+use injection::review::{Call, Cluster, Outcome, answer};
+use libfuzzer_sys::fuzz_target;
+use serde_json::Value;
+use std::sync::LazyLock;
+
+static CONFIGURATION: LazyLock<Configuration> = LazyLock::new(Configuration::default);
+
+fuzz_target!(|body: &[u8]| {
+    let call =
+        Call { method: "POST", path: "/inject/net/a", content_type: Some("application/json"), body };
+    let answer = answer(&call, &CONFIGURATION, &Cluster::default());
+    if body.is_empty() {
+        return assert_eq!(answer.status, 400);
+    }
+    assert_eq!(answer.status, 200);
+    let review: Value = serde_json::from_slice(&answer.body).expect("an answer is JSON");
+    let version = review["apiVersion"].as_str().expect("a version");
+    assert!(["admission.k8s.io/v1", "admission.k8s.io/v1beta1"].contains(&version));
+    let response = &review["response"];
+    let (allowed, patch) = (&response["allowed"], response["patch"].is_string());
+    let expected = match answer.told.outcome {
+        Outcome::Injected => (true, true),
+        Outcome::Skipped => (true, false),
+        Outcome::Refused | Outcome::Malformed => (false, false),
+    };
+    assert_eq!((allowed, patch), (&expected.0.into(), expected.1), "{review}");
+    assert_eq!(response["uid"], answer.told.uid);
+    assert_eq!(response["status"]["message"].is_string(), !expected.0);
+});

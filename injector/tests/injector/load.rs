@@ -1,0 +1,109 @@
+//! The webhook's server under load, while its certificate and its configuration change all the time.
+
+use super::client::{Client, pod};
+use super::webhook::{CONFIG, Webhook};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::Value;
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+const CLIENTS: usize = 32;
+/// Without optimization a review takes some thirty times as long: `scripts/load` sends all of them.
+const REVIEWS: usize = if cfg!(debug_assertions) { 640 } else { 10_000 };
+/// How many a client sends over one connection.
+const OVER_ONE: usize = 10;
+/// How often everything changes.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// A configuration that says its version in both of its texts.
+fn texts(version: usize) -> (String, String) {
+    let config = format!("{CONFIG}injectedAnnotations:\n  version.example: v{version}\n");
+    (config, format!("global:\n  tag: v{version}\n"))
+}
+
+/// The version that an injected pod has from each text.
+fn versions(pod: &Value) -> [String; 2] {
+    let annotation = pod["metadata"]["annotations"]["version.example"].as_str().expect("an annotation");
+    let containers =
+        ["containers", "initContainers"].into_iter().flat_map(|list| pod["spec"][list].as_array()).flatten();
+    let mut tags = containers
+        .filter(|container| container["name"].as_str().is_some_and(|name| name.starts_with("istio-")))
+        .map(|container| container["image"].as_str().and_then(|image| image.rsplit(':').next()));
+    let tag = tags.next().flatten().expect("an image with a tag").to_owned();
+    assert!(tags.all(|other| other == Some(&tag)), "{pod}");
+    [annotation.to_owned(), tag]
+}
+
+#[test]
+fn no_review_fails_or_mixes_two_configurations() {
+    let (config, values) = texts(0);
+    let webhook = Webhook::start(&config, &values, &[]);
+    let (sent, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (seen, certificates) = (Mutex::new(BTreeSet::new()), Mutex::new(BTreeSet::new()));
+    let (before, body_of) = (pod(), |uid: usize| format!("u{uid}"));
+    let client = || {
+        let mut open: Option<(Client, usize)> = None;
+        loop {
+            let uid = sent.fetch_add(1, Ordering::Relaxed);
+            if uid >= REVIEWS {
+                return;
+            }
+            let (mut client, used) = open.take().unwrap_or_else(|| {
+                let client = webhook.connect();
+                certificates.lock().expect("no client has failed").insert(client.certificate());
+                (client, 0)
+            });
+            let answer = client.review("/inject/cluster/east", &body_of(uid), &before).expect("an answer");
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            let response = &answer.json()["response"];
+            assert_eq!((&response["uid"], &response["allowed"]), (&body_of(uid).into(), &true.into()));
+            let patch = STANDARD.decode(response["patch"].as_str().expect("a patch")).expect("base64");
+            let patch: json_patch::Patch = serde_json::from_slice(&patch).expect("RFC 6902");
+            let mut after = before.clone();
+            json_patch::patch(&mut after, &patch).expect("a patch of the pod");
+            let [of_config, of_values] = versions(&after);
+            assert_eq!(of_config, of_values, "one answer, two configurations");
+            seen.lock().expect("no client has failed").insert(of_config);
+            if used + 1 < OVER_ONE {
+                open = Some((client, used + 1));
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(client)).collect();
+        scope.spawn(|| {
+            for version in 1.. {
+                if done.load(Ordering::Relaxed) {
+                    return;
+                }
+                let (config, values) = texts(version);
+                webhook.configure(&config, &values);
+                webhook.certify();
+                thread::sleep(PERIOD);
+            }
+        });
+        let ended: Vec<_> = clients.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        done.store(true, Ordering::Relaxed);
+        assert!(ended.iter().all(Result::is_ok), "a client has failed");
+    });
+    let (seen, certificates) = (seen.into_inner(), certificates.into_inner());
+    let counts =
+        [seen.expect("no client has failed").len(), certificates.expect("no client has failed").len()];
+    assert!(counts.iter().all(|count| *count > 1), "{counts:?}: nothing has changed meanwhile");
+    for what in ["configuration", "certificate"] {
+        let reloads = |outcome: &str| {
+            webhook.metric(&format!("sidecar_injector_{what}_reloads_total{{outcome=\"{outcome}\"}}"))
+        };
+        assert!(reloads("done") > 1.0 && reloads("failed") == 0.0, "{what}");
+    }
+    let all = u32::try_from(REVIEWS).expect("so many");
+    assert_eq!(webhook.metric("sidecar_injection_success_total"), f64::from(all));
+    assert_eq!(webhook.metric("sidecar_injection_failure_total"), 0.0);
+}

@@ -1,0 +1,72 @@
+//! Every command of the injector in README and in docs works. Those that want a cluster name flags that exist.
+
+use std::{fs, path::Path, process::Command};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecar-injector");
+
+/// README and whatever lies in docs: path and text, in which no line goes on in the next.
+fn documents() -> Vec<(String, String)> {
+    let docs = fs::read_dir(Path::new(ROOT).join("docs")).expect("docs");
+    let names = docs.map(|entry| format!("docs/{}", entry.expect("an entry").file_name().to_string_lossy()));
+    let mut paths: Vec<String> = names.filter(|name| name.ends_with(".md")).collect();
+    paths.push("README.md".to_owned());
+    paths.sort();
+    let read = |path: &String| fs::read_to_string(Path::new(ROOT).join(path)).expect("a document");
+    paths.iter().map(|path| (path.clone(), read(path).replace("\\\n", ""))).collect()
+}
+
+/// The lines of blocks with this mark that call the injector.
+fn calls<'a>(text: &'a str, mark: &str) -> Vec<&'a str> {
+    let blocks = text.split(&format!("```{mark}\n")[..]).skip(1);
+    let lines = blocks.flat_map(|rest| rest.split("```").next().unwrap_or_default().lines());
+    lines
+        .filter(|line| line.starts_with("sidecar-injector ") || line.contains("| sidecar-injector "))
+        .collect()
+}
+
+#[test]
+fn commands_succeed() {
+    let folder = Path::new(PROGRAM).parent().expect("a folder").display().to_string();
+    let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
+    let mut seen = 0;
+    for (document, text) in documents() {
+        for command in calls(&text, "sh") {
+            let output = Command::new("sh")
+                .args(["-c", command])
+                .current_dir(ROOT)
+                .env("PATH", &path)
+                .output()
+                .expect("the shell");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{document}: {command}: {said}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 2, "documents show the injector at work: {seen}");
+}
+
+#[test]
+fn flags_of_commands_that_are_not_run_exist() {
+    let mut seen = 0;
+    for (document, text) in documents() {
+        for line in calls(&text, "text") {
+            let (_, call) = line.split_once("sidecar-injector ").expect("a call");
+            let call = call.split('|').next().unwrap_or_default();
+            let words: Vec<&str> = call.split_whitespace().collect();
+            let is_name = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase());
+            let nested = words.first() == Some(&"environment");
+            let name: Vec<&str> =
+                words.iter().copied().take_while(is_name).take(if nested { 2 } else { 1 }).collect();
+            let help = Command::new(PROGRAM).args(&name).arg("--help").output().expect("the program");
+            assert!(help.status.success(), "{document}: {line}");
+            let help = String::from_utf8(help.stdout).expect("UTF-8");
+            for flag in words.iter().filter(|word| word.starts_with("--")) {
+                let flag = flag.split('=').next().unwrap_or_default();
+                assert!(help.contains(flag), "{document}: {line}: {flag} is no flag of {name:?}");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 0, "documents show calls with flags: {seen}");
+}
