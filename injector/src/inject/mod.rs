@@ -129,7 +129,7 @@ fn injected(flags: &Flags) -> Result<Vec<File>, Problems> {
     }
     let mut files = Vec::new();
     if let Some(configuration) = configuration {
-        configuration.warnings.iter().for_each(|warning| warn(warning));
+        configuration.warnings.iter().for_each(warn);
         for (name, text) in texts {
             match inject(flags, &name, &text, &configuration) {
                 Ok(done) => files.push(File { name, text, done }),
