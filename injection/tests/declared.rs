@@ -10,13 +10,15 @@ use serde_json::{Value, json};
 
 /// A pod with these annotations.
 fn pod(annotations: Value) -> Value {
-    json!({
-        "metadata": {"labels": {"app": "shop-web"}, "annotations": annotations},
+    let mut pod = json!({
+        "metadata": {"labels": {"app": "shop-web"}},
         "spec": {"containers": [
             {"name": "web", "ports": [{"containerPort": 8080}, {"containerPort": 9090}]},
             {"name": "helper"},
         ]},
-    })
+    });
+    pod["metadata"]["annotations"] = annotations;
+    pod
 }
 
 /// What a template makes of a pod.

@@ -144,7 +144,7 @@ fn what_goes_takes_no_other_line_with_it() {
 fn what_moves_takes_its_comments_along() {
     let text = "a:\n- name: k # one\n# about l\n- name: l\n  v: 1\n- name: m\nb: 1\n";
     let change = |value: &mut Value| {
-        *value = json!({"a": [{"name": "l", "v": 2}, {"name": "k"}, {"name": "m"}], "b": 1})
+        *value = json!({"a": [{"name": "l", "v": 2}, {"name": "k"}, {"name": "m"}], "b": 1});
     };
     check(text, change, "a:\n# about l\n- name: l\n  v: 2\n- name: k # one\n- name: m\nb: 1\n");
 }

@@ -18,7 +18,8 @@ fn documents() -> Vec<(String, String)> {
 
 /// The lines of blocks with this mark that call the injector.
 fn calls<'a>(text: &'a str, mark: &str) -> Vec<&'a str> {
-    let blocks = text.split(&format!("```{mark}\n")[..]).skip(1);
+    let mark = format!("```{mark}\n");
+    let blocks = text.split(mark.as_str()).skip(1);
     let lines = blocks.flat_map(|rest| rest.split("```").next().unwrap_or_default().lines());
     lines
         .filter(|line| line.starts_with("sidecar-injector ") || line.contains("| sidecar-injector "))

@@ -85,7 +85,7 @@ fn a_new_configuration_decides_about_the_next_pod() {
         assert_eq!(answer.status, 200);
         let told = webhook.told(uid);
         if told["outcome"] == "refused" {
-            eprintln!("{told}")
+            eprintln!("{told}");
         };
         told["outcome"].as_str().expect("a text").to_owned()
     };
