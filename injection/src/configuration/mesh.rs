@@ -6,6 +6,7 @@ use super::proxy_config;
 use policy::Problem;
 use policy::istio::defaults::{INBOUND_LISTENER, OUTBOUND_LISTENER};
 use serde_json::{Map, Value};
+use std::sync::LazyLock;
 
 /// A MeshConfig, with Istio's defaults beneath what was given.
 #[derive(Clone, Debug)]
@@ -76,6 +77,14 @@ impl Mesh {
         };
         let problems = before.into_iter().chain(fields.finish()).collect();
         (Self { raw, ..mesh }, problems, warnings)
+    }
+
+    /// What a ProxyConfig says beyond Istio's defaults, which its agent knows: so pods stay small.
+    pub fn beyond_defaults(proxy_config: &Value) -> Value {
+        static DEFAULTS: LazyLock<Value> = LazyLock::new(|| Mesh::default().proxy_config().clone());
+        let fields = proxy_config.as_object().into_iter().flatten();
+        let said = fields.filter(|(name, value)| DEFAULTS.get(name.as_str()) != Some(value));
+        said.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>().into()
     }
 
     /// The ProxyConfig of pods that say nothing.

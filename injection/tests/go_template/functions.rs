@@ -49,6 +49,8 @@ const ROWS: &[(&str, &str)] = &[
         r#"protoToJSON .ProxyConfig"#,
         r#"{"discoveryAddress":"istiod.mesh.svc:15012","proxyMetadata":{"A":"1"}}"#,
     ),
+    (r#"otelResourceAttributes .ObjectMeta"#, "service.name=web,k8s.namespace.name=shop"),
+    (r#"otelResourceAttributes"#, ""),
     (r#"protoToJSON .Values.none"#, "{}"),
     (r#"(fromJSON `{"a":[1,"x"]}`).a"#, "[1 x]"),
     (r#"fromJSON `{`"#, "{}"),

@@ -43,7 +43,7 @@ pub(crate) struct Flags {
     /// One of its annotations, such as those that OpenShift gives to namespaces. As often as need be
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     namespace_annotations: Vec<(String, String)>,
-    /// The path of a webhook, whose pairs become variables of the proxy: /inject/cluster/east/net/one
+    /// The path of a webhook, whose pairs become variables of the proxy, such as cluster/east/net/one behind /inject
     #[arg(long, value_name = "PATH", default_value = "/inject")]
     path: String,
     /// All kubelets run native sidecars (Kubernetes 1.33 and newer): so does a pod that says nothing about it

@@ -88,7 +88,7 @@ pub(crate) struct Flags {
     #[command(flatten)]
     sources: Sources,
     /// Labels, with commas between: the first that a pod has names its environment, which /environment-tag tells its proxy
-    #[arg(long, value_name = "LABELS", value_parser = labels)]
+    #[arg(long, value_name = "LABELS", value_parser = labels, env = "envLabel")]
     environment_labels: Option<Labels>,
     /// All kubelets run native sidecars (Kubernetes 1.33 and newer): so does a pod that says nothing about it
     #[arg(long)]

@@ -177,6 +177,13 @@ impl Webhook {
         value.unwrap_or_else(|| panic!("no {name} in\n{text}")).parse().expect("a number")
     }
 
+    /// The most memory that it has had resident so far, in KiB (`VmHWM`).
+    pub(crate) fn peak_memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("proc(5) has it");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id().try_into().expect("a process"));
         kill(pid, signal).expect("it lives");

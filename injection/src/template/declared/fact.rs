@@ -1,6 +1,7 @@
 //! Facts that a template's texts may name: what is known of a pod's sidecar, as text.
 
 use super::writing::Scene;
+use crate::configuration::Mesh;
 use serde_json::Value;
 
 /// A fact of the sidecar, or of the pod around it.
@@ -125,7 +126,7 @@ impl Fact {
             }
             Self::PodPorts => Some(Value::Array(ports(scene)).to_string()),
             Self::ProxyComponentLogLevel => sidecar.proxy_component_log_level.as_deref().and_then(set),
-            Self::ProxyConfig => Some(sidecar.proxy_config.to_string()),
+            Self::ProxyConfig => Some(Mesh::beyond_defaults(&sidecar.proxy_config).to_string()),
             Self::ProxyGid => Some(sidecar.proxy_identity.group.to_string()),
             Self::ProxyImage => set(&sidecar.proxy_image),
             Self::ProxyLogLevel => sidecar.proxy_log_level.as_deref().and_then(set),

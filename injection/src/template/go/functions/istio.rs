@@ -19,6 +19,7 @@ functions! {
     "excludeInboundPort" reads 2..=2 |args| Ok(with_port(printed(&args[0]).trim(), &text(&args[1])).into());
     "includeInboundPorts" passes 1..=1 |args| of_containers(&args[0], |_| true);
     "applicationPorts" passes 1..=1 |args| of_containers(&args[0], |name| name != "istio-proxy");
+    "otelResourceAttributes" reads 0..=any |args| resource_attributes(args).map(Value::from);
     "protoToJSON" passes 1..=1 |args| Ok(message(&args[0]).into());
 }
 
@@ -27,6 +28,29 @@ fn annotation(args: &[Value]) -> Answer {
     let annotations = field(&args[0], &"Annotations".into())?.unwrap_or(&Value::Nil);
     let said = field(annotations, &args[1])?.cloned();
     Ok(said.unwrap_or_else(|| printed(&args[2]).into()))
+}
+
+/// `OTEL_RESOURCE_ATTRIBUTES` of a workload, from whatever metadata it is given. Istio's own answer is documented nowhere; this
+/// one is what OpenTelemetry's operator takes of labels ("Specify resource attributes using Kubernetes labels").
+fn resource_attributes(args: &[Value]) -> Result<String, String> {
+    let mut found: Vec<(&str, String)> = Vec::new();
+    for object in args.iter().filter(|value| matches!(value, Value::Map(_) | Value::Object(_))) {
+        let labels = field(object, &"Labels".into())?.unwrap_or(&Value::Nil);
+        let of_labels =
+            |names: [&str; 2]| names.iter().find_map(|name| field(labels, &(*name).into()).ok()?);
+        let attributes = [
+            ("service.name", of_labels(["app.kubernetes.io/name", "app"])),
+            ("service.version", of_labels(["app.kubernetes.io/version", "version"])),
+            ("k8s.namespace.name", field(object, &"Namespace".into())?),
+        ];
+        for (name, value) in attributes {
+            let value = value.map(text).filter(|text| !text.is_empty());
+            if let Some(value) = value.filter(|_| found.iter().all(|(known, _)| *known != name)) {
+                found.push((name, value));
+            }
+        }
+    }
+    Ok(found.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(","))
 }
 
 /// A variable of the control plane. Istio asks its own process, whose variables are what the values hold as `pilot.env`; here
