@@ -1,7 +1,7 @@
 //! Templates as data, in a small vocabulary: what of a sidecar becomes which part of a pod, without a language to program in.
 //!
-//! The words are those of the API, as [`shape`] lists them. Beside them there are references ([`text`]), conditions
-//! ([`condition`]), parameters ([`parameter`]), and `capture`, the init container, whose arguments no template writes.
+//! The words are those of the API, as `shape` lists them. Beside them there are references (`text`), conditions
+//! (`condition`), parameters (`parameter`), and `capture`, the init container, whose arguments no template writes.
 
 mod capture;
 mod condition;
