@@ -11,8 +11,7 @@ use std::sync::LazyLock;
 static CONFIGURATION: LazyLock<Configuration> = LazyLock::new(Configuration::default);
 
 fuzz_target!(|body: &[u8]| {
-    let call =
-        Call { method: "POST", path: "/inject/net/a", content_type: Some("application/json"), body };
+    let call = Call { method: "POST", path: "/inject/net/a", content_type: Some("application/json"), body };
     let answer = answer(&call, &CONFIGURATION, &Cluster::default());
     if body.is_empty() {
         return assert_eq!(answer.status, 400);
