@@ -163,7 +163,7 @@ impl Work<'_> {
                 }
                 Ok(Outcome::Injected(injected)) => {
                     self.injected += 1;
-                    self.warn(&at, &injected.warnings);
+                    self.warn(&at, injected.decision.warning.iter().chain(&injected.warnings));
                     if let Some(place) = value.pointer_mut(&holder.template) {
                         *place = injected.pod;
                     }

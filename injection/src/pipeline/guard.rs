@@ -4,13 +4,11 @@
 use super::pod::{Item, List, Pod};
 use super::users::IDS;
 use super::{INIT, PROXY};
-use crate::sidecar::{Mode, Sidecar};
+use crate::sidecar::{Mode, Sidecar, SomePod};
 use policy::istio::CaptureConfig;
-use policy::pod::{Way, objects, read};
-use policy::{Host, Problem, Problems};
+use policy::pod::{Way, objects_in, read};
+use policy::{Problem, Problems};
 use serde_json::{Map, Value, json};
-use std::io;
-use std::net::{IpAddr, Ipv4Addr};
 
 /// How strictly an injected pod is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,20 +17,6 @@ pub(super) enum Strictness {
     Declared,
     /// Somebody's own template or container has part in it: he may have his reasons.
     Own,
-}
-
-/// A pod has no address before it runs. What it will capture does not hang on which one it gets, so that one for documentation
-/// (RFC 5737) stands for it.
-struct Somewhere;
-
-impl Host for Somewhere {
-    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
-        Ok(vec![Ipv4Addr::new(192, 0, 2, 1).into()])
-    }
-
-    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
-        Ok(Vec::new())
-    }
 }
 
 /// An injected pod and what it was made of.
@@ -91,11 +75,16 @@ fn capture(pod: &Pod, starting: &[&Item]) -> Result<Option<(String, CaptureConfi
         "metadata": {"name": "injected", "annotations": pod.annotations},
         "spec": {"initContainers": starting, "containers": proxy},
     });
-    let described = objects("the injected pod", &reduced.to_string())?;
+    let described = objects_in("the injected pod", &reduced)?;
     let Some(object) = described.first() else { return Ok(None) };
     let reading = read(object, &[""; 0]);
     let Way::InitContainer(name) = &reading.way else { return Ok(None) };
-    let resolved = reading.said.resolve(&Somewhere)?;
+    // Whose pod it is, whoever asks knows better.
+    let title = format!("{}: ", object.full_title());
+    let resolved = reading.said.resolve(&SomePod).map_err(|Problems(mut found)| {
+        found.iter_mut().for_each(|problem| problem.name = problem.name.replace(&title, ""));
+        Problems(found)
+    })?;
     Ok(Some((name.clone(), resolved.capture)))
 }
 
@@ -106,6 +95,9 @@ fn other(look: &Look<'_>, name: &str, starting: &[&Item], found: &CaptureConfig)
         return None;
     }
     let mut meant = (*starting.iter().find(|container| container.name() == name)?).clone();
+    if meant.0.get("args") == Some(&json!(look.sidecar.arguments)) {
+        return None;
+    }
     meant.0.insert("args".to_owned(), json!(look.sidecar.arguments));
     if matches!(capture(look.pod, &[&meant]), Ok(Some((_, meant))) if meant == *found) {
         return None;

@@ -51,7 +51,7 @@ pub(super) fn check(settings: Vec<(Setting, Given)>) -> Result<Vec<String>, Vec<
 }
 
 /// A pod that has got no address yet, and may get any: what it says is checked, and not what would come of it.
-struct SomePod;
+pub(crate) struct SomePod;
 
 impl Host for SomePod {
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {

@@ -24,6 +24,7 @@ fn value(out: &mut String, tree: &Tree, depth: usize) {
         Tree::Null => out.push_str("null"),
         Tree::Bool(is) => push(out, is),
         Tree::Number(number) => push(out, number),
+        Tree::Text(text) if has_plain_lines(text) => return lines(out, text, depth),
         Tree::Text(text) => scalar(out, text),
         Tree::List(items) if items.is_empty() => out.push_str("[]"),
         Tree::Map(fields) if fields.is_empty() => out.push_str("{}"),
@@ -37,6 +38,28 @@ fn value(out: &mut String, tree: &Tree, depth: usize) {
         }
     }
     out.push('\n');
+}
+
+/// Whether a text is lines of print, which can stand as they are: a file in a ConfigMap.
+fn has_plain_lines(text: &str) -> bool {
+    let is_print = |c: char| c == ' ' || c.is_ascii_graphic();
+    let body = text.strip_suffix('\n').unwrap_or(text);
+    let mut all = body.split('\n');
+    body.contains('\n')
+        && !body.starts_with([' ', '\n'])
+        && !body.ends_with('\n')
+        && all.all(|line| line.chars().all(is_print) && !line.ends_with(' '))
+}
+
+fn lines(out: &mut String, text: &str, depth: usize) {
+    out.push_str(if text.ends_with('\n') { "|\n" } else { "|-\n" });
+    for line in text.lines() {
+        if !line.is_empty() {
+            indent(out, depth.max(1));
+            out.push_str(line);
+        }
+        out.push('\n');
+    }
 }
 
 fn map(out: &mut String, fields: &[(String, Tree)], depth: usize) {
@@ -156,6 +179,13 @@ mod tests {
             "\"",
             "\\",
             "a\nb",
+            "a\nb\n",
+            "a: 1\n\n  - b #c\n",
+            "---\nx",
+            " a\nb",
+            "a\nb\n\n",
+            "a \nb",
+            "%a\n...\n",
             "\t",
             "a ",
             "2026-11-22",

@@ -6,6 +6,9 @@ use super::shape::Shape;
 use super::walk::{MOST_OBJECTS, Met, describes, walk};
 use super::yaml::documents;
 use crate::{Problem, Problems};
+use serde::Deserialize;
+use serde_json::Value;
+use std::rc::Rc;
 
 /// An object that describes pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,9 +35,23 @@ impl Object {
 /// # Errors
 /// When the text is no YAML, or nothing in it describes a pod.
 pub fn objects(name: &str, text: &str) -> Result<Vec<Object>, Problems> {
+    let malformed = |malformed| Problem::of(name, format!("is no YAML or JSON: {malformed}"));
+    let documents = documents(text).map_err(|error| Problems(vec![malformed(error)]))?;
+    of_documents(name, &documents)
+}
+
+/// The same of an object that was read already.
+///
+/// # Errors
+/// When nothing in it describes a pod.
+pub fn objects_in(name: &str, object: &Value) -> Result<Vec<Object>, Problems> {
+    let node =
+        Node::deserialize(object).map_err(|error| Problems(vec![Problem::of(name, error.to_string())]))?;
+    of_documents(name, &[Rc::new(node)])
+}
+
+fn of_documents(name: &str, documents: &[Rc<Node>]) -> Result<Vec<Object>, Problems> {
     let problem = |text: String| Problems(vec![Problem::of(name, text)]);
-    let documents =
-        documents(text).map_err(|malformed| problem(format!("is no YAML or JSON: {malformed}")))?;
     let mut found = Found::default();
     for (at, document) in documents.iter().enumerate() {
         found.document = at + 1;

@@ -59,7 +59,7 @@ pub use annotations::{annotated, configured};
 pub use decision::{EXCLUDED_NAMESPACES, INIT, Skip, skip, skip_of};
 pub use facts::{Container, Pod, Spec, Status, Value, Variable};
 pub use holders::{Document, Holder, holders};
-pub use manifest::{Object, objects};
+pub use manifest::{Object, objects, objects_in};
 pub use reading::{Reading, Way, read};
 pub use said::Said;
 pub use values::values;
