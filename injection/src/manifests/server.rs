@@ -80,8 +80,10 @@ pub(super) fn deployment(
 ) -> Value {
     container["securityContext"] = json!({ "allowPrivilegeEscalation": false, "privileged": false,
         "readOnlyRootFilesystem": true, "capabilities": { "drop": ["ALL"] } });
+    // Whoever has loaded the image onto his nodes has no registry to pull `latest` from.
+    container["imagePullPolicy"] = "IfNotPresent".into();
     container["resources"] =
-        json!({ "requests": { "cpu": "50m", "memory": "32Mi" }, "limits": { "memory": "128Mi" } });
+        json!({ "requests": { "cpu": "50m", "memory": "32Mi" }, "limits": { "memory": "512Mi" } });
     let selector = selecting(wanted, component);
     let mut labels = selector.clone();
     // Its own pods are never sent through the webhook: without a running one none could be created.

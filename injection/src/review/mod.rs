@@ -16,6 +16,8 @@ use serde_json::{Map, Value, json};
 
 /// The longest body that is read, in bytes; the API server's own limit for a request is half of it.
 pub const MOST_BYTES: usize = 6 * 1024 * 1024;
+/// The most values of a body. Pods have hundreds; each costs kilobytes while it is worked on, and anybody can ask.
+const MOST_VALUES: usize = 20_000;
 
 /// The versions that are understood; the first is answered where nobody knows which was asked in.
 const VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
@@ -104,6 +106,21 @@ pub fn answer(call: &Call<'_>, configuration: &Configuration, cluster: &Cluster)
     answer_by(call, cluster, |pod, around| pipeline::inject(pod, around, configuration))
 }
 
+/// What separates or opens values, outside of texts: how many there are, without a tree of them.
+fn values(body: &[u8]) -> usize {
+    let (mut inside, mut escaped, mut found) = (false, false, 0);
+    for byte in body {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if inside => escaped = true,
+            b'"' => inside = !inside,
+            b',' | b'[' | b'{' if !inside => found += 1,
+            _ => {}
+        }
+    }
+    found
+}
+
 fn answer_by(
     call: &Call<'_>,
     cluster: &Cluster,
@@ -118,6 +135,9 @@ fn answer_by(
     if call.content_type != Some(JSON) {
         let found = call.content_type.unwrap_or_default();
         return Answer::text(415, &format!("Content-Type is {found:?}; expected {JSON}"));
+    }
+    if values(call.body) > MOST_VALUES {
+        return Answer::unreadable(&format!("it has more than {MOST_VALUES} values"));
     }
     let review = match Review::read(call.body) {
         Ok(review) => review,

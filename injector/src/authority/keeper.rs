@@ -237,13 +237,16 @@ impl Keeper {
     /// Writes the bundle to webhooks that have another one.
     async fn announce(&mut self, authorities: &Authorities) {
         let bundle = authorities.bundle();
-        let mut well = true;
+        let (mut well, mut set) = (true, false);
         for (name, configuration) in &self.webhooks {
             let Some(configuration) = configuration else { continue };
             let Some(patch) = bundle::patch(configuration, &self.service, &bundle) else { continue };
             let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
             match within(self.configurations.patch(name, &params, &Patch::Strategic(patch))).await {
-                Ok(_) => tracing::info!(configuration = name, "caBundle is set"),
+                Ok(_) => {
+                    tracing::info!(configuration = name, "caBundle is set");
+                    set = true;
+                }
                 Err(Trouble::Refused(kube::Error::Api(status))) if status.code == 409 => {
                     tracing::debug!(configuration = name, "somebody else was first");
                 }
@@ -257,9 +260,10 @@ impl Keeper {
                 }
             }
         }
-        if well {
+        if well && !set {
             self.pause = None;
         } else {
+            // Whoever overwrites it again and again is answered later and later.
             self.pause(false);
         }
     }

@@ -137,7 +137,15 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
         // What is wrong with the configuration is told before the cluster is touched.
         let place = Place::new(flags.config_dir.as_deref(), &flags.sources);
         place.understand(&place.files.read()?)?;
-        let (identity, kept) = runtime.block_on(authority::begin(&flags.authority))?;
+        let begun = runtime.block_on(async {
+            // The first process of a container is not ended by a signal that it does not handle.
+            let mut ends = Ends::new()?;
+            tokio::select! {
+                begun = authority::begin(&flags.authority) => begun.map(Some),
+                () = ends.wait() => Ok(None),
+            }
+        })?;
+        let Some((identity, kept)) = begun else { return Ok(ExitCode::SUCCESS) };
         runtime.spawn(kept.run());
         prepare(flags, Some(identity))?
     } else {

@@ -80,7 +80,7 @@ impl Server {
             let text = "there are /inject, /environment-tag if it is configured, /ready and /metrics\n";
             return plain(StatusCode::NOT_FOUND, TEXT, text.to_owned());
         }
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        if path == "/metrics" && !matches!(*request.method(), Method::GET | Method::HEAD) {
             let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, TEXT, format!("{path} is for GET\n"));
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return response;

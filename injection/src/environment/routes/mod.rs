@@ -108,7 +108,7 @@ pub fn plan(
     Ok(Plan { environments, services, filter, warnings })
 }
 
-/// Workloads that have pods, with their environments.
+/// Workloads with their environments.
 fn tagged<'a>(
     environment: &VirtualEnvironment,
     spec: &Spec,
@@ -131,6 +131,8 @@ fn tagged<'a>(
                 warnings.push(format!(
                     "{title}: it is to have no pods; nothing is routed to {value} because of it"
                 ));
+                // Requests of its environment still find what is nearest to it elsewhere.
+                found.push((value, workload));
             }
             Some(value) => found.push((value, workload)),
         }
@@ -167,18 +169,13 @@ impl Scene<'_> {
         if service.selector.is_empty() {
             return unrouted(Reason::NoSelector);
         }
-        let own = self.workloads.iter().filter(|(_, workload)| service.selects(workload));
+        let has_pods = |workload: &Workload| workload.replicas > 0;
+        let own =
+            self.workloads.iter().filter(|(_, workload)| has_pods(workload) && service.selects(workload));
         let own: BTreeSet<&str> = own.map(|(value, _)| *value).collect();
         if own.is_empty() {
             return unrouted(Reason::NoEnvironment);
         }
-        let problems: Vec<Problem> =
-            service.problems().iter().cloned().chain(doubles(service, &own, &self.spec.label)).collect();
-        if !problems.is_empty() {
-            let fate = Fate::Refused(Problems(problems));
-            return Planned { name: service.name.clone(), fate, choices: None };
-        }
-        let choices = Choices::of(self.spec, self.environments, &own);
         let mut ports: Vec<u16> =
             service.ports.iter().filter(|port| port.is_http).map(|port| port.number).collect();
         ports.sort_unstable();
@@ -189,6 +186,13 @@ impl Scene<'_> {
             }
             return unrouted(Reason::NoHttpPort);
         }
+        let problems: Vec<Problem> =
+            service.problems().iter().cloned().chain(doubles(service, &own, &self.spec.label)).collect();
+        if !problems.is_empty() {
+            let fate = Fate::Refused(Problems(problems));
+            return Planned { name: service.name.clone(), fate, choices: None };
+        }
+        let choices = Choices::of(self.spec, self.environments, &own);
         let routes = objects::routes(self.spec, service, &choices, &ports);
         let fate = if routes.len() < 2 && service.gateways.is_empty() {
             Fate::Unrouted(Reason::OneWay)

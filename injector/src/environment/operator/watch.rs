@@ -130,6 +130,8 @@ fn code(error: &watcher::Error) -> Option<u16> {
 /// The client asks again with what has been refused: with an old token for up to a minute, and with a version that was too
 /// old before the watch began for ever.
 pub(super) fn needs_new_client(error: &watcher::Error) -> bool {
-    let refused_at_start = matches!(error, watcher::Error::WatchStartFailed(_));
-    code(error) == Some(401) || (refused_at_start && code(error) == Some(410))
+    // A refusal by status comes as the first item of the stream, as if the watch had begun. 404 is a version of the API
+    // that is served no longer.
+    let refused = matches!(error, watcher::Error::WatchStartFailed(_) | watcher::Error::WatchFailed(_));
+    code(error) == Some(401) || (refused && matches!(code(error), Some(404 | 410)))
 }
