@@ -4,22 +4,20 @@
 /// Variables that a path sets, in its order.
 ///
 /// Behind `/inject`, `cluster/east/net/a--slash--b` says `ISTIO_META_CLUSTER_ID=east` and `ISTIO_META_NETWORK=a/b`. Other names are
-/// taken in upper case. A name without a value is left out. The older form is `:ENV:NAME=VALUE`, as often as need be.
+/// taken in upper case. A name without a value is left out. The older form is `:ENV:NAME=VALUE`, as often as need
+/// be, with the same names.
 pub fn variables(path: &str) -> Vec<(String, String)> {
     let path = path.strip_suffix('/').unwrap_or(path);
     let said = path.strip_prefix("/inject").unwrap_or(path);
     let said = said.strip_prefix('/').unwrap_or(said);
     if said.starts_with(":ENV:") {
         let pairs = said.split(":ENV:").filter_map(|pair| pair.split_once('='));
-        return pairs.filter(|(name, _)| !name.is_empty()).map(owned).collect();
+        let pairs = pairs.filter(|(name, _)| !name.is_empty());
+        return pairs.map(|(name, value)| (variable(name), value.to_owned())).collect();
     }
     let words: Vec<&str> = said.split('/').collect();
     let pairs = words.chunks_exact(2).map(|pair| (variable(pair[0]), pair[1].replace("--slash--", "/")));
     pairs.filter(|(name, _)| !name.is_empty()).collect()
-}
-
-fn owned((name, value): (&str, &str)) -> (String, String) {
-    (name.to_owned(), value.to_owned())
 }
 
 fn variable(name: &str) -> String {
@@ -50,6 +48,6 @@ mod tests {
 
     #[test]
     fn the_older_form() {
-        check("/inject/:ENV:net=a:ENV:=x:ENV:B:ENV:C=1=2", &[("net", "a"), ("C", "1=2")]);
+        check("/inject/:ENV:net=a:ENV:=x:ENV:B:ENV:C=1=2", &[("ISTIO_META_NETWORK", "a"), ("C", "1=2")]);
     }
 }

@@ -75,7 +75,7 @@ impl Injector {
             "disabled" => Some(Policy::Disabled),
             other => {
                 self.warnings.push(format!(
-                    "{name}: policy is {other:?}, so that no pod is injected; expected enabled or disabled"
+                    "{name}: policy is {other:?}, with which the webhook injects no pod; expected enabled or disabled"
                 ));
                 None
             }

@@ -29,6 +29,8 @@ enum Kind {
     Message,
     /// A host, or an address, and a port.
     Address,
+    /// The same, or nothing.
+    AddressOrNone,
 }
 
 /// The fields, by their names in JSON.
@@ -45,7 +47,7 @@ const FIELDS: &[(&str, Kind)] = &[
     ("drainDuration", Kind::Seconds),
     ("envoyAccessLogService", Kind::Message),
     ("envoyMetricsService", Kind::Message),
-    ("envoyMetricsServiceAddress", Kind::Address),
+    ("envoyMetricsServiceAddress", Kind::AddressOrNone),
     ("extraStatTags", Kind::Texts),
     ("fileFlushInterval", Kind::Duration),
     ("fileFlushMinSizeKb", Kind::Whole),
@@ -68,7 +70,7 @@ const FIELDS: &[(&str, Kind)] = &[
     ("statNameLength", Kind::Whole),
     ("statsCompression", Kind::Bool),
     ("statsEvictionInterval", Kind::Duration),
-    ("statsdUdpAddress", Kind::Address),
+    ("statsdUdpAddress", Kind::AddressOrNone),
     ("statusPort", Kind::Port),
     ("terminationDrainDuration", Kind::Duration),
     ("tracing", Kind::Message),
@@ -202,6 +204,8 @@ impl Kind {
                 Value::Object(_) => Ok(value.clone()),
                 _ => Err(fault("a mapping")),
             },
+            Self::AddressOrNone if value == "" => Ok(value.clone()),
+            Self::AddressOrNone => Self::Address.read(value),
             Self::Address => {
                 let text = value.as_str().ok_or_else(|| fault("a host and a port, such as istiod:15012"))?;
                 let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty());

@@ -83,7 +83,8 @@ pub struct Injected {
 pub fn inject(pod: &Value, around: &Around, configuration: &Configuration) -> Result<Outcome, Problems> {
     let given = Pod::read("pod", pod)?;
     let mut around = around.clone();
-    if !given.meta("namespace").is_empty() {
+    // What a template says of it, controllers pass over.
+    if around.workload.is_none() && !given.meta("namespace").is_empty() {
         given.meta("namespace").clone_into(&mut around.namespace.name);
     }
     let decision = decide(

@@ -54,7 +54,7 @@ pub(super) fn read(pod: &Value, around: &Around, configuration: &Configuration) 
         let given = around.variables.iter().rev().find(|(given, value)| given == name && !value.is_empty());
         given.map(|(_, value)| value.clone())
     };
-    let network = labels.get(NETWORK).map(|text| (*text).to_owned());
+    let network = labels.get(NETWORK).filter(|text| !text.is_empty()).map(|text| (*text).to_owned());
     let network = network.or_else(|| variable(NETWORK_VARIABLE)).unwrap_or_else(|| values.network.clone());
     let trust = [&values.mesh_id, &mesh.trust_domain].into_iter().find(|text| !text.is_empty());
     let given = traffic.given(&said, &own);

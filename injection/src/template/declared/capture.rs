@@ -183,7 +183,8 @@ impl Capture {
     /// Annotations by which the pod tells a plugin what the arguments would say.
     pub(super) fn annotations(&self, scene: &Scene<'_>) -> Map<String, Value> {
         let mut found = Map::new();
-        if !self.is_there(scene) {
+        // A plugin has to be told of the mode NONE too.
+        if self.when.as_ref().is_some_and(|when| !when.holds(scene)) {
             return found;
         }
         let told = scene.sight.sidecar.plugin_annotations.iter();
