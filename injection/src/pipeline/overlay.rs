@@ -47,8 +47,6 @@ pub(super) fn apply(own: &Pod, patches: &[Patch<'_>]) -> Result<Overlaid, Proble
             if said.0.get("image").is_some_and(|image| image == AUTO || image == "") {
                 said.0.remove("image");
             }
-            // An empty list says nothing, as in the API's types.
-            said.0.retain(|_, value| value.as_array().is_none_or(|items| !items.is_empty()));
             let spec = [(list.field().to_owned(), Value::Array(vec![without_nulls(&said)]))];
             let patch = Map::from_iter([("spec".to_owned(), Value::Object(Map::from_iter(spec)))]);
             let title = format!("container {}", said.name());

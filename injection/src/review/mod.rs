@@ -137,7 +137,8 @@ fn answer_by(
         return Answer::text(415, &format!("Content-Type is {found:?}; expected {JSON}"));
     }
     if values(call.body) > MOST_VALUES {
-        return Answer::unreadable(&format!("it has more than {MOST_VALUES} values"));
+        return Reply::malformed(VERSIONS[0], format!("the review has more than {MOST_VALUES} values"))
+            .answer();
     }
     let review = match Review::read(call.body) {
         Ok(review) => review,
@@ -287,6 +288,8 @@ mod tests {
             assert!(text(415, content_type, b"{}").contains("expected application/json"));
         }
         let (deep, longest) = ("[".repeat(1_000_000), " ".repeat(MOST_BYTES));
+        let many = format!("[{}0]", "0,".repeat(MOST_VALUES));
+        assert!(text(200, Some(JSON), many.as_bytes()).contains("more than 20000 values"));
         let others = [
             "{}",
             "null",
