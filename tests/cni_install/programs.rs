@@ -4,6 +4,7 @@
 use crate::node::{Node, program};
 use std::{
     fs::{self, Permissions},
+    io::ErrorKind,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -46,8 +47,13 @@ impl Copy {
         // By the plugin's name, it knows no other command.
         let skipped = usize::from(self.program.ends_with("sidecar-cni"));
         let arguments = self.node.arguments(verb, more);
-        let output = Command::new(&self.program).args(&arguments[skipped..]).output();
-        let output = output.expect("the program starts");
+        let output = loop {
+            match Command::new(&self.program).args(&arguments[skipped..]).output() {
+                // A child that another test forks holds the copy open, as it was written, until it starts its own program.
+                Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => thread::yield_now(),
+                output => break output.expect("the program starts"),
+            }
+        };
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{verb}: {told}");
         told
