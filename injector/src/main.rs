@@ -9,6 +9,7 @@ mod explain;
 mod inject;
 mod logging;
 mod manifests;
+mod output;
 mod serve;
 mod sources;
 

@@ -1,13 +1,12 @@
 //! `manifests`: prints what installs the injector in a cluster, or writes it as a folder for kustomize.
 
+use crate::output::{document, print};
 use clap::{Args, ValueEnum};
 use injection::manifests::{File, Installation, Words, files, kustomization};
-use policy::data::{Tree, yaml};
 use serde_json::{Value, json};
 use std::{
     error::Error,
-    fs,
-    io::{self, Write},
+    fs, io,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -112,18 +111,6 @@ fn output(words: &[String]) -> Result<Output, String> {
 /// A document for each object.
 fn text(file: &File) -> String {
     file.objects.iter().map(document).collect::<Vec<_>>().join("---\n")
-}
-
-fn document(object: &Value) -> String {
-    yaml::block(&Tree::read(&object.to_string()))
-}
-
-/// That nobody reads on is no failure.
-fn print(text: &str) -> io::Result<()> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        done => done,
-    }
 }
 
 /// Writes the files. What names the others comes last, so a folder that is complete once stays whole.

@@ -1,5 +1,6 @@
 //! `environment inspect`: asks the operator on the same machine.
 
+use crate::output::print;
 use clap::{Args, Subcommand};
 use std::{
     error::Error,
@@ -50,9 +51,9 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     let (status, body) = ask(address, &path).map_err(|error| {
         format!("--address {address}: no operator answers there: {error}; expected the address of its --status-address")
     })?;
-    super::print(&body)?;
+    print(&body)?;
     if !body.ends_with('\n') {
-        super::print("\n")?;
+        print("\n")?;
     }
     Ok(if status >= 400 { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }

@@ -4,15 +4,10 @@ mod inspect;
 mod operator;
 mod routes;
 
+use crate::output::{document, print};
 use clap::{Args, Subcommand, ValueEnum};
 use injection::environment::crd;
-use policy::data::{Tree, yaml};
-use serde_json::Value;
-use std::{
-    error::Error,
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::{error::Error, process::ExitCode};
 
 /// Its flags.
 #[derive(Args)]
@@ -59,20 +54,8 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
                 Format::Yaml => document(&crd::definition()),
                 Format::Json => format!("{:#}\n", crd::definition()),
             };
-            print(&text)
+            print(&text)?;
+            Ok(ExitCode::SUCCESS)
         }
     }
-}
-
-/// Prints a text as a whole. That nobody reads on is no failure.
-fn print(text: &str) -> Result<ExitCode, Box<dyn Error>> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(ExitCode::SUCCESS),
-    }
-}
-
-/// An object as a document of YAML.
-fn document(object: &Value) -> String {
-    yaml::block(&Tree::read(&object.to_string()))
 }

@@ -1,6 +1,7 @@
 //! `environment routes`: the routes of manifests, without a cluster.
 
-use super::{Format, document, print};
+use super::Format;
+use crate::output::{document, print};
 use clap::Args;
 use injection::environment::{
     changes::{Existing, Step, changes},
@@ -68,7 +69,8 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
         };
         let parts: Vec<String> = routed.iter().map(part).collect();
         tell(&warnings);
-        return print(&parts.join("\n"));
+        print(&parts.join("\n"))?;
+        return Ok(ExitCode::SUCCESS);
     }
     let objects: Vec<Value> =
         routed.iter().flat_map(|routed| manifests.objects(routed, &mut warnings)).collect();
@@ -76,7 +78,8 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     print(&match flags.format {
         Format::Yaml => objects.iter().map(document).collect::<Vec<_>>().join("---\n"),
         Format::Json => format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "items": objects})),
-    })
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn tell(warnings: &[String]) {

@@ -3,9 +3,10 @@
 //! Everything is read and injected before anything is printed: where one object has a problem, there is no output at all.
 
 mod join;
-mod output;
+mod replace;
 
 use crate::arguments::Sources;
+use crate::output;
 use crate::sources::configuration;
 use clap::{Args, ValueEnum};
 use injection::offline::{Manifest, Note, Surroundings, diff, manifest};
@@ -103,14 +104,14 @@ fn print(flags: &Flags, files: &[File]) -> Result<ExitCode, Box<dyn Error>> {
     if flags.diff {
         let differences = files.iter().map(|file| diff(&file.name, &file.text, &file.done.text));
         let text: String = differences.collect();
-        output::print(&text)?;
+        output::print_styled(&text)?;
         return Ok(ExitCode::from(u8::from(!text.is_empty())));
     }
     let texts: Vec<&str> = files.iter().map(|file| file.done.text.as_str()).collect();
     let text = join::join(&texts);
     match flags.output.as_deref() {
-        Some(path) if path.as_os_str() != "-" => output::write(path, &text)?,
-        _ => output::print_plain(&text)?,
+        Some(path) if path.as_os_str() != "-" => replace::write(path, &text)?,
+        _ => output::print(&text)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -135,14 +135,14 @@ impl Capture {
         }
     }
 
-    fn is_there(&self, scene: &Scene<'_>) -> bool {
-        scene.sight.sidecar.init != Init::Nothing && self.when.as_ref().is_none_or(|when| when.holds(scene))
+    fn is_meant(&self, scene: &Scene<'_>) -> bool {
+        self.when.as_ref().is_none_or(|when| when.holds(scene))
     }
 
     /// The container; `None` where there is none.
     pub(super) fn container(&self, scene: &Scene<'_>) -> Option<Value> {
         let sidecar = scene.sight.sidecar;
-        let name = sidecar.init.name().filter(|_| self.is_there(scene))?;
+        let name = sidecar.init.name().filter(|_| self.is_meant(scene))?;
         let sets = sidecar.init == Init::Capture;
         let capabilities = match sets {
             true => json!({"add": ["NET_ADMIN", "NET_RAW"], "drop": ["ALL"]}),
@@ -184,7 +184,7 @@ impl Capture {
     pub(super) fn annotations(&self, scene: &Scene<'_>) -> Map<String, Value> {
         let mut found = Map::new();
         // A plugin has to be told of the mode NONE too.
-        if self.when.as_ref().is_some_and(|when| !when.holds(scene)) {
+        if !self.is_meant(scene) {
             return found;
         }
         let told = scene.sight.sidecar.plugin_annotations.iter();

@@ -1,4 +1,4 @@
-//! Where the outcome goes: standard output, or a file that is replaced at once.
+//! A file that is replaced at once, or not at all.
 
 use std::{
     fs,
@@ -6,25 +6,6 @@ use std::{
     path::Path,
     process,
 };
-
-/// Prints text with its colours, where they are wanted.
-pub(super) fn print(text: &str) -> io::Result<()> {
-    ignoring_closed_pipes(anstream::stdout().lock().write_all(text.as_bytes()))
-}
-
-/// Prints text as it is: it may hold whatever its author wrote.
-pub(super) fn print_plain(text: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    ignoring_closed_pipes(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
-}
-
-/// Whoever has read enough, such as `head`, is no error.
-fn ignoring_closed_pipes(done: io::Result<()>) -> io::Result<()> {
-    match done {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        done => done,
-    }
-}
 
 /// Writes a file: beside it first, then in its place, so that nobody ever sees a part of it. What is no file, such as a
 /// pipe, is written to.
