@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// Merges items by their keys.
 pub(super) fn merge_items(
-    onto: &[Value],
+    mut onto: Vec<Value>,
     patch: &[Value],
     key: &str,
     kind: Kind,
@@ -17,14 +17,14 @@ pub(super) fn merge_items(
         }
     }
     let directive = |item: &Value| item.get(PATCH).and_then(Value::as_str).map(str::to_owned);
-    let mut merged = onto.to_vec();
+    let before = keys(&onto, key);
     let mut rest: Vec<&Value> = Vec::new();
     let mut replaces = false;
     for item in patch {
         match directive(item).as_deref() {
             None => rest.push(item),
             Some("replace") => replaces = true,
-            Some("delete") => merged.retain(|other| other.get(key) != item.get(key)),
+            Some("delete") => onto.retain(|other| other.get(key) != item.get(key)),
             Some("merge") => return Err(Unmergeable::new("an item can't say $patch: merge")),
             Some(other) => return Err(Unmergeable::new(format!("{PATCH} {other:?} is unknown"))),
         }
@@ -33,17 +33,17 @@ pub(super) fn merge_items(
         return Ok(rest.into_iter().cloned().collect());
     }
     for item in &rest {
-        match merged.iter_mut().find(|other| other.get(key) == item.get(key)) {
+        match onto.iter_mut().find(|other| other.get(key) == item.get(key)) {
             Some(Value::Object(other)) => {
                 let fields = item.as_object().ok_or_else(|| Unmergeable::new("an item is no object"))?;
-                *other = object(other.clone(), fields, kind)?;
+                *other = object(std::mem::take(other), fields, kind)?;
             }
-            _ => merged.push(plain(item)),
+            _ => onto.push(plain(item)),
         }
     }
     let names: Vec<Option<&Value>> = rest.iter().map(|item| item.get(key)).collect();
-    let before: Vec<Option<&Value>> = onto.iter().map(|item| item.get(key)).collect();
-    Ok(ordered(merged, |item| place(&names, item.get(key)), |item| place(&before, item.get(key))))
+    let before: Vec<Option<&Value>> = before.iter().map(Option::as_ref).collect();
+    Ok(ordered(onto, |item| place(&names, item.get(key)), |item| place(&before, item.get(key))))
 }
 
 /// Adds scalars that are not there yet.
@@ -61,10 +61,15 @@ pub(super) fn merge_scalars(onto: &[Value], patch: &[Value]) -> Vec<Value> {
 /// Brings items into the order of a list of their keys.
 pub(super) fn order_items(items: &mut Vec<Value>, order: &[Value], key: &str) {
     let names: Vec<Option<&Value>> = order.iter().map(|item| item.get(key)).collect();
-    let before: Vec<Value> = items.iter().filter_map(|item| item.get(key).cloned()).collect();
-    let before: Vec<Option<&Value>> = before.iter().map(Some).collect();
+    let before = keys(items, key);
+    let before: Vec<Option<&Value>> = before.iter().map(Option::as_ref).collect();
     let taken = std::mem::take(items);
     *items = ordered(taken, |item| place(&names, item.get(key)), |item| place(&before, item.get(key)));
+}
+
+/// The items' keys, which are still known when the items have moved.
+fn keys(items: &[Value], key: &str) -> Vec<Option<Value>> {
+    items.iter().map(|item| item.get(key).cloned()).collect()
 }
 
 /// The same of scalars.
@@ -89,8 +94,8 @@ fn ordered(
 ) -> Vec<Value> {
     let (mut wanted, mut alone): (Vec<Value>, Vec<Value>) =
         items.into_iter().partition(|item| in_patch(item).is_some());
-    wanted.sort_by_key(|item| in_patch(item));
-    alone.sort_by_key(|item| before(item));
+    wanted.sort_by_cached_key(|item| in_patch(item));
+    alone.sort_by_cached_key(|item| before(item));
     let mut merged = Vec::with_capacity(wanted.len() + alone.len());
     let (mut wanted, mut alone) = (wanted.into_iter().peekable(), alone.into_iter().peekable());
     loop {

@@ -42,9 +42,9 @@ impl Unmergeable {
 ///
 /// # Errors
 /// When a directive is unknown, or an item of a keyed list lacks its key.
-pub fn merge(onto: &Value, patch: &Value, kind: Kind) -> Result<Value, Unmergeable> {
+pub fn merge(onto: Value, patch: &Value, kind: Kind) -> Result<Value, Unmergeable> {
     match (onto, patch) {
-        (Value::Object(onto), Value::Object(patch)) => object(onto.clone(), patch, kind).map(Value::Object),
+        (Value::Object(onto), Value::Object(patch)) => object(onto, patch, kind).map(Value::Object),
         _ => Err(Unmergeable::new("both have to be objects")),
     }
 }
@@ -101,7 +101,7 @@ fn value(onto: Option<Value>, field: &str, wanted: &Value, kind: Kind) -> Result
             Some(Value::Object(object(onto, wanted, inner)?))
         }
         (Some(Value::Array(onto)), Value::Array(wanted)) => Some(Value::Array(match strategy {
-            Strategy::Keyed(key) => merge_items(&onto, wanted, key, inner)?,
+            Strategy::Keyed(key) => merge_items(onto, wanted, key, inner)?,
             Strategy::Set => merge_scalars(&onto, wanted),
             Strategy::Atomic => wanted.clone(),
         })),
@@ -111,17 +111,23 @@ fn value(onto: Option<Value>, field: &str, wanted: &Value, kind: Kind) -> Result
 
 /// A value without directives, and without nulls that delete what is not there.
 fn plain(value: &Value) -> Value {
+    let mut plain = value.clone();
+    make_plain(&mut plain);
+    plain
+}
+
+fn make_plain(value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            let kept = fields.iter().filter(|(field, value)| !field.starts_with('$') && !value.is_null());
-            Value::Object(kept.map(|(field, value)| (field.clone(), plain(value))).collect())
+            fields.retain(|field, value| !field.starts_with('$') && !value.is_null());
+            fields.values_mut().for_each(make_plain);
         }
         Value::Array(items) => {
             // Directives of items are about what is there, and here is nothing.
-            let kept = items.iter().filter(|item| item.get(PATCH).is_none());
-            Value::Array(kept.map(plain).collect())
+            items.retain(|item| item.get(PATCH).is_none());
+            items.iter_mut().for_each(make_plain);
         }
-        other => other.clone(),
+        _ => {}
     }
 }
 

@@ -12,12 +12,14 @@ const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 const PROBES: [&str; 3] = ["readinessProbe", "livenessProbe", "startupProbe"];
 const HOOKS: [&str; 2] = ["preStop", "postStart"];
 
-/// Settles what a patch has brought into conflict in the containers of a pod.
-pub(super) fn settle(merged: &mut Pod, over: &Pod) {
+/// Settles what a patch has brought into conflict in the containers of a pod. Of a patch that deletes it takes what it says.
+pub(super) fn settle(merged: &mut Pod, patch: &Value) {
+    let said = |list: List| patch.get("spec")?.get(list.field())?.as_array();
     for list in List::OF_CONTAINERS {
-        for item in merged.items_mut(list) {
-            if let Some(over) = over.item(list, item.name()) {
-                container(&mut item.0, &over.0);
+        for over in said(list).into_iter().flatten().filter_map(Value::as_object) {
+            let name = over.get("name").and_then(Value::as_str);
+            if let Some(item) = merged.items_mut(list).iter_mut().find(|item| Some(item.name()) == name) {
+                container(&mut item.0, over);
             }
         }
     }
@@ -88,7 +90,7 @@ mod tests {
     use serde_json::json;
 
     fn pod(spec: &Value) -> Pod {
-        Pod::read("pod", &json!({"spec": spec})).expect("a pod")
+        Pod::read("pod", json!({"spec": spec})).expect("a pod")
     }
 
     #[test]
@@ -120,7 +122,7 @@ mod tests {
             "lifecycle": {"preStop": {"sleep": {}}},
         });
         let mut merged = pod(&json!({"containers": [both]}));
-        settle(&mut merged, &pod(&json!({"containers": [over]})));
+        settle(&mut merged, &json!({"spec": {"containers": [over]}}));
         assert_eq!(merged, pod(&json!({"containers": [expected]})));
     }
 }

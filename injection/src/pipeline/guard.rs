@@ -69,12 +69,14 @@ fn capture(pod: &Pod, starting: &[&Item]) -> Result<Option<(String, CaptureConfi
     // What others of the pod's containers say is nobody's business here.
     let proxy: Vec<Value> = pod.container(PROXY).map(|(_, proxy)| known(proxy)).into_iter().collect();
     let starting: Vec<Value> = starting.iter().map(|container| known(container)).collect();
-    let reduced = json!({
+    let mut reduced = json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "injected", "annotations": pod.annotations},
-        "spec": {"initContainers": starting, "containers": proxy},
     });
+    let lists = [(List::InitContainers, starting), (List::Containers, proxy)];
+    reduced["spec"] =
+        lists.map(|(list, items)| (list.field().to_owned(), Value::Array(items))).into_iter().collect();
     let described = objects_in("the injected pod", &reduced)?;
     let Some(object) = described.first() else { return Ok(None) };
     let reading = read(object, &[""; 0]);

@@ -81,7 +81,7 @@ pub struct Injected {
 /// # Errors
 /// Every problem with what the pod says, and those of a template that makes no pod of it.
 pub fn inject(pod: &Value, around: &Around, configuration: &Configuration) -> Result<Outcome, Problems> {
-    let given = Pod::read("pod", pod)?;
+    let given = Pod::read("pod", pod.clone())?;
     let mut around = around.clone();
     // What a template says of it, controllers pass over.
     if around.workload.is_none() && !given.meta("namespace").is_empty() {

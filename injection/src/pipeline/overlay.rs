@@ -32,12 +32,12 @@ pub(super) struct Overlaid {
 pub(super) fn apply(own: &Pod, patches: &[Patch<'_>]) -> Result<Overlaid, Problems> {
     let mut overlay = Pod::default();
     for (name, patch) in patches {
-        overlay = patched(&overlay, patch, &format!("template {name}"))?;
+        overlay = patched(overlay, patch, &format!("template {name}"))?;
     }
     let own = with_proxy_where(&overlay, own);
     let mut pod = own.clone();
     for (name, patch) in patches {
-        pod = patched(&pod, patch, &format!("template {name}"))?;
+        pod = patched(pod, patch, &format!("template {name}"))?;
     }
     let mut overrides = Overrides::default();
     for list in List::OF_CONTAINERS {
@@ -50,7 +50,7 @@ pub(super) fn apply(own: &Pod, patches: &[Patch<'_>]) -> Result<Overlaid, Proble
             let spec = [(list.field().to_owned(), Value::Array(vec![without_nulls(&said)]))];
             let patch = Map::from_iter([("spec".to_owned(), Value::Object(Map::from_iter(spec)))]);
             let title = format!("container {}", said.name());
-            pod = patched(&pod, &Value::Object(patch), &title)?;
+            pod = patched(pod, &Value::Object(patch), &title)?;
             overrides.keep(list, said);
         }
     }
@@ -68,14 +68,12 @@ pub(super) fn apply(own: &Pod, patches: &[Patch<'_>]) -> Result<Overlaid, Proble
     Ok(Overlaid { pod, overlay, overrides, warnings })
 }
 
-fn patched(pod: &Pod, patch: &Value, title: &str) -> Result<Pod, Problems> {
+fn patched(pod: Pod, patch: &Value, title: &str) -> Result<Pod, Problems> {
     // A patch that deletes has no form that a pod must have, so it is only read where it says something of containers.
-    let merged = merge(&pod.written(), patch, Kind::Pod)
+    let merged = merge(pod.written(), patch, Kind::Pod)
         .map_err(|error| Problems(vec![Problem::of(title, error.to_string())]))?;
-    let mut merged = Pod::read(title, &merged)?;
-    if let Ok(over) = Pod::read(title, patch) {
-        conflict::settle(&mut merged, &over);
-    }
+    let mut merged = Pod::read(title, merged)?;
+    conflict::settle(&mut merged, patch);
     Ok(merged)
 }
 
@@ -118,11 +116,11 @@ mod tests {
     use serde_json::json;
 
     fn spec_of(pod: &Pod) -> Value {
-        pod.written()["spec"].clone()
+        pod.clone().written()["spec"].clone()
     }
 
     fn apply_to(own: &Value, patch: &Value) -> Overlaid {
-        let own = Pod::read("pod", &json!({"spec": own})).expect("a pod");
+        let own = Pod::read("pod", json!({"spec": own})).expect("a pod");
         apply(&own, &[("t", json!({"spec": patch}))]).expect("it fits")
     }
 
@@ -178,7 +176,7 @@ mod tests {
 
     #[test]
     fn patches_that_make_no_pod_are_refused() {
-        let own = Pod::read("pod", &json!({"spec": {"containers": [{"name": "app"}]}})).expect("a pod");
+        let own = Pod::read("pod", json!({"spec": {"containers": [{"name": "app"}]}})).expect("a pod");
         for patch in [
             json!([]),
             json!({"spec": 1}),

@@ -105,16 +105,16 @@ impl Pod {
     ///
     /// # Errors
     /// Every part that has not the form that it has to have.
-    pub(super) fn read(title: &str, written: &Value) -> Result<Self, Problems> {
+    pub(super) fn read(title: &str, written: Value) -> Result<Self, Problems> {
         let mut reader = Reader { title, problems: Vec::new() };
         let mut pod = Self::default();
-        let Value::Object(rest) = written else {
-            return Err(Problems(vec![Problem::of(
-                title,
-                format!("is {}; expected an object", noun(written)),
-            )]));
-        };
-        pod.rest = rest.clone();
+        match written {
+            Value::Object(rest) => pod.rest = rest,
+            other => {
+                let text = format!("is {}; expected an object", noun(&other));
+                return Err(Problems(vec![Problem::of(title, text)]));
+            }
+        }
         if let Some(meta) = reader.object(&mut pod.rest, "metadata") {
             pod.labels = reader.texts(meta, "labels");
             pod.annotations = reader.texts(meta, "annotations");
@@ -128,20 +128,18 @@ impl Pod {
     }
 
     /// Puts it together again.
-    pub(super) fn written(&self) -> Value {
-        let mut whole = self.rest.clone();
-        for (field, texts) in [("labels", &self.labels), ("annotations", &self.annotations)] {
+    pub(super) fn written(self) -> Value {
+        let Self { labels, annotations, lists, rest: mut whole } = self;
+        for (field, texts) in [("labels", labels), ("annotations", annotations)] {
             if !texts.is_empty() {
-                let texts = texts.iter().map(|(name, text)| (name.clone(), text.as_str().into()));
-                let texts = Value::Object(texts.collect());
+                let texts = texts.into_iter().map(|(name, text)| (name, Value::String(text))).collect();
                 object_in(&mut whole, "metadata").insert(field.to_owned(), texts);
             }
         }
-        for list in List::ALL {
-            let items = self.items(list);
+        for (list, items) in List::ALL.into_iter().zip(lists) {
             if !items.is_empty() {
-                let items = items.iter().map(|item| Value::Object(item.0.clone())).collect();
-                object_in(&mut whole, "spec").insert(list.field().to_owned(), Value::Array(items));
+                let items = items.into_iter().map(|item| Value::Object(item.0)).collect();
+                object_in(&mut whole, "spec").insert(list.field().to_owned(), items);
             }
         }
         Value::Object(whole)
@@ -252,7 +250,6 @@ impl Reader<'_> {
                 return Vec::new();
             }
         };
-        let mut found = Vec::with_capacity(items.len());
         for (at, item) in items.iter().enumerate() {
             let path = format!("{path}[{at}]");
             let Value::Object(fields) = item else {
@@ -267,12 +264,12 @@ impl Reader<'_> {
             if list.is_of_containers() {
                 self.container(fields, &path);
             }
-            found.push(Item(fields.clone()));
         }
-        if !found.is_empty() {
-            spec.remove(list.field());
+        if items.is_empty() {
+            return Vec::new();
         }
-        found
+        let Some(Value::Array(items)) = spec.remove(list.field()) else { return Vec::new() };
+        items.into_iter().filter_map(fields).map(Item).collect()
     }
 
     fn container(&mut self, fields: &Fields, path: &str) {
@@ -296,6 +293,13 @@ impl Reader<'_> {
 
     fn problem(&mut self, field: &str, text: String) {
         self.problems.push(Problem::of(&format!("{}: {field}", self.title), text));
+    }
+}
+
+fn fields(value: Value) -> Option<Fields> {
+    match value {
+        Value::Object(fields) => Some(fields),
+        _ => None,
     }
 }
 
@@ -324,7 +328,7 @@ mod tests {
             json!({"metadata": {"labels": {}, "annotations": {"a": "b"}}, "spec": {}, "more": [1]}),
             json!({"spec": {"containers": [{"name": "a", "env": null}], "imagePullSecrets": [{}]}}),
         ] {
-            assert_eq!(Pod::read("pod", &written).expect("a pod").written(), written);
+            assert_eq!(Pod::read("pod", written.clone()).expect("a pod").written(), written);
         }
     }
 
@@ -337,7 +341,7 @@ mod tests {
                 "initContainers": {},
             },
         });
-        let told = Pod::read("pod", &written).expect_err("problems").to_string();
+        let told = Pod::read("pod", written).expect_err("problems").to_string();
         for place in [
             "pod: metadata.labels.a: is a number",
             "pod: annotations: is a list",

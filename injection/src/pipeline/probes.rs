@@ -184,7 +184,7 @@ mod tests {
 
     fn pod(container: &Value) -> Pod {
         let written = json!({"spec": {"containers": [container, {"name": "istio-proxy"}]}});
-        Pod::read("pod", &written).expect("a pod")
+        Pod::read("pod", written).expect("a pod")
     }
 
     /// The handler of a readiness probe, what it becomes, and what the agent is told.

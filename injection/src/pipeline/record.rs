@@ -89,7 +89,7 @@ impl Overrides {
         if !spec.is_object() {
             return Err(unreadable("is no object".to_owned()));
         }
-        let kept = Pod::read(OVERRIDES, &Value::Object(Map::from_iter([("spec".to_owned(), spec)])))?;
+        let kept = Pod::read(OVERRIDES, Value::Object(Map::from_iter([("spec".to_owned(), spec)])))?;
         Ok(Self(List::ALL.map(|list| kept.items(list).to_vec())))
     }
 
@@ -133,7 +133,7 @@ mod tests {
             "containers": [{"name": "istio-proxy"}],
             "volumes": [{"name": "a"}, {"name": "b"}],
         }});
-        let overlay = Pod::read("overlay", &overlay).expect("a pod");
+        let overlay = Pod::read("overlay", overlay).expect("a pod");
         let text = Status::telling(&overlay, "").text();
         let expected = "{\"initContainers\":[\"istio-init\"],\"containers\":[\"istio-proxy\"],\"volumes\":[\"a\",\"b\"],\
                         \"imagePullSecrets\":null,\"revision\":\"default\"}";

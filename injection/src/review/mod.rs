@@ -179,7 +179,8 @@ fn answer_by(
             Reply { warnings: warning.into_iter().collect(), ..reply }.answer()
         }
         Ok(pipeline::Outcome::Injected(injected)) => {
-            let patch = patch::between(pod, &injected.pod).to_string();
+            let patch = patch::between(pod, &injected.pod);
+            let patch = serde_json::to_vec(&patch).expect("a patch is JSON");
             let reply = reply(Outcome::Injected, format!("injected: {}", injected.decision.reason));
             let warnings = injected.decision.warning.into_iter().chain(injected.warnings).collect();
             Reply { warnings, patch: Some(patch), ..reply }.answer()
@@ -199,7 +200,7 @@ struct Reply {
     object: String,
     uid: String,
     warnings: Vec<String>,
-    patch: Option<String>,
+    patch: Option<Vec<u8>>,
 }
 
 impl Reply {
@@ -225,7 +226,12 @@ impl Reply {
             let lines = self.warnings.iter().map(|warning| warning.lines().collect::<Vec<_>>().join(" "));
             response.insert("warnings".to_owned(), lines.collect::<Vec<_>>().into());
         }
-        let review = json!({ "apiVersion": self.version, "kind": KIND, "response": response });
+        let review = [
+            ("apiVersion", self.version.into()),
+            ("kind", KIND.into()),
+            ("response", Value::Object(response)),
+        ];
+        let review: Value = review.map(|(field, value)| (field.to_owned(), value)).into_iter().collect();
         let Self { outcome, reason, object, uid, warnings, .. } = self;
         let told = Told { outcome, reason, object, uid, warnings };
         Answer { status: 200, content_type: JSON, body: review.to_string().into_bytes(), told }

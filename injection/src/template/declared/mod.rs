@@ -21,7 +21,7 @@ use node::Node;
 use parameter::Parameter;
 use policy::{Problem, Problems};
 use reading::Reader;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use shape::{CONTAINER, Form, NAMED, VOLUME};
 use std::sync::Arc;
 use writing::Scene;
@@ -175,7 +175,7 @@ impl Parts {
         }
         let (sidecar, mut spec) = (sight.sidecar, Map::new());
         let mut items =
-            |node: &Option<Node>, word: &str| match node.as_ref()?.write(&scene, word, &mut reader) {
+            |node: &Option<Node>, word: &str| match node.as_ref()?.write(&scene, &word, &mut reader) {
                 Some(Value::Array(items)) => Some(items),
                 _ => None,
             };
@@ -214,13 +214,12 @@ impl Parts {
         if !reader.problems.is_empty() {
             return Err(Problems(reader.problems));
         }
-        let mut patch = json!({"metadata": {}, "spec": spec});
-        for (word, entries) in [("labels", labels), ("annotations", annotations)] {
-            if !entries.is_empty() {
-                patch["metadata"][word] = Value::Object(entries);
-            }
-        }
-        Ok(patch)
+        let metadata = object(
+            [("labels", labels), ("annotations", annotations)]
+                .into_iter()
+                .filter(|(_, entries)| !entries.is_empty()),
+        );
+        Ok(Value::Object(object([("metadata", metadata), ("spec", spec)].into_iter())))
     }
 
     /// The containers that it writes itself.
@@ -322,6 +321,10 @@ fn entries(written: Option<&Value>, at: &str, reader: &mut Reader) -> Vec<Entry>
     found
 }
 
+fn object<'a>(fields: impl Iterator<Item = (&'a str, Map<String, Value>)>) -> Map<String, Value> {
+    fields.map(|(field, value)| (field.to_owned(), Value::Object(value))).collect()
+}
+
 /// Labels or annotations of the patch.
 fn written(entries: &[Entry], at: &str, scene: &Scene<'_>, reader: &mut Reader) -> Map<String, Value> {
     let own = scene.sight.pod.get("metadata").and_then(|metadata| metadata.get(at));
@@ -331,7 +334,7 @@ fn written(entries: &[Entry], at: &str, scene: &Scene<'_>, reader: &mut Reader) 
         if kept || entry.when.as_ref().is_some_and(|when| !when.holds(scene)) {
             continue;
         }
-        let value = entry.text.write(scene, &format!("{at}.{}", entry.key), reader);
+        let value = entry.text.write(scene, &format_args!("{at}.{}", entry.key), reader);
         found.extend(value.map(|value| (entry.key.clone(), value)));
     }
     found

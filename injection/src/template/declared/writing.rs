@@ -8,6 +8,7 @@ use crate::template::Sight;
 use policy::Problem;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 /// What a template is filled in for.
 #[derive(Debug)]
@@ -110,14 +111,15 @@ fn is_port_name(text: &str) -> bool {
 
 impl Node {
     /// What it is for a pod; `None` where it isn't there, or refers to something that isn't set. What can't be goes to the
-    /// reader's problems.
-    pub(super) fn write(&self, scene: &Scene<'_>, at: &str, reader: &mut Reader) -> Option<Value> {
+    /// reader's problems, for which alone `at` is put into words.
+    pub(super) fn write(&self, scene: &Scene<'_>, at: &dyn Display, reader: &mut Reader) -> Option<Value> {
         match self {
             Self::Text(text, kind) => {
                 let filled = text.fill(scene)?;
                 let taken = kind.take(&filled);
                 if let Err(wrong) = &taken {
-                    reader.problem(text.source(scene).unwrap_or(at), Some(&filled), wrong);
+                    let source = text.source(scene).map_or_else(|| at.to_string(), str::to_owned);
+                    reader.problem(&source, Some(&filled), wrong);
                 }
                 taken.ok()
             }
@@ -125,7 +127,7 @@ impl Node {
             Self::Bool(is) => Some((*is).into()),
             Self::Texts(entries) => {
                 let entries = entries.iter().filter_map(|(name, node)| {
-                    Some((name.clone(), node.write(scene, &format!("{at}.{name}"), reader)?))
+                    Some((name.clone(), node.write(scene, &format_args!("{at}.{name}"), reader)?))
                 });
                 let entries: Map<String, Value> = entries.collect();
                 (!entries.is_empty()).then_some(Value::Object(entries))
@@ -135,7 +137,7 @@ impl Node {
                 for (index, item) in items.iter().enumerate() {
                     match item {
                         Self::Each(each) => found.extend(each.items(scene.sight.sidecar)),
-                        item => found.extend(item.write(scene, &format!("{at}[{index}]"), reader)),
+                        item => found.extend(item.write(scene, &format_args!("{at}[{index}]"), reader)),
                     }
                 }
                 (!found.is_empty()).then_some(Value::Array(found))
@@ -143,7 +145,7 @@ impl Node {
             Self::Object(fields, one_of) => {
                 let mut object = Map::new();
                 for (field, node) in fields {
-                    let value = node.write(scene, &format!("{at}.{}", field.word), reader);
+                    let value = node.write(scene, &format_args!("{at}.{}", field.word), reader);
                     let vital = field.required || one_of.contains(&field.word);
                     match value {
                         Some(value) if field.path.is_empty() => {
