@@ -26,6 +26,8 @@ pub struct Facts<'a> {
     pub namespace: &'a str,
     /// Whether it uses the network of its node.
     pub host_network: bool,
+    /// `spec.os.name`; empty where it says none, which is Linux for all that anybody can tell.
+    pub system: &'a str,
     pub labels: &'a BTreeMap<String, String>,
     pub annotations: &'a BTreeMap<String, String>,
 }
@@ -45,6 +47,8 @@ pub struct Rules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     HostNetwork,
+    /// There is no netfilter on it, and the API server refuses Linux's security contexts.
+    OtherSystem,
     SystemNamespace,
     NoPolicy,
     /// It says so itself.
@@ -69,6 +73,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::HostNetwork => f.write_str("it uses the network of its node (hostNetwork)"),
+            Self::OtherSystem => f.write_str("its system (spec.os.name) is not linux"),
             Self::SystemNamespace => f.write_str("its namespace is one of the cluster's own"),
             Self::NoPolicy => f.write_str("the configured policy is neither enabled nor disabled"),
             Self::Label => write!(f, "its label {INJECT} says so"),
@@ -85,6 +90,9 @@ pub fn decide(pod: &Facts<'_>, rules: &Rules) -> Decision {
     let by = |inject, reason| Decision { inject, reason, warning: None };
     if pod.host_network {
         return by(false, Reason::HostNetwork);
+    }
+    if !matches!(pod.system, "" | "linux") {
+        return by(false, Reason::OtherSystem);
     }
     if SYSTEM_NAMESPACES.contains(&pod.namespace) {
         return by(false, Reason::SystemNamespace);
@@ -186,6 +194,7 @@ mod tests {
                     let pod = Facts {
                         namespace: "shop",
                         host_network: false,
+                        system: "",
                         labels: &of_pod,
                         annotations: &BTreeMap::new(),
                     };
@@ -200,10 +209,18 @@ mod tests {
 
     fn check(namespace: &str, of_pod: &[(&str, &str)], annotated: &[(&str, &str)], expected: (bool, Reason)) {
         let (of_pod, annotations) = (labels(of_pod), labels(annotated));
-        let pod = Facts { namespace, host_network: false, labels: &of_pod, annotations: &annotations };
+        let facts = |system| Facts {
+            namespace,
+            host_network: false,
+            system,
+            labels: &of_pod,
+            annotations: &annotations,
+        };
         let rules = Rules { policy: Some(Policy::Disabled), never: Vec::new(), always: Vec::new() };
-        let decision = decide(&pod, &rules);
+        let decision = decide(&facts("linux"), &rules);
         assert_eq!((decision.inject, decision.reason), expected, "{of_pod:?} {annotations:?}");
+        let decision = decide(&facts("windows"), &rules);
+        assert_eq!((decision.inject, decision.reason), (false, Reason::OtherSystem));
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub mod review;
 pub mod sidecar;
 pub mod template;
 pub mod webhook;
+mod words;
 
 pub use configuration::Configuration;
 pub use pipeline::{Around, Injected, Namespace, Outcome, Workload, inject};

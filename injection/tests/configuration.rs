@@ -41,6 +41,12 @@ fn nothing_said_is_istios_defaults() {
 }
 
 #[test]
+fn a_network_has_to_fit_into_a_label() {
+    let told = read("policy: enabled", "global: {network: a/b}", "").expect_err("a slash");
+    assert!(told.contains("global.network: \"a/b\" is no value of a label"), "{told}");
+}
+
+#[test]
 fn values_are_typed_whether_json_or_yaml() {
     let values = read_values(
         r#"{"global": {"hub": "registry.example/istio", "tag": 1.3, "imagePullPolicy": "Never",

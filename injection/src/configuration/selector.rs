@@ -3,6 +3,7 @@
 //! One that Kubernetes would refuse never matches, as with Istio, and its author is warned.
 
 use crate::decision::{Operator, Requirement, Selector};
+use crate::words::{is_label_key, is_label_value};
 use serde_json::Value;
 
 /// Understands a selector.
@@ -55,10 +56,10 @@ fn of_expression(expression: &Value) -> Result<Requirement, String> {
 }
 
 fn requirement(key: &str, operator: &str, values: Vec<String>) -> Result<Requirement, String> {
-    if !is_key(key) {
+    if !is_label_key(key) {
         return Err(format!("{key:?} is no label's key"));
     }
-    if let Some(value) = values.iter().find(|value| !(value.is_empty() || is_name(value, 63))) {
+    if let Some(value) = values.iter().find(|value| !(value.is_empty() || is_label_value(value))) {
         return Err(format!("{value:?} is no label's value"));
     }
     let operator = match (operator, values.is_empty()) {
@@ -73,20 +74,4 @@ fn requirement(key: &str, operator: &str, values: Vec<String>) -> Result<Require
         }
     };
     Ok(Requirement { key: key.to_owned(), operator })
-}
-
-/// A name, perhaps with a DNS name and a slash before it.
-fn is_key(key: &str) -> bool {
-    match key.split_once('/') {
-        Some((prefix, name)) => is_name(prefix, 253) && !prefix.contains('_') && is_name(name, 63),
-        None => is_name(key, 63),
-    }
-}
-
-fn is_name(name: &str, most: usize) -> bool {
-    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    name.len() <= most
-        && ends(name.chars().next())
-        && ends(name.chars().next_back())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }

@@ -3,6 +3,7 @@
 use super::defaults;
 use super::fields::Fields;
 use super::list::{Network, items};
+use crate::words::is_label_value;
 use policy::Problem;
 use policy::settings::mapping::Form;
 use policy::sources::Wildcard;
@@ -170,7 +171,7 @@ impl Values {
             log_as_json: fields.flag("global.logAsJson"),
             native_nftables: fields.flag("global.nativeNftables"),
             cluster: fields.text("global.multiCluster.clusterName"),
-            network: fields.text("global.network"),
+            network: network(&mut fields),
             mesh_id: fields.text("global.meshID"),
             ca_address: ca_address(&mut fields, &revision),
             proxy: proxy(&mut fields),
@@ -193,6 +194,16 @@ impl Values {
     pub fn environment(&self) -> BTreeMap<String, String> {
         Fields::of("values", &self.raw).named_texts("pilot.env")
     }
+}
+
+/// It becomes a label of every pod.
+fn network(fields: &mut Fields<'_>) -> String {
+    let network = fields.text("global.network");
+    if !network.is_empty() && !is_label_value(&network) {
+        let expected = "is no value of a label; expected up to 63 letters, digits, -, _ and ., with a letter or a digit at both ends";
+        fields.problem("global.network", Some(&network), expected);
+    }
+    network
 }
 
 fn ca_address(fields: &mut Fields<'_>, revision: &str) -> String {
@@ -269,7 +280,7 @@ fn resources(fields: &mut Fields<'_>, path: &str) -> Value {
         // `claims` are a list, and nobody's quantities.
         if kind != "claims" {
             for (name, text) in fields.named_texts(&format!("{path}.{kind}")) {
-                if let Err(text_of_fault) = crate::quantity::check(&text) {
+                if let Err(text_of_fault) = crate::quantity::read(&text) {
                     fields.problem(&format!("{path}.{kind}.{name}"), Some(&text), text_of_fault);
                 }
             }

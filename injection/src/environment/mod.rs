@@ -24,5 +24,6 @@ pub mod spec;
 pub mod standing;
 pub mod table;
 pub mod tag;
-mod words;
 pub mod world;
+
+use crate::words;

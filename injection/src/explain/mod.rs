@@ -207,8 +207,14 @@ impl<'a> Subject<'a> {
         let (labels, annotations) = (texts(pod, "labels"), texts(pod, "annotations"));
         let namespace = &self.around.namespace;
         let host_network = pod.pointer("/spec/hostNetwork").and_then(Value::as_bool).unwrap_or_default();
-        let facts =
-            Facts { namespace: &namespace.name, host_network, labels: &labels, annotations: &annotations };
+        let system = pod.pointer("/spec/os/name").and_then(Value::as_str).unwrap_or_default();
+        let facts = Facts {
+            namespace: &namespace.name,
+            host_network,
+            system,
+            labels: &labels,
+            annotations: &annotations,
+        };
         let decision = decide(&facts, &configuration.rules);
         let misses: Vec<_> = all.iter().map(|webhook| webhook.misses(&namespace.labels, &labels)).collect();
         let called = all.iter().find(|webhook| webhook.matches(&namespace.labels, &labels));

@@ -13,7 +13,9 @@ pub(super) fn of_misses(
 ) -> Vec<String> {
     match decision.reason {
         // Whoever is called would leave it alone.
-        Reason::HostNetwork | Reason::SystemNamespace | Reason::NoPolicy => return of_decision(decision),
+        Reason::HostNetwork | Reason::OtherSystem | Reason::SystemNamespace | Reason::NoPolicy => {
+            return of_decision(decision);
+        }
         Reason::Label
         | Reason::Annotation
         | Reason::NeverSelected
@@ -66,6 +68,7 @@ pub(super) fn of_decision(decision: &Decision) -> Vec<String> {
                     .to_owned(),
             ]
         }
+        Reason::OtherSystem => vec!["run the pod on Linux: rules are set in its netfilter".to_owned()],
         Reason::SystemNamespace => vec!["put the pod into a namespace of its own".to_owned()],
         Reason::NoPolicy => vec!["set policy in the injector's config to enabled or disabled".to_owned()],
         Reason::Label => vec![format!("take the label {INJECT} from the pod, or set it to \"true\"")],

@@ -55,7 +55,7 @@ impl fmt::Display for Note {
                     Reason::Label | Reason::Annotation => f.write_str("has sidecar injection disabled"),
                     Reason::SystemNamespace => f.write_str("is in a namespace of the cluster's own"),
                     Reason::NeverSelected => f.write_str("matches a neverInjectSelector"),
-                    Reason::NoPolicy | Reason::AlwaysSelected | Reason::ByPolicy => {
+                    Reason::OtherSystem | Reason::NoPolicy | Reason::AlwaysSelected | Reason::ByPolicy => {
                         write!(f, "is left alone: {}", decision.reason)
                     }
                 }

@@ -21,6 +21,7 @@ use crate::configuration::Configuration;
 use crate::decision::{Decision, Facts, decide};
 use crate::sidecar::Sidecar;
 use crate::template::{Sight, Template};
+use crate::words::is_label_value;
 use guard::{Look, Strictness};
 use overlay::Patch;
 use pod::{Item, List, Pod};
@@ -91,6 +92,7 @@ pub fn inject(pod: &Value, around: &Around, configuration: &Configuration) -> Re
         &Facts {
             namespace: &around.namespace.name,
             host_network: given.spec("hostNetwork").is_some_and(|is| is == true),
+            system: given.spec("os").and_then(|os| os.get("name")?.as_str()).unwrap_or_default(),
             labels: &given.labels,
             annotations: &given.annotations,
         },
@@ -136,6 +138,10 @@ impl<'a> Job<'a> {
             Overrides::default()
         });
         let mut own = earlier::undone(&given, status.as_ref(), &overrides);
+        if own.items(List::Containers).is_empty() {
+            let text = "is empty; a pod needs a container of its own, and with the injected ones Kubernetes would no longer say so";
+            problems.push(Problem::of("spec.containers", text));
+        }
         users::forget_openshifts(&mut own, &around.namespace);
         let seen = seen(&own, &around.namespace.name);
         let sidecar =
@@ -174,7 +180,7 @@ impl<'a> Job<'a> {
         }
         warnings.extend(of_overlay);
         warnings.extend(users::settle(&mut pod, &own, &overlay, &sidecar));
-        variables(&mut pod, around, &sidecar);
+        warnings.extend(variables(&mut pod, around, &sidecar));
         agent(&mut pod, &sidecar)?;
         let now = Status::telling(&overlay, &configuration.values.revision);
         pod.annotations.insert(STATUS.to_owned(), now.text());
@@ -217,21 +223,30 @@ fn odd(own: &Pod) -> Option<String> {
     ))
 }
 
-/// Tells the proxy where it is, and what the path of the request says.
-fn variables(pod: &mut Pod, around: &Around, sidecar: &Sidecar) {
+/// Tells the proxy where it is, and what the path of the request says. Returns a warning.
+fn variables(pod: &mut Pod, around: &Around, sidecar: &Sidecar) -> Option<String> {
     let mut variables: BTreeMap<&str, &str> =
         around.variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     if !sidecar.cluster.is_empty() {
         variables.insert("ISTIO_META_CLUSTER_ID", &sidecar.cluster);
     }
     let network = sidecar.network.as_deref().filter(|network| !network.is_empty());
+    let mut warning = None;
     if let Some(network) = network {
         variables.insert("ISTIO_META_NETWORK", network);
-        pod.labels.insert(NETWORK.to_owned(), network.to_owned());
+        if is_label_value(network) {
+            pod.labels.insert(NETWORK.to_owned(), network.to_owned());
+        } else {
+            warning = Some(format!(
+                "the network {network:?} can't be the value of a label, so that the pod gets no {NETWORK}; expected up to 63 \
+                 letters, digits, -, _ and ., with a letter or a digit at both ends"
+            ));
+        }
     }
     if let Some(proxy) = pod.container_mut(PROXY) {
         variables.into_iter().for_each(|(name, value)| proxy.set_variable(name, value));
     }
+    warning
 }
 
 /// What Istio's agent does for the application, where the configuration or the pod asks for it.

@@ -116,6 +116,13 @@ impl Pod {
             }
         }
         if let Some(meta) = reader.object(&mut pod.rest, "metadata") {
+            for field in ["name", "generateName", "namespace"] {
+                if let Some(other) = meta.get(field).filter(|value| !value.is_string() && !value.is_null()) {
+                    let text =
+                        format!("is {}; Kubernetes takes a text here, so write it in quotes", noun(other));
+                    reader.problem(&format!("metadata.{field}"), text);
+                }
+            }
             pod.labels = reader.texts(meta, "labels");
             pod.annotations = reader.texts(meta, "annotations");
         }

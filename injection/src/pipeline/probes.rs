@@ -47,13 +47,15 @@ impl Place {
 /// The ways of asking that the agent knows. What else there is (`exec`, `sleep`) goes through no network.
 const WAYS: [&str; 3] = ["httpGet", "tcpSocket", "grpc"];
 
-/// Sends the probes of all containers but the proxy to the agent.
+/// Sends the probes of all containers but the proxy to the agent. Those of containers that start before it are left alone:
+/// nobody would answer them, and the proxy would wait for them.
 ///
 /// # Errors
 /// Every probe whose port has a name that its container does not give.
 pub(super) fn rewrite(pod: &mut Pod, status_port: u16) -> Result<(), Problems> {
     let (mut asked, mut problems) = (Map::new(), Vec::new());
-    for list in List::OF_CONTAINERS {
+    let is_native = pod.item(List::InitContainers, PROXY).is_some();
+    for list in List::OF_CONTAINERS.into_iter().filter(|list| is_native || *list == List::Containers) {
         for container in pod.items_mut(list).iter_mut().filter(|container| container.name() != PROXY) {
             let names = named_ports(container);
             let name = container.name().to_owned();

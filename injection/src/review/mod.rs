@@ -162,6 +162,9 @@ fn answer_by(
         let reason = format!("the operation is {operation}, and pods are injected when they are created");
         return reply(Outcome::Skipped, reason).answer();
     }
+    if let Some(other) = request.other_than_pods() {
+        return reply(Outcome::Skipped, format!("it is about {other}, and pods are injected")).answer();
+    }
     let pod = match request.pod() {
         Ok(pod) => pod,
         Err(reason) => return reply(Outcome::Refused, reason).answer(),
@@ -361,6 +364,11 @@ mod tests {
         let bare = json!({ "kind": "Pod", "metadata": 7 });
         check(&json!({ "uid": "u2", "namespace": "quiet", "object": pod }), Outcome::Skipped, "the policy");
         check(&json!({ "uid": "u2", "operation": "DELETE", "object": null }), Outcome::Skipped, "DELETE");
+        let pods = json!({ "group": "", "version": "v1", "resource": "pods" });
+        let eviction = json!({ "uid": "u2", "resource": pods, "subResource": "eviction", "object": { "kind": "Eviction" } });
+        check(&eviction, Outcome::Skipped, "it is about pods/eviction");
+        let resource = json!({ "group": "batch", "version": "v1", "resource": "jobs" });
+        check(&json!({ "uid": "u2", "resource": resource, "object": {} }), Outcome::Skipped, "about jobs");
         check(&json!({ "uid": "u2", "object": null }), Outcome::Refused, "no object");
         check(&json!({ "uid": "u2", "object": "web" }), Outcome::Refused, "no object");
         check(

@@ -63,6 +63,15 @@ impl<'a> Request<'a> {
         format!("{kind} {}/{name}", self.namespace()).trim_start().to_owned()
     }
 
+    /// What is asked about, if it says so and it is no pod: another resource, or a part of one, such as `pods/eviction`.
+    pub(super) fn other_than_pods(self) -> Option<String> {
+        let resource = self.0.get("resource")?;
+        let (group, name) = (text(resource, "group"), text(resource, "resource"));
+        let part = self.text("subResource");
+        let whole = [name, part].into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join("/");
+        (!matches!((group, name, part), ("", "" | "pods", ""))).then_some(whole)
+    }
+
     pub(super) fn pod(self) -> Result<&'a Value, String> {
         let object = self.object();
         let kind = text(object, "kind");

@@ -65,10 +65,10 @@ impl<'a> Annotations<'a> {
     }
 
     /// An amount of a resource.
-    pub(super) fn quantity(&mut self, name: &str) -> Option<&'a str> {
+    pub(super) fn quantity(&mut self, name: &str) -> Option<(&'a str, f64)> {
         let value = self.get(name)?;
-        match crate::quantity::check(value) {
-            Ok(()) => Some(value),
+        match crate::quantity::read(value) {
+            Ok(amount) => Some((value, amount)),
             Err(text) => {
                 self.problem(name, value, text);
                 None

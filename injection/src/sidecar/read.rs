@@ -6,6 +6,7 @@ use super::traffic::Traffic;
 use super::{Init, Mode, Sidecar, image, known, own};
 use crate::configuration::{Configuration, Native, Readiness, Values, proxy_config};
 use crate::pipeline::Around;
+use crate::quantity;
 use policy::{Problem, Problems, Setting};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -180,10 +181,21 @@ fn image_type(said: &mut Annotations<'_>, proxy_config: &Value, values: &Values)
 /// `resources` by annotations; `None` where there is none of them. Any of them replaces all that values say.
 fn resources(said: &mut Annotations<'_>) -> Option<Value> {
     let mut resources = Map::new();
+    let mut asked: BTreeMap<&str, (&str, f64)> = BTreeMap::new();
     let mut any = false;
     for (name, kind, resource) in known::RESOURCES {
         any |= said.get(name).is_some();
-        let Some(quantity) = said.quantity(name) else { continue };
+        let Some((quantity, amount)) = said.quantity(name) else { continue };
+        match asked.get(resource) {
+            Some((asking, least)) if quantity::is_more(*least, amount) => {
+                let text = format!(
+                    "is less than {asking} asks for, and Kubernetes would refuse the pod; expected as much or more"
+                );
+                said.problem(name, quantity, text);
+            }
+            Some(_) => {}
+            None => drop(asked.insert(resource, (name, amount))),
+        }
         let amounts = resources.entry(kind).or_insert_with(|| Value::Object(Map::new()));
         if let Some(amounts) = amounts.as_object_mut() {
             amounts.insert(resource.to_owned(), Value::from(quantity));

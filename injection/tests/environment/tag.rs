@@ -114,6 +114,9 @@ fn pods_that_get_nothing() {
     let mut other = request("shop", &json!({"spec": 5}));
     other["resource"] = json!({"group": "apps", "version": "v1", "resource": "deployments"});
     assert_eq!(post(&review(&other)).1["response"]["allowed"], true);
+    let mut gone = request("shop", &Value::Null);
+    gone["operation"] = "DELETE".into();
+    assert_eq!(post(&review(&gone)).1["response"], json!({"uid": "u-1", "allowed": true}));
 }
 
 #[test]

@@ -118,6 +118,9 @@ impl Review {
         if resource != ["", "v1", "pods"] || !self.text("/subResource").is_empty() {
             return Ok(Verdict::Skip("it is about no pod".to_owned()));
         }
+        if !matches!(self.text("/operation"), "" | "CREATE") {
+            return Ok(Verdict::Skip("a pod gets its variable when it is created".to_owned()));
+        }
         let pod = Pod::read(self.request.get("object").unwrap_or(&Value::Null))?;
         let Some((label, tag)) = labels.iter().find_map(|label| Some((label, pod.labels.get(label)?))) else {
             return Ok(Verdict::Skip(format!("it has no label {}", labels.join(" or "))));

@@ -94,7 +94,7 @@ impl Fact {
             Self::CanonicalName => label("service.istio.io/canonical-name")
                 .or_else(|| label("app.kubernetes.io/name"))
                 .or_else(|| label("app"))
-                .or_else(|| workload.and_then(|workload| set(&workload.name))),
+                .or_else(|| workload.and_then(|workload| set(as_label(&workload.name)))),
             Self::CanonicalRevision => label("service.istio.io/canonical-revision")
                 .or_else(|| label("app.kubernetes.io/version"))
                 .or_else(|| label("version"))
@@ -142,6 +142,12 @@ impl Fact {
             Self::Workload => workload.and_then(|workload| set(&workload.name)),
         }
     }
+}
+
+/// As much of the name of an object, which may have 253 characters, as a label takes: 63, with a letter or a digit at the end.
+fn as_label(name: &str) -> &str {
+    const LONGEST: usize = 63;
+    name.get(..LONGEST).map_or(name, |start| start.trim_end_matches(['-', '.', '_']))
 }
 
 /// The ports of all containers.

@@ -1,4 +1,5 @@
-//! Words that others put into routes, scripts and manifests: labels of Kubernetes and names of HTTP headers, checked once.
+//! Words that others put into labels, routes, scripts and manifests: labels of Kubernetes and names of HTTP headers, checked
+//! once.
 
 /// The longest name and value of a label.
 const LONGEST: usize = 63;
