@@ -27,7 +27,6 @@ const fn watched(group: &'static str, resource: &'static str, verbs: &'static [&
 }
 
 const READ: &[&str] = &["list", "watch"];
-/// Server-side apply of an object that is not there yet is a creation too.
 const WRITE: &[&str] = &["list", "watch", "create", "patch", "delete"];
 const ISTIO: &str = "networking.istio.io";
 
