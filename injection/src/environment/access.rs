@@ -8,7 +8,7 @@ use super::spec::GROUP;
 pub enum Place {
     /// In each namespace that is looked at.
     Watched,
-    /// In the namespace of the operator itself.
+    /// In the namespace of the Lease, by which one operator of several leads.
     Own,
 }
 

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 /// The kinds that we make.
 pub const KINDS: [&str; 3] = [VIRTUAL_SERVICE, DESTINATION_RULE, ENVOY_FILTER];
 
-/// An object of one of the kinds that we make.
+/// An object of one of the kinds that we make, as far as it matters: of what is not ours, that it is there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Existing(Value);
 
@@ -56,11 +56,22 @@ pub struct Changes {
 
 impl Existing {
     /// Understands an object; `None` if it is none of the kinds that we make.
-    pub fn of(object: Value) -> Option<Self> {
+    pub fn of(mut object: Value) -> Option<Self> {
         let is_istio =
             object["apiVersion"].as_str().is_some_and(|version| version.starts_with("networking.istio.io/"));
         let is_known = KINDS.iter().any(|kind| object["kind"] == **kind);
-        (is_istio && is_known).then_some(Self(object))
+        if !(is_istio && is_known) {
+            return None;
+        }
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.remove("managedFields");
+            metadata.remove("annotations");
+        }
+        let mut existing = Self(object);
+        if existing.controller().is_none() {
+            existing.0["spec"].take();
+        }
+        Some(existing)
     }
 
     fn text(&self, at: &str) -> &str {
