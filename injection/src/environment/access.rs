@@ -8,7 +8,7 @@ use super::spec::GROUP;
 pub enum Place {
     /// In each namespace that is looked at.
     Watched,
-    /// In the namespace of the operator itself.
+    /// In the namespace of the Lease, by which one operator of several leads.
     Own,
 }
 
@@ -27,7 +27,6 @@ const fn watched(group: &'static str, resource: &'static str, verbs: &'static [&
 }
 
 const READ: &[&str] = &["list", "watch"];
-/// Server-side apply of an object that is not there yet is a creation too.
 const WRITE: &[&str] = &["list", "watch", "create", "patch", "delete"];
 const ISTIO: &str = "networking.istio.io";
 

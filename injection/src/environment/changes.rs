@@ -2,6 +2,9 @@
 //!
 //! Ours is what a VirtualEnvironment controls. All else is the user's: it is neither changed nor deleted, and a Service for
 //! which there is such an object gets no routes from us. What is as it should be is not written again.
+//!
+//! An object that is made has the same fields always, only their values change: a server-side apply takes away only what an
+//! earlier one has set, and the first writing is none.
 
 use super::routes::{DESTINATION_RULE, ENVOY_FILTER, Fate, Plan, VIRTUAL_SERVICE, owner};
 use super::spec::{GROUP, KIND, VirtualEnvironment};
@@ -11,15 +14,18 @@ use std::collections::BTreeSet;
 /// The kinds that we make.
 pub const KINDS: [&str; 3] = [VIRTUAL_SERVICE, DESTINATION_RULE, ENVOY_FILTER];
 
-/// An object of one of the kinds that we make.
+/// An object of one of the kinds that we make, as far as it matters: of what is not ours, that it is there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Existing(Value);
 
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Server-side apply of the object.
-    Apply(Value),
+    /// A creation, if there still is none: what came meanwhile is somebody else's.
+    Create(Value),
+    /// Server-side apply over what is ours, if it is still this object, in this version where one is named: none is for what
+    /// an earlier step has written.
+    Apply { object: Value, uid: String, version: Option<String> },
     /// The owners of an object are exchanged, if it still has this version: another VirtualEnvironment controls it, and an
     /// object can have one controller only.
     Adopt { kind: String, name: String, version: String, owners: Value },
@@ -31,7 +37,7 @@ impl Step {
     /// The kind and the name of what it is about.
     pub fn about(&self) -> (&str, &str) {
         match self {
-            Self::Apply(object) => {
+            Self::Create(object) | Self::Apply { object, .. } => {
                 let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
                 (text("/kind"), text("/metadata/name"))
             }
@@ -50,11 +56,22 @@ pub struct Changes {
 
 impl Existing {
     /// Understands an object; `None` if it is none of the kinds that we make.
-    pub fn of(object: Value) -> Option<Self> {
+    pub fn of(mut object: Value) -> Option<Self> {
         let is_istio =
             object["apiVersion"].as_str().is_some_and(|version| version.starts_with("networking.istio.io/"));
         let is_known = KINDS.iter().any(|kind| object["kind"] == **kind);
-        (is_istio && is_known).then_some(Self(object))
+        if !(is_istio && is_known) {
+            return None;
+        }
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.remove("managedFields");
+            metadata.remove("annotations");
+        }
+        let mut existing = Self(object);
+        if existing.controller().is_none() {
+            existing.0["spec"].take();
+        }
+        Some(existing)
     }
 
     fn text(&self, at: &str) -> &str {
@@ -101,13 +118,20 @@ impl Existing {
         self.0.pointer("/metadata/deletionTimestamp").is_some()
     }
 
+    fn uid(&self) -> String {
+        self.text("/metadata/uid").to_owned()
+    }
+
+    fn version(&self) -> String {
+        self.text("/metadata/resourceVersion").to_owned()
+    }
+
     fn deletion(&self) -> Step {
-        let text = |at: &str| self.text(at).to_owned();
         Step::Delete {
-            kind: text("/kind"),
-            name: text("/metadata/name"),
-            uid: text("/metadata/uid"),
-            version: text("/metadata/resourceVersion"),
+            kind: self.kind().to_owned(),
+            name: self.name().to_owned(),
+            uid: self.uid(),
+            version: self.version(),
         }
     }
 
@@ -115,10 +139,11 @@ impl Existing {
     fn has(&self, wanted: &Value) -> bool {
         let within = |at: &str| match (self.0.pointer(at), wanted.pointer(at)) {
             (Some(Value::Object(there)), Some(Value::Object(wanted))) => {
-                wanted.iter().all(|(key, value)| there.get(key) == Some(value))
+                wanted.iter().all(|(key, value)| there.get(key).is_some_and(|there| is_equal(there, value)))
             }
             (_, None) => true,
-            (there, wanted) => there == wanted,
+            (Some(there), Some(wanted)) => is_equal(there, wanted),
+            (None, Some(_)) => false,
         };
         within("/metadata/labels") && within("/spec")
     }
@@ -211,12 +236,21 @@ fn route_steps(
     both["spec"]["subsets"] = new.iter().chain(&leaving).cloned().collect();
     write(steps, environment, rule, &both);
     write(steps, environment, route, wanted_route);
-    steps.push(Step::Apply(wanted_rule.clone()));
+    steps.extend(rule.map(|rule| Step::Apply {
+        object: wanted_rule.clone(),
+        uid: rule.uid(),
+        version: None,
+    }));
 }
 
 fn write(steps: &mut Vec<Step>, environment: &VirtualEnvironment, there: Option<&Existing>, wanted: &Value) {
-    let other = there.filter(|there| there.controller() != environment.uid.as_deref());
-    if let (Some(there), Some(owner)) = (other, owner(environment)) {
+    let Some(there) = there else {
+        steps.push(Step::Create(wanted.clone()));
+        return;
+    };
+    let mut version = Some(there.version());
+    let is_anothers = there.controller() != environment.uid.as_deref();
+    if let (true, Some(owner)) = (is_anothers, owner(environment)) {
         let owners = there.0.pointer("/metadata/ownerReferences").and_then(Value::as_array).cloned();
         let mut owners: Vec<Value> = owners.unwrap_or_default();
         owners.retain(|owner| owner["controller"] != true);
@@ -224,11 +258,27 @@ fn write(steps: &mut Vec<Step>, environment: &VirtualEnvironment, there: Option<
         steps.push(Step::Adopt {
             kind: there.kind().to_owned(),
             name: there.name().to_owned(),
-            version: there.text("/metadata/resourceVersion").to_owned(),
+            version: there.version(),
             owners: json!(owners),
         });
+        version = None;
     }
-    if !there.is_some_and(|there| there.has(wanted)) {
-        steps.push(Step::Apply(wanted.clone()));
+    if !there.has(wanted) {
+        steps.push(Step::Apply { object: wanted.clone(), uid: there.uid(), version });
+    }
+}
+
+/// Whether two values say the same. 50.0 and 50 do: the API server keeps a number in its own form.
+fn is_equal(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) if a.is_f64() || b.is_f64() => a.as_f64() == b.as_f64(),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_equal(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            let has = |(key, a): (&String, &Value)| b.get(key).is_some_and(|b| is_equal(a, b));
+            a.len() == b.len() && a.iter().all(has)
+        }
+        _ => a == b,
     }
 }

@@ -68,7 +68,7 @@ fn schema() -> Value {
         "properties": {
             "name": some_text(&format!("The header: {HEADER} if nothing is said.")),
             "autoInject": {"type": "boolean", "description": "Whether sidecars add the header to requests that lack it."},
-            "aliases": {"type": "array", "items": alias, "description": "Further headers that name it, where the header itself leads nowhere else."},
+            "aliases": {"type": "array", "items": alias, "description": "Further headers that name it in requests without the header itself; of several the first one counts."},
         },
     });
     let label = json!({

@@ -17,11 +17,9 @@ const ISTIO: &str = "networking.istio.io/v1alpha3";
 /// It is first in the chain, so that what comes after it, routing above all, sees the header.
 pub(super) fn envoy_filter(environment: &VirtualEnvironment, spec: &Spec) -> Value {
     let mut metadata = super::routes::metadata(environment, &environment.name);
-    // As upstream labels it, where a label can hold that.
+    // As upstream labels it. What a label can't hold leaves it empty, so that an older value goes.
     for (key, value) in [("envLabel", &spec.label), ("envHeader", &spec.header)] {
-        if words::is_label_value(value) {
-            metadata["labels"][key] = json!(value);
-        }
+        metadata["labels"][key] = json!(if words::is_label_value(value) { value } else { "" });
     }
     json!({
         "apiVersion": ISTIO, "kind": ENVOY_FILTER, "metadata": metadata,

@@ -38,21 +38,40 @@ impl Cluster {
         let (kind, name) = step.about();
         let at = self.find(kind, name);
         match step {
-            Step::Apply(object) => {
-                let mut object = object.clone();
-                object["metadata"]["uid"] = json!(format!("u-{kind}-{name}"));
-                object["metadata"]["resourceVersion"] = json!("1");
-                match at {
-                    Some(at) => self.0[at] = object,
-                    None => self.0.push(object),
+            Step::Create(object) => {
+                assert_eq!(at, None, "{object}");
+                self.0.push(object.clone());
+                let metadata = &mut self.0.last_mut().expect("it")["metadata"];
+                metadata["uid"] = json!(format!("u-{kind}-{name}"));
+                metadata["resourceVersion"] = json!("1");
+            }
+            Step::Apply { object, uid, version } => {
+                let there = &mut self.0[at.expect("it is there")];
+                is_that(there, uid, version.as_deref());
+                let fields = |object: &Value, at: &str| {
+                    let fields = object.pointer(at).and_then(Value::as_object).expect("fields");
+                    fields.keys().cloned().collect::<BTreeSet<String>>()
+                };
+                for at in ["/spec", "/metadata/labels"] {
+                    let left: Vec<String> =
+                        fields(there, at).difference(&fields(object, at)).cloned().collect();
+                    assert!(left.iter().all(|field| field == "exportTo" || field == "team"), "{left:?} stay");
                 }
+                let metadata = there["metadata"].clone();
+                *there = object.clone();
+                there["metadata"]["uid"] = metadata["uid"].clone();
+                there["metadata"]["resourceVersion"] = next(&metadata);
             }
-            Step::Adopt { owners, .. } => {
-                self.0[at.expect("it is there")]["metadata"]["ownerReferences"] = owners.clone();
+            Step::Adopt { owners, version, .. } => {
+                let there = &mut self.0[at.expect("it is there")];
+                let metadata = &mut there["metadata"];
+                assert_eq!(metadata["resourceVersion"], **version);
+                metadata["ownerReferences"] = owners.clone();
+                metadata["resourceVersion"] = next(metadata);
             }
-            Step::Delete { uid, .. } => {
+            Step::Delete { uid, version, .. } => {
                 let gone = self.0.remove(at.expect("it is there"));
-                assert_eq!(gone["metadata"]["uid"], **uid);
+                is_that(&gone, uid, Some(version));
             }
         }
     }
@@ -79,10 +98,24 @@ impl Cluster {
     }
 }
 
+/// The version after that of an object.
+fn next(metadata: &Value) -> Value {
+    let version: u64 =
+        metadata["resourceVersion"].as_str().and_then(|text| text.parse().ok()).expect("a number");
+    json!((version + 1).to_string())
+}
+
+/// What a step names as a precondition.
+fn is_that(there: &Value, uid: &str, version: Option<&str>) {
+    assert_eq!(there["metadata"]["uid"], uid);
+    assert!(version.is_none_or(|version| there["metadata"]["resourceVersion"] == version), "{there}");
+}
+
 fn told(step: &Step) -> String {
     let (kind, name) = step.about();
     let verb = match step {
-        Step::Apply(_) => "apply",
+        Step::Create(_) => "create",
+        Step::Apply { .. } => "apply",
         Step::Adopt { .. } => "adopt",
         Step::Delete { .. } => "delete",
     };
@@ -95,7 +128,7 @@ fn subsets_come_before_routes_and_go_after_them() {
     let first = cluster.settle(&scene);
     let expected =
         ["DestinationRule cart", "VirtualService cart", "DestinationRule pay", "VirtualService pay"];
-    assert_eq!(first, expected.map(|step| format!("apply {step}")));
+    assert_eq!(first, expected.map(|step| format!("create {step}")));
     // One more, one less, one in the place of another.
     scene.workload("cart", "base.new");
     assert_eq!(cluster.settle(&scene)[..2], ["apply DestinationRule cart", "apply VirtualService cart"]);
@@ -113,7 +146,7 @@ fn subsets_come_before_routes_and_go_after_them() {
 fn what_is_not_wanted_any_more_goes() {
     let (mut cluster, mut scene) = (Cluster::default(), shop());
     scene.environment["spec"]["envHeader"] = json!({"autoInject": true});
-    assert_eq!(cluster.settle(&scene).last().map(String::as_str), Some("apply EnvoyFilter demo"));
+    assert_eq!(cluster.settle(&scene).last().map(String::as_str), Some("create EnvoyFilter demo"));
     // The last workloads with an environment.
     let mut bare = scene.clone();
     bare.workloads.clear();
@@ -199,6 +232,44 @@ fn what_others_add_beside_ours_is_left() {
     // But within a route all is ours.
     cluster.0[1]["spec"]["http"][0]["timeout"] = json!("1s");
     assert_eq!(cluster.settle(&scene), ["apply VirtualService cart"]);
+}
+
+/// A Service's rule may say 50.0 where the API server then says 50.
+#[test]
+fn a_number_in_another_form_is_no_change() {
+    let (mut cluster, mut scene) = (Cluster::default(), shop());
+    let rule =
+        |value: &str| format!(r#"{{"fault": {{"abort": {{"httpStatus": {value}}}}}, "timeout": "3s"}}"#);
+    scene.annotate("cart", "kt-virtual-environment/rule", &rule("500.0"));
+    cluster.settle(&scene);
+    let stored = &mut cluster.0[1]["spec"]["http"][0]["fault"]["abort"]["httpStatus"];
+    assert_eq!(*stored, json!(500.0));
+    *stored = json!(500);
+    assert_eq!(cluster.changes(&scene).steps, []);
+    for other in ["501.0", "\"500\"", "500.5"] {
+        scene.annotate("cart", "kt-virtual-environment/rule", &rule(other));
+        assert_eq!(cluster.changes(&scene).steps.len(), 1, "{other}");
+    }
+}
+
+/// What is read, planned and written is not one moment: each write names what it was planned for.
+#[test]
+fn only_what_was_looked_at_is_written() {
+    let (mut cluster, mut scene) = (Cluster::default(), shop());
+    let fresh = cluster.changes(&scene).steps;
+    assert!(fresh.iter().all(|step| matches!(step, Step::Create(_))), "{fresh:?}");
+    cluster.settle(&scene);
+    scene.workloads.retain(|workload| workload["metadata"]["name"] != "cart-base.red");
+    scene.workload("cart", "base.green");
+    let steps = cluster.changes(&scene).steps;
+    let pins = steps.iter().map(|step| match step {
+        Step::Apply { uid, version, .. } => (uid.clone(), version.clone()),
+        other => panic!("{other:?}"),
+    });
+    // The first write of an object names its version, later ones can't know it.
+    let (rule, route, one) = ("u-DestinationRule-cart", "u-VirtualService-cart", Some("1".to_owned()));
+    let expected = [(rule, one.clone()), (route, one), (rule, None)];
+    assert_eq!(pins.take(3).collect::<Vec<_>>(), expected.map(|(uid, version)| (uid.to_owned(), version)));
 }
 
 #[test]

@@ -34,11 +34,12 @@ fn it_is_made_where_it_is_asked_for() {
 
 /// A label can't hold all that a header's name can.
 #[test]
-fn labels_are_left_out_where_they_would_be_refused() {
+fn labels_are_empty_where_they_would_be_refused() {
     let mut scene = shop();
     scene.environment = environment(
         &json!({"envHeader": {"autoInject": true, "name": "x!"}, "envLabel": {"name": "example.com/env"}}),
     );
     let filter = scene.plan().filter.expect("asked for");
-    assert_eq!(filter["metadata"]["labels"], json!({"app.kubernetes.io/managed-by": "sidecar-injector"}));
+    let labels = json!({"app.kubernetes.io/managed-by": "sidecar-injector", "envHeader": "", "envLabel": ""});
+    assert_eq!(filter["metadata"]["labels"], labels);
 }

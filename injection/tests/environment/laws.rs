@@ -40,14 +40,16 @@ fn own(scene: &Scene, service: &str) -> BTreeSet<String> {
     labels.map(|labels| labels["virtual-env"].as_str().expect("a label").to_owned()).collect()
 }
 
-/// Where Istio would send a request: the first route whose conditions it meets.
-fn walk(routes: &Value, header: &str, value: Option<&str>) -> Option<String> {
-    let meets = |route: &&Value| match route["match"][0].get("headers").and_then(Value::as_object) {
-        None => true,
-        Some(headers) => headers.iter().all(|(name, condition)| {
-            name == header && value.is_some_and(|value| condition["exact"] == value)
-        }),
+/// Where Istio would send a request with these headers: the first route whose conditions it meets.
+fn walk(routes: &Value, headers: &[(&str, &str)]) -> Option<String> {
+    let value = |name: &str| headers.iter().find(|(there, _)| *there == name).map(|(_, value)| *value);
+    let all = |route: &Value, part: &str, holds: &dyn Fn(&str, &Value) -> bool| {
+        let conditions = route["match"][0][part].as_object();
+        conditions.is_none_or(|all| all.iter().all(|(name, condition)| holds(name, condition)))
     };
+    let is = |name: &str, condition: &Value| value(name).is_some_and(|value| condition["exact"] == value);
+    let is_missing = |name: &str, condition: &Value| *condition == json!({}) && value(name).is_none();
+    let meets = |route: &&Value| all(route, "headers", &is) && all(route, "withoutHeaders", &is_missing);
     let route = routes.as_array().expect("routes").iter().find(meets).expect("the default takes all");
     route["route"][0]["destination"]["subset"].as_str().map(str::to_owned)
 }
@@ -89,9 +91,14 @@ proptest! {
                     let headers: &[&str] =
                         if scene.environment["spec"]["envHeader"].is_null() { &["X-Virtual-Env"] } else { &["X-Virtual-Env", "X-Other"] };
                     for (header, value) in headers.iter().flat_map(|header| asked.iter().map(move |value| (header, value))) {
-                        let found = walk(routes, header, *value);
+                        let found = walk(routes, &value.map(|value| (*header, value)).into_iter().collect::<Vec<_>>());
                         prop_assert_eq!(&found, &wanted(*value), "{} {:?}", header, value);
                         prop_assert!(found.is_none_or(|found| subsets.iter().any(|subset| subset["name"] == found)));
+                    }
+                    // The header wins, whatever an alias says.
+                    for (first, second) in asked.iter().flatten().flat_map(|first| asked.iter().flatten().map(move |second| (first, second))) {
+                        let found = walk(routes, &[("X-Virtual-Env", first), ("X-Other", second)]);
+                        prop_assert_eq!(found, wanted(Some(first)), "{} before {}", first, second);
                     }
                 }
                 // Then nothing is lost without routes: either no pod has an environment, or all requests go one way.

@@ -197,6 +197,43 @@ fn aliases_come_after_the_header() {
     assert_eq!(exact[2], "X-Env=base.red:80>base-red");
 }
 
+/// A request may name several environments: by the header, by the first alias, by the second.
+#[test]
+fn of_several_aliases_the_first_wins_and_the_header_before_all() {
+    let scene = changed(|scene| {
+        scene.environment = environment(&json!({
+            "envHeader": {"aliases": [
+                {"name": "X-Z"}, {"name": "Cookie", "pattern": "env=(@)"}, {"name": "x-virtual-env", "pattern": "v1:(@)"},
+            ]},
+            "envLabel": {"defaultSubset": "base"},
+        }));
+    });
+    let order: Vec<String> = scene
+        .routes("cart")
+        .into_iter()
+        .map(|route| route.split(':').next().map(str::to_owned).unwrap_or_default())
+        .collect();
+    let expected = [
+        "X-Virtual-Env=base.red",
+        "X-Virtual-Env=base.red.x",
+        "X-Z=base.red",
+        "X-Z=base.red.x",
+        "Cookie~env=base\\.red",
+        "Cookie~env=base\\.red\\.x",
+        "x-virtual-env~v1",
+        "x-virtual-env~v1",
+        "",
+    ];
+    assert_eq!(order, expected);
+    // Who names the default is not sent elsewhere by an alias.
+    let (virtual_service, _) = scene.objects("cart").expect("routes");
+    let without = |at: usize| virtual_service["spec"]["http"][at]["match"][0]["withoutHeaders"].clone();
+    assert_eq!([without(0), without(8)], [Value::Null, Value::Null]);
+    assert_eq!(without(2), json!({"X-Virtual-Env": {}}));
+    assert_eq!(without(4), json!({"X-Virtual-Env": {}, "X-Z": {}}));
+    assert_eq!(without(6), json!({"X-Z": {}}), "a header is not without itself");
+}
+
 #[test]
 fn a_rule_lies_under_every_route() {
     let scene = changed(|scene| {

@@ -175,7 +175,7 @@ impl Manifests {
         let changes = changes(routed.environment, &routed.plan, &existing);
         warnings.extend(changes.foreign);
         let applied = changes.steps.into_iter().filter_map(|step| match step {
-            Step::Apply(object) => Some(object),
+            Step::Create(object) | Step::Apply { object, .. } => Some(object),
             Step::Adopt { .. } | Step::Delete { .. } => None,
         });
         applied.collect()

@@ -3,7 +3,7 @@
 use super::choice::{Choices, subset};
 use crate::environment::spec::{GROUP, KIND, Spec, VERSION, VirtualEnvironment};
 use crate::environment::world::Service;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
 pub const VIRTUAL_SERVICE: &str = "VirtualService";
@@ -32,16 +32,15 @@ pub(in crate::environment) fn owner(environment: &VirtualEnvironment) -> Option<
     )
 }
 
-/// The routes of a Service, port by port: those of the header, so that it wins; those of its aliases; the default's.
+/// The routes of a Service, port by port: those of the header, so that it wins; those of its aliases, as they stand in the
+/// spec, so that the first of those wins; the default's.
 pub(super) fn routes(spec: &Spec, service: &Service, choices: &Choices, ports: &[u16]) -> Vec<Value> {
     let rule = service.rule.clone().unwrap_or_default();
     let mut found = Vec::new();
     for port in ports {
-        let mut add = |condition: Option<(&str, Value)>, subset: Option<&str>| {
-            let mut matching = json!({"port": port});
-            if let Some((header, condition)) = condition {
-                matching["headers"] = json!({header: condition});
-            }
+        let mut add = |condition: Value, subset: Option<&str>| {
+            let mut matching = condition;
+            matching["port"] = json!(port);
             let mut destination = json!({"host": service.name, "port": {"number": port}});
             if let Some(subset) = subset {
                 destination["subset"] = json!(subset);
@@ -49,20 +48,35 @@ pub(super) fn routes(spec: &Spec, service: &Service, choices: &Choices, ports: &
             found.push(rule.with(&matching, &json!({"destination": destination, "weight": 100})));
         };
         for (environment, subset) in &choices.others {
-            add(Some((&spec.header, json!({"exact": environment}))), Some(subset));
+            add(json!({"headers": {&spec.header: {"exact": environment}}}), Some(subset));
         }
-        for (environment, subset) in &choices.others {
-            for alias in &spec.aliases {
+        for (at, alias) in spec.aliases.iter().enumerate() {
+            let without = without(spec, at);
+            for (environment, subset) in &choices.others {
                 let condition = match &alias.pattern {
                     Some(pattern) => json!({"regex": pattern.of(environment)}),
                     None => json!({"exact": environment}),
                 };
-                add(Some((&alias.header, condition)), Some(subset));
+                let mut matching = json!({"headers": {&alias.header: condition}});
+                if !without.is_empty() {
+                    matching["withoutHeaders"] = json!(without);
+                }
+                add(matching, Some(subset));
             }
         }
-        add(None, choices.default.as_deref());
+        add(json!({}), choices.default.as_deref());
     }
     found
+}
+
+/// What a request must not have for the alias at this place to count: headers before it that hold an environment and nothing
+/// else. They name the default's too, for which there is no route. Of one with a pattern nobody knows what else it holds.
+fn without(spec: &Spec, at: usize) -> Map<String, Value> {
+    let before = spec.aliases[..at].iter().filter(|alias| alias.pattern.is_none());
+    let before = [&spec.header].into_iter().chain(before.map(|alias| &alias.header));
+    let others = before.filter(|header| !header.eq_ignore_ascii_case(&spec.aliases[at].header));
+    // An empty condition is whether there is one (Istio, `HTTPMatchRequest.headers`).
+    others.map(|header| (header.clone(), json!({}))).collect()
 }
 
 pub(super) fn virtual_service(version: &str, metadata: &Value, service: &Service, http: &[Value]) -> Value {

@@ -77,7 +77,9 @@ fn merge(base: &mut Value, over: &Value) {
     let (Value::Object(base), Value::Object(over)) = (base, over) else { return };
     for (key, value) in over {
         match (base.get_mut(key), value) {
-            (Some(Value::Object(there)), Value::Object(more)) if key == "headers" => {
+            (Some(Value::Object(there)), Value::Object(more))
+                if key == "headers" || key == "withoutHeaders" =>
+            {
                 // Names of headers are the same in any case.
                 there.retain(|name, _| !more.keys().any(|new| new.eq_ignore_ascii_case(name)));
                 there.extend(more.clone());
@@ -117,6 +119,16 @@ mod tests {
                 "headers": {"request": {"set": {"X-B": "2"}}}}],
         });
         assert_eq!(rule.expect("valid").with(&matching, &route), expected);
+    }
+
+    #[test]
+    fn headers_that_must_not_be_there_are_added_to_those_of_the_rule() {
+        let rule = read(
+            r#"{"match": [{"withoutHeaders": {"X-A": {"exact": "1"}, "x-virtual-env": {"exact": "a"}}}]}"#,
+        );
+        let whole = rule.expect("valid").with(&json!({"withoutHeaders": {"X-Virtual-Env": {}}}), &json!({}));
+        let expected = json!([{"withoutHeaders": {"X-A": {"exact": "1"}, "X-Virtual-Env": {}}}]);
+        assert_eq!(whole["match"], expected);
     }
 
     #[test]

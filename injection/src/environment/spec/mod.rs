@@ -1,6 +1,9 @@
 //! A VirtualEnvironment: what it says, understood once, all problems at once.
 
 mod fields;
+mod pattern;
+
+pub use pattern::Pattern;
 
 use super::words;
 use fields::Fields;
@@ -51,17 +54,6 @@ pub struct Alias {
     pub header: String,
     /// `None` where the header holds the environment and nothing else.
     pub pattern: Option<Pattern>,
-}
-
-/// A regular expression (RE2) with places for the environment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pattern(Vec<String>);
-
-impl Pattern {
-    /// The expression that an environment fits. Its dots stand for dots.
-    pub fn of(&self, environment: &str) -> String {
-        self.0.join(&environment.replace('.', "\\."))
-    }
 }
 
 /// The header where none is named.
@@ -159,15 +151,14 @@ fn alias_of(part: &mut Fields<'_>, problems: &mut Vec<Problem>) -> Alias {
     let pattern = part.text("pattern", problems).filter(|pattern| !pattern.is_empty());
     let placeholder = part.text("placeholder", problems).filter(|placeholder| !placeholder.is_empty());
     let placeholder = placeholder.as_deref().unwrap_or(PLACEHOLDER);
-    if let Some(pattern) = pattern.as_ref().filter(|pattern| !pattern.contains(placeholder)) {
-        let text = format!(
-            "lacks the placeholder {placeholder:?}, so it would fit every environment; expected it where the environment \
-             stands, such as .*;env={placeholder};.*"
-        );
-        problems.push(Problem::with_item(&part.place("pattern"), pattern, text));
-    }
+    let pattern = pattern.and_then(|text| match Pattern::read(&text, placeholder) {
+        Ok(pattern) => Some(pattern),
+        Err(why) => {
+            problems.push(Problem::with_item(&part.place("pattern"), &text, why));
+            None
+        }
+    });
     part.end(problems);
-    let pattern = pattern.map(|pattern| Pattern(pattern.split(placeholder).map(str::to_owned).collect()));
     Alias { header: header.unwrap_or_default(), pattern }
 }
 
@@ -221,6 +212,11 @@ mod tests {
         assert!(
             alias(json!({"name": "C", "pattern": "a"}))
                 .is_err_and(|text| text.contains("lacks the placeholder"))
+        );
+        let unbalanced = alias(json!({"name": "C", "pattern": "((@)"})).expect_err("unbalanced");
+        assert!(
+            unbalanced.contains("aliases[0].pattern: \"((@)\" is no regular expression of RE2: a ( is not"),
+            "{unbalanced}"
         );
         assert!(
             alias(json!({"pattern": "(@)"})).is_err_and(|text| text.contains("aliases[0].name: is missing"))

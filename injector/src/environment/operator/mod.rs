@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! watch       what the API server tells      one stream of events
+//! told        its objects, without what nobody reads
 //! store       that, as far as it matters
 //! core        what is due, and when          pure; the plan is the library's
 //! writes      the calls that do it
@@ -19,6 +20,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod time;
+mod told;
 mod watch;
 mod writes;
 
@@ -28,6 +30,7 @@ use election::{Election, Times};
 use inspection::Inspection;
 use lease::Candidate;
 use numbers::Numbers;
+use policy::sources::duration;
 use rounds::Operator;
 use std::{
     cell::RefCell,
@@ -59,12 +62,12 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// How long no event may come before one is acted on; the first VirtualEnvironment acts at once
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time::duration)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = within(Duration::ZERO, HOUR))]
     debounce: Duration,
     /// The Lease by which one of several leads
     #[arg(long, value_name = "NAME", default_value = "sidecar-injector-environment")]
     lease: String,
-    /// Where it lies [default: as for --namespace]
+    /// Where it lies [default: the namespace of --namespace, else that of the kubeconfig, or of the pod]
     #[arg(long, value_name = "NAME")]
     lease_namespace: Option<String>,
     /// How long the Lease counts after a renewal, in whole seconds
@@ -74,26 +77,38 @@ pub(crate) struct Flags {
     #[arg(long)]
     no_lease: bool,
     /// How long the API server is asked to keep a watch open
-    #[arg(long, value_name = "TIME", default_value = "4m", value_parser = time::duration)]
+    #[arg(long, value_name = "TIME", default_value = "4m", value_parser = within(SECOND, HOUR))]
     watch_timeout: Duration,
     /// How long any other call may take
-    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = time::duration)]
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = within(SECOND, HOUR))]
     call_timeout: Duration,
     /// Where `environment inspect` is answered
     #[arg(long, value_name = "ADDRESS", default_value = super::inspect::ADDRESS)]
     status_address: SocketAddr,
-    /// Serve /metrics, /healthz and /readyz there, such as 0.0.0.0:8383
+    /// Serve /metrics, /healthz and /readyz there, such as [::]:8383, all addresses
     #[arg(long, value_name = "ADDRESS")]
     metrics_address: Option<SocketAddr>,
     #[command(flatten)]
     logging: logging::Logging,
 }
 
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Reads durations, as Go writes them, within bounds.
+fn within(least: Duration, most: Duration) -> impl Fn(&str) -> Result<Duration, String> + Clone {
+    move |text| {
+        let found = duration::parse(text).filter(|found| (least..=most).contains(found));
+        let expected = "expected a duration such as 5s, 500ms or 1m30s";
+        found.ok_or_else(|| format!("{expected}, from {least:?} to {most:?}"))
+    }
+}
+
 fn lease_duration(text: &str) -> Result<Duration, String> {
-    let found = time::duration(text)?;
-    match found.subsec_nanos() == 0 && found >= Duration::from_secs(2) {
-        true => Ok(found),
-        false => Err("expected whole seconds, 2s at least".to_owned()),
+    let found = within(2 * SECOND, HOUR)(text)?;
+    match found.subsec_nanos() {
+        0 => Ok(found),
+        _ => Err("expected whole seconds, such as 15s: a Lease can say nothing else".to_owned()),
     }
 }
 
@@ -119,16 +134,17 @@ async fn operate(flags: &Flags, level: logging::Level) -> Result<(), Box<dyn Err
     });
     let told = Rc::clone(&inspection);
     let tell = move |path: &str, query: Option<&str>| told.tell(path, query);
-    let status = inspection::serve("--status-address", flags.status_address, tell).await?;
+    let status = inspection::serve("--status-address", flags.status_address, tell)?;
     let mut metrics = None;
     if let Some(address) = flags.metrics_address {
         let count = move |path: &str, _: Option<&str>| inspection.count(path);
-        metrics = Some(inspection::serve("--metrics-address", address, count).await?.to_string());
+        metrics = Some(inspection::serve("--metrics-address", address, count)?.to_string());
     }
 
     let identity = identity();
     tracing::info!(namespace = namespace.as_deref().unwrap_or("(all)"), identity, %status, metrics, "operating");
-    let lease_namespace = flags.lease_namespace.clone().unwrap_or(own);
+    // Operators of other namespaces have other Leases: they don't wait for each other.
+    let lease_namespace = flags.lease_namespace.clone().or_else(|| flags.namespace.clone()).unwrap_or(own);
     let election = Election::new(identity, Times::of(flags.lease_duration));
     let mut candidate = Candidate::new(client, lease_namespace, flags.lease.clone(), election);
     let until = candidate.until.subscribe();

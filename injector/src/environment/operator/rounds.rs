@@ -19,7 +19,9 @@ use std::{
 };
 use tokio::{sync::watch::Receiver, time};
 
-/// The longest pause between two clients.
+/// The pause between two clients, if nothing has failed of late.
+const SHORTEST: Duration = Duration::from_millis(200);
+/// The longest one; and how long a client has to have worked before its end is no failure to begin.
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// What keeps routes.
@@ -42,14 +44,16 @@ struct Doing {
 impl Operator {
     /// Keeps routes, for ever.
     pub(super) async fn run(mut self) {
-        let mut pause = Duration::from_millis(200);
+        let mut pause = SHORTEST;
         loop {
             // A watch is silent as long as nothing happens.
             let silence = self.scope.timeout + self.call_timeout;
             match access::client(self.kubeconfig.as_deref(), silence).await {
                 Ok(client) => {
-                    if self.round(client).await {
-                        pause = Duration::from_millis(200);
+                    let begun = Instant::now();
+                    // Each new client lists everything, so they must not follow each other fast, even if all lists succeed.
+                    if self.round(client).await && begun.elapsed() > LONGEST {
+                        pause = SHORTEST;
                     }
                 }
                 // What was well once is being exchanged.
@@ -81,8 +85,9 @@ impl Operator {
         self.core.borrow_mut().speak(istio);
         let mut events = pin!(watch::events(&client, &self.scope, istio));
         let mut listed: BTreeMap<&'static str, Resource> = BTreeMap::new();
-        let end = Instant::now() + self.call_timeout;
+        let mut end = Instant::now() + self.call_timeout;
         let mut doing: Option<Doing> = None;
+        let mut is_stale = false;
         let again = loop {
             let now = Instant::now();
             let until = *self.until.borrow_and_update();
@@ -100,9 +105,17 @@ impl Operator {
                 None => self.core.borrow().next(),
             };
             let is_all = listed.len() == Resource::ALL.len();
+            // One that is refused for ever does not keep the others from being listed.
+            if is_stale && is_all {
+                break true;
+            }
             tokio::select! {
                 event = events.next() => match event {
                     Some((of, Ok(event))) => {
+                        // However many pages a list has, each comes in time.
+                        if matches!(event, Event::Listed(_) | Event::Done) {
+                            end = Instant::now() + self.call_timeout;
+                        }
                         if matches!(event, Event::Done) {
                             listed.insert(of.plural(), of);
                         }
@@ -113,9 +126,10 @@ impl Operator {
                     }
                     Some((of, Err(error))) => {
                         self.disturbed(of.plural(), watch::kind(&error), &told(&error));
-                        if watch::needs_new_client(&error) {
+                        if watch::is_unauthorized(&error) {
                             break is_all;
                         }
+                        is_stale |= watch::is_stale(&error);
                     }
                     None => break is_all,
                 },

@@ -221,11 +221,6 @@ fn fact(resource: Resource, mut object: Value) -> Option<(Key, Fact)> {
         Resource::Services => Fact::Service(Box::new(Service::read(&object, &key.0)?)),
         Resource::Deployments | Resource::StatefulSets => Fact::Workload(Workload::read(&object, &key.0)?),
         Resource::VirtualServices | Resource::DestinationRules | Resource::EnvoyFilters => {
-            // Large, and nothing that matters.
-            if let Some(metadata) = object["metadata"].as_object_mut() {
-                metadata.remove("managedFields");
-                metadata.remove("annotations");
-            }
             Fact::Object(Existing::of(object)?)
         }
     };

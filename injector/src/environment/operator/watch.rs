@@ -1,26 +1,31 @@
 //! What is watched, and how: one stream of events for all resources.
 //!
-//! Listing, watching, bookmarks and the new list after `410 Gone` are the client's (`kube::runtime::watcher`). What it does
-//! not do is done by whoever takes the events: see [`needs_new_client`].
+//! Listing, watching, bookmarks and the new list after `410 Gone` are the client's (`kube::runtime::watcher`). Lists come in
+//! pages, each of which is reduced to what matters before the next is asked for. What the client does not do is done by whoever takes the events: see [`is_unauthorized`] and [`is_stale`].
 
 use super::store::{Event, Resource};
+use super::told::{Told, Workload};
 use futures::{Stream, StreamExt, stream::select_all};
 use injection::environment::spec::{GROUP, KIND, VERSION};
 use kube::{
     Api, Client,
-    api::{ApiResource, DynamicObject, GroupVersionKind},
+    api::{ApiResource, GroupVersionKind},
     runtime::{
         WatchStreamExt,
         watcher::{self, watcher},
     },
 };
-use serde_json::{Value, json};
-use std::{pin::Pin, time::Duration};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use std::{fmt::Debug, pin::Pin, time::Duration};
 
 /// Versions of Istio's objects, the one that is asked for first at the front: all since Istio 1.5 have it.
 pub(super) const VERSIONS: [&str; 3] = [injection::environment::routes::ISTIO, "v1", "v1alpha3"];
 
 const ISTIO: &str = "networking.istio.io";
+
+/// How many objects of a list are asked for at once. A Deployment may have a hundred kilobytes.
+pub(super) const PAGE: u32 = 200;
 
 /// Where things are looked at, and how.
 #[derive(Clone, Debug)]
@@ -59,47 +64,50 @@ pub(super) async fn istio(client: &Client) -> Result<&'static str, kube::Error> 
 }
 
 /// An event of one resource, or what went wrong with it.
-pub(super) type Told = (Resource, Result<Event, watcher::Error>);
+pub(super) type Happening = (Resource, Result<Event, watcher::Error>);
 
 /// What happens to all of them. It has no end.
-pub(super) fn events(client: &Client, scope: &Scope, istio: &str) -> impl Stream<Item = Told> + use<> {
-    select_all(Resource::ALL.map(|of| of_one(client, scope, of, istio)))
+pub(super) fn events(client: &Client, scope: &Scope, istio: &str) -> impl Stream<Item = Happening> + use<> {
+    select_all(Resource::ALL.map(|of| match of {
+        Resource::Deployments | Resource::StatefulSets => of_one::<Workload>(client, scope, of, istio),
+        Resource::Environments
+        | Resource::Services
+        | Resource::VirtualServices
+        | Resource::DestinationRules
+        | Resource::EnvoyFilters => of_one::<Value>(client, scope, of, istio),
+    }))
 }
 
-fn of_one(client: &Client, scope: &Scope, of: Resource, istio: &str) -> Pin<Box<dyn Stream<Item = Told>>> {
+/// What happens to one, whose specs are read in the form `S`.
+fn of_one<S>(
+    client: &Client,
+    scope: &Scope,
+    of: Resource,
+    istio: &str,
+) -> Pin<Box<dyn Stream<Item = Happening>>>
+where
+    S: Clone + Debug + Default + DeserializeOwned + Serialize + Send + 'static,
+{
     let resource = resource(of, istio);
-    let api: Api<DynamicObject> = match &scope.namespace {
+    let api: Api<Told<S>> = match &scope.namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
-    // From the API server's cache, which has no pages.
-    let config = watcher::Config { page_size: None, ..watcher::Config::default() };
     let seconds = u32::try_from(scope.timeout.as_secs()).unwrap_or(u32::MAX).max(1);
-    let stream = watcher(api, config.any_semantic().timeout(seconds)).default_backoff();
-    let told = stream.map(move |event| {
-        let plain = |object: DynamicObject| value(object, &resource);
+    // Not from the API server's cache, which has no pages.
+    let config = watcher::Config::default().page_size(PAGE).timeout(seconds);
+    let stream = watcher(api, config).default_backoff();
+    let happenings = stream.map(move |event| {
         let event = event.map(|event| match event {
             watcher::Event::Init => Event::Begin,
-            watcher::Event::InitApply(object) => Event::Listed(plain(object)),
+            watcher::Event::InitApply(object) => Event::Listed(object.value(&resource)),
             watcher::Event::InitDone => Event::Done,
-            watcher::Event::Apply(object) => Event::Applied(plain(object)),
-            watcher::Event::Delete(object) => Event::Deleted(plain(object)),
+            watcher::Event::Apply(object) => Event::Applied(object.value(&resource)),
+            watcher::Event::Delete(object) => Event::Deleted(object.value(&resource)),
         });
         (of, event)
     });
-    Box::pin(told)
-}
-
-/// An object as data. Items of lists don't say what they are.
-fn value(object: DynamicObject, resource: &ApiResource) -> Value {
-    let mut value = match object.data {
-        fields @ Value::Object(_) => fields,
-        _ => json!({}),
-    };
-    value["apiVersion"] = json!(resource.api_version);
-    value["kind"] = json!(resource.kind);
-    value["metadata"] = serde_json::to_value(object.metadata).unwrap_or_default();
-    value
+    Box::pin(happenings)
 }
 
 /// What has gone wrong, in a word.
@@ -127,11 +135,15 @@ fn code(error: &watcher::Error) -> Option<u16> {
     }
 }
 
-/// The client asks again with what has been refused: with an old token for up to a minute, and with a version that was too
-/// old before the watch began for ever.
-pub(super) fn needs_new_client(error: &watcher::Error) -> bool {
-    // A refusal by status comes as the first item of the stream, as if the watch had begun. 404 is a version of the API
-    // that is served no longer.
+/// The credentials are refused: the client goes on with an old token for up to a minute.
+pub(super) fn is_unauthorized(error: &watcher::Error) -> bool {
+    code(error) == Some(401)
+}
+
+/// The client asks again for ever with what has been refused: a version that was too old before the watch began, or an API
+/// that is served no longer (404).
+pub(super) fn is_stale(error: &watcher::Error) -> bool {
+    // A refusal by status comes as the first item of the stream, as if the watch had begun.
     let refused = matches!(error, watcher::Error::WatchStartFailed(_) | watcher::Error::WatchFailed(_));
-    code(error) == Some(401) || (refused && matches!(code(error), Some(404 | 410)))
+    refused && matches!(code(error), Some(404 | 410))
 }

@@ -7,7 +7,7 @@ use super::{time, watch};
 use injection::environment::changes::Step;
 use kube::{
     Api, Client, Error,
-    api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions},
+    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
 };
 use serde_json::{Value, json};
 use std::{
@@ -88,9 +88,23 @@ impl Writer {
         };
         let api = self.api(namespace, of);
         match step {
-            Step::Apply(object) => {
+            Step::Create(object) => {
+                let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+                let created = match serde_json::from_value(object.clone()) {
+                    Ok(object) => self.call(api.create(&params, &object)).await.map(drop),
+                    Err(error) => Err(error.to_string()),
+                };
+                ("create", created)
+            }
+            Step::Apply { object, uid, version } => {
+                // Preconditions: whatever is there by now under this name is not taken over by force.
+                let mut object = object.clone();
+                object["metadata"]["uid"] = json!(uid);
+                if let Some(version) = version {
+                    object["metadata"]["resourceVersion"] = json!(version);
+                }
                 let params = PatchParams::apply(MANAGER).force();
-                ("apply", self.call(api.patch(name, &params, &Patch::Apply(object))).await.map(drop))
+                ("apply", self.call(api.patch(name, &params, &Patch::Apply(&object))).await.map(drop))
             }
             Step::Adopt { version, owners, .. } => {
                 let patch = json!({"metadata": {"resourceVersion": version, "ownerReferences": owners}});

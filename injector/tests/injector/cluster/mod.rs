@@ -146,18 +146,7 @@ impl Cluster {
 
     /// An object comes, or is changed, as by somebody else; no webhook is asked. Its namespace comes with it.
     pub(crate) fn put(&self, object: &Value) -> Value {
-        let mut state = self.state();
-        let kind = state.kinds.of_object(object).expect("a kind that is served").clone();
-        let namespace = object["metadata"]["namespace"].as_str();
-        if let Some(name) = namespace
-            && state.find("namespaces", "", name).is_none()
-        {
-            let namespaces = state.kinds.of_plural("namespaces").expect("always served").clone();
-            state.put(&namespaces, json!({ "metadata": { "name": name } }));
-        }
-        assert_eq!(namespace.is_some(), kind.namespaced, "{object}");
-        let stored = state.put(&kind, object.clone());
-        drop(state);
+        let stored = self.state().place(object);
         self.shared.changed.notify_all();
         stored
     }
@@ -174,16 +163,22 @@ impl Cluster {
 
     /// Deletes an object, as by somebody else.
     pub(crate) fn remove(&self, plural: &str, namespace: &str, name: &str) {
-        let mut state = self.state();
-        let kind = state.kinds.of_plural(plural).expect("a kind that is served").clone();
-        state.remove(&kind, namespace, name);
-        drop(state);
+        self.state().delete(plural, namespace, name);
         self.shared.changed.notify_all();
     }
 
     /// What happens to the next request of this verb for this resource (plural).
     pub(crate) fn fault(&self, verb: &'static str, plural: &'static str, fault: Fault) {
         self.state().faults.push((verb, plural, fault));
+    }
+
+    /// What happens to all requests of this verb for this resource (plural), until it is calm.
+    pub(crate) fn storm(&self, verb: &'static str, plural: &'static str, fault: Fault) {
+        self.state().storms.push((verb, plural, fault));
+    }
+
+    pub(crate) fn calm(&self) {
+        self.state().storms.clear();
     }
 
     /// All open watches end in the middle of a line.

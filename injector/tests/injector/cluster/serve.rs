@@ -3,7 +3,7 @@
 use super::{
     http::{Connection, Request, answer, chunk, head},
     kinds::{Kind, Target},
-    state::{Happening, Shared},
+    state::{Happening, Shared, State, text},
     write::{self, Refusal},
 };
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -33,6 +33,8 @@ pub(crate) enum Fault {
     Lost,
     /// The version that a watch asks for is said to be too old.
     Gone,
+    /// Somebody else does something before it is done.
+    Meanwhile(fn(&mut State)),
 }
 
 pub(super) fn connection(stream: TcpStream, config: Arc<ServerConfig>, shared: &Shared) -> io::Result<()> {
@@ -97,10 +99,14 @@ fn one(connection: &mut Connection, request: &Request, shared: &Shared) -> io::R
             chunk(connection, &format!("{}\n", gone()))?;
             return chunk(connection, "");
         }
+        Some(Fault::Meanwhile(done)) => {
+            done(&mut shared.state());
+            shared.changed.notify_all();
+        }
         Some(Fault::Lost) | None => {}
     }
     let done = match verb {
-        "list" => Ok((200, list(request, &target, shared))),
+        "list" => list(request, &target, shared),
         "watch" => return watch(connection, request, &target, shared),
         "get" => write::get(&target, shared),
         "create" => write::create(request, &target, shared),
@@ -169,14 +175,40 @@ fn is_selected(request: &Request, target: &Target, object: &Value) -> bool {
     in_namespace && by_field && by_label
 }
 
-fn list(request: &Request, target: &Target, shared: &Shared) -> Value {
+/// A list, or a page of it: a token says up to where, and for which version, which must not be forgotten.
+fn list(request: &Request, target: &Target, shared: &Shared) -> Result<(u16, Value), Refusal> {
     let state = shared.state();
-    let items: Vec<&Value> = state
+    let token = request.parameter("continue").map(|token| {
+        let (version, after) = token.split_once(' ').expect("a token of ours");
+        let (namespace, name) = after.split_once('/').expect("a token of ours");
+        (version.parse::<u64>().expect("a token of ours"), (namespace, name))
+    });
+    if token.is_some_and(|(version, _)| version < state.oldest) {
+        let message = "the provided continue parameter is too old".to_owned();
+        return Err(Refusal { code: 410, reason: "Expired", message });
+    }
+    let is_left = |object: &Value| {
+        token.is_none_or(|(_, after)| (text(object, "namespace"), text(object, "name")) > after)
+    };
+    let mut items: Vec<&Value> = state
         .list(&target.kind, &target.namespace)
-        .filter(|object| is_selected(request, target, object))
+        .filter(|object| is_left(object) && is_selected(request, target, object))
         .collect();
-    json!({ "kind": format!("{}List", target.kind.kind), "apiVersion": target.kind.api_version(),
-        "metadata": { "resourceVersion": state.version.to_string() }, "items": items })
+    let version = token.map_or(state.version, |(version, _)| version);
+    let mut metadata = json!({ "resourceVersion": version.to_string() });
+    // What comes from the real one's cache has no pages.
+    let limit = request.parameter("limit").filter(|_| request.parameter("resourceVersion") != Some("0"));
+    let limit = limit.and_then(|limit| limit.parse().ok()).filter(|limit| *limit > 0).unwrap_or(usize::MAX);
+    if items.len() > limit {
+        items.truncate(limit);
+        let last = items[limit - 1];
+        metadata["continue"] = format!("{version} {}/{}", text(last, "namespace"), text(last, "name")).into();
+    }
+    Ok((
+        200,
+        json!({ "kind": format!("{}List", target.kind.kind), "apiVersion": target.kind.api_version(),
+        "metadata": metadata, "items": items }),
+    ))
 }
 
 fn watch(connection: &mut Connection, request: &Request, target: &Target, shared: &Shared) -> io::Result<()> {

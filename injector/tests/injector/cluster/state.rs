@@ -44,6 +44,8 @@ pub(crate) struct State {
     /// How often all watches were cut.
     pub(super) cuts: u64,
     pub(crate) faults: Vec<(&'static str, &'static str, Fault)>,
+    /// Faults that stay.
+    pub(crate) storms: Vec<(&'static str, &'static str, Fault)>,
     pub(crate) requests: Vec<(Access, Request)>,
     pub(crate) kinds: Kinds,
     pub(super) services: BTreeMap<(String, String), SocketAddr>,
@@ -163,6 +165,26 @@ impl State {
         Some(object)
     }
 
+    /// An object comes, or is changed, as by somebody else. Its namespace comes with it.
+    pub(crate) fn place(&mut self, object: &Value) -> Value {
+        let kind = self.kinds.of_object(object).expect("a kind that is served").clone();
+        let namespace = object["metadata"]["namespace"].as_str();
+        if let Some(name) = namespace
+            && self.find("namespaces", "", name).is_none()
+        {
+            let namespaces = self.kinds.of_plural("namespaces").expect("always served").clone();
+            self.put(&namespaces, json!({ "metadata": { "name": name } }));
+        }
+        assert_eq!(namespace.is_some(), kind.namespaced, "{object}");
+        self.put(&kind, object.clone())
+    }
+
+    /// An object goes, as by somebody else.
+    pub(crate) fn delete(&mut self, plural: &str, namespace: &str, name: &str) {
+        let kind = self.kinds.of_plural(plural).expect("a kind that is served").clone();
+        self.remove(&kind, namespace, name);
+    }
+
     fn happen(&mut self, kind: &Kind, before: Option<Value>, after: Option<Value>) {
         let plural = Some((kind.group.clone(), kind.plural.clone()));
         self.log.push(Happening { version: self.version, plural, before, after });
@@ -173,7 +195,7 @@ impl State {
         self.log.push(Happening { version: self.version, plural: None, before: None, after: None });
     }
 
-    pub(super) fn compact(&mut self) {
+    pub(crate) fn compact(&mut self) {
         self.version += 1;
         self.oldest = self.version;
         self.log.clear();
@@ -183,7 +205,9 @@ impl State {
     pub(super) fn take_fault(&mut self, access: &Access) -> Option<Fault> {
         let meets =
             |(verb, plural, _): &(&str, &str, Fault)| *verb == access.verb && *plural == access.resource;
-        let at = self.faults.iter().position(meets)?;
-        Some(self.faults.remove(at).2)
+        match self.faults.iter().position(meets) {
+            Some(at) => Some(self.faults.remove(at).2),
+            None => self.storms.iter().find(|storm| meets(storm)).map(|storm| storm.2),
+        }
     }
 }

@@ -128,12 +128,21 @@ fn create_object(mut object: Value, request: &Request, target: &Target, shared: 
 
 /// A version or identity that the writer names has to be the present one.
 fn is_current(wanted: &Value, old: &Value) -> Result<(), Refusal> {
-    for field in ["resourceVersion", "uid"] {
-        let named = &wanted["metadata"][field];
-        if !named.is_null() && named != "" && *named != old["metadata"][field] {
-            let message = format!("the object has been modified: its {field} is not {named}");
-            return Err(refusal(409, "Conflict", message));
-        }
+    is_still("resourceVersion", wanted, old, (409, "Conflict"))?;
+    is_still("uid", wanted, old, (409, "Conflict"))
+}
+
+/// As for a patch, by which an identity would be changed.
+fn is_patched(wanted: &Value, old: &Value) -> Result<(), Refusal> {
+    is_still("resourceVersion", wanted, old, (409, "Conflict"))?;
+    is_still("uid", wanted, old, (422, "Invalid"))
+}
+
+fn is_still(field: &str, wanted: &Value, old: &Value, refused: (u16, &'static str)) -> Result<(), Refusal> {
+    let named = &wanted["metadata"][field];
+    if !named.is_null() && named != "" && *named != old["metadata"][field] {
+        let message = format!("the object has been modified: its {field} is not {named}");
+        return Err(refusal(refused.0, refused.1, message));
     }
     Ok(())
 }
@@ -205,7 +214,7 @@ pub(super) fn patch(request: &Request, target: &Target, shared: &Shared) -> Done
         }
     }
     let object = placed(object, target)?;
-    is_current(&object, &old.object)?;
+    is_patched(&object, &old.object)?;
     replace(&mut state, request, target, old, object)
 }
 
@@ -223,9 +232,13 @@ fn apply(request: &Request, target: &Target, shared: &Shared) -> Done {
         if target.of_status {
             return Err(missing(target, &target.name));
         }
+        if !text(&wanted, "uid").is_empty() {
+            let message = "uid mismatch: no existing object was found".to_owned();
+            return Err(refusal(409, "Conflict", message));
+        }
         return create_object(wanted, request, target, shared);
     };
-    is_current(&wanted, &old.object)?;
+    is_patched(&wanted, &old.object)?;
     let force = request.parameter("force") == Some("true");
     let mut owners = old.owners;
     let applied = owners.apply(&manager(request), &old.object, &wanted, force, &target.kind);

@@ -17,8 +17,10 @@ fn writes_that_fail_are_tried_again() {
     ] {
         let cluster = cluster();
         shop(&cluster);
-        cluster.fault("patch", "destinationrules", fault);
-        cluster.fault("patch", "virtualservices", fault);
+        for verb in ["create", "patch"] {
+            cluster.fault(verb, "destinationrules", fault);
+            cluster.fault(verb, "virtualservices", fault);
+        }
         cluster.fault("patch", "virtualenvironments/status", fault);
         let operator = Operator::start(&cluster, &SHOP);
         until_subsets(&cluster, &["base", "base-red"]);
@@ -26,6 +28,8 @@ fn writes_that_fail_are_tried_again() {
             let one = cluster.find("virtualenvironments", "shop", "demo").expect("it");
             one["status"]["conditions"][1]["reason"] == "Routed"
         });
+        workload(&cluster, "Deployment", "base.blue");
+        until_subsets(&cluster, &["base", "base-blue", "base-red"]);
         assert!(operator.terminate(), "{fault:?}");
     }
 }
@@ -69,29 +73,4 @@ fn a_lease_that_fails_is_tried_again() {
     assert!(operator.terminate());
     let lease = &cluster.all("leases")[0];
     assert!(lease["spec"]["holderIdentity"].is_null(), "it is given back: {lease}");
-}
-
-#[test]
-fn without_istio_it_waits_for_it() {
-    let cluster = crate::cluster::Cluster::start();
-    let printed = super::program::cluster();
-    let definitions = printed.all("customresourcedefinitions");
-    let (istio, ours): (Vec<_>, Vec<_>) =
-        definitions.iter().partition(|definition| definition["spec"]["group"] == "networking.istio.io");
-    let put = |definition: &serde_json::Value| {
-        let mut new = definition.clone();
-        new["metadata"] = serde_json::json!({ "name": definition["metadata"]["name"] });
-        cluster.put(&new);
-    };
-    ours.into_iter().for_each(put);
-    shop(&cluster);
-    let operator = Operator::start(&cluster, &SHOP);
-    until("it says what is missing", || {
-        operator
-            .line("the watch is disturbed")
-            .is_some_and(|line| line["kind"] == "missing" || line["kind"] == "silence")
-    });
-    istio.into_iter().for_each(put);
-    until_subsets(&cluster, &["base", "base-red"]);
-    assert!(operator.terminate());
 }

@@ -6,3 +6,5 @@ mod inspect;
 mod offline;
 mod operator;
 mod program;
+mod races;
+mod storms;

@@ -124,7 +124,7 @@ fn one_of_two_leads_and_the_other_follows_at_once() {
     let other = Operator::start(&cluster, &SHOP);
     until_subsets(&cluster, &["base", "base-red"]);
     let holder = || {
-        let lease = cluster.find("leases", "default", "sidecar-injector-environment").unwrap_or_default();
+        let lease = cluster.find("leases", "shop", "sidecar-injector-environment").unwrap_or_default();
         lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
     };
     let identity = |operator: &Operator| {
@@ -138,7 +138,7 @@ fn one_of_two_leads_and_the_other_follows_at_once() {
     workload(&cluster, "Deployment", "base.blue");
     until_subsets(&cluster, &["base", "base-blue", "base-red"]);
     // Somebody takes the Lease away: nothing is written any more.
-    let mut lease = cluster.find("leases", "default", "sidecar-injector-environment").expect("it");
+    let mut lease = cluster.find("leases", "shop", "sidecar-injector-environment").expect("it");
     lease["spec"]["holderIdentity"] = json!("somebody");
     lease["spec"]["leaseDurationSeconds"] = json!(3600);
     cluster.put(&lease);
@@ -156,6 +156,21 @@ fn one_of_two_leads_and_the_other_follows_at_once() {
 }
 
 #[test]
+fn operators_of_two_namespaces_do_not_wait_for_each_other() {
+    let cluster = cluster();
+    shop(&cluster);
+    cluster.namespace("mall", &json!({}));
+    let operators = ["shop", "mall"].map(|namespace| Operator::start(&cluster, &["--namespace", namespace]));
+    until("both lead", || operators.iter().all(Operator::leads));
+    let holds = |namespace: &str| cluster.find("leases", namespace, "sidecar-injector-environment").is_some();
+    assert!(holds("shop") && holds("mall") && !holds("default"));
+    // Who names one gets that.
+    let third = Operator::start(&cluster, &["--namespace", "shop", "--lease-namespace", "default"]);
+    until("it leads too", || third.leads());
+    assert!(holds("default"));
+}
+
+#[test]
 fn what_is_asked_is_what_the_role_grants() {
     let cluster = cluster();
     shop(&cluster);
@@ -163,6 +178,13 @@ fn what_is_asked_is_what_the_role_grants() {
     until_subsets(&cluster, &["base", "base-red"]);
     environment(&cluster, "demo", &json!({ "envHeader": { "autoInject": true } }));
     until("there is a filter", || cluster.find("envoyfilters", "shop", "demo").is_some());
+    environment(&cluster, "demo", &json!({ "envHeader": { "autoInject": true, "name": "X-Env" } }));
+    until("it is another one", || {
+        cluster.find("envoyfilters", "shop", "demo").expect("it")["metadata"]["labels"]["envHeader"]
+            == "X-Env"
+    });
+    workload(&cluster, "Deployment", "base.blue");
+    until("there is a further subset", || routed(&cluster).is_some_and(|(subsets, _)| subsets.len() == 3));
     cluster.remove("virtualenvironments", "shop", "demo");
     until("ours is gone", || {
         cluster.all("envoyfilters").is_empty() && cluster.all("virtualservices").is_empty()
@@ -181,9 +203,7 @@ fn what_is_asked_is_what_the_role_grants() {
         .collect();
     let more: Vec<_> = asked.difference(&granted).collect();
     assert!(more.is_empty(), "asked, but not granted: {more:?}");
-    // An apply of what is not there yet is a creation for the real server alone.
-    let is_asked = |(_, resource, verb): &&(String, String, String)| verb != "create" || resource == "leases";
-    let less: Vec<_> = granted.difference(&asked).filter(is_asked).collect();
+    let less: Vec<_> = granted.difference(&asked).collect();
     assert!(less.is_empty(), "granted, but not asked: {less:?}");
     assert_eq!(OPERATOR.iter().filter(|rule| rule.place == Place::Own).count(), 1);
     assert_eq!(cluster.all("leases").len(), 1);

@@ -1,0 +1,172 @@
+//! The pattern of an alias: a regular expression of RE2 with places for the environment.
+//!
+//! What Envoy could never compile is refused here, where it can be named: one such expression keeps it from taking any route
+//! at all. All else is left to RE2: crates with a grammar of their own refuse what it takes, such as a brace that stands for
+//! itself, `{"env":"(@)"}`.
+
+/// The expression, with places for the environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern(Vec<String>);
+
+impl Pattern {
+    /// Understands a text in which the placeholder stands for the environment.
+    ///
+    /// # Errors
+    /// Why no environment makes it an expression, in words.
+    pub(super) fn read(text: &str, placeholder: &str) -> Result<Self, String> {
+        let pattern = Self(text.split(placeholder).map(str::to_owned).collect());
+        if pattern.0.len() < 2 {
+            return Err(format!(
+                "lacks the placeholder {placeholder:?}, so it would fit every environment; expected it where the environment \
+                 stands, such as .*;env={placeholder};.*"
+            ));
+        }
+        match check(&pattern.of("dev.red")) {
+            Ok(()) => Ok(pattern),
+            Err(why) => Err(format!("is no regular expression of RE2: {why}")),
+        }
+    }
+
+    /// The expression that an environment fits. Its dots stand for dots.
+    pub fn of(&self, environment: &str) -> String {
+        self.0.join(&environment.replace('.', "\\."))
+    }
+}
+
+/// What stands before a place in an expression.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    Nothing,
+    Something,
+    /// `*`, `+` or `?`.
+    Repetition,
+    /// One of these and a `?`.
+    Lazy,
+}
+
+/// Refuses what is out of balance, and what other engines have and RE2 has not.
+fn check(expression: &str) -> Result<(), &'static str> {
+    let mut open = 0_usize;
+    let mut before = Before::Nothing;
+    let mut rest = expression;
+    while let Some(first) = rest.chars().next() {
+        rest = &rest[first.len_utf8()..];
+        match first {
+            '\\' => {
+                rest = escaped(rest)?;
+                before = Before::Something;
+            }
+            '[' => {
+                rest = after_class(rest)?;
+                before = Before::Something;
+            }
+            '(' => {
+                if ["?=", "?!", "?<=", "?<!", "?>"].iter().any(|start| rest.starts_with(start)) {
+                    return Err(
+                        "it looks ahead or behind ((?=, (?!, (?<=, (?<!, (?>), which RE2 does not do",
+                    );
+                }
+                // The question mark of flags and names repeats nothing.
+                rest = rest.strip_prefix('?').unwrap_or(rest);
+                open += 1;
+                before = Before::Nothing;
+            }
+            ')' => {
+                open = open
+                    .checked_sub(1)
+                    .ok_or("a ) closes nothing; expected \\) where it stands for itself")?;
+                before = Before::Something;
+            }
+            '|' => before = Before::Nothing,
+            '?' if before == Before::Repetition => before = Before::Lazy,
+            '*' | '+' | '?' => match before {
+                Before::Something => before = Before::Repetition,
+                Before::Nothing => {
+                    return Err("a *, + or ? repeats nothing; expected it behind something, such as .*");
+                }
+                Before::Repetition | Before::Lazy => {
+                    return Err("a *, + or ? repeats another one; expected one of them");
+                }
+            },
+            _ => before = Before::Something,
+        }
+    }
+    if open > 0 { Err("a ( is not closed; expected \\( where it stands for itself") } else { Ok(()) }
+}
+
+/// What follows an escape, whose backslash was read.
+fn escaped(text: &str) -> Result<&str, &'static str> {
+    let first = text.chars().next().ok_or("a \\ at its end escapes nothing; expected \\\\ for itself")?;
+    let rest = &text[first.len_utf8()..];
+    match first {
+        '1'..='9' => Err("a \\ with a digit means what was found before, which RE2 does not do"),
+        // All up to \E stands for itself.
+        'Q' => Ok(rest.split_once("\\E").map_or("", |(_, rest)| rest)),
+        _ => Ok(rest),
+    }
+}
+
+/// What follows a class of characters, whose bracket was read.
+fn after_class(text: &str) -> Result<&str, &'static str> {
+    let unclosed = "a [ is not closed; expected \\[ where it stands for itself";
+    let mut rest = text.strip_prefix('^').unwrap_or(text);
+    // First in a class, it stands for itself.
+    rest = rest.strip_prefix(']').unwrap_or(rest);
+    loop {
+        let first = rest.chars().next().ok_or(unclosed)?;
+        let after = &rest[first.len_utf8()..];
+        rest = match first {
+            ']' => return Ok(after),
+            '\\' => escaped(after)?,
+            '[' => {
+                after.strip_prefix(':').and_then(|name| name.split_once(":]")).map_or(after, |(_, rest)| rest)
+            }
+            _ => after,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_of_re2_are_taken() {
+        for text in [
+            ".*;env=(@);.*",
+            "(@)",
+            "(a|b|)(?:c)(?i)(?P<name>d)(?i:e)(@)",
+            r"\(\[\*\\(@)",
+            r"[](*+?[:alpha:]\]](@)[^]]",
+            r#"{"env":"(@)"}"#,
+            "a{2,3}b{,4}(@)",
+            "a*?b+?c??(@)",
+            r"\Q(*[\E(@)",
+            "é+(@)",
+        ] {
+            assert_eq!(Pattern::read(text, "(@)").map(|_| ()), Ok(()), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_no_engine_of_envoy_takes_is_refused() {
+        for (text, expected) in [
+            ("env=", "lacks the placeholder"),
+            ("((@)", "a ( is not closed"),
+            ("(@))", "a ) closes nothing"),
+            ("[a(@)", "a [ is not closed"),
+            ("(@)\\", "escapes nothing"),
+            ("*(@)", "repeats nothing"),
+            ("(+(@))", "repeats nothing"),
+            ("a|?(@)", "repeats nothing"),
+            ("a**(@)", "repeats another one"),
+            ("a*?*(@)", "repeats another one"),
+            ("(?!x)(@)", "looks ahead or behind"),
+            ("(?<=x)(@)", "looks ahead or behind"),
+            (r"(a)\1(@)", "what was found before"),
+        ] {
+            let found = Pattern::read(text, "(@)").expect_err(text);
+            assert!(found.contains(expected), "{text}: {found}");
+        }
+    }
+}

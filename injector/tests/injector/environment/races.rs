@@ -1,0 +1,79 @@
+//! What others do between the operator's look and its write.
+
+use super::program::{Operator, cluster, routed, shop, until_subsets, workload};
+use crate::cluster::{Cluster, Fault, until};
+use serde_json::{Value, json};
+
+const SHOP: [&str; 2] = ["--namespace", "shop"];
+
+/// The route that the shop's owner makes.
+fn own() -> Value {
+    json!({ "apiVersion": "networking.istio.io/v1", "kind": "VirtualService",
+        "metadata": { "name": "cart", "namespace": "shop" }, "spec": { "hosts": ["cart"], "http": [] } })
+}
+
+/// Waits until the operator has seen that it is not its own, and looks whether it has stayed.
+fn until_left(cluster: &Cluster) {
+    until("it is told", || {
+        let one = cluster.find("virtualenvironments", "shop", "demo").expect("it");
+        one["status"]["conditions"][1]["reason"] == "ServicesLeftOut"
+    });
+    let route = cluster.find("virtualservices", "shop", "cart").expect("a route");
+    assert_eq!(route["spec"], own()["spec"]);
+    let owners = route["metadata"]["ownerReferences"].as_array();
+    assert!(owners.is_none_or(Vec::is_empty), "{route}");
+    assert_eq!(cluster.find("destinationrules", "shop", "cart"), None, "nothing of ours stands beside it");
+}
+
+#[test]
+fn a_route_that_somebody_makes_meanwhile_is_not_taken_over() {
+    let cluster = cluster();
+    shop(&cluster);
+    let made = Fault::Meanwhile(|state| drop(state.place(&own())));
+    cluster.fault("create", "virtualservices", made);
+    let operator = Operator::start(&cluster, &SHOP);
+    until_left(&cluster);
+    assert!(operator.terminate());
+}
+
+#[test]
+fn a_route_that_is_exchanged_meanwhile_is_not_taken_over() {
+    let exchanged = Fault::Meanwhile(|state| {
+        state.delete("virtualservices", "shop", "cart");
+        state.place(&own());
+    });
+    // The same object, which its user has made his own.
+    let kept = Fault::Meanwhile(|state| {
+        let mut route = state.find("virtualservices", "shop", "cart").expect("a route").clone();
+        route["metadata"]["ownerReferences"] = json!([]);
+        route["spec"] = own()["spec"].clone();
+        state.place(&route);
+    });
+    for fault in [exchanged, kept] {
+        let cluster = cluster();
+        shop(&cluster);
+        let operator = Operator::start(&cluster, &SHOP);
+        until_subsets(&cluster, &["base", "base-red"]);
+        cluster.fault("patch", "virtualservices", fault);
+        workload(&cluster, "Deployment", "base.blue");
+        until_left(&cluster);
+        assert!(operator.terminate());
+    }
+}
+
+#[test]
+fn what_goes_meanwhile_is_made_anew() {
+    let cluster = cluster();
+    shop(&cluster);
+    let operator = Operator::start(&cluster, &SHOP);
+    until_subsets(&cluster, &["base", "base-red"]);
+    cluster.fault(
+        "patch",
+        "virtualservices",
+        Fault::Meanwhile(|state| state.delete("virtualservices", "shop", "cart")),
+    );
+    workload(&cluster, "Deployment", "base.blue");
+    until_subsets(&cluster, &["base", "base-blue", "base-red"]);
+    assert_eq!(routed(&cluster).map(|(_, routes)| routes), Some(3));
+    assert!(operator.terminate());
+}

@@ -1,0 +1,110 @@
+//! The operator before an API server that refuses the same thing again and again: it survives, and asks less and less.
+//!
+//! How often it asks is measured by how long it takes until it has asked so often: a slow machine only makes that longer.
+
+use super::program::{Operator, cluster, shop, until_subsets, workload};
+use crate::cluster::{Cluster, Fault, until};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+const SHOP: [&str; 2] = ["--namespace", "shop"];
+
+/// Waits for so many lists of a resource, which must not come faster than this.
+fn until_listed(cluster: &Cluster, plural: &str, count: usize, least: Duration) {
+    let begun = Instant::now();
+    until("it is listed again", || cluster.count("list", plural) >= count);
+    let took = begun.elapsed();
+    assert!(took >= least, "{count} lists in {took:?}");
+}
+
+#[test]
+fn versions_that_are_always_too_old_cause_no_storm_of_lists() {
+    // As the answer, and within a watch that has begun.
+    for fault in [Fault::Refuse(410), Fault::Gone] {
+        let cluster = cluster();
+        shop(&cluster);
+        cluster.storm("watch", "services", fault);
+        let operator = Operator::start(&cluster, &SHOP);
+        // 0.2, 0.4, 0.8, 1.6 seconds between clients; 0.8, 1.6, 3.2 within one.
+        until_listed(&cluster, "services", 5, Duration::from_secs(3));
+        // The others are known meanwhile, so there are routes.
+        until_subsets(&cluster, &["base", "base-red"]);
+        workload(&cluster, "Deployment", "base.blue");
+        until_subsets(&cluster, &["base", "base-blue", "base-red"]);
+        cluster.calm();
+        cluster.remove("services", "shop", "cart");
+        until("the Service is known to be gone", || cluster.all("virtualservices").is_empty());
+        assert!(operator.terminate(), "{fault:?}");
+    }
+}
+
+#[test]
+fn definitions_that_are_missing_for_long_are_waited_for() {
+    let cluster = Cluster::start();
+    let definitions = super::program::cluster().all("customresourcedefinitions");
+    let (istio, ours): (Vec<_>, Vec<_>) =
+        definitions.iter().partition(|definition| definition["spec"]["group"] == "networking.istio.io");
+    let put = |definition: &Value| {
+        let mut new = definition.clone();
+        new["metadata"] = json!({ "name": definition["metadata"]["name"] });
+        cluster.put(&new);
+    };
+    ours.into_iter().for_each(put);
+    shop(&cluster);
+    let operator = Operator::start(&cluster, &SHOP);
+    // Two seconds each, and 0.2, 0.4, 0.8 between them.
+    until_listed(&cluster, "services", 4, Duration::from_secs(6));
+    assert_eq!(operator.line("the watch is disturbed").expect("it")["kind"], "silence");
+    istio.into_iter().for_each(put);
+    until_subsets(&cluster, &["base", "base-red"]);
+    assert!(operator.terminate());
+}
+
+/// So many that the shop's own one is in the third page.
+fn more_deployments(cluster: &Cluster) {
+    for number in 0..450 {
+        cluster.put(&json!({ "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": { "name": format!("a-{number:03}"), "namespace": "shop" },
+            "spec": { "template": { "metadata": { "labels": { "app": "other" } } } } }));
+    }
+}
+
+#[test]
+fn pages_may_take_longer_together_than_a_call_may() {
+    let cluster = cluster();
+    shop(&cluster);
+    more_deployments(&cluster);
+    // Calls have two seconds.
+    cluster.storm("list", "deployments", Fault::Slow(Duration::from_millis(900)));
+    let operator = Operator::start(&cluster, &SHOP);
+    until_subsets(&cluster, &["base", "base-red"]);
+    assert_eq!(operator.line("the watch is disturbed"), None);
+    assert!(operator.terminate());
+}
+
+#[test]
+fn lists_come_in_pages_and_begin_anew_when_the_rest_is_gone() {
+    let cluster = cluster();
+    shop(&cluster);
+    more_deployments(&cluster);
+    // The second page of the first list comes too late.
+    cluster.fault("list", "deployments", Fault::Slow(Duration::ZERO));
+    cluster.fault("list", "deployments", Fault::Meanwhile(|state| state.compact()));
+    let operator = Operator::start(&cluster, &SHOP);
+    until_subsets(&cluster, &["base", "base-red"]);
+    let pages: Vec<(bool, Option<String>)> = {
+        let state = cluster.state();
+        let lists = state
+            .requests
+            .iter()
+            .filter(|(access, _)| (access.verb, &*access.resource) == ("list", "deployments"));
+        let limit = |text: Option<&str>| text.map(str::to_owned);
+        lists
+            .map(|(_, list)| (list.parameter("continue").is_some(), limit(list.parameter("limit"))))
+            .collect()
+    };
+    assert!(pages.iter().all(|(_, limit)| limit.as_deref() == Some("200")), "{pages:?}");
+    let begun: Vec<bool> = pages.into_iter().map(|(continued, _)| !continued).collect();
+    assert_eq!(begun, [true, false, true, false, false]);
+    assert!(operator.terminate());
+}
