@@ -57,5 +57,9 @@ impl Level {
 
 /// Of other crates only what went wrong: their details may tell what a request carries.
 fn filter(level: LevelFilter) -> Targets {
-    Targets::new().with_default(level.min(LevelFilter::WARN)).with_target(env!("CARGO_CRATE_NAME"), level)
+    Targets::new()
+        .with_default(level.min(LevelFilter::WARN))
+        // A refusal comes with each try, and is told by whoever watches.
+        .with_target("kube_runtime::watcher", level.min(LevelFilter::ERROR))
+        .with_target(env!("CARGO_CRATE_NAME"), level)
 }

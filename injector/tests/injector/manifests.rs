@@ -252,18 +252,24 @@ fn grants(rule: &Value, access: &Access) -> bool {
         && (rule["resourceNames"].is_null() || has("resourceNames", &access.name))
 }
 
-/// The rules that printed roles of a kind grant to a program, one verb and one name each.
+/// The rules that printed roles of a kind grant to a program, one resource, one verb and one name each.
 fn granted(objects: &[Value], name: &str) -> Vec<(String, Value)> {
     let mut all = Vec::new();
     for role in objects.iter().filter(|object| object["metadata"]["name"] == name) {
+        let kind = || role["kind"].as_str().expect("a kind").to_owned();
         for rule in role["rules"].as_array().into_iter().flatten() {
-            for verb in rule["verbs"].as_array().expect("verbs") {
-                let names = rule["resourceNames"].as_array().cloned().unwrap_or_else(|| vec![Value::Null]);
-                for name in names {
-                    let mut one = rule.clone();
-                    one["verbs"] = json!([verb]);
-                    one["resourceNames"] = if name.is_null() { Value::Null } else { json!([name]) };
-                    all.push((role["kind"].as_str().expect("a kind").to_owned(), one));
+            let list = |field: &str| rule[field].as_array().cloned();
+            let names =
+                list("resourceNames").map(|names| names.into_iter().map(|name| json!([name])).collect());
+            for resource in list("resources").expect("resources") {
+                for verb in list("verbs").expect("verbs") {
+                    for name in names.clone().unwrap_or_else(|| vec![Value::Null]) {
+                        all.push((
+                            kind(),
+                            json!({ "apiGroups": rule["apiGroups"], "resources": [resource], "verbs": [verb],
+                                "resourceNames": name }),
+                        ));
+                    }
                 }
             }
         }

@@ -169,14 +169,23 @@ fn is_selected(request: &Request, target: &Target, object: &Value) -> bool {
     in_namespace && by_field && by_label
 }
 
+/// A list, or a page of one. The next page may be of a later version; a client must bear that.
 fn list(request: &Request, target: &Target, shared: &Shared) -> Value {
+    let number = |name: &str| request.parameter(name).and_then(|text| text.parse::<usize>().ok());
+    let (from, limit) = (number("continue").unwrap_or(0), number("limit").unwrap_or(usize::MAX));
     let state = shared.state();
     let items: Vec<&Value> = state
         .list(&target.kind, &target.namespace)
         .filter(|object| is_selected(request, target, object))
+        .skip(from)
         .collect();
+    let mut metadata = json!({ "resourceVersion": state.version.to_string() });
+    if items.len() > limit {
+        metadata["continue"] = (from + limit).to_string().into();
+    }
+    let items = &items[..items.len().min(limit)];
     json!({ "kind": format!("{}List", target.kind.kind), "apiVersion": target.kind.api_version(),
-        "metadata": { "resourceVersion": state.version.to_string() }, "items": items })
+        "metadata": metadata, "items": items })
 }
 
 fn watch(connection: &mut Connection, request: &Request, target: &Target, shared: &Shared) -> io::Result<()> {
