@@ -7,6 +7,7 @@ mod authority;
 mod environment;
 mod explain;
 mod inject;
+mod listen;
 mod logging;
 mod manifests;
 mod output;

@@ -15,7 +15,7 @@ pub(super) fn objects(wanted: &Installation) -> Vec<Value> {
     let mut objects = vec![crd::definition(), roles::account(wanted, &name, component)];
     objects.extend(roles::role(wanted, &name, component, &rules(Place::Own, &name)));
     objects.extend(roles::cluster_role(wanted, &name, component, &rules(Place::Watched, &name)));
-    let address = format!("--metrics-address=0.0.0.0:{METRICS}");
+    let address = format!("--metrics-address=[::]:{METRICS}");
     let arguments = [
         "environment",
         "operator",

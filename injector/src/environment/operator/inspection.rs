@@ -2,6 +2,7 @@
 
 use super::core::Core;
 use super::numbers::Numbers;
+use crate::listen::listen;
 use crate::logging::Level;
 use http_body_util::Full;
 use hyper::{Request, Response, body::Bytes, server::conn::http1, service::service_fn};
@@ -9,7 +10,7 @@ use hyper_util::rt::TokioIo;
 use injection::environment::standing::acting;
 use serde_json::{Map, Value, json};
 use std::{cell::RefCell, convert::Infallible, io, net::SocketAddr, rc::Rc, time::Duration};
-use tokio::{net::TcpListener, task, time};
+use tokio::{task, time};
 use tracing::level_filters::LevelFilter;
 
 /// How long a client may take.
@@ -110,13 +111,13 @@ fn one(core: &Core, namespace: &str) -> Value {
 ///
 /// # Errors
 /// When the address can't be listened on.
-pub(super) async fn serve(
+pub(super) fn serve(
     flag: &str,
     address: SocketAddr,
     answer: impl Fn(&str, Option<&str>) -> Reply + Clone + 'static,
 ) -> Result<SocketAddr, String> {
     let failed = |error: io::Error| format!("{flag} {address}: can't be listened on: {error}");
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let listener = listen(address).map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
     task::spawn_local(async move {
         loop {

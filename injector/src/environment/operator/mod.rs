@@ -82,7 +82,7 @@ pub(crate) struct Flags {
     /// Where `environment inspect` is answered
     #[arg(long, value_name = "ADDRESS", default_value = super::inspect::ADDRESS)]
     status_address: SocketAddr,
-    /// Serve /metrics, /healthz and /readyz there, such as 0.0.0.0:8383
+    /// Serve /metrics, /healthz and /readyz there, such as [::]:8383, all addresses
     #[arg(long, value_name = "ADDRESS")]
     metrics_address: Option<SocketAddr>,
     #[command(flatten)]
@@ -119,11 +119,11 @@ async fn operate(flags: &Flags, level: logging::Level) -> Result<(), Box<dyn Err
     });
     let told = Rc::clone(&inspection);
     let tell = move |path: &str, query: Option<&str>| told.tell(path, query);
-    let status = inspection::serve("--status-address", flags.status_address, tell).await?;
+    let status = inspection::serve("--status-address", flags.status_address, tell)?;
     let mut metrics = None;
     if let Some(address) = flags.metrics_address {
         let count = move |path: &str, _: Option<&str>| inspection.count(path);
-        metrics = Some(inspection::serve("--metrics-address", address, count).await?.to_string());
+        metrics = Some(inspection::serve("--metrics-address", address, count)?.to_string());
     }
 
     let identity = identity();

@@ -65,3 +65,15 @@ fn where_nobody_answers_it_says_so() {
     let (code, _, stderr) = inspect(&free.to_string(), &[]);
     assert!(code == Some(2) && stderr.contains("Usage"), "{stderr}");
 }
+
+#[test]
+fn all_addresses_are_those_of_both_families() {
+    let operator = Operator::start(&cluster(), &["--metrics-address", "[::]:0"]);
+    let address = operator.line("operating").expect("it")["metrics"].as_str().expect("it").to_owned();
+    let (host, port) = address.rsplit_once(':').expect("an address");
+    assert_eq!(get(&format!("127.0.0.1:{port}"), "/healthz").0, 200);
+    // A machine without IPv6 has the other one only.
+    if host != "0.0.0.0" {
+        assert_eq!(get(&format!("[::1]:{port}"), "/healthz").0, 200);
+    }
+}

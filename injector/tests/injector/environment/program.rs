@@ -88,8 +88,13 @@ impl Operator {
         let mut child = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
             .args(["environment", "operator", "--kubeconfig", word(&cluster.kubeconfig())])
             .args(["--debounce", "100ms", "--lease-duration", "2s", "--call-timeout", "2s"])
-            .args(["--status-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0", "--log_as_json"])
+            .args(["--status-address", "127.0.0.1:0", "--log_as_json"])
             .args(more)
+            .args(
+                more.iter()
+                    .all(|word| *word != "--metrics-address")
+                    .then_some("--metrics-address=127.0.0.1:0"),
+            )
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");

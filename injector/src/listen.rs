@@ -1,0 +1,68 @@
+//! Listening for connections: at one address, or at a port of all addresses, whichever families the machine has.
+
+use socket2::{Domain, Protocol, Socket, Type};
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+};
+
+/// How many connections may wait to be accepted; the kernel takes less where it is told to.
+const WAITING: i32 = 1024;
+
+/// Listens. `[::]` stands for all addresses of both families, and for those of IPv4 where the machine has no IPv6. It needs
+/// a runtime.
+///
+/// # Errors
+/// When the address is no address of this machine, or is taken.
+pub(crate) fn listen(address: SocketAddr) -> io::Result<tokio::net::TcpListener> {
+    let listener = at_first_family(address, bind)?;
+    listener.set_nonblocking(true)?;
+    tokio::net::TcpListener::from_std(listener)
+}
+
+fn at_first_family<T>(address: SocketAddr, bind: impl Fn(SocketAddr) -> io::Result<T>) -> io::Result<T> {
+    let is_all = matches!(address, SocketAddr::V6(address) if address.ip().is_unspecified());
+    match bind(address) {
+        // A port that is taken, or not for us, is so for both families.
+        Err(error)
+            if is_all
+                && !matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied) =>
+        {
+            bind((Ipv4Addr::UNSPECIFIED, address.port()).into())
+        }
+        bound => bound,
+    }
+}
+
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        // Whatever net.ipv6.bindv6only says.
+        socket.set_only_v6(false)?;
+    }
+    // A restart does not wait for connections of the one before.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(WAITING)?;
+    Ok(socket.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv6Addr;
+
+    #[test]
+    fn without_ipv6_all_addresses_are_those_of_ipv4() {
+        let all = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 80));
+        let one = SocketAddr::from((Ipv6Addr::LOCALHOST, 80));
+        let fails = |kind: io::ErrorKind| {
+            move |address: SocketAddr| if address.is_ipv6() { Err(kind.into()) } else { Ok(address) }
+        };
+        let bound = at_first_family(all, fails(io::ErrorKind::Unsupported));
+        assert_eq!(bound.expect("IPv4"), "0.0.0.0:80".parse().expect("an address"));
+        // What is asked for by its address is not exchanged, and what is taken is not half taken.
+        assert!(at_first_family(one, fails(io::ErrorKind::Unsupported)).is_err());
+        assert!(at_first_family(all, fails(io::ErrorKind::AddrInUse)).is_err());
+    }
+}
