@@ -16,6 +16,7 @@ pub(crate) mod tls;
 
 use crate::arguments::Sources;
 use crate::authority;
+use crate::listen::listen;
 use crate::logging::{self, Logging};
 use body::Budget;
 use clap::Args;
@@ -31,7 +32,7 @@ use routes::Server;
 use std::{
     error::Error,
     io,
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, RwLock, atomic::AtomicBool, atomic::Ordering::Relaxed},
@@ -40,7 +41,6 @@ use std::{
 };
 use tls::Identity;
 use tokio::{
-    net::TcpListener,
     runtime::Builder,
     signal::unix::{Signal, SignalKind, signal},
     sync::watch,
@@ -59,10 +59,10 @@ const MOST_PLAIN_CONNECTIONS: usize = 32;
 #[derive(Args, Debug)]
 #[group(id = "serve")]
 pub(crate) struct Flags {
-    /// Where to listen for HTTPS [default: port 15017 of all addresses]
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    address: Option<SocketAddr>,
-    /// Where to tell /metrics and /ready by plain HTTP, too
+    /// Where to listen for HTTPS; [::] is all addresses of both families, or of IPv4 where there is no IPv6
+    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT)))]
+    address: SocketAddr,
+    /// Where to tell /metrics and /ready by plain HTTP, too, such as [::]:15014
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics_address: Option<SocketAddr>,
     /// The server's certificate and those between it and its authority, as PEM; read again when it changes
@@ -241,8 +241,7 @@ async fn serve(flags: &Flags, server: &Arc<Server>) -> Result<(), Box<dyn Error>
     let mut ends = Ends::new()?;
     let (stop, stopped) = watch::channel(false);
     let listener = listen(flags.address)
-        .await
-        .map_err(|error| format!("--address {}: can't be listened on: {error}", shown(flags.address)))?;
+        .map_err(|error| format!("--address {}: can't be listened on: {error}", flags.address))?;
     let address = listener.local_addr()?;
     let door = |listener, tls, most| Door {
         listener,
@@ -254,8 +253,7 @@ async fn serve(flags: &Flags, server: &Arc<Server>) -> Result<(), Box<dyn Error>
     let mut plain_address = None;
     let mut plain = None;
     if let Some(wanted) = flags.metrics_address {
-        let listener = TcpListener::bind(wanted)
-            .await
+        let listener = listen(wanted)
             .map_err(|error| format!("--metrics-address {wanted}: can't be listened on: {error}"))?;
         plain_address = Some(listener.local_addr()?);
         let server = Arc::clone(server);
@@ -291,21 +289,6 @@ async fn serve(flags: &Flags, server: &Arc<Server>) -> Result<(), Box<dyn Error>
     }
     tracing::info!("left");
     Ok(())
-}
-
-fn shown(address: Option<SocketAddr>) -> String {
-    address.map_or_else(|| format!("port {PORT}"), |address| address.to_string())
-}
-
-/// All addresses of both families, where the machine has both.
-async fn listen(address: Option<SocketAddr>) -> io::Result<TcpListener> {
-    match address {
-        Some(address) => TcpListener::bind(address).await,
-        None => match TcpListener::bind((Ipv6Addr::UNSPECIFIED, PORT)).await {
-            Ok(listener) => Ok(listener),
-            Err(_) => TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).await,
-        },
-    }
 }
 
 /// What ends the process.
