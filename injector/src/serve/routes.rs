@@ -17,7 +17,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -117,7 +117,7 @@ impl Server {
                         body: body.bytes(),
                     };
                     let configuration = self.configuration();
-                    self.guarded(|| match subject {
+                    guarded(&self.metrics.panics, || match subject {
                         Subject::Injection => review::answer(&call, &configuration, &*self.cluster),
                         Subject::Environment => tag::answer(&call, &self.environment_labels),
                     })
@@ -157,14 +157,14 @@ impl Server {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         plain(status, HeaderValue::from_static(answer.content_type), answer.body)
     }
+}
 
-    /// A defect must cost the call that shows it, and no other.
-    fn guarded(&self, answer: impl FnOnce() -> Answer) -> Answer {
-        catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
-            self.metrics.panics.fetch_add(1, Relaxed);
-            Answer::text(500, "the call met a defect of the injector; its log says which")
-        })
-    }
+/// A defect must cost the call that shows it, and no other.
+pub(super) fn guarded(panics: &AtomicU64, answer: impl FnOnce() -> Answer) -> Answer {
+    catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
+        panics.fetch_add(1, Relaxed);
+        Answer::text(500, "the call met a defect of the injector; its log says which")
+    })
 }
 
 fn plain(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
