@@ -8,6 +8,7 @@ use k8s_openapi::api::{
     policy::v1::PodDisruptionBudget,
     rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
 };
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::{
@@ -68,7 +69,7 @@ fn every_object_is_of_its_type_and_has_no_other_field() {
                 "Service" => is_typed::<Service>(&object),
                 "PodDisruptionBudget" => is_typed::<PodDisruptionBudget>(&object),
                 "MutatingWebhookConfiguration" => is_typed::<MutatingWebhookConfiguration>(&object),
-                "CustomResourceDefinition" => assert_eq!(object["apiVersion"], "apiextensions.k8s.io/v1"),
+                "CustomResourceDefinition" => is_typed::<CustomResourceDefinition>(&object),
                 other => panic!("an object of another kind: {other}"),
             }
         }
