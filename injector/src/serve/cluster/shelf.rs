@@ -59,11 +59,11 @@ impl<T> Shelf<T> {
     }
 
     /// Something went wrong: it is counted each time, and told where it is something else than before. What is known stays.
-    pub(super) fn disturbed(&self, wrong: String, is_final: bool) {
+    pub(super) fn disturbed(&self, wrong: String, is_forbidden: bool) {
         let mut standing = self.standing();
         standing.errors += 1;
         standing.current = false;
-        standing.settled |= is_final;
+        standing.settled |= is_forbidden;
         if standing.wrong.as_ref() != Some(&wrong) {
             tracing::warn!(
                 resource = self.resource,

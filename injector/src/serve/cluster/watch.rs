@@ -32,13 +32,12 @@ enum Broken {
 }
 
 impl Broken {
-    /// Whether the API server has said that it will tell nothing. That may change with a role, but nobody should wait for it.
-    fn is_final(&self) -> bool {
-        let code = match self {
-            Self::Watch(error) => status(error),
-            Self::Silent | Self::Ended => None,
-        };
-        matches!(code, Some(401 | 403 | 404))
+    /// Whether the API server has said that we may not know. That may change with a role, but nobody should wait for it.
+    fn is_forbidden(&self) -> bool {
+        match self {
+            Self::Watch(error) => status(error) == Some(403),
+            Self::Silent | Self::Ended => false,
+        }
     }
 }
 
@@ -56,7 +55,7 @@ pub(super) async fn follow<K, T>(
     loop {
         let (listed, broken) =
             round(shelf, watcher::watcher(api.clone(), config.clone()), &read, &changed).await;
-        shelf.disturbed(chain(&broken), broken.is_final());
+        shelf.disturbed(chain(&broken), broken.is_forbidden());
         if listed {
             pause = FIRST_PAUSE;
         }
