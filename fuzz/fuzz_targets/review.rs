@@ -3,7 +3,7 @@
 #![no_main]
 
 use injection::Configuration;
-use injection::review::{Call, Cluster, Outcome, answer};
+use injection::review::{Call, Outcome, Unknown, answer};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ static CONFIGURATION: LazyLock<Configuration> = LazyLock::new(Configuration::def
 
 fuzz_target!(|body: &[u8]| {
     let call = Call { method: "POST", path: "/inject/net/a", content_type: Some("application/json"), body };
-    let answer = answer(&call, &CONFIGURATION, &Cluster::default());
+    let answer = answer(&call, &CONFIGURATION, &Unknown::default());
     if body.is_empty() {
         return assert_eq!(answer.status, 400);
     }

@@ -1,6 +1,9 @@
 //! The flags. Each command's own stand beside the command.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{
+    Args, Parser, Subcommand,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use std::path::PathBuf;
 
 /// Puts the init container and the proxy of a service mesh into pods.
@@ -37,4 +40,15 @@ pub(crate) struct Sources {
     /// Settings of the mesh: `mesh` of the ConfigMap istio
     #[arg(long = "mesh-config", alias = "meshConfigFile", value_name = "FILE")]
     pub(crate) mesh: Option<PathBuf>,
+}
+
+/// Reads one of these words as what it stands for.
+pub(crate) fn one_of<T: Clone + Send + Sync + 'static>(
+    words: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let names = PossibleValuesParser::new(words.iter().map(|(name, _)| *name));
+    names.try_map(|text| {
+        let found = words.iter().find(|(name, _)| *name == text);
+        found.map(|(_, meant)| meant.clone()).ok_or("expected one of the words listed")
+    })
 }

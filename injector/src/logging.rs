@@ -1,6 +1,7 @@
 //! Log lines of what runs for long: on standard error, as text or as JSON.
 
 use clap::Args;
+use policy::settings::levels::{LogLevel, ScopeLevel};
 use std::io;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{
@@ -13,14 +14,40 @@ pub(crate) struct Logging {
     /// Write log lines as JSON
     #[arg(long = "log_as_json", alias = "log-as-json")]
     json: bool,
-    /// The least important lines that are written: error, warn, info, debug, trace, or off
+    /// The least important lines that are written: none, fatal, error, warn, info, debug or trace; or levels by scope, such as
+    /// default:info,ads:debug, of which default and all count
     #[arg(
         long = "log_output_level",
         alias = "log-output-level",
-        value_name = "LEVEL",
-        default_value_t = LevelFilter::INFO
+        value_name = "LEVELS",
+        default_value = "default:info",
+        value_parser = level,
+        overrides_with = "level"
     )]
     level: LevelFilter,
+}
+
+/// Scopes are those of Istio's programs. There is one of them here, the default.
+fn level(text: &str) -> Result<LevelFilter, String> {
+    let (mut all, mut problems) = (LogLevel::Info, Vec::new());
+    for item in text.split(',') {
+        match item.parse::<ScopeLevel>() {
+            Ok(ScopeLevel { scope: None, level }) => all = level,
+            Ok(ScopeLevel { scope: Some(_), .. }) => {}
+            Err(problem) => problems.push(format!("{item:?} {problem}")),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(problems.join("; "));
+    }
+    Ok(match all {
+        LogLevel::None => LevelFilter::OFF,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    })
 }
 
 /// Starts logging. A panic becomes a line too.
@@ -57,5 +84,45 @@ impl Level {
 
 /// Of other crates only what went wrong: their details may tell what a request carries.
 fn filter(level: LevelFilter) -> Targets {
-    Targets::new().with_default(level.min(LevelFilter::WARN)).with_target(env!("CARGO_CRATE_NAME"), level)
+    Targets::new()
+        .with_default(level.min(LevelFilter::WARN))
+        // A refusal comes with each try, and is told by whoever watches.
+        .with_target("kube_runtime::watcher", level.min(LevelFilter::ERROR))
+        .with_target(env!("CARGO_CRATE_NAME"), level)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        logging: Logging,
+    }
+
+    #[test]
+    fn levels_are_those_of_istios_programs() {
+        let level = |words: &[&str]| {
+            let words = ["program"].iter().chain(words);
+            Program::try_parse_from(words)
+                .map(|program| program.logging.level)
+                .map_err(|error| error.to_string())
+        };
+        for (words, expected) in [
+            (&[][..], LevelFilter::INFO),
+            (&["--log_output_level=warn"], LevelFilter::WARN),
+            (&["--log_output_level", "default:debug,ads:none"], LevelFilter::DEBUG),
+            (&["--log-output-level=ads:debug"], LevelFilter::INFO),
+            (&["--log_output_level=default:info,all:none"], LevelFilter::OFF),
+            (&["--log_output_level=info", "--log_output_level=fatal"], LevelFilter::ERROR),
+        ] {
+            assert_eq!(level(words), Ok(expected), "{words:?}");
+        }
+        let told = level(&["--log_output_level=default:loud,info,ads:"]).expect_err("no levels");
+        for text in ["\"default:loud\" names no log level", "\"ads:\"", "expected SCOPE:LEVEL"] {
+            assert!(told.contains(text), "{told}");
+        }
+    }
 }

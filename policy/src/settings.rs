@@ -4,6 +4,7 @@
 //! writes docs/reference.md. Meanings and defaults are upstream's unless the help says otherwise.
 
 pub mod examples;
+pub mod levels;
 pub mod mapping;
 mod table;
 

@@ -4,7 +4,10 @@ use super::data::Encoding;
 use super::logging::Stdout;
 use policy::istio::{self, CaptureConfig, defaults::PROBE_PORT};
 pub(super) use policy::preview::Preview;
-use policy::settings::Setting;
+use policy::settings::{
+    Setting,
+    levels::{LogLevel, ScopeLevel},
+};
 use policy::sources::{Host, Raw, Reader};
 use policy::trace::utc;
 use policy::{Problem, Problems};
@@ -293,31 +296,25 @@ fn logging(reader: &mut Reader<'_>) -> Logging {
         targets: reader.items(Setting::LogTarget).0.into_iter().map(str::to_owned).collect(),
     };
     let levels = reader.list(Setting::LogOutputLevel, |reader, source, item| {
-        let (scope, name) = item.split_once(':').unwrap_or(("default", item));
-        let level = level(name);
-        if level.is_none() {
-            let form = "expected SCOPE:LEVEL with a level of none, fatal, error, warn, info, debug or trace";
-            reader.problem(source, item, format!("names no log level; {form}"));
-        }
-        level.map(|level| (scope.to_owned(), level))
+        let read = item.parse::<ScopeLevel>();
+        read.map_err(|problem| reader.problem(source, item, problem)).ok()
     });
-    for (scope, level) in levels {
-        match scope.as_str() {
-            "default" | "all" => logging.level = level,
-            _ => logging.scopes.push((scope, level)),
+    for ScopeLevel { scope, level } in levels {
+        match scope {
+            None => logging.level = filter(level),
+            Some(scope) => logging.scopes.push((scope, filter(level))),
         }
     }
     logging
 }
 
-fn level(name: &str) -> Option<LevelFilter> {
-    match name {
-        "none" => Some(LevelFilter::OFF),
-        "fatal" | "error" => Some(LevelFilter::ERROR),
-        "warn" => Some(LevelFilter::WARN),
-        "info" => Some(LevelFilter::INFO),
-        "debug" => Some(LevelFilter::DEBUG),
-        "trace" => Some(LevelFilter::TRACE),
-        _ => None,
+fn filter(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::None => LevelFilter::OFF,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
     }
 }

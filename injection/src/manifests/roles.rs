@@ -3,7 +3,7 @@
 use super::{Component, Installation, metadata, of_cluster, webhooks};
 use serde_json::{Value, json};
 
-/// Of `serve --self-signed`: its Secret, and the webhook configurations whose `caBundle` it sets.
+/// Of `serve --self-signed`: its Secret, the webhook configurations whose `caBundle` it sets, and what it watches for reviews.
 pub(super) fn of_server(wanted: &Installation) -> Vec<Value> {
     let (name, component) = (wanted.name(), Component::Webhook);
     let rules = json!([
@@ -15,6 +15,7 @@ pub(super) fn of_server(wanted: &Installation) -> Vec<Value> {
     let of_all = json!([
         { "apiGroups": ["admissionregistration.k8s.io"], "resources": ["mutatingwebhookconfigurations"],
             "resourceNames": webhooks::names(wanted), "verbs": ["list", "patch", "watch"] },
+        { "apiGroups": [""], "resources": ["namespaces", "nodes"], "verbs": ["list", "watch"] },
     ]);
     let mut objects = vec![account(wanted, &name, component)];
     objects.extend(role(wanted, &name, component, &rules));

@@ -43,7 +43,7 @@ pub(super) fn objects(wanted: &Installation) -> Vec<Value> {
         format!("--ca-secret={}", wanted.secret()),
         format!("--webhook-configurations={}", webhooks::names(wanted).join(",")),
         format!("--config-dir={FOLDER}"),
-        format!("--metrics-address=0.0.0.0:{METRICS}"),
+        format!("--metrics-address=[::]:{METRICS}"),
         "--log_as_json".to_owned(),
     ];
     if !wanted.environment_labels.is_empty() {

@@ -2,13 +2,16 @@
 //!
 //! Whatever is sent is answered: a body of any kind, a review without a request, a pod that is none.
 
+mod cluster;
 mod reading;
+
+pub use cluster::{Cluster, Unknown, runs_native_sidecars};
 
 use crate::configuration::Configuration;
 use crate::decision::Decision;
 use crate::patch;
 use crate::path;
-use crate::pipeline::{self, Around, Namespace};
+use crate::pipeline::{self, Around};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use policy::Problems;
 use reading::Review;
@@ -34,13 +37,6 @@ pub struct Call<'a> {
     /// The header `Content-Type`.
     pub content_type: Option<&'a str>,
     pub body: &'a [u8],
-}
-
-/// What is known of the cluster that calls, beside what it says.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Cluster {
-    /// Whether all kubelets can run native sidecars (Kubernetes 1.33 and newer).
-    pub native_sidecars: bool,
 }
 
 /// What it is answered, and what of that is counted and logged.
@@ -102,7 +98,7 @@ impl Answer {
 ///
 /// The statuses of HTTP and their order are those of Istio's injector: 400 for a body that is too long or empty, 415 for
 /// any other Content-Type than `application/json`, 200 for all else, with `allowed: false` where it is no review.
-pub fn answer(call: &Call<'_>, configuration: &Configuration, cluster: &Cluster) -> Answer {
+pub fn answer(call: &Call<'_>, configuration: &Configuration, cluster: &dyn Cluster) -> Answer {
     answer_by(call, cluster, |pod, around| pipeline::inject(pod, around, configuration))
 }
 
@@ -123,7 +119,7 @@ fn values(body: &[u8]) -> usize {
 
 fn answer_by(
     call: &Call<'_>,
-    cluster: &Cluster,
+    cluster: &dyn Cluster,
     inject: impl Fn(&Value, &Around) -> Result<pipeline::Outcome, Problems>,
 ) -> Answer {
     if call.body.len() > MOST_BYTES {
@@ -170,10 +166,10 @@ fn answer_by(
         Err(reason) => return reply(Outcome::Refused, reason).answer(),
     };
     let around = Around {
-        namespace: Namespace { name: request.namespace().to_owned(), ..Namespace::default() },
+        namespace: cluster.namespace(request.namespace()),
         workload: None,
         variables: path::variables(call.path),
-        native_sidecars: cluster.native_sidecars,
+        native_sidecars: cluster.native_sidecars(request.node()),
     };
     match inject(pod, &around) {
         Ok(pipeline::Outcome::Skipped(decision)) => {
@@ -271,7 +267,7 @@ mod tests {
     }
 
     fn answered(path: &str, content_type: Option<&str>, body: &[u8]) -> Answer {
-        answer_by(&Call { method: "PUT", path, content_type, body }, &Cluster::default(), labels)
+        answer_by(&Call { method: "PUT", path, content_type, body }, &Unknown::default(), labels)
     }
 
     fn review(version: &str, request: &Value) -> Answer {

@@ -49,6 +49,12 @@ impl<'a> Request<'a> {
         if own.is_empty() { self.text("namespace") } else { own }
     }
 
+    /// Where the pod will run, if it says so itself and passes the scheduler by.
+    pub(super) fn node(self) -> Option<&'a str> {
+        let spec = self.object().get("spec").unwrap_or(&Value::Null);
+        Some(text(spec, "nodeName")).filter(|name| !name.is_empty())
+    }
+
     /// As the log names it. A pod that a controller makes has no name yet, but a beginning of one.
     pub(super) fn object_name(self) -> String {
         let kind = match text(self.object(), "kind") {

@@ -57,8 +57,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = lifetime, requires = "self_signed")]
     certificate_lifetime: Duration,
     /// The API server, if this is not one of its pods
-    #[arg(long, value_name = "FILE", requires = "self_signed")]
-    kubeconfig: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
 }
 
 /// How long the API server may stay silent, within a watch too; it ends each watch before (`timeoutSeconds`).

@@ -174,3 +174,58 @@ impl Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::routes::guarded;
+    use super::*;
+    use hyper::StatusCode;
+    use injection::review::Answer;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt, duplex},
+        runtime::Builder,
+    };
+
+    /// Answers, but for one path whose answer is a defect.
+    async fn answer(metrics: &Metrics, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let answer = guarded(&metrics.panics, || match request.uri().path() {
+            "/broken" => panic!("a defect of a test"),
+            _ => Answer::text(200, "well"),
+        });
+        let mut response = Response::new(Full::new(answer.body.into()));
+        *response.status_mut() = StatusCode::from_u16(answer.status).expect("a status");
+        response
+    }
+
+    #[test]
+    fn a_panic_costs_one_answer_and_not_even_its_connection() {
+        let metrics = Arc::new(Metrics::default());
+        let (mut client, server) = duplex(4096);
+        let (_stop, stopped) = watch::channel(false);
+        let told = Builder::new_current_thread().enable_time().build().expect("a runtime").block_on(async {
+            let connection = Connection {
+                tls: None,
+                metrics: Arc::clone(&metrics),
+                patience: Duration::from_secs(60),
+                stop: stopped,
+                _slot: Arc::new(Semaphore::new(1)).acquire_owned().await.expect("a slot"),
+            };
+            let served = connection.requests(server, |request| answer(&metrics, request));
+            let asked = async {
+                let requests =
+                    ["/broken", "/"].map(|path| format!("GET {path} HTTP/1.1\r\nHost: webhook\r\n"));
+                let requests = format!("{}\r\n{}Connection: close\r\n\r\n", requests[0], requests[1]);
+                client.write_all(requests.as_bytes()).await.expect("sent");
+                let mut told = String::new();
+                client.read_to_string(&mut told).await.expect("answers");
+                told
+            };
+            tokio::join!(served, asked).1
+        });
+        let statuses: Vec<&str> =
+            told.lines().filter_map(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)).collect();
+        assert_eq!(statuses, ["500", "200"], "{told}");
+        assert!(told.contains("the call met a defect of the injector") && told.ends_with("well\n"), "{told}");
+        assert_eq!(metrics.panics.load(Relaxed), 1);
+    }
+}

@@ -2,6 +2,7 @@
 //!
 //! Names are Istio's where it has the same number. One means something else here: its `success` counts refusals too.
 
+use super::cluster::State;
 use injection::review::Outcome;
 use std::{
     fmt::Write,
@@ -99,11 +100,38 @@ impl Page {
         let sum = Duration::from_nanos(reviews.nanoseconds.load(Relaxed)).as_secs_f64();
         self.line(format_args!("{name}_sum {sum}\n{name}_count {below}"));
     }
+
+    /// Where nobody watches, there is nothing to raise an alarm about.
+    fn watches(&mut self, watches: &[State]) {
+        if watches.is_empty() {
+            return;
+        }
+        let labels: Vec<String> =
+            watches.iter().map(|watch| format!("{{resource=\"{}\"}}", watch.resource)).collect();
+        let mut family = |name, kind, help, value: fn(&State) -> u64| {
+            let samples: Vec<(&str, String)> = labels
+                .iter()
+                .zip(watches)
+                .map(|(label, watch)| (&**label, value(watch).to_string()))
+                .collect();
+            self.family(name, kind, help, &samples);
+        };
+        family(
+            "sidecar_injector_watch_current",
+            "gauge",
+            "Whether this resource is known as the API server tells it; 0 is as it was once, or not at all.",
+            |watch| watch.current.into(),
+        );
+        family("sidecar_injector_watch_errors_total", "counter", "Disturbances of watches.", |watch| {
+            watch.errors
+        });
+    }
 }
 
 impl Metrics {
-    /// The text that Prometheus reads. `expires` is when the certificate ends, in seconds since 1970.
-    pub(super) fn text(&self, expires: i64) -> String {
+    /// The text that Prometheus reads. `expires` is when the certificate ends, in seconds since 1970; `watches` are those of
+    /// the cluster, if there are any.
+    pub(super) fn text(&self, expires: i64, watches: &[State]) -> String {
         let mut page = Page(String::new());
         let [injected, failed, skipped] = self.injection.counts();
         let all = injected + failed + skipped;
@@ -160,6 +188,7 @@ impl Metrics {
             "Calls that were answered 500 because of a defect.",
             self.panics.load(Relaxed),
         );
+        page.watches(watches);
         page.0
     }
 }
@@ -176,7 +205,7 @@ mod tests {
         metrics.injection.count(Outcome::Malformed, Duration::from_secs(20));
         metrics.injection.count(Outcome::Skipped, Duration::from_micros(100));
         metrics.environment.count(Outcome::Injected, Duration::ZERO);
-        let text = metrics.text(7);
+        let text = metrics.text(7, &[State { resource: "nodes", current: false, errors: 3 }]);
         for line in [
             "sidecar_injection_requests_total 4",
             "sidecar_injection_success_total 1",
@@ -190,6 +219,8 @@ mod tests {
             "sidecar_injection_time_seconds_count 4",
             "sidecar_environment_tag_requests_total{outcome=\"tagged\"} 1",
             "sidecar_injector_certificate_expiry_timestamp_seconds 7",
+            "sidecar_injector_watch_current{resource=\"nodes\"} 0",
+            "sidecar_injector_watch_errors_total{resource=\"nodes\"} 3",
         ] {
             assert!(text.lines().any(|there| there == line), "no {line} in\n{text}");
         }

@@ -4,6 +4,7 @@
 //! then, when nobody should send any more, the listener, then what is still being answered.
 
 mod body;
+mod cluster;
 mod configuration;
 mod connections;
 mod files;
@@ -15,14 +16,15 @@ pub(crate) mod tls;
 
 use crate::arguments::Sources;
 use crate::authority;
+use crate::listen::listen;
 use crate::logging::{self, Logging};
 use body::Budget;
 use clap::Args;
+use cluster::{Cluster, When};
 use configuration::Place;
 use connections::Door;
 use files::{Contents, Files, Marks};
 use injection::environment::tag;
-use injection::review::Cluster;
 use metrics::Metrics;
 use policy::Problem;
 use reload::{Watched, chain};
@@ -30,7 +32,7 @@ use routes::Server;
 use std::{
     error::Error,
     io,
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, RwLock, atomic::AtomicBool, atomic::Ordering::Relaxed},
@@ -39,7 +41,6 @@ use std::{
 };
 use tls::Identity;
 use tokio::{
-    net::TcpListener,
     runtime::Builder,
     signal::unix::{Signal, SignalKind, signal},
     sync::watch,
@@ -58,10 +59,10 @@ const MOST_PLAIN_CONNECTIONS: usize = 32;
 #[derive(Args, Debug)]
 #[group(id = "serve")]
 pub(crate) struct Flags {
-    /// Where to listen for HTTPS [default: port 15017 of all addresses]
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    address: Option<SocketAddr>,
-    /// Where to tell /metrics and /ready by plain HTTP, too
+    /// Where to listen for HTTPS; [::] is all addresses of both families, or of IPv4 where there is no IPv6
+    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT)))]
+    address: SocketAddr,
+    /// Where to tell /metrics and /ready by plain HTTP, too, such as [::]:15014
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics_address: Option<SocketAddr>,
     /// The server's certificate and those between it and its authority, as PEM; read again when it changes
@@ -90,9 +91,8 @@ pub(crate) struct Flags {
     /// Labels, with commas between: the first that a pod has names its environment, which /environment-tag tells its proxy
     #[arg(long, value_name = "LABELS", value_parser = labels, env = "envLabel")]
     environment_labels: Option<Labels>,
-    /// All kubelets run native sidecars (Kubernetes 1.33 and newer): so does a pod that says nothing about it
-    #[arg(long)]
-    native_sidecars: bool,
+    #[command(flatten)]
+    cluster: cluster::Flags,
     /// How long requests are still taken after SIGTERM, while /ready says no
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     drain: Duration,
@@ -133,7 +133,8 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     logging::start(&flags.logging);
     let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
-    let server = if flags.authority.self_signed {
+    let kubeconfig = flags.authority.kubeconfig.as_deref();
+    let identity = if flags.authority.self_signed {
         // What is wrong with the configuration is told before the cluster is touched.
         let place = Place::new(flags.config_dir.as_deref(), &flags.sources);
         place.understand(&place.files.read()?)?;
@@ -147,16 +148,25 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
         })?;
         let Some((identity, kept)) = begun else { return Ok(ExitCode::SUCCESS) };
         runtime.spawn(kept.run());
-        prepare(flags, Some(identity))?
+        Some(identity)
+    } else if kubeconfig.is_some() && flags.cluster.watch_cluster == When::Off {
+        let text = "--kubeconfig: nothing is asked of the API server; expected --watch-cluster auto or on, or --self-signed";
+        return Err(text.into());
     } else {
-        prepare(flags, None)?
+        None
     };
+    let cluster = runtime.block_on(Cluster::begin(&flags.cluster, kubeconfig))?;
+    let server = prepare(flags, identity, cluster)?;
     runtime.block_on(serve(flags, &server))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Reads everything, and from then on whenever it changes; but for an identity that somebody else keeps fresh.
-fn prepare(flags: &Flags, kept: Option<Arc<Identity>>) -> Result<Arc<Server>, Box<dyn Error>> {
+fn prepare(
+    flags: &Flags,
+    kept: Option<Arc<Identity>>,
+    cluster: Arc<Cluster>,
+) -> Result<Arc<Server>, Box<dyn Error>> {
     let place = Place::new(flags.config_dir.as_deref(), &flags.sources);
     let configured = first(&place.files, |contents| Ok(place.understand(contents)?));
     let certified = match (kept, &flags.tls_cert, &flags.tls_key) {
@@ -180,7 +190,7 @@ fn prepare(flags: &Flags, kept: Option<Arc<Identity>>) -> Result<Arc<Server>, Bo
     let metrics = Arc::new(Metrics::default());
     let server = Arc::new(Server {
         configuration: RwLock::new(Arc::new(configuration)),
-        cluster: Cluster { native_sidecars: flags.native_sidecars },
+        cluster,
         environment_labels: flags.environment_labels.clone().unwrap_or_default().0,
         identity,
         metrics: Arc::clone(&metrics),
@@ -231,8 +241,7 @@ async fn serve(flags: &Flags, server: &Arc<Server>) -> Result<(), Box<dyn Error>
     let mut ends = Ends::new()?;
     let (stop, stopped) = watch::channel(false);
     let listener = listen(flags.address)
-        .await
-        .map_err(|error| format!("--address {}: can't be listened on: {error}", shown(flags.address)))?;
+        .map_err(|error| format!("--address {}: can't be listened on: {error}", flags.address))?;
     let address = listener.local_addr()?;
     let door = |listener, tls, most| Door {
         listener,
@@ -244,8 +253,7 @@ async fn serve(flags: &Flags, server: &Arc<Server>) -> Result<(), Box<dyn Error>
     let mut plain_address = None;
     let mut plain = None;
     if let Some(wanted) = flags.metrics_address {
-        let listener = TcpListener::bind(wanted)
-            .await
+        let listener = listen(wanted)
             .map_err(|error| format!("--metrics-address {wanted}: can't be listened on: {error}"))?;
         plain_address = Some(listener.local_addr()?);
         let server = Arc::clone(server);
@@ -281,21 +289,6 @@ async fn serve(flags: &Flags, server: &Arc<Server>) -> Result<(), Box<dyn Error>
     }
     tracing::info!("left");
     Ok(())
-}
-
-fn shown(address: Option<SocketAddr>) -> String {
-    address.map_or_else(|| format!("port {PORT}"), |address| address.to_string())
-}
-
-/// All addresses of both families, where the machine has both.
-async fn listen(address: Option<SocketAddr>) -> io::Result<TcpListener> {
-    match address {
-        Some(address) => TcpListener::bind(address).await,
-        None => match TcpListener::bind((Ipv6Addr::UNSPECIFIED, PORT)).await {
-            Ok(listener) => Ok(listener),
-            Err(_) => TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).await,
-        },
-    }
 }
 
 /// What ends the process.

@@ -1,6 +1,7 @@
 //! Paths, and who answers them.
 
 use super::body::{self, Budget};
+use super::cluster::Cluster;
 use super::metrics::Metrics;
 use super::tls::Identity;
 use http_body_util::Full;
@@ -11,12 +12,12 @@ use hyper::{
 };
 use injection::Configuration;
 use injection::environment::tag;
-use injection::review::{self, Answer, Call, Cluster, Outcome, Told};
+use injection::review::{self, Answer, Call, Outcome, Told};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -28,7 +29,7 @@ const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4
 pub(super) struct Server {
     /// A request takes it once, so that its answer is made of one configuration.
     pub(super) configuration: RwLock<Arc<Configuration>>,
-    pub(super) cluster: Cluster,
+    pub(super) cluster: Arc<Cluster>,
     /// Of which the first that a pod has names its environment; none where environments are not served.
     pub(super) environment_labels: Vec<String>,
     pub(super) identity: Arc<Identity>,
@@ -86,11 +87,16 @@ impl Server {
             return response;
         }
         match path {
-            "/metrics" => plain(StatusCode::OK, METRICS, self.metrics.text(self.identity.expires())),
-            _ if self.leaving.load(Relaxed) => {
-                plain(StatusCode::SERVICE_UNAVAILABLE, TEXT, "leaving\n".to_owned())
+            "/metrics" => {
+                let text = self.metrics.text(self.identity.expires(), &self.cluster.states());
+                plain(StatusCode::OK, METRICS, text)
             }
-            _ => plain(StatusCode::OK, TEXT, "ready\n".to_owned()),
+            _ if self.leaving.load(Relaxed) => plain(StatusCode::SERVICE_UNAVAILABLE, TEXT, "leaving\n"),
+            _ if !self.cluster.is_settled() => {
+                let text = "waiting for the first list of namespaces and nodes\n";
+                plain(StatusCode::SERVICE_UNAVAILABLE, TEXT, text)
+            }
+            _ => plain(StatusCode::OK, TEXT, "ready\n"),
         }
     }
 
@@ -111,8 +117,8 @@ impl Server {
                         body: body.bytes(),
                     };
                     let configuration = self.configuration();
-                    self.guarded(|| match subject {
-                        Subject::Injection => review::answer(&call, &configuration, &self.cluster),
+                    guarded(&self.metrics.panics, || match subject {
+                        Subject::Injection => review::answer(&call, &configuration, &*self.cluster),
                         Subject::Environment => tag::answer(&call, &self.environment_labels),
                     })
                 }
@@ -151,14 +157,14 @@ impl Server {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         plain(status, HeaderValue::from_static(answer.content_type), answer.body)
     }
+}
 
-    /// A defect must cost the call that shows it, and no other.
-    fn guarded(&self, answer: impl FnOnce() -> Answer) -> Answer {
-        catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
-            self.metrics.panics.fetch_add(1, Relaxed);
-            Answer::text(500, "the call met a defect of the injector; its log says which")
-        })
-    }
+/// A defect must cost the call that shows it, and no other.
+pub(super) fn guarded(panics: &AtomicU64, answer: impl FnOnce() -> Answer) -> Answer {
+    catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
+        panics.fetch_add(1, Relaxed);
+        Answer::text(500, "the call met a defect of the injector; its log says which")
+    })
 }
 
 fn plain(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Response<Full<Bytes>> {

@@ -56,10 +56,14 @@ impl Replica {
         found.expect("it serves")
     }
 
+    fn signal(&self, name: &str) {
+        let (signal, id) = (format!("-{name}"), self.child.id().to_string());
+        assert!(Command::new("kill").args([signal, id]).status().expect("kill starts").success());
+    }
+
     /// Ends it as the kubelet does.
     fn stop(mut self) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill starts").success());
+        self.signal("TERM");
         let status = self.child.wait().expect("a child");
         assert!(status.success(), "{status}: {}", self.log());
     }
@@ -258,6 +262,20 @@ fn faults_of_the_api_server_are_outlasted() {
 fn answers_that_never_come_are_given_up() {
     survives("create", "secrets", Fault::Hang);
     survives("patch", WEBHOOKS, Fault::Hang);
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_the_secret() {
+    let cluster = cluster();
+    cluster.fault("list", "secrets", Fault::Hang);
+    let mut replica = Replica::start(&cluster, "one", &[]);
+    until("it waits", || cluster.count("list", "secrets") > 0);
+    replica.signal("TERM");
+    until("it ends", || {
+        let ended = replica.child.try_wait().expect("a child");
+        assert!(ended.is_none_or(|status| status.success()), "{ended:?}: {}", replica.log());
+        ended.is_some()
+    });
 }
 
 #[test]

@@ -11,4 +11,5 @@ mod manifests;
 mod readme;
 mod serve;
 mod tls;
+mod watch;
 mod webhook;

@@ -8,6 +8,7 @@ use k8s_openapi::api::{
     policy::v1::PodDisruptionBudget,
     rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
 };
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::{
@@ -68,7 +69,7 @@ fn every_object_is_of_its_type_and_has_no_other_field() {
                 "Service" => is_typed::<Service>(&object),
                 "PodDisruptionBudget" => is_typed::<PodDisruptionBudget>(&object),
                 "MutatingWebhookConfiguration" => is_typed::<MutatingWebhookConfiguration>(&object),
-                "CustomResourceDefinition" => assert_eq!(object["apiVersion"], "apiextensions.k8s.io/v1"),
+                "CustomResourceDefinition" => is_typed::<CustomResourceDefinition>(&object),
                 other => panic!("an object of another kind: {other}"),
             }
         }
@@ -252,18 +253,24 @@ fn grants(rule: &Value, access: &Access) -> bool {
         && (rule["resourceNames"].is_null() || has("resourceNames", &access.name))
 }
 
-/// The rules that printed roles of a kind grant to a program, one verb and one name each.
+/// The rules that printed roles of a kind grant to a program, one resource, one verb and one name each.
 fn granted(objects: &[Value], name: &str) -> Vec<(String, Value)> {
     let mut all = Vec::new();
     for role in objects.iter().filter(|object| object["metadata"]["name"] == name) {
+        let kind = || role["kind"].as_str().expect("a kind").to_owned();
         for rule in role["rules"].as_array().into_iter().flatten() {
-            for verb in rule["verbs"].as_array().expect("verbs") {
-                let names = rule["resourceNames"].as_array().cloned().unwrap_or_else(|| vec![Value::Null]);
-                for name in names {
-                    let mut one = rule.clone();
-                    one["verbs"] = json!([verb]);
-                    one["resourceNames"] = if name.is_null() { Value::Null } else { json!([name]) };
-                    all.push((role["kind"].as_str().expect("a kind").to_owned(), one));
+            let list = |field: &str| rule[field].as_array().cloned();
+            let names =
+                list("resourceNames").map(|names| names.into_iter().map(|name| json!([name])).collect());
+            for resource in list("resources").expect("resources") {
+                for verb in list("verbs").expect("verbs") {
+                    for name in names.clone().unwrap_or_else(|| vec![Value::Null]) {
+                        all.push((
+                            kind(),
+                            json!({ "apiGroups": rule["apiGroups"], "resources": [resource], "verbs": [verb],
+                                "resourceNames": name }),
+                        ));
+                    }
                 }
             }
         }

@@ -82,6 +82,19 @@ fn other_paths_have_other_answers() {
 }
 
 #[test]
+fn all_addresses_are_those_of_both_families() {
+    let webhook = Webhook::start(CONFIG, "", &["--metrics-address", "[::]:0"]);
+    let address = webhook.plain();
+    // A machine without IPv6 has the other one only.
+    let hosts = if address.is_ipv6() { &["127.0.0.1", "::1"][..] } else { &["127.0.0.1"] };
+    for host in hosts {
+        let mut plain = TcpStream::connect((*host, address.port())).expect("a connection");
+        plain.write_all(head("GET", "/ready", &[], 0).as_bytes()).expect("a request");
+        assert_eq!(Response::read(&mut plain).expect("an answer").status, 200, "{host}");
+    }
+}
+
+#[test]
 fn the_environment_tag_is_told_by_the_same_server() {
     let webhook = Webhook::start(CONFIG, "", &["--environment-labels", "virtual-env, team-env"]);
     let mut tagged = pod();

@@ -116,6 +116,12 @@ impl Webhook {
         self.wait(message, |lines| lines.iter().find(|line| line["message"] == message).cloned())
     }
 
+    /// All lines with this message so far.
+    pub(crate) fn lines(&self, message: &str) -> Vec<Value> {
+        let lines = self.log.lines.lock().expect("no test has failed inside");
+        lines.0.iter().filter(|line| line["message"] == message).cloned().collect()
+    }
+
     /// Waits for as many lines with this message.
     pub(crate) fn logged_times(&self, message: &str, times: usize) {
         self.wait(message, |lines| {

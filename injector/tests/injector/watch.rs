@@ -1,0 +1,235 @@
+//! `serve --watch-cluster` against the played API server: namespaces and kubelets that change while pods are reviewed, and an
+//! API server that forbids, forgets, breaks off or says nothing.
+
+use super::client::pod;
+use super::cluster::{Cluster, Fault, until, word};
+use super::webhook::{CONFIG, Webhook};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+use std::{collections::BTreeSet, process::Command};
+
+const NATIVE: &str = "v1.33.1";
+const OLD: &str = "v1.32.6-eks-1";
+
+/// A server that watches, with these flags besides.
+fn watching(cluster: &Cluster, flags: &[&str]) -> Webhook {
+    let kubeconfig = cluster.kubeconfig();
+    Webhook::start(CONFIG, "", &[&["--kubeconfig", word(&kubeconfig)], flags].concat())
+}
+
+/// OpenShift gives a namespace its users.
+fn annotate(cluster: &Cluster, namespace: &str, range: &str) {
+    cluster.put(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace,
+        "annotations": { "openshift.io/sa.scc.uid-range": range } } }));
+}
+
+/// A node is there, or has another kubelet.
+fn node(cluster: &Cluster, name: &str, version: &str) {
+    cluster.put(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name }, "spec": {},
+        "status": { "nodeInfo": { "kubeletVersion": version }, "images": [{ "names": ["a"], "sizeBytes": 1 }] } }));
+}
+
+/// What becomes of a pod in the namespace `shop`.
+fn injected(webhook: &Webhook, mut pod: Value) -> Value {
+    let answer = webhook.connect().review("/inject", "u", &pod).expect("an answer").json();
+    let patch = answer["response"]["patch"].as_str().unwrap_or_else(|| panic!("no patch: {answer}"));
+    let patch: json_patch::Patch =
+        serde_json::from_slice(&STANDARD.decode(patch).expect("base64")).expect("RFC 6902");
+    json_patch::patch(&mut pod, &patch).expect("a patch of the pod");
+    pod
+}
+
+/// By which user the rules know the proxy.
+fn user(webhook: &Webhook) -> String {
+    let pod = injected(webhook, pod());
+    let words = pod["spec"]["initContainers"][0]["args"].as_array().expect("arguments");
+    let at = words.iter().position(|word| word == "-u").expect("a user");
+    words[at + 1].as_str().expect("a text").to_owned()
+}
+
+/// Whether the proxy is a native sidecar, of a pod that names this node, if any.
+fn is_native(webhook: &Webhook, node: Option<&str>) -> bool {
+    let mut asked = pod();
+    if let Some(node) = node {
+        asked["spec"]["nodeName"] = node.into();
+    }
+    let pod = injected(webhook, asked);
+    let initial = pod["spec"]["initContainers"].as_array().expect("a list");
+    initial.iter().any(|container| container["name"] == "istio-proxy")
+}
+
+fn current(webhook: &Webhook, resource: &str) -> f64 {
+    webhook.metric(&format!("sidecar_injector_watch_current{{resource=\"{resource}\"}}"))
+}
+
+fn errors(webhook: &Webhook, resource: &str) -> f64 {
+    webhook.metric(&format!("sidecar_injector_watch_errors_total{{resource=\"{resource}\"}}"))
+}
+
+fn is_ready(webhook: &Webhook) -> bool {
+    webhook.get("/ready").status == 200
+}
+
+#[test]
+fn annotations_of_a_namespace_count_from_the_next_review_on() {
+    let cluster = Cluster::start();
+    // More than one page of a list.
+    for number in 0..500 {
+        cluster.namespace(&format!("a-{number}"), &json!({}));
+    }
+    annotate(&cluster, "shop", "1000620000/10000");
+    let webhook = watching(&cluster, &[]);
+    until("it is ready", || is_ready(&webhook));
+    assert!(cluster.count("list", "namespaces") > 1, "there are pages");
+    assert_eq!(user(&webhook), "1000629999");
+    annotate(&cluster, "shop", "2000/10");
+    until("the change is known", || user(&webhook) == "2009");
+    cluster.remove("namespaces", "", "shop");
+    until("it is gone", || user(&webhook) == "1337");
+    annotate(&cluster, "shop", "3000/10");
+    until("it is there again", || user(&webhook) == "3009");
+    assert_eq!((current(&webhook, "namespaces"), errors(&webhook, "namespaces")), (1.0, 0.0));
+    let state = cluster.state();
+    let metadata = state.requests.iter().filter(|(access, _)| access.resource == "namespaces");
+    for (access, request) in metadata {
+        let accept = request.header("accept").unwrap_or_default();
+        assert!(accept.contains("as=PartialObjectMetadata"), "{access:?}: {accept}");
+    }
+}
+
+#[test]
+fn sidecars_are_native_when_the_last_kubelet_runs_them() {
+    let cluster = Cluster::start();
+    node(&cluster, "one", NATIVE);
+    node(&cluster, "two", OLD);
+    let webhook = watching(&cluster, &[]);
+    until("it is ready", || is_ready(&webhook));
+    assert!(!is_native(&webhook, None), "one kubelet is too old");
+    assert!(is_native(&webhook, Some("one")) && !is_native(&webhook, Some("two")));
+    assert!(!is_native(&webhook, Some("unknown")), "it may be any");
+    node(&cluster, "two", NATIVE);
+    until("both run them", || is_native(&webhook, None));
+    assert_eq!(webhook.logged("another answer of all kubelets")["native_sidecars"], true);
+    node(&cluster, "three", "unknown");
+    until("a version that is none counts as old", || !is_native(&webhook, None));
+    cluster.remove("nodes", "", "three");
+    until("that node is gone", || is_native(&webhook, None));
+
+    for (flag, expected) in
+        [("--native-sidecars=false", false), ("--native-sidecars", true), ("--watch-cluster=off", false)]
+    {
+        let webhook = match flag {
+            "--watch-cluster=off" => Webhook::start(CONFIG, "", &[flag]),
+            _ => watching(&cluster, &[flag]),
+        };
+        until("it is ready", || is_ready(&webhook));
+        assert_eq!(is_native(&webhook, None), expected, "{flag}");
+    }
+}
+
+#[test]
+fn who_may_not_watch_serves_all_the_same() {
+    let cluster = Cluster::start();
+    annotate(&cluster, "shop", "1000/10");
+    node(&cluster, "one", NATIVE);
+    for resource in ["namespaces", "nodes"] {
+        for _ in 0..1_000 {
+            cluster.fault("list", resource, Fault::Refuse(403));
+        }
+    }
+    let webhook = watching(&cluster, &[]);
+    until("a refusal is no reason to wait", || is_ready(&webhook));
+    until("it is tried again", || errors(&webhook, "namespaces") > 1.0 && errors(&webhook, "nodes") > 1.0);
+    assert_eq!((user(&webhook).as_str(), is_native(&webhook, None)), ("1337", false));
+    assert_eq!((current(&webhook, "namespaces"), current(&webhook, "nodes")), (0.0, 0.0));
+    cluster.state().faults.clear();
+    until("a role was granted", || user(&webhook) == "1009" && is_native(&webhook, None));
+    assert_eq!((current(&webhook, "namespaces"), current(&webhook, "nodes")), (1.0, 1.0));
+    let told = webhook.lines("not watched; reviews go on with what is known");
+    let resources: BTreeSet<&str> = told.iter().filter_map(|line| line["resource"].as_str()).collect();
+    assert_eq!((told.len(), resources.len()), (2, 2), "once for each, however often it is tried: {told:#?}");
+    assert!(
+        told.iter().all(|line| line["error"].as_str().is_some_and(|text| text.contains("refused by a test")))
+    );
+}
+
+#[test]
+fn what_the_api_server_forgets_or_breaks_off_is_asked_again() {
+    let cluster = Cluster::start();
+    node(&cluster, "one", NATIVE);
+    let webhook = watching(&cluster, &[]);
+    until("it is ready", || is_ready(&webhook));
+    // While the watches are away, their version gets too old.
+    let mut range = 1_000;
+    let mut again = |what: &str, disturb: &dyn Fn()| {
+        range += 10;
+        disturb();
+        annotate(&cluster, "shop", &format!("{range}/10"));
+        until(what, || user(&webhook) == (range + 9).to_string());
+    };
+    let lists = cluster.count("list", "namespaces");
+    again("a watch that broke goes on", &|| cluster.cut());
+    assert_eq!(cluster.count("list", "namespaces"), lists, "where it was");
+    again("410 Gone leads to a new list", &|| {
+        cluster.compact();
+        cluster.cut();
+    });
+    assert!(cluster.count("list", "namespaces") > lists);
+    let lists = cluster.count("list", "namespaces");
+    // As a status, before the watch has begun, and as an event in it.
+    again("so does one that comes at once", &|| {
+        cluster.fault("watch", "namespaces", Fault::Refuse(410));
+        cluster.cut();
+    });
+    again("and one within the watch", &|| {
+        cluster.fault("watch", "namespaces", Fault::Gone);
+        cluster.cut();
+    });
+    assert!(cluster.count("list", "namespaces") > lists + 1);
+    again("an answer that is none is passed over", &|| {
+        cluster.fault("watch", "namespaces", Fault::Lie("<html>a proxy's page</html>"));
+        cluster.cut();
+    });
+    assert!(cluster.state().faults.is_empty(), "all of them were met");
+    until("all is well", || current(&webhook, "namespaces") == 1.0 && current(&webhook, "nodes") == 1.0);
+}
+
+#[test]
+fn an_api_server_that_says_nothing_is_not_waited_for_too_long() {
+    let cluster = Cluster::start();
+    annotate(&cluster, "shop", "1000/10");
+    node(&cluster, "one", NATIVE);
+    cluster.fault("list", "nodes", Fault::Hang);
+    let webhook = watching(&cluster, &[]);
+    until("namespaces are known", || user(&webhook) == "1009");
+    let early = webhook.get("/ready");
+    assert_eq!(early.status, 503);
+    assert!(early.text().contains("waiting for the first list of namespaces and nodes"), "{}", early.text());
+    assert!(!is_native(&webhook, None), "a review is answered meanwhile");
+    until("it is ready without it", || is_ready(&webhook));
+    assert_eq!(current(&webhook, "nodes"), 0.0);
+}
+
+#[test]
+fn without_a_cluster_the_watch_is_off_unless_it_is_asked_for() {
+    let webhook = Webhook::start(CONFIG, "", &[]);
+    webhook.logged("namespaces and nodes are not watched");
+    assert!(is_ready(&webhook));
+    assert!(!webhook.get("/metrics").text().contains("sidecar_injector_watch"));
+}
+
+#[test]
+fn a_watch_that_can_not_be_is_told_at_the_start() {
+    let told = |flags: &[&str]| {
+        let files = ["serve", "--tls-cert", "missing", "--tls-key", "missing"];
+        let out = Command::new(env!("CARGO_BIN_EXE_sidecar-injector")).args(files).args(flags).output();
+        let out = out.expect("the program starts");
+        assert!(!out.status.success());
+        String::from_utf8_lossy(&out.stderr).into_owned()
+    };
+    assert!(told(&["--watch-cluster=on"]).contains("name the API server with --kubeconfig"));
+    assert!(told(&["--kubeconfig", "missing.yaml"]).contains("missing.yaml can't be read"));
+    let unused = told(&["--kubeconfig", "missing.yaml", "--watch-cluster=off"]);
+    assert!(unused.contains("expected --watch-cluster auto or on, or --self-signed"), "{unused}");
+    assert!(told(&["--native-sidecars=maybe"]).contains("[possible values: auto, true, false]"));
+}

@@ -1,0 +1,63 @@
+//! Levels of log lines as Istio's components take them: `debug`, or by scopes, `default:info,ads:debug`.
+//!
+//! Which scopes there are is left to each program: arguments are shared by programs with other scopes.
+
+use std::str::FromStr;
+
+/// What an item of the list is expected to be.
+pub const FORM: &str = "expected SCOPE:LEVEL with a level of none, fatal, error, warn, info, debug or trace";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogLevel {
+    None,
+    /// `fatal` too: nothing here is logged behind an end.
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+/// One item of the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScopeLevel {
+    /// `None` for whatever no other item names.
+    pub scope: Option<String>,
+    pub level: LogLevel,
+}
+
+impl FromStr for ScopeLevel {
+    type Err = String;
+
+    fn from_str(item: &str) -> Result<Self, String> {
+        let (scope, name) = item.split_once(':').unwrap_or(("default", item));
+        let level = match name {
+            "none" => LogLevel::None,
+            "fatal" | "error" => LogLevel::Error,
+            "warn" => LogLevel::Warn,
+            "info" => LogLevel::Info,
+            "debug" => LogLevel::Debug,
+            "trace" => LogLevel::Trace,
+            _ => return Err(format!("names no log level; {FORM}")),
+        };
+        let scope = (!matches!(scope, "default" | "all")).then(|| scope.to_owned());
+        Ok(Self { scope, level })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_with_and_without_a_scope() {
+        let read = |item: &str| item.parse::<ScopeLevel>().map(|read| (read.scope, read.level));
+        for everything in ["debug", "default:debug", "all:debug"] {
+            assert_eq!(read(everything), Ok((None, LogLevel::Debug)), "{everything}");
+        }
+        assert_eq!(read("ads:fatal"), Ok((Some("ads".to_owned()), LogLevel::Error)));
+        for wrong in ["", "loud", "default:", "ads:Info", "ads:info:debug"] {
+            assert!(read(wrong).is_err_and(|error| error.contains(FORM)), "{wrong:?}");
+        }
+    }
+}
