@@ -11,7 +11,6 @@ mod read;
 mod traffic;
 
 pub use identity::Identity;
-pub(crate) use own::SomePod;
 pub use traffic::Traffic;
 
 use crate::configuration::{Configuration, Readiness};
