@@ -2,6 +2,7 @@
 
 pub mod declared;
 pub mod go;
+mod opentelemetry;
 
 use crate::configuration::Configuration;
 use crate::pipeline::Around;

@@ -2,6 +2,7 @@
 
 use super::writing::Scene;
 use crate::configuration::Mesh;
+use crate::template::opentelemetry;
 use serde_json::Value;
 
 /// A fact of the sidecar, or of the pod around it.
@@ -35,6 +36,7 @@ pub(super) enum Fact {
     ReadinessDelay,
     ReadinessFailures,
     ReadinessPeriod,
+    ResourceAttributes,
     Revision,
     StartupFailures,
     StatusPort,
@@ -43,7 +45,7 @@ pub(super) enum Fact {
 }
 
 /// Each with its name.
-pub(super) const FACTS: [(&str, Fact); 33] = [
+pub(super) const FACTS: [(&str, Fact); 34] = [
     ("appContainers", Fact::AppContainers),
     ("caAddress", Fact::CaAddress),
     ("canonicalName", Fact::CanonicalName),
@@ -72,6 +74,7 @@ pub(super) const FACTS: [(&str, Fact); 33] = [
     ("readinessDelay", Fact::ReadinessDelay),
     ("readinessFailures", Fact::ReadinessFailures),
     ("readinessPeriod", Fact::ReadinessPeriod),
+    ("resourceAttributes", Fact::ResourceAttributes),
     ("revision", Fact::Revision),
     ("startupFailures", Fact::StartupFailures),
     ("statusPort", Fact::StatusPort),
@@ -135,6 +138,10 @@ impl Fact {
             Self::ReadinessDelay => Some(sidecar.readiness.initial_delay.to_string()),
             Self::ReadinessFailures => Some(sidecar.readiness.failures.to_string()),
             Self::ReadinessPeriod => Some(sidecar.readiness.period.to_string()),
+            Self::ResourceAttributes => opentelemetry::asked(&configuration.mesh).then(|| {
+                let annotation = |name: &str| Some(scene.annotation(name)?.to_owned());
+                opentelemetry::attributes(annotation, label, &around.namespace.name)
+            }),
             Self::Revision => set(&configuration.values.revision).or_else(|| set("default")),
             Self::StartupFailures => sidecar.startup_failures.map(|failures| failures.to_string()),
             Self::StatusPort => sidecar.status_port.map(|port| port.to_string()),

@@ -43,7 +43,16 @@ impl<'a> Scene<'a> {
 
     /// A label of the pod that isn't empty.
     pub(super) fn label(&self, key: &str) -> Option<&'a str> {
-        self.sight.pod.get("metadata")?.get("labels")?.get(key)?.as_str().filter(|text| !text.is_empty())
+        self.said("labels", key)
+    }
+
+    /// An annotation of the pod that isn't empty.
+    pub(super) fn annotation(&self, key: &str) -> Option<&'a str> {
+        self.said("annotations", key)
+    }
+
+    fn said(&self, of: &str, key: &str) -> Option<&'a str> {
+        self.sight.pod.get("metadata")?.get(of)?.get(key)?.as_str().filter(|text| !text.is_empty())
     }
 
     /// The containers of the pod.

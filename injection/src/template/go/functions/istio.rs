@@ -3,10 +3,9 @@
 
 use super::{Answer, VARIABLES, field, functions, is_nothing, json, list, printed, text};
 use crate::configuration::Mesh;
-use crate::template::go::fields::{self, Shape};
-use crate::template::go::standin;
+use crate::template::go::{fields, standin};
+use crate::template::opentelemetry;
 use gtmpl_ng::Value;
-use std::sync::LazyLock;
 
 functions! {
     "annotation" passes 3..=3 annotation;
@@ -19,7 +18,7 @@ functions! {
     "excludeInboundPort" reads 2..=2 |args| Ok(with_port(printed(&args[0]).trim(), &text(&args[1])).into());
     "includeInboundPorts" passes 1..=1 |args| of_containers(&args[0], |_| true);
     "applicationPorts" passes 1..=1 |args| of_containers(&args[0], |name| name != "istio-proxy");
-    "otelResourceAttributes" reads 0..=any |args| resource_attributes(args).map(Value::from);
+    "otelResourceAttributes" reads 4..=4 |args| resource_attributes(args).map(Value::from);
     "protoToJSON" passes 1..=1 |args| Ok(message(&args[0]).into());
 }
 
@@ -30,27 +29,21 @@ fn annotation(args: &[Value]) -> Answer {
     Ok(said.unwrap_or_else(|| printed(&args[2]).into()))
 }
 
-/// `OTEL_RESOURCE_ATTRIBUTES` of a workload, from whatever metadata it is given. Istio's own answer is documented nowhere; this
-/// one is what OpenTelemetry's operator takes of labels ("Specify resource attributes using Kubernetes labels").
+/// `OTEL_RESOURCE_ATTRIBUTES` of a pod: of a MeshConfig, its annotations, its labels and its namespace.
 fn resource_attributes(args: &[Value]) -> Result<String, String> {
-    let mut found: Vec<(&str, String)> = Vec::new();
-    for object in args.iter().filter(|value| matches!(value, Value::Map(_) | Value::Object(_))) {
-        let labels = field(object, &"Labels".into())?.unwrap_or(&Value::Nil);
-        let of_labels =
-            |names: [&str; 2]| names.iter().find_map(|name| field(labels, &(*name).into()).ok()?);
-        let attributes = [
-            ("service.name", of_labels(["app.kubernetes.io/name", "app"])),
-            ("service.version", of_labels(["app.kubernetes.io/version", "version"])),
-            ("k8s.namespace.name", field(object, &"Namespace".into())?),
-        ];
-        for (name, value) in attributes {
-            let value = value.map(text).filter(|text| !text.is_empty());
-            if let Some(value) = value.filter(|_| found.iter().all(|(known, _)| *known != name)) {
-                found.push((name, value));
-            }
-        }
+    let [mesh, annotations, labels, namespace] = args else { return Ok(String::new()) };
+    let mut enriches = false;
+    for provider in list(field(mesh, &"ExtensionProviders".into())?.unwrap_or(&Value::Nil))? {
+        let of_provider = field(provider, &"Opentelemetry".into())?.unwrap_or(&Value::Nil);
+        let enrichment = field(of_provider, &"ServiceAttributeEnrichment".into())?;
+        enriches |= enrichment.is_some_and(|value| text(value) == opentelemetry::CONVENTIONS);
     }
-    Ok(found.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(","))
+    if !enriches {
+        return Ok(String::new());
+    }
+    let said = |texts: &Value, name: &str| field(texts, &name.into()).ok().flatten().map(text);
+    let (annotation, label) = (|name: &str| said(annotations, name), |name: &str| said(labels, name));
+    Ok(opentelemetry::attributes(annotation, label, &text(namespace)))
 }
 
 /// A variable of the control plane. Istio asks its own process, whose variables are what the values hold as `pilot.env`; here
@@ -107,25 +100,14 @@ fn decimal(whole: u64, part: u64, scale: u64) -> String {
     format!("{whole}.{}", format!("{part:0width$}").trim_end_matches('0'))
 }
 
-/// What ProxyConfig is where nobody sets it, by Go's names: `protoToJSON` leaves it out, so that pods stay small.
-static DEFAULTS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
-    let Value::Map(fields) = fields::held(Mesh::default().proxy_config(), Shape::Other, &str::to_owned)
-    else {
-        return Vec::new();
-    };
-    fields.into_iter().map(|(name, value)| (name, text(&value))).collect()
-});
-
 /// A message of protobuf as JSON; a ProxyConfig without its defaults, so that pods stay small.
 fn message(value: &Value) -> String {
     match value {
         Value::Map(all) if all.contains_key("InterceptionMode") => {
+            let meant = serde_json::from_str(&json(&standin::meaning(value))).unwrap_or_default();
+            let beyond = Mesh::beyond_defaults(&meant);
             let mut kept = all.clone();
-            for (name, default) in DEFAULTS.iter().filter(|(name, _)| name != fields::STRUCT) {
-                if kept.get(name).is_some_and(|value| text(&standin::meaning(value)) == *default) {
-                    kept.remove(name);
-                }
-            }
+            kept.retain(|name, _| name == fields::STRUCT || beyond.get(fields::json_name(name)).is_some());
             json(&Value::Map(kept))
         }
         nothing if is_nothing(nothing) => "{}".to_owned(),
