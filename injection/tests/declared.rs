@@ -226,8 +226,11 @@ fn a_plugin_is_told_by_annotations() {
         patch["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"].as_str().expect("a text").to_owned()
     };
     assert_eq!(networks(""), "default/istio-cni");
-    assert_eq!(networks("a,default/istio-cni"), "a, default/istio-cni");
-    assert_eq!(networks(r#"[{"name": "a"}]"#), r#"[{"name":"a"},{"name":"default/istio-cni"}]"#);
+    assert_eq!(networks("a,default/istio-cni"), "a,default/istio-cni");
+    assert_eq!(
+        networks(r#"[{"name": "a"}]"#),
+        r#"[{"name": "a"}, {"name":"istio-cni","namespace":"default"}]"#
+    );
     let nothing = istio(json!({"sidecar.istio.io/interceptionMode": "NONE"}), cni);
     assert_eq!(nothing["spec"].get("initContainers"), None);
 }

@@ -2,6 +2,7 @@
 
 pub mod declared;
 pub mod go;
+mod multus;
 mod opentelemetry;
 
 use crate::configuration::Configuration;

@@ -97,7 +97,7 @@ impl Fact {
             Self::CanonicalName => label("service.istio.io/canonical-name")
                 .or_else(|| label("app.kubernetes.io/name"))
                 .or_else(|| label("app"))
-                .or_else(|| workload.and_then(|workload| set(&workload.name))),
+                .or_else(|| workload.and_then(|workload| set(label_value(&workload.name)))),
             Self::CanonicalRevision => label("service.istio.io/canonical-revision")
                 .or_else(|| label("app.kubernetes.io/version"))
                 .or_else(|| label("version"))
@@ -149,6 +149,13 @@ impl Fact {
             Self::Workload => workload.and_then(|workload| set(&workload.name)),
         }
     }
+}
+
+/// As much of a name as a label may hold.
+fn label_value(name: &str) -> &str {
+    const MOST: usize = 63;
+    let end = name.char_indices().nth(MOST).map_or(name.len(), |(end, _)| end);
+    name[..end].trim_end_matches(['-', '.', '_'])
 }
 
 /// The ports of all containers.

@@ -4,7 +4,7 @@
 use super::{Answer, VARIABLES, field, functions, is_nothing, json, list, printed, text};
 use crate::configuration::Mesh;
 use crate::template::go::{fields, standin};
-use crate::template::opentelemetry;
+use crate::template::{multus, opentelemetry};
 use gtmpl_ng::Value;
 
 functions! {
@@ -12,7 +12,7 @@ functions! {
     "env" passes 2..=2 |args| Ok(env(&text(&args[0]), &args[1]));
     "directory" reads 1..=1 |args| Ok(directory(&text(&args[0])).into());
     "formatDuration" reads 1..=1 |args| duration(&text(&args[0])).map(Value::from);
-    "appendMultusNetwork" reads 2..=2 |args| Ok(with_network(text(&args[0]), &text(&args[1])).into());
+    "appendMultusNetwork" reads 2..=2 |args| Ok(multus::with(text(&args[0]), &text(&args[1])).into());
     "kubevirtInterfaces" passes 1..=1 |args| Ok(text(&args[0]).into());
     "excludeInterfaces" passes 1..=1 |args| Ok(text(&args[0]).into());
     "excludeInboundPort" reads 2..=2 |args| Ok(with_port(printed(&args[0]).trim(), &text(&args[1])).into());
@@ -115,25 +115,6 @@ fn message(value: &Value) -> String {
     }
 }
 
-/// A list of networks for Multus, in its JSON or its short form, with one more. What is broken stays as it is.
-fn with_network(networks: String, network: &str) -> String {
-    if networks.is_empty() {
-        return network.to_owned();
-    }
-    let Some(end) = networks.rfind(']') else {
-        let is_there = networks.split(',').any(|known| known.trim() == network);
-        return if is_there { networks } else { format!("{networks}, {network}") };
-    };
-    let Ok(serde_json::Value::Array(known)) = serde_json::from_str(&networks) else { return networks };
-    if known.iter().any(|known| known.get("name").is_some_and(|name| name == network)) {
-        return networks;
-    }
-    // Into the text: its order and spaces are the owner's.
-    let between = if known.is_empty() { "" } else { ", " };
-    let name = serde_json::Value::from(network);
-    format!("{}{between}{{\"name\": {name}}}{}", &networks[..end], &networks[end..])
-}
-
 /// A list of ports with one more, unless it is there; 0 and nothing add none.
 fn with_port(port: &str, ports: &str) -> String {
     let mut listed = ports.split(',').map(str::trim).filter(|port| !port.is_empty());
@@ -183,22 +164,6 @@ mod tests {
         }
         for wrong in ["", "5", "s", "1m", "1.s5s", "--1s", "1.0000000001s", "99999999999999999999s"] {
             assert!(duration(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn networks_are_added_once() {
-        let rows = [
-            ("", "istio-cni"),
-            ("a", "a, istio-cni"),
-            ("a, istio-cni", "a, istio-cni"),
-            ("[{\"name\":\"a\"}]", "[{\"name\":\"a\"}, {\"name\": \"istio-cni\"}]"),
-            ("[]", "[{\"name\": \"istio-cni\"}]"),
-            ("[{\"name\":\"istio-cni\"}]", "[{\"name\":\"istio-cni\"}]"),
-            ("[broken]", "[broken]"),
-        ];
-        for (given, expected) in rows {
-            assert_eq!(with_network(given.to_owned(), "istio-cni"), expected);
         }
     }
 
