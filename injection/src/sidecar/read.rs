@@ -3,7 +3,7 @@
 use super::annotations::{Annotations, texts};
 use super::identity::Asked;
 use super::traffic::Traffic;
-use super::{Init, Mode, Sidecar, image, known, own};
+use super::{Init, Mode, Sidecar, image, known, own, volumes};
 use crate::configuration::{Configuration, Native, Readiness, Values, proxy_config};
 use crate::pipeline::Around;
 use policy::{Problem, Problems, Setting};
@@ -96,6 +96,8 @@ pub(super) fn read(pod: &Value, around: &Around, configuration: &Configuration) 
         network: Some(network).filter(|network| !network.is_empty()),
         mesh_id: trust.cloned().unwrap_or_default(),
         binds_low_ports,
+        user_volumes: volumes::read(&mut said, known::USER_VOLUMES, &["name"]),
+        user_mounts: volumes::read(&mut said, known::USER_MOUNTS, &["name", "mountPath"]),
         rewrites_probes: rewrites_probes(&mut said).unwrap_or(values.rewrite_probes),
         merges_metrics: said.boolean(known::MERGE_METRICS).unwrap_or(mesh.merges_metrics),
         warnings: Vec::new(),

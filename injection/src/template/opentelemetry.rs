@@ -13,7 +13,9 @@ pub(super) fn asked(mesh: &Mesh) -> bool {
     let providers = mesh.raw.get("extensionProviders").and_then(|providers| providers.as_array());
     let mut providers = providers.into_iter().flatten();
     providers.any(|provider| {
-        provider.pointer("/opentelemetry/serviceAttributeEnrichment").is_some_and(|value| value == CONVENTIONS)
+        provider
+            .pointer("/opentelemetry/serviceAttributeEnrichment")
+            .is_some_and(|value| value == CONVENTIONS)
     })
 }
 

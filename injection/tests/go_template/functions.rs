@@ -194,7 +194,8 @@ fn each_makes_what_it_says() {
 #[test]
 fn resource_attributes_are_there_where_a_provider_asks_for_them() {
     let mut world = World::annotated("resource.opentelemetry.io/service.version", "1: #2");
-    let pipeline = "otelResourceAttributes .MeshConfig .ObjectMeta.Annotations .ObjectMeta.Labels .ObjectMeta.Namespace";
+    let pipeline =
+        "otelResourceAttributes .MeshConfig .ObjectMeta.Annotations .ObjectMeta.Labels .ObjectMeta.Namespace";
     let rows = [
         ("ISTIO_CANONICAL", ""),
         (
@@ -203,7 +204,8 @@ fn resource_attributes_are_there_where_a_provider_asks_for_them() {
         ),
     ];
     for (enrichment, expected) in rows {
-        let provider = serde_json::json!({"name": "otel", "opentelemetry": {"serviceAttributeEnrichment": enrichment}});
+        let provider =
+            serde_json::json!({"name": "otel", "opentelemetry": {"serviceAttributeEnrichment": enrichment}});
         world.configuration.mesh.raw["extensionProviders"] = Value::from(vec![provider]);
         assert_eq!(printed(&world, pipeline).as_deref(), Ok(expected), "{enrichment}");
     }

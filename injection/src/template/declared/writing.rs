@@ -1,6 +1,6 @@
 //! From a template's parts to the patch of one pod.
 
-use super::node::{Kind, Node};
+use super::node::{Each, Kind, Node};
 use super::parameter::{Said, all};
 use super::reading::Reader;
 use super::text::Text;
@@ -147,6 +147,9 @@ impl Node {
                         item => found.extend(item.write(scene, &format!("{at}[{index}]"), reader)),
                     }
                 }
+                for each in items.iter().filter_map(Self::each) {
+                    tell_apart(each, scene, &found, reader);
+                }
                 (!found.is_empty()).then_some(Value::Array(found))
             }
             Self::Object(fields, one_of) => {
@@ -178,11 +181,29 @@ impl Node {
         }
     }
 
+    fn each(&self) -> Option<Each> {
+        match self {
+            Self::Each(each) => Some(*each),
+            _ => None,
+        }
+    }
+
     /// A text that refers to nothing.
     pub(super) fn literal(&self) -> Option<&str> {
         match self {
             Self::Text(text, _) => Text::literal(text),
             _ => None,
+        }
+    }
+}
+
+/// Tells items of the pod's that merging would take for others of the list.
+fn tell_apart(each: Each, scene: &Scene<'_>, all: &[Value], reader: &mut Reader) {
+    let Some((key, annotation)) = each.apart() else { return };
+    for item in each.items(scene.sight.sidecar) {
+        if all.iter().filter(|other| other[key] == item[key]).count() > 1 {
+            let text = format!("stands twice, or is the proxy's own; give it another {key}");
+            reader.problem(&format!("annotation {annotation}"), item[key].as_str(), &text);
         }
     }
 }
