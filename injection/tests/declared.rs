@@ -226,8 +226,11 @@ fn a_plugin_is_told_by_annotations() {
         patch["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"].as_str().expect("a text").to_owned()
     };
     assert_eq!(networks(""), "default/istio-cni");
-    assert_eq!(networks("a,default/istio-cni"), "a, default/istio-cni");
-    assert_eq!(networks(r#"[{"name": "a"}]"#), r#"[{"name":"a"},{"name":"default/istio-cni"}]"#);
+    assert_eq!(networks("a,default/istio-cni"), "a,default/istio-cni");
+    assert_eq!(
+        networks(r#"[{"name": "a"}]"#),
+        r#"[{"name": "a"}, {"name":"istio-cni","namespace":"default"}]"#
+    );
     let nothing = istio(json!({"sidecar.istio.io/interceptionMode": "NONE"}), cni);
     assert_eq!(nothing["spec"].get("initContainers"), None);
 }
@@ -338,12 +341,13 @@ sidecars:
   - {name: a, env: [{name: X}, {name: Y, value: 1, field: metadata.name}, {name: Z, field: spec.name}]}
   - {image: x, readinessProbe: {httpGet: {port: 70000}, periodSeconds: soon}, resources: "${proxyResource}"}
   - {each: proxyMeta}
+  - {each: userVolumeMounts}
 volumes: {name: a}
 "#;
     let written = policy::pod::values("test", text).expect("YAML").remove(0);
     let problems = Template::read("templates.own", &written).expect_err("many problems").to_string();
     let expected = "\
-21 problems in the input; nothing was changed
+22 problems in the input; nothing was changed
   templates.own: template: \"parameter\" is not known here; did you mean parameters?";
     assert!(problems.starts_with(expected), "{problems}");
     for part in [
@@ -366,6 +370,7 @@ volumes: {name: a}
         "sidecars[2].readinessProbe.periodSeconds: \"soon\" is not a whole number",
         "sidecars[2].resources: \"${proxyResource}\" is a text; expected a mapping, or one of ${proxyResources}",
         "sidecars[3].each: \"proxyMeta\" is not known here; did you mean proxyMetadata?",
+        "sidecars[4].each: \"userVolumeMounts\" stands for items with name and mountPath, which have no place here",
         "volumes: is a mapping; expected a list",
     ] {
         assert!(problems.contains(part), "{part}\n{problems}");

@@ -78,6 +78,9 @@ pub enum CidrError {
     /// The part after the slash is no number, or too large for the family.
     #[error("has no prefix length from 0 to {0} after the slash")]
     Length(u8),
+    /// The part after the slash is this number with zeros before it, which others read as octal or refuse.
+    #[error("has zeros before its prefix length; write /{0}")]
+    LeadingZero(u8),
 }
 
 /// A network: an address whose host bits are zero, and a prefix length.
@@ -140,6 +143,9 @@ impl Cidr {
             .filter(|_| digits)
             .and_then(|length| Self::new(address, length))
             .ok_or(CidrError::Length(bits))?;
+        if length.len() > 1 && length.starts_with('0') {
+            return Err(CidrError::LeadingZero(cidr.length()));
+        }
         Ok((cidr, cidr.address() != address))
     }
 }
@@ -178,6 +184,9 @@ mod tests {
         check("10.0.0.0/+8", Err(CidrError::Length(32)));
         check("10.0.0.0/255.0.0.0", Err(CidrError::Length(32)));
         check("10.0.0.0/", Err(CidrError::Length(32)));
+        check("10.0.0.0/08", Err(CidrError::LeadingZero(8)));
+        check("::/00", Err(CidrError::LeadingZero(0)));
+        check("0.0.0.0/0", Ok(("0.0.0.0/0", false)));
         check("010.0.0.0/8", Err(CidrError::Address));
         check("localhost/8", Err(CidrError::Address));
         check("10.0.0.1", Err(CidrError::NoLength("10.0.0.1".parse().expect("address"), 32)));

@@ -45,6 +45,7 @@ pub(super) fn values() -> Value {
 
 fn proxy() -> Value {
     json!({
+        "capNetBindService": false,
         "clusterDomain": "cluster.local",
         "componentLogLevel": "misc:error",
         "excludeIPRanges": "",

@@ -77,6 +77,8 @@ pub struct Proxy {
     /// How often the startup probe may fail, once a second; `None` where there is no such probe.
     pub startup_failures: Option<u32>,
     pub privileged: bool,
+    /// Whether proxies may bind ports below 1024 (`capNetBindService`).
+    pub binds_low_ports: bool,
     /// `lifecycle`, as Kubernetes takes it; null where it is not given.
     pub lifecycle: Value,
     /// `seccompProfile`, as Kubernetes takes it; null where it is not given.
@@ -234,6 +236,7 @@ fn proxy(fields: &mut Fields<'_>) -> Proxy {
         },
         startup_failures: fields.flag("global.proxy.startupProbe.enabled").then_some(startup_failures),
         privileged: fields.flag("global.proxy.privileged"),
+        binds_low_ports: fields.flag("global.proxy.capNetBindService"),
         lifecycle: free(fields, "global.proxy.lifecycle"),
         seccomp: free(fields, "global.proxy.seccompProfile"),
         outlier_log: fields.text("global.proxy.outlierLogPath"),

@@ -4,9 +4,10 @@
 use super::pod::{Item, List, Pod};
 use super::users::IDS;
 use super::{INIT, PROXY};
-use crate::sidecar::{Mode, Sidecar, SomePod};
+use crate::sidecar::{Mode, Sidecar};
 use policy::istio::CaptureConfig;
 use policy::pod::{Way, objects_in, read};
+use policy::subject::Elsewhere;
 use policy::{Problem, Problems};
 use serde_json::{Map, Value, json};
 
@@ -83,7 +84,7 @@ fn capture(pod: &Pod, starting: &[&Item]) -> Result<Option<(String, CaptureConfi
     let Way::InitContainer(name) = &reading.way else { return Ok(None) };
     // Whose pod it is, whoever asks knows better.
     let title = format!("{}: ", object.full_title());
-    let resolved = reading.said.resolve(&SomePod).map_err(|Problems(mut found)| {
+    let resolved = reading.said.resolve_within(&Elsewhere::Open).map_err(|Problems(mut found)| {
         found.iter_mut().for_each(|problem| problem.name = problem.name.replace(&title, ""));
         Problems(found)
     })?;

@@ -47,7 +47,7 @@ pub(super) fn apply(own: &Pod, patches: &[Patch<'_>]) -> Result<Overlaid, Proble
             if said.0.get("image").is_some_and(|image| image == AUTO || image == "") {
                 said.0.remove("image");
             }
-            let spec = [(list.field().to_owned(), Value::Array(vec![without_nulls(&said)]))];
+            let spec = [(list.field().to_owned(), Value::Array(vec![without_nothings(&said)]))];
             let patch = Map::from_iter([("spec".to_owned(), Value::Object(Map::from_iter(spec)))]);
             let title = format!("container {}", said.name());
             pod = patched(pod, &Value::Object(patch), &title)?;
@@ -95,12 +95,16 @@ fn with_proxy_where(overlay: &Pod, own: &Pod) -> Pod {
     pod
 }
 
-/// A null of the user's says nothing, where a null of a patch deletes.
-fn without_nulls(item: &Item) -> Value {
+/// A null or an empty list of the user's says nothing, where a null of a patch deletes and an empty list replaces. Kubernetes
+/// takes both for fields that are not there. The record keeps them, so that the pod comes back as it was written.
+fn without_nothings(item: &Item) -> Value {
+    fn is_nothing(value: &Value) -> bool {
+        value.is_null() || value.as_array().is_some_and(Vec::is_empty)
+    }
     fn plain(value: &Value) -> Value {
         match value {
             Value::Object(fields) => {
-                let fields = fields.iter().filter(|(_, value)| !value.is_null());
+                let fields = fields.iter().filter(|(_, value)| !is_nothing(value));
                 Value::Object(fields.map(|(field, value)| (field.clone(), plain(value))).collect())
             }
             Value::Array(items) => Value::Array(items.iter().map(plain).collect()),

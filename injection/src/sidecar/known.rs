@@ -26,6 +26,8 @@ pub(super) const LOG_LEVEL: &str = "sidecar.istio.io/logLevel";
 pub(super) const COMPONENT_LOG_LEVEL: &str = "sidecar.istio.io/componentLogLevel";
 pub(super) const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
 pub(super) const BIND_SERVICE: &str = "sidecar.istio.io/capNetBindService";
+pub(crate) const USER_VOLUMES: &str = "sidecar.istio.io/userVolume";
+pub(crate) const USER_MOUNTS: &str = "sidecar.istio.io/userVolumeMount";
 pub(super) const REWRITE_PROBES: &str = "sidecar.istio.io/rewriteAppHTTPProbers";
 /// What is asked of CPU and memory, what is allowed of them.
 pub(super) const RESOURCES: [(&str, &str, &str); 4] = [
@@ -36,7 +38,7 @@ pub(super) const RESOURCES: [(&str, &str, &str); 4] = [
 ];
 
 /// Those that this module does not name otherwise.
-const OTHERS: [&str; 18] = [
+const OTHERS: [&str; 16] = [
     "inject.istio.io/templates",
     "proxy.istio.io/overrides",
     "readiness.status.sidecar.istio.io/applicationPorts",
@@ -53,8 +55,6 @@ const OTHERS: [&str; 18] = [
     "sidecar.istio.io/statsInclusionRegexps",
     "sidecar.istio.io/statsInclusionSuffixes",
     "sidecar.istio.io/status",
-    "sidecar.istio.io/userVolume",
-    "sidecar.istio.io/userVolumeMount",
 ];
 
 fn all() -> impl Iterator<Item = &'static str> {
@@ -82,6 +82,8 @@ fn all() -> impl Iterator<Item = &'static str> {
         NATIVE,
         BIND_SERVICE,
         REWRITE_PROBES,
+        USER_VOLUMES,
+        USER_MOUNTS,
     ]
     .into_iter()
     .chain(RESOURCES.iter().map(|(name, _, _)| *name))

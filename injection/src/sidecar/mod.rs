@@ -9,9 +9,10 @@ mod known;
 mod own;
 mod read;
 mod traffic;
+mod volumes;
 
 pub use identity::Identity;
-pub(crate) use own::SomePod;
+pub(crate) use known::{USER_MOUNTS, USER_VOLUMES};
 pub use traffic::Traffic;
 
 use crate::configuration::{Configuration, Readiness};
@@ -122,6 +123,10 @@ pub struct Sidecar {
     pub mesh_id: String,
     /// Whether the proxy may bind ports below 1024 (`sidecar.istio.io/capNetBindService`).
     pub binds_low_ports: bool,
+    /// Volumes that the pod has for its proxy (`sidecar.istio.io/userVolume`), and where the proxy mounts volumes besides its
+    /// own (`sidecar.istio.io/userVolumeMount`).
+    pub user_volumes: Vec<Value>,
+    pub user_mounts: Vec<Value>,
     /// Whether probes of the application go by the agent.
     pub rewrites_probes: bool,
     /// Whether the application's metrics go by the agent.

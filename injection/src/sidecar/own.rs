@@ -3,13 +3,10 @@
 use super::annotations::Annotations;
 use policy::pod::{Pod, annotated};
 use policy::settings::ANNOTATIONS;
-use policy::sources::{Given, Host, Raw, Source};
+use policy::sources::{Given, Raw, Source};
+use policy::subject::Elsewhere;
 use policy::{Problem, Problems, Setting, istio};
 use std::collections::BTreeMap;
-use std::{
-    io,
-    net::{IpAddr, Ipv6Addr},
-};
 
 /// Settings by our own annotations, understood by the policy as a plugin would.
 ///
@@ -24,7 +21,7 @@ pub(super) fn settings(said: &Annotations<'_>) -> Result<BTreeMap<Setting, Strin
     }
     let title = "";
     let read = annotated(&Pod::annotated("", "", ours), title, &Raw::default());
-    if let Err(Problems(problems)) = read.resolve(&SomePod) {
+    if let Err(Problems(problems)) = read.resolve(&Elsewhere::Open) {
         let untitled =
             |problem: Problem| Problem { name: problem.name.trim_start_matches(": ").to_owned(), ..problem };
         return Err(problems.into_iter().map(untitled).collect());
@@ -46,20 +43,6 @@ fn bare(value: &str) -> String {
 /// # Errors
 /// Every problem.
 pub(super) fn check(settings: Vec<(Setting, Given)>) -> Result<Vec<String>, Vec<Problem>> {
-    let resolved = istio::resolve(&Raw::of(settings), &SomePod, Vec::new());
+    let resolved = istio::resolve(&Raw::of(settings), &Elsewhere::Open, Vec::new());
     resolved.map(|resolved| resolved.warnings).map_err(|Problems(problems)| problems)
-}
-
-/// A pod that has got no address yet, and may get any: what it says is checked, and not what would come of it.
-pub(crate) struct SomePod;
-
-impl Host for SomePod {
-    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
-        // For documentation (RFC 3849). IPv4 is captured in any case.
-        Ok(vec![IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))])
-    }
-
-    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
-        Ok(vec![IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x53))])
-    }
 }

@@ -3,7 +3,7 @@
 use super::annotations::{Annotations, texts};
 use super::identity::Asked;
 use super::traffic::Traffic;
-use super::{Init, Mode, Sidecar, image, known, own};
+use super::{Init, Mode, Sidecar, image, known, own, volumes};
 use crate::configuration::{Configuration, Native, Readiness, Values, proxy_config};
 use crate::pipeline::Around;
 use crate::quantity;
@@ -36,7 +36,7 @@ pub(super) fn read(pod: &Value, around: &Around, configuration: &Configuration) 
     };
     let status_port = status_port(&mut said, values);
     let mut traffic = Traffic::read(&mut said, mode, status_port, &values.proxy.capture, mesh);
-    let binds_low_ports = binds_low_ports(&mut said);
+    let binds_low_ports = binds_low_ports(&mut said).unwrap_or(values.proxy.binds_low_ports);
     let asked = Asked { pod, namespace: &around.namespace, mode, init, binds_low_ports };
     let identities = asked.identities(&mut said.problems, &mut said.warnings);
     traffic.proxy = identities.told;
@@ -97,6 +97,8 @@ pub(super) fn read(pod: &Value, around: &Around, configuration: &Configuration) 
         network: Some(network).filter(|network| !network.is_empty()),
         mesh_id: trust.cloned().unwrap_or_default(),
         binds_low_ports,
+        user_volumes: volumes::read(&mut said, known::USER_VOLUMES, &["name"]),
+        user_mounts: volumes::read(&mut said, known::USER_MOUNTS, &["name", "mountPath"]),
         rewrites_probes: rewrites_probes(&mut said).unwrap_or(values.rewrite_probes),
         merges_metrics: said.boolean(known::MERGE_METRICS).unwrap_or(mesh.merges_metrics),
         warnings: Vec::new(),
@@ -163,12 +165,12 @@ fn status_port(said: &mut Annotations<'_>, values: &Values) -> Option<u16> {
 }
 
 /// Istio takes one text alone for yes.
-fn binds_low_ports(said: &mut Annotations<'_>) -> bool {
-    let text = said.get(known::BIND_SERVICE);
-    if let Some(text) = text.filter(|text| !["true", "false", ""].contains(text)) {
+fn binds_low_ports(said: &mut Annotations<'_>) -> Option<bool> {
+    let text = said.get(known::BIND_SERVICE)?;
+    if !["true", "false", ""].contains(&text) {
         said.warnings.push(format!("the annotation {} is {text:?} and counts as false", known::BIND_SERVICE));
     }
-    text == Some("true")
+    Some(text == "true")
 }
 
 fn image_type(said: &mut Annotations<'_>, proxy_config: &Value, values: &Values) -> String {

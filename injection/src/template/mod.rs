@@ -2,6 +2,8 @@
 
 pub mod declared;
 pub mod go;
+mod multus;
+mod opentelemetry;
 
 use crate::configuration::Configuration;
 use crate::pipeline::Around;

@@ -49,8 +49,7 @@ const ROWS: &[(&str, &str)] = &[
         r#"protoToJSON .ProxyConfig"#,
         r#"{"discoveryAddress":"istiod.mesh.svc:15012","proxyMetadata":{"A":"1"}}"#,
     ),
-    (r#"otelResourceAttributes .ObjectMeta"#, "service.name=web,k8s.namespace.name=shop"),
-    (r#"otelResourceAttributes"#, ""),
+    (r#"otelResourceAttributes .MeshConfig .ObjectMeta.Annotations .ObjectMeta.Labels "shop""#, ""),
     (r#"protoToJSON .Values.none"#, "{}"),
     (r#"(fromJSON `{"a":[1,"x"]}`).a"#, "[1 x]"),
     (r#"fromJSON `{`"#, "{}"),
@@ -188,6 +187,27 @@ fn each_makes_what_it_says() {
     let world = World::new();
     for (pipeline, expected) in ROWS {
         assert_eq!(printed(&world, pipeline).as_deref(), Ok(*expected), "{pipeline}");
+    }
+}
+
+/// What the pod says comes as it is meant, and can't become a field.
+#[test]
+fn resource_attributes_are_there_where_a_provider_asks_for_them() {
+    let mut world = World::annotated("resource.opentelemetry.io/service.version", "1: #2");
+    let pipeline =
+        "otelResourceAttributes .MeshConfig .ObjectMeta.Annotations .ObjectMeta.Labels .ObjectMeta.Namespace";
+    let rows = [
+        ("ISTIO_CANONICAL", ""),
+        (
+            "OTEL_SEMANTIC_CONVENTIONS",
+            "service.namespace=shop,service.version=1: #2,service.instance.id=$(POD_UID)",
+        ),
+    ];
+    for (enrichment, expected) in rows {
+        let provider =
+            serde_json::json!({"name": "otel", "opentelemetry": {"serviceAttributeEnrichment": enrichment}});
+        world.configuration.mesh.raw["extensionProviders"] = Value::from(vec![provider]);
+        assert_eq!(printed(&world, pipeline).as_deref(), Ok(expected), "{enrichment}");
     }
 }
 

@@ -94,6 +94,8 @@ fn annotations() -> impl Strategy<Value = Value> {
         ("prometheus.io/port", "9090"),
         ("prometheus.io/scrape", "true"),
         ("proxy.istio.io/config", "holdApplicationUntilProxyStarts: true"),
+        ("sidecar.istio.io/userVolume", r#"{"logs":{"emptyDir":{}}}"#),
+        ("sidecar.istio.io/userVolumeMount", r#"[{"name":"logs","mountPath":"/var/log"}]"#),
         ("example/mine", "x"),
     ];
     vec(select(known), 0..4).prop_map(|pairs| {

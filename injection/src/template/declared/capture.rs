@@ -2,9 +2,11 @@
 //! template only says that it is there, and where its proxy differs.
 
 use super::condition::When;
+use super::node::Whole;
 use super::reading::Reader;
 use super::writing::Scene;
 use crate::sidecar::{Identity, Init, Sidecar, Traffic};
+use crate::template::multus;
 use policy::Setting;
 use serde_json::{Map, Value, json};
 
@@ -149,20 +151,24 @@ impl Capture {
             false => json!({"drop": ["ALL"]}),
         };
         let Identity { user, group } = sidecar.init_identity;
+        let privileged = scene.sight.configuration.values.proxy.privileged;
         let mut container = json!({
             "name": name,
             "image": sidecar.init_image,
             "args": sidecar.arguments,
             "securityContext": {
-                "allowPrivilegeEscalation": false,
+                "allowPrivilegeEscalation": privileged,
                 "capabilities": capabilities,
-                "privileged": false,
+                "privileged": privileged,
                 "readOnlyRootFilesystem": !sets,
                 "runAsGroup": group,
                 "runAsNonRoot": user != 0,
                 "runAsUser": user,
             },
         });
+        if let Some(profile) = Whole::ProxySeccomp.value(scene.sight) {
+            container["securityContext"]["seccompProfile"] = profile;
+        }
         if let Value::Object(container) = &mut container {
             let variables = sidecar.init_variables.iter();
             let variables: Vec<Value> =
@@ -191,9 +197,8 @@ impl Capture {
         found.extend(told.map(|(name, value)| ((*name).to_owned(), value.as_str().into())));
         let cni = &scene.sight.configuration.values.cni;
         if cni.enabled && cni.multus {
-            let own =
-                scene.sight.pod.pointer("/metadata/annotations").and_then(|own| own.get(NETWORKS)?.as_str());
-            found.insert(NETWORKS.to_owned(), with_plugin(own.unwrap_or_default()).into());
+            let own = scene.annotation(NETWORKS).unwrap_or_default().to_owned();
+            found.insert(NETWORKS.to_owned(), multus::with(own, PLUGIN).into());
         }
         found
     }
@@ -221,18 +226,6 @@ fn istios(traffic: &Traffic) -> String {
 
 fn joined(ports: &[u16]) -> String {
     ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",")
-}
-
-/// The networks that a pod asks for, with that of the plugin.
-fn with_plugin(own: &str) -> String {
-    if let Ok(Value::Array(mut networks)) = serde_json::from_str::<Value>(own) {
-        if !networks.iter().any(|network| network.get("name").is_some_and(|name| name == PLUGIN)) {
-            networks.push(json!({"name": PLUGIN}));
-        }
-        return Value::Array(networks).to_string();
-    }
-    let names = own.split(',').map(str::trim).filter(|name| !name.is_empty() && *name != PLUGIN);
-    names.chain([PLUGIN]).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

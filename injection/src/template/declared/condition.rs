@@ -4,7 +4,7 @@ use super::reading::Reader;
 use super::writing::Scene;
 use crate::configuration::InboundPolicy;
 use crate::sidecar::{Init, Mode};
-use crate::template::Sight;
+use crate::template::{Sight, opentelemetry};
 use policy::settings::nearest;
 use serde_json::Value;
 
@@ -35,10 +35,14 @@ pub(super) enum Condition {
     Localhost,
     /// The values ask for a privileged proxy.
     Privileged,
+    /// The proxy takes connections through tunnels (`ISTIO_META_ENABLE_HBONE`).
+    Hbone,
+    /// The mesh asks for OpenTelemetry's names of services in spans.
+    ResourceAttributes,
 }
 
 /// Each with the word by which templates name it.
-pub(super) const CONDITIONS: [(&str, Condition); 13] = [
+pub(super) const CONDITIONS: [(&str, Condition); 15] = [
     ("native", Condition::Native),
     ("hold", Condition::Hold),
     ("redirect", Condition::Redirect),
@@ -52,6 +56,8 @@ pub(super) const CONDITIONS: [(&str, Condition); 13] = [
     ("startupProbe", Condition::StartupProbe),
     ("localhost", Condition::Localhost),
     ("privileged", Condition::Privileged),
+    ("hbone", Condition::Hbone),
+    ("resourceAttributes", Condition::ResourceAttributes),
 ];
 
 impl Condition {
@@ -71,6 +77,10 @@ impl Condition {
             Self::StartupProbe => sidecar.startup_failures.is_some(),
             Self::Localhost => configuration.mesh.inbound_policy == InboundPolicy::Localhost,
             Self::Privileged => configuration.values.proxy.privileged,
+            Self::Hbone => {
+                sidecar.proxy_metadata.get("ISTIO_META_ENABLE_HBONE").is_some_and(|text| text == "true")
+            }
+            Self::ResourceAttributes => opentelemetry::asked(&configuration.mesh),
         }
     }
 }

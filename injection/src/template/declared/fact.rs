@@ -2,6 +2,7 @@
 
 use super::writing::Scene;
 use crate::configuration::Mesh;
+use crate::template::opentelemetry;
 use serde_json::Value;
 
 /// A fact of the sidecar, or of the pod around it.
@@ -35,6 +36,7 @@ pub(super) enum Fact {
     ReadinessDelay,
     ReadinessFailures,
     ReadinessPeriod,
+    ResourceAttributes,
     Revision,
     StartupFailures,
     StatusPort,
@@ -43,7 +45,7 @@ pub(super) enum Fact {
 }
 
 /// Each with its name.
-pub(super) const FACTS: [(&str, Fact); 33] = [
+pub(super) const FACTS: [(&str, Fact); 34] = [
     ("appContainers", Fact::AppContainers),
     ("caAddress", Fact::CaAddress),
     ("canonicalName", Fact::CanonicalName),
@@ -72,6 +74,7 @@ pub(super) const FACTS: [(&str, Fact); 33] = [
     ("readinessDelay", Fact::ReadinessDelay),
     ("readinessFailures", Fact::ReadinessFailures),
     ("readinessPeriod", Fact::ReadinessPeriod),
+    ("resourceAttributes", Fact::ResourceAttributes),
     ("revision", Fact::Revision),
     ("startupFailures", Fact::StartupFailures),
     ("statusPort", Fact::StatusPort),
@@ -94,7 +97,7 @@ impl Fact {
             Self::CanonicalName => label("service.istio.io/canonical-name")
                 .or_else(|| label("app.kubernetes.io/name"))
                 .or_else(|| label("app"))
-                .or_else(|| workload.and_then(|workload| set(as_label(&workload.name)))),
+                .or_else(|| workload.and_then(|workload| set(label_value(&workload.name)))),
             Self::CanonicalRevision => label("service.istio.io/canonical-revision")
                 .or_else(|| label("app.kubernetes.io/version"))
                 .or_else(|| label("version"))
@@ -135,6 +138,10 @@ impl Fact {
             Self::ReadinessDelay => Some(sidecar.readiness.initial_delay.to_string()),
             Self::ReadinessFailures => Some(sidecar.readiness.failures.to_string()),
             Self::ReadinessPeriod => Some(sidecar.readiness.period.to_string()),
+            Self::ResourceAttributes => opentelemetry::asked(&configuration.mesh).then(|| {
+                let annotation = |name: &str| Some(scene.annotation(name)?.to_owned());
+                opentelemetry::attributes(annotation, label, &around.namespace.name)
+            }),
             Self::Revision => set(&configuration.values.revision).or_else(|| set("default")),
             Self::StartupFailures => sidecar.startup_failures.map(|failures| failures.to_string()),
             Self::StatusPort => sidecar.status_port.map(|port| port.to_string()),
@@ -144,10 +151,11 @@ impl Fact {
     }
 }
 
-/// As much of the name of an object, which may have 253 characters, as a label takes: 63, with a letter or a digit at the end.
-fn as_label(name: &str) -> &str {
-    const LONGEST: usize = 63;
-    name.get(..LONGEST).map_or(name, |start| start.trim_end_matches(['-', '.', '_']))
+/// As much of a name as a label may hold.
+fn label_value(name: &str) -> &str {
+    const MOST: usize = 63;
+    let end = name.char_indices().nth(MOST).map_or(name.len(), |(end, _)| end);
+    name[..end].trim_end_matches(['-', '.', '_'])
 }
 
 /// The ports of all containers.

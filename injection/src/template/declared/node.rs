@@ -1,9 +1,9 @@
 //! A part of a template as it was understood: nothing in it can be wrong but what its references will stand for.
 
 use super::condition::When;
-use super::shape::Field;
+use super::shape::{Field, MOUNT, Shape, VARIABLE, VOLUME};
 use super::text::Text;
-use crate::sidecar::Sidecar;
+use crate::sidecar::{Sidecar, USER_MOUNTS, USER_VOLUMES};
 use crate::template::Sight;
 use serde_json::{Value, json};
 
@@ -37,11 +37,15 @@ pub(super) enum Kind {
     Port,
 }
 
-/// A mapping whose entries become items of a list: `each: proxyMetadata`.
+/// What becomes several items of a list: `each: proxyMetadata`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Each {
     /// The variables that ProxyConfig gives the proxy, in the order of their names.
     ProxyMetadata,
+    /// Volumes that the pod has for its proxy.
+    UserVolumes,
+    /// Where the proxy mounts volumes of the pod's.
+    UserVolumeMounts,
 }
 
 /// What is taken as a whole, as the configuration writes it: `${proxyResources}`.
@@ -58,7 +62,11 @@ pub(super) enum Whole {
 }
 
 /// Each with its name.
-pub(super) const EACH: [(&str, Each); 1] = [("proxyMetadata", Each::ProxyMetadata)];
+pub(super) const EACH: [(&str, Each); 3] = [
+    ("proxyMetadata", Each::ProxyMetadata),
+    ("userVolumes", Each::UserVolumes),
+    ("userVolumeMounts", Each::UserVolumeMounts),
+];
 
 /// Each with its name.
 pub(super) const WHOLES: [(&str, Whole); 5] = [
@@ -70,9 +78,29 @@ pub(super) const WHOLES: [(&str, Whole); 5] = [
 ];
 
 impl Each {
+    /// What its items are.
+    pub(super) fn shape(self) -> &'static Shape {
+        match self {
+            Self::ProxyMetadata => &VARIABLE,
+            Self::UserVolumes => &VOLUME,
+            Self::UserVolumeMounts => &MOUNT,
+        }
+    }
+
+    /// What tells one item from the template's own, and the annotation that says it, where it must not be one of those.
+    pub(super) fn apart(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::ProxyMetadata => None,
+            Self::UserVolumes => Some(("name", USER_VOLUMES)),
+            Self::UserVolumeMounts => Some(("mountPath", USER_MOUNTS)),
+        }
+    }
+
     /// The items.
     pub(super) fn items(self, sidecar: &Sidecar) -> Vec<Value> {
         match self {
+            Self::UserVolumes => sidecar.user_volumes.clone(),
+            Self::UserVolumeMounts => sidecar.user_mounts.clone(),
             Self::ProxyMetadata => {
                 let metadata = sidecar.proxy_metadata.iter();
                 metadata.map(|(name, value)| json!({"name": name, "value": value})).collect()

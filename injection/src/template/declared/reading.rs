@@ -103,7 +103,15 @@ impl Reader {
     fn item(&mut self, written: &Value, form: Form, at: &str) -> Option<Node> {
         let Some(each) = written.get("each") else { return self.node(written, form, at) };
         match EACH.iter().find(|(name, _)| each.as_str() == Some(name)) {
-            Some((_, each)) => Some(Node::Each(*each)),
+            Some((_, each)) if matches!(form, Form::Object(shape) if std::ptr::eq(shape, each.shape())) => {
+                Some(Node::Each(*each))
+            }
+            Some((name, each)) => {
+                let text =
+                    format!("stands for items with {}, which have no place here", each.shape().vital());
+                self.problem(&format!("{at}.each"), Some(name), &text);
+                None
+            }
             None => {
                 let each = each.as_str().unwrap_or_default();
                 self.unknown(&format!("{at}.each"), each, EACH.iter().map(|(name, _)| *name));

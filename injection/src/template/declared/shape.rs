@@ -30,6 +30,15 @@ pub(super) struct Shape {
     pub(super) one_of: &'static [&'static str],
 }
 
+impl Shape {
+    /// What every such object has, in words.
+    pub(super) fn vital(&self) -> String {
+        let words = self.fields.iter().filter(|field| field.required).map(|field| field.word);
+        let one_of = (!self.one_of.is_empty()).then(|| format!("one of {}", self.one_of.join(", ")));
+        words.map(str::to_owned).chain(one_of).collect::<Vec<_>>().join(" and ")
+    }
+}
+
 /// A word of an object.
 #[derive(Debug)]
 pub(super) struct Field {
@@ -103,7 +112,7 @@ pub(super) static VOLUME: Shape = Shape {
 pub(super) static NAMED: Shape = shape(&[required("name", Form::Text)]);
 
 /// An environment variable. Where it comes from stands beside its name, without `valueFrom`.
-static VARIABLE: Shape = Shape {
+pub(super) static VARIABLE: Shape = Shape {
     fields: &[
         required("name", Form::Text),
         field("value", Form::Text),
@@ -128,7 +137,7 @@ static PORTS: Shape = shape(&[
 
 static RESOURCES: Shape = shape(&[field("requests", Form::Texts), field("limits", Form::Texts)]);
 
-static MOUNT: Shape = shape(&[
+pub(super) static MOUNT: Shape = shape(&[
     required("name", Form::Text),
     required("mountPath", Form::Text),
     field("subPath", Form::Text),

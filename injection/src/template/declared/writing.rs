@@ -1,6 +1,6 @@
 //! From a template's parts to the patch of one pod.
 
-use super::node::{Kind, Node};
+use super::node::{Each, Kind, Node};
 use super::parameter::{Said, all};
 use super::reading::Reader;
 use super::text::Text;
@@ -44,7 +44,16 @@ impl<'a> Scene<'a> {
 
     /// A label of the pod that isn't empty.
     pub(super) fn label(&self, key: &str) -> Option<&'a str> {
-        self.sight.pod.get("metadata")?.get("labels")?.get(key)?.as_str().filter(|text| !text.is_empty())
+        self.said("labels", key)
+    }
+
+    /// An annotation of the pod that isn't empty.
+    pub(super) fn annotation(&self, key: &str) -> Option<&'a str> {
+        self.said("annotations", key)
+    }
+
+    fn said(&self, of: &str, key: &str) -> Option<&'a str> {
+        self.sight.pod.get("metadata")?.get(of)?.get(key)?.as_str().filter(|text| !text.is_empty())
     }
 
     /// The containers of the pod.
@@ -140,6 +149,9 @@ impl Node {
                         item => found.extend(item.write(scene, &format_args!("{at}[{index}]"), reader)),
                     }
                 }
+                for each in items.iter().filter_map(Self::each) {
+                    tell_apart(each, scene, &found, reader);
+                }
                 (!found.is_empty()).then_some(Value::Array(found))
             }
             Self::Object(fields, one_of) => {
@@ -171,11 +183,29 @@ impl Node {
         }
     }
 
+    fn each(&self) -> Option<Each> {
+        match self {
+            Self::Each(each) => Some(*each),
+            _ => None,
+        }
+    }
+
     /// A text that refers to nothing.
     pub(super) fn literal(&self) -> Option<&str> {
         match self {
             Self::Text(text, _) => Text::literal(text),
             _ => None,
+        }
+    }
+}
+
+/// Tells items of the pod's that merging would take for others of the list.
+fn tell_apart(each: Each, scene: &Scene<'_>, all: &[Value], reader: &mut Reader) {
+    let Some((key, annotation)) = each.apart() else { return };
+    for item in each.items(scene.sight.sidecar) {
+        if all.iter().filter(|other| other[key] == item[key]).count() > 1 {
+            let text = format!("stands twice, or is the proxy's own; give it another {key}");
+            reader.problem(&format!("annotation {annotation}"), item[key].as_str(), &text);
         }
     }
 }

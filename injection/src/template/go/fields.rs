@@ -158,7 +158,8 @@ fn go_name(name: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
-fn json_name(name: &str) -> String {
+/// The JSON name of a field of Go.
+pub(super) fn json_name(name: &str) -> String {
     if let Some((json, _)) = NAMES.iter().find(|(_, go)| *go == name) {
         return (*json).to_owned();
     }

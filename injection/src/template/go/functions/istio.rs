@@ -3,23 +3,22 @@
 
 use super::{Answer, VARIABLES, field, functions, is_nothing, json, list, printed, text};
 use crate::configuration::Mesh;
-use crate::template::go::fields::{self, Shape};
-use crate::template::go::standin;
+use crate::template::go::{fields, standin};
+use crate::template::{multus, opentelemetry};
 use gtmpl_ng::Value;
-use std::sync::LazyLock;
 
 functions! {
     "annotation" passes 3..=3 annotation;
     "env" passes 2..=2 |args| Ok(env(&text(&args[0]), &args[1]));
     "directory" reads 1..=1 |args| Ok(directory(&text(&args[0])).into());
     "formatDuration" reads 1..=1 |args| duration(&text(&args[0])).map(Value::from);
-    "appendMultusNetwork" reads 2..=2 |args| Ok(with_network(text(&args[0]), &text(&args[1])).into());
+    "appendMultusNetwork" reads 2..=2 |args| Ok(multus::with(text(&args[0]), &text(&args[1])).into());
     "kubevirtInterfaces" passes 1..=1 |args| Ok(text(&args[0]).into());
     "excludeInterfaces" passes 1..=1 |args| Ok(text(&args[0]).into());
     "excludeInboundPort" reads 2..=2 |args| Ok(with_port(printed(&args[0]).trim(), &text(&args[1])).into());
     "includeInboundPorts" passes 1..=1 |args| of_containers(&args[0], |_| true);
     "applicationPorts" passes 1..=1 |args| of_containers(&args[0], |name| name != "istio-proxy");
-    "otelResourceAttributes" reads 0..=any |args| resource_attributes(args).map(Value::from);
+    "otelResourceAttributes" reads 4..=4 |args| resource_attributes(args).map(Value::from);
     "protoToJSON" passes 1..=1 |args| Ok(message(&args[0]).into());
 }
 
@@ -30,27 +29,21 @@ fn annotation(args: &[Value]) -> Answer {
     Ok(said.unwrap_or_else(|| printed(&args[2]).into()))
 }
 
-/// `OTEL_RESOURCE_ATTRIBUTES` of a workload, from whatever metadata it is given. Istio's own answer is documented nowhere; this
-/// one is what OpenTelemetry's operator takes of labels ("Specify resource attributes using Kubernetes labels").
+/// `OTEL_RESOURCE_ATTRIBUTES` of a pod: of a MeshConfig, its annotations, its labels and its namespace.
 fn resource_attributes(args: &[Value]) -> Result<String, String> {
-    let mut found: Vec<(&str, String)> = Vec::new();
-    for object in args.iter().filter(|value| matches!(value, Value::Map(_) | Value::Object(_))) {
-        let labels = field(object, &"Labels".into())?.unwrap_or(&Value::Nil);
-        let of_labels =
-            |names: [&str; 2]| names.iter().find_map(|name| field(labels, &(*name).into()).ok()?);
-        let attributes = [
-            ("service.name", of_labels(["app.kubernetes.io/name", "app"])),
-            ("service.version", of_labels(["app.kubernetes.io/version", "version"])),
-            ("k8s.namespace.name", field(object, &"Namespace".into())?),
-        ];
-        for (name, value) in attributes {
-            let value = value.map(text).filter(|text| !text.is_empty());
-            if let Some(value) = value.filter(|_| found.iter().all(|(known, _)| *known != name)) {
-                found.push((name, value));
-            }
-        }
+    let [mesh, annotations, labels, namespace] = args else { return Ok(String::new()) };
+    let mut enriches = false;
+    for provider in list(field(mesh, &"ExtensionProviders".into())?.unwrap_or(&Value::Nil))? {
+        let of_provider = field(provider, &"Opentelemetry".into())?.unwrap_or(&Value::Nil);
+        let enrichment = field(of_provider, &"ServiceAttributeEnrichment".into())?;
+        enriches |= enrichment.is_some_and(|value| text(value) == opentelemetry::CONVENTIONS);
     }
-    Ok(found.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(","))
+    if !enriches {
+        return Ok(String::new());
+    }
+    let said = |texts: &Value, name: &str| field(texts, &name.into()).ok().flatten().map(text);
+    let (annotation, label) = (|name: &str| said(annotations, name), |name: &str| said(labels, name));
+    Ok(opentelemetry::attributes(annotation, label, &text(namespace)))
 }
 
 /// A variable of the control plane. Istio asks its own process, whose variables are what the values hold as `pilot.env`; here
@@ -107,49 +100,19 @@ fn decimal(whole: u64, part: u64, scale: u64) -> String {
     format!("{whole}.{}", format!("{part:0width$}").trim_end_matches('0'))
 }
 
-/// What ProxyConfig is where nobody sets it, by Go's names: `protoToJSON` leaves it out, so that pods stay small.
-static DEFAULTS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
-    let Value::Map(fields) = fields::held(Mesh::default().proxy_config(), Shape::Other, &str::to_owned)
-    else {
-        return Vec::new();
-    };
-    fields.into_iter().map(|(name, value)| (name, text(&value))).collect()
-});
-
 /// A message of protobuf as JSON; a ProxyConfig without its defaults, so that pods stay small.
 fn message(value: &Value) -> String {
     match value {
         Value::Map(all) if all.contains_key("InterceptionMode") => {
+            let meant = serde_json::from_str(&json(&standin::meaning(value))).unwrap_or_default();
+            let beyond = Mesh::beyond_defaults(&meant);
             let mut kept = all.clone();
-            for (name, default) in DEFAULTS.iter().filter(|(name, _)| name != fields::STRUCT) {
-                if kept.get(name).is_some_and(|value| text(&standin::meaning(value)) == *default) {
-                    kept.remove(name);
-                }
-            }
+            kept.retain(|name, _| name == fields::STRUCT || beyond.get(fields::json_name(name)).is_some());
             json(&Value::Map(kept))
         }
         nothing if is_nothing(nothing) => "{}".to_owned(),
         other => json(other),
     }
-}
-
-/// A list of networks for Multus, in its JSON or its short form, with one more. What is broken stays as it is.
-fn with_network(networks: String, network: &str) -> String {
-    if networks.is_empty() {
-        return network.to_owned();
-    }
-    let Some(end) = networks.rfind(']') else {
-        let is_there = networks.split(',').any(|known| known.trim() == network);
-        return if is_there { networks } else { format!("{networks}, {network}") };
-    };
-    let Ok(serde_json::Value::Array(known)) = serde_json::from_str(&networks) else { return networks };
-    if known.iter().any(|known| known.get("name").is_some_and(|name| name == network)) {
-        return networks;
-    }
-    // Into the text: its order and spaces are the owner's.
-    let between = if known.is_empty() { "" } else { ", " };
-    let name = serde_json::Value::from(network);
-    format!("{}{between}{{\"name\": {name}}}{}", &networks[..end], &networks[end..])
 }
 
 /// A list of ports with one more, unless it is there; 0 and nothing add none.
@@ -201,22 +164,6 @@ mod tests {
         }
         for wrong in ["", "5", "s", "1m", "1.s5s", "--1s", "1.0000000001s", "99999999999999999999s"] {
             assert!(duration(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn networks_are_added_once() {
-        let rows = [
-            ("", "istio-cni"),
-            ("a", "a, istio-cni"),
-            ("a, istio-cni", "a, istio-cni"),
-            ("[{\"name\":\"a\"}]", "[{\"name\":\"a\"}, {\"name\": \"istio-cni\"}]"),
-            ("[]", "[{\"name\": \"istio-cni\"}]"),
-            ("[{\"name\":\"istio-cni\"}]", "[{\"name\":\"istio-cni\"}]"),
-            ("[broken]", "[broken]"),
-        ];
-        for (given, expected) in rows {
-            assert_eq!(with_network(given.to_owned(), "istio-cni"), expected);
         }
     }
 

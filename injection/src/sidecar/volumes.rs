@@ -1,0 +1,63 @@
+//! Volumes and mounts that a pod has for its proxy, as annotations hold them: JSON, a mapping by names or a list.
+//!
+//! They become part of a patch, so that nothing in them may direct its merging. All else of them is Kubernetes' to check.
+
+use super::annotations::Annotations;
+use serde_json::{Map, Value};
+
+/// The items of an annotation, each with its name; `needs` are the texts without which an item means nothing.
+pub(super) fn read(said: &mut Annotations<'_>, name: &str, needs: &[&str]) -> Vec<Value> {
+    let Some(text) = said.get(name).filter(|text| !text.trim().is_empty()) else { return Vec::new() };
+    let expected =
+        "expected a mapping by names or a list, such as {\"cache\": {..}} or [{\"name\": \"cache\", ..}]";
+    let items: Vec<Value> = match serde_json::from_str(text) {
+        Ok(Value::Array(items)) => items,
+        Ok(Value::Object(named)) => named.into_iter().map(named_item).collect(),
+        Ok(_) => {
+            said.problem(name, text, format!("is neither a mapping nor a list; {expected}"));
+            return Vec::new();
+        }
+        Err(error) => {
+            said.problem(name, text, format!("is no JSON: {error}; {expected}"));
+            return Vec::new();
+        }
+    };
+    for item in &items {
+        let lacks = |field: &&&str| item.get(field).and_then(Value::as_str).is_none_or(str::is_empty);
+        if !item.is_object() {
+            said.problem(name, &item.to_string(), "is no mapping; expected one");
+        } else if let Some(field) = needs.iter().find(lacks) {
+            said.problem(name, &item.to_string(), format!("lacks {field}, a text"));
+        } else if let Some(word) = directive(item) {
+            let text = format!("has {word}, which would direct how it is merged; remove it");
+            said.problem(name, &item.to_string(), text);
+        }
+    }
+    items
+}
+
+/// What stands under a name, with the name in it.
+fn named_item((name, item): (String, Value)) -> Value {
+    match item {
+        Value::Object(fields) => {
+            let name = [("name".to_owned(), Value::from(name))];
+            Value::Object(name.into_iter().chain(fields).collect::<Map<_, _>>())
+        }
+        other => other,
+    }
+}
+
+/// A key by which a patch would say how it is merged.
+fn directive(value: &Value) -> Option<&str> {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().find_map(
+                |(key, value)| {
+                    if key.starts_with('$') { Some(key.as_str()) } else { directive(value) }
+                },
+            )
+        }
+        Value::Array(items) => items.iter().find_map(directive),
+        _ => None,
+    }
+}

@@ -1,0 +1,62 @@
+//! Networks that a pod asks of Multus, in its JSON or its short form (`k8s.v1.cni.cncf.io/networks`).
+
+use serde_json::{Value, json};
+
+/// The list with one more network, `NAME` or `NAMESPACE/NAME`. What is broken stays as it is.
+pub(super) fn with(networks: String, network: &str) -> String {
+    if networks.trim().is_empty() {
+        return network.to_owned();
+    }
+    let Some(end) = networks.rfind(']') else {
+        let is_there = networks.split(',').any(|known| known.trim() == network);
+        return if is_there { networks } else { format!("{networks}, {network}") };
+    };
+    let Ok(Value::Array(known)) = serde_json::from_str(&networks) else { return networks };
+    // There a name can't hold the namespace.
+    let (namespace, name) = network.split_once('/').unwrap_or(("", network));
+    let is_it = |known: &Value| {
+        known["name"] == name
+            && known.get("namespace").and_then(Value::as_str).unwrap_or_default() == namespace
+    };
+    if known.iter().any(is_it) {
+        return networks;
+    }
+    let mut wanted = json!({"name": name});
+    if !namespace.is_empty() {
+        wanted["namespace"] = namespace.into();
+    }
+    // Into the text: its order and spaces are the owner's.
+    let between = if known.is_empty() { "" } else { ", " };
+    format!("{}{between}{wanted}{}", &networks[..end], &networks[end..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_are_added_once() {
+        let rows = [
+            ("", "cni", "cni"),
+            ("a", "default/cni", "a, default/cni"),
+            ("a,default/cni", "default/cni", "a,default/cni"),
+            (r#"[{"name":"a"}]"#, "cni", r#"[{"name":"a"}, {"name":"cni"}]"#),
+            (
+                r#"[{"name": "cni"}]"#,
+                "default/cni",
+                r#"[{"name": "cni"}, {"name":"cni","namespace":"default"}]"#,
+            ),
+            (
+                r#"[{"name": "cni", "namespace": "default"}]"#,
+                "default/cni",
+                r#"[{"name": "cni", "namespace": "default"}]"#,
+            ),
+            ("[]", "cni", r#"[{"name":"cni"}]"#),
+            ("[broken]", "cni", "[broken]"),
+            ("[1]", "cni", r#"[1, {"name":"cni"}]"#),
+        ];
+        for (given, network, expected) in rows {
+            assert_eq!(with(given.to_owned(), network), expected);
+        }
+    }
+}
