@@ -19,6 +19,7 @@ pub mod environment;
 pub mod explain;
 pub mod manifests;
 pub mod merge;
+mod namespaces;
 pub mod offline;
 pub mod patch;
 pub mod path;
@@ -30,4 +31,5 @@ pub mod template;
 pub mod webhook;
 
 pub use configuration::Configuration;
+pub use namespaces::Namespaces;
 pub use pipeline::{Around, Injected, Namespace, Outcome, Workload, inject};

@@ -11,6 +11,7 @@ mod read;
 mod traffic;
 
 pub use identity::Identity;
+pub(crate) use known::misspelt;
 pub(crate) use own::SomePod;
 pub use traffic::Traffic;
 
