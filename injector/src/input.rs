@@ -42,7 +42,8 @@ impl Input {
         for name in &self.filenames {
             match read(name) {
                 Ok(text) => {
-                    files.push(File { name: if name == "-" { "input" } else { name }.to_owned(), text })
+                    let name = if name == "-" { "input" } else { name };
+                    files.push(File { name: name.to_owned(), text });
                 }
                 Err(error) => problems.push(Problem::with_item("--filename", name, told(&error))),
             }

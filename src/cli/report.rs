@@ -38,6 +38,11 @@ pub(super) fn text(text: &str) -> Exit {
     }
 }
 
+/// Prints what has to arrive whole: rules that somebody is to set, a tour that goes on.
+pub(super) fn whole(text: &str) -> Exit {
+    printed(write(text), "the answer", String::new())
+}
+
 /// Prints an answer for programs.
 pub(super) fn data(encoding: Encoding, answer: &impl Serialize) -> Exit {
     text(&data::document(encoding, answer))
