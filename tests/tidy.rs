@@ -346,12 +346,28 @@ fn strays_are_recognised() {
 #[test]
 fn links_in_documents_lead_somewhere() {
     for (path, text) in files("", &[".md"]) {
-        let folder = root().join(&path);
+        let document = root().join(&path);
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let file = target.split('#').next().unwrap_or_default();
-            let here = target.contains("://") || file.is_empty();
-            let leads = folder.parent().is_some_and(|folder| folder.join(file).exists());
-            assert!(here || leads, "{path}: {target} leads nowhere");
+            if target.contains("://") {
+                continue;
+            }
+            let file = if file.is_empty() { document.clone() } else { document.with_file_name(file) };
+            assert!(file.exists(), "{path}: {target} leads nowhere");
+            if let Some((_, anchor)) = target.split_once('#') {
+                let text = fs::read_to_string(&file).expect("a document");
+                assert!(anchors(&text).any(|known| known == anchor), "{path}: {target} leads to no heading");
+            }
         }
     }
+}
+
+/// What headings are called in links, as GitHub makes it of them.
+fn anchors(text: &str) -> impl Iterator<Item = String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    headings.map(|line| {
+        let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+        let title = line.trim_start_matches('#').trim().to_lowercase();
+        title.chars().filter(kept).map(|c| if c == ' ' { '-' } else { c }).collect()
+    })
 }

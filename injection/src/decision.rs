@@ -103,13 +103,13 @@ pub fn decide(pod: &Facts<'_>, rules: &Rules) -> Decision {
         Some(text) => Some((text, Reason::Label)),
         None => pod.annotations.get(INJECT).map(|text| (text, Reason::Annotation)),
     };
-    let mut warning = None;
+    let mut unclear = None;
     if let Some((text, reason)) = said {
         match text.as_str() {
             "true" => return by(true, reason),
             "false" => return by(false, reason),
             "" => {}
-            _ => warning = Some(format!("{INJECT} is {text:?}, which says neither true nor false")),
+            _ => unclear = Some(text),
         }
     }
     let any = |selectors: &[Selector]| selectors.iter().any(|selector| selector.matches(pod.labels));
@@ -120,6 +120,13 @@ pub fn decide(pod: &Facts<'_>, rules: &Rules) -> Decision {
     } else {
         (policy == Policy::Enabled, Reason::ByPolicy)
     };
+    let warning = unclear.map(|text| {
+        let outcome = if inject { "is injected" } else { "is not injected" };
+        format!(
+            "{INJECT} is {text:?}, which says neither true nor false, so the pod {outcome}, as if it said nothing; \
+             expected \"true\" or \"false\""
+        )
+    });
     Decision { inject, reason, warning }
 }
 

@@ -19,6 +19,7 @@ pub mod environment;
 pub mod explain;
 pub mod manifests;
 pub mod merge;
+mod namespaces;
 pub mod offline;
 pub mod patch;
 pub mod path;
@@ -31,4 +32,5 @@ pub mod webhook;
 mod words;
 
 pub use configuration::Configuration;
+pub use namespaces::Namespaces;
 pub use pipeline::{Around, Injected, Namespace, Outcome, Workload, inject};

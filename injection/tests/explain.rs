@@ -1,7 +1,7 @@
 //! Why pods are injected or not, as it is told.
 
-use injection::Configuration;
 use injection::explain::{Explained, Question, Verdict, explain, text};
+use injection::{Configuration, Namespaces};
 use policy::plain;
 use std::collections::BTreeMap;
 
@@ -12,10 +12,8 @@ fn ask(manifest: &str, labels: Option<&[(&str, &str)]>, revision: &str, everywhe
         labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect::<BTreeMap<_, _>>()
     });
     let question = Question {
-        name: "pod.yaml",
-        text: manifest,
-        namespace: "default",
-        labels: labels.as_ref(),
+        manifests: &[("pod.yaml", manifest)],
+        namespaces: Namespaces::new("default", labels, BTreeMap::new()),
         revision,
         everywhere,
         native_sidecars: false,
@@ -78,12 +76,12 @@ Pod shop/web: not injected, because no webhook of revision default is called for
   webhook     rev.object is not: the pod has no label istio.io/rev; it has to be \"default\"
   webhook     namespace is not: the namespace has no label istio-injection; it has to be \"enabled\"
   webhook     object is not: the pod has no label sidecar.istio.io/inject; it has to be \"true\"
-  decision    if one were called, it would be injected: it says nothing, and the policy decides
+  decision    if one were called, it would be injected: the pod says nothing, so the policy decides
   note        nothing is known of the labels of namespace shop; say them with --namespace-labels
   to change   kubectl label namespace shop istio.io/rev=default
-  to change   give the pod the label istio.io/rev: \"default\"
-  to change   kubectl label namespace shop istio-injection=enabled
-  to change   give the pod the label sidecar.istio.io/inject: \"true\"
+  or          give the pod the label istio.io/rev: \"default\"
+  or          kubectl label namespace shop istio-injection=enabled
+  or          give the pod the label sidecar.istio.io/inject: \"true\"
 ";
     assert_eq!(told, expected);
     let host = manifest.replace("spec: {", "spec: {hostNetwork: true, ");
@@ -132,13 +130,42 @@ items:
 }
 
 #[test]
+fn problems_are_told_where_no_webhook_is_called() {
+    let manifest = POD.replace("LABELS", "annotations: {sidecar.istio.io/interceptionMode: HALF}");
+    let found = ask(&manifest, None, "default", false).remove(0);
+    assert_eq!((found.verdict, found.problems.len()), (Verdict::NotCalled, 1));
+    let told = plain(&text(&[found]));
+    assert!(told.contains("  problem     sidecar.istio.io/interceptionMode: \"HALF\""), "{told}");
+    assert!(told.contains("if one were called, it would be refused: "), "{told}");
+}
+
+#[test]
+fn what_the_api_server_cannot_read_is_refused_and_told_once() {
+    let manifest = POD.replace("LABELS", "labels: {sidecar.istio.io/inject: true}");
+    let found = ask(&manifest, None, "default", false).remove(0);
+    assert_eq!((found.verdict, found.problems.len()), (Verdict::Refused, 1), "{:?}", found.problems);
+    assert!(found.problems[0].contains("is a boolean here"), "{:?}", found.problems);
+}
+
+#[test]
+fn what_is_injected_again_names_its_containers() {
+    let manifest = POD.replace("LABELS", "labels: {sidecar.istio.io/inject: 'true'}");
+    let first = ask(&manifest, None, "default", false).remove(0);
+    let again = first.injected.as_ref().expect("an injected pod").to_string();
+    let again = ask(&again, None, "default", false).remove(0);
+    let names = |one: &Explained| one.added.iter().map(|added| added.name.clone()).collect::<Vec<_>>();
+    assert_eq!(
+        (names(&first), names(&again)),
+        (vec!["istio-proxy".to_owned()], vec!["istio-proxy".to_owned()])
+    );
+}
+
+#[test]
 fn what_describes_no_pod() {
     let check = |text: &str, expected: &str| {
         let question = Question {
-            name: "x.yaml",
-            text,
-            namespace: "default",
-            labels: None,
+            manifests: &[("x.yaml", text)],
+            namespaces: Namespaces::default(),
             revision: "default",
             everywhere: false,
             native_sidecars: false,

@@ -1,17 +1,17 @@
 //! `explain`: would the pods of a manifest be injected, who says so, and what becomes of their traffic then.
 
 use crate::arguments::Sources;
+use crate::input::{Input, revision};
+use crate::output::{self, Colour, warn};
 use crate::sources::configuration;
 use clap::{Args, ValueEnum};
 use injection::explain::{Explained, Question, Verdict, explain, injected, text};
 use policy::data::{Tree, yaml};
 use policy::{Problem, Problems};
 use std::{
-    collections::BTreeMap,
     error::Error,
-    fs,
-    io::{self, Read, Write},
-    path::{Path, PathBuf},
+    io::{self, Write},
+    path::PathBuf,
     process::{Command, ExitCode, Stdio},
 };
 
@@ -28,17 +28,10 @@ With --explain, that of sidecar-init where it fails.
 
 The labels of a namespace come from --namespace-labels, and from Namespaces in the manifest.")]
 pub(crate) struct Flags {
-    /// A manifest, YAML or JSON; - is standard input
-    #[arg(short = 'f', long = "filename", value_name = "FILE")]
-    filename: PathBuf,
-    /// The namespace of objects that name none
-    #[arg(short, long, value_name = "NAME", default_value = "default")]
-    namespace: String,
-    /// Labels of the namespaces, with commas between; an empty text for none
-    #[arg(long, value_name = "KEY=VALUE,..")]
-    namespace_labels: Option<String>,
+    #[command(flatten)]
+    input: Input,
     /// Whose webhooks are asked: the control plane's revision, or a tag of one
-    #[arg(short, long, value_name = "NAME", default_value = "default")]
+    #[arg(short, long, value_name = "NAME", default_value = "default", value_parser = revision)]
     revision: String,
     /// There is a webhook for namespaces and pods that say nothing, too
     #[arg(long)]
@@ -51,6 +44,9 @@ pub(crate) struct Flags {
     /// For people, or for programs
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Text)]
     format: Format,
+    /// Whether the answer is coloured: auto follows the terminal, and NO_COLOR
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
+    color: Colour,
     /// Go on: ask sidecar-init about the traffic of the injected pods. What stands behind it are arguments of its `explain`,
     /// such as 10.0.0.5:443, or --matrix for all usual packets
     #[arg(long, value_name = "ARGUMENTS", num_args = 1.., allow_hyphen_values = true, conflicts_with = "format")]
@@ -68,23 +64,19 @@ enum Format {
 }
 
 pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
+    flags.color.choose();
     let revision = (flags.revision != "default").then_some(flags.revision.as_str());
-    let mut problems = Vec::new();
-    let mut take = |found: Problems| problems.extend(found.0);
-    let configuration = configuration(&flags.sources, revision).map_err(&mut take).ok();
-    let labels = labels(flags.namespace_labels.as_deref()).map_err(&mut take).ok();
-    let manifest = read(&flags.filename).map_err(&mut take).ok();
-    let (Some(configuration), Some(labels), Some(manifest)) = (configuration, labels, manifest) else {
-        return Err(Problems(problems).into());
-    };
-    for warning in &configuration.warnings {
-        anstream::eprintln!("warning: {warning}");
-    }
+    let (configuration, mut problems) = configuration(&flags.sources, revision);
+    configuration.warnings.iter().for_each(warn);
+    let (files, unread) = flags.input.files();
+    problems.extend(unread);
+    let namespaces = flags.input.namespaces().map_err(|Problems(found)| problems.extend(found)).ok();
+    let namespaces = namespaces.filter(|_| problems.is_empty()).ok_or(Problems(problems))?;
+    let manifests: Vec<(&str, &str)> =
+        files.iter().map(|file| (file.name.as_str(), file.text.as_str())).collect();
     let question = Question {
-        name: &flags.filename.display().to_string(),
-        text: &manifest,
-        namespace: &flags.namespace,
-        labels: labels.as_ref(),
+        manifests: &manifests,
+        namespaces,
         revision: &flags.revision,
         everywhere: flags.auto,
         native_sidecars: flags.native_sidecars,
@@ -109,25 +101,28 @@ fn code(explained: &Explained) -> u8 {
     }
 }
 
+/// Under the words of a line, behind what the line is about.
+const HANG: usize = 14;
+
 fn print(flags: &Flags, explained: &[Explained]) -> Result<(), Box<dyn Error>> {
-    let mut out = anstream::stdout().lock();
     match flags.format {
         Format::Text => {
-            write!(out, "{}", text(explained))?;
+            output::print_folded(&text(explained), HANG)?;
+            // A command is copied, so it stays in one line.
             if flags.explain.is_empty() && injected(explained).is_some() {
-                writeln!(out, "\nWhat becomes of its traffic:\n  {}", command(flags))?;
+                output::print(&format!("\nWhat becomes of its traffic:\n  {}\n", command(flags)))?;
             }
         }
-        Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(explained)?)?,
-        Format::Yaml => write!(out, "{}", yaml::block(&Tree::read(&serde_json::to_string(explained)?)))?,
+        Format::Json => output::print(&format!("{}\n", serde_json::to_string_pretty(explained)?))?,
+        Format::Yaml => output::print(&yaml::block(&Tree::read(&serde_json::to_string(explained)?)))?,
     }
     Ok(())
 }
 
 /// The command that goes on, for a shell.
 fn command(flags: &Flags) -> String {
-    let mut words = vec!["sidecar-injector".to_owned(), "inject".to_owned(), "-f".to_owned()];
-    words.push(flags.filename.display().to_string());
+    let mut words = vec!["sidecar-injector".to_owned(), "inject".to_owned()];
+    words.extend(flags.input.filenames.iter().flat_map(|name| ["-f".to_owned(), name.clone()]));
     let Sources { config, values, mesh } = &flags.sources;
     for (flag, path) in [("--inject-config", config), ("--values", values), ("--mesh-config", mesh)] {
         if let Some(path) = path {
@@ -137,8 +132,12 @@ fn command(flags: &Flags) -> String {
     if flags.revision != "default" {
         words.extend(["--revision".to_owned(), flags.revision.clone()]);
     }
-    if flags.namespace != "default" {
-        words.extend(["--namespace".to_owned(), flags.namespace.clone()]);
+    let Input { namespace, namespace_annotations, .. } = &flags.input;
+    if namespace != "default" {
+        words.extend(["--namespace".to_owned(), namespace.clone()]);
+    }
+    for (key, value) in namespace_annotations {
+        words.extend(["--namespace-annotations".to_owned(), format!("{key}={value}")]);
     }
     words.extend(flags.native_sidecars.then(|| "--native-sidecars".to_owned()));
     format!("{} | sidecar-init explain -f - --matrix", injection::explain::command(&words))
@@ -166,40 +165,4 @@ fn hand_over(flags: &Flags, pods: &str) -> Result<u8, Problems> {
     }
     let status = child.wait().map_err(|error| failed(&error))?;
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(PROBLEMS))
-}
-
-fn labels(text: Option<&str>) -> Result<Option<BTreeMap<String, String>>, Problems> {
-    let Some(text) = text else { return Ok(None) };
-    let (mut labels, mut problems) = (BTreeMap::new(), Vec::new());
-    for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
-        match item.split_once('=') {
-            Some((key, value)) if !key.is_empty() => {
-                labels.insert(key.to_owned(), value.to_owned());
-            }
-            _ => problems.push(Problem::with_item(
-                "--namespace-labels",
-                item,
-                "is no label; expected KEY=VALUE, such as istio-injection=enabled",
-            )),
-        }
-    }
-    if problems.is_empty() { Ok(Some(labels)) } else { Err(Problems(problems)) }
-}
-
-fn read(path: &Path) -> Result<String, Problems> {
-    let done = match path.to_str() {
-        Some("-") => {
-            let mut text = String::new();
-            io::stdin().read_to_string(&mut text).map(|_| text)
-        }
-        _ => fs::read_to_string(path),
-    };
-    let failed = |error: io::Error| {
-        let name = format!("--filename {}", path.display());
-        Problems(vec![Problem::of(
-            &name,
-            format!("can't be read: {error}; expected a manifest, or - for standard input"),
-        )])
-    };
-    done.map_err(failed)
 }

@@ -7,6 +7,7 @@ mod authority;
 mod environment;
 mod explain;
 mod inject;
+mod input;
 mod listen;
 mod logging;
 mod manifests;
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
         Command::Environment(flags) => environment::run(&flags),
     };
     done.unwrap_or_else(|error| {
-        anstream::eprintln!("sidecar-injector: {error}");
+        output::tell(format_args!("sidecar-injector: {error}"));
         ExitCode::from(1)
     })
 }

@@ -1,6 +1,6 @@
 //! `manifests`: prints what installs the injector in a cluster, or writes it as a folder for kustomize.
 
-use crate::output::{document, print};
+use crate::output::{document, print, tell};
 use clap::{Args, ValueEnum};
 use injection::manifests::{File, Installation, Words, files, kustomization};
 use serde_json::{Value, json};
@@ -17,8 +17,11 @@ pub(crate) struct Flags {
     /// The namespace of everything that is in one
     #[arg(long, value_name = "NAME", default_value = "istio-system")]
     namespace: String,
-    /// The image of this program
-    #[arg(long, value_name = "NAME", default_value = "sidecar-injector:latest")]
+    /// The namespace is one of the objects, too: for a cluster that has none of that name
+    #[arg(long)]
+    create_namespace: bool,
+    /// The image of this program, such as registry.example/sidecar-injector:0.1.0
+    #[arg(long, value_name = "NAME")]
     image: String,
     /// The image of injected proxies [default: proxyv2 of the hub in the configuration]
     #[arg(long, value_name = "NAME")]
@@ -36,7 +39,7 @@ pub(crate) struct Flags {
     #[arg(long)]
     auto: bool,
     /// How many pods of each program there are
-    #[arg(long, value_name = "COUNT", default_value_t = 2)]
+    #[arg(long, value_name = "COUNT", default_value = "2", value_parser = count, allow_hyphen_values = true)]
     replicas: u16,
     /// Tell proxies the environment of their pod, in namespaces with the label environment-tag-injection=enabled
     #[arg(long)]
@@ -56,6 +59,9 @@ pub(crate) struct Flags {
     /// yaml, json (a List), or kustomize with a folder, whose files are written
     #[arg(short, long, value_names = ["FORM", "FOLDER"], num_args = 1..=2, default_value = "yaml")]
     output: Vec<String>,
+    /// Write over files of the folder that this command did not write
+    #[arg(long)]
+    force: bool,
 }
 
 /// Where it goes.
@@ -73,6 +79,9 @@ enum Form {
 
 pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     let output = output(&flags.output)?;
+    if flags.force && matches!(output, Output::Text(_)) {
+        return Err("--force: is about files; expected --output kustomize FOLDER beside it".into());
+    }
     let wanted = Installation::read(&Words {
         namespace: &flags.namespace,
         image: &flags.image,
@@ -84,6 +93,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
         operator: flags.operator,
         proxy_image: flags.proxy_image.as_deref(),
         init_image: flags.init_image.as_deref(),
+        create_namespace: flags.create_namespace,
     })?;
     let files = files(&wanted);
     match output {
@@ -92,7 +102,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
             let items: Vec<&Value> = files.iter().flat_map(|file| &file.objects).collect();
             print(&format!("{:#}\n", json!({ "apiVersion": "v1", "kind": "List", "items": items })))?;
         }
-        Output::Folder(folder) => write(&folder, &files)?,
+        Output::Folder(folder) => write(&folder, &files, flags.force)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -104,7 +114,10 @@ fn output(words: &[String]) -> Result<Output, String> {
         ["json"] => Ok(Output::Text(Form::Json)),
         ["kustomize", folder] => Ok(Output::Folder(folder.into())),
         ["kustomize"] => Err("--output kustomize: expected a folder behind it".to_owned()),
-        _ => Err(format!("--output {:?}: expected yaml, json, or kustomize FOLDER", words.join(" "))),
+        _ => Err(format!(
+            "--output: {:?} is no form; expected yaml, json, or kustomize FOLDER",
+            words.join(" ")
+        )),
     }
 }
 
@@ -113,19 +126,51 @@ fn text(file: &File) -> String {
     file.objects.iter().map(document).collect::<Vec<_>>().join("---\n")
 }
 
-/// Writes the files. What names the others comes last, so a folder that is complete once stays whole.
-fn write(folder: &Path, files: &[File]) -> Result<(), String> {
+fn count(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| format!("expected a whole number from 1 to {}", u16::MAX))
+}
+
+/// The first line of each file, by which this command knows its own.
+const MARK: &str = "# Written by `sidecar-injector manifests`, which writes it anew. What is yours belongs in a \
+                    kustomization over this folder.\n";
+
+/// Writes the files, and tells which. What names the others comes last, so a folder that is complete once stays whole.
+fn write(folder: &Path, files: &[File], force: bool) -> Result<(), String> {
     let failed =
         |path: &Path, error: &io::Error| format!("--output: {}: can't be written: {error}", path.display());
+    let mut texts: Vec<(PathBuf, String)> =
+        files.iter().map(|file| (folder.join(format!("{}.yaml", file.name)), text(file))).collect();
+    texts.push((folder.join("kustomization.yaml"), document(&kustomization(files))));
+    let foreign: Vec<String> = texts
+        .iter()
+        .filter(|(path, _)| is_foreign(path))
+        .map(|(path, _)| path.display().to_string())
+        .collect();
+    if !foreign.is_empty() && !force {
+        return Err(format!(
+            "--output: {} there already, not written by this command; nothing was changed; give another folder, or \
+             --force to write over it",
+            if let [one] = &foreign[..] {
+                format!("{one} is")
+            } else {
+                format!("{} are", foreign.join(", "))
+            }
+        ));
+    }
     fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
-    let mut texts: Vec<(String, String)> =
-        files.iter().map(|file| (format!("{}.yaml", file.name), text(file))).collect();
-    texts.push(("kustomization.yaml".to_owned(), document(&kustomization(files))));
-    for (name, text) in texts {
-        let path = folder.join(name);
+    for (path, text) in texts {
         let new = path.with_extension("yaml.new");
-        let done = fs::write(&new, text).and_then(|()| fs::rename(&new, &path));
+        let done = fs::write(&new, format!("{MARK}{text}")).and_then(|()| fs::rename(&new, &path));
         done.map_err(|error| failed(&path, &error))?;
+        tell(format_args!("wrote {}", path.display()));
     }
     Ok(())
+}
+
+/// Whether something is there that this command did not write.
+fn is_foreign(path: &Path) -> bool {
+    match fs::read(path) {
+        Ok(bytes) => !bytes.starts_with(MARK.as_bytes()),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
 }

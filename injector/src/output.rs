@@ -1,18 +1,68 @@
-//! What is printed on standard output. That nobody reads on is no failure.
+//! What is printed on standard output, and what is told on standard error. That nobody reads on is no failure.
 
+use clap::ValueEnum;
 use policy::data::{Tree, yaml};
+use policy::{Tone, fold};
 use serde_json::Value;
-use std::io::{self, Write};
+use std::{
+    fmt::Display,
+    io::{self, IsTerminal, Write},
+};
+
+/// The column under which a folded line of a message goes on.
+const HANG: usize = 4;
+
+/// Whether text has colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Colour {
+    Auto,
+    Always,
+    Never,
+}
+
+impl Colour {
+    /// Decides it for all that is printed from now on.
+    pub(crate) fn choose(self) {
+        match self {
+            Self::Auto => {}
+            Self::Always => anstream::ColorChoice::Always.write_global(),
+            Self::Never => anstream::ColorChoice::Never.write_global(),
+        }
+    }
+}
 
 /// Prints text with its colours, where they are wanted.
 pub(crate) fn print_styled(text: &str) -> io::Result<()> {
     ignoring_closed_pipes(anstream::stdout().lock().write_all(text.as_bytes()))
 }
 
+/// The same for people: a terminal gets lines that fit it, which go on under a column.
+pub(crate) fn print_folded(text: &str, hang: usize) -> io::Result<()> {
+    print_styled(&fold(text, hang, width(&io::stdout())))
+}
+
 /// Prints text as it is: it may hold whatever its author wrote.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     ignoring_closed_pipes(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+}
+
+/// Tells somebody in front of a terminal something, in lines that fit it.
+pub(crate) fn tell(text: impl Display) {
+    anstream::eprintln!("{}", fold(&text.to_string(), HANG, width(&io::stderr())));
+}
+
+/// Tells what is odd.
+pub(crate) fn warn(text: impl Display) {
+    tell(format_args!("{} {text}", Tone::Passing.paint("warning:")));
+}
+
+/// The columns that a line may take. What no terminal shows is read by programs, so no line of it is broken.
+fn width(stream: &impl IsTerminal) -> usize {
+    if !stream.is_terminal() {
+        return usize::MAX;
+    }
+    terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0))
 }
 
 /// Whoever has read enough, such as `head`, is no error.

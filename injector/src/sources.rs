@@ -32,11 +32,10 @@ impl Named {
     }
 }
 
-/// Reads the configuration. A revision takes the place of that of the values.
-///
-/// # Errors
-/// Every file that can't be read, and every problem in those that can.
-pub(crate) fn configuration(sources: &Sources, revision: Option<&str>) -> Result<Configuration, Problems> {
+/// Reads the configuration, with every file that can't be read and every problem in those that can. Where there is one,
+/// the configuration is good for finding problems elsewhere and for nothing else. A revision takes the place of that of
+/// the values.
+pub(crate) fn configuration(sources: &Sources, revision: Option<&str>) -> (Configuration, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut read = |part: &Part, path: Option<&Path>| {
         let found = path.map(|path| file(part, path));
@@ -66,15 +65,9 @@ pub(crate) fn configuration(sources: &Sources, revision: Option<&str>) -> Result
         values: values.as_ref().map(Named::as_text),
         mesh: mesh.as_ref().map(Named::as_text),
     };
-    let configuration = Configuration::read(&texts);
-    match configuration {
-        Ok(configuration) if problems.is_empty() => Ok(configuration),
-        Ok(_) => Err(Problems(problems)),
-        Err(Problems(found)) => {
-            problems.extend(found);
-            Err(Problems(problems))
-        }
-    }
+    let (configuration, found) = Configuration::read_in_part(&texts);
+    problems.extend(found);
+    (configuration, problems)
 }
 
 /// A file's text, and the ConfigMaps in it, if that is what it holds.

@@ -164,7 +164,7 @@ pub(super) fn previews(subjects: &[Subject], form: fn(&Run) -> Preview) -> Resul
 
 /// Prints the rules as text: what a dry run shows.
 pub(super) fn preview(capture: &CaptureConfig, form: Preview) -> Exit {
-    report::text(&text(capture, form))
+    report::whole(&text(capture, form))
 }
 
 fn text(capture: &CaptureConfig, form: Preview) -> String {

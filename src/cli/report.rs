@@ -29,9 +29,18 @@ struct Unprinted {
     source: io::Error,
 }
 
-/// Prints data. Colours are taken out where nobody sees them, or where `NO_COLOR` and its like say so.
+/// Prints data. Colours are taken out where nobody sees them, or where `NO_COLOR` and its like say so. That somebody has
+/// read enough, such as `head`, is no failure.
 pub(super) fn text(text: &str) -> Exit {
-    print(text, "the answer", String::new())
+    match write(text) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
+        done => printed(done, "the answer", String::new()),
+    }
+}
+
+/// Prints what has to arrive whole: rules that somebody is to set, a tour that goes on.
+pub(super) fn whole(text: &str) -> Exit {
+    printed(write(text), "the answer", String::new())
 }
 
 /// Prints an answer for programs.
@@ -41,7 +50,7 @@ pub(super) fn data(encoding: Encoding, answer: &impl Serialize) -> Exit {
 
 /// Prints what a change did. That it can't be printed takes nothing back, and is told so.
 pub(super) fn change(encoding: Encoding, answer: &impl Serialize, done: &str) -> Exit {
-    print(&data::document(encoding, answer), "the report", format!(", but {done}"))
+    printed(write(&data::document(encoding, answer)), "the report", format!(", but {done}"))
 }
 
 /// The columns that text may take: those of the terminal; elsewhere 80, what fits everywhere.
@@ -72,8 +81,8 @@ fn write(text: &str) -> io::Result<()> {
     }
 }
 
-fn print(text: &str, what: &'static str, but: String) -> Exit {
-    match write(text) {
+fn printed(done: io::Result<()>, what: &'static str, but: String) -> Exit {
+    match done {
         Ok(()) => Exit::Done,
         Err(source) => failure(&Unprinted { what, but, source }, Exit::Failed),
     }

@@ -3,6 +3,7 @@
 use super::{preview, rules};
 use policy::istio::OWNERSHIP;
 use rules::{Family, Line, State, Table, Target, parse};
+use std::process::{Command, Stdio};
 
 /// A preview of IPv4 without its header.
 fn v4(text: &str) -> &str {
@@ -91,4 +92,21 @@ fn each_rule_has_its_log_rule_right_before_it() {
 
 fn rules_text(chain: &rules::Chain, line: &Line) -> String {
     rules::render::iptables::appended(chain, line)
+}
+
+#[test]
+fn whoever_has_read_enough_is_no_failure() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sidecar-init"))
+        .args(["explain", "--pod-ips", "10.1.2.3", "-i", "*", "-b", "*", "--matrix"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }

@@ -212,6 +212,12 @@ pub(super) fn noun(value: &Value) -> &'static str {
     }
 }
 
+/// The kind of an object of Kubernetes; `None` where it is none.
+fn kind(document: &Value) -> Option<&str> {
+    document.get("apiVersion")?.as_str()?;
+    document.get("kind")?.as_str()
+}
+
 /// The one mapping that a text holds; an empty text is an empty mapping.
 ///
 /// # Errors
@@ -222,7 +228,12 @@ pub(super) fn mapping(name: &str, text: &str) -> Result<Value, Problems> {
     let problem = |text: String| Err(Problems(vec![Problem::of(name, text)]));
     match (documents.pop(), documents.is_empty()) {
         (None, _) => Ok(Value::Object(serde_json::Map::new())),
-        (Some(document @ Value::Object(_)), true) => Ok(document),
+        (Some(document @ Value::Object(_)), true) => match kind(&document) {
+            Some(kind) => problem(format!(
+                "is an object of Kubernetes, {kind}; expected the text itself, as a ConfigMap of Istio holds it"
+            )),
+            None => Ok(document),
+        },
         (Some(document), true) => problem(format!("is {}; expected a mapping", noun(&document))),
         (Some(_), false) => problem("holds several documents; expected one".to_owned()),
     }

@@ -7,6 +7,7 @@ pub(crate) mod list;
 mod mesh;
 pub(crate) mod proxy_config;
 mod selector;
+mod typos;
 mod values;
 
 pub use list::Network;
@@ -16,7 +17,7 @@ pub use values::{Capture, Cni, Init, Native, Proxy, PullPolicy, Readiness, Value
 use crate::decision::Rules;
 use crate::template::Template;
 use injector::Injector;
-use policy::Problems;
+use policy::{Problem, Problems};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -70,6 +71,13 @@ impl Configuration {
     /// # Errors
     /// Every problem in all three.
     pub fn read(texts: &Texts<'_>) -> Result<Self, Problems> {
+        let (configuration, problems) = Self::read_in_part(texts);
+        if problems.is_empty() { Ok(configuration) } else { Err(Problems(problems)) }
+    }
+
+    /// Understands what can be understood, and tells every problem in all three. Where there is one, the rest is good for
+    /// finding problems elsewhere and for nothing else.
+    pub fn read_in_part(texts: &Texts<'_>) -> (Self, Vec<Problem>) {
         let mut problems = Vec::new();
         let mut tree = |text: Option<Text<'_>>| match text.map(|text| fields::mapping(text.name, text.text)) {
             Some(Ok(tree)) => tree,
@@ -91,15 +99,14 @@ impl Configuration {
             }
             None => Injector::absent(),
         };
+        let mut warnings = typos::of_values(&name(texts.values, "values"), &values);
+        warnings.extend(typos::of_mesh(&name(texts.mesh, "mesh"), &mesh));
         let (values, found) = Values::read(&name(texts.values, "values"), &values);
         problems.extend(found);
-        let (mesh, found, warnings) = Mesh::read(&name(texts.mesh, "mesh"), &mesh);
+        let (mesh, found, odd) = Mesh::read(&name(texts.mesh, "mesh"), &mesh);
         problems.extend(found);
-        if problems.is_empty() {
-            Ok(Self::of(injector, values, mesh, warnings))
-        } else {
-            Err(Problems(problems))
-        }
+        warnings.extend(odd);
+        (Self::of(injector, values, mesh, warnings), problems)
     }
 
     fn of(injector: Injector, values: Values, mesh: Mesh, warnings: Vec<String>) -> Self {

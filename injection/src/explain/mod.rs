@@ -6,26 +6,23 @@ mod text;
 pub use text::{command, text};
 
 use crate::configuration::Configuration;
-use crate::decision::{Decision, Facts, decide};
-use crate::pipeline::{Around, Injected, Namespace, Outcome, Workload, inject};
+use crate::decision::{Decision, Facts, Reason, decide};
+use crate::namespaces::{Namespaces, texts};
+use crate::offline::{as_texts, is_told};
+use crate::pipeline::{Around, Injected, Outcome, STATUS, Workload, inject};
 use crate::webhook::{Webhook, webhooks};
 use policy::pod::{Document, Holder, holders};
 use policy::{Problem, Problems};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 /// What is asked.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Question<'a> {
-    /// The name of the manifest, for problems.
-    pub name: &'a str,
-    /// The manifest.
-    pub text: &'a str,
-    /// Of objects that name none.
-    pub namespace: &'a str,
-    /// Labels of the namespaces, beside those that the manifest gives them; `None` where nobody says.
-    pub labels: Option<&'a BTreeMap<String, String>>,
+    /// The manifests: their names, for problems, and their texts.
+    pub manifests: &'a [(&'a str, &'a str)],
+    /// What is known of namespaces beside what the manifests say.
+    pub namespaces: Namespaces,
     /// Whose webhooks there are.
     pub revision: &'a str,
     /// Whether the webhook is there that is called where nobody says anything.
@@ -40,7 +37,9 @@ pub struct Question<'a> {
 pub struct Explained {
     /// Kind, namespace and name.
     pub title: String,
-    /// The number of its document, from 1.
+    /// The name of its manifest.
+    pub file: String,
+    /// The number of its document in it, from 1.
     pub document: usize,
     pub namespace: String,
     pub verdict: Verdict,
@@ -117,39 +116,50 @@ pub struct Added {
     pub place: &'static str,
 }
 
-/// Explains each object of a manifest that describes pods.
+/// Explains each object of the manifests that describes pods.
 ///
 /// # Errors
-/// When it is no manifest, or describes no pod.
+/// When one is no manifest, or none describes a pod.
 pub fn explain(question: &Question<'_>, configuration: &Configuration) -> Result<Vec<Explained>, Problems> {
-    let documents = holders(question.name, question.text)?;
-    let all = webhooks(question.revision, question.everywhere);
-    let mut found = Vec::new();
-    for (index, document) in documents.iter().enumerate() {
-        for holder in &document.holders {
-            found.push(Subject::of(question, &documents, holder).explain(
-                document,
-                index,
-                &all,
-                configuration,
-            ));
+    let (mut manifests, mut problems) = (Vec::new(), Vec::new());
+    let mut namespaces = question.namespaces.clone();
+    for (name, text) in question.manifests {
+        match holders(name, text) {
+            Ok(documents) => {
+                documents.iter().for_each(|document| namespaces.describe(&document.value));
+                manifests.push((*name, documents));
+            }
+            Err(Problems(found)) => problems.extend(found),
         }
     }
-    if found.is_empty() {
-        let strangers: Vec<&str> =
-            documents.iter().flat_map(|document| &document.strangers).map(String::as_str).collect();
-        let text = match &strangers[..] {
-            [] => {
-                "describes no pod; expected a Pod, or a kind that makes pods, such as a Deployment".to_owned()
-            }
-            strangers => format!(
-                "describes pods by kinds that are not known here ({}); give one of the pods that they make",
-                strangers.join(", ")
-            ),
-        };
-        return Err(Problems(vec![Problem::of(question.name, text)]));
+    if !problems.is_empty() {
+        return Err(Problems(problems));
     }
-    Ok(found)
+    let all = webhooks(question.revision, question.everywhere);
+    let mut found = Vec::new();
+    for (name, documents) in &manifests {
+        for (index, document) in documents.iter().enumerate() {
+            for holder in &document.holders {
+                let subject = Subject::of(question, &namespaces, holder);
+                let explained = subject.explain(document, &all, configuration);
+                found.push(Explained { file: (*name).to_owned(), document: index + 1, ..explained });
+            }
+        }
+    }
+    if found.is_empty() { Err(Problems(manifests.iter().map(without_pods).collect())) } else { Ok(found) }
+}
+
+fn without_pods((name, documents): &(&str, Vec<Document>)) -> Problem {
+    let strangers: Vec<&str> =
+        documents.iter().flat_map(|document| &document.strangers).map(String::as_str).collect();
+    let text = match &strangers[..] {
+        [] => "describes no pod; expected a Pod, or a kind that makes pods, such as a Deployment".to_owned(),
+        strangers => format!(
+            "describes pods by kinds that are not known here ({}); give one of the pods that they make",
+            strangers.join(", ")
+        ),
+    };
+    Problem::of(name, text)
 }
 
 /// One object, and what is known around it.
@@ -162,25 +172,14 @@ struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    fn of(question: &'a Question<'a>, documents: &[Document], holder: &'a Holder) -> Self {
-        let name = match &holder.namespace[..] {
-            "" => question.namespace,
-            own => own,
-        };
-        let written = documents.iter().find_map(|document| namespace(&document.value, name));
-        let known = written.is_some() || question.labels.is_some();
-        let mut namespace = written.unwrap_or_default();
-        namespace.name = name.to_owned();
-        namespace
-            .labels
-            .extend(question.labels.into_iter().flatten().map(|(key, value)| (key.clone(), value.clone())));
-        // The API server gives every namespace this one.
-        namespace.labels.insert("kubernetes.io/metadata.name".to_owned(), name.to_owned());
+    fn of(question: &'a Question<'a>, namespaces: &Namespaces, holder: &'a Holder) -> Self {
+        let namespace = namespaces.of(&holder.namespace);
+        let known = namespaces.knows_labels_of(&namespace.name);
         let workload = (holder.kind != "Pod").then(|| Workload {
             api_version: holder.api_version.clone(),
             kind: holder.kind.clone(),
             name: holder.name.clone(),
-            namespace: name.to_owned(),
+            namespace: namespace.name.clone(),
         });
         let around =
             Around { namespace, workload, native_sidecars: question.native_sidecars, ..Around::default() };
@@ -196,14 +195,11 @@ impl<'a> Subject<'a> {
         format!("{} {}/{name}", self.holder.kind, self.around.namespace.name)
     }
 
-    fn explain(
-        &self,
-        document: &Document,
-        index: usize,
-        all: &[Webhook],
-        configuration: &Configuration,
-    ) -> Explained {
+    fn explain(&self, document: &Document, all: &[Webhook], configuration: &Configuration) -> Explained {
         let pod = document.value.pointer(&self.holder.template).unwrap_or(&Value::Null);
+        // What is no text is a problem already. As a text it says what was meant.
+        let meant = (!self.holder.problems.is_empty()).then(|| as_texts(pod));
+        let pod = meant.as_ref().unwrap_or(pod);
         let (labels, annotations) = (texts(pod, "labels"), texts(pod, "annotations"));
         let namespace = &self.around.namespace;
         let host_network = pod.pointer("/spec/hostNetwork").and_then(Value::as_bool).unwrap_or_default();
@@ -220,7 +216,8 @@ impl<'a> Subject<'a> {
         let called = all.iter().find(|webhook| webhook.matches(&namespace.labels, &labels));
         let mut explained = Explained {
             title: self.title(),
-            document: index + 1,
+            file: String::new(),
+            document: 0,
             namespace: namespace.name.clone(),
             verdict: Verdict::NotCalled,
             because: format!("no webhook of revision {} is called for it", self.question.revision),
@@ -231,7 +228,7 @@ impl<'a> Subject<'a> {
                     misses: misses.iter().map(ToString::to_string).collect(),
                 })
                 .collect(),
-            decision: Decided { inject: decision.inject, because: decision.reason.to_string() },
+            decision: Decided { inject: decision.inject, because: because(decision.reason) },
             init: None,
             added: Vec::new(),
             warnings: decision.warning.iter().cloned().collect(),
@@ -243,6 +240,10 @@ impl<'a> Subject<'a> {
         match called {
             Some(webhook) => self.called(webhook, &decision, document, pod, configuration, &mut explained),
             None => {
+                explained.problems = match inject(pod, &self.around, configuration) {
+                    Err(problems) => self.problems(&problems.0),
+                    Ok(Outcome::Skipped(_) | Outcome::Injected(_)) => self.problems(&[]),
+                };
                 explained.remedies = remedy::of_misses(&decision, &misses, namespace, self.question.revision);
             }
         }
@@ -258,26 +259,37 @@ impl<'a> Subject<'a> {
         configuration: &Configuration,
         explained: &mut Explained,
     ) {
-        explained.because = format!("webhook {} is called, and {}", webhook.name, decision.reason);
-        let form = self.holder.problems.iter().map(ToString::to_string);
+        let is_called = format!("webhook {} is called, and", webhook.name);
+        explained.because = format!("{is_called} {}", because(decision.reason));
         match inject(pod, &self.around, configuration) {
             Err(Problems(problems)) => {
                 explained.verdict = Verdict::Refused;
-                explained.because =
-                    format!("webhook {} is called, and the pod can't be injected", webhook.name);
-                explained.problems = form.chain(problems.iter().map(ToString::to_string)).collect();
+                explained.because = format!("{is_called} the pod can't be injected");
+                explained.problems = self.problems(&problems);
+            }
+            // The API server reads it before it calls anybody.
+            Ok(Outcome::Skipped(_) | Outcome::Injected(_)) if !self.holder.problems.is_empty() => {
+                explained.verdict = Verdict::Refused;
+                explained.because = "the API server can't read it".to_owned();
+                explained.problems = self.problems(&[]);
             }
             Ok(Outcome::Skipped(decision)) => {
                 explained.verdict = Verdict::LeftAlone;
-                explained.because = format!("webhook {} is called, and {}", webhook.name, decision.reason);
+                explained.because = format!("{is_called} {}", because(decision.reason));
                 explained.remedies = remedy::of_decision(&decision);
             }
             Ok(Outcome::Injected(injected)) => {
                 explained.verdict = Verdict::Injected;
-                explained.problems = form.collect();
                 self.injected(*injected, document, pod, explained);
             }
         }
+    }
+
+    /// What of the pod has not the form that Kubernetes takes, and what keeps it from being injected.
+    fn problems(&self, of_injection: &[Problem]) -> Vec<String> {
+        let form = &self.holder.problems;
+        let others = of_injection.iter().filter(|problem| !is_told(problem, form));
+        form.iter().chain(others).map(ToString::to_string).collect()
     }
 
     fn injected(&self, injected: Injected, document: &Document, pod: &Value, explained: &mut Explained) {
@@ -287,10 +299,13 @@ impl<'a> Subject<'a> {
                 explained.warnings.push(warning);
             }
         }
+        // What an earlier injection put in is put in again.
+        let earlier = of_earlier_injection(pod);
         let before: Vec<&str> = ["containers", "initContainers"]
             .iter()
             .flat_map(|place| containers(pod, place))
             .filter_map(name)
+            .filter(|name| !earlier.iter().any(|earlier| earlier == name))
             .collect();
         for place in ["initContainers", "containers"] {
             for container in containers(&after, place) {
@@ -335,25 +350,21 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// A namespace that a manifest describes.
-fn namespace(object: &Value, wanted: &str) -> Option<Namespace> {
-    let of = |object: &Value| {
-        let is_it = object.get("kind").is_some_and(|kind| kind == "Namespace")
-            && object.pointer("/metadata/name").is_some_and(|name| name == wanted);
-        is_it.then(|| Namespace {
-            name: wanted.to_owned(),
-            labels: texts(object, "labels"),
-            annotations: texts(object, "annotations"),
-        })
-    };
-    let items = object.get("items").and_then(Value::as_array).into_iter().flatten();
-    of(object).or_else(|| items.into_iter().find_map(of))
+/// The names of containers that are an earlier injection's.
+fn of_earlier_injection(pod: &Value) -> Vec<String> {
+    let status = texts(pod, "annotations").remove(STATUS);
+    let status: Value = status.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    let lists = ["containers", "initContainers"].map(|place| status[place].as_array().cloned());
+    let names = lists.into_iter().flatten().flatten();
+    names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-fn texts(object: &Value, field: &str) -> BTreeMap<String, String> {
-    let fields = object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_object);
-    let texts = fields.into_iter().flatten();
-    texts.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+/// A reason, where the sentence before it is about webhooks.
+fn because(reason: Reason) -> String {
+    match reason {
+        Reason::ByPolicy => "the pod says nothing, so the policy decides".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 fn containers<'a>(pod: &'a Value, place: &str) -> impl Iterator<Item = &'a Value> {

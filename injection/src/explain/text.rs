@@ -51,7 +51,11 @@ fn paragraph(out: &mut String, one: &Explained) -> std::fmt::Result {
         }
     }
     if one.verdict == Verdict::NotCalled {
-        let would = if one.decision.inject { "would be injected" } else { "would be left alone" };
+        let would = match (one.problems.is_empty(), one.decision.inject) {
+            (false, _) => "would be refused",
+            (true, true) => "would be injected",
+            (true, false) => "would be left alone",
+        };
         writeln!(out, "  decision    if one were called, it {would}: {}", one.decision.because)?;
     } else {
         let answer = if one.decision.inject { "yes" } else { "no" };
@@ -71,8 +75,9 @@ fn paragraph(out: &mut String, one: &Explained) -> std::fmt::Result {
     for assumption in &one.assumptions {
         writeln!(out, "{}", Tone::Quiet.paint(format!("  note        {assumption}")))?;
     }
-    for remedy in &one.remedies {
-        writeln!(out, "  to change   {remedy}")?;
+    // Each does it alone.
+    for (index, remedy) in one.remedies.iter().enumerate() {
+        writeln!(out, "{}{remedy}", if index == 0 { "  to change   " } else { "  or          " })?;
     }
     Ok(())
 }

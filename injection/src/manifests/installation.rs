@@ -17,6 +17,8 @@ pub struct Words<'a> {
     pub operator: bool,
     pub proxy_image: Option<&'a str>,
     pub init_image: Option<&'a str>,
+    /// The namespace is one of the objects.
+    pub create_namespace: bool,
 }
 
 /// An installation; nothing in it can be wrong.
@@ -35,6 +37,7 @@ pub struct Installation {
     pub(super) operator: bool,
     pub(super) proxy_image: Option<String>,
     pub(super) init_image: Option<String>,
+    pub(super) create_namespace: bool,
 }
 
 /// The revision, and the tag, of those that name none.
@@ -48,13 +51,7 @@ impl Installation {
     pub fn read(words: &Words<'_>) -> Result<Self, Problems> {
         let mut problems = Vec::new();
         let mut name = |flag: &str, text: &str, most: usize| {
-            if !is_name(text, most) {
-                problems.push(Problem::with_item(
-                    flag,
-                    text,
-                    format!("is no name; expected {} (RFC 1123)", form(most)),
-                ));
-            }
+            problems.extend(label(text, most).err().map(|fault| Problem::with_item(flag, text, fault)));
         };
         // With a revision the names of objects still have to be names of Services.
         name("--namespace", words.namespace, 63);
@@ -115,6 +112,7 @@ impl Installation {
             operator: words.operator,
             proxy_image: words.proxy_image.map(str::to_owned),
             init_image: words.init_image.map(str::to_owned),
+            create_namespace: words.create_namespace,
         })
     }
 
@@ -134,18 +132,20 @@ impl Installation {
 }
 
 /// As long as a revision may be, so that the longest name made of it has 63 characters at most.
-const MOST_REVISION: usize = 63 - "sidecar-injector-environment-".len();
+pub const MOST_REVISION: usize = 63 - "sidecar-injector-environment-".len();
 
-fn form(most: usize) -> String {
-    format!("up to {most} small letters, digits and -, with a letter or digit at both ends")
-}
-
-fn is_name(text: &str, most: usize) -> bool {
+/// Holds a name, such as that of a namespace, against the form of DNS labels.
+///
+/// # Errors
+/// What is wrong with it, and what is expected.
+pub fn label(text: &str, most: usize) -> Result<(), String> {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    (1..=most).contains(&text.len())
+    let is_one = (1..=most).contains(&text.len())
         && text.chars().all(inner)
         && !text.starts_with('-')
-        && !text.ends_with('-')
+        && !text.ends_with('-');
+    let form = "small letters, digits and -, with a letter or digit at both ends";
+    if is_one { Ok(()) } else { Err(format!("is no name; expected up to {most} {form} (RFC 1123)")) }
 }
 
 #[cfg(test)]
@@ -163,6 +163,7 @@ pub(super) mod tests {
         operator: false,
         proxy_image: None,
         init_image: None,
+        create_namespace: false,
     };
 
     #[test]
@@ -179,6 +180,7 @@ pub(super) mod tests {
             operator: true,
             proxy_image: Some("proxyv2"),
             init_image: Some("mesh/init 1"),
+            create_namespace: false,
         };
         let told = Installation::read(&words).expect_err("nothing of it is right").to_string();
         let expected = [

@@ -8,7 +8,7 @@ mod roles;
 mod server;
 mod webhooks;
 
-pub use installation::{Installation, Words};
+pub use installation::{Installation, MOST_REVISION, Words, label};
 pub use webhooks::ENVIRONMENT_TAG;
 
 use serde_json::{Value, json};
@@ -23,12 +23,16 @@ pub struct File {
 
 /// Everything, in the order in which it is applied: webhooks last, so that nobody is called before somebody can answer.
 pub fn files(wanted: &Installation) -> Vec<File> {
-    let mut files = vec![
-        File { name: "namespace", objects: vec![namespace(wanted)] },
+    let mut files = Vec::new();
+    // Not unasked: who deletes what was applied would delete all else that lives there.
+    if wanted.create_namespace {
+        files.push(File { name: "namespace", objects: vec![namespace(wanted)] });
+    }
+    files.extend([
         File { name: "access", objects: roles::of_server(wanted) },
         File { name: "configuration", objects: vec![server::configuration(wanted)] },
         File { name: "server", objects: server::objects(wanted) },
-    ];
+    ]);
     if wanted.operator {
         files.push(File { name: "operator", objects: operator::objects(wanted) });
     }

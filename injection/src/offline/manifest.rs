@@ -1,21 +1,23 @@
 //! A manifest's pods, each injected by itself, and the text with all of them.
 
+use super::odd;
 use super::spot;
 use super::text::edit;
 use super::written::{Node, written};
 use crate::configuration::Configuration;
 use crate::decision::{Decision, Policy, Reason};
-use crate::pipeline::{Around, Namespace, Outcome, Workload, inject};
+use crate::namespaces::{Namespaces, texts};
+use crate::pipeline::{Around, Outcome, Workload, inject};
+use crate::sidecar::misspelt;
 use policy::pod::{Document, Holder};
 use policy::{Problem, Problems};
 use serde_json::Value;
-use std::{collections::BTreeMap, fmt};
+use std::fmt;
 
 /// What is known around the pods of a manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
-    /// Where objects that name no namespace will be, with its labels and annotations. Of other namespaces nothing is known.
-    pub namespace: Namespace,
+    pub namespaces: Namespaces,
     /// Variables that a webhook's path would set.
     pub variables: Vec<(String, String)>,
     /// Whether kubelets can run native sidecars.
@@ -32,13 +34,27 @@ pub struct Manifest {
     pub notes: Vec<Note>,
 }
 
+/// A manifest that can't be injected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub problems: Problems,
+    /// What its author should know besides: it may be why.
+    pub notes: Vec<Note>,
+}
+
+impl From<Problems> for Refused {
+    fn from(problems: Problems) -> Self {
+        Self { problems, notes: Vec::new() }
+    }
+}
+
 /// Something that a manifest's author should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     /// An object whose pods are left alone, and why.
     Skipped { kind: String, name: String, decision: Decision },
     /// An object that holds pods, but is of no kind that is known.
-    Stranger { at: String, what: String },
+    Stranger { at: String, what: String, meant: Option<&'static str> },
     /// What is odd about one.
     Warning { at: String, text: String },
     /// A document that could only be written anew, so that its comments are lost.
@@ -60,11 +76,12 @@ impl fmt::Display for Note {
                     }
                 }
             }
-            Self::Stranger { at, what } => {
+            Self::Stranger { at, what, meant } => {
                 write!(
                     f,
                     "{at}: {what} holds a pod's template, but is of no kind that is known; left as it is"
-                )
+                )?;
+                meant.map_or(Ok(()), |meant| write!(f, "; did you mean {meant}?"))
             }
             Self::Warning { at, text } => write!(f, "{at}: {text}"),
             Self::Anew { at } => {
@@ -89,7 +106,7 @@ pub fn manifest(
     text: &str,
     around: &Surroundings,
     configuration: &Configuration,
-) -> Result<Manifest, Problems> {
+) -> Result<Manifest, Refused> {
     let mut configuration = configuration.clone();
     configuration.rules.policy = Some(Policy::Enabled);
     let documents = policy::pod::holders(name, text)?;
@@ -108,8 +125,14 @@ pub fn manifest(
         values.push(work.document(at, document, trees.as_ref().map(|trees| &trees[at])));
     }
     let Work { injected, mut notes, problems, .. } = work;
+    if documents.iter().all(|document| document.value.is_null()) {
+        notes.push(Note::Warning {
+            at: name.to_owned(),
+            text: "holds no object; nothing is injected".to_owned(),
+        });
+    }
     if !problems.is_empty() {
-        return Err(Problems(problems));
+        return Err(Refused { problems: Problems(problems), notes });
     }
     let edited = edit(name, text, &values)?;
     let at = |number: &usize| format!("{name}: document {}", number + 1);
@@ -131,12 +154,14 @@ impl Work<'_> {
     /// The document's value with its pods injected.
     fn document(&mut self, number: usize, document: &Document, tree: Option<&Node>) -> Value {
         let mut value = document.value.clone();
+        let at = format!("{}: document {}", self.file, number + 1);
+        self.warn(&at, odd::no_object(&value).as_ref());
         for what in &document.strangers {
-            let at = format!("{}: document {}", self.file, number + 1);
-            self.notes.push(Note::Stranger { at, what: what.clone() });
+            let meant = odd::kind(what);
+            self.notes.push(Note::Stranger { at: at.clone(), what: what.clone(), meant });
         }
         for holder in &document.holders {
-            let namespace = self.namespace(holder);
+            let namespace = self.around.namespaces.of(&holder.namespace);
             let full = format!("{}/{}", namespace.name, called(holder));
             let at = format!("{}: document {}, {} {full}", self.file, number + 1, holder.kind);
             let pod = document.value.pointer(&holder.template).unwrap_or(&Value::Null);
@@ -146,12 +171,18 @@ impl Work<'_> {
                 variables: self.around.variables.clone(),
                 native_sidecars: self.around.native_sidecars,
             };
+            self.warn(&at, odd::containers(pod).as_ref());
             let wrong_forms = holder.problems.iter().map(|problem| in_file(self.file, problem));
             self.problems.extend(wrong_forms);
             // What is no text is a problem already. As a text it lets the others come to light.
             let meant = (!holder.problems.is_empty()).then(|| as_texts(pod));
             match inject(meant.as_ref().unwrap_or(pod), &around, self.configuration) {
                 Err(problems) => {
+                    // Whoever misspells one name may misspell another.
+                    let annotations = texts(pod, "annotations");
+                    let misspelt: Vec<String> =
+                        annotations.keys().filter_map(|name| misspelt(name)).collect();
+                    self.warn(&at, &misspelt);
                     let tree = tree.and_then(|tree| tree.at(&holder.template));
                     let told = problems.0.into_iter().filter(|problem| !is_told(problem, &holder.problems));
                     let told: Vec<Problem> = told.map(|problem| self.spotted(problem, tree, &at)).collect();
@@ -178,16 +209,6 @@ impl Work<'_> {
         self.notes.extend(notes);
     }
 
-    fn namespace(&self, holder: &Holder) -> Namespace {
-        match holder.namespace.as_str() {
-            "" => self.around.namespace.clone(),
-            name if name == self.around.namespace.name => self.around.namespace.clone(),
-            name => {
-                Namespace { name: name.to_owned(), labels: BTreeMap::new(), annotations: BTreeMap::new() }
-            }
-        }
-    }
-
     /// A problem with where it stands.
     fn spotted(&self, problem: Problem, tree: Option<&Node>, at: &str) -> Problem {
         let line = tree.and_then(|tree| spot::line(self.text, tree, &problem.name));
@@ -197,7 +218,7 @@ impl Work<'_> {
 }
 
 /// A pod whose labels and annotations are texts.
-fn as_texts(pod: &Value) -> Value {
+pub(crate) fn as_texts(pod: &Value) -> Value {
     let mut pod = pod.clone();
     for pointer in ["/metadata/labels", "/metadata/annotations"] {
         if let Some(Value::Object(fields)) = pod.pointer_mut(pointer) {
@@ -215,7 +236,7 @@ fn in_file(file: &str, problem: &Problem) -> Problem {
 }
 
 /// Whether the same field has a problem already.
-fn is_told(problem: &Problem, others: &[Problem]) -> bool {
+pub(crate) fn is_told(problem: &Problem, others: &[Problem]) -> bool {
     let field = |problem: &Problem| problem.name.rsplit(": ").next().map(str::to_owned);
     others.iter().any(|other| field(other) == field(problem))
 }

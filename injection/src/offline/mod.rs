@@ -15,6 +15,7 @@ mod diff;
 mod edit;
 mod lines;
 mod manifest;
+mod odd;
 mod place;
 mod render;
 mod replace;
@@ -23,5 +24,6 @@ mod text;
 mod written;
 
 pub use diff::diff;
-pub use manifest::{Manifest, Note, Surroundings, manifest};
+pub use manifest::{Manifest, Note, Refused, Surroundings, manifest};
+pub(crate) use manifest::{as_texts, is_told};
 pub use text::{Edited, edit};

@@ -91,7 +91,7 @@ fn all() -> impl Iterator<Item = &'static str> {
 }
 
 /// What to say of an annotation that is like one of Istio's and is none.
-pub(super) fn misspelt(name: &str) -> Option<String> {
+pub(crate) fn misspelt(name: &str) -> Option<String> {
     let (prefix, last) = name.split_once('/')?;
     if all().any(|known| known == name) {
         return None;

@@ -12,7 +12,7 @@ mod traffic;
 mod volumes;
 
 pub use identity::Identity;
-pub(crate) use known::{USER_MOUNTS, USER_VOLUMES};
+pub(crate) use known::{USER_MOUNTS, USER_VOLUMES, misspelt};
 pub use traffic::Traffic;
 
 use crate::configuration::{Configuration, Readiness};

@@ -4,48 +4,33 @@
 
 mod join;
 mod replace;
+mod upstream;
 
 use crate::arguments::Sources;
-use crate::output;
+use crate::input::{Input, revision};
+use crate::output::{self, Colour, warn};
 use crate::sources::configuration;
-use clap::{Args, ValueEnum};
-use injection::offline::{Manifest, Note, Surroundings, diff, manifest};
-use injection::{Configuration, Namespace, path};
-use policy::{Problem, Problems, Tone};
-use std::{
-    collections::BTreeMap,
-    error::Error,
-    fs,
-    io::{self, Read},
-    path::PathBuf,
-    process::ExitCode,
-};
+use clap::Args;
+use injection::offline::{Manifest, Note, Refused, Surroundings, diff, manifest};
+use injection::{path, pipeline::TEMPLATES};
+use policy::{Problem, Problems};
+use std::{error::Error, path::PathBuf, process::ExitCode};
 
 /// Its flags.
 #[derive(Args)]
 pub(crate) struct Flags {
-    /// A manifest, YAML or JSON; - is standard input. As often as need be
-    #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
-    filenames: Vec<String>,
+    #[command(flatten)]
+    input: Input,
     /// Where the outcome is written, whole or not at all [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
     sources: Sources,
     /// The control plane's revision, in place of that of the values
-    #[arg(short, long, value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME", value_parser = revision)]
     revision: Option<String>,
-    /// The namespace of objects that name none
-    #[arg(short, long, value_name = "NAME", default_value = "default")]
-    namespace: String,
-    /// That namespace's labels, with commas between
-    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = pair)]
-    namespace_labels: Vec<(String, String)>,
-    /// One of its annotations, such as those that OpenShift gives to namespaces. As often as need be
-    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
-    namespace_annotations: Vec<(String, String)>,
     /// The path of a webhook, whose pairs become variables of the proxy, such as cluster/east/net/one behind /inject
-    #[arg(long, value_name = "PATH", default_value = "/inject")]
+    #[arg(long, value_name = "PATH", default_value = "/inject", value_parser = webhook_path)]
     path: String,
     /// All kubelets run native sidecars (Kubernetes 1.33 and newer): so does a pod that says nothing about it
     #[arg(long)]
@@ -57,36 +42,28 @@ pub(crate) struct Flags {
     /// Whether the difference is coloured: auto follows the terminal, and NO_COLOR
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
     color: Colour,
+    #[command(flatten)]
+    of_cluster: upstream::OfCluster,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Colour {
-    Auto,
-    Always,
-    Never,
-}
-
-fn pair(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("expected KEY=VALUE".to_owned()),
+/// A path below `/inject`, or in its older form behind it.
+fn webhook_path(text: &str) -> Result<String, String> {
+    match text.strip_prefix("/inject") {
+        Some("") => Ok(text.to_owned()),
+        Some(rest) if rest.starts_with(['/', ':']) => Ok(text.to_owned()),
+        Some(_) | None => {
+            Err("expected /inject and pairs behind it, such as /inject/cluster/east/net/one".to_owned())
+        }
     }
 }
 
 pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
-    match flags.color {
-        Colour::Auto => {}
-        Colour::Always => anstream::ColorChoice::Always.write_global(),
-        Colour::Never => anstream::ColorChoice::Never.write_global(),
-    }
-    let done = injected(flags).map_err(Box::<dyn Error>::from).and_then(|files| {
-        files.iter().flat_map(|file| &file.done.notes).for_each(tell);
-        print(flags, &files)
-    });
+    flags.color.choose();
+    let done = injected(flags).map_err(Box::<dyn Error>::from).and_then(|files| print(flags, &files));
     match done {
         // With a difference asked for, 1 is no error.
         Err(error) if flags.diff => {
-            anstream::eprintln!("sidecar-injector: {error}");
+            output::tell(format_args!("sidecar-injector: {error}"));
             Ok(ExitCode::from(2))
         }
         done => done,
@@ -116,67 +93,47 @@ fn print(flags: &Flags, files: &[File]) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All files, or all that is wrong with them.
+/// All files, or all that is wrong with them. What is odd is told in either case.
 fn injected(flags: &Flags) -> Result<Vec<File>, Problems> {
-    let mut problems = Vec::new();
-    let mut keep = |Problems(found): Problems| problems.extend(found);
-    let configuration = configuration(&flags.sources, flags.revision.as_deref()).map_err(&mut keep).ok();
-    let mut texts = Vec::new();
-    for name in &flags.filenames {
-        match read(name) {
-            Ok(text) => texts.push((if name == "-" { "input" } else { name }.to_owned(), text)),
-            Err(error) => keep(Problems(vec![Problem::with_item("--filename", name, told(&error))])),
-        }
-    }
+    let (configuration, mut problems) = configuration(&flags.sources, flags.revision.as_deref());
+    configuration.warnings.iter().for_each(warn);
+    let is_configured = problems.is_empty();
+    let (read, unread) = flags.input.files();
+    problems.extend(unread);
+    let mut namespaces = flags.input.namespaces().unwrap_or_else(|Problems(found)| {
+        problems.extend(found);
+        injection::Namespaces::default()
+    });
+    // What is wrong with a text is told below.
+    let documents = read.iter().filter_map(|file| policy::pod::values(&file.name, &file.text).ok());
+    documents.flatten().for_each(|document| namespaces.describe(&document));
+    let around = Surroundings {
+        namespaces,
+        variables: path::variables(&flags.path),
+        native_sidecars: flags.native_sidecars,
+    };
     let mut files = Vec::new();
-    if let Some(configuration) = configuration {
-        configuration.warnings.iter().for_each(warn);
-        for (name, text) in texts {
-            match inject(flags, &name, &text, &configuration) {
-                Ok(done) => files.push(File { name, text, done }),
-                Err(found) => keep(found),
+    for file in read {
+        let (name, text) = (file.name, file.text);
+        match manifest(&name, &text, &around, &configuration) {
+            Ok(done) => {
+                done.notes.iter().for_each(tell);
+                files.push(File { name, text, done });
+            }
+            Err(Refused { problems: Problems(found), notes }) => {
+                notes.iter().for_each(tell);
+                problems.extend(
+                    found.into_iter().filter(|problem| is_configured || !is_about_templates(problem)),
+                );
             }
         }
     }
     if problems.is_empty() { Ok(files) } else { Err(Problems(problems)) }
 }
 
-fn inject(
-    flags: &Flags,
-    name: &str,
-    text: &str,
-    configuration: &Configuration,
-) -> Result<Manifest, Problems> {
-    let known = |pairs: &[(String, String)]| pairs.iter().cloned().collect::<BTreeMap<_, _>>();
-    let surroundings = Surroundings {
-        namespace: Namespace {
-            name: flags.namespace.clone(),
-            labels: known(&flags.namespace_labels),
-            annotations: known(&flags.namespace_annotations),
-        },
-        variables: path::variables(&flags.path),
-        native_sidecars: flags.native_sidecars,
-    };
-    manifest(name, text, &surroundings, configuration)
-}
-
-fn read(name: &str) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    match name {
-        "-" => io::stdin().read_to_end(&mut bytes)?,
-        path => fs::File::open(path)?.read_to_end(&mut bytes)?,
-    };
-    String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
-}
-
-fn told(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::InvalidData => "is no UTF-8; expected a manifest as YAML or JSON in UTF-8".to_owned(),
-        io::ErrorKind::IsADirectory => {
-            "is a folder; name each of its files with a flag of its own".to_owned()
-        }
-        _ => format!("can't be read: {error}; expected a manifest as YAML or JSON, or - for standard input"),
-    }
+/// Whether it says that a template isn't there, or is wrong: it may be one that could not be read.
+fn is_about_templates(problem: &Problem) -> bool {
+    problem.name.contains(TEMPLATES)
 }
 
 fn tell(note: &Note) {
@@ -185,8 +142,4 @@ fn tell(note: &Note) {
         Note::Skipped { .. } => anstream::eprintln!("{note}"),
         Note::Stranger { .. } | Note::Warning { .. } | Note::Anew { .. } => warn(note),
     }
-}
-
-fn warn(text: impl std::fmt::Display) {
-    anstream::eprintln!("{} {text}", Tone::Passing.paint("warning:"));
 }

@@ -5,7 +5,7 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
 const DEPLOYMENT: &str = "\
@@ -72,7 +72,7 @@ fn exit_codes_say_how_it_ends() {
         assert!(told.contains(out), "{out}: {told}");
     };
     check(&web, &enabled, 0, "Deployment shop/web: injected, because webhook namespace is called");
-    check(&web, &[], 3, "to change   kubectl label namespace shop istio-injection=enabled");
+    check(&web, &[], 3, "or          kubectl label namespace shop istio-injection=enabled");
     check(&web, &["--auto"], 0, "webhook     auto is called");
     check(
         &web,
@@ -90,6 +90,33 @@ fn exit_codes_say_how_it_ends() {
     );
     check(&folder.0.join("none.yaml"), &["--namespace-labels", "nonsense"], 1, "can't be read");
     check(&web, &["--format", "picture"], 2, "picture");
+    check(&web, &["--revision", "Bad rev"], 2, "small letters");
+    check(&refused, &[], 3, "if one were called, it would be refused");
+    let other = folder.file("other.yaml", &DEPLOYMENT.replace("shop", "other"));
+    let namespace =
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: other, labels: {istio-injection: enabled}}\n";
+    let namespace = folder.file("namespace.yaml", namespace);
+    let more = ["-f", &other.display().to_string(), "-f", &namespace.display().to_string()];
+    check(&web, &more, 3, "Deployment other/web: injected, because webhook namespace is called");
+    check(&web, &["--color", "always", "--auto"], 0, "\u{1b}[");
+}
+
+#[test]
+fn whoever_has_read_enough_is_no_error() {
+    let folder = Folder::new("pipe");
+    let web = folder.file("web.yaml", &DEPLOYMENT.repeat(300).replace("apiVersion", "---\napiVersion"));
+    for format in ["text", "json", "yaml"] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
+            .args(["explain", "--auto", "--format", format, "-f"])
+            .arg(&web)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the injector");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("it ends");
+        assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
+    }
 }
 
 #[test]

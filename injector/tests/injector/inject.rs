@@ -211,17 +211,19 @@ fn all_problems_are_told_at_once_with_their_lines_and_nothing_is_printed() {
     let bad = SHOP.replace(
         "      labels:\n",
         "      annotations:\n        sidecar.istio.io/interceptionMode: HALF\n        \
+         sidecar.istio.io/proxyImag: x\n        \
          traffic.sidecar.istio.io/excludeOutboundPorts: 80,x\n        sidecar.istio.io/inject: true\n      labels:\n",
     );
     let bad = folder.file("bad.yaml", &bad);
     let output = folder.0.join("out.yaml").display().to_string();
     let (status, printed, told) = inject(&["-f", &good, "-f", &bad, "-f", "missing.yaml", "-o", &output], "");
     assert_eq!((status, printed.as_str()), (1, ""), "{told}");
+    assert!(told.starts_with("warning: "), "what is odd is told too: {told}");
     for part in [
         "missing.yaml\" can't be read",
         "bad.yaml: document 1, Deployment shop/web, line 12: sidecar.istio.io/interceptionMode: \"HALF\"",
-        "bad.yaml: document 1, Deployment shop/web, line 13: traffic.sidecar.istio.io/excludeOutboundPorts: \"x\"",
-        "bad.yaml: document 1, Deployment shop/web: line 14, column 34: metadata.annotations.sidecar.istio.io/inject: \"true\" \
+        "bad.yaml: document 1, Deployment shop/web, line 14: traffic.sidecar.istio.io/excludeOutboundPorts: \"x\"",
+        "bad.yaml: document 1, Deployment shop/web: line 15, column 34: metadata.annotations.sidecar.istio.io/inject: \"true\" \
          is a boolean here, where Kubernetes takes a text; write it in quotes",
     ] {
         assert!(told.contains(part), "{part}\nis not in\n{told}");
@@ -309,4 +311,77 @@ fn what_is_known_around_a_pod_reaches_it() {
     let pod = &values(&injected(&words, SHOP))[0]["spec"]["template"];
     let arguments = pod["spec"]["initContainers"][0]["args"].to_string();
     assert!(arguments.contains("\"-u\",\"1099\""), "{arguments}");
+}
+
+#[test]
+fn what_manifests_and_flags_say_of_namespaces_counts_for_all_of_them() {
+    let range = |range: &str| format!("openshift.io/sa.scc.uid-range={range}");
+    let user = |words: &[&str], input: &str| {
+        let printed = injected(words, input);
+        let pod =
+            values(&printed).into_iter().find(|value| value["kind"] == "Deployment").expect("the object");
+        let arguments = pod["spec"]["template"]["spec"]["initContainers"][0]["args"].clone();
+        let arguments: Vec<String> = serde_json::from_value(arguments).expect("texts");
+        let at = arguments.iter().position(|word| word == "-u").expect("a user");
+        arguments[at + 1].clone()
+    };
+    assert_eq!(user(&["-f", "-", "--namespace-annotations", &range("1000/100")], SHOP), "1099");
+    let namespace = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop, annotations: {openshift.io/sa.scc.uid-range: 2000/100}}\n";
+    assert_eq!(user(&["-f", "-"], &format!("{SHOP}{namespace}")), "2099");
+    let folder = Folder::new("namespaces");
+    let beside = folder.file("namespace.yaml", namespace);
+    assert_eq!(user(&["-f", "-", "-f", &beside], SHOP), "2099");
+    let flag = range("1000/100");
+    let words = ["-f", "-", "-f", &beside, "--namespace-annotations", &flag];
+    assert_eq!(user(&words, SHOP), "1099", "flags win");
+}
+
+#[test]
+fn flags_are_held_against_their_form() {
+    let check = |words: &[&str], expected: &str| {
+        let (status, printed, told) = inject(&[&["-f", "-"], words].concat(), SHOP);
+        assert_eq!((status, printed.as_str()), (2, ""), "{words:?}: {told}");
+        assert!(told.contains(expected), "{expected}: {told}");
+    };
+    check(&["-n", "Bad_NS"], "expected up to 63 small letters");
+    check(&["-r", "Bad rev"], "small letters, digits and -");
+    check(&["--path", "/foo"], "such as /inject/cluster/east");
+    check(&["--path", "cluster/east"], "such as /inject/cluster/east");
+    check(&["--path", "/injected"], "such as /inject/cluster/east");
+    check(&["--injectConfigMapName", "x"], "give that with --inject-config");
+    check(&["--webhookConfig", "x"], "give that with --inject-config");
+    check(&["--meshConfigMapName", "x"], "give that with --mesh-config");
+    check(&["--operatorFileName", "x"], "IstioOperators are not read");
+    check(&["--context", "x"], "no cluster is asked");
+    check(&["-i", "istio-system"], "no cluster is asked");
+    check(&["--kubeconfig", "x"], "no cluster is asked");
+}
+
+#[test]
+fn a_configuration_of_another_kind_is_refused_and_hides_no_problem_of_the_manifest() {
+    let folder = Folder::new("kinds");
+    let shop = folder.file("shop.yaml", SHOP);
+    for flag in ["--inject-config", "--values", "--mesh-config"] {
+        let (status, _, told) = inject(&["-f", "-", flag, &shop], SHOP);
+        assert_eq!(status, 1, "{told}");
+        assert!(told.contains("expected"), "{told}");
+    }
+    let one = folder.file("one.yaml", SHOP.split("---\n").next().expect("a Deployment"));
+    for flag in ["--inject-config", "--values", "--mesh-config"] {
+        let bad = SHOP.replace(
+            "      labels:\n",
+            "      annotations: {sidecar.istio.io/interceptionMode: HALF}\n      labels:\n",
+        );
+        let (status, _, told) = inject(&["-f", "-", flag, &one], &bad);
+        assert_eq!(status, 1, "{told}");
+        assert!(told.contains("is an object of Kubernetes, Deployment; expected"), "{told}");
+        assert!(told.contains("\"HALF\"") && told.contains("2 problems"), "{told}");
+    }
+    // A template that can't be read is no reason to say that there is none of its name.
+    let config = folder.file("config.yaml", "polic: enabled\ntemplates: {own: {sidecar: []}}\n");
+    let asks = SHOP
+        .replace("      labels:\n", "      annotations: {inject.istio.io/templates: own}\n      labels:\n");
+    let (_, _, told) = inject(&["-f", "-", "--inject-config", &config], &asks);
+    assert!(told.contains("polic is no key of it"), "{told}");
+    assert!(told.contains("1 problem in") && told.contains("templates.own"), "{told}");
 }

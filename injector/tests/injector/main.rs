@@ -8,6 +8,7 @@ mod explain;
 mod inject;
 mod load;
 mod manifests;
+mod manifests_told;
 mod readme;
 mod serve;
 mod tls;

@@ -71,3 +71,37 @@ fn flags_of_commands_that_are_not_run_exist() {
     }
     assert!(seen > 0, "documents show calls with flags: {seen}");
 }
+
+/// Each example of docs/templates.md, as it is printed there, injects a pod that asks for it.
+#[test]
+fn templates_of_the_document_inject() {
+    let text = fs::read_to_string(Path::new(ROOT).join("docs/templates.md")).expect("a document");
+    let folder = std::env::temp_dir().join(format!("templates-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let (_, values) = text.split_once("echo '").expect("values");
+    let values = values.split('\'').next().expect("their end");
+    let examples = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let pod = fs::read_to_string(Path::new(ROOT).join("docker/web.yaml")).expect("a manifest");
+    for (example, asks) in examples.zip(["guard", "sidecar,quiet", "own"]) {
+        let file = |name: &str, text: &str| {
+            fs::write(folder.join(name), text).expect("a file");
+            folder.join(name)
+        };
+        let pod =
+            pod.replace("annotations:", &format!("annotations:\n        inject.istio.io/templates: {asks}"));
+        let output = Command::new(PROGRAM)
+            .args(["inject", "-f"])
+            .arg(file("pod.yaml", &pod))
+            .arg("--inject-config")
+            .arg(file("config.yaml", example))
+            .arg("--values")
+            .arg(file("values.yaml", values))
+            .output()
+            .expect("the program");
+        let (printed, told) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && told.is_empty(), "{asks}: {told}");
+        assert!(printed.len() > pod.len() + 100, "{asks}: {printed}");
+    }
+    fs::remove_dir_all(&folder).expect("the folder goes");
+}

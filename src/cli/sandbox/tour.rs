@@ -54,7 +54,7 @@ pub(super) fn run(tour: &Tour<'_>, stories: &[Story], world: &Held, log: File) -
     start("the application", &pod, || serve(tour, stories))?;
     let pause = pause(stories.len());
     // Whoever reads no more has been told so, and gets no more.
-    if report::text(&tour.introduction()) != Exit::Done {
+    if report::whole(&tour.introduction()) != Exit::Done {
         return Ok(Exit::Failed as u8);
     }
     thread::sleep(pause);
@@ -62,7 +62,7 @@ pub(super) fn run(tour: &Tour<'_>, stories: &[Story], world: &Held, log: File) -
     let mut wrong = 0;
     for (number, story) in (1..).zip(stories) {
         let expected = tour.expected(story);
-        if report::text(&told(number, story, &expected)) != Exit::Done {
+        if report::whole(&told(number, story, &expected)) != Exit::Done {
             return Ok(Exit::Failed as u8);
         }
         thread::sleep(pause / 2);
@@ -75,12 +75,12 @@ pub(super) fn run(tour: &Tour<'_>, stories: &[Story], world: &Held, log: File) -
         let heard = log.read().map_err(Failure::Lost)?;
         let fault = fault(&expected, &answer, &heard);
         wrong += usize::from(fault.is_some());
-        if report::text(&proof(story, person, &answer, &heard, &expected, fault)) != Exit::Done {
+        if report::whole(&proof(story, person, &answer, &heard, &expected, fault)) != Exit::Done {
             return Ok(Exit::Failed as u8);
         }
         thread::sleep(pause / 2);
     }
-    let printed = report::text(&ending(stories.len(), wrong));
+    let printed = report::whole(&ending(stories.len(), wrong));
     Ok(if wrong == 0 { printed } else { Exit::Failed } as u8)
 }
 

@@ -1,0 +1,91 @@
+//! Keys that are almost known ones. Values and MeshConfig hold much that nobody here reads, so that an unknown key is no
+//! mistake; one that differs from a known one by a letter or two is.
+
+use super::defaults;
+use super::mesh::camel;
+use serde_json::Value;
+
+/// Mappings whose keys are their author's: variables, quantities, fields of Kubernetes.
+const FREE: [&str; 4] = ["env", "meshConfig", "resources", "seccompProfile"];
+
+/// Warnings about values; `name` is that of the text.
+pub(super) fn of_values(name: &str, given: &Value) -> Vec<String> {
+    let mut warnings = Vec::new();
+    compare(name, "", given, &defaults::values(), &mut warnings);
+    warnings
+}
+
+/// Warnings about a MeshConfig. Its ProxyConfig is not looked at: all of that is known.
+pub(super) fn of_mesh(name: &str, given: &Value) -> Vec<String> {
+    let mut known = defaults::mesh();
+    known["defaultConfig"] = Value::Null;
+    let mut warnings = Vec::new();
+    compare(name, "", &camel(given), &known, &mut warnings);
+    warnings
+}
+
+fn compare(name: &str, path: &str, given: &Value, known: &Value, warnings: &mut Vec<String>) {
+    let (Value::Object(given), Value::Object(known)) = (given, known) else { return };
+    for (key, value) in given {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        match known.get(key) {
+            Some(known) if !FREE.contains(&key.as_str()) => compare(name, &path, value, known, warnings),
+            Some(_) => {}
+            None => {
+                let meant = known.keys().find(|known| is_almost(key, known) && !given.contains_key(*known));
+                warnings.extend(
+                    meant.map(|meant| format!("{name}: {path} is no setting of ours; did you mean {meant}?")),
+                );
+            }
+        }
+    }
+}
+
+/// One letter of a short word may be wrong, two of a longer one.
+fn is_almost(key: &str, known: &str) -> bool {
+    strsim::osa_distance(key, known) <= if known.len() < 6 { 1 } else { 2 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(warnings: &[String], expected: &[&str]) {
+        assert_eq!(warnings, expected);
+    }
+
+    #[test]
+    fn what_is_almost_known_is_told() {
+        let given = json!({"globl": {}, "global": {"hubb": "x", "proxy": {"imge": "x"}}});
+        let expected = [
+            "file: global.hubb is no setting of ours; did you mean hub?",
+            "file: global.proxy.imge is no setting of ours; did you mean image?",
+        ];
+        check(&of_values("file", &given), &expected);
+        let globl = "file: globl is no setting of ours; did you mean global?";
+        check(&of_values("file", &json!({"globl": {}})), &[globl]);
+        let given = json!({"defaultConfg": {}, "root_namespac": "x"});
+        let expected = [
+            "file: defaultConfg is no setting of ours; did you mean defaultConfig?",
+            "file: rootNamespac is no setting of ours; did you mean rootNamespace?",
+        ];
+        check(&of_mesh("file", &given), &expected);
+    }
+
+    #[test]
+    fn what_is_known_to_others_is_not() {
+        let given = json!({
+            "defaultRevision": "", "revisionTags": [], "experimental": {}, "ownerName": "", "profile": "demo",
+            "global": {"configValidation": true, "istiod": {}, "jwtPolicy": "", "networkPolicy": {}, "platform": "",
+                "omitSidecarInjectorConfigMap": false, "tracer": {}, "waypoint": {}, "remotePilotAddress": "",
+                "proxy": {"autoInject": "enabled", "enableCoreDump": false, "seccompProfile": {"type": "x"}}},
+            "pilot": {"env": {"EN": "1"}, "tag": "", "hub": "", "cpu": {}, "cni": {"enabled": false}},
+            "guard": {"image": "x"},
+        });
+        check(&of_values("file", &given), &[]);
+        let given = json!({"accessLogFile": "", "enableAutoMtls": true, "ingressSelector": "", "trustDomainAliases": [],
+            "tcpKeepalive": {}, "proxyHttpPort": 0, "extensionProviders": [], "defaultProviders": {}, "ca": {}});
+        check(&of_mesh("file", &given), &[]);
+    }
+}

@@ -1,0 +1,93 @@
+//! What is known of namespaces without a cluster: what flags say of all of them, over what manifests say of each.
+
+use crate::pipeline::Namespace;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Namespaces by their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Namespaces {
+    default: String,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: BTreeMap<String, String>,
+    described: BTreeMap<String, Namespace>,
+}
+
+impl Namespaces {
+    /// `default` is that of objects that name none; all have the labels, if anybody says any, and the annotations.
+    pub fn new(
+        default: &str,
+        labels: Option<BTreeMap<String, String>>,
+        annotations: BTreeMap<String, String>,
+    ) -> Self {
+        Self { default: default.to_owned(), labels, annotations, described: BTreeMap::new() }
+    }
+
+    /// Takes those that a document of a manifest describes, alone or in a list. Of two of one name the last counts, as it does
+    /// where they are applied.
+    pub fn describe(&mut self, document: &Value) {
+        let items = document.get("items").and_then(Value::as_array).into_iter().flatten();
+        for object in std::iter::once(document).chain(items) {
+            let name = object.pointer("/metadata/name").and_then(Value::as_str);
+            if object["kind"] == "Namespace"
+                && let Some(name) = name
+            {
+                let (labels, annotations) = (texts(object, "labels"), texts(object, "annotations"));
+                let known = Namespace { name: name.to_owned(), labels, annotations };
+                self.described.insert(name.to_owned(), known);
+            }
+        }
+    }
+
+    /// The namespace of an object by the name that it gives, which may be none.
+    pub fn of(&self, name: &str) -> Namespace {
+        let name = if name.is_empty() { &self.default } else { name };
+        let mut found = self.described.get(name).cloned().unwrap_or_default();
+        found.name = name.to_owned();
+        found.labels.extend(self.labels.iter().flatten().map(|(key, value)| (key.clone(), value.clone())));
+        // The API server gives every namespace this one.
+        found.labels.insert("kubernetes.io/metadata.name".to_owned(), name.to_owned());
+        found.annotations.extend(self.annotations.clone());
+        found
+    }
+
+    /// Whether anybody says something of its labels.
+    pub fn knows_labels_of(&self, name: &str) -> bool {
+        self.labels.is_some() || self.described.contains_key(name)
+    }
+}
+
+/// Labels or annotations of an object.
+pub(crate) fn texts(object: &Value, field: &str) -> BTreeMap<String, String> {
+    let fields = object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_object);
+    let texts = fields.into_iter().flatten();
+    texts.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn flags_win_over_manifests_and_count_for_all() {
+        let pairs = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        let mut all = Namespaces::new("shop", None, BTreeMap::new());
+        let shop = json!({"kind": "Namespace",
+            "metadata": {"name": "shop", "labels": {"a": "1", "b": "1"}, "annotations": {"c": "1"}}});
+        all.describe(
+            &json!({"kind": "List", "items": [shop, {"kind": "Pod", "metadata": {"name": "other"}}]}),
+        );
+        assert!(all.knows_labels_of("shop") && !all.knows_labels_of("other"));
+        all.labels = Some(pairs(&[("b", "2")]));
+        all.annotations = pairs(&[("d", "2")]);
+        let name = "kubernetes.io/metadata.name";
+        let shop = all.of("");
+        assert_eq!(shop.labels, pairs(&[("a", "1"), ("b", "2"), (name, "shop")]));
+        assert_eq!(shop.annotations, pairs(&[("c", "1"), ("d", "2")]));
+        assert_eq!(all.of("other").labels, pairs(&[("b", "2"), (name, "other")]));
+        assert!(all.knows_labels_of("other"));
+    }
+}

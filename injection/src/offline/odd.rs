@@ -1,0 +1,54 @@
+//! What a manifest's author hardly meant: documents that are no objects, kinds that are almost known, pods without
+//! containers. All of it passes as it was written: whoever applies it is told more.
+
+use serde_json::Value;
+
+/// Kinds whose pods are injected.
+const KINDS: [&str; 10] = [
+    "CronJob",
+    "DaemonSet",
+    "Deployment",
+    "DeploymentConfig",
+    "Job",
+    "Pod",
+    "PodTemplate",
+    "ReplicaSet",
+    "ReplicationController",
+    "StatefulSet",
+];
+
+/// A document that Kubernetes would not take for an object.
+pub(super) fn no_object(document: &Value) -> Option<String> {
+    let is_text = |key: &str| document.get(key).is_some_and(Value::is_string);
+    let lacks = match (document, is_text("apiVersion"), is_text("kind")) {
+        (Value::Null, ..) | (_, true, true) => return None,
+        (Value::Object(_), false, false) => "without apiVersion and kind",
+        (Value::Object(_), false, true) => "without apiVersion",
+        (Value::Object(_), true, false) => "without kind",
+        _ => "and no mapping",
+    };
+    Some(format!("is no object of Kubernetes, {lacks}; left as it is"))
+}
+
+/// The kind that was probably meant by a stranger: what it is, beginning with its kind.
+pub(super) fn kind(what: &str) -> Option<&'static str> {
+    let kind = what.split(' ').next().unwrap_or_default();
+    // A known one is of another group, and meant as it is.
+    let meant = || KINDS.into_iter().find(|known| strsim::osa_distance(kind, known) <= 2);
+    if KINDS.contains(&kind) { None } else { meant() }
+}
+
+/// A pod, or a template, without any container.
+pub(super) fn containers(pod: &Value) -> Option<String> {
+    let Value::Object(spec) = pod.get("spec")? else { return None };
+    let written = spec.get("containers");
+    let text = match written {
+        Some(Value::Array(items)) if items.is_empty() => "spec.containers is empty",
+        None | Some(Value::Null) => "spec.containers is missing",
+        // What has another form is a problem already.
+        Some(_) => return None,
+    };
+    let meant = spec.keys().find(|key| *key != "containers" && strsim::osa_distance(key, "containers") <= 2);
+    let meant = meant.map(|key| format!("; did you mean it by {key}?")).unwrap_or_default();
+    Some(format!("{text}, and the API server refuses a pod without containers{meant}"))
+}

@@ -1,0 +1,76 @@
+//! What is told to the author of a manifest besides its injection.
+
+use injection::offline::{Note, Refused, Surroundings, manifest};
+use injection::{Configuration, Namespaces};
+use std::collections::BTreeMap;
+
+fn inject(text: &str) -> Result<Vec<String>, Refused> {
+    let namespaces = Namespaces::new("shop", None, BTreeMap::new());
+    let around = Surroundings { namespaces, ..Surroundings::default() };
+    let done = manifest("file", text, &around, &Configuration::default())?;
+    Ok(done.notes.iter().map(Note::to_string).collect())
+}
+
+fn check(text: &str, expected: &[&str]) {
+    let told = inject(text).unwrap_or_else(|refused| panic!("{text}: {}", refused.problems));
+    assert_eq!(told, expected, "{text}");
+}
+
+fn pod(spec: &str) -> String {
+    format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: web}}\nspec: {{{spec}}}\n")
+}
+
+#[test]
+fn what_is_no_object_is_told() {
+    check("", &["file: holds no object; nothing is injected"]);
+    check("# nothing\n---\n", &["file: holds no object; nothing is injected"]);
+    let no = |lacks: &str| format!("file: document 1: is no object of Kubernetes, {lacks}; left as it is");
+    check("hello world\n", &[&no("and no mapping")]);
+    check("a: 1\n", &[&no("without apiVersion and kind")]);
+    check("kind: Service\n", &[&no("without apiVersion")]);
+    check("apiVersion: v1\n---\n# end\n", &[&no("without kind")]);
+    check("apiVersion: v1\nkind: Service\n---\n# end\n", &[]);
+}
+
+#[test]
+fn a_kind_that_is_almost_known_is_told() {
+    let text = "apiVersion: apps/v1\nkind: KIND\nmetadata: {name: web}\nspec: {template: {spec: {containers: [{name: a}]}}}\n";
+    let told = inject(&text.replace("KIND", "Deploymnet")).expect("left as it is");
+    assert!(told[0].ends_with("left as it is; did you mean Deployment?"), "{told:?}");
+    let told = inject(&text.replace("KIND", "Rollout")).expect("left as it is");
+    assert!(told[0].ends_with("left as it is"), "{told:?}");
+    let told = inject(&text.replace("KIND", "Job")).expect("another group's");
+    assert!(told[0].ends_with("left as it is"), "{told:?}");
+}
+
+#[test]
+fn a_pod_without_containers_is_told() {
+    let at = "file: document 1, Pod shop/web: spec.containers";
+    let refused = "and the API server refuses a pod without containers";
+    check(&pod("containers: []"), &[&format!("{at} is empty, {refused}")]);
+    let meant = format!("{at} is missing, {refused}; did you mean it by container?");
+    check(&pod("container: [{name: a}]"), &[&meant]);
+    check(&pod("initContainers: [{name: a}]"), &[&format!("{at} is missing, {refused}")]);
+    check(&pod("containers: [{name: a}]"), &[]);
+}
+
+#[test]
+fn an_unclear_word_is_told_with_its_outcome() {
+    let text = pod("containers: [{name: a}]").replace("web", "web, labels: {sidecar.istio.io/inject: flase}");
+    check(
+        &text,
+        &[
+            "file: document 1, Pod shop/web: sidecar.istio.io/inject is \"flase\", which says neither true nor false, so the \
+           pod is injected, as if it said nothing; expected \"true\" or \"false\"",
+        ],
+    );
+}
+
+#[test]
+fn a_refused_manifest_has_its_warnings_too() {
+    let annotations = "web, annotations: {sidecar.istio.io/interceptionMode: HALF}";
+    let text = pod("container: []").replace("web", annotations);
+    let refused = inject(&text).expect_err("HALF");
+    assert_eq!(refused.problems.0.len(), 1, "{}", refused.problems);
+    assert!(refused.notes[0].to_string().contains("did you mean it by container?"), "{:?}", refused.notes);
+}

@@ -1,0 +1,111 @@
+//! What `inject` and `explain` are asked about: manifests, and what is known of the namespaces of their objects.
+
+use clap::Args;
+use injection::{
+    Namespaces,
+    manifests::{MOST_REVISION, label},
+};
+use policy::{Problem, Problems};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Read},
+};
+
+/// The flags about it.
+#[derive(Args)]
+pub(crate) struct Input {
+    /// A manifest, YAML or JSON; - is standard input. As often as need be
+    #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
+    pub(crate) filenames: Vec<String>,
+    /// The namespace of objects that name none
+    #[arg(short, long, value_name = "NAME", default_value = "default", value_parser = namespace)]
+    pub(crate) namespace: String,
+    /// Labels of all namespaces, over those that Namespaces of the manifests have; an empty text for none
+    #[arg(long, value_name = "KEY=VALUE,..")]
+    pub(crate) namespace_labels: Option<String>,
+    /// An annotation of all namespaces, such as those that OpenShift gives to namespaces. As often as need be
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    pub(crate) namespace_annotations: Vec<(String, String)>,
+}
+
+/// A manifest that was read.
+pub(crate) struct File {
+    pub(crate) name: String,
+    pub(crate) text: String,
+}
+
+impl Input {
+    /// The manifests that can be read, and what is wrong with the others.
+    pub(crate) fn files(&self) -> (Vec<File>, Vec<Problem>) {
+        let (mut files, mut problems) = (Vec::new(), Vec::new());
+        for name in &self.filenames {
+            match read(name) {
+                Ok(text) => {
+                    let name = if name == "-" { "input" } else { name };
+                    files.push(File { name: name.to_owned(), text });
+                }
+                Err(error) => problems.push(Problem::with_item("--filename", name, told(&error))),
+            }
+        }
+        (files, problems)
+    }
+
+    /// What flags say of namespaces.
+    pub(crate) fn namespaces(&self) -> Result<Namespaces, Problems> {
+        let labels = self.namespace_labels.as_deref().map(labels).transpose()?;
+        let annotations = self.namespace_annotations.iter().cloned().collect();
+        Ok(Namespaces::new(&self.namespace, labels, annotations))
+    }
+}
+
+fn read(name: &str) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    match name {
+        "-" => io::stdin().read_to_end(&mut bytes)?,
+        path => fs::File::open(path)?.read_to_end(&mut bytes)?,
+    };
+    String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+fn told(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::InvalidData => "is no UTF-8; expected a manifest as YAML or JSON in UTF-8".to_owned(),
+        io::ErrorKind::IsADirectory => {
+            "is a folder; name each of its files with a flag of its own".to_owned()
+        }
+        _ => format!("can't be read: {error}; expected a manifest as YAML or JSON, or - for standard input"),
+    }
+}
+
+fn labels(text: &str) -> Result<BTreeMap<String, String>, Problems> {
+    let (mut labels, mut problems) = (BTreeMap::new(), Vec::new());
+    for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+        match pair(item) {
+            Ok((key, value)) => drop(labels.insert(key, value)),
+            Err(expected) => problems.push(Problem::with_item(
+                "--namespace-labels",
+                item,
+                format!("is no label; {expected}, such as istio-injection=enabled"),
+            )),
+        }
+    }
+    if problems.is_empty() { Ok(labels) } else { Err(Problems(problems)) }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("expected KEY=VALUE".to_owned()),
+    }
+}
+
+/// A namespace's name, as clap asks for it.
+fn namespace(text: &str) -> Result<String, String> {
+    label(text, 63).map(|()| text.to_owned())
+}
+
+/// The same for a revision.
+pub(crate) fn revision(text: &str) -> Result<String, String> {
+    label(text, MOST_REVISION).map(|()| text.to_owned())
+}
