@@ -17,12 +17,13 @@ pub(crate) struct Flags {
     /// The namespace of everything that is in one
     #[arg(long, value_name = "NAME", default_value = "istio-system")]
     namespace: String,
-    /// The namespace is one of the objects, too: for a cluster that has none of that name
+    /// The namespace is none of the objects: it is there, and somebody else's
     #[arg(long)]
-    create_namespace: bool,
-    /// The image of this program, such as registry.example/sidecar-injector:0.1.0
+    no_namespace: bool,
+    /// The image of this program, such as registry.example/sidecar-injector:0.1.0 [default: sidecar-injector:latest, which nodes
+    /// must have]
     #[arg(long, value_name = "NAME")]
-    image: String,
+    image: Option<String>,
     /// The image of injected proxies [default: proxyv2 of the hub in the configuration]
     #[arg(long, value_name = "NAME")]
     proxy_image: Option<String>,
@@ -64,6 +65,9 @@ pub(crate) struct Flags {
     force: bool,
 }
 
+/// Of no registry, as `scripts/image` makes it.
+const LOCAL_IMAGE: &str = "sidecar-injector:latest";
+
 /// Where it goes.
 #[derive(Debug)]
 enum Output {
@@ -84,7 +88,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     }
     let wanted = Installation::read(&Words {
         namespace: &flags.namespace,
-        image: &flags.image,
+        image: flags.image.as_deref().unwrap_or(LOCAL_IMAGE),
         revision: &flags.revision,
         tags: &flags.tags,
         auto: flags.auto,
@@ -93,8 +97,14 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
         operator: flags.operator,
         proxy_image: flags.proxy_image.as_deref(),
         init_image: flags.init_image.as_deref(),
-        create_namespace: flags.create_namespace,
+        names_namespace: !flags.no_namespace,
     })?;
+    if flags.image.is_none() {
+        tell(format_args!(
+            "no --image, so that nodes start {LOCAL_IMAGE}, which they must have: without a running injector no pod of a labelled \
+             namespace can be created"
+        ));
+    }
     let files = files(&wanted);
     match output {
         Output::Text(Form::Yaml) => print(&files.iter().map(text).collect::<Vec<_>>().join("---\n"))?,

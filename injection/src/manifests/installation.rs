@@ -1,5 +1,6 @@
 //! What is to be installed: words understood once, all problems at once.
 
+use crate::decision::SYSTEM_NAMESPACES;
 use crate::environment::tag;
 use policy::{Problem, Problems};
 
@@ -17,8 +18,8 @@ pub struct Words<'a> {
     pub operator: bool,
     pub proxy_image: Option<&'a str>,
     pub init_image: Option<&'a str>,
-    /// The namespace is one of the objects.
-    pub create_namespace: bool,
+    /// The namespace is one of the objects, but for those that every cluster has.
+    pub names_namespace: bool,
 }
 
 /// An installation; nothing in it can be wrong.
@@ -37,7 +38,11 @@ pub struct Installation {
     pub(super) operator: bool,
     pub(super) proxy_image: Option<String>,
     pub(super) init_image: Option<String>,
-    pub(super) create_namespace: bool,
+    pub(super) names_namespace: bool,
+}
+
+fn is_of_every_cluster(namespace: &str) -> bool {
+    namespace == "default" || SYSTEM_NAMESPACES.contains(&namespace)
 }
 
 /// The revision, and the tag, of those that name none.
@@ -112,7 +117,7 @@ impl Installation {
             operator: words.operator,
             proxy_image: words.proxy_image.map(str::to_owned),
             init_image: words.init_image.map(str::to_owned),
-            create_namespace: words.create_namespace,
+            names_namespace: words.names_namespace && !is_of_every_cluster(words.namespace),
         })
     }
 
@@ -163,7 +168,7 @@ pub(super) mod tests {
         operator: false,
         proxy_image: None,
         init_image: None,
-        create_namespace: false,
+        names_namespace: true,
     };
 
     #[test]
@@ -180,7 +185,7 @@ pub(super) mod tests {
             operator: true,
             proxy_image: Some("proxyv2"),
             init_image: Some("mesh/init 1"),
-            create_namespace: false,
+            names_namespace: true,
         };
         let told = Installation::read(&words).expect_err("nothing of it is right").to_string();
         let expected = [

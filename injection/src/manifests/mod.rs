@@ -24,8 +24,7 @@ pub struct File {
 /// Everything, in the order in which it is applied: webhooks last, so that nobody is called before somebody can answer.
 pub fn files(wanted: &Installation) -> Vec<File> {
     let mut files = Vec::new();
-    // Not unasked: who deletes what was applied would delete all else that lives there.
-    if wanted.create_namespace {
+    if wanted.names_namespace {
         files.push(File { name: "namespace", objects: vec![namespace(wanted)] });
     }
     files.extend([

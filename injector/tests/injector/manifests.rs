@@ -17,8 +17,7 @@ use std::{
     process::{Child, Command},
 };
 
-pub(super) const MANIFESTS: [&str; 4] =
-    ["manifests", "--image", "example/sidecar-injector:1", "--create-namespace"];
+pub(super) const MANIFESTS: [&str; 3] = ["manifests", "--image", "example/sidecar-injector:1"];
 
 /// What the command prints.
 fn printed(flags: &[&str]) -> String {

@@ -29,7 +29,7 @@ fn what_others_wrote_stays_unless_it_is_forced() {
     assert!(run(&[]).0, "its own files are written anew");
 }
 
-/// What docs/injector.md deletes by a label has it, and what others may use has it not and is made by a flag alone.
+/// What docs/injector.md deletes by a label has it; what others may use is not deleted.
 #[test]
 fn what_is_removed_by_its_label_has_it() {
     let list = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
@@ -53,10 +53,9 @@ fn what_is_removed_by_its_label_has_it() {
     let (_, removal) = document.split_once("## Remove it").expect("the section");
     for object in list["items"].as_array().expect("a list") {
         let kind = object["kind"].as_str().expect("a kind").to_lowercase();
-        if kind == "customresourcedefinition" {
+        if ["customresourcedefinition", "namespace"].contains(&&*kind) {
             continue;
         }
-        assert_ne!(kind, "namespace");
         assert!(removal.contains(&kind), "{kind} is not removed");
         let labels = &object["metadata"]["labels"];
         assert_eq!(labels["app.kubernetes.io/instance"], "sidecar-injector-r1", "{object:#}");
@@ -79,7 +78,24 @@ fn flags_that_do_not_fit_are_told() {
     assert!(run(&["--replicas", "-1"]).contains("expected a whole number from 1 to 65535"));
     assert!(run(&["--replicas", "many"]).contains("expected a whole number from 1 to 65535"));
     assert!(run(&["--force"]).contains("expected --output kustomize FOLDER"));
-    let out =
-        Command::new(env!("CARGO_BIN_EXE_sidecar-injector")).arg("manifests").output().expect("it starts");
-    assert!(!out.status.success() && String::from_utf8_lossy(&out.stderr).contains("--image <NAME>"));
+}
+
+#[test]
+fn the_namespace_is_an_object_unless_it_is_somebody_elses() {
+    let run = |arguments: &[&str]| {
+        let out =
+            Command::new(env!("CARGO_BIN_EXE_sidecar-injector")).arg("manifests").args(arguments).output();
+        let out = out.expect("the program starts");
+        assert!(out.status.success());
+        let [printed, told] =
+            [out.stdout, out.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        (printed.contains("kind: Namespace\n"), told)
+    };
+    let (is_there, told) = run(&[]);
+    assert!(is_there && told.contains("no --image"), "{told}");
+    let image = ["--image", "example/injector:1"];
+    assert_eq!(run(&image), (true, String::new()));
+    for other in [&["--no-namespace"][..], &["--namespace", "default"], &["--namespace", "kube-system"]] {
+        assert_eq!(run(&[&image[..], other].concat()), (false, String::new()), "{other:?}");
+    }
 }
