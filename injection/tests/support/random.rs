@@ -216,7 +216,9 @@ impl Random {
         let pretty = serde_json::to_string_pretty(value).expect("JSON");
         for (at, text) in pretty.lines().enumerate() {
             if at > 0 {
-                self.end(out, line, &format!("{path}/*"));
+                // Without a number: it may go where items change their order.
+                line.push_str(if self.one_in(4) { "  # within [ '" } else { "" });
+                out.line(std::mem::take(line), &[&format!("{path}/*")]);
                 *line = " ".repeat(self.below(7));
             }
             line.push_str(text.trim_start());
