@@ -175,6 +175,29 @@ fn brackets_stay_brackets() {
 }
 
 #[test]
+fn brackets_that_hang_stay_where_they_are() {
+    let text = "\
+a:
+- é: [ # [
+\"x
+y\",
+  ]
+  b: 'z
+ ü'   # it's
+  c: {d: 1,
+  e: [
+  ]}
+f:\tg
+";
+    check(
+        text,
+        |value| set(value, "/a/0/b", json!("new")),
+        &text.replace("'z\n ü'   # it's", "new   # it's"),
+    );
+    check(text, |value| set(value, "/a/0/c/e/0", json!(2)), &text.replace("e: [\n  ]}", "e: [2]}"));
+}
+
+#[test]
 fn ends_of_lines_and_of_the_text_stay_as_they_are() {
     let change = |value: &mut Value| set(value, "/b", json!({"c": [1]}));
     check("\u{feff}a: 1\r\n", change, "\u{feff}a: 1\r\nb:\r\n  c:\r\n  - 1\r\n");

@@ -10,14 +10,12 @@ pub(super) struct Cursor<'a> {
     pub(super) at: usize,
     /// In how many brackets it is.
     pub(super) in_flow: usize,
-    /// A character by its number, and the byte where it begins.
-    known: (usize, usize),
 }
 
 impl<'a> Cursor<'a> {
-    /// At the start of a part of the text, whose characters are counted from there.
+    /// At the start of a part of the text.
     pub(super) fn new(text: &'a str, part: Range<usize>) -> Self {
-        Self { text, end: part.end, at: part.start, in_flow: 0, known: (0, part.start) }
+        Self { text, end: part.end, at: part.start, in_flow: 0 }
     }
 
     fn rest(&self) -> &'a str {
@@ -81,21 +79,6 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// To a character that the parser has counted.
-    pub(super) fn go_to(&mut self, number: usize) -> Option<()> {
-        self.at = self.byte(number)?;
-        Some(())
-    }
-
-    fn byte(&mut self, number: usize) -> Option<usize> {
-        let (known, byte) = self.known;
-        let rest = &self.text[byte..self.end];
-        let further =
-            rest.char_indices().map(|(at, _)| at).chain([rest.len()]).nth(number.checked_sub(known)?)?;
-        self.known = (number, byte + further);
-        Some(byte + further)
-    }
-
     /// Over a text in quotes.
     pub(super) fn quoted(&mut self) -> Option<()> {
         let rest = self.rest();
@@ -120,12 +103,11 @@ impl<'a> Cursor<'a> {
     }
 
     /// Over a text in lines of its own, from `|` or `>` on: it ends with a line.
-    pub(super) fn lines(&mut self, first: usize, last: usize) -> Option<()> {
+    pub(super) fn lines(&mut self, place: Range<usize>) -> Option<()> {
         if !self.rest().starts_with(['|', '>']) {
             return None;
         }
-        let start = self.byte(first)?;
-        let end = self.byte(last.max(first))?;
+        let Range { start, end } = place;
         let trimmed = self.text[..end].trim_end_matches([' ', '\t']).len();
         let header = self.at + self.rest().find('\n').map_or(self.rest().len(), |at| at + 1);
         // What is trimmed is the next line's indentation, unless the text ends without a line's end.

@@ -5,7 +5,7 @@
 //! space, comments and marks. Data is not understood here; `policy::pod` does that.
 
 use super::cursor::Cursor;
-use saphyr_parser::{Event, Parser, ScalarStyle};
+use granit_parser::{Event, Parser, ScalarStyle, StrInput};
 use std::ops::Range;
 
 /// A value.
@@ -109,11 +109,6 @@ impl Node {
 pub(super) fn written(text: &str) -> Option<Vec<Node>> {
     let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     read(text, start..text.len()).or_else(|| {
-        // Pairs of surrogates are JSON and no YAML. Where something stands doesn't depend on what they mean.
-        let text = &without_surrogates(text);
-        if let Some(found) = read(text, start..text.len()) {
-            return Some(found);
-        }
         let mut ends =
             serde_json::Deserializer::from_str(&text[start..]).into_iter::<serde::de::IgnoredAny>();
         let (mut found, mut at) = (Vec::new(), start);
@@ -127,27 +122,10 @@ pub(super) fn written(text: &str) -> Option<Vec<Node>> {
     })
 }
 
-/// The text with another escape of the same length for each half of a pair.
-fn without_surrogates(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("\\u") {
-        let (before, escape) = rest.split_at(at);
-        out.push_str(before);
-        let bytes = escape.as_bytes();
-        let is_half = matches!(bytes.get(2..6), Some([b'd' | b'D', b'8'..=b'9' | b'a'..=b'f' | b'A'..=b'F', third, fourth])
-            if third.is_ascii_hexdigit() && fourth.is_ascii_hexdigit());
-        let length = if is_half { 6 } else { 2 };
-        out.push_str(if is_half { "\\u0078" } else { "\\u" });
-        rest = &escape[length..];
-    }
-    out + rest
-}
-
 fn read(text: &str, range: Range<usize>) -> Option<Vec<Node>> {
     let mut walk = Walk {
         cursor: Cursor::new(text, range.clone()),
-        events: Events::new(&text[range]),
+        events: Events::new(&text[range.clone()], range.start),
         documents: Vec::new(),
     };
     walk.all()?;
@@ -156,25 +134,28 @@ fn read(text: &str, range: Range<usize>) -> Option<Vec<Node>> {
 
 /// The parser's events, one of which can be looked at before it is taken.
 struct Events<'a> {
-    parser: Parser<'a, saphyr_parser::StrInput<'a>>,
-    next: Option<(Event<'a>, usize, usize)>,
+    parser: Parser<'a, StrInput<'a>>,
+    /// Where its text begins.
+    start: usize,
+    next: Option<(Event<'a>, Range<usize>)>,
 }
 
 impl<'a> Events<'a> {
-    fn new(text: &'a str) -> Self {
-        Self { parser: Parser::new_from_str(text), next: None }
+    fn new(text: &'a str, start: usize) -> Self {
+        Self { parser: Parser::new_from_str(text), start, next: None }
     }
 
     fn peek(&mut self) -> Option<&Event<'a>> {
         if self.next.is_none() {
             let (event, span) = self.parser.next()?.ok()?;
-            self.next = Some((event, span.start.index(), span.end.index()));
+            let bytes = span.byte_range()?;
+            self.next = Some((event, self.start + bytes.start..self.start + bytes.end));
         }
         self.next.as_ref().map(|(event, ..)| event)
     }
 
-    /// An event, and the characters where it begins and ends.
-    fn take(&mut self) -> Option<(Event<'a>, usize, usize)> {
+    /// An event, and the bytes where it begins and ends.
+    fn take(&mut self) -> Option<(Event<'a>, Range<usize>)> {
         self.peek()?;
         self.next.take()
     }
@@ -191,14 +172,14 @@ impl Walk<'_> {
         loop {
             match self.events.peek()? {
                 Event::StreamEnd => return Some(()),
-                Event::DocumentStart(explicit) => {
+                Event::DocumentStart(explicit, _) => {
                     let explicit = *explicit;
                     self.events.take();
                     self.cursor.open_document(explicit)?;
                     let root = self.node(false)?;
                     self.documents.push(root);
                 }
-                Event::DocumentEnd | Event::StreamStart | Event::Nothing => {
+                Event::DocumentEnd | Event::StreamStart => {
                     self.events.take();
                 }
                 _ => return None,
@@ -207,16 +188,14 @@ impl Walk<'_> {
     }
 
     fn node(&mut self, in_flow: bool) -> Option<Node> {
-        let (event, first, last) = self.events.take()?;
+        let (event, place) = self.events.take()?;
         let anchor = match &event {
             Event::Scalar(_, _, anchor, _)
-            | Event::SequenceStart(anchor, _)
-            | Event::MappingStart(anchor, _) => *anchor,
+            | Event::SequenceStart(_, anchor, _)
+            | Event::MappingStart(_, anchor, _) => *anchor,
             _ => 0,
         };
-        if let Event::Scalar(text, ScalarStyle::Plain, 0, None) = &event
-            && text.is_empty()
-        {
+        if matches!(event, Event::Scalar(_, ScalarStyle::Plain, 0, None)) && place.is_empty() {
             // Nothing stands there, not even a place of its own.
             let at = self.cursor.at;
             return Some(Node { span: at..at, anchor: None, form: Form::Scalar });
@@ -230,13 +209,12 @@ impl Walk<'_> {
         let anchor = anchored.filter(|_| anchor != 0).map(|range| (anchor, range));
         let form = match event {
             Event::Alias(of) => {
-                self.cursor.go_to(last)?;
+                self.cursor.at = place.end;
                 Form::Alias(of)
             }
-            Event::Scalar(text, ScalarStyle::Plain, ..) => {
-                if !text.is_empty() {
-                    self.cursor.skip();
-                    self.cursor.go_to(last)?;
+            Event::Scalar(_, ScalarStyle::Plain, ..) => {
+                if !place.is_empty() {
+                    self.cursor.at = place.end;
                 }
                 Form::Scalar
             }
@@ -247,7 +225,7 @@ impl Walk<'_> {
             }
             Event::Scalar(_, ScalarStyle::Literal | ScalarStyle::Folded, ..) => {
                 self.cursor.skip();
-                self.cursor.lines(first, last)?;
+                self.cursor.lines(place)?;
                 Form::Lines
             }
             Event::SequenceStart(..) => self.list()?,

@@ -201,9 +201,27 @@ impl Random {
                 }
             }
             value => {
-                self.flow(line, value);
+                match self.one_in(3) {
+                    true => self.hanging(out, line, value, path),
+                    false => self.flow(line, value),
+                }
                 self.end(out, line, &format!("{path}/*"));
             }
+        }
+    }
+
+    /// A value in brackets, in lines that begin anywhere.
+    fn hanging(&mut self, out: &mut Written, line: &mut String, value: &Value, path: &str) {
+        line.push(' ');
+        let pretty = serde_json::to_string_pretty(value).expect("JSON");
+        for (at, text) in pretty.lines().enumerate() {
+            if at > 0 {
+                // Without a number: it may go where items change their order.
+                line.push_str(if self.one_in(4) { "  # within [ '" } else { "" });
+                out.line(std::mem::take(line), &[&format!("{path}/*")]);
+                *line = " ".repeat(self.below(7));
+            }
+            line.push_str(text.trim_start());
         }
     }
 

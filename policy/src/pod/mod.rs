@@ -45,6 +45,7 @@ mod facts;
 mod form;
 mod holders;
 mod init;
+mod malformed;
 mod manifest;
 mod node;
 mod reading;

@@ -3,59 +3,25 @@
 //! Keys that stand twice are refused, as Kubernetes refuses them. Aliases share what they stand for, and what all of
 //! them stand for is counted and bounded, so that a few lines can't become a billion.
 
+use super::malformed::{DEEPEST, Malformed, place};
 use super::node::{Node, Place, Value};
 use super::scalar::{Kind, kind};
-use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
-use std::{borrow::Cow, collections::BTreeMap, fmt, rc::Rc};
+use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, Tag, options};
+use std::{borrow::Cow, collections::BTreeMap, rc::Rc};
 
 /// The largest text that is read: etcd holds objects of 1.5 MiB, and a file holds some of them.
 const MOST_BYTES: usize = 64 << 20;
 /// The most values in a document, those that aliases stand for included.
 const MOST_VALUES: usize = 4_000_000;
-/// How deep values may lie in each other.
-const DEEPEST: usize = 100;
-
-/// Why a text is no YAML that we take.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Malformed {
-    pub(super) place: Option<Place>,
-    pub(super) text: String,
-}
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.place {
-            Some(place) => write!(f, "{place}: {}", self.text),
-            None => f.write_str(&self.text),
-        }
-    }
-}
-
-impl From<ScanError> for Malformed {
-    fn from(error: ScanError) -> Self {
-        Self::at(error.marker(), error.info())
-    }
-}
-
-impl Malformed {
-    fn at(marker: &Marker, text: impl Into<String>) -> Self {
-        Self { place: Some(place(marker)), text: text.into() }
-    }
-}
-
-fn place(marker: &Marker) -> Place {
-    Place { line: marker.line(), column: marker.col() + 1 }
-}
 
 /// The documents of a text, YAML or JSON. Empty ones are null.
 pub(super) fn documents(text: &str) -> Result<Vec<Rc<Node>>, Malformed> {
     if text.len() > MOST_BYTES {
-        let text = format!("has more than {} MiB", MOST_BYTES >> 20);
-        return Err(Malformed { place: None, text });
+        return Err(Malformed::whole(format!("has more than {} MiB", MOST_BYTES >> 20)));
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     yaml(text).or_else(|malformed| {
-        // What of JSON is no YAML: several objects without anything between them, and pairs of surrogates.
+        // What of JSON is no YAML: several objects without anything between them.
         let is_json = text.trim_start().starts_with('{');
         let json =
             || serde_json::Deserializer::from_str(text).into_iter::<Node>().collect::<Result<Vec<_>, _>>();
@@ -68,9 +34,10 @@ pub(super) fn documents(text: &str) -> Result<Vec<Rc<Node>>, Malformed> {
 
 fn yaml(text: &str) -> Result<Vec<Rc<Node>>, Malformed> {
     let mut loader = Loader::default();
-    for event in Parser::new_from_str(text) {
+    let options = options! { flow_nesting_limit: DEEPEST, block_nesting_limit: DEEPEST };
+    for event in Parser::new_from_str_with_options(text, options) {
         let (event, span) = event?;
-        loader.take(event, &span.start)?;
+        loader.take(event, &span)?;
     }
     Ok(loader.documents)
 }
@@ -103,10 +70,10 @@ enum Items {
 }
 
 impl Loader {
-    fn take(&mut self, event: Event<'_>, start: &Marker) -> Result<(), Malformed> {
+    fn take(&mut self, event: Event<'_>, span: &Span) -> Result<(), Malformed> {
+        let start = &span.start;
         match event {
-            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => Ok(()),
-            Event::DocumentStart(_) => {
+            Event::DocumentStart(..) => {
                 self.anchors.clear();
                 Ok(())
             }
@@ -115,21 +82,25 @@ impl Loader {
                 None => Err(Malformed::at(start, "the alias stands within what it stands for")),
             },
             Event::Scalar(text, style, anchor, tag) => {
-                let kind = of_scalar(&text, style, tag.as_deref(), start)?;
+                // Where nothing stands, the parser says ~.
+                let text = if span.is_empty() { Cow::Borrowed("") } else { text };
+                let kind = of_scalar(&text, style, tag.as_deref(), span)?;
                 let value = Value::Scalar { text: text.into_owned(), kind };
                 self.finish(Node { place: Some(place(start)), value, size: 1 }, anchor, start)
             }
-            Event::SequenceStart(anchor, tag) => {
-                self.open(anchor, Items::List(Vec::new()), tag.as_ref(), start)
+            Event::SequenceStart(_, anchor, tag) => {
+                self.open(anchor, Items::List(Vec::new()), tag.as_ref(), span)
             }
-            Event::MappingStart(anchor, tag) => {
+            Event::MappingStart(_, anchor, tag) => {
                 let (entries, places, merged) = (Vec::new(), BTreeMap::new(), Vec::new());
-                self.open(anchor, Items::Map { entries, places, key: None, merged }, tag.as_ref(), start)
+                self.open(anchor, Items::Map { entries, places, key: None, merged }, tag.as_ref(), span)
             }
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
                 Some(open) => self.close(open, start),
                 None => Err(Malformed::at(start, "something ends that has not begun")),
             },
+            // Begin and end of the stream, the end of a document, and what was not asked for.
+            _ => Ok(()),
         }
     }
 
@@ -138,19 +109,20 @@ impl Loader {
         anchor: usize,
         items: Items,
         tag: Option<&Cow<'_, Tag>>,
-        start: &Marker,
+        span: &Span,
     ) -> Result<(), Malformed> {
         if let Some(tag) = tag.filter(|tag| !tag.is_yaml_core_schema()) {
-            return Err(unknown_tag(tag, start));
+            return Err(unknown_tag(tag, span));
         }
+        let start = &span.start;
         if self.open.len() == DEEPEST {
-            return Err(Malformed::at(
-                start,
-                format!("more than {DEEPEST} lists and mappings lie in each other"),
-            ));
+            return Err(Malformed::too_deep(start));
         }
         if let Some(Open { items: Items::Map { key: None, .. }, .. }) = self.open.last() {
-            return Err(Malformed::at(start, "a list or a mapping can't be a key"));
+            // What {{ is, too.
+            let text = "a list or a mapping can't be a key; write a text that begins with [ or { in quotes, \
+                        and fill templates in before";
+            return Err(Malformed::at(start, text));
         }
         self.open.push(Open { place: place(start), anchor, size: 1, items });
         Ok(())
@@ -238,23 +210,25 @@ fn entries_of(node: &Node) -> &[(String, Rc<Node>)] {
     }
 }
 
-fn of_scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>, start: &Marker) -> Result<Kind, Malformed> {
+fn of_scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>, span: &Span) -> Result<Kind, Malformed> {
     match tag {
         None if style == ScalarStyle::Plain => Ok(kind(text)),
         None => Ok(Kind::Text),
-        Some(tag) if tag.is_yaml_core_schema() => match tag.suffix.as_str() {
+        Some(tag) if tag.is_yaml_core_schema() => match tag.suffix() {
             "str" => Ok(Kind::Text),
             "int" | "float" | "bool" | "null" => Ok(kind(text)),
-            _ => Err(unknown_tag(tag, start)),
+            _ => Err(unknown_tag(tag, span)),
         },
         // `!` alone says that it is a text.
-        Some(tag) if tag.handle.is_empty() && tag.suffix == "!" => Ok(Kind::Text),
-        Some(tag) => Err(unknown_tag(tag, start)),
+        Some(tag) if tag.handle().is_empty() && tag.suffix() == "!" => Ok(Kind::Text),
+        Some(tag) => Err(unknown_tag(tag, span)),
     }
 }
 
-fn unknown_tag(tag: &Tag, start: &Marker) -> Malformed {
-    Malformed::at(start, format!("the tag {}{} is not known; leave it out", tag.handle, tag.suffix))
+fn unknown_tag(tag: &Tag, span: &Span) -> Malformed {
+    // A value begins behind its tag.
+    let start = span.tag_start().unwrap_or(span.start);
+    Malformed::at(&start, format!("the tag {}{} is not known; leave it out", tag.handle(), tag.suffix()))
 }
 
 #[cfg(test)]
@@ -274,13 +248,11 @@ mod tests {
         );
         check("a: &x [*x]\n", "line 1, column 8: the alias stands within what it stands for");
         check("a: !secret b\n", "line 1, column 4: the tag !secret is not known; leave it out");
-        check("? [a]\n: b\n", "line 1, column 3: a list or a mapping can't be a key");
         check("<<: 1\n", "line 1, column 5: << takes a mapping, or a list of them");
-        assert!(
-            fault(&"[".repeat(200)).starts_with("line 1, column 101: more than 100"),
-            "{}",
-            fault(&"[".repeat(200))
-        );
+        let deep = "more than 100 lists and mappings lie in each other";
+        check(&"[".repeat(100_000), &format!("line 1, column 101: {deep}"));
+        check(&"- ".repeat(100_000), &format!("line 1, column 201: {deep}"));
+        check(&"a: [".repeat(101), &format!("line 1, column 201: {deep}"));
         assert!(fault("a: [1").starts_with("line"), "{}", fault("a: [1"));
         assert!(fault("{\"a\": 1, \"a\": 2}").contains("stands twice"));
     }
