@@ -101,7 +101,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 /// A namespace's name, as clap asks for it.
-fn namespace(text: &str) -> Result<String, String> {
+pub(crate) fn namespace(text: &str) -> Result<String, String> {
     label(text, 63).map(|()| text.to_owned())
 }
 

@@ -5,7 +5,8 @@ use policy::data::{Tree, yaml};
 use policy::{Tone, fold};
 use serde_json::Value;
 use std::{
-    fmt::Display,
+    error::Error,
+    fmt::{Display, Write as _},
     io::{self, IsTerminal, Write},
 };
 
@@ -76,4 +77,14 @@ fn ignoring_closed_pipes(done: io::Result<()>) -> io::Result<()> {
 /// An object as a document of YAML.
 pub(crate) fn document(object: &Value) -> String {
     yaml::block(&Tree::read(&object.to_string()))
+}
+
+/// An error with its causes, in one line.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let (mut text, mut source) = (error.to_string(), error.source());
+    while let Some(cause) = source {
+        write!(text, ": {cause}").expect("a text takes whatever is written to it");
+        source = cause.source();
+    }
+    text
 }

@@ -19,7 +19,7 @@ mod pem;
 mod rotation;
 mod store;
 
-use crate::{access, serve::tls};
+use crate::{access, input::namespace, serve::tls};
 use bundle::Service;
 use clap::Args;
 use keeper::Keeper;
@@ -33,10 +33,10 @@ pub(crate) struct Flags {
     #[arg(long)]
     pub(crate) self_signed: bool,
     /// The Service by which webhooks call; certificates are for its names
-    #[arg(long, value_name = "NAME", default_value = "sidecar-injector", requires = "self_signed")]
+    #[arg(long, value_name = "NAME", default_value = "sidecar-injector", value_parser = namespace, requires = "self_signed")]
     service: String,
     /// The namespace of that Service and of the Secret
-    #[arg(long, value_name = "NAME", default_value = "istio-system", requires = "self_signed")]
+    #[arg(long, value_name = "NAME", default_value = "istio-system", value_parser = namespace, requires = "self_signed")]
     namespace: String,
     /// The Secret that holds the authority
     #[arg(long, value_name = "NAME", default_value = "sidecar-injector-ca", requires = "self_signed")]

@@ -18,6 +18,7 @@ use crate::arguments::Sources;
 use crate::authority;
 use crate::listen::listen;
 use crate::logging::{self, Logging};
+use crate::output::chain;
 use body::Budget;
 use clap::Args;
 use cluster::{Cluster, When};
@@ -27,7 +28,7 @@ use files::{Contents, Files, Marks};
 use injection::environment::tag;
 use metrics::Metrics;
 use policy::Problem;
-use reload::{Watched, chain};
+use reload::Watched;
 use routes::Server;
 use std::{
     error::Error,
@@ -66,20 +67,10 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics_address: Option<SocketAddr>,
     /// The server's certificate and those between it and its authority, as PEM; read again when it changes
-    #[arg(
-        long,
-        value_name = "FILE",
-        required_unless_present = "self_signed",
-        conflicts_with = "self_signed"
-    )]
+    #[arg(long, value_name = "FILE", conflicts_with = "self_signed")]
     tls_cert: Option<PathBuf>,
     /// The certificate's key, as PEM; read again when it changes
-    #[arg(
-        long,
-        value_name = "FILE",
-        required_unless_present = "self_signed",
-        conflicts_with = "self_signed"
-    )]
+    #[arg(long, value_name = "FILE", conflicts_with = "self_signed")]
     tls_key: Option<PathBuf>,
     #[command(flatten)]
     authority: authority::Flags,
@@ -97,10 +88,10 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     drain: Duration,
     /// How long a client may take for a handshake, for the head of a request, and for its body
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = some_seconds)]
     patience: Duration,
     /// How many connections may be open; further ones wait
-    #[arg(long, value_name = "COUNT", default_value_t = 1024)]
+    #[arg(long, value_name = "COUNT", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..))]
     max_connections: u16,
     #[command(flatten)]
     logging: Logging,
@@ -127,6 +118,14 @@ fn seconds(text: &str) -> Result<Duration, String> {
         return Err("expected a day at most".to_owned());
     }
     Ok(duration)
+}
+
+/// A client that may take no time at all can't be answered.
+fn some_seconds(text: &str) -> Result<Duration, String> {
+    match seconds(text)? {
+        Duration::ZERO => Err("expected more than 0".to_owned()),
+        some => Ok(some),
+    }
 }
 
 pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
@@ -218,6 +217,9 @@ fn certified(certificate: &Path, key: &Path) -> Result<(Arc<Identity>, Watched),
     let (identity, contents, marks) = first(&files, |contents| {
         let (chain, key) = configuration::certificate(contents)?;
         Ok(Identity::new(chain, key)?)
+    })
+    .map_err(|error| {
+        format!("--tls-cert {}, --tls-key {}: {}", certificate.display(), key.display(), chain(&*error))
     })?;
     let shown = Arc::clone(&identity);
     let take = Box::new(move |contents: &Contents| {

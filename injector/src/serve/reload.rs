@@ -5,9 +5,9 @@
 
 use super::files::{Contents, Files, Marks};
 use super::metrics::Reloads;
+use crate::output::chain;
 use std::{
     error::Error,
-    fmt::Write,
     sync::{Arc, atomic::Ordering::Relaxed},
     thread,
     time::Duration,
@@ -112,16 +112,6 @@ pub(super) fn watch(mut watched: Vec<(Watched, Arc<Reloads>)>) {
             }
         }
     });
-}
-
-/// An error with its causes, in one line.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let (mut text, mut source) = (error.to_string(), error.source());
-    while let Some(cause) = source {
-        write!(text, ": {cause}").expect("a text takes whatever is written to it");
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

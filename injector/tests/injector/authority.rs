@@ -308,9 +308,14 @@ fn flags_that_do_not_fit_are_refused() {
         assert!(!out.status.success());
         String::from_utf8_lossy(&out.stderr).into_owned()
     };
-    assert!(run(&[]).contains("--tls-cert"));
+    assert!(run(&[]).contains("--tls-cert and --tls-key: expected both, or --self-signed"));
+    let missing = run(&["--tls-cert", "cert.pem", "--tls-key", "key.pem"]);
+    assert!(missing.contains("--tls-cert cert.pem") && missing.contains("No such file"), "{missing}");
+    assert!(run(&["--self-signed", "--namespace", "Bad_X"]).contains("'Bad_X' for '--namespace"));
+    assert!(run(&["--max-connections", "0"]).contains("1..=65535"));
+    assert!(run(&["--patience", "0"]).contains("expected more than 0"));
     assert!(run(&["--self-signed", "--tls-cert", "x"]).contains("cannot be used with"));
     assert!(run(&["--self-signed", "--ca-lifetime", "1y"]).contains("such as 90d"));
-    assert!(run(&["--self-signed", "--kubeconfig", "missing.yaml"]).contains("missing.yaml can't be read"));
+    assert!(run(&["--self-signed", "--kubeconfig", "missing.yaml"]).contains("missing.yaml can't be read: "));
     assert!(run(&["--self-signed"]).contains("no pod of a cluster"));
 }

@@ -4,7 +4,7 @@
 //! broken connection begins a new list: the client would ask for ever with a version that is too old.
 
 use super::shelf::Shelf;
-use crate::serve::reload::chain;
+use crate::output::chain;
 use futures::{Stream, StreamExt};
 use kube::{
     Api, Resource, ResourceExt,
