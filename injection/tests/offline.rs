@@ -203,6 +203,11 @@ fn ends_of_lines_and_of_the_text_stay_as_they_are() {
     check("\u{feff}a: 1\r\n", change, "\u{feff}a: 1\r\nb:\r\n  c:\r\n  - 1\r\n");
     check("a: 1", change, "a: 1\nb:\n  c:\n  - 1");
     check("a: |\n  x\n  y\n", change, "a: |\n  x\n  y\nb:\n  c:\n  - 1\n");
+    check(
+        "a:\n- - |\n    x\n- word # z\n",
+        |value| set(value, "/a", json!([[], "word"])),
+        "a:\n- []\n- word # z\n",
+    );
     check("a: |+\n  x\n\n...\n", change, "a: |+\n  x\n\nb:\n  c:\n  - 1\n...\n");
     check("é: 'ü' # ö\nb:   # none\n", change, "é: 'ü' # ö\nb:   # none\n  c:\n  - 1\n");
 }

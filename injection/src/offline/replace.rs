@@ -13,12 +13,8 @@ impl Editor<'_> {
         let (start, end) = (node.span.start, node.span.end);
         let anchor = node.anchor.as_ref().map(|(_, range)| format!("{} ", &self.text[range.clone()]));
         let prefix = anchor.unwrap_or_default();
-        // A text in lines ends with the last of them.
-        let tail = if matches!(node.form, Form::Lines) && self.text[..end].ends_with('\n') {
-            self.look.newline
-        } else {
-            ""
-        };
+        // A text in lines ends with the last of them, and so does a list or a mapping that ends with such a text.
+        let tail = if self.text[start..end].ends_with('\n') { self.look.newline } else { "" };
         match place {
             Place::Flow => {
                 let text = match self.look.is_json && !self.look.tab.is_empty() {
