@@ -110,7 +110,7 @@ fn a_template_that_wants_structure_of_a_pod_is_told_so() {
     let told = World::annotated("x", "privileged: true").render(template).expect_err("refused");
     assert!(told.contains("x: \"privileged: true\" would be read as YAML"), "{told}");
     let told = World::annotated("x", "a b").render(template).expect_err("no YAML");
-    assert!(told.contains("template: is no YAML or JSON: line 3"), "{told}");
+    assert!(told.contains("template: is no YAML or JSON: line 2, column 1"), "{told}");
 }
 
 #[test]
