@@ -37,7 +37,11 @@ impl Manifests {
     pub(super) fn read(files: &[String], namespace: &str) -> (Self, Vec<Problem>) {
         let mut problems = Vec::new();
         let mut manifests = Self::default();
-        for file in files {
+        for (at, file) in files.iter().enumerate() {
+            if files[..at].contains(file) {
+                manifests.warnings.push(format!("{file}: is named twice; it is read once"));
+                continue;
+            }
             let text = match &**file {
                 "-" => io::read_to_string(io::stdin().lock().by_ref()),
                 path => fs::read_to_string(path),
@@ -64,7 +68,6 @@ impl Manifests {
             );
             problems.push(Problem::of(&files.join(", "), text));
         }
-        manifests.warnings.sort();
         (manifests, problems)
     }
 
@@ -75,17 +78,17 @@ impl Manifests {
         let is_ours = value["apiVersion"].as_str().is_some_and(|version| version.starts_with(&group));
         if is_ours && value["kind"] == spec::KIND {
             let one = VirtualEnvironment::read(&value, namespace);
-            if self.stand(one.title(), &one.name, place)? {
+            if self.stand(&one.title(), &one.name, &place)? {
                 self.environments.retain(|there| there.title() != one.title());
             }
             self.environments.push(one);
         } else if let Some(one) = Service::read(&value, namespace) {
-            if self.stand(one.title(), &one.name, place)? {
+            if self.stand(&one.title(), &one.name, &place)? {
                 self.services.retain(|there| there.title() != one.title());
             }
             self.services.push(one);
         } else if let Some(one) = Workload::read(&value, namespace) {
-            if self.stand(one.title(), &one.name, place)? {
+            if self.stand(&one.title(), &one.name, &place)? {
                 self.workloads.retain(|there| there.title() != one.title());
             }
             self.workloads.push(one);
@@ -100,12 +103,12 @@ impl Manifests {
     }
 
     /// Keeps where an object stands. Whether it was given before.
-    fn stand(&mut self, title: String, name: &str, place: String) -> Result<bool, Problem> {
+    fn stand(&mut self, title: &str, name: &str, place: &str) -> Result<bool, Problem> {
         if name.is_empty() {
             let text = "is missing; expected the object's name";
             return Err(Problem::of(&format!("{place}: {title}, metadata.name"), text));
         }
-        let before = self.places.insert(title.clone(), place.clone());
+        let before = self.places.insert(title.to_owned(), place.to_owned());
         if let Some(before) = &before {
             self.warnings
                 .push(format!("{place}: {title}: it is given at {before}, too; the last one counts"));

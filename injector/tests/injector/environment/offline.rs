@@ -223,11 +223,13 @@ fn rules_that_are_broken_were_told_of_services_with_routes_only() {
 #[test]
 fn objects_that_were_given_twice_had_two_columns() {
     let (table, stderr) = told(&["routes", "-f", "-", "--table"], &format!("{MANIFEST}---\n{MANIFEST}"));
-    assert_eq!((table, String::new()), told(&["routes", "-f", "-", "--table"], MANIFEST));
-    let told: Vec<&str> = stderr.lines().collect();
-    assert_eq!(told.len(), 4, "{stderr}");
+    assert_eq!((table.clone(), String::new()), told(&["routes", "-f", "-", "--table"], MANIFEST));
+    let lines: Vec<&str> = stderr.lines().collect();
+    assert_eq!(lines.len(), 4, "{stderr}");
     let expected = "warning: -:28: Service default/cart: it is given at -:6, too; the last one counts";
-    assert!(told.contains(&expected), "{stderr}");
+    assert!(lines.contains(&expected), "{stderr}");
+    let (again, stderr) = told(&["routes", "-f", "-", "-", "--table"], MANIFEST);
+    assert_eq!((again, &*stderr), (table, "warning: -: is named twice; it is read once\n"));
     let stderr = refused(&MANIFEST.replace("metadata: {name: demo}", "metadata: {}"));
     assert!(stderr.contains("-:1: VirtualEnvironment default/, metadata.name: is missing"), "{stderr}");
 }
