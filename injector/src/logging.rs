@@ -88,6 +88,8 @@ fn filter(level: LevelFilter) -> Targets {
         .with_default(level.min(LevelFilter::WARN))
         // A refusal comes with each try, and is told by whoever watches.
         .with_target("kube_runtime::watcher", level.min(LevelFilter::ERROR))
+        // The same of every call: it comes back to whoever has made it.
+        .with_target("kube_client::client::builder", LevelFilter::OFF)
         .with_target(env!("CARGO_CRATE_NAME"), level)
 }
 

@@ -41,13 +41,22 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// # Errors
 /// When it is not known where the API server is, or who we are.
 pub(crate) async fn client(kubeconfig: Option<&Path>, silence: Duration) -> Result<Client, Refused> {
+    reach(kubeconfig, silence).await.map(|(client, _)| client)
+}
+
+/// The same, and the API server's address: no error of the client names it.
+///
+/// # Errors
+/// The same.
+pub(crate) async fn reach(kubeconfig: Option<&Path>, silence: Duration) -> Result<(Client, String), Refused> {
     let mut config = match kubeconfig {
         Some(path) => from_file(path).await?,
         None => Config::incluster().map_err(Refused::NoPod)?,
     };
     config.connect_timeout = Some(CONNECT);
     config.read_timeout = Some(silence);
-    Client::try_from(config).map_err(Refused::Client)
+    let server = config.cluster_url.to_string();
+    Client::try_from(config).map(|client| (client, server)).map_err(Refused::Client)
 }
 
 async fn from_file(path: &Path) -> Result<Config, Refused> {

@@ -6,6 +6,7 @@
 //! ```text
 //! VirtualEnvironment      spec      what requests and pods carry, checked
 //! Services, workloads     world     what there is
+//!                         meant     what is written nearly right, and would be passed over in silence
 //!                         rule      what a Service adds to each of its routes
 //!                         routes    the plan: objects that there are to be, and what is odd
 //!                         filter    the one that makes sidecars add the header
@@ -18,6 +19,7 @@ pub mod access;
 pub mod changes;
 pub mod crd;
 pub mod filter;
+pub mod meant;
 pub mod routes;
 pub mod rule;
 pub mod spec;

@@ -1,6 +1,8 @@
 //! What there is in a namespace: its Services and the workloads behind them.
 
+use super::meant;
 use super::rule::{RULE, Rule};
+use super::words;
 use policy::{Problem, Problems};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -40,6 +42,8 @@ pub struct Service {
     pub rule: Result<Rule, Problems>,
     /// As it stands there.
     pub rule_text: Option<String>,
+    /// What is odd about its annotations, in words.
+    pub warnings: Vec<String>,
 }
 
 /// A port of a Service.
@@ -93,6 +97,7 @@ impl Service {
             hosts: list(annotation(HOSTS), &name),
             rule: rule.map(Option::unwrap_or_default).map_err(Problems),
             rule_text: text.map(str::to_owned),
+            warnings: meant::annotations(&format!("Service {namespace}/{name}"), object),
             name,
             namespace,
         })
@@ -141,6 +146,16 @@ fn is_http(name: Option<&str>, app_protocol: Option<&str>) -> bool {
     }
     let protocol = name.unwrap_or_default().split('-').next().unwrap_or_default();
     protocol == "grpc" || (protocol.starts_with("http") && protocol != "https")
+}
+
+/// Whether an object can have this name (RFC 1123).
+pub fn is_name(name: &str) -> bool {
+    words::is_domain(name)
+}
+
+/// Whether a namespace can have this name (RFC 1123).
+pub fn is_namespace(name: &str) -> bool {
+    words::is_domain(name) && !name.contains('.')
 }
 
 fn identity(object: &Value, namespace: &str) -> (String, String) {

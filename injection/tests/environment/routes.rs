@@ -265,7 +265,12 @@ fn what_gets_no_routes() {
     let scene = changed(|scene| scene.service("cart")["metadata"]["name"] = json!("kubernetes"));
     assert_eq!(scene.fate("kubernetes"), Fate::Unrouted(Reason::ApiServer));
     let scene = changed(|scene| scene.workloads.clear());
+    assert_eq!(scene.fate("cart"), Fate::Unrouted(Reason::NoWorkload));
+    let scene = changed(|scene| {
+        scene.environment = environment(&json!({"envLabel": {"name": "team-env"}}));
+    });
     assert_eq!(scene.fate("cart"), Fate::Unrouted(Reason::NoEnvironment));
+    assert_eq!(scene.plan().warnings, [""; 0], "pods without an environment are nothing odd");
     let scene = changed(|scene| scene.service("cart")["metadata"]["namespace"] = json!("other"));
     assert_eq!(scene.plan().services.len(), 2);
 }
@@ -309,4 +314,27 @@ base.red.x     base-red  base  base-red-x
     let narrow = table(&plan, H, 32);
     assert!(narrow.lines().all(|line| line.len() <= 32), "{narrow}");
     assert_eq!(narrow.lines().filter(|line| line.starts_with(H)).count(), 2);
+}
+
+#[test]
+fn a_label_that_is_misspelt_was_passed_over_in_silence() {
+    let scene = changed(|scene| {
+        let labels = &mut scene.workloads[0]["spec"]["template"]["metadata"]["labels"];
+        *labels = json!({"app": "cart", "virtual-evn": "base.red"});
+    });
+    let expected = "Deployment shop/cart-base.red: it has no label virtual-env, so nothing is routed to it, but virtual-evn; \
+                    did you mean virtual-env?";
+    assert_eq!(scene.plan().warnings, [expected]);
+}
+
+#[test]
+fn an_annotation_that_is_misspelt_was_passed_over_in_silence() {
+    let scene = changed(|scene| scene.annotate("cart", "kt-virtual-environment/gatewayz", "gw1"));
+    let [warning] = &scene.plan().warnings[..] else { panic!("one warning") };
+    assert!(
+        warning.starts_with("Service shop/cart, annotation kt-virtual-environment/gatewayz: "),
+        "{warning}"
+    );
+    assert!(warning.ends_with("did you mean kt-virtual-environment/gateways?"), "{warning}");
+    assert_eq!(scene.objects("cart"), shop().objects("cart"), "it has its routes all the same");
 }

@@ -1,12 +1,13 @@
 //! `environment`: routes for tagged requests, offline and in a cluster.
 
 mod inspect;
+mod manifests;
 mod operator;
 mod routes;
 
 use crate::output::{document, print};
 use clap::{Args, Subcommand, ValueEnum};
-use injection::environment::crd;
+use injection::environment::{crd, world};
 use std::{error::Error, process::ExitCode};
 
 /// Its flags.
@@ -58,4 +59,17 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// Reads the name of a namespace.
+fn namespace(text: &str) -> Result<String, String> {
+    let expected =
+        "expected up to 63 small letters, digits and -, with a letter or digit at both ends (RFC 1123)";
+    if world::is_namespace(text) { Ok(text.to_owned()) } else { Err(expected.to_owned()) }
+}
+
+/// Reads the name of an object.
+fn name(text: &str) -> Result<String, String> {
+    let expected = "expected small letters, digits, - and ., with a letter or digit at both ends (RFC 1123)";
+    if world::is_name(text) { Ok(text.to_owned()) } else { Err(expected.to_owned()) }
 }

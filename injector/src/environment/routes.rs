@@ -1,25 +1,18 @@
 //! `environment routes`: the routes of manifests, without a cluster.
 
-use super::Format;
+use super::{Format, manifests::Manifests};
 use crate::output::{document, print};
 use clap::Args;
 use injection::environment::{
     changes::{Existing, Step, changes},
-    routes::{Fate, ISTIO, Plan, plan},
-    spec::{self, VirtualEnvironment},
+    routes::{Fate, ISTIO, Plan, Reason, plan},
+    spec::{Spec, VirtualEnvironment},
     standing::acting,
     table::table,
-    world::{Service, Workload},
 };
 use policy::{Problem, Problems};
 use serde_json::{Value, json};
-use std::{
-    collections::BTreeMap,
-    error::Error,
-    fs,
-    io::{self, Read},
-    process::ExitCode,
-};
+use std::{collections::BTreeMap, error::Error, fmt, process::ExitCode};
 
 /// As wide as terminals are at least.
 const WIDTH: usize = 80;
@@ -31,7 +24,7 @@ pub(crate) struct Flags {
     #[arg(short = 'f', long = "filename", value_name = "FILE", required = true, num_args = 1..)]
     files: Vec<String>,
     /// The namespace of what names none
-    #[arg(short, long, value_name = "NAME", default_value = "default")]
+    #[arg(short, long, value_name = "NAME", default_value = "default", value_parser = super::namespace)]
     namespace: String,
     /// How the objects are written
     #[arg(long, value_enum, default_value_t = Format::Yaml, conflicts_with = "table")]
@@ -41,40 +34,55 @@ pub(crate) struct Flags {
     table: bool,
 }
 
-/// What the manifests hold.
-#[derive(Default)]
-struct Manifests {
-    environments: Vec<VirtualEnvironment>,
-    services: Vec<Service>,
-    workloads: Vec<Workload>,
-    existing: Vec<(String, Existing)>,
-}
-
 /// A namespace's environment, and what becomes of it.
 struct Routed<'a> {
     environment: &'a VirtualEnvironment,
-    header: &'a str,
+    spec: &'a Spec,
     plan: Plan,
 }
 
+/// What is wrong with the manifests. Nothing could have been changed, so nothing is said of that.
+#[derive(Debug)]
+struct Refused(Problems);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(Problems(problems)) = self;
+        let noun = if problems.len() == 1 { "problem" } else { "problems" };
+        write!(f, "{} {noun} in the manifests; nothing is printed", problems.len())?;
+        problems.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+    }
+}
+
+impl Error for Refused {}
+
 pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
-    let manifests = read(flags)?;
-    let mut warnings = Vec::new();
-    let routed = manifests.routed(&mut warnings)?;
+    let (manifests, mut problems) = Manifests::read(&flags.files, &flags.namespace);
+    let is_whole = problems.is_empty();
+    let mut warnings = manifests.warnings.clone();
+    let mut odd = Vec::new();
+    let routed = routed(&manifests, &mut problems, &mut odd);
+    // What seems to lack may stand in a file that can't be read.
+    warnings.extend(odd.into_iter().filter(|_| is_whole));
+    // They may say why something is wrong.
+    tell(&warnings);
+    if !problems.is_empty() {
+        return Err(Refused(manifests.told(problems)).into());
+    }
     if flags.table {
         let several = routed.len() > 1;
         let part = |routed: &Routed<'_>| {
             let title = if several { format!("{}:\n", routed.environment.title()) } else { String::new() };
-            title + &table(&routed.plan, routed.header, WIDTH)
+            title + &table(&routed.plan, &routed.spec.header, WIDTH)
         };
         let parts: Vec<String> = routed.iter().map(part).collect();
-        tell(&warnings);
         print(&parts.join("\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
+    let mut foreign = Vec::new();
     let objects: Vec<Value> =
-        routed.iter().flat_map(|routed| manifests.objects(routed, &mut warnings)).collect();
-    tell(&warnings);
+        routed.iter().flat_map(|routed| objects(&manifests, routed, &mut foreign)).collect();
+    tell(&foreign);
     print(&match flags.format {
         Format::Yaml => objects.iter().map(document).collect::<Vec<_>>().join("---\n"),
         Format::Json => format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "items": objects})),
@@ -88,102 +96,101 @@ fn tell(warnings: &[String]) {
     }
 }
 
-fn read(flags: &Flags) -> Result<Manifests, Problems> {
-    let mut problems = Vec::new();
-    let mut manifests = Manifests::default();
-    for file in &flags.files {
-        let text = match &**file {
-            "-" => io::read_to_string(io::stdin().lock().by_ref()),
-            path => fs::read_to_string(path),
-        };
-        match text {
-            Err(error) => problems.push(Problem::of(file, format!("can't be read: {error}"))),
-            Ok(text) => match policy::pod::values(file, &text) {
-                Err(found) => problems.extend(found.0),
-                Ok(documents) => documents.into_iter().for_each(|one| manifests.take(one, &flags.namespace)),
-            },
-        }
+/// The plan of each namespace with a VirtualEnvironment. What is wrong is added to the problems, what is odd to the warnings.
+fn routed<'a>(
+    manifests: &'a Manifests,
+    problems: &mut Vec<Problem>,
+    warnings: &mut Vec<String>,
+) -> Vec<Routed<'a>> {
+    let mut by_namespace: BTreeMap<&str, Vec<&VirtualEnvironment>> = BTreeMap::new();
+    for environment in &manifests.environments {
+        by_namespace.entry(&environment.namespace).or_default().push(environment);
     }
-    if problems.is_empty() && manifests.environments.is_empty() {
-        let text = format!(
-            "hold no VirtualEnvironment of {}/{}; expected one, which names the label and the header",
-            spec::GROUP,
-            spec::VERSION
-        );
-        problems.push(Problem::of(&flags.files.join(", "), text));
-    }
-    if problems.is_empty() { Ok(manifests) } else { Err(Problems(problems)) }
-}
-
-impl Manifests {
-    fn take(&mut self, mut object: Value, namespace: &str) {
-        let is_list = object["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
-        if let (true, Some(Value::Array(items))) = (is_list, object.get_mut("items").map(Value::take)) {
-            items.into_iter().for_each(|item| self.take(item, namespace));
-            return;
+    // Whatever becomes of the Service.
+    problems.extend(manifests.services.iter().flat_map(|service| service.problems().iter().cloned()));
+    let mut routed = Vec::new();
+    let mut odd = Vec::new();
+    for all in by_namespace.values() {
+        let Some(environment) = acting(all.iter().copied()) else { continue };
+        for other in all.iter().filter(|other| **other != environment) {
+            odd.push(format!("{}: a namespace has one; {} acts", other.title(), environment.name));
         }
-        let group = format!("{}/", spec::GROUP);
-        let is_ours = object["apiVersion"].as_str().is_some_and(|version| version.starts_with(&group));
-        if is_ours && object["kind"] == spec::KIND {
-            self.environments.push(VirtualEnvironment::read(&object, namespace));
-        } else if let Some(service) = Service::read(&object, namespace) {
-            self.services.push(service);
-        } else if let Some(workload) = Workload::read(&object, namespace) {
-            self.workloads.push(workload);
-        } else if !is_printed(&object) {
-            let place =
-                object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or(namespace).to_owned();
-            self.existing.extend(Existing::of(object).map(|there| (place, there)));
-        }
-    }
-
-    /// The plan of each namespace with a VirtualEnvironment; or everything that is wrong.
-    fn routed<'a>(&'a self, warnings: &mut Vec<String>) -> Result<Vec<Routed<'a>>, Problems> {
-        let mut by_namespace: BTreeMap<&str, Vec<&VirtualEnvironment>> = BTreeMap::new();
-        for environment in &self.environments {
-            by_namespace.entry(&environment.namespace).or_default().push(environment);
-        }
-        let mut problems = Vec::new();
-        let mut routed = Vec::new();
-        for all in by_namespace.into_values() {
-            let Some(environment) = acting(all.iter().copied()) else { continue };
-            for other in all.iter().filter(|other| **other != environment) {
-                warnings.push(format!("{}: a namespace has one; {} acts", other.title(), environment.name));
-            }
-            // What does not act is checked all the same.
-            problems.extend(
-                all.iter().filter_map(|one| one.spec.as_ref().err()).flat_map(|found| found.0.clone()),
-            );
-            let Ok(spec) = &environment.spec else { continue };
-            let Ok(plan) = plan(environment, &self.services, &self.workloads, ISTIO) else { continue };
-            for service in &plan.services {
-                match &service.fate {
-                    Fate::Refused(found) => problems.extend(found.0.clone()),
-                    Fate::Routed { .. } | Fate::Unrouted(_) => {}
+        // What does not act is checked all the same.
+        problems
+            .extend(all.iter().filter_map(|one| one.spec.as_ref().err()).flat_map(|found| found.0.clone()));
+        let Ok(spec) = &environment.spec else { continue };
+        let Ok(plan) = plan(environment, &manifests.services, &manifests.workloads, ISTIO) else { continue };
+        for service in &plan.services {
+            match &service.fate {
+                Fate::Refused(found) => {
+                    let new = found.0.iter().filter(|found| !problems.contains(found)).cloned();
+                    problems.extend(new.collect::<Vec<_>>());
                 }
+                Fate::Routed { .. } | Fate::Unrouted(_) => {}
             }
-            warnings.extend(plan.warnings.clone());
-            routed.push(Routed { environment, header: &spec.header, plan });
         }
-        if problems.is_empty() { Ok(routed) } else { Err(Problems(problems)) }
+        odd.extend(plan.warnings.clone());
+        odd.extend(silence(environment, spec, &plan));
+        routed.push(Routed { environment, spec, plan });
     }
-
-    /// What a namespace is to have, beside what is the user's own.
-    fn objects(&self, routed: &Routed<'_>, warnings: &mut Vec<String>) -> Vec<Value> {
-        let here = self.existing.iter().filter(|(namespace, _)| *namespace == routed.environment.namespace);
-        let existing: Vec<Existing> = here.map(|(_, there)| there.clone()).collect();
-        let changes = changes(routed.environment, &routed.plan, &existing);
-        warnings.extend(changes.foreign);
-        let applied = changes.steps.into_iter().filter_map(|step| match step {
-            Step::Create(object) | Step::Apply { object, .. } => Some(object),
-            Step::Adopt { .. } | Step::Delete { .. } => None,
-        });
-        applied.collect()
-    }
+    warnings.extend(odd.iter().map(|text| manifests.at(text)));
+    warnings.extend(elsewhere(manifests, &by_namespace));
+    routed
 }
 
-/// Whether it is ours from an earlier call, or from a cluster: then it is printed anew.
-fn is_printed(object: &Value) -> bool {
-    let label = object.pointer("/metadata/labels/app.kubernetes.io~1managed-by");
-    label.is_some_and(|label| label == "sidecar-injector")
+/// Why nothing comes of Services, or of the VirtualEnvironment itself.
+fn silence(environment: &VirtualEnvironment, spec: &Spec, plan: &Plan) -> Vec<String> {
+    let namespace = &environment.namespace;
+    if plan.services.is_empty() {
+        return vec![format!(
+            "{}: nothing is routed: no Service is in namespace {namespace}",
+            environment.title()
+        )];
+    }
+    let unrouted = plan.services.iter().filter_map(|service| match service.fate {
+        Fate::Unrouted(reason) if reason.is_odd() => Some((&service.name, reason)),
+        Fate::Unrouted(_) | Fate::Routed { .. } | Fate::Refused(_) => None,
+    });
+    let told = unrouted.map(|(name, reason)| {
+        let remedy = match reason {
+            Reason::NoEnvironment => format!("; expected pods with the label {}", spec.label),
+            Reason::ApiServer
+            | Reason::NoSelector
+            | Reason::NoWorkload
+            | Reason::NoHttpPort
+            | Reason::OneWay => String::new(),
+        };
+        format!("Service {namespace}/{name}: it gets no routes: {reason}{remedy}")
+    });
+    told.collect()
+}
+
+/// Namespaces with Services and without a VirtualEnvironment.
+fn elsewhere(manifests: &Manifests, environments: &BTreeMap<&str, Vec<&VirtualEnvironment>>) -> Vec<String> {
+    let mut services: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for service in manifests.services.iter().filter(|service| !environments.contains_key(&*service.namespace))
+    {
+        services.entry(&service.namespace).or_default().push(&service.name);
+    }
+    let known = environments.keys().copied().collect::<Vec<_>>().join(", ");
+    let told = services.into_iter().map(|(namespace, names)| {
+        format!(
+            "namespace {namespace}: its Services ({}) get no routes: its VirtualEnvironment is missing; there is one in {known}",
+            names.join(", ")
+        )
+    });
+    told.collect()
+}
+
+/// What a namespace is to have, beside what is the user's own.
+fn objects(manifests: &Manifests, routed: &Routed<'_>, warnings: &mut Vec<String>) -> Vec<Value> {
+    let here = manifests.existing.iter().filter(|(namespace, _)| *namespace == routed.environment.namespace);
+    let existing: Vec<Existing> = here.map(|(_, there)| there.clone()).collect();
+    let changes = changes(routed.environment, &routed.plan, &existing);
+    warnings.extend(changes.foreign.iter().map(|text| manifests.at(text)));
+    let applied = changes.steps.into_iter().filter_map(|step| match step {
+        Step::Create(object) | Step::Apply { object, .. } => Some(object),
+        Step::Adopt { .. } | Step::Delete { .. } => None,
+    });
+    applied.collect()
 }

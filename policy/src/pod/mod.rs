@@ -63,4 +63,4 @@ pub use holders::{Document, Holder, holders};
 pub use manifest::{Object, objects, objects_in};
 pub use reading::{Reading, Way, read};
 pub use said::Said;
-pub use values::values;
+pub use values::{Located, located, values};

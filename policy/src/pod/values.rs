@@ -5,15 +5,44 @@ use super::scalar::Kind;
 use super::yaml::documents;
 use crate::{Problem, Problems};
 use serde_json::{Map, Number, Value};
+use std::rc::Rc;
 
 /// The documents of a text, YAML or JSON, each as data. `name` is that of the file, for problems.
 ///
 /// # Errors
 /// When it is neither.
 pub fn values(name: &str, text: &str) -> Result<Vec<Value>, Problems> {
-    let documents = documents(text)
-        .map_err(|malformed| Problems(vec![Problem::of(name, format!("is no YAML or JSON: {malformed}"))]))?;
-    Ok(documents.iter().map(|node| data(node)).collect())
+    Ok(parsed(name, text)?.iter().map(|node| data(node)).collect())
+}
+
+/// An object of a manifest, and the line where it begins; of what JSON holds, nobody knows that.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Located {
+    pub line: Option<usize>,
+    pub value: Value,
+}
+
+/// The objects of a text: its documents, and the items of those that are Lists. `name` is that of the file, for problems.
+///
+/// # Errors
+/// When it is neither YAML nor JSON.
+pub fn located(name: &str, text: &str) -> Result<Vec<Located>, Problems> {
+    let mut found = Vec::new();
+    parsed(name, text)?.iter().for_each(|node| locate(node, &mut found));
+    Ok(found)
+}
+
+fn locate(node: &Node, found: &mut Vec<Located>) {
+    let is_list = node.get("kind").and_then(|kind| kind.text()).is_some_and(|kind| kind.ends_with("List"));
+    match node.get("items").map(|items| &items.value) {
+        Some(Written::List(items)) if is_list => items.iter().for_each(|item| locate(item, found)),
+        _ => found.push(Located { line: node.place.map(|place| place.line), value: data(node) }),
+    }
+}
+
+fn parsed(name: &str, text: &str) -> Result<Vec<Rc<Node>>, Problems> {
+    documents(text)
+        .map_err(|malformed| Problems(vec![Problem::of(name, format!("is no YAML or JSON: {malformed}"))]))
 }
 
 /// A tree as data.
@@ -56,5 +85,19 @@ mod tests {
         let expected = vec![json!({"a": 1, "b": [true, "yes", null, 1.5, 493]}), json!({"c": {"d": "x"}})];
         assert_eq!(values("file", text), Ok(expected));
         assert!(values("file", "a: [").expect_err("broken").to_string().contains("file: is no YAML or JSON"));
+    }
+
+    #[test]
+    fn objects_have_lines_those_of_lists_too() {
+        let text = "# one\na: 1\n---\nkind: List\nitems:\n- b: 2\n- kind: PodList\n  items: [{c: 3}]\n---\n\nkind: List\n";
+        let found = located("file", text).expect("YAML");
+        let lines: Vec<_> = found.iter().map(|one| (one.line, one.value.clone())).collect();
+        let expected = [
+            (Some(2), json!({"a": 1})),
+            (Some(6), json!({"b": 2})),
+            (Some(8), json!({"c": 3})),
+            (Some(11), json!({"kind": "List"})),
+        ];
+        assert_eq!(lines, expected);
     }
 }

@@ -15,6 +15,7 @@ pub use objects::{DESTINATION_RULE, ENVOY_FILTER, VIRTUAL_SERVICE};
 pub(super) use objects::{metadata, owner};
 
 use super::filter;
+use super::meant;
 use super::spec::{Spec, VirtualEnvironment};
 use super::words;
 use super::world::{Service, Workload};
@@ -66,6 +67,7 @@ pub enum Reason {
     /// It is the API server.
     ApiServer,
     NoSelector,
+    NoWorkload,
     /// None of its workloads has an environment.
     NoEnvironment,
     NoHttpPort,
@@ -78,10 +80,24 @@ impl fmt::Display for Reason {
         f.write_str(match self {
             Self::ApiServer => "it is the API server's",
             Self::NoSelector => "it selects no pods",
-            Self::NoEnvironment => "none of its workloads has an environment",
-            Self::NoHttpPort => "none of its ports is HTTP, by name or appProtocol",
+            Self::NoWorkload => "it selects none of the namespace's workloads",
+            Self::NoEnvironment => "none of its workloads with pods has an environment",
+            Self::NoHttpPort => {
+                "none of its ports is HTTP; expected a name such as http or http-web, or appProtocol: http"
+            }
             Self::OneWay => "all requests go the same way",
         })
+    }
+}
+
+impl Reason {
+    /// Whether its author may have wanted routes. In a manifest that was written for it that is worth a word, in a namespace
+    /// with all that there is in a cluster it is not.
+    pub fn is_odd(self) -> bool {
+        match self {
+            Self::ApiServer | Self::OneWay => false,
+            Self::NoSelector | Self::NoWorkload | Self::NoEnvironment | Self::NoHttpPort => true,
+        }
     }
 }
 
@@ -97,12 +113,14 @@ pub fn plan(
 ) -> Result<Plan, Problems> {
     let spec = environment.spec.as_ref().map_err(Clone::clone)?;
     let mut warnings = odd(spec);
-    let workloads = tagged(environment, spec, workloads, &mut warnings);
+    let all = workloads;
+    let workloads = tagged(environment, spec, all, &mut warnings);
     let environments: BTreeSet<String> = workloads.iter().map(|(value, _)| (*value).to_owned()).collect();
     let mut here: Vec<&Service> =
         services.iter().filter(|service| service.namespace == environment.namespace).collect();
     here.sort_by(|a, b| a.name.cmp(&b.name));
-    let scene = Scene { environment, spec, environments: &environments, workloads: &workloads, version };
+    here.iter().for_each(|service| warnings.extend(service.warnings.clone()));
+    let scene = Scene { environment, spec, environments: &environments, all, workloads: &workloads, version };
     let services = here.into_iter().map(|service| scene.planned(service, &mut warnings)).collect();
     let filter = spec.auto_inject.then(|| filter::envoy_filter(environment, spec));
     Ok(Plan { environments, services, filter, warnings })
@@ -119,7 +137,12 @@ fn tagged<'a>(
     for workload in workloads.iter().filter(|workload| workload.namespace == environment.namespace) {
         let (title, label) = (workload.title(), &spec.label);
         match workload.labels.get(label).map(String::as_str) {
-            None => {}
+            None => {
+                let like = meant::label(&workload.labels, label);
+                warnings.extend(like.map(|like| {
+                    format!("{title}: it has no label {label}, so nothing is routed to it, but {like}; did you mean {label}?")
+                }));
+            }
             Some("") => {
                 warnings.push(format!("{title}: its label {label} is empty; nothing is routed to it"));
             }
@@ -155,6 +178,9 @@ struct Scene<'a> {
     environment: &'a VirtualEnvironment,
     spec: &'a Spec,
     environments: &'a BTreeSet<String>,
+    /// In whatever namespace, with and without environments.
+    all: &'a [Workload],
+    /// Those with environments.
     workloads: &'a [(&'a str, &'a Workload)],
     version: &'a str,
 }
@@ -174,7 +200,9 @@ impl Scene<'_> {
             self.workloads.iter().filter(|(_, workload)| has_pods(workload) && service.selects(workload));
         let own: BTreeSet<&str> = own.map(|(value, _)| *value).collect();
         if own.is_empty() {
-            return unrouted(Reason::NoEnvironment);
+            let is_own = |one: &Workload| one.namespace == self.environment.namespace && service.selects(one);
+            let has_workloads = self.all.iter().any(is_own);
+            return unrouted(if has_workloads { Reason::NoEnvironment } else { Reason::NoWorkload });
         }
         let mut ports: Vec<u16> =
             service.ports.iter().filter(|port| port.is_http).map(|port| port.number).collect();

@@ -1,6 +1,6 @@
-//! The fields of a part of an object, taken one by one; what is left in the end is known to nobody.
+//! The fields of a part of an object, taken one by one; what is left in the end is no field.
 
-use policy::Problem;
+use policy::{Problem, settings::nearest};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
@@ -26,11 +26,7 @@ impl<'a> Fields<'a> {
             Value::Null => Cow::Owned(Map::new()),
             other => {
                 let name = format!("{title}, {path}");
-                problems.push(Problem::with_item(
-                    &name,
-                    &other.to_string(),
-                    "is not what stands there; expected an object",
-                ));
+                problems.push(Problem::of(&name, format!("{other} is no object; expected one")));
                 Cow::Owned(Map::new())
             }
         };
@@ -56,7 +52,12 @@ impl<'a> Fields<'a> {
         match self.take(field) {
             Value::Null => None,
             Value::String(text) => Some(text),
-            other => self.refuse(field, &other, "expected a text", problems),
+            other => self.refuse(
+                field,
+                &other,
+                "is no text; expected one, in quotes where it looks like something else",
+                problems,
+            ),
         }
     }
 
@@ -68,7 +69,12 @@ impl<'a> Fields<'a> {
         match self.take(field) {
             Value::Null => None,
             Value::Bool(is) => Some(is),
-            other => self.refuse(field, &other, "expected true or false", problems),
+            other => self.refuse(
+                field,
+                &other,
+                "is neither true nor false; expected one of them, without quotes",
+                problems,
+            ),
         }
     }
 
@@ -80,7 +86,7 @@ impl<'a> Fields<'a> {
         match self.take(field) {
             Value::Null => Vec::new(),
             Value::Array(items) => items,
-            other => self.refuse(field, &other, "expected a list", problems).unwrap_or_default(),
+            other => self.refuse(field, &other, "is no list; expected one", problems).unwrap_or_default(),
         }
     }
 
@@ -91,14 +97,20 @@ impl<'a> Fields<'a> {
         expected: &str,
         problems: &mut Vec<Problem>,
     ) -> Option<T> {
-        problems.push(Problem::with_item(&self.place(field), &value.to_string(), expected));
+        // As JSON, which tells a text from all else by its quotes.
+        problems.push(Problem::of(&self.place(field), format!("{value} {expected}")));
         None
     }
 
     /// Names the fields that nobody has taken.
     pub(in crate::environment) fn end(&self, problems: &mut Vec<Problem>) {
         for field in self.fields.keys().filter(|field| !self.known.contains(&field.as_str())) {
-            let text = format!("is known to nobody; expected one of {}", self.known.join(", "));
+            let meant = nearest(field, self.known.iter().copied());
+            let remedy = match meant {
+                Some(meant) => format!("did you mean {meant}?"),
+                None => format!("expected one of {}", self.known.join(", ")),
+            };
+            let text = format!("no such field; {remedy}");
             problems.push(Problem::of(&self.place(field), text));
         }
     }

@@ -1,7 +1,7 @@
 //! The Lease at the API server: looked at again and again, as long as we run.
 
 use super::election::{Election, Move, Record};
-use super::time;
+use super::{time, writes::told};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, api::PostParams};
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ impl Candidate {
                 Ok(Ok(())) => trouble = false,
                 failed => {
                     let error = match failed {
-                        Ok(Err(error)) => error.to_string(),
+                        Ok(Err(error)) => told(&*error),
                         _ => "the API server does not answer in time".to_owned(),
                     };
                     // Once for each trouble, not for each try.

@@ -53,7 +53,7 @@ use tokio::{
 #[derive(Args)]
 pub(crate) struct Flags {
     /// The namespace whose routes are kept [default: that of the kubeconfig, or of the pod]
-    #[arg(short, long, value_name = "NAME", conflicts_with = "all")]
+    #[arg(short, long, value_name = "NAME", conflicts_with = "all", value_parser = super::namespace)]
     namespace: Option<String>,
     /// Keep the routes of all namespaces
     #[arg(short = 'A', long = "all-namespaces", id = "all")]
@@ -65,10 +65,10 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = within(Duration::ZERO, HOUR))]
     debounce: Duration,
     /// The Lease by which one of several leads
-    #[arg(long, value_name = "NAME", default_value = "sidecar-injector-environment")]
+    #[arg(long, value_name = "NAME", default_value = "sidecar-injector-environment", value_parser = super::name)]
     lease: String,
     /// Where it lies [default: the namespace of --namespace, else that of the kubeconfig, or of the pod]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = super::namespace)]
     lease_namespace: Option<String>,
     /// How long the Lease counts after a renewal, in whole seconds
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = lease_duration)]
@@ -76,8 +76,8 @@ pub(crate) struct Flags {
     /// Lead without a Lease: there is no second one
     #[arg(long)]
     no_lease: bool,
-    /// How long the API server is asked to keep a watch open
-    #[arg(long, value_name = "TIME", default_value = "4m", value_parser = within(SECOND, HOUR))]
+    /// How long the API server is asked to keep a watch open, from 1s to 294s
+    #[arg(long, value_name = "TIME", default_value = "4m", value_parser = within(SECOND, LONGEST_WATCH))]
     watch_timeout: Duration,
     /// How long any other call may take
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = within(SECOND, HOUR))]
@@ -94,6 +94,8 @@ pub(crate) struct Flags {
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
+/// The client refuses to ask for a longer one (`kube::api::WatchParams`): under 295 seconds.
+const LONGEST_WATCH: Duration = Duration::from_secs(294);
 
 /// Reads durations, as Go writes them, within bounds.
 fn within(least: Duration, most: Duration) -> impl Fn(&str) -> Result<Duration, String> + Clone {
@@ -121,7 +123,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
 
 async fn operate(flags: &Flags, level: logging::Level) -> Result<(), Box<dyn Error>> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let client = access::client(flags.kubeconfig.as_deref(), flags.call_timeout).await?;
+    let (client, server) = access::reach(flags.kubeconfig.as_deref(), flags.call_timeout).await?;
     let own = client.default_namespace().to_owned();
     let namespace = (!flags.all).then(|| flags.namespace.clone().unwrap_or_else(|| own.clone()));
     let core = Rc::new(RefCell::new(core::Core::new(flags.debounce, watch::VERSIONS[0])));
@@ -142,7 +144,8 @@ async fn operate(flags: &Flags, level: logging::Level) -> Result<(), Box<dyn Err
     }
 
     let identity = identity();
-    tracing::info!(namespace = namespace.as_deref().unwrap_or("(all)"), identity, %status, metrics, "operating");
+    let place = namespace.as_deref().unwrap_or("(all)");
+    tracing::info!(namespace = place, identity, server, %status, metrics, "operating");
     // Operators of other namespaces have other Leases: they don't wait for each other.
     let lease_namespace = flags.lease_namespace.clone().or_else(|| flags.namespace.clone()).unwrap_or(own);
     let election = Election::new(identity, Times::of(flags.lease_duration));
@@ -154,6 +157,7 @@ async fn operate(flags: &Flags, level: logging::Level) -> Result<(), Box<dyn Err
     }
     let operator = Operator {
         kubeconfig: flags.kubeconfig.clone(),
+        server,
         scope: watch::Scope { namespace, timeout: flags.watch_timeout },
         call_timeout: flags.call_timeout,
         core,

@@ -27,6 +27,8 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// What keeps routes.
 pub(super) struct Operator {
     pub(super) kubeconfig: Option<PathBuf>,
+    /// The address of the API server, as last known.
+    pub(super) server: String,
     pub(super) scope: Scope,
     pub(super) call_timeout: Duration,
     pub(super) core: Rc<RefCell<Core>>,
@@ -48,8 +50,9 @@ impl Operator {
         loop {
             // A watch is silent as long as nothing happens.
             let silence = self.scope.timeout + self.call_timeout;
-            match access::client(self.kubeconfig.as_deref(), silence).await {
-                Ok(client) => {
+            match access::reach(self.kubeconfig.as_deref(), silence).await {
+                Ok((client, server)) => {
+                    self.server = server;
                     let begun = Instant::now();
                     // Each new client lists everything, so they must not follow each other fast, even if all lists succeed.
                     if self.round(client).await && begun.elapsed() > LONGEST {
@@ -66,7 +69,7 @@ impl Operator {
 
     fn disturbed(&self, resource: &'static str, kind: &'static str, error: &str) {
         self.numbers.disturbed(resource, kind);
-        tracing::warn!(resource, kind, error, "the watch is disturbed");
+        tracing::warn!(resource, kind, server = self.server, error, "the watch is disturbed");
     }
 
     /// Works with one client as long as that makes sense. Whether everything was listed.
@@ -74,7 +77,7 @@ impl Operator {
         let istio = match time::timeout(self.call_timeout, watch::istio(&client)).await {
             Ok(Ok(istio)) => istio,
             Ok(Err(error)) => {
-                self.disturbed("groups", "refused", &told(&error));
+                self.disturbed("groups", watch::kind_of_call(&error), &told(&error));
                 return false;
             }
             Err(_) => {

@@ -112,13 +112,35 @@ where
 
 /// What has gone wrong, in a word.
 pub(super) fn kind(error: &watcher::Error) -> &'static str {
-    match code(error) {
-        Some(401) => "unauthorized",
-        Some(403) => "forbidden",
-        Some(404) => "missing",
-        Some(410) => "gone",
-        Some(_) => "refused",
-        None => "broken",
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => kind_of_call(error),
+        watcher::Error::WatchError(status) => kind_of_status(status.code),
+        watcher::Error::NoResourceVersion => BROKEN,
+    }
+}
+
+/// The same of a single call.
+pub(super) fn kind_of_call(error: &kube::Error) -> &'static str {
+    match error {
+        kube::Error::Api(status) => kind_of_status(status.code),
+        // No answer at all: no connection, or one that ended too early.
+        kube::Error::Service(_) | kube::Error::HyperError(_) => "unreachable",
+        _ => BROKEN,
+    }
+}
+
+/// What is no answer of the API server's.
+const BROKEN: &str = "broken";
+
+fn kind_of_status(code: u16) -> &'static str {
+    match code {
+        401 => "unauthorized",
+        403 => "forbidden",
+        404 => "missing",
+        410 => "gone",
+        _ => "refused",
     }
 }
 

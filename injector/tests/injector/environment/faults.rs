@@ -2,7 +2,8 @@
 
 use super::program::{Operator, cluster, shop, until_subsets, workload};
 use crate::cluster::{Fault, until};
-use std::time::Duration;
+use serde_json::{Value, json};
+use std::{fs, net::TcpListener, time::Duration};
 
 const SHOP: [&str; 2] = ["--namespace", "shop"];
 
@@ -73,4 +74,36 @@ fn a_lease_that_fails_is_tried_again() {
     assert!(operator.terminate());
     let lease = &cluster.all("leases")[0];
     assert!(lease["spec"]["holderIdentity"].is_null(), "it is given back: {lease}");
+}
+
+#[test]
+fn watches_of_five_minutes_and_more_were_never_begun() {
+    let cluster = cluster();
+    shop(&cluster);
+    let operator = Operator::start(&cluster, &["--namespace", "shop", "--watch-timeout", "294s"]);
+    until_subsets(&cluster, &["base", "base-red"]);
+    // It is told by a watch.
+    workload(&cluster, "Deployment", "base.blue");
+    until_subsets(&cluster, &["base", "base-blue", "base-red"]);
+    assert_eq!(operator.line("the watch is disturbed"), None, "{}", operator.told());
+    assert!(operator.terminate());
+}
+
+#[test]
+fn an_api_server_that_can_not_be_reached_was_told_as_one_that_refuses() {
+    let cluster = cluster();
+    // Nobody listens there any more.
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|there| there.local_addr()).expect("an address");
+    let path = cluster.kubeconfig();
+    let mut config: Value = serde_json::from_slice(&fs::read(&path).expect("a file")).expect("JSON");
+    let server = format!("https://{free}/");
+    config["clusters"][0]["cluster"]["server"] = json!(server);
+    fs::write(&path, config.to_string()).expect("written");
+    let operator = Operator::start(&cluster, &SHOP);
+    until("it is told", || operator.line("the watch is disturbed").is_some());
+    let line = operator.line("the watch is disturbed").expect("it");
+    assert_eq!((&line["resource"], &line["kind"]), (&json!("groups"), &json!("unreachable")), "{line}");
+    assert_eq!(line["server"], server, "{line}");
+    assert!(line["error"].as_str().is_some_and(|told| told.contains("refused")), "{line}");
+    assert!(!operator.told().contains("failed with error"), "told twice: {}", operator.told());
 }

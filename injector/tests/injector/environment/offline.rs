@@ -85,7 +85,10 @@ fn the_users_own_objects_are_told_and_left() {
         "---\napiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: cart}\nspec: {}\n";
     let (yaml, stderr) = told(&["routes", "-f", "-"], &format!("{MANIFEST}{own}"));
     assert_eq!(yaml, "");
-    assert!(stderr.contains("warning: Service default/cart: it has a VirtualService of its own"), "{stderr}");
+    assert!(
+        stderr.contains("warning: -:6: Service default/cart: it has a VirtualService of its own"),
+        "{stderr}"
+    );
     let second = MANIFEST.split("---").next().expect("it").replace("demo", "later");
     let (_, stderr) = told(&["routes", "-f", "-"], &format!("{MANIFEST}---\n{second}"));
     assert!(stderr.contains("VirtualEnvironment default/later: a namespace has one; demo acts"), "{stderr}");
@@ -97,7 +100,7 @@ fn all_that_is_wrong_is_told_and_nothing_is_printed() {
     for (input, expected) in [
         (bad.as_str(), &["spec.envLabel.defaultSubset: \"-\"", "spec.envLabel.splitter: \"ab\""][..]),
         ("a: [", &["-: is no YAML or JSON"]),
-        ("apiVersion: v1\nkind: Pod\n", &["-: hold no VirtualEnvironment of env.alibaba.com/v1alpha2"]),
+        ("apiVersion: v1\nkind: Pod\n", &["-: no VirtualEnvironment of env.alibaba.com/v1alpha2 is there"]),
     ] {
         let out = run(&["routes", "-f", "-"], input);
         let stderr = String::from_utf8_lossy(&out.stderr);
@@ -119,4 +122,159 @@ fn the_definition_is_printed_in_both_forms() {
     use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
     let definition: CustomResourceDefinition = serde_json::from_value(yaml[0].clone()).expect("a definition");
     assert_eq!(definition.spec.names.plural, "virtualenvironments");
+}
+
+/// What is told of a manifest, of which a table is printed all the same.
+fn warned(arguments: &[&str], input: &str) -> String {
+    let words: Vec<&str> = ["routes", "-f", "-", "--table"].iter().chain(arguments).copied().collect();
+    told(&words, input).1
+}
+
+/// What is told of a manifest that is refused; nothing is printed.
+fn refused(input: &str) -> String {
+    let out = run(&["routes", "-f", "-"], input);
+    let stderr = String::from_utf8(out.stderr).expect("UTF-8");
+    assert_eq!((out.status.code(), &*out.stdout), (Some(1), &b""[..]), "{stderr}");
+    stderr
+}
+
+#[test]
+fn services_without_routes_were_passed_over_in_silence() {
+    let place = "warning: -:6: Service default/cart: it gets no routes: ";
+    for (from, to, expected) in [
+        (
+            "virtual-env:",
+            "team:",
+            "none of its workloads with pods has an environment; expected pods with the label virtual-env",
+        ),
+        (
+            "{name: http,",
+            "{name: web,",
+            "none of its ports is HTTP; expected a name such as http or http-web, or appProtocol: http",
+        ),
+        ("{selector: {app: cart}", "{selector: {app: kart}", "it selects none of the namespace's workloads"),
+        ("{selector: {app: cart}", "{selector: {}", "it selects no pods"),
+    ] {
+        assert_eq!(warned(&[], &MANIFEST.replace(from, to)), format!("{place}{expected}\n"));
+    }
+    let stderr = warned(&[], &MANIFEST.replace("virtual-env:", "virtual-evn:"));
+    assert!(
+        stderr.contains("warning: -:14: Deployment default/cart: it has no label virtual-env"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("but virtual-evn; did you mean virtual-env?"), "{stderr}");
+}
+
+#[test]
+fn services_and_environments_of_different_namespaces_were_passed_over_in_silence() {
+    let apart = MANIFEST.replace("metadata: {name: demo}", "metadata: {name: demo, namespace: shop}");
+    let expected = "\
+warning: -:1: VirtualEnvironment shop/demo: nothing is routed: no Service is in namespace shop
+warning: namespace default: its Services (cart) get no routes: its VirtualEnvironment is missing; there is one in shop
+";
+    assert_eq!(warned(&[], &apart), expected);
+    assert_eq!(warned(&["-n", "shop"], &apart), "");
+}
+
+#[test]
+fn kinds_and_annotations_that_are_misspelt_were_passed_over_in_silence() {
+    let stderr = warned(&[], &MANIFEST.replace("kind: Deployment", "kind: Deploymnet"));
+    assert!(
+        stderr.contains(
+            "warning: -:14: the kind Deploymnet is not known and is passed over; did you mean Deployment?"
+        ),
+        "{stderr}"
+    );
+    let annotated =
+        "metadata: {name: cart, annotations: {kt-virtual-environment/gatewayz: gw}}\nspec: {selector";
+    let stderr = warned(&[], &MANIFEST.replace("metadata: {name: cart}\nspec: {selector", annotated));
+    assert!(
+        stderr.contains("warning: -:6: Service default/cart, annotation kt-virtual-environment/gatewayz: ")
+            && stderr.contains("did you mean kt-virtual-environment/gateways?"),
+        "{stderr}"
+    );
+    // It is why there seems to be none.
+    let stderr = refused(&MANIFEST.replace("VirtualEnvironment", "VirtualEnviroment"));
+    assert!(stderr.contains("did you mean VirtualEnvironment?"), "{stderr}");
+    assert!(stderr.contains("-: no VirtualEnvironment of"), "{stderr}");
+}
+
+#[test]
+fn rules_that_are_broken_were_told_of_services_with_routes_only() {
+    let rule = "metadata: {name: cart, annotations: {kt-virtual-environment/rule: '{x'}}\nspec: {selector";
+    let broken = MANIFEST.replace("metadata: {name: cart}\nspec: {selector", rule);
+    let expected = "-:6: Service default/cart, annotation kt-virtual-environment/rule: is no JSON";
+    for input in [
+        broken.clone(),
+        broken.replace("selector: {app: cart}", "selector: {app: kart}"),
+        broken.replace("defaultSubset: base", "splitter: ab"),
+    ] {
+        let stderr = refused(&input);
+        assert_eq!(stderr.matches(expected).count(), 1, "{stderr}");
+    }
+    let both = refused(&broken.replace("defaultSubset: base", "splitter: ab"));
+    assert!(
+        both.starts_with("sidecar-injector: 2 problems in the manifests; nothing is printed\n"),
+        "{both}"
+    );
+    assert!(both.contains("-:1: VirtualEnvironment default/demo, spec.envLabel.splitter: \"ab\""), "{both}");
+}
+
+#[test]
+fn objects_that_were_given_twice_had_two_columns() {
+    let (table, stderr) = told(&["routes", "-f", "-", "--table"], &format!("{MANIFEST}---\n{MANIFEST}"));
+    assert_eq!((table.clone(), String::new()), told(&["routes", "-f", "-", "--table"], MANIFEST));
+    let lines: Vec<&str> = stderr.lines().collect();
+    assert_eq!(lines.len(), 4, "{stderr}");
+    let expected = "warning: -:28: Service default/cart: it is given at -:6, too; the last one counts";
+    assert!(lines.contains(&expected), "{stderr}");
+    let (again, stderr) = told(&["routes", "-f", "-", "-", "--table"], MANIFEST);
+    assert_eq!((again, &*stderr), (table, "warning: -: is named twice; it is read once\n"));
+    let stderr = refused(&MANIFEST.replace("metadata: {name: demo}", "metadata: {}"));
+    assert!(stderr.contains("-:1: VirtualEnvironment default/, metadata.name: is missing"), "{stderr}");
+}
+
+#[test]
+fn fields_were_quoted_twice_and_known_to_nobody() {
+    let wrong = "{envHeader: {autoInject: \"yes\", nam: x, name: 5, aliases: 1}, envLabel: 7}";
+    let stderr = refused(&MANIFEST.replace("{envLabel: {defaultSubset: base}}", wrong));
+    for expected in [
+        "spec.envHeader.autoInject: \"yes\" is neither true nor false; expected one of them, without quotes",
+        "spec.envHeader.nam: no such field; did you mean name?",
+        "spec.envHeader.name: 5 is no text; expected one",
+        "spec.envHeader.aliases: 1 is no list; expected one",
+        "VirtualEnvironment default/demo, spec.envLabel: 7 is no object; expected one",
+    ] {
+        assert!(stderr.contains(expected), "no {expected} in {stderr}");
+    }
+}
+
+#[test]
+fn namespaces_that_can_not_be_are_refused_at_their_flags() {
+    for arguments in [
+        &["routes", "-f", "-", "-n", "Bad_X"][..],
+        &["operator", "--namespace", "Bad_X"],
+        &["operator", "--lease-namespace", "bad.x"],
+        &["operator", "--lease", "Bad_X"],
+    ] {
+        let out = run(arguments, "");
+        let stderr = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{arguments:?}: {stderr}");
+        assert!(stderr.contains("expected") && stderr.contains("RFC 1123"), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn watches_that_the_client_refuses_are_refused_at_the_flag() {
+    for time in ["294001ms", "295s", "5m", "60m", "999ms"] {
+        let out = run(&["operator", "--watch-timeout", time], "");
+        let stderr = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{time}: {stderr}");
+        assert!(stderr.contains("such as 5s, 500ms or 1m30s, from 1s to 294s"), "{time}: {stderr}");
+    }
+    let help = run(&["operator", "--help"], "");
+    // It is as wide as the terminal.
+    let words: Vec<String> =
+        String::from_utf8_lossy(&help.stdout).split_whitespace().map(str::to_owned).collect();
+    assert!(words.join(" ").contains("keep a watch open, from 1s to 294s"));
 }

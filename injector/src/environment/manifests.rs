@@ -1,0 +1,140 @@
+//! What manifests hold of a namespace's environments: read once, with the place of each object, so that whatever is said of
+//! one later names its file and line.
+//!
+//! Of an object that is given twice the last one counts, as `kubectl apply` would have it.
+
+use injection::environment::{
+    changes::Existing,
+    meant,
+    spec::{self, VirtualEnvironment},
+    world::{Service, Workload},
+};
+use policy::{Problem, Problems, pod::Located};
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Read},
+};
+
+/// What the manifests hold.
+#[derive(Debug, Default)]
+pub(super) struct Manifests {
+    pub(super) environments: Vec<VirtualEnvironment>,
+    pub(super) services: Vec<Service>,
+    pub(super) workloads: Vec<Workload>,
+    /// What is of a kind that we make, each with its namespace.
+    pub(super) existing: Vec<(String, Existing)>,
+    /// What is odd, in words.
+    pub(super) warnings: Vec<String>,
+    /// Where each object stands, by its title.
+    places: BTreeMap<String, String>,
+}
+
+impl Manifests {
+    /// Reads files; `-` is standard input. `namespace` is that of what names none. With it comes what is wrong: files that
+    /// can't be read, objects without a name. What can be read may have problems of its own.
+    pub(super) fn read(files: &[String], namespace: &str) -> (Self, Vec<Problem>) {
+        let mut problems = Vec::new();
+        let mut manifests = Self::default();
+        for (at, file) in files.iter().enumerate() {
+            if files[..at].contains(file) {
+                manifests.warnings.push(format!("{file}: is named twice; it is read once"));
+                continue;
+            }
+            let text = match &**file {
+                "-" => io::read_to_string(io::stdin().lock().by_ref()),
+                path => fs::read_to_string(path),
+            };
+            match text {
+                Err(error) => {
+                    let text = format!("can't be read: {error}; expected a manifest as YAML or JSON");
+                    problems.push(Problem::of(file, text));
+                }
+                Ok(text) => match policy::pod::located(file, &text) {
+                    Err(found) => problems.extend(found.0),
+                    Ok(objects) => {
+                        let taken = objects.into_iter().map(|object| manifests.take(file, object, namespace));
+                        problems.extend(taken.filter_map(Result::err));
+                    }
+                },
+            }
+        }
+        if problems.is_empty() && manifests.environments.is_empty() {
+            let text = format!(
+                "no VirtualEnvironment of {}/{} is there; expected one, which names the label and the header",
+                spec::GROUP,
+                spec::VERSION
+            );
+            problems.push(Problem::of(&files.join(", "), text));
+        }
+        (manifests, problems)
+    }
+
+    fn take(&mut self, file: &str, object: Located, namespace: &str) -> Result<(), Problem> {
+        let Located { line, value } = object;
+        let place = line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}"));
+        let group = format!("{}/", spec::GROUP);
+        let is_ours = value["apiVersion"].as_str().is_some_and(|version| version.starts_with(&group));
+        if is_ours && value["kind"] == spec::KIND {
+            let one = VirtualEnvironment::read(&value, namespace);
+            if self.stand(&one.title(), &one.name, &place)? {
+                self.environments.retain(|there| there.title() != one.title());
+            }
+            self.environments.push(one);
+        } else if let Some(one) = Service::read(&value, namespace) {
+            if self.stand(&one.title(), &one.name, &place)? {
+                self.services.retain(|there| there.title() != one.title());
+            }
+            self.services.push(one);
+        } else if let Some(one) = Workload::read(&value, namespace) {
+            if self.stand(&one.title(), &one.name, &place)? {
+                self.workloads.retain(|there| there.title() != one.title());
+            }
+            self.workloads.push(one);
+        } else if let Some(stranger) = meant::stranger(&value) {
+            self.warnings.push(format!("{place}: {stranger}"));
+        } else if !is_printed(&value) {
+            let at = value.pointer("/metadata/namespace").and_then(Value::as_str);
+            let at = at.unwrap_or(namespace).to_owned();
+            self.existing.extend(Existing::of(value).map(|there| (at, there)));
+        }
+        Ok(())
+    }
+
+    /// Keeps where an object stands. Whether it was given before.
+    fn stand(&mut self, title: &str, name: &str, place: &str) -> Result<bool, Problem> {
+        if name.is_empty() {
+            let text = "is missing; expected the object's name";
+            return Err(Problem::of(&format!("{place}: {title}, metadata.name"), text));
+        }
+        let before = self.places.insert(title.to_owned(), place.to_owned());
+        if let Some(before) = &before {
+            self.warnings
+                .push(format!("{place}: {title}: it is given at {before}, too; the last one counts"));
+        }
+        Ok(before.is_some())
+    }
+
+    /// What is said of an object, with its file and line before it.
+    pub(super) fn at(&self, text: &str) -> String {
+        // Names of objects hold neither.
+        let title = text.split([',', ':']).next().unwrap_or_default();
+        match self.places.get(title) {
+            Some(place) => format!("{place}: {text}"),
+            None => text.to_owned(),
+        }
+    }
+
+    /// The same of problems.
+    pub(super) fn told(&self, problems: Vec<Problem>) -> Problems {
+        let named = |problem: Problem| Problem { name: self.at(&problem.name), ..problem };
+        Problems(problems.into_iter().map(named).collect())
+    }
+}
+
+/// Whether it is ours from an earlier call, or from a cluster: then it is printed anew.
+fn is_printed(object: &Value) -> bool {
+    let label = object.pointer("/metadata/labels/app.kubernetes.io~1managed-by");
+    label.is_some_and(|label| label == "sidecar-injector")
+}
