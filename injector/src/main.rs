@@ -12,6 +12,7 @@ mod listen;
 mod logging;
 mod manifests;
 mod output;
+mod refusal;
 mod serve;
 mod sources;
 

@@ -5,6 +5,7 @@
 
 use super::store::{Event, Resource};
 use super::told::{Told, Workload};
+use crate::refusal::status;
 use futures::{Stream, StreamExt, stream::select_all};
 use injection::environment::spec::{GROUP, KIND, VERSION};
 use kube::{
@@ -144,22 +145,9 @@ fn kind_of_status(code: u16) -> &'static str {
     }
 }
 
-fn code(error: &watcher::Error) -> Option<u16> {
-    match error {
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => match error {
-            kube::Error::Api(status) => Some(status.code),
-            _ => None,
-        },
-        watcher::Error::WatchError(status) => Some(status.code),
-        watcher::Error::NoResourceVersion => None,
-    }
-}
-
 /// The credentials are refused: the client goes on with an old token for up to a minute.
 pub(super) fn is_unauthorized(error: &watcher::Error) -> bool {
-    code(error) == Some(401)
+    status(error) == Some(401)
 }
 
 /// The client asks again for ever with what has been refused: a version that was too old before the watch began, or an API
@@ -167,5 +155,5 @@ pub(super) fn is_unauthorized(error: &watcher::Error) -> bool {
 pub(super) fn is_stale(error: &watcher::Error) -> bool {
     // A refusal by status comes as the first item of the stream, as if the watch had begun.
     let refused = matches!(error, watcher::Error::WatchStartFailed(_) | watcher::Error::WatchFailed(_));
-    refused && matches!(code(error), Some(404 | 410))
+    refused && matches!(status(error), Some(404 | 410))
 }

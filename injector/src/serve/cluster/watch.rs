@@ -5,6 +5,7 @@
 
 use super::shelf::Shelf;
 use crate::output::chain;
+use crate::refusal::status;
 use futures::{Stream, StreamExt};
 use kube::{
     Api, Resource, ResourceExt,
@@ -113,19 +114,5 @@ async fn round<K: Resource, T>(
             Event::Delete(object) => shelf.remove(&object.name_any()),
         }
         changed();
-    }
-}
-
-/// The status by which the API server has refused.
-fn status(error: &watcher::Error) -> Option<u16> {
-    match error {
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => match error {
-            kube::Error::Api(status) => Some(status.code),
-            _ => None,
-        },
-        watcher::Error::WatchError(status) => Some(status.code),
-        watcher::Error::NoResourceVersion => None,
     }
 }
