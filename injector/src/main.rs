@@ -21,7 +21,8 @@ use clap::Parser;
 use output::{chain, tell};
 use std::process::ExitCode;
 
-/// A review is thousands of small pieces of JSON, and musl's allocator takes longer for them than all the rest.
+/// A review is thousands of small pieces of JSON, and musl's allocator takes longer for them than all the rest. Without huge
+/// pages (`no_thp`), which would double the memory of a server this small.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
