@@ -12,6 +12,8 @@ mod listen;
 mod logging;
 mod manifests;
 mod output;
+#[cfg(test)]
+mod reference;
 mod refusal;
 mod serve;
 mod sources;

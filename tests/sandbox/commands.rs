@@ -58,8 +58,12 @@ fn signals_reach_the_command() {
         let name = &signal.as_str()[3..];
         let script = format!("trap 'exit 5' {name}; echo ready; while :; do sleep 0.05; done");
         let mut call = programs.call(Who::Root);
-        let mut child =
-            call.args(["--", "sh", "-c", &script]).stdout(Stdio::piped()).spawn().expect("it starts");
+        // Whoever starts tests in the background has SIGINT ignored for all of them, and no shell can trap it then.
+        let mut child = call
+            .args(["--", "env", "--default-signal", "sh", "-c", &script])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("it says so");
         assert_eq!(line, "ready\n");

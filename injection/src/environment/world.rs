@@ -153,11 +153,6 @@ pub fn is_name(name: &str) -> bool {
     words::is_domain(name)
 }
 
-/// Whether a namespace can have this name (RFC 1123).
-pub fn is_namespace(name: &str) -> bool {
-    words::is_domain(name) && !name.contains('.')
-}
-
 fn identity(object: &Value, namespace: &str) -> (String, String) {
     let text = |at: &str| object.pointer(at).and_then(Value::as_str);
     let name = text("/metadata/name").unwrap_or_default().to_owned();

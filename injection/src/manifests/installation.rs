@@ -2,6 +2,7 @@
 
 use crate::decision::SYSTEM_NAMESPACES;
 use crate::environment::tag;
+use crate::words::is_domain;
 use policy::{Problem, Problems};
 
 /// What was said, by the names of the flags.
@@ -144,11 +145,7 @@ pub const MOST_REVISION: usize = 63 - "sidecar-injector-environment-".len();
 /// # Errors
 /// What is wrong with it, and what is expected.
 pub fn label(text: &str, most: usize) -> Result<(), String> {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let is_one = (1..=most).contains(&text.len())
-        && text.chars().all(inner)
-        && !text.starts_with('-')
-        && !text.ends_with('-');
+    let is_one = text.len() <= most && is_domain(text) && !text.contains('.');
     let form = "small letters, digits and -, with a letter or digit at both ends";
     if is_one { Ok(()) } else { Err(format!("is no name; expected up to {most} {form} (RFC 1123)")) }
 }

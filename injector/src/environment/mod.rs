@@ -5,6 +5,7 @@ mod manifests;
 mod operator;
 mod routes;
 
+use crate::input::namespace;
 use crate::output::{document, print};
 use clap::{Args, Subcommand, ValueEnum};
 use injection::environment::{crd, world};
@@ -59,13 +60,6 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
             Ok(ExitCode::SUCCESS)
         }
     }
-}
-
-/// Reads the name of a namespace.
-fn namespace(text: &str) -> Result<String, String> {
-    let expected =
-        "expected up to 63 small letters, digits and -, with a letter or digit at both ends (RFC 1123)";
-    if world::is_namespace(text) { Ok(text.to_owned()) } else { Err(expected.to_owned()) }
 }
 
 /// Reads the name of an object.

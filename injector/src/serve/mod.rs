@@ -60,10 +60,10 @@ const MOST_PLAIN_CONNECTIONS: usize = 32;
 #[derive(Args, Debug)]
 #[group(id = "serve")]
 pub(crate) struct Flags {
-    /// Where to listen for HTTPS; [::] is all addresses of both families, or of IPv4 where there is no IPv6
+    /// Where to listen for HTTPS; `[::]` is all addresses of both families, or of IPv4 where there is no IPv6
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT)))]
     address: SocketAddr,
-    /// Where to tell /metrics and /ready by plain HTTP, too, such as [::]:15014
+    /// Where to tell /metrics and /ready by plain HTTP, too, such as `[::]:15014`
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics_address: Option<SocketAddr>,
     /// The server's certificate and those between it and its authority, as PEM; read again when it changes

@@ -85,7 +85,7 @@ pub(crate) struct Flags {
     /// Where `environment inspect` is answered
     #[arg(long, value_name = "ADDRESS", default_value = super::inspect::ADDRESS)]
     status_address: SocketAddr,
-    /// Serve /metrics, /healthz and /readyz there, such as [::]:8383, all addresses
+    /// Serve /metrics, /healthz and /readyz there, such as `[::]:8383`, all addresses
     #[arg(long, value_name = "ADDRESS")]
     metrics_address: Option<SocketAddr>,
     #[command(flatten)]

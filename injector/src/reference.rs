@@ -1,0 +1,93 @@
+//! `docs/injector-reference.md`: all commands and flags, made from what clap is told and compared with the file.
+//!
+//! `UPDATE_GOLDENS=1` writes it instead.
+
+use crate::arguments::Arguments;
+use clap::{Arg, Command, CommandFactory};
+use std::{env, fmt::Write, fs};
+
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/injector-reference.md");
+
+const HEAD: &str = "# Reference of the injector
+
+All commands and flags of `sidecar-injector`, made from the code: a test compares this page with it. What configuration and
+annotations say is [a page of its own](injection.md).
+";
+
+fn page() -> String {
+    let mut text = HEAD.to_owned();
+    section(&mut text, "sidecar-injector", &Arguments::command());
+    text
+}
+
+/// A command, or those below it.
+fn section(text: &mut String, name: &str, command: &Command) {
+    if command.has_subcommands() {
+        for below in command.get_subcommands() {
+            section(text, &format!("{name} {}", below.get_name()), below);
+        }
+        return;
+    }
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    write!(text, "\n## `{name}`\n\n{}.\n", cell(&about)).expect("a text takes it");
+    let flags: Vec<&Arg> =
+        command.get_arguments().filter(|arg| !arg.is_hide_set() && arg.get_id() != "help").collect();
+    if !flags.is_empty() {
+        text.push_str("\n| flag | what for | default |\n|---|---|---|\n");
+    }
+    for flag in flags {
+        let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
+        let (meaning, of_help) = help.split_once(" [default: ").unwrap_or((&help, ""));
+        let of_clap: Vec<_> = flag.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+        let default = match (of_help, flag.get_action().takes_values()) {
+            ("", true) => of_clap.join(","),
+            ("", false) => String::new(),
+            (of_help, _) => of_help.trim_end_matches(']').to_owned(),
+        };
+        writeln!(text, "| {} | {}{} | {} |", names(flag), cell(meaning), others(flag), cell(&default))
+            .expect("a text takes it");
+    }
+}
+
+fn names(flag: &Arg) -> String {
+    let values = flag.get_value_names().filter(|_| flag.get_action().takes_values());
+    let values = values.map(|names| names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
+    let values = values.map(|values| format!(" {values}")).unwrap_or_default();
+    let short = flag.get_short().map(|short| format!("`-{short}` ")).unwrap_or_default();
+    match flag.get_long() {
+        Some(long) => format!("{short}`--{long}{values}`"),
+        None => format!("`{}`", values.trim()),
+    }
+}
+
+/// What else is to be known of a flag: words that it takes, its other names, its variable.
+fn others(flag: &Arg) -> String {
+    let words: Vec<String> =
+        flag.get_possible_values().iter().map(|value| format!("`{}`", value.get_name())).collect();
+    let aliases: Vec<String> =
+        flag.get_all_aliases().unwrap_or_default().iter().map(|name| format!("`--{name}`")).collect();
+    let variable = flag.get_env().map(|name| format!("`{}`", name.to_string_lossy()));
+    let part = |what: &str, names: Vec<String>| {
+        if names.is_empty() { String::new() } else { format!("; {what} {}", names.join(", ")) }
+    };
+    let words = if flag.get_action().takes_values() { words } else { Vec::new() };
+    part("one of", words) + &part("also", aliases) + &part("variable", variable.into_iter().collect())
+}
+
+/// Text in which no character means anything to Markdown.
+fn cell(text: &str) -> String {
+    text.replace('*', "\\*").replace('|', "\\|").replace('<', "&lt;")
+}
+
+#[test]
+fn the_reference_is_made_from_the_commands() {
+    let text = page();
+    if env::var_os("UPDATE_GOLDENS").is_some() {
+        fs::write(FILE, &text).expect("the page is written");
+    }
+    let written = fs::read_to_string(FILE).unwrap_or_default();
+    assert!(
+        text == written,
+        "docs/injector-reference.md is not up to date: run this test with UPDATE_GOLDENS=1"
+    );
+}
