@@ -47,10 +47,11 @@ fn a_kind_that_is_almost_known_is_told() {
 fn a_pod_without_containers_is_told() {
     let at = "file: document 1, Pod shop/web: spec.containers";
     let refused = "and the API server refuses a pod without containers";
-    check(&pod("containers: []"), &[&format!("{at} is empty, {refused}")]);
-    let meant = format!("{at} is missing, {refused}; did you mean it by container?");
+    let left = "left as it is";
+    check(&pod("containers: []"), &[&format!("{at} is empty, {refused}; {left}")]);
+    let meant = format!("{at} is missing, {refused}; did you mean it by container?; {left}");
     check(&pod("container: [{name: a}]"), &[&meant]);
-    check(&pod("initContainers: [{name: a}]"), &[&format!("{at} is missing, {refused}")]);
+    check(&pod("initContainers: [{name: a}]"), &[&format!("{at} is missing, {refused}; {left}")]);
     check(&pod("containers: [{name: a}]"), &[]);
 }
 
@@ -69,7 +70,8 @@ fn an_unclear_word_is_told_with_its_outcome() {
 #[test]
 fn a_refused_manifest_has_its_warnings_too() {
     let annotations = "web, annotations: {sidecar.istio.io/interceptionMode: HALF}";
-    let text = pod("container: []").replace("web", annotations);
+    let text = pod("containers: [{name: a}]").replace("web", annotations);
+    let text = format!("{text}---\n{}", pod("container: []"));
     let refused = inject(&text).expect_err("HALF");
     assert_eq!(refused.problems.0.len(), 1, "{}", refused.problems);
     assert!(refused.notes[0].to_string().contains("did you mean it by container?"), "{:?}", refused.notes);

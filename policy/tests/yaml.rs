@@ -50,7 +50,11 @@ fn what_is_refused_comes_with_a_remedy() {
         );
     };
     check("a:\n\tb: 1\n", "line 2, column 2", "; indent with spaces instead of tabs");
-    check("a:\n  b: 1\n\tc: 2\n", "line 2, column 6", "; indent with spaces instead of tabs");
+    check(
+        "a:\n  b: 1\n\tc: 2\n",
+        "line 2, column 6",
+        "; indent the lines behind it with spaces instead of tabs",
+    );
     check("a: [1, 2\nb: 3\n", "line 2, column 2", "and close each bracket");
     check("a: {b: 1\nc: 2\n", "line 2, column 2", "and close each bracket");
     check("a: [1,,2]\n", "line 1, column 7", "; put one comma between");
@@ -66,6 +70,8 @@ fn what_is_refused_comes_with_a_remedy() {
     check("a: {{ .Values.x }}\n", "line 1, column 5", "fill templates in before");
     check("a: @x\n", "line 1, column 4", "; write a text that begins with @ in quotes");
     check("a: \u{7}\n", "line 1, column 4", "; leave it out, or write its escape");
+    check("a: *\n", "line 1, column 4", "; write a text that begins with * or & in quotes");
+    check("a: {{- if .x }}\n", "line 1, column 6", "fill templates in before");
     check("a: *x\n", "line 1, column 4", "; set the anchor (&name) before");
     check("a: - b\n", "line 1, column 4", "; begin the list on a line of its own");
     check("a: x # c\n  y\n", "line 1, column 6", "; write the comment before the text");

@@ -171,9 +171,13 @@ impl Work<'_> {
                 variables: self.around.variables.clone(),
                 native_sidecars: self.around.native_sidecars,
             };
-            self.warn(&at, odd::containers(pod).as_ref());
             let wrong_forms = holder.problems.iter().map(|problem| in_file(self.file, problem));
             self.problems.extend(wrong_forms);
+            // What is to be put over another manifest may say of a pod whatever it likes.
+            if let Some(text) = odd::containers(pod) {
+                self.warn(&at, [&format!("{text}; left as it is")]);
+                continue;
+            }
             // What is no text is a problem already. As a text it lets the others come to light.
             let meant = (!holder.problems.is_empty()).then(|| as_texts(pod));
             match inject(meant.as_ref().unwrap_or(pod), &around, self.configuration) {

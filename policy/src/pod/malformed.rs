@@ -65,11 +65,12 @@ fn remedy(kind: &ErrorKind) -> Option<String> {
     let remedy = match kind {
         ErrorKind::TabInIndentation
         | ErrorKind::TabInBlockIndentation
-        | ErrorKind::TabInPlainScalar
         | ErrorKind::TabAtBlockScalarStart
         | ErrorKind::TabNotAllowed
         | ErrorKind::InvalidBlockEntryWhitespace
         | ErrorKind::InvalidMappingValueWhitespace => "indent with spaces instead of tabs",
+        // Its place is where the text begins.
+        ErrorKind::TabInPlainScalar => "indent the lines behind it with spaces instead of tabs",
         ErrorKind::InvalidIndentation
         | ErrorKind::ExpectedBlockMappingKey
         | ErrorKind::ExpectedBlockSequenceEntry => {
@@ -90,7 +91,8 @@ fn remedy(kind: &ErrorKind) -> Option<String> {
             "close brackets in the order in which they open"
         }
         ErrorKind::BlockEntryInFlowCollection | ErrorKind::PlainScalarStartsWithDashFlowIndicator => {
-            "in brackets, write items without dashes, and a text that is a dash in quotes"
+            "in brackets, write items without dashes, and a text that is a dash in quotes; {{- begins a template: fill \
+             templates in before"
         }
         ErrorKind::UnclosedQuotedScalar | ErrorKind::DocumentIndicatorInQuotedScalar => {
             "end the text with the quote that it begins with"
@@ -125,6 +127,9 @@ fn remedy(kind: &ErrorKind) -> Option<String> {
             "begin the text on the line below; write a text that begins with | or > in quotes"
         }
         ErrorKind::InvalidBlockScalarIndent => "take the spaces out of the empty lines that begin the text",
+        ErrorKind::MissingAnchorOrAliasName => {
+            "write a text that begins with * or & in quotes, such as \"*\""
+        }
         ErrorKind::UnknownAnchor => {
             "set the anchor (&name) before it is used, in the same document; write a text that begins with * in quotes"
         }

@@ -102,7 +102,7 @@ fn within(least: Duration, most: Duration) -> impl Fn(&str) -> Result<Duration, 
     move |text| {
         let found = duration::parse(text).filter(|found| (least..=most).contains(found));
         let expected = "expected a duration such as 5s, 500ms or 1m30s";
-        found.ok_or_else(|| format!("{expected}, from {least:?} to {most:?}"))
+        found.ok_or_else(|| format!("{expected}, from {}s to {}s", least.as_secs_f64(), most.as_secs_f64()))
     }
 }
 

@@ -13,7 +13,7 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeMap, fmt::Debug, pin::pin, time::Duration};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 /// The pause before a new list; it doubles with each one that fails.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -73,7 +73,7 @@ async fn round<K: Resource, T>(
     changed: impl Fn(),
 ) -> (bool, Broken) {
     let mut events = pin!(events);
-    let (mut coming, mut listed, mut is_lost) = (BTreeMap::new(), false, false);
+    let (mut coming, mut listed, mut lost) = (BTreeMap::new(), false, None::<Instant>);
     loop {
         let next = match listed {
             // Silent as long as nothing happens.
@@ -82,11 +82,13 @@ async fn round<K: Resource, T>(
         };
         let event = match next {
             Ok(Some(Ok(event))) => event,
-            // A connection that broke is taken up where it was, without a new list; one that breaks again is not.
+            // A connection that broke is taken up where it was, without a new list; one that soon breaks again is not. That it
+            // was taken up shows nowhere else: where nothing happens, no event comes.
             Ok(Some(Err(watcher::Error::WatchFailed(error))))
-                if !is_lost && !matches!(error, kube::Error::Api(_)) =>
+                if lost.is_none_or(|lost| lost.elapsed() >= PATIENCE)
+                    && !matches!(error, kube::Error::Api(_)) =>
             {
-                is_lost = true;
+                lost = Some(Instant::now());
                 tracing::debug!(
                     resource = shelf.resource,
                     error = chain(&error),
@@ -99,7 +101,7 @@ async fn round<K: Resource, T>(
             Ok(None) => return (listed, Broken::Ended),
             Err(_) => return (listed, Broken::Silent),
         };
-        is_lost = false;
+        lost = None;
         match event {
             Event::Init => coming.clear(),
             Event::InitApply(object) => {
