@@ -4,6 +4,10 @@
 /// The longest name and value of a label.
 const LONGEST: usize = 63;
 
+/// The form of such a value, for whoever has written another.
+pub(super) const LABEL_VALUE: &str =
+    "expected up to 63 letters, digits, -, _ and ., with a letter or a digit at both ends";
+
 /// Whether it is the value of a label that says something: up to 63 letters, digits, `-`, `_` and `.`, with a letter or
 /// digit at both ends.
 pub(super) fn is_label_value(text: &str) -> bool {

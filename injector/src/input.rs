@@ -6,11 +6,7 @@ use injection::{
     manifests::{MOST_REVISION, label},
 };
 use policy::{Problem, Problems};
-use std::{
-    collections::BTreeMap,
-    fs,
-    io::{self, Read},
-};
+use std::{collections::BTreeMap, fs, io};
 
 /// The flags about it.
 #[derive(Args)]
@@ -59,13 +55,12 @@ impl Input {
     }
 }
 
-fn read(name: &str) -> io::Result<String> {
-    let mut bytes = Vec::new();
+/// Reads a file by its name; `-` is standard input.
+pub(crate) fn read(name: &str) -> io::Result<String> {
     match name {
-        "-" => io::stdin().read_to_end(&mut bytes)?,
-        path => fs::File::open(path)?.read_to_end(&mut bytes)?,
-    };
-    String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
+        "-" => io::read_to_string(io::stdin()),
+        path => fs::read_to_string(path),
+    }
 }
 
 fn told(error: &io::Error) -> String {

@@ -3,7 +3,7 @@
 use super::defaults;
 use super::fields::Fields;
 use super::list::{Network, items};
-use crate::words::is_label_value;
+use crate::words::{LABEL_VALUE, is_label_value};
 use policy::Problem;
 use policy::settings::mapping::Form;
 use policy::sources::Wildcard;
@@ -202,8 +202,7 @@ impl Values {
 fn network(fields: &mut Fields<'_>) -> String {
     let network = fields.text("global.network");
     if !network.is_empty() && !is_label_value(&network) {
-        let expected = "is no value of a label; expected up to 63 letters, digits, -, _ and ., with a letter or a digit at both ends";
-        fields.problem("global.network", Some(&network), expected);
+        fields.problem("global.network", Some(&network), format!("is no value of a label; {LABEL_VALUE}"));
     }
     network
 }

@@ -1,21 +1,8 @@
 //! What a manifest's author hardly meant: documents that are no objects, kinds that are almost known, pods without
 //! containers. All of it passes as it was written: whoever applies it is told more.
 
+use policy::pod::kinds;
 use serde_json::Value;
-
-/// Kinds whose pods are injected.
-const KINDS: [&str; 10] = [
-    "CronJob",
-    "DaemonSet",
-    "Deployment",
-    "DeploymentConfig",
-    "Job",
-    "Pod",
-    "PodTemplate",
-    "ReplicaSet",
-    "ReplicationController",
-    "StatefulSet",
-];
 
 /// A document that Kubernetes would not take for an object.
 pub(super) fn no_object(document: &Value) -> Option<String> {
@@ -34,8 +21,8 @@ pub(super) fn no_object(document: &Value) -> Option<String> {
 pub(super) fn kind(what: &str) -> Option<&'static str> {
     let kind = what.split(' ').next().unwrap_or_default();
     // A known one is of another group, and meant as it is.
-    let meant = || KINDS.into_iter().find(|known| strsim::osa_distance(kind, known) <= 2);
-    if KINDS.contains(&kind) { None } else { meant() }
+    let meant = || kinds().find(|known| strsim::osa_distance(kind, known) <= 2);
+    if kinds().any(|known| known == kind) { None } else { meant() }
 }
 
 /// A pod, or a template, without any container.

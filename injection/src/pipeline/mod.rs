@@ -21,7 +21,7 @@ use crate::configuration::Configuration;
 use crate::decision::{Decision, Facts, decide};
 use crate::sidecar::Sidecar;
 use crate::template::{Sight, Template};
-use crate::words::is_label_value;
+use crate::words::{LABEL_VALUE, is_label_value};
 use guard::{Look, Strictness};
 use overlay::Patch;
 use pod::{Item, List, Pod};
@@ -238,8 +238,8 @@ fn variables(pod: &mut Pod, around: &Around, sidecar: &Sidecar) -> Option<String
             pod.labels.insert(NETWORK.to_owned(), network.to_owned());
         } else {
             warning = Some(format!(
-                "the network {network:?} can't be the value of a label, so that the pod gets no {NETWORK}; expected up to 63 \
-                 letters, digits, -, _ and ., with a letter or a digit at both ends"
+                "the network {network:?} can't be the value of a label, so that the pod gets no {NETWORK}; \
+                 {LABEL_VALUE}"
             ));
         }
     }

@@ -118,9 +118,7 @@ impl Pod {
         if let Some(meta) = reader.object(&mut pod.rest, "metadata") {
             for field in ["name", "generateName", "namespace"] {
                 if let Some(other) = meta.get(field).filter(|value| !value.is_string() && !value.is_null()) {
-                    let text =
-                        format!("is {}; Kubernetes takes a text here, so write it in quotes", noun(other));
-                    reader.problem(&format!("metadata.{field}"), text);
+                    reader.no_text(&format!("metadata.{field}"), other);
                 }
             }
             pod.labels = reader.texts(meta, "labels");
@@ -233,10 +231,7 @@ impl Reader<'_> {
             match value {
                 Value::String(text) => drop(found.insert(name.clone(), text.clone())),
                 Value::Null => drop(found.insert(name.clone(), String::new())),
-                other => self.problem(
-                    &format!("{path}.{name}"),
-                    format!("is {}; Kubernetes takes a text here, so write it in quotes", noun(other)),
-                ),
+                other => self.no_text(&format!("{path}.{name}"), other),
             }
         }
         if !found.is_empty() {
@@ -296,6 +291,11 @@ impl Reader<'_> {
                 self.problem(&format!("{path}.securityContext.{field}"), text);
             }
         }
+    }
+
+    fn no_text(&mut self, field: &str, value: &Value) {
+        let text = format!("is {}; Kubernetes takes a text here, so write it in quotes", noun(value));
+        self.problem(field, text);
     }
 
     fn problem(&mut self, field: &str, text: String) {

@@ -62,7 +62,7 @@ pub(crate) struct Flags {
 }
 
 /// How long the API server may stay silent, within a watch too; it ends each watch before (`timeoutSeconds`).
-const SILENCE: Duration = Duration::from_secs(295);
+pub(crate) const SILENCE: Duration = Duration::from_secs(295);
 
 /// Why a certificate can't be made or shown.
 #[derive(Debug, thiserror::Error)]

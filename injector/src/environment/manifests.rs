@@ -3,6 +3,7 @@
 //!
 //! Of an object that is given twice the last one counts, as `kubectl apply` would have it.
 
+use crate::input::read;
 use injection::environment::{
     changes::Existing,
     meant,
@@ -11,11 +12,7 @@ use injection::environment::{
 };
 use policy::{Problem, Problems, pod::Located};
 use serde_json::Value;
-use std::{
-    collections::BTreeMap,
-    fs,
-    io::{self, Read},
-};
+use std::collections::BTreeMap;
 
 /// What the manifests hold.
 #[derive(Debug, Default)]
@@ -42,11 +39,7 @@ impl Manifests {
                 manifests.warnings.push(format!("{file}: is named twice; it is read once"));
                 continue;
             }
-            let text = match &**file {
-                "-" => io::read_to_string(io::stdin().lock().by_ref()),
-                path => fs::read_to_string(path),
-            };
-            match text {
+            match read(file) {
                 Err(error) => {
                     let text = format!("can't be read: {error}; expected a manifest as YAML or JSON");
                     problems.push(Problem::of(file, text));

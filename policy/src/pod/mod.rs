@@ -64,3 +64,4 @@ pub use manifest::{Object, objects, objects_in};
 pub use reading::{Reading, Way, read};
 pub use said::Said;
 pub use values::{Located, located, values};
+pub use walk::kinds;

@@ -35,6 +35,11 @@ const KINDS: &[Row] = &[
     row("DeploymentConfig", &["apps.openshift.io", ""], TEMPLATE),
 ];
 
+/// The names of the kinds that describe pods.
+pub fn kinds() -> impl Iterator<Item = &'static str> + Clone {
+    KINDS.iter().map(|row| row.kind)
+}
+
 /// The most objects of a manifest: a list may hold aliases.
 pub(super) const MOST_OBJECTS: usize = 10_000;
 

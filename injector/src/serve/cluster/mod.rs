@@ -9,7 +9,7 @@ mod watch;
 
 pub(super) use shelf::State;
 
-use crate::{access, arguments::one_of};
+use crate::{access, arguments::one_of, authority::SILENCE};
 use clap::{Args, ValueEnum};
 use injection::{
     Namespace,
@@ -60,8 +60,6 @@ pub(super) enum When {
 
 /// How long the server calls itself not ready for want of what is watched.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// How long the API server may stay silent, within a watch too; it ends each watch before (`timeoutSeconds`).
-const SILENCE: Duration = Duration::from_secs(295);
 
 /// A cluster as far as it is known.
 pub(super) struct Cluster {
@@ -90,10 +88,9 @@ impl Cluster {
     ) -> Result<Arc<Self>, access::Refused> {
         let client = match flags.watch_cluster {
             When::Off => None,
-            When::On => Some(access::client(kubeconfig, SILENCE).await?),
-            When::Auto => match access::client(kubeconfig, SILENCE).await {
+            when @ (When::On | When::Auto) => match access::client(kubeconfig, SILENCE).await {
                 Ok(client) => Some(client),
-                Err(error @ access::Refused::NoPod(_)) => {
+                Err(error @ access::Refused::NoPod(_)) if when == When::Auto => {
                     let error = &error as &dyn Error;
                     tracing::info!(error, "namespaces and nodes are not watched");
                     None
