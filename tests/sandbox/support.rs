@@ -2,6 +2,7 @@
 
 use std::{
     env, fs,
+    ops::{Deref, DerefMut},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{self, Command, Output},
@@ -75,7 +76,11 @@ impl Programs {
     }
 
     /// The program, called by somebody.
-    pub(crate) fn call(&self, who: Who) -> Command {
+    pub(crate) fn call(self: &Arc<Self>, who: Who) -> Call {
+        Call { command: self.command(who), _programs: Arc::clone(self) }
+    }
+
+    fn command(&self, who: Who) -> Command {
         let program = self.folder.join("sidecar-init");
         let user = USER.to_string();
         let mut command = match who {
@@ -95,6 +100,26 @@ impl Programs {
         };
         command.current_dir("/").arg("sandbox");
         command
+    }
+}
+
+/// A call that is to be made. The programs stay as long as it does.
+pub(crate) struct Call {
+    command: Command,
+    _programs: Arc<Programs>,
+}
+
+impl Deref for Call {
+    type Target = Command;
+
+    fn deref(&self) -> &Command {
+        &self.command
+    }
+}
+
+impl DerefMut for Call {
+    fn deref_mut(&mut self) -> &mut Command {
+        &mut self.command
     }
 }
 
