@@ -16,6 +16,7 @@ mod owner;
 mod reason;
 mod resolve;
 mod routing;
+mod settings;
 mod tproxy;
 mod words;
 mod writer;
@@ -27,8 +28,16 @@ pub use made::{made, said};
 pub use reason::Reason;
 pub use resolve::{Resolved, configure, resolve};
 pub use routing::{PolicyRoute, Routing, routing};
+pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
 
-use rules::{Checked, Family, Ownership, RuleSet, Table, Target, desired::Desired};
+use crate::Setting;
+use crate::mesh::{Capture, Listed, Listeners, Named, Policy, Proxy};
+use rules::{
+    Checked, Family, Ownership, Protocol, RuleSet, Table, Target,
+    desired::{Desired, StaleFlows},
+    routing::Object,
+};
+use std::collections::BTreeSet;
 use words::{OUTPUT, PREROUTING, own};
 use writer::Writer;
 
@@ -47,6 +56,88 @@ pub const OWNERSHIP: Ownership = Ownership {
 /// The name of the program whose work we take over.
 pub const PREDECESSOR: &str = kin::ISTIO_IPTABLES.name;
 
+impl Policy for CaptureConfig {
+    fn ipv6(&self) -> bool {
+        self.ipv6
+    }
+
+    fn captures_nothing(&self) -> bool {
+        self.interception == Interception::None
+    }
+
+    /// For a family that is not captured, and with interception `NONE`, there are none.
+    fn rules(&self, family: Family) -> Checked {
+        let wanted = !self.captures_nothing() && self.families().any(|f| f == family);
+        crate::mesh::checked(if wanted { write(self, family) } else { RuleSet::empty(family) }, &OWNERSHIP)
+    }
+
+    fn routing(&self) -> BTreeSet<Object> {
+        routing(self).objects()
+    }
+
+    fn stale_flows(&self) -> Option<StaleFlows> {
+        dns::stale_flows(self)
+    }
+
+    fn proxy(&self) -> Proxy {
+        let captures = !self.captures_nothing();
+        Proxy {
+            listeners: Listeners {
+                outbound: captures.then_some(self.outbound_listener),
+                inbound: (captures && self.captures_inbound()).then_some(self.inbound_listener),
+                dns: (captures && self.dns != DnsCapture::Off).then_some(defaults::AGENT_PORT),
+                tunnel: captures.then_some(self.tunnel_port),
+                is_transparent: matches!(self.interception, Interception::Tproxy { .. }),
+            },
+            uids: self.proxy_uids.clone(),
+            gids: self.proxy_gids.clone(),
+            mark: None,
+            passthrough: Some((defaults::PASSTHROUGH_V4, defaults::PASSTHROUGH_V6)),
+        }
+    }
+
+    fn lists(&self) -> Vec<Listed> {
+        lists(self)
+    }
+}
+
+fn lists(config: &CaptureConfig) -> Vec<Listed> {
+    const TCP: &[Protocol] = &[Protocol::Tcp];
+    const BOTH: &[Protocol] = &[Protocol::Tcp, Protocol::Udp];
+    let mut lists = Vec::new();
+    let mut add = |setting, captured, named: Vec<Named>| {
+        lists.extend(named.into_iter().map(|named| Listed { setting, named, captured }));
+    };
+    let inbound = |ports: &[rules::PortRange]| ports.iter().copied().map(Named::InboundPort).collect();
+    match &config.inbound_ports {
+        InboundPorts::Only(ports) => add(Setting::InboundPorts, true, inbound(ports)),
+        InboundPorts::AllBut(ports) => add(Setting::InboundPortsExclude, false, inbound(ports)),
+    }
+    let interfaces = config.excluded_interfaces.iter().cloned().map(Named::Interface);
+    add(Setting::ExcludeInterfaces, false, interfaces.collect());
+    if let OutboundCidrs::Only(cidrs) = &config.outbound_cidrs {
+        add(Setting::ServiceCidr, true, cidrs.iter().copied().map(Named::Destination).collect());
+    }
+    let excluded = config.excluded_cidrs.iter().copied().map(Named::Destination);
+    add(Setting::ServiceExcludeCidr, false, excluded.collect());
+    let outbound = |ports: &[rules::PortRange], protocols| {
+        ports.iter().map(|ports| Named::OutboundPort(*ports, protocols)).collect()
+    };
+    add(Setting::OutboundPorts, true, outbound(&config.outbound_ports, TCP));
+    add(Setting::OutboundPortsExclude, false, outbound(&config.excluded_outbound_ports, BOTH));
+    let machines = config.vm_interfaces.iter().cloned().map(Named::Machine);
+    add(Setting::VmInterfaces, true, machines.collect());
+    let groups = |groups: &[rules::Gid]| groups.iter().copied().map(Named::Group).collect();
+    match &config.owner_groups {
+        OwnerGroups::Only(included) => add(Setting::OwnerGroups, true, groups(included)),
+        OwnerGroups::AllBut(excluded) => add(Setting::OwnerGroupsExclude, false, groups(excluded)),
+    }
+    if let DnsCapture::Servers(servers) = &config.dns {
+        add(Setting::RedirectDns, true, servers.iter().copied().map(Named::Server).collect());
+    }
+    lists
+}
+
 /// The rules for one family, in the order in which they take effect.
 ///
 /// For a family that is not captured, and with interception `NONE`, there are none.
@@ -54,12 +145,7 @@ pub const PREDECESSOR: &str = kin::ISTIO_IPTABLES.name;
 /// # Panics
 /// If the policy broke the rules of the rule model, which would be a defect of this module.
 pub fn rules(config: &CaptureConfig, family: Family) -> Checked {
-    let wanted = config.interception != Interception::None && config.families().any(|f| f == family);
-    let rules = if wanted { write(config, family) } else { RuleSet::empty(family) };
-    rules::check::check(rules, &OWNERSHIP).unwrap_or_else(|faults| {
-        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        panic!("the policy made a bad rule set: {}", faults.join("; "))
-    })
+    Policy::rules(config, family)
 }
 
 /// All that a configuration asks of a network namespace.
@@ -67,14 +153,7 @@ pub fn rules(config: &CaptureConfig, family: Family) -> Checked {
 /// # Panics
 /// As [`rules()`].
 pub fn desired(config: &CaptureConfig) -> Desired {
-    Desired {
-        owner: OWNERSHIP,
-        v4: rules(config, Family::V4),
-        v6: config.ipv6.then(|| rules(config, Family::V6)),
-        routing: routing(config).objects(),
-        stale_flows: dns::stale_flows(config),
-        made: None,
-    }
+    Capture::from(config.clone()).desired()
 }
 
 fn write(config: &CaptureConfig, family: Family) -> RuleSet {

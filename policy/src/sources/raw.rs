@@ -1,6 +1,6 @@
 //! What was said, before it is understood: values with the place they come from.
 
-use crate::settings::{Kind, Row, Setting, TABLE};
+use crate::settings::{self, Kind, Row, Setting};
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
@@ -106,7 +106,7 @@ impl Raw {
     ) -> Self {
         let mut given = BTreeMap::new();
         let mut links = Vec::new();
-        for row in TABLE.iter().filter(|row| takes(row)) {
+        for row in settings::all().filter(|row| takes(row)) {
             let found = row.variables.iter().find_map(|&name| {
                 let value = text(&variable(name)?);
                 if is_service_link(name, &value) {

@@ -1,6 +1,7 @@
 //! The table itself: a row a command, in the order of `--help`.
 
 use super::{Command, Entry};
+use policy::mesh::Mesh;
 use policy::settings::{Setting, Topic};
 
 /// What every command takes.
@@ -37,6 +38,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[],
         without: &[Setting::Reconcile, Setting::CleanupOnly],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::Check,
@@ -59,6 +61,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         ],
         without: &[],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::Clean,
@@ -74,6 +77,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[Setting::NetworkNamespace, Setting::CniMode, Setting::LockWait, Setting::Format],
         without: &[],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::Doctor,
@@ -89,6 +93,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[Setting::NetworkNamespace, Setting::Format],
         without: &[Setting::Filename],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::Explain,
@@ -107,6 +112,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[],
         without: &[Setting::Format],
         word: Some(Setting::Destination),
+        mesh: None,
     },
     Entry {
         command: Command::Lint,
@@ -121,6 +127,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[],
         without: &[],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::Render,
@@ -134,6 +141,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[],
         without: &[Setting::Format],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::Status,
@@ -152,6 +160,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[Setting::NetworkNamespace, Setting::Format],
         without: &[],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::Probe,
@@ -184,6 +193,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         ],
         without: &[],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::Trace,
@@ -205,6 +215,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[Setting::NetworkNamespace, Setting::Format],
         without: &[],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::Sandbox,
@@ -230,6 +241,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[Setting::Backend],
         without: &[],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::CniInstall,
@@ -249,6 +261,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[],
         without: &[Setting::KeepProgram],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::CniUninstall,
@@ -265,6 +278,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[Setting::ConfDir, Setting::BinDir, Setting::KeepProgram],
         without: &[],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::CniRepair,
@@ -290,6 +304,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         ],
         without: &[Setting::SkipRuleApply],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::Completions,
@@ -304,6 +319,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[Setting::Shell],
         without: &[],
         word: Some(Setting::Shell),
+        mesh: None,
     },
     Entry {
         command: Command::Man,
@@ -316,6 +332,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[Setting::ManDirectory],
         without: &[],
         word: Some(Setting::ManDirectory),
+        mesh: None,
     },
     Entry {
         command: Command::IstioIptables,
@@ -329,7 +346,8 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
                      failed.",
         topics: &[PASTED],
         also: &[],
-        without: &[Setting::Format, Setting::AllowHostNamespace],
+        without: &[Setting::Format, Setting::AllowHostNamespace, Setting::Mesh],
         word: None,
+        mesh: Some(Mesh::Istio),
     },
 ];

@@ -9,7 +9,8 @@ mod zsh;
 
 use super::command::{COMMANDS, Entry};
 use super::{Exit, logging::Stdout, pflag, report, run, start_logging, tree};
-use policy::settings::{Kind, Row, TABLE, Topic, examples};
+use policy::mesh::Mesh;
+use policy::settings::{self, Kind, Row, Topic, examples};
 use policy::sources::{Raw, Reader};
 use policy::{Problem, Problems, Setting};
 
@@ -91,13 +92,13 @@ impl Flag {
 
 /// The flags that a command takes.
 fn flags(entry: &Entry) -> Vec<Flag> {
-    let rows = entry.rows().filter(|row| is_proposed(row));
+    let rows = entry.rows(Mesh::default()).filter(|row| is_proposed(row));
     rows.map(|row| Flag::new(row, entry.short(row))).collect()
 }
 
 /// The flags that may stand before a command.
 fn global_flags() -> Vec<Flag> {
-    let rows = TABLE.iter().filter(|row| pflag::is_global(row) && is_proposed(row));
+    let rows = settings::all().filter(|row| pflag::is_global(row) && is_proposed(row));
     rows.map(|row| Flag::new(row, row.short)).collect()
 }
 

@@ -15,7 +15,7 @@ use policy::Problems;
 use policy::explain::Pod;
 use policy::istio::{self, CaptureConfig, DnsCapture, Interception, defaults};
 use policy::probe::{self, Facts, Way};
-use policy::settings::{TABLE, Topic};
+use policy::settings::{self, Topic};
 use policy::sources::{Dialect, Raw};
 use rules::{Gid, PortRange, Protocol, Uid};
 use sidecar_init::{
@@ -88,7 +88,7 @@ fn exit(tried: &[Tried]) -> Exit {
 
 /// Whether any flag or variable says what to capture, so that more is known than that a proxy is there.
 fn says_what_to_capture(raw: &Raw) -> bool {
-    TABLE.iter().any(|row| row.topic == Topic::Capture && raw.get(row.setting).is_some())
+    settings::all().any(|row| row.topic == Topic::Capture && raw.get(row.setting).is_some())
 }
 
 /// What is asked of the namespace before anything is tried. The addresses are its own, whatever is declared: others would be

@@ -6,7 +6,7 @@ use crate::cli::{Exit, report};
 use policy::Tone;
 use policy::explain::DecidedBy;
 use policy::probe::Call;
-use policy::settings::TABLE;
+use policy::settings;
 use rules::Family;
 use rules::simulate::{Direction, Verdict};
 use serde::Serialize;
@@ -156,7 +156,7 @@ fn tone_of_mark(judgement: &Judgement) -> Tone {
 /// The rule that decides, and the option that makes it.
 fn place(rule: &DecidedBy) -> String {
     let option = rule.option.as_deref().filter(|option| !option.is_empty());
-    let is_flag = |option: &str| TABLE.iter().any(|row| row.long == option);
+    let is_flag = |option: &str| settings::all().any(|row| row.long == option);
     let flag = option.map(|option| if is_flag(option) { format!("--{option}") } else { option.to_owned() });
     let option = flag.map(|flag| format!(", of {flag}")).unwrap_or_default();
     format!("{} {} {}{option}", rule.table, rule.chain, rule.text)
