@@ -8,10 +8,7 @@ use super::{
     wanted::{Understood, understand},
 };
 use nix::unistd::{AccessFlags, access};
-use policy::{
-    istio,
-    pod::{Pod, annotated},
-};
+use policy::pod::{Pod, annotated};
 use sidecar_init::{
     engine::{self, OnDrift, Options},
     sys::namespace,
@@ -72,7 +69,7 @@ pub(super) fn status(
     };
     let tried = namespace::within_new(|| {
         let mut kernel = super::namespace::open(timeout)?;
-        engine::apply(&mut kernel, &istio::desired(&capture), &options)
+        engine::apply(&mut kernel, &capture.desired(), &options)
             .map_err(|error| super::namespace::failed("rules can't be set in a new namespace", &error))
     });
     match tried {
