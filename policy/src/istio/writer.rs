@@ -107,5 +107,5 @@ impl<'a> Writer<'a> {
 /// The rule that reports what `rule` is about to match.
 fn log(rule: &Rule, origin: Origin) -> Rule {
     let prefix = origin.name.parse().expect("names of rules are valid comments");
-    Rule { matches: rule.matches.clone(), target: Target::Log { group: LOG_GROUP, prefix } }
+    Rule { matches: rule.matches.clone(), target: Target::Nflog { group: LOG_GROUP, prefix } }
 }
