@@ -34,7 +34,7 @@ pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>, is_unicod
             ],
         },
     };
-    let mut findings = examine(&mut kernel, &OWNERSHIP, &proxy);
+    let mut findings = examine(&mut kernel, &OWNERSHIP.joined_with(policy::mesh::OWNERS), &proxy);
     match call {
         Ok(call) => findings.extend(
             ipv6::uncaptured(raw, &call.capture).map(|found| Finding::warn("ipv6", found.text, found.remedy)),

@@ -105,7 +105,11 @@ impl Observer {
     }
 
     fn look(&mut self) -> Result<Status, Failure> {
-        let seen = engine::status(&mut self.kernel, &OWNERSHIP, &Reason::origin_of)?;
+        let seen = engine::status(
+            &mut self.kernel,
+            &OWNERSHIP.joined_with(policy::mesh::OWNERS),
+            &Reason::origin_of,
+        )?;
         let mut findings: Vec<Finding> = seen.notes.iter().map(finding).collect();
         let addresses = seen.addresses.unwrap_or_else(|error| {
             findings.push(unseen("addresses", &error));
