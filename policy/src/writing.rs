@@ -117,7 +117,7 @@ impl<'a, C> Writer<'a, C> {
 /// The rule that reports what `rule` is about to match.
 fn log(rule: &Rule, group: u16, origin: Origin) -> Rule {
     let prefix = origin.name.parse().expect("names of rules are valid comments");
-    Rule { matches: rule.matches.clone(), target: Target::Log { group, prefix } }
+    Rule { matches: rule.matches.clone(), target: Target::Nflog { group, prefix } }
 }
 
 pub(crate) fn jump(place: Place) -> Target {
