@@ -111,6 +111,8 @@ macro_rules! meshes {
 meshes! {
     /// Istio's sidecar, whose rules `istio-iptables` sets.
     Istio istio "istio";
+    /// Linkerd's sidecar, whose rules `proxy-init` sets.
+    Linkerd linkerd "linkerd";
 }
 
 /// By what the rules and the routing of all meshes are known, for whoever meets several in one network namespace.

@@ -124,7 +124,7 @@ impl Policy for CaptureConfig {
 }
 
 /// What injection says of pods that say nothing, each unless one of these settings is said.
-pub const USUAL: &[(Setting, &str, &[Setting])] = &[
+pub(crate) const USUAL: &[(Setting, &str, &[Setting])] = &[
     (Setting::InboundPorts, "*", &[]),
     (Setting::InboundPortsExclude, "15090,15021,15020", &[Setting::InboundPorts]),
     (Setting::ServiceCidr, "*", &[]),
@@ -135,6 +135,7 @@ pub const USUAL: &[(Setting, &str, &[Setting])] = &[
 pub fn of(capture: &Capture) -> Option<&CaptureConfig> {
     match capture {
         Capture::Istio(config) => Some(config),
+        _ => None,
     }
 }
 
@@ -197,7 +198,7 @@ pub fn desired(config: &CaptureConfig) -> Desired {
 }
 
 fn write(config: &CaptureConfig, family: Family) -> RuleSet {
-    let mut writer = Writer::new(config, family);
+    let mut writer = Writer::of(config, family);
     interfaces(&mut writer);
     if config.drop_invalid {
         drop_invalid(&mut writer);
