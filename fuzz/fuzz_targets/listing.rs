@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rules::{Family, Ownership, check, parse, render};
+use rules::{Family, Ownership, PolicyRules, check, parse, render};
 
 /// Whoever owns chains of any name.
 const OWNER: Ownership = Ownership {
@@ -10,6 +10,7 @@ const OWNER: Ownership = Ownership {
     comment: "sidecar-init",
     table: "sidecar_init",
     protocol: 137,
+    policy_rules: PolicyRules::PLAIN,
     address: std::net::Ipv6Addr::LOCALHOST,
     predecessor: None,
     neighbours: &[],

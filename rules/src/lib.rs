@@ -44,7 +44,7 @@ pub use model::{Chain, Hook, Origin, Position, Rule, RuleSet, Statement, Table};
 pub use name::{ChainName, Comment, InterfaceName, NameError};
 pub use net::{ByFamily, Cidr, CidrError, Family};
 pub use number::{Gid, Mark, NumberError, Uid, Zone};
-pub use ownership::Ownership;
+pub use ownership::{Ownership, PolicyRules};
 pub use port::{Port, PortError, PortRange, PortSet};
 pub use predecessor::{Neighbour, Predecessor};
 pub use report::Hits;

@@ -17,6 +17,8 @@ pub struct Ownership {
     pub table: &'static str,
     /// Routing protocol number of its policy rules, routes and addresses (`rtm_protocol` in `linux/rtnetlink.h`).
     pub protocol: u8,
+    /// What its policy rules are like, beside their mark and their table.
+    pub policy_rules: PolicyRules,
     /// The address that it may put on `lo`. Kernels before 5.18 forget the protocol of addresses; there this one counts
     /// as its own.
     pub address: Ipv6Addr,
@@ -24,6 +26,20 @@ pub struct Ownership {
     pub predecessor: Option<&'static Predecessor>,
     /// Who uses names of its prefix too.
     pub neighbours: &'static [Neighbour],
+}
+
+/// The form of an owner's policy rules. One of another form is none that the owner would make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PolicyRules {
+    /// Which bits of a packet's mark they compare (`FRA_FWMASK` in `linux/fib_rules.h`).
+    pub mask: u32,
+    /// Their place among all rules (`FRA_PRIORITY`); `None` where it is left to the kernel.
+    pub preference: Option<u32>,
+}
+
+impl PolicyRules {
+    /// Those that compare the whole mark, at a place of the kernel's choice.
+    pub const PLAIN: Self = Self { mask: u32::MAX, preference: None };
 }
 
 impl Ownership {
@@ -74,6 +90,7 @@ pub(crate) mod tests {
         comment: "sidecar-init",
         table: "sidecar_init",
         protocol: 137,
+        policy_rules: PolicyRules::PLAIN,
         address: Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6),
         predecessor: None,
         neighbours: &[],

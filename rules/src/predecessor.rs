@@ -17,7 +17,7 @@ pub struct Predecessor {
     /// The NFLOG group to which it reports.
     pub log_group: u16,
     /// Mark and routing table of its policy rule where nobody chooses others.
-    pub policy_rule: (u32, u32),
+    pub policy_rule: (Mark, u32),
     /// Its tables of nf_tables, of the family `inet`.
     pub tables: &'static [&'static str],
 }

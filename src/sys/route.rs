@@ -11,7 +11,7 @@ use nix::{
     sys::socket::SockProtocol,
 };
 use rules::routing::{Object, Standing};
-use rules::{Family, Ownership};
+use rules::{Family, Mark, Ownership, PolicyRules};
 use std::{
     io,
     net::{Ipv6Addr, UdpSocket},
@@ -63,10 +63,10 @@ impl Routes {
     /// # Errors
     /// When a dump fails.
     pub fn read(&mut self) -> io::Result<Found> {
-        let Ownership { protocol: ours, address, .. } = self.owner;
+        let Ownership { protocol: ours, policy_rules: form, address, .. } = self.owner;
         let mut found = Found::default();
         // Of all families at once.
-        let rules = self.dump(RTM_GETRULE, &[0; size_of::<FibRuleHdr>()], rule)?;
+        let rules = self.dump(RTM_GETRULE, &[0; size_of::<FibRuleHdr>()], |payload| rule(payload, form))?;
         let routes = self.dump(RTM_GETROUTE, &[0; size_of::<RtMsg>()], route)?;
         for one in rules.into_iter().chain(routes) {
             match one {
@@ -192,11 +192,11 @@ impl Routes {
                     message.attribute(RTA_OIF, &LOOPBACK_IFINDEX.to_ne_bytes());
                 })
             }
-            Object::Rule { family, mark, table } => {
+            Object::Rule { family, mark, table, .. } => {
                 let request = Request { kind: rule, flags, head: &fib_rule_hdr(family, FR_ACT_TO_TBL) };
                 self.socket.request(&request, |message| {
-                    message.attribute(FRA_FWMARK, &mark.to_ne_bytes());
-                    message.attribute(FRA_FWMASK, &u32::MAX.to_ne_bytes());
+                    message.attribute(FRA_FWMARK, &mark.value.to_ne_bytes());
+                    message.attribute(FRA_FWMASK, &mark.mask.to_ne_bytes());
                     message.attribute(FRA_TABLE, &table.to_ne_bytes());
                     message.attribute(FRA_PROTOCOL, &[protocol]);
                     if preference != 0 {
@@ -276,8 +276,8 @@ enum Read {
     Unlike { protocol: u8, what: String },
 }
 
-/// A policy rule; such is one with a mark, all of its bits, and nothing else.
-fn rule(payload: &[u8]) -> Option<Read> {
+/// A policy rule; such is one of the owner's form, with a mark and nothing else.
+fn rule(payload: &[u8], form: PolicyRules) -> Option<Read> {
     let family = family(payload)?;
     let (head, selectors) = payload.split_first_chunk::<{ size_of::<FibRuleHdr>() }>()?;
     // The table is in the header too, if its number is a small one.
@@ -297,8 +297,14 @@ fn rule(payload: &[u8]) -> Option<Read> {
         }
     }
     Some(match (mark, table) {
-        (Some(mark), Some(table)) if is_such && mask == Some(u32::MAX) => {
-            Read::Such(Standing { object: Object::Rule { family, mark, table }, protocol, preference })
+        (Some(value), Some(table))
+            if is_such
+                && mask == Some(form.mask)
+                && form.preference.is_none_or(|expected| expected == preference) =>
+        {
+            let mark = Mark { value, mask: form.mask };
+            let object = Object::Rule { family, mark, table, preference: form.preference };
+            Read::Such(Standing { object, protocol, preference })
         }
         _ => Read::Unlike { protocol, what: format!("{family} policy rule of preference {preference}") },
     })

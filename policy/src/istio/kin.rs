@@ -12,7 +12,7 @@ pub(super) const ISTIO_IPTABLES: Predecessor = Predecessor {
     name: "istio-iptables",
     forms: &FORMS,
     log_group: LOG_GROUP,
-    policy_rule: (TPROXY_MARK.value, TPROXY_TABLE.number()),
+    policy_rule: (TPROXY_MARK, TPROXY_TABLE.number()),
     tables: &["istio-proxy-nat", "istio-proxy-mangle", "istio-proxy-raw"],
 };
 

@@ -33,7 +33,7 @@ pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
 use crate::Setting;
 use crate::mesh::{Capture, Listed, Listeners, Named, Policy, Proxy};
 use rules::{
-    Checked, Family, Ownership, Protocol, RuleSet, Table, Target,
+    Checked, Family, Ownership, PolicyRules, Protocol, RuleSet, Table, Target,
     desired::{Desired, StaleFlows},
     routing::Object,
 };
@@ -48,6 +48,7 @@ pub const OWNERSHIP: Ownership = Ownership {
     comment: "sidecar-init",
     table: "sidecar_init",
     protocol: 137,
+    policy_rules: PolicyRules::PLAIN,
     address: defaults::PASSTHROUGH_V6,
     predecessor: Some(&kin::ISTIO_IPTABLES),
     neighbours: &[kin::AMBIENT],

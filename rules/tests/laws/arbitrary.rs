@@ -3,8 +3,8 @@
 use proptest::{collection::vec, option, prelude::*, sample::select, string::string_regex};
 use rules::{
     Chain, Checked, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName, Line, Mark,
-    Match, Negatable, Ownership, Port, PortRange, PortSet, Position, Protocol, Rule, RuleSet, State,
-    Statement, Table, Target, Uid, Zone, check::check, parse,
+    Match, Negatable, Ownership, PolicyRules, Port, PortRange, PortSet, Position, Protocol, Rule, RuleSet,
+    State, Statement, Table, Target, Uid, Zone, check::check, parse,
 };
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -14,6 +14,7 @@ pub(super) const OWNER: Ownership = Ownership {
     comment: "sidecar-init",
     table: "sidecar_init",
     protocol: 137,
+    policy_rules: PolicyRules::PLAIN,
     address: Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6),
     predecessor: None,
     neighbours: &[],
