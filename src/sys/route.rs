@@ -13,6 +13,7 @@ use nix::{
 use rules::routing::{Object, Standing};
 use rules::{Family, Mark, Ownership, PolicyRules};
 use std::{
+    collections::BTreeSet,
     io,
     net::{Ipv6Addr, UdpSocket},
     thread,
@@ -63,10 +64,11 @@ impl Routes {
     /// # Errors
     /// When a dump fails.
     pub fn read(&mut self) -> io::Result<Found> {
-        let Ownership { protocol: ours, policy_rules: form, address, .. } = self.owner;
+        let ours = self.owner.protocol;
+        let forms: Vec<PolicyRules> = self.owner.each().map(|one| one.policy_rules).collect();
         let mut found = Found::default();
         // Of all families at once.
-        let rules = self.dump(RTM_GETRULE, &[0; size_of::<FibRuleHdr>()], |payload| rule(payload, form))?;
+        let rules = self.dump(RTM_GETRULE, &[0; size_of::<FibRuleHdr>()], |payload| rule(payload, &forms))?;
         let routes = self.dump(RTM_GETROUTE, &[0; size_of::<RtMsg>()], route)?;
         for one in rules.into_iter().chain(routes) {
             match one {
@@ -80,12 +82,14 @@ impl Routes {
         // A kernel before 5.18 forgets the protocol of addresses; newer ones give `::1` one of their own.
         found.lo_has_ipv6 = addresses.iter().any(|(there, _)| there.is_loopback());
         let remembers = addresses.iter().any(|(_, protocol)| protocol.is_some());
-        match addresses.iter().find(|(there, _)| *there == address) {
-            Some((_, protocol)) if *protocol == Some(ours) || !remembers => {
-                found.ours.push(self.own(Object::Address(address)));
+        let wanted: BTreeSet<Ipv6Addr> = self.owner.each().filter_map(|one| one.address).collect();
+        for &(address, protocol) in addresses.iter().filter(|(there, _)| wanted.contains(there)) {
+            let is_ours = protocol.map_or(!remembers && Some(address) == self.owner.address, |of| of == ours);
+            let standing = Standing { protocol: protocol.unwrap_or(0), ..Object::Address(address).into() };
+            match is_ours {
+                true => found.ours.push(self.own(standing.object)),
+                false => found.of_others.push(standing),
             }
-            Some(_) => found.of_others.push(Object::Address(address).into()),
-            None => {}
         }
         Ok(found)
     }
@@ -276,8 +280,8 @@ enum Read {
     Unlike { protocol: u8, what: String },
 }
 
-/// A policy rule; such is one of the owner's form, with a mark and nothing else.
-fn rule(payload: &[u8], form: PolicyRules) -> Option<Read> {
+/// A policy rule; such is one of these forms, with a mark and nothing else.
+fn rule(payload: &[u8], forms: &[PolicyRules]) -> Option<Read> {
     let family = family(payload)?;
     let (head, selectors) = payload.split_first_chunk::<{ size_of::<FibRuleHdr>() }>()?;
     // The table is in the header too, if its number is a small one.
@@ -296,12 +300,11 @@ fn rule(payload: &[u8], form: PolicyRules) -> Option<Read> {
             _ => is_such = false,
         }
     }
-    Some(match (mark, table) {
-        (Some(value), Some(table))
-            if is_such
-                && mask == Some(form.mask)
-                && form.preference.is_none_or(|expected| expected == preference) =>
-        {
+    let fits = |form: &&PolicyRules| {
+        is_such && mask == Some(form.mask) && form.preference.is_none_or(|expected| expected == preference)
+    };
+    Some(match (mark, table, forms.iter().find(fits)) {
+        (Some(value), Some(table), Some(form)) => {
             let mark = Mark { value, mask: form.mask };
             let object = Object::Rule { family, mark, table, preference: form.preference };
             Read::Such(Standing { object, protocol, preference })

@@ -4,15 +4,16 @@
 //! Upstream's rules are ours letter for letter, but for our comment in base chains.
 
 use super::defaults::{LOG_GROUP, PROXY_MARK, TPROXY_MARK, TPROXY_TABLE};
-use rules::predecessor::{Ask, Deed, Form, Neighbour, Predecessor, Proof};
-use rules::{Hook, Table};
+use crate::ambient;
+use rules::predecessor::{Ask, Deed, Form, Predecessor, Proof};
+use rules::{Chains, Hook, Table};
 
 /// Upstream's `tools/istio-iptables`, and its native mode, `tools/istio-nftables`.
 pub(super) const ISTIO_IPTABLES: Predecessor = Predecessor {
     name: "istio-iptables",
     forms: &FORMS,
-    log_group: LOG_GROUP,
-    policy_rule: (TPROXY_MARK, TPROXY_TABLE.number()),
+    log_group: Some(LOG_GROUP),
+    policy_rule: Some((TPROXY_MARK, TPROXY_TABLE.number())),
     tables: &["istio-proxy-nat", "istio-proxy-mangle", "istio-proxy-raw"],
 };
 
@@ -56,16 +57,8 @@ const fn of(table: Table, hook: Hook, asks: &'static [Ask], does: Deed, proof: P
     Form { table, hook, asks, does, proof }
 }
 
-/// Redirection inside of pods by Istio's node agent (`cni/pkg/iptables` and `cni/pkg/nftables`).
-pub(super) const AMBIENT: Neighbour = Neighbour {
-    name: "Istio's ambient mode",
-    chain: "ISTIO_PRERT",
-    shared: &["ISTIO_OUTPUT"],
-    // On the host, for the probes of the kubelet.
-    others: &["ISTIO_POSTRT"],
-    tables: &["istio-ambient-nat", "istio-ambient-mangle", "istio-ambient-raw"],
-    remedy: "label the pod istio.io/dataplane-mode=none to take it out of ambient mode, or leave the sidecar away",
-};
+/// What ambient mode calls like the chains of a sidecar: inside of pods, and on the host, for the probes of the kubelet.
+pub(super) const NAMESAKES: [Chains; 2] = [ambient::OWNERSHIP.chains, Chains::Named("ISTIO_POSTRT", &[])];
 
 #[cfg(test)]
 mod tests {
