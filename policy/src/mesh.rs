@@ -104,6 +104,8 @@ macro_rules! meshes {
 meshes! {
     /// Istio's sidecar, whose rules `istio-iptables` sets.
     Istio istio "istio";
+    /// Istio's ambient mode, whose rules the node agent sets for ztunnel.
+    Ambient ambient "ambient";
 }
 
 impl fmt::Display for Mesh {
