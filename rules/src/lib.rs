@@ -43,7 +43,7 @@ pub use matches::{ConnState, ConnStates, Match, Negatable, Protocol};
 pub use model::{Chain, Hook, Origin, Position, Rule, RuleSet, Statement, Table};
 pub use name::{ChainName, Comment, InterfaceName, NameError};
 pub use net::{ByFamily, Cidr, CidrError, Family};
-pub use number::{Gid, Mark, NumberError, Uid, Zone};
+pub use number::{Gid, Mark, NumberError, Uid, UidRange, UidRangeError, Zone};
 pub use ownership::Ownership;
 pub use port::{Port, PortError, PortRange, PortSet};
 pub use predecessor::{Neighbour, Predecessor};

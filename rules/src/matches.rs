@@ -1,6 +1,6 @@
 //! What a rule asks of a packet.
 
-use crate::{Cidr, Comment, Gid, InterfaceName, Mark, PortRange, PortSet, Uid, Writes};
+use crate::{Cidr, Comment, Gid, InterfaceName, Mark, PortRange, PortSet, UidRange, Writes};
 use std::fmt;
 
 /// A value to match or, where the kernel can negate, to match the absence of.
@@ -132,8 +132,8 @@ pub enum Match {
     DestinationPort(Negatable<PortRange>),
     /// `-m multiport --dports`.
     DestinationPorts(Negatable<PortSet>),
-    /// `-m owner --uid-owner`: the user whose process made the socket. Local output only.
-    UidOwner(Negatable<Uid>),
+    /// `-m owner --uid-owner`, one user or range: the user whose process made the socket. Local output only.
+    UidOwner(Negatable<UidRange>),
     /// `-m owner --gid-owner`: the group of the process that made the socket. Local output only.
     GidOwner(Negatable<Gid>),
     /// `-m conntrack --ctstate`.

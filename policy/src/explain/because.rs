@@ -194,7 +194,7 @@ fn items(condition: &Condition) -> Vec<String> {
             Match::InInterface(operand) | Match::OutInterface(operand) => vec![operand.value().to_string()],
             Match::SourcePort(operand) | Match::DestinationPort(operand) => vec![operand.value().to_string()],
             Match::DestinationPorts(operand) => vec![operand.value().to_string()],
-            Match::UidOwner(operand) => vec![format!("user {}", operand.value())],
+            Match::UidOwner(operand) => vec![format!("user {}", operand.value().dashed())],
             Match::GidOwner(operand) => vec![format!("group {}", operand.value())],
             Match::Protocol(_)
             | Match::ConnState(_)

@@ -144,14 +144,14 @@ pub(super) enum Owner {
 impl Owner {
     pub(super) fn is(self) -> Match {
         match self {
-            Self::User(uid) => Match::UidOwner(Negatable::Is(uid)),
+            Self::User(uid) => Match::UidOwner(Negatable::Is(uid.into())),
             Self::Group(gid) => group(gid),
         }
     }
 
     pub(super) fn is_not(self) -> Match {
         match self {
-            Self::User(uid) => Match::UidOwner(Negatable::Not(uid)),
+            Self::User(uid) => Match::UidOwner(Negatable::Not(uid.into())),
             Self::Group(gid) => not_group(gid),
         }
     }

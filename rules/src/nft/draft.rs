@@ -4,7 +4,8 @@ use super::{Action, Base, Kind, Log};
 use crate::field::{Condition, Field, Interval, Intervals, interface_interval, protocol_number, state_bit};
 use crate::model::Written;
 use crate::{
-    Chain, Cidr, Hook, Mark, Match, Negatable, Origin, PortRange, Rule, Statement, Table, Target, Writes,
+    Chain, Cidr, Hook, Mark, Match, Negatable, Origin, PortRange, Rule, Statement, Table, Target, UidRange,
+    Writes,
 };
 use std::net::IpAddr;
 
@@ -131,6 +132,10 @@ fn conditions(rule: &Rule) -> Option<Vec<Condition>> {
 
 fn condition(m: &Match) -> Option<Condition> {
     let id = |number: u32| Intervals::one(number.into());
+    let users = |range: &UidRange| {
+        let (first, last) = (range.first().number().into(), range.last().number().into());
+        [Interval { first, last }].into_iter().collect()
+    };
     Some(match m {
         Match::Source(cidr) => negatable(Field::Source(cidr.value().family()), cidr, addresses),
         Match::Destination(cidr) => negatable(Field::Destination(cidr.value().family()), cidr, addresses),
@@ -148,7 +153,7 @@ fn condition(m: &Match) -> Option<Condition> {
         Match::DestinationPorts(set) => {
             negatable(Field::DestinationPort, set, |set| ports(set.ranges().iter().copied()))
         }
-        Match::UidOwner(uid) => negatable(Field::Uid, uid, |uid| id(uid.number())),
+        Match::UidOwner(uid) => negatable(Field::Uid, uid, users),
         Match::GidOwner(gid) => negatable(Field::Gid, gid, |gid| id(gid.number())),
         Match::ConnState(states) => negatable(Field::ConnState, states, |states| {
             states.states().iter().map(|&state| Interval::one(state_bit(state).into())).collect()

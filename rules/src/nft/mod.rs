@@ -68,7 +68,10 @@ pub enum SetKind {
         ranges: bool,
     },
     /// User ids.
-    Uids,
+    Uids {
+        /// Whether any is a range; only then the set has ranges.
+        ranges: bool,
+    },
     /// Group ids.
     Gids,
 }
@@ -78,9 +81,9 @@ impl SetKind {
     pub fn has_ranges(self) -> bool {
         match self {
             Self::Addresses(_) => true,
-            Self::Ports { ranges } => ranges,
+            Self::Ports { ranges } | Self::Uids { ranges } => ranges,
             Self::Interfaces { prefixes } => prefixes,
-            Self::Protocols | Self::Uids | Self::Gids => false,
+            Self::Protocols | Self::Gids => false,
         }
     }
 }

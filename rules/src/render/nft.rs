@@ -132,7 +132,7 @@ pub fn type_name(kind: SetKind) -> &'static str {
         SetKind::Addresses(Family::V6) => "ipv6_addr",
         SetKind::Protocols => "inet_proto",
         SetKind::Ports { .. } => "inet_service",
-        SetKind::Uids => "uid",
+        SetKind::Uids { .. } => "uid",
         SetKind::Gids => "gid",
     }
 }
@@ -142,7 +142,7 @@ fn element(kind: SetKind, interval: Interval) -> String {
         SetKind::Interfaces { .. } => interface(interval),
         SetKind::Addresses(family) => addresses(family, interval),
         SetKind::Protocols => protocol(interval.first),
-        SetKind::Ports { .. } | SetKind::Uids | SetKind::Gids => {
+        SetKind::Ports { .. } | SetKind::Uids { .. } | SetKind::Gids => {
             dashed(interval, |number| number.to_string())
         }
     }

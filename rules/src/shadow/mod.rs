@@ -169,6 +169,9 @@ fn implies(given: &Match, wanted: &Match) -> bool {
         (Match::DestinationPort(Negatable::Is(given)), Match::DestinationPorts(Negatable::Is(wanted))) => {
             wanted.ranges().iter().any(|range| within(given, range))
         }
+        (Match::UidOwner(given), Match::UidOwner(wanted)) => follows(given, wanted, |inner, outer| {
+            outer.contains(inner.first()) && outer.contains(inner.last())
+        }),
         (given, wanted) => given == wanted,
     }
 }

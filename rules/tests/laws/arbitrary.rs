@@ -4,7 +4,7 @@ use proptest::{collection::vec, option, prelude::*, sample::select, string::stri
 use rules::{
     Chain, Checked, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName, Line, Mark,
     Match, Negatable, Ownership, Port, PortRange, PortSet, Position, Protocol, Rule, RuleSet, State,
-    Statement, Table, Target, Uid, Zone, check::check, parse,
+    Statement, Table, Target, Uid, UidRange, Zone, check::check, parse,
 };
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -66,6 +66,12 @@ pub(super) fn range() -> impl Strategy<Value = PortRange> {
     prop_oneof![3 => port().prop_map(PortRange::from), 1 => apart]
 }
 
+fn users() -> impl Strategy<Value = UidRange> {
+    let uid = || (0..u32::MAX).prop_map(|id| Uid::new(id).expect("in bounds"));
+    let apart = (uid(), uid()).prop_map(|(a, b)| UidRange::new(a.min(b), a.max(b)).expect("in order"));
+    prop_oneof![2 => uid().prop_map(UidRange::from), 1 => apart]
+}
+
 fn port_set() -> impl Strategy<Value = PortSet> {
     vec(range(), 1..8).prop_map(|ranges| PortSet::new(ranges).expect("at most 14 slots"))
 }
@@ -106,7 +112,7 @@ fn condition(family: Family) -> impl Strategy<Value = Match> {
         negatable(range()).prop_map(Match::SourcePort),
         negatable(range()).prop_map(Match::DestinationPort),
         negatable(port_set()).prop_map(Match::DestinationPorts),
-        negatable((0..u32::MAX).prop_map(|id| Uid::new(id).expect("in bounds"))).prop_map(Match::UidOwner),
+        negatable(users()).prop_map(Match::UidOwner),
         negatable((0..u32::MAX).prop_map(|id| Gid::new(id).expect("in bounds"))).prop_map(Match::GidOwner),
         negatable(states()).prop_map(Match::ConnState),
         negatable(mark()).prop_map(Match::Mark),

@@ -4,7 +4,7 @@ use super::arbitrary::EVERYBODY;
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use rules::{
     Chain, ConnState, ConnStates, Gid, Mark, Match, Negatable, PortRange, PortSet, Position, Protocol, Rule,
-    Statement, Table, Target, Uid, Zone,
+    Statement, Table, Target, Uid, UidRange, Zone,
     simulate::{Direction, Packet, Routing},
 };
 use std::net::{IpAddr, SocketAddr};
@@ -52,7 +52,7 @@ fn condition() -> impl Strategy<Value = Match> {
         1 => negatable(range()).prop_map(Match::SourcePort),
         2 => negatable(range()).prop_map(Match::DestinationPort),
         1 => negatable(parsed::<PortSet>(&["1,3", "2-3", "4"])).prop_map(Match::DestinationPorts),
-        1 => negatable((0..3u32).prop_map(|id| Uid::new(id).expect("an id"))).prop_map(Match::UidOwner),
+        2 => negatable(parsed::<UidRange>(&["0", "1", "2", "0-1", "1-2"])).prop_map(Match::UidOwner),
         1 => negatable((0..3u32).prop_map(|id| Gid::new(id).expect("an id"))).prop_map(Match::GidOwner),
         1 => negatable(states.prop_map(|s| ConnStates::new(s).expect("a state"))).prop_map(Match::ConnState),
         5 => negatable(mark()).prop_map(Match::Mark),

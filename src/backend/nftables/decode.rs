@@ -3,7 +3,9 @@
 //! It writes attributes that we leave out, in an order of its own. Each attribute is taken once; whatever is left over
 //! and says something makes the expression one of others.
 
-use super::expression::{Ct, Expression, GOTO, Header, JUMP, Meta, Operator, RETURN, Register, Verdict};
+use super::expression::{
+    Ct, Expression, GOTO, Header, JUMP, Meta, Operator, RETURN, Register, Verdict, WORD,
+};
 use crate::sys::header::*;
 use crate::sys::message;
 
@@ -106,6 +108,14 @@ fn decode(name: &str, data: &mut Fields<'_>) -> Option<Expression> {
             data.first(NFTA_BITWISE_DREG)?;
             data.number(NFTA_BITWISE_LEN)?;
             Expression::Bitwise { mask: data.value(NFTA_BITWISE_MASK)?, xor: data.value(NFTA_BITWISE_XOR)? }
+        }
+        "byteorder" => {
+            data.first(NFTA_BYTEORDER_SREG)?;
+            data.first(NFTA_BYTEORDER_DREG)?;
+            data.number(NFTA_BYTEORDER_OP).filter(|operation| *operation == NFT_BYTEORDER_HTON)?;
+            data.number(NFTA_BYTEORDER_LEN).filter(|length| *length == WORD)?;
+            data.number(NFTA_BYTEORDER_SIZE).filter(|size| *size == WORD)?;
+            Expression::ToPacketOrder
         }
         "lookup" => {
             let set = data.text(NFTA_LOOKUP_SET)?;

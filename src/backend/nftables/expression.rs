@@ -37,6 +37,8 @@ pub enum Expression {
         mask: Vec<u8>,
         xor: Vec<u8>,
     },
+    /// Brings a number of 32 bits from this machine's order of bytes into the packet's, in which ranges are compared.
+    ToPacketOrder,
     /// Goes on if the set holds the register's value, or, negated, if it does not.
     Lookup {
         set: String,
@@ -133,6 +135,9 @@ pub(super) const RETURN: u32 = NFT_RETURN.cast_unsigned();
 pub(super) const JUMP: u32 = NFT_JUMP.cast_unsigned();
 pub(super) const GOTO: u32 = NFT_GOTO.cast_unsigned();
 
+/// Bytes of the numbers that the kernel keeps in this machine's order.
+pub(super) const WORD: u32 = 4;
+
 impl Expression {
     /// Adds the expression to the list that `messages` is at.
     pub(super) fn encode(&self, messages: &mut Messages) {
@@ -153,6 +158,7 @@ impl Expression {
             Self::Cmp(..) => "cmp",
             Self::Range { .. } => "range",
             Self::Bitwise { .. } => "bitwise",
+            Self::ToPacketOrder => "byteorder",
             Self::Lookup { .. } => "lookup",
             Self::Immediate(..) | Self::Verdict(_) => "immediate",
             Self::Redir { .. } => "redir",
@@ -190,6 +196,12 @@ impl Expression {
                 data.number(NFTA_BITWISE_LEN, length);
                 value(value(data, NFTA_BITWISE_MASK, mask), NFTA_BITWISE_XOR, xor)
             }
+            Self::ToPacketOrder => data
+                .number(NFTA_BYTEORDER_SREG, NFT_REG_1)
+                .number(NFTA_BYTEORDER_DREG, NFT_REG_1)
+                .number(NFTA_BYTEORDER_OP, NFT_BYTEORDER_HTON)
+                .number(NFTA_BYTEORDER_LEN, WORD)
+                .number(NFTA_BYTEORDER_SIZE, WORD),
             Self::Lookup { set, negated } => {
                 let flags = if *negated { NFT_LOOKUP_F_INV } else { 0 };
                 data.text(NFTA_LOOKUP_SET, set)

@@ -2,7 +2,7 @@
 
 use super::expression::{Ct, Expression, Header, Meta, Operator, Register, Verdict};
 use crate::sys::{header::NFPROTO_UNSPEC, nfnetlink::nfproto};
-use rules::nft::{Action, Condition, Field, Interval, Log, Rule, Test};
+use rules::nft::{Action, Condition, Field, Interval, Log, Rule, SetKind, Test};
 use rules::{Family, Mark, PortRange};
 
 /// The expressions of a rule: conditions, counter, report, action.
@@ -22,6 +22,9 @@ pub(super) fn rule(rule: &Rule) -> Vec<Expression> {
 fn test(list: &mut Vec<Expression>, test: &Test) {
     let Condition { field, negated, values } = &test.condition;
     list.push(load(*field));
+    if asks_order(&test.condition) {
+        list.push(Expression::ToPacketOrder);
+    }
     match (&test.set, field) {
         (Some(set), _) => list.push(Expression::Lookup { set: set.clone(), negated: *negated }),
         (None, Field::ConnState) => {
@@ -39,6 +42,11 @@ fn test(list: &mut Vec<Expression>, test: &Test) {
         }
         (None, _) => compare(list, *field, *negated, values.single()),
     }
+}
+
+/// Whether numbers that stand as this machine writes them are compared by their order: the kernel compares byte by byte.
+fn asks_order(condition: &Condition) -> bool {
+    is_reversed(condition.field) && SetKind::of(condition).is_some_and(SetKind::has_ranges)
 }
 
 /// Keeps these bits of a number of 32.
@@ -75,11 +83,11 @@ fn compare(list: &mut Vec<Expression>, field: Field, negated: bool, interval: Op
         unreachable!("several ranges are in a set");
     };
     let equal = if negated { Operator::Neq } else { Operator::Eq };
-    let bytes = |number| bytes(field, number);
     if interval.is_single() {
-        list.push(Expression::Cmp(equal, bytes(interval.first)));
+        list.push(Expression::Cmp(equal, bytes(field, interval.first)));
         return;
     }
+    let bytes = |number| packet_bytes(field, number);
     match (field, prefix(field, interval)) {
         // Names are compared up to the prefix's length.
         (Field::InInterface | Field::OutInterface, Some(bits)) => {
@@ -133,9 +141,14 @@ pub(super) fn width(field: Field) -> usize {
     }
 }
 
+/// A value with its most significant byte first.
+fn packet_bytes(field: Field, number: u128) -> Vec<u8> {
+    number.to_be_bytes()[16 - width(field)..].to_vec()
+}
+
 /// A value as the register holds it.
 fn bytes(field: Field, number: u128) -> Vec<u8> {
-    let mut bytes = number.to_be_bytes()[16 - width(field)..].to_vec();
+    let mut bytes = packet_bytes(field, number);
     if is_reversed(field) {
         bytes.reverse();
     }

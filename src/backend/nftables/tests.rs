@@ -64,6 +64,11 @@ fn expressions_are_the_attributes_of_the_header() {
         ],
     );
     check(
+        &E::ToPacketOrder,
+        "byteorder",
+        &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 1]), (3, &[0, 0, 0, 1]), (4, &[0, 0, 0, 4]), (5, &[0, 0, 0, 4])],
+    );
+    check(
         &E::Lookup { set: "ports".to_owned(), negated: true },
         "lookup",
         &[(1, b"ports\0"), (2, &[0, 0, 0, 1]), (5, &[0, 0, 0, 1])],

@@ -8,8 +8,8 @@ mod other;
 
 use super::bytecode;
 use super::expression::{Ct, Expression, Header, Meta, Register, Verdict};
-use super::listed::{Interfaces, number};
-use super::lower::{is_reversed, width};
+use super::listed::{Interfaces, packet_number};
+use super::lower::width;
 use rules::nft::{self, Field, ListedRule, Test};
 use rules::{Action, Condition, Family, Mark, Port, PortRange, Target, Zone, render};
 
@@ -37,6 +37,8 @@ enum Held {
         length: usize,
         mask: Option<(Vec<u8>, Vec<u8>)>,
     },
+    /// A field of this machine's order of bytes, brought into that of packets.
+    Ordered(Field),
     Value(Vec<u8>),
     /// The type of the destination address (`RTN_*`).
     DestinationType,
@@ -95,12 +97,21 @@ impl<'a> Raiser<'a> {
             Expression::Payload { header, offset, length } => self.payload(*header, *offset, *length),
             Expression::Bitwise { mask, xor } => self.bitwise(mask, xor),
             Expression::Cmp(operator, bytes) => self.compare(*operator, bytes),
-            Expression::Range { negated, first, last } => match self.whole_field(first.len()) {
-                Some(field) if !is_reversed(field) => {
-                    self.ask(field, *negated, number(field, first), number(field, last));
-                }
-                _ => self.strange_condition(),
+            Expression::Range { negated, first, last } => match self.ordered(first.len()) {
+                Some(field) => self.ask(field, *negated, packet_number(first), packet_number(last)),
+                None => self.strange_condition(),
             },
+            Expression::ToPacketOrder => {
+                self.held = match self.held {
+                    // States are bits, which no order makes sense of.
+                    Held::Field { field, mask: None, length }
+                        if length == 4 && length == width(field) && field != Field::ConnState =>
+                    {
+                        Held::Ordered(field)
+                    }
+                    _ => Held::Other("byteorder".to_owned()),
+                };
+            }
             Expression::Lookup { set, negated } => self.look_up(set, *negated),
             Expression::Immediate(Register::First, bytes) => self.held = Held::Value(bytes.clone()),
             Expression::Immediate(Register::Second, bytes) => self.second = Some(bytes.clone()),
