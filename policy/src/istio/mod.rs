@@ -157,7 +157,7 @@ pub fn desired(config: &CaptureConfig) -> Desired {
 }
 
 fn write(config: &CaptureConfig, family: Family) -> RuleSet {
-    let mut writer = Writer::new(config, family);
+    let mut writer = Writer::of(config, family);
     interfaces(&mut writer);
     if config.drop_invalid {
         drop_invalid(&mut writer);
