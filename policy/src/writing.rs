@@ -5,7 +5,7 @@
 use rules::{
     Chain, ChainName, Cidr, ConnState, ConnStates, Family, Gid, Hook, InterfaceName, Mark, Match, Negatable,
     Origin, Ownership, Port, PortRange, PortSet, Position, Protocol, Rule, RuleSet, Statement, Table, Target,
-    Uid,
+    UidRange,
 };
 
 /// A chain by its name: a base chain, or one of the policy's.
@@ -117,7 +117,7 @@ impl<'a, C> Writer<'a, C> {
 /// The rule that reports what `rule` is about to match.
 fn log(rule: &Rule, group: u16, origin: Origin) -> Rule {
     let prefix = origin.name.parse().expect("names of rules are valid comments");
-    Rule { matches: rule.matches.clone(), target: Target::Log { group, prefix } }
+    Rule { matches: rule.matches.clone(), target: Target::Nflog { group, prefix } }
 }
 
 pub(crate) fn jump(place: Place) -> Target {
@@ -199,12 +199,13 @@ pub(crate) fn state<const N: usize>(states: [ConnState; N]) -> Match {
     Match::ConnState(Negatable::Is(ConnStates::new(states).expect("at least one state")))
 }
 
-pub(crate) fn user(uid: Uid) -> Match {
-    Match::UidOwner(Negatable::Is(uid.into()))
+/// One user, or all of a range.
+pub(crate) fn user(users: impl Into<UidRange>) -> Match {
+    Match::UidOwner(Negatable::Is(users.into()))
 }
 
-pub(crate) fn not_user(uid: Uid) -> Match {
-    Match::UidOwner(Negatable::Not(uid.into()))
+pub(crate) fn not_user(users: impl Into<UidRange>) -> Match {
+    Match::UidOwner(Negatable::Not(users.into()))
 }
 
 pub(crate) fn group(gid: Gid) -> Match {

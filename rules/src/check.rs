@@ -154,7 +154,7 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
 
 fn target_fits(target: &Target, table: Table, hooks: &BTreeSet<Hook>) -> bool {
     match target {
-        Target::Accept | Target::Return | Target::Jump(_) | Target::Log { .. } => true,
+        Target::Accept | Target::Return | Target::Jump(_) | Target::Nflog { .. } | Target::Log { .. } => true,
         // iptables refuses it: only the first packet of a connection passes here.
         Target::Drop => table != Table::Nat,
         Target::Redirect(_) => {
@@ -165,7 +165,7 @@ fn target_fits(target: &Target, table: Table, hooks: &BTreeSet<Hook>) -> bool {
         }
         Target::SetMark(_) => table == Table::Mangle,
         // The kernel takes CONNMARK in every table; marks of connections are set where marks are.
-        Target::SaveMark | Target::RestoreMark => table == Table::Mangle,
+        Target::SetConnmark(_) | Target::SaveMark | Target::RestoreMark => table == Table::Mangle,
         Target::SetZone(_) => table == Table::Raw,
     }
 }

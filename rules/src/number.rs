@@ -224,10 +224,12 @@ impl FromStr for Mark {
 }
 
 impl fmt::Display for Mark {
+    /// A plain mark as a decimal number, as people name them; one with a mask as listings have it, so that the bits
+    /// can be seen.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.is_whole() {
             true => self.value.fmt(f),
-            false => write!(f, "{}/{:#x}", self.value, self.mask),
+            false => write!(f, "{:#x}/{:#x}", self.value, self.mask),
         }
     }
 }

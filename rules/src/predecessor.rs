@@ -102,7 +102,7 @@ impl Predecessor {
 
     /// Whether a rule reports to this program's group.
     pub fn logs(&self, rule: &Rule) -> bool {
-        matches!(rule.target, Target::Log { group, .. } if group == self.log_group)
+        matches!(rule.target, Target::Nflog { group, .. } if group == self.log_group)
     }
 }
 

@@ -57,15 +57,13 @@ pub(super) fn drafts(table: Table, statements: Vec<&Statement>, written: &Writte
     let mut drafts = Vec::with_capacity(statements.len());
     let mut statements = statements.into_iter().peekable();
     while let Some(statement) = statements.next() {
-        let (statement, log) = match &statement.rule.target {
-            Target::Log { group, prefix } => {
-                let log = Some(Log { group: *group, prefix: prefix.clone() });
-                let reported = statements
-                    .next_if(|next| same_packets(&next.rule, &statement.rule) && !is_log(&next.rule));
-                (reported.unwrap_or(statement), log)
-            }
-            _ => (statement, None),
-        };
+        let log = log(&statement.rule.target);
+        let reported = log.as_ref().and_then(|_| {
+            let is_reported =
+                |next: &Rule| same_packets(next, &statement.rule) && self::log(&next.target).is_none();
+            statements.next_if(|next| is_reported(&next.rule))
+        });
+        let statement = reported.unwrap_or(statement);
         let Some(conditions) = conditions(&statement.rule) else {
             continue; // No packet fulfils them.
         };
@@ -90,8 +88,13 @@ pub(super) fn drafts(table: Table, statements: Vec<&Statement>, written: &Writte
     drafts
 }
 
-fn is_log(rule: &Rule) -> bool {
-    matches!(rule.target, Target::Log { .. })
+/// The report of a target that does nothing else.
+fn log(target: &Target) -> Option<Log> {
+    match target {
+        Target::Nflog { group, prefix } => Some(Log::Group { group: *group, prefix: prefix.clone() }),
+        Target::Log { prefix, level } => Some(Log::Kernel { prefix: prefix.clone(), level: *level }),
+        _ => None,
+    }
 }
 
 /// Whether two rules hold for the same packets, whatever their comments.
@@ -197,9 +200,10 @@ fn action(table: Table, target: &Target) -> Action {
         Target::Redirect(ports) => Action::Redirect(*ports),
         Target::Tproxy { port, mark } => Action::Tproxy { family: None, port: *port, mark: *mark },
         Target::SetMark(mark) => Action::SetMark(*mark),
+        Target::SetConnmark(mark) => Action::SetConnmark(*mark),
         Target::SaveMark => Action::SaveMark,
         Target::RestoreMark => Action::RestoreMark,
         Target::SetZone(zone) => Action::SetZone(*zone),
-        Target::Log { .. } => Action::Report,
+        Target::Nflog { .. } | Target::Log { .. } => Action::Report,
     }
 }

@@ -76,7 +76,7 @@ fn of_chain<'a>(
     let mut index = Index::default();
     let mut writers: Vec<Writes> = Vec::new();
     for (place, statement) in statements.iter().copied().enumerate() {
-        if matches!(statement.rule.target, Target::Log { .. }) {
+        if matches!(statement.rule.target, Target::Nflog { .. } | Target::Log { .. }) {
             continue;
         }
         let conditions: Vec<Asked<'_>> = statement
@@ -121,9 +121,11 @@ fn taker(target: &Target) -> Option<Taker> {
         }
         Target::Jump(name) => Some(Taker::Chain(name.clone())),
         Target::SetMark(_)
+        | Target::SetConnmark(_)
         | Target::SaveMark
         | Target::RestoreMark
         | Target::SetZone(_)
+        | Target::Nflog { .. }
         | Target::Log { .. } => None,
     }
 }
@@ -144,10 +146,11 @@ fn ends_in(chains: &Chains<'_>, chain: &Chain, conditions: &[&Match], work: &mut
             Target::Return
             | Target::Jump(_)
             | Target::SetMark(_)
+            | Target::SetConnmark(_)
             | Target::SaveMark
             | Target::RestoreMark
             | Target::SetZone(_) => return false,
-            Target::Log { .. } => {}
+            Target::Nflog { .. } | Target::Log { .. } => {}
         }
     }
     false

@@ -2,9 +2,9 @@
 
 use proptest::{collection::vec, option, prelude::*, sample::select, string::string_regex};
 use rules::{
-    Chain, Checked, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName, Line, Mark,
-    Match, Negatable, Ownership, Port, PortRange, PortSet, Position, Protocol, Rule, RuleSet, State,
-    Statement, Table, Target, Uid, UidRange, Zone, check::check, parse,
+    Chain, Checked, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName, Line, LogLevel,
+    LogPrefix, Mark, Match, Negatable, Ownership, Port, PortRange, PortSet, Position, Protocol, Rule,
+    RuleSet, State, Statement, Table, Target, Uid, UidRange, Zone, check::check, parse,
 };
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -86,6 +86,11 @@ fn comment() -> impl Strategy<Value = Comment> {
     texts.prop_map(|text| text.parse().expect("valid"))
 }
 
+fn log_prefix() -> impl Strategy<Value = LogPrefix> {
+    let texts = string_regex("[A-Za-z0-9 _.,:;/=+*()-]{1,29}").expect("a pattern");
+    texts.prop_map(|text| text.parse().expect("valid"))
+}
+
 fn mark() -> impl Strategy<Value = Mark> {
     let mask = prop_oneof![Just(u32::MAX), any::<u32>()];
     (any::<u32>(), mask).prop_map(|(value, mask)| Mark { value, mask })
@@ -133,7 +138,10 @@ fn target(names: &'static [&'static str]) -> impl Strategy<Value = Target> {
         1 => Just(Target::SaveMark),
         1 => Just(Target::RestoreMark),
         1 => (1..=u16::MAX).prop_map(|zone| Target::SetZone(Zone::new(zone).expect("not 0"))),
-        1 => (any::<u16>(), comment()).prop_map(|(group, prefix)| Target::Log { group, prefix }),
+        1 => (any::<u16>(), comment()).prop_map(|(group, prefix)| Target::Nflog { group, prefix }),
+        1 => mark().prop_map(Target::SetConnmark),
+        1 => (log_prefix(), select(&LogLevel::ALL[..]))
+            .prop_map(|(prefix, level)| Target::Log { prefix, level }),
     ]
 }
 

@@ -235,10 +235,12 @@ fn effect(target: &Target) -> usize {
         Target::Redirect(_) => 4,
         Target::Tproxy { .. } => 5,
         Target::SetMark(_) => 6,
+        Target::SetConnmark(_) => 11,
         Target::SaveMark => 7,
         Target::RestoreMark => 8,
         Target::SetZone(_) => 9,
-        Target::Log { .. } => 10,
+        Target::Nflog { .. } => 10,
+        Target::Log { .. } => 12,
     }
 }
 
@@ -254,5 +256,5 @@ fn the_strategies_make_every_condition_and_every_target() {
         }
     }
     assert_eq!(kinds, (0..14).collect());
-    assert_eq!(effects, (0..11).collect());
+    assert_eq!(effects, (0..13).collect());
 }

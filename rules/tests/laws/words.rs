@@ -5,8 +5,9 @@
 use super::arbitrary::OWNER;
 use proptest::{prelude::*, sample::select, test_runner::TestCaseResult};
 use rules::{
-    Chain, ChainName, Cidr, Comment, Family, Hook, InterfaceName, Mark, Match, Negatable, Port, PortRange,
-    PortSet, Position, Protocol, Rule, RuleSet, State, Statement, Table, Target, Uid, UidRange, Version,
+    Chain, ChainName, Cidr, Comment, Family, Hook, InterfaceName, LogPrefix, Mark, Match, Negatable, Port,
+    PortRange, PortSet, Position, Protocol, Rule, RuleSet, State, Statement, Table, Target, Uid, UidRange,
+    Version,
     check::check,
     parse,
     plan::plan,
@@ -96,6 +97,7 @@ proptest! {
         word::<Mark>(&text)?;
         word::<Version>(&text)?;
         harmless::<Comment>(&text, &[' ', ';'])?;
+        harmless::<LogPrefix>(&text, &[' ', ';'])?;
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::expression::{
 };
 use crate::sys::header::*;
 use crate::sys::message;
+use rules::LogLevel;
 
 impl Expression {
     /// Reads one item of a list of expressions.
@@ -156,8 +157,11 @@ fn decode(name: &str, data: &mut Fields<'_>) -> Option<Expression> {
         }
         "counter" => return Some(Expression::Counter),
         "log" => {
-            let group = data.take(NFTA_LOG_GROUP)?.try_into().ok().map(u16::from_be_bytes)?;
-            Expression::Log { group, prefix: data.text(NFTA_LOG_PREFIX)? }
+            let prefix = data.text(NFTA_LOG_PREFIX)?;
+            match data.take(NFTA_LOG_GROUP) {
+                Some(group) => Expression::Log { group: u16::from_be_bytes(group.try_into().ok()?), prefix },
+                None => Expression::KernelLog { level: LogLevel::new(data.number(NFTA_LOG_LEVEL)?)?, prefix },
+            }
         }
         _ => return None,
     };

@@ -6,6 +6,7 @@
 
 use crate::sys::header::*;
 use crate::sys::message::Messages;
+use rules::LogLevel;
 
 /// One step of a rule. A register that is not named is the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +62,11 @@ pub enum Expression {
     /// Reports to the listeners of an NFLOG group.
     Log {
         group: u16,
+        prefix: String,
+    },
+    /// Writes a line to the kernel's log.
+    KernelLog {
+        level: LogLevel,
         prefix: String,
     },
     /// Ends or leads on the walk: an immediate value for the register of verdicts.
@@ -164,7 +170,7 @@ impl Expression {
             Self::Redir { .. } => "redir",
             Self::Tproxy { .. } => "tproxy",
             Self::Counter => "counter",
-            Self::Log { .. } => "log",
+            Self::Log { .. } | Self::KernelLog { .. } => "log",
             Self::Other { name, .. } => name,
         }
     }
@@ -221,6 +227,9 @@ impl Expression {
             Self::Counter => data,
             Self::Log { group, prefix } => {
                 data.attribute(NFTA_LOG_GROUP, &group.to_be_bytes()).text(NFTA_LOG_PREFIX, prefix)
+            }
+            Self::KernelLog { level, prefix } => {
+                data.number(NFTA_LOG_LEVEL, level.number()).text(NFTA_LOG_PREFIX, prefix)
             }
             Self::Verdict(verdict) => {
                 data.number(NFTA_IMMEDIATE_DREG, NFT_REG_VERDICT).nest(NFTA_IMMEDIATE_DATA, |data| {

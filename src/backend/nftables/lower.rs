@@ -12,11 +12,18 @@ pub(super) fn rule(rule: &Rule) -> Vec<Expression> {
         self::test(&mut list, test);
     }
     list.push(Expression::Counter);
-    if let Some(Log { group, prefix }) = &rule.log {
-        list.push(Expression::Log { group: *group, prefix: prefix.as_str().to_owned() });
-    }
+    list.extend(rule.log.as_ref().map(log));
     action(&mut list, &rule.action);
     list
+}
+
+fn log(log: &Log) -> Expression {
+    match log {
+        Log::Group { group, prefix } => Expression::Log { group: *group, prefix: prefix.as_str().to_owned() },
+        Log::Kernel { prefix, level } => {
+            Expression::KernelLog { level: *level, prefix: prefix.as_str().to_owned() }
+        }
+    }
 }
 
 fn test(list: &mut Vec<Expression>, test: &Test) {
@@ -184,10 +191,16 @@ fn action(list: &mut Vec<Expression>, action: &Action) {
             list.push(Expression::Immediate(Register::First, port.number().to_be_bytes().to_vec()));
             let family = family.map_or(NFPROTO_UNSPEC, nfproto);
             list.push(Expression::Tproxy { family });
-            set_mark(list, *mark);
+            set_mark(list, Expression::Meta(Meta::Mark), Expression::SetMetaMark, *mark);
             list.push(Expression::Verdict(Verdict::Accept));
         }
-        Action::SetMark(mark) => set_mark(list, *mark),
+        Action::SetMark(mark) => {
+            set_mark(list, Expression::Meta(Meta::Mark), Expression::SetMetaMark, *mark);
+        }
+        // What has no connection fails at loading its mark, and there is nothing to set.
+        Action::SetConnmark(mark) => {
+            set_mark(list, Expression::Ct(Ct::Mark), Expression::SetCtMark, *mark);
+        }
         Action::SaveMark => {
             list.extend([Expression::Meta(Meta::Mark), Expression::SetCtMark]);
         }
@@ -214,14 +227,11 @@ fn redirect(list: &mut Vec<Expression>, ports: PortRange) {
 }
 
 /// Bits outside of the mask stay; bits inside become those of the value.
-fn set_mark(list: &mut Vec<Expression>, mark: Mark) {
+fn set_mark(list: &mut Vec<Expression>, load: Expression, store: Expression, mark: Mark) {
     let bytes = |number: u32| number.to_ne_bytes().to_vec();
     match mark.is_whole() {
         true => list.push(Expression::Immediate(Register::First, bytes(mark.value))),
-        false => list.extend([
-            Expression::Meta(Meta::Mark),
-            Expression::Bitwise { mask: bytes(!mark.mask), xor: bytes(mark.value) },
-        ]),
+        false => list.extend([load, Expression::Bitwise { mask: bytes(!mark.mask), xor: bytes(mark.value) }]),
     }
-    list.push(Expression::SetMetaMark);
+    list.push(store);
 }

@@ -194,6 +194,7 @@ pub(crate) const NFTA_CT_SREG: u16 = 4;
 // enum nft_log_attributes
 pub(crate) const NFTA_LOG_GROUP: u16 = 1;
 pub(crate) const NFTA_LOG_PREFIX: u16 = 2;
+pub(crate) const NFTA_LOG_LEVEL: u16 = 5;
 
 // enum nft_redir_attributes
 pub(crate) const NFTA_REDIR_REG_PROTO_MIN: u16 = 1;

@@ -120,9 +120,14 @@ impl<'a> Raiser<'a> {
                 self.act(action);
             }
             Expression::SetCtMark => {
-                let whole = matches!(self.held, Held::Field { field: Field::Mark(_), mask: None, .. });
+                let target = match &self.held {
+                    Held::Field { field: Field::Mark(_), mask: None, .. } => Some(Target::SaveMark),
+                    held => {
+                        set_by(held, |field| matches!(field, Field::Connmark(_))).map(Target::SetConnmark)
+                    }
+                };
                 let other = || Action::Marks("ct mark set".to_owned());
-                self.act(if whole { Action::Target(Target::SaveMark) } else { other() });
+                self.act(target.map_or_else(other, Action::Target));
             }
             Expression::SetCtZone => {
                 let zone = self.value(2).and_then(|bytes| Zone::new(u16::from_ne_bytes(bytes)));
@@ -145,6 +150,9 @@ impl<'a> Raiser<'a> {
             Expression::Counter => self.words.push("counter".to_owned()),
             Expression::Log { group, prefix } => {
                 self.words.push(format!("log prefix \"{prefix}\" group {group}"));
+            }
+            Expression::KernelLog { level, prefix } => {
+                self.words.push(format!("log prefix \"{prefix}\" level {}", level.name()));
             }
             Expression::Verdict(verdict) => self.act(match verdict {
                 Verdict::Accept => Action::Target(Target::Accept),
@@ -226,14 +234,9 @@ impl<'a> Raiser<'a> {
 
     /// What becomes of the packet's mark.
     fn mark(&self) -> Action {
-        let word = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_ne_bytes);
         let target = match &self.held {
-            Held::Value(bytes) => word(bytes).map(|value| Target::SetMark(Mark::whole(value))),
-            Held::Field { field: Field::Mark(_), mask: Some((bits, flips)), .. } => {
-                word(bits).zip(word(flips)).map(|(bits, value)| Target::SetMark(Mark { value, mask: !bits }))
-            }
             Held::Field { field: Field::Connmark(_), mask: None, .. } => Some(Target::RestoreMark),
-            _ => None,
+            held => set_by(held, |field| matches!(field, Field::Mark(_))).map(Target::SetMark),
         };
         target.map_or_else(|| Action::Marks("meta mark set".to_owned()), Action::Target)
     }
@@ -268,5 +271,17 @@ impl<'a> Raiser<'a> {
         let action = self.actions.pop().unwrap_or_else(|| Action::Continue(String::new()));
         let (conditions, first, comment) = (self.conditions, self.actions, comment.to_owned());
         ListedRule { text: words.join(" "), conditions, first, action, comment, hits: None }
+    }
+}
+
+/// The mark that is set by storing what is held: a value, or bits of what the mark was before.
+fn set_by(held: &Held, is_own: impl Fn(Field) -> bool) -> Option<Mark> {
+    let word = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_ne_bytes);
+    match held {
+        Held::Value(bytes) => word(bytes).map(Mark::whole),
+        Held::Field { field, mask: Some((bits, flips)), .. } if is_own(*field) => {
+            word(bits).zip(word(flips)).map(|(bits, value)| Mark { value, mask: !bits })
+        }
+        _ => None,
     }
 }
