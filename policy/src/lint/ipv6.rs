@@ -58,5 +58,5 @@ pub fn uncaptured_ipv6(raw: &Raw, config: &CaptureConfig, held: &[Held]) -> Opti
 /// Whether others can be called from it: ours on `lo` serves the proxy alone.
 fn is_global(address: Ipv6Addr) -> bool {
     let is_local = address.is_loopback() || address.is_unicast_link_local();
-    !(is_local || address.is_multicast() || address.is_unspecified() || address == OWNERSHIP.address)
+    !(is_local || address.is_multicast() || address.is_unspecified() || Some(address) == OWNERSHIP.address)
 }
