@@ -11,6 +11,7 @@ pub mod data;
 pub mod explain;
 mod fold;
 pub mod istio;
+pub mod kuma;
 pub mod lint;
 pub mod mesh;
 pub mod picture;

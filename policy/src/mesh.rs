@@ -104,6 +104,8 @@ macro_rules! meshes {
 meshes! {
     /// Istio's sidecar, whose rules `istio-iptables` sets.
     Istio istio "istio";
+    /// Kuma, whose rules `kumactl install transparent-proxy` sets.
+    Kuma kuma "kuma";
 }
 
 impl fmt::Display for Mesh {

@@ -2,9 +2,9 @@
 
 use proptest::{collection::vec, option, prelude::*, sample::select, string::string_regex};
 use rules::{
-    Chain, Chains, Checked, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName, Line, LogLevel,
-    LogPrefix, Mark, Match, Negatable, Ownership, Port, PortRange, PortSet, Position, Protocol, Rule,
-    RuleSet, State, Statement, Table, Target, Uid, UidRange, Zone, check::check, parse,
+    Chain, Chains, Checked, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName, Line,
+    LogLevel, LogPrefix, Mark, Match, Negatable, Ownership, Port, PortRange, PortSet, Position, Protocol,
+    Rule, RuleSet, State, Statement, Table, Target, Uid, UidRange, Zone, check::check, parse,
 };
 use std::net::{IpAddr, Ipv6Addr};
 
