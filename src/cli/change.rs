@@ -2,7 +2,8 @@
 
 use super::run::{Call, Format, Mode, Preview, Run};
 use super::{Exit, render, report};
-use policy::istio::{self, CaptureConfig};
+use policy::istio;
+use policy::mesh::Capture;
 use rules::desired::Desired;
 use serde::Serialize;
 use sidecar_init::{
@@ -51,7 +52,7 @@ pub(super) fn apply(call: &Call) -> Exit {
             run,
             "apply",
             capture,
-            &Options { choice, on_drift: OnDrift::Replace, anew: run.force, others: istio::ALL },
+            &Options { choice, on_drift: OnDrift::Replace, anew: run.force, others: policy::mesh::OWNERS },
         ),
     };
     told(run, done)
@@ -88,12 +89,12 @@ pub(super) fn told(run: &Run, done: Result<Report, Box<dyn error::Error>>) -> Ex
 pub(super) fn set(
     run: &Run,
     command: &str,
-    capture: &CaptureConfig,
+    capture: &Capture,
     options: &Options,
 ) -> Result<Report, Box<dyn error::Error>> {
     let start = Instant::now();
     let mut kernel = run.open()?;
-    let desired = Desired { made: Some(run.made(command)), ..istio::desired(capture) };
+    let desired = Desired { made: Some(run.made(command)), ..capture.desired() };
     let summary = engine::apply(&mut kernel, &desired, options)?;
     let mut report = Report::new(&summary, start, "rules are in place");
     // The rules stand, whatever can't be read of others.
@@ -117,7 +118,7 @@ pub(super) fn before(kernel: &mut Kernel) -> Result<Vec<String>, backend::Error>
 pub(super) fn remove(run: &Run) -> Result<Report, Box<dyn error::Error>> {
     let start = Instant::now();
     let mut kernel = run.open()?;
-    let mut summary = engine::clean(&mut kernel, istio::OWNERSHIP, istio::ALL)?;
+    let mut summary = engine::clean(&mut kernel, istio::OWNERSHIP, policy::mesh::OWNERS)?;
     if kernel.remove_leftover_trace()? {
         tracing::info!(target: "iptables", "removed what a trace --enable had left that was killed");
     }
@@ -132,7 +133,7 @@ pub(super) fn remove(run: &Run) -> Result<Report, Box<dyn error::Error>> {
 /// Prints what cleaning would do: steps, and what programs of iptables would read.
 pub(super) fn preview_removal(run: &Run) -> Exit {
     let plan = || -> Result<Plan, Box<dyn error::Error>> {
-        Ok(engine::plan_clean(&mut run.open()?, istio::OWNERSHIP, istio::ALL)?)
+        Ok(engine::plan_clean(&mut run.open()?, istio::OWNERSHIP, policy::mesh::OWNERS)?)
     };
     match plan() {
         Ok(Plan { before, steps, .. }) => {
