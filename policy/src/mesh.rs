@@ -116,7 +116,8 @@ meshes! {
 }
 
 /// By what the rules and the routing of all meshes are known, for whoever meets several in one network namespace.
-pub const OWNERS: &[Ownership] = crate::istio::ALL;
+pub const OWNERS: &[Ownership] =
+    &[crate::istio::OWNERSHIP, crate::istio::AMBIENT, crate::kuma::OWNERSHIP];
 
 impl fmt::Display for Mesh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

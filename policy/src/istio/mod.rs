@@ -64,6 +64,9 @@ pub const PREFIX: &str = "ISTIO_";
 /// The ownerships of all policies whose rules may stand in a namespace, this one's included.
 pub const ALL: &[Ownership] = &[OWNERSHIP, kin::AMBIENT];
 
+/// By what Istio's ambient mode is known.
+pub const AMBIENT: Ownership = kin::AMBIENT;
+
 /// The name of the program whose work we take over.
 pub const PREDECESSOR: &str = kin::ISTIO_IPTABLES.name;
 
@@ -135,6 +138,7 @@ pub const USUAL: &[(Setting, &str, &[Setting])] = &[
 pub fn of(capture: &Capture) -> Option<&CaptureConfig> {
     match capture {
         Capture::Istio(config) => Some(config),
+        Capture::Kuma(_) => None,
     }
 }
 

@@ -22,7 +22,7 @@ pub use resolve::configure;
 pub use settings::Kuma;
 pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
 
-use crate::mesh::{Listed, Listeners, Named, Policy, Proxy};
+use crate::mesh::{Capture, Listed, Listeners, Named, Policy, Proxy};
 use crate::settings::Setting;
 use ::rules::desired::StaleFlows;
 use ::rules::routing::Object;
@@ -50,6 +50,10 @@ pub const OWNERSHIP: Ownership = Ownership {
 };
 
 impl Policy for CaptureConfig {
+    fn owner(&self) -> Ownership {
+        OWNERSHIP
+    }
+
     fn ipv6(&self) -> bool {
         self.ipv6
     }
@@ -88,6 +92,10 @@ impl Policy for CaptureConfig {
         })
     }
 
+    fn without_dns(&self) -> Capture {
+        Self { dns: Dns { capture: DnsCapture::Off, ..self.dns.clone() }, ..self.clone() }.into()
+    }
+
     fn proxy(&self) -> Proxy {
         let dns = self.dns.capture != DnsCapture::Off || !self.networks.is_empty();
         let machines = !self.networks.is_empty();
@@ -98,7 +106,7 @@ impl Policy for CaptureConfig {
                     .then_some(self.inbound.listener.into()),
                 dns: dns.then_some(self.dns.port),
                 tunnel: None,
-                is_transparent: false,
+                transparent: None,
             },
             uids: vec![self.proxy_uid],
             gids: Vec::new(),
@@ -111,6 +119,10 @@ impl Policy for CaptureConfig {
         lists(self)
     }
 }
+
+/// What injection says of pods that say nothing, each unless one of these settings is said.
+pub const USUAL: &[(Setting, &str, &[Setting])] =
+    &[(Kuma::CaptureAllDns, "true", &[Kuma::RedirectDns])];
 
 fn lists(config: &CaptureConfig) -> Vec<Listed> {
     const TCP: &[Protocol] = &[Protocol::Tcp];
