@@ -116,6 +116,8 @@ meshes! {
     Istio istio "istio";
     /// Linkerd's sidecar, whose rules `proxy-init` sets.
     Linkerd linkerd "linkerd";
+    /// Kuma, whose rules `kumactl install transparent-proxy` sets.
+    Kuma kuma "kuma";
     /// Istio's ambient mode, whose rules the node agent sets for ztunnel.
     Ambient ambient "ambient";
 }
