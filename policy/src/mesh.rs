@@ -10,6 +10,7 @@ mod policy;
 pub use facts::{Listed, Listeners, Named, Proxy};
 pub use policy::Policy;
 
+use crate::pod::mesh::Form;
 use crate::settings::{Row, Setting, examples};
 use crate::sources::{Host, Raw, Reader};
 use crate::{Problem, Problems};
@@ -54,6 +55,13 @@ macro_rules! meshes {
             pub fn usual(self) -> &'static [(Setting, &'static str, &'static [Setting])] {
                 match self {
                     $(Self::$mesh => crate::$module::USUAL,)*
+                }
+            }
+
+            /// How its pods are told from others, and how they speak; `None` for those of the default.
+            pub(crate) fn pods(self) -> Option<&'static Form> {
+                match self {
+                    $(Self::$mesh => crate::$module::PODS,)*
                 }
             }
 

@@ -7,6 +7,7 @@
 mod chains;
 mod config;
 pub mod defaults;
+mod pod;
 mod reason;
 mod resolve;
 
@@ -23,6 +24,9 @@ use crate::mesh::{Capture, Listed, Listeners, Named, Policy, Proxy};
 use rules::predecessor::Predecessor;
 use rules::{Chains, Checked, Family, Ownership, PolicyRules, PortRange, Protocol, RuleSet, routing::Object};
 use std::collections::BTreeSet;
+
+/// How its pods are told from others, and how they speak.
+pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
 
 /// By what this policy's rules are known again. Chains and comments are upstream's, which we succeed; routing has it none,
 /// and 140 is in nobody's `/etc/iproute2/rt_protos`.
