@@ -81,7 +81,9 @@ fn pod(annotations: &[(&str, &str)]) -> Pod {
 
 fn captured(pod: &Pod) -> Result<CaptureConfig, String> {
     let said = annotated(pod, "Pod shop/web", &Raw::of([(Setting::PodIps, address())]));
-    said.resolve(&NoHost).map(|resolved| resolved.capture).map_err(|problems| problems.to_string())
+    let istio =
+        |resolved: policy::mesh::Resolved| policy::istio::of(&resolved.capture).expect("Istio's").clone();
+    said.resolve(&NoHost).map(istio).map_err(|problems| problems.to_string())
 }
 
 /// What flags say.

@@ -13,8 +13,8 @@ pub use policy::Policy;
 use crate::settings::{Row, Setting, examples};
 use crate::sources::{Host, Raw, Reader};
 use crate::{Problem, Problems};
-use rules::{Checked, Ownership, RuleSet, desired::Desired};
-use std::{fmt, ops::Deref, str::FromStr};
+use rules::{Checked, Family, Ownership, RuleSet, desired::StaleFlows, routing::Object};
+use std::{collections::BTreeSet, fmt, ops::Deref, str::FromStr};
 
 macro_rules! meshes {
     ($($(#[doc = $doc:literal])* $mesh:ident $module:ident $name:literal;)*) => {
@@ -47,6 +47,13 @@ macro_rules! meshes {
             pub fn examples(self) -> &'static [examples::Row] {
                 match self {
                     $(Self::$mesh => crate::$module::EXAMPLES,)*
+                }
+            }
+
+            /// What its injection says of pods that say nothing, each unless one of these settings is said.
+            pub fn usual(self) -> &'static [(Setting, &'static str, &'static [Setting])] {
+                match self {
+                    $(Self::$mesh => crate::$module::USUAL,)*
                 }
             }
 
@@ -122,20 +129,42 @@ impl FromStr for Mesh {
     }
 }
 
-impl Capture {
-    /// All that it asks of a network namespace.
-    ///
-    /// # Panics
-    /// If the policy broke the rules of the rule model, which would be a defect of the policy.
-    pub fn desired(&self) -> Desired {
-        Desired {
-            owner: self.mesh().ownership(),
-            v4: self.rules(rules::Family::V4),
-            v6: self.ipv6().then(|| self.rules(rules::Family::V6)),
-            routing: self.routing(),
-            stale_flows: self.stale_flows(),
-            made: None,
-        }
+/// So that a configuration can stand wherever a policy is asked for.
+impl Policy for Capture {
+    fn owner(&self) -> Ownership {
+        (**self).owner()
+    }
+
+    fn ipv6(&self) -> bool {
+        (**self).ipv6()
+    }
+
+    fn captures_nothing(&self) -> bool {
+        (**self).captures_nothing()
+    }
+
+    fn rules(&self, family: Family) -> Checked {
+        (**self).rules(family)
+    }
+
+    fn routing(&self) -> BTreeSet<Object> {
+        (**self).routing()
+    }
+
+    fn stale_flows(&self) -> Option<StaleFlows> {
+        (**self).stale_flows()
+    }
+
+    fn without_dns(&self) -> Capture {
+        (**self).without_dns()
+    }
+
+    fn proxy(&self) -> Proxy {
+        (**self).proxy()
+    }
+
+    fn lists(&self) -> Vec<Listed> {
+        (**self).lists()
     }
 }
 
@@ -153,7 +182,8 @@ pub(crate) fn checked(rules: RuleSet, owner: &Ownership) -> Checked {
 /// The mesh that is asked for. A name that none has is a problem.
 pub fn of(reader: &mut Reader<'_>) -> Mesh {
     let complaint = format!("is no mesh; expected {}", names());
-    reader.optional(Setting::Mesh, &complaint, |text| text.parse().ok()).unwrap_or_default()
+    reader.optional(Setting::Mesh, &complaint, |text| text.parse::<Mesh>().ok());
+    reader.raw.mesh()
 }
 
 /// The names of all, for sentences.

@@ -2,7 +2,8 @@
 
 use super::run::{Call, Format, Mode, Preview, Run};
 use super::{Exit, render, report};
-use policy::istio::{self, CaptureConfig};
+use policy::istio;
+use policy::mesh::Capture;
 use rules::desired::Desired;
 use serde::Serialize;
 use sidecar_init::{
@@ -88,12 +89,12 @@ pub(super) fn told(run: &Run, done: Result<Report, Box<dyn error::Error>>) -> Ex
 pub(super) fn set(
     run: &Run,
     command: &str,
-    capture: &CaptureConfig,
+    capture: &Capture,
     options: &Options,
 ) -> Result<Report, Box<dyn error::Error>> {
     let start = Instant::now();
     let mut kernel = run.open()?;
-    let desired = Desired { made: Some(run.made(command)), ..istio::desired(capture) };
+    let desired = Desired { made: Some(run.made(command)), ..capture.desired() };
     let summary = engine::apply(&mut kernel, &desired, options)?;
     let mut report = Report::new(&summary, start, "rules are in place");
     // The rules stand, whatever can't be read of others.

@@ -5,9 +5,10 @@ use super::{Exit, ipv6, report};
 use policy::{
     Problems, Tone, fold,
     istio::{
-        ALL, CaptureConfig, OWNERSHIP,
+        ALL, OWNERSHIP,
         defaults::{AGENT_PORT, INBOUND_LISTENER, OUTBOUND_LISTENER, PROXY_ID},
     },
+    mesh::Policy,
     sources::Raw,
 };
 use rules::PortRange;
@@ -53,13 +54,15 @@ pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>, is_unicod
 }
 
 /// Where the proxy is expected to listen, and as whom.
-fn proxy(capture: &CaptureConfig) -> Proxy {
+fn proxy(capture: &dyn Policy) -> Proxy {
+    let proxy = capture.proxy();
+    let policy::mesh::Listeners { outbound, inbound, .. } = proxy.listeners;
     Proxy {
-        uids: capture.proxy_uids.iter().map(|uid| uid.number()).collect(),
-        gids: capture.proxy_gids.iter().map(|gid| gid.number()).collect(),
+        uids: proxy.uids.iter().map(|uid| uid.number()).collect(),
+        gids: proxy.gids.iter().map(|gid| gid.number()).collect(),
         ports: vec![
-            ("outbound", ports(capture.outbound_listener)),
-            ("inbound", ports(capture.inbound_listener)),
+            ("outbound", ports(outbound.unwrap_or(OUTBOUND_LISTENER.into()))),
+            ("inbound", ports(inbound.unwrap_or(INBOUND_LISTENER.into()))),
             // Whether DNS is captured is for the rules to say that are there.
             ("DNS", ports(AGENT_PORT.into())),
         ],

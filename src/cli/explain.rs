@@ -5,8 +5,9 @@ use super::manifest::{self, Section, Subject};
 use super::run::{self, Logging, Run};
 use super::{Exit, logging::Stdout, render, report};
 use policy::explain::{Case, Explanation, Pod, Scene, explain, matrix, packet, usual_cases};
-use policy::istio::{self, CaptureConfig, Reason};
+use policy::istio::{self, Reason};
 use policy::lint::why_not_ipv6;
+use policy::mesh::{self, Capture, Policy};
 use policy::picture::{self, Picture};
 use policy::sources::{Raw, Reader, Source};
 use policy::{Problems, Setting};
@@ -41,7 +42,7 @@ struct Asked {
     logging: Logging,
     warnings: Vec<String>,
     /// What is described; `None` where the rules are others that are there.
-    capture: Option<CaptureConfig>,
+    capture: Option<Capture>,
     file: Option<String>,
     form: Form,
     expected: Expected,
@@ -95,9 +96,10 @@ fn understand(subject: &Subject) -> Result<Asked, Problems> {
     }
     let of_words = !live && file.is_none();
     let host = subject.host();
-    let capture = of_words.then(|| istio::configure(&mut reader, &*host, run.cni));
-    let pod = Pod::told(raw, capture.as_ref(), file.is_none().then_some(&*host));
-    let question = question(&mut reader, &pod, capture.as_ref(), form);
+    let capture = of_words.then(|| mesh::configure(&mut reader, &*host, run.cni));
+    let policy = capture.as_deref();
+    let pod = Pod::told(raw, policy, file.is_none().then_some(&*host));
+    let question = question(&mut reader, &pod, policy, form);
     let warnings = reader.finish()?;
     let question = question.expect("what is not understood is a problem");
     // What is said of the packet's rules matters only where they are those.
@@ -145,12 +147,7 @@ fn form(reader: &mut Reader<'_>) -> Form {
     form.unwrap_or(Form::Text)
 }
 
-fn question(
-    reader: &mut Reader<'_>,
-    pod: &Pod,
-    config: Option<&CaptureConfig>,
-    form: Form,
-) -> Option<Question> {
+fn question(reader: &mut Reader<'_>, pod: &Pod, config: Option<&dyn Policy>, form: Form) -> Option<Question> {
     if !reader.switch(Setting::Matrix) {
         return packet(reader, pod).map(Question::Packet);
     }
@@ -170,7 +167,7 @@ impl Question {
     }
 }
 
-fn warn_of_ipv6(raw: &Raw, question: &Question, config: &CaptureConfig) {
+fn warn_of_ipv6(raw: &Raw, question: &Question, config: &dyn Policy) {
     if question.families().any(|family| !config.families().any(|captured| captured == family)) {
         tracing::warn!(target: "config", "{}", why_not_ipv6(raw));
     }

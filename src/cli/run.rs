@@ -2,7 +2,8 @@
 
 use super::data::Encoding;
 use super::logging::Stdout;
-use policy::istio::{self, CaptureConfig, defaults::PROBE_PORT};
+use policy::istio::{self, defaults::PROBE_PORT};
+use policy::mesh::{self, Capture, Mesh};
 pub(super) use policy::preview::Preview;
 use policy::settings::{
     Setting,
@@ -116,6 +117,8 @@ pub(super) struct Run {
     pub(super) validates: bool,
     /// How, where that or a probe is asked for.
     pub(super) validation: Validation,
+    /// Whose rules are meant.
+    pub(super) mesh: Mesh,
     /// What was said to be captured, to be noted beside the rules.
     pub(super) said: String,
 }
@@ -147,14 +150,14 @@ impl Run {
         let wait = self.lock_wait;
         let lock = if self.cni { Lock::on_node(wait) } else { Lock { wait, ..Lock::default() } };
         let lock = Lock { version: self.iptables_version, ..lock };
-        Kernel::open(lock, istio::OWNERSHIP)
+        Kernel::open(lock, self.mesh.ownership())
     }
 }
 
 /// Everything that a call asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Call {
-    pub(super) capture: CaptureConfig,
+    pub(super) capture: Capture,
     pub(super) run: Run,
     pub(super) logging: Logging,
     /// What is odd, but does not stop us.
@@ -189,7 +192,7 @@ pub(super) fn resolve_on_node(raw: &Raw, host: &dyn Host, before: Vec<Problem>) 
 }
 
 fn configured(mut reader: Reader<'_>, host: &dyn Host, run: Run, logging: Logging) -> Result<Call, Problems> {
-    let capture = istio::configure(&mut reader, host, run.cni);
+    let capture = mesh::configure(&mut reader, host, run.cni);
     reader.finish().map(|warnings| Call { capture, run, logging, warnings })
 }
 
@@ -251,6 +254,7 @@ fn run(reader: &mut Reader<'_>) -> Run {
             .unwrap_or(Format::Text),
         validates: reader.switch(Setting::RunValidation),
         validation: probe,
+        mesh: mesh::of(reader),
         // Nobody else keeps it.
         said: if mode == Mode::Apply { istio::said(reader.raw) } else { String::new() },
     }

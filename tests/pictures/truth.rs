@@ -106,7 +106,7 @@ fn packets(config: &CaptureConfig, own: &[IpAddr]) -> Vec<Packet> {
 fn every_arrow_of_every_scenario_tells_what_becomes_of_its_packets() {
     for folder in scenarios() {
         let (config, own) = configuration(&Case::read(&folder));
-        let picture = picture::of(&config, &Dialect::default());
+        let picture = picture::of(&config.clone().into(), &Dialect::default());
         let pod = Pod::new(own.clone(), Some(&config));
         let packets = packets(&config, &own);
         let mut told: Vec<&Flow> = Vec::new();

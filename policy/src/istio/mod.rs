@@ -62,12 +62,16 @@ pub const OWNERSHIP: Ownership = Ownership {
 pub const PREFIX: &str = "ISTIO_";
 
 /// The ownerships of all policies whose rules may stand in a namespace, this one's included.
-pub const ALL: &[Ownership] = &[OWNERSHIP, kin::AMBIENT];
+pub const ALL: &[Ownership] = &[OWNERSHIP, crate::linkerd::OWNERSHIP, kin::AMBIENT];
 
 /// The name of the program whose work we take over.
 pub const PREDECESSOR: &str = kin::ISTIO_IPTABLES.name;
 
 impl Policy for CaptureConfig {
+    fn owner(&self) -> Ownership {
+        OWNERSHIP
+    }
+
     fn ipv6(&self) -> bool {
         self.ipv6
     }
@@ -90,6 +94,10 @@ impl Policy for CaptureConfig {
         dns::stale_flows(self)
     }
 
+    fn without_dns(&self) -> Capture {
+        Self { dns: DnsCapture::Off, ..self.clone() }.into()
+    }
+
     fn proxy(&self) -> Proxy {
         let captures = !self.captures_nothing();
         Proxy {
@@ -98,7 +106,10 @@ impl Policy for CaptureConfig {
                 inbound: (captures && self.captures_inbound()).then_some(self.inbound_listener),
                 dns: (captures && self.dns != DnsCapture::Off).then_some(defaults::AGENT_PORT),
                 tunnel: captures.then_some(self.tunnel_port),
-                is_transparent: matches!(self.interception, Interception::Tproxy { .. }),
+                transparent: match self.interception {
+                    Interception::Tproxy { mark, .. } => Some(mark),
+                    Interception::Redirect | Interception::None => None,
+                },
             },
             uids: self.proxy_uids.clone(),
             gids: self.proxy_gids.clone(),
@@ -109,6 +120,22 @@ impl Policy for CaptureConfig {
 
     fn lists(&self) -> Vec<Listed> {
         lists(self)
+    }
+}
+
+/// What injection says of pods that say nothing, each unless one of these settings is said.
+pub const USUAL: &[(Setting, &str, &[Setting])] = &[
+    (Setting::InboundPorts, "*", &[]),
+    (Setting::InboundPortsExclude, "15090,15021,15020", &[Setting::InboundPorts]),
+    (Setting::ServiceCidr, "*", &[]),
+    (Setting::DualStack, "true", &[]),
+];
+
+/// The configuration, where it is Istio's.
+pub fn of(capture: &Capture) -> Option<&CaptureConfig> {
+    match capture {
+        Capture::Istio(config) => Some(config),
+        Capture::Linkerd(_) => None,
     }
 }
 
@@ -124,8 +151,9 @@ fn lists(config: &CaptureConfig) -> Vec<Listed> {
         InboundPorts::Only(ports) => add(Setting::InboundPorts, true, inbound(ports)),
         InboundPorts::AllBut(ports) => add(Setting::InboundPortsExclude, false, inbound(ports)),
     }
-    let interfaces = config.excluded_interfaces.iter().cloned().map(Named::Interface);
-    add(Setting::ExcludeInterfaces, false, interfaces.collect());
+    if !config.captures_nothing() {
+        add(Setting::InboundTunnelPort, false, vec![Named::Tunnel(config.tunnel_port)]);
+    }
     if let OutboundCidrs::Only(cidrs) = &config.outbound_cidrs {
         add(Setting::ServiceCidr, true, cidrs.iter().copied().map(Named::Destination).collect());
     }
@@ -136,15 +164,17 @@ fn lists(config: &CaptureConfig) -> Vec<Listed> {
     };
     add(Setting::OutboundPorts, true, outbound(&config.outbound_ports, TCP));
     add(Setting::OutboundPortsExclude, false, outbound(&config.excluded_outbound_ports, BOTH));
+    if let DnsCapture::Servers(servers) = &config.dns {
+        add(Setting::RedirectDns, true, servers.iter().copied().map(Named::Server).collect());
+    }
+    let interfaces = config.excluded_interfaces.iter().cloned().map(Named::Interface);
+    add(Setting::ExcludeInterfaces, false, interfaces.collect());
     let machines = config.vm_interfaces.iter().cloned().map(Named::Machine);
     add(Setting::VmInterfaces, true, machines.collect());
     let groups = |groups: &[rules::Gid]| groups.iter().copied().map(Named::Group).collect();
     match &config.owner_groups {
         OwnerGroups::Only(included) => add(Setting::OwnerGroups, true, groups(included)),
         OwnerGroups::AllBut(excluded) => add(Setting::OwnerGroupsExclude, false, groups(excluded)),
-    }
-    if let DnsCapture::Servers(servers) = &config.dns {
-        add(Setting::RedirectDns, true, servers.iter().copied().map(Named::Server).collect());
     }
     lists
 }
@@ -164,7 +194,7 @@ pub fn rules(config: &CaptureConfig, family: Family) -> Checked {
 /// # Panics
 /// As [`rules()`].
 pub fn desired(config: &CaptureConfig) -> Desired {
-    Capture::from(config.clone()).desired()
+    (config as &dyn Policy).desired()
 }
 
 fn write(config: &CaptureConfig, family: Family) -> RuleSet {

@@ -18,7 +18,8 @@ pub use resolve::{configure, missing};
 pub use settings::Linkerd;
 pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
 
-use crate::mesh::{Listed, Listeners, Named, Policy, Proxy};
+use crate::Setting;
+use crate::mesh::{Capture, Listed, Listeners, Named, Policy, Proxy};
 use rules::predecessor::Predecessor;
 use rules::{Chains, Checked, Family, Ownership, PortRange, Protocol, RuleSet, routing::Object};
 use std::collections::BTreeSet;
@@ -44,7 +45,17 @@ pub const OWNERSHIP: Ownership = Ownership {
 const PROXY_INIT: Predecessor =
     Predecessor { name: "proxy-init", forms: &[], log_group: None, policy_rule: None, tables: &[] };
 
+/// What the injector says of pods that say nothing, each unless one of these settings is said.
+pub const USUAL: &[(Setting, &str, &[Setting])] = &[
+    (Linkerd::InboundPortsToIgnore, "4190,4191,4567,4568", &[]),
+    (Linkerd::OutboundPortsToIgnore, "4567,4568", &[]),
+];
+
 impl Policy for CaptureConfig {
+    fn owner(&self) -> Ownership {
+        OWNERSHIP
+    }
+
     fn ipv6(&self) -> bool {
         self.ipv6
     }
@@ -57,6 +68,11 @@ impl Policy for CaptureConfig {
 
     fn routing(&self) -> BTreeSet<Object> {
         BTreeSet::new()
+    }
+
+    /// Questions for names go by UDP, and are left alone in any case; those by TCP are captured as all TCP is.
+    fn without_dns(&self) -> Capture {
+        self.clone().into()
     }
 
     fn proxy(&self) -> Proxy {

@@ -1,8 +1,7 @@
 //! Words in, rules out: what each setting makes, and what is refused.
 
 use super::*;
-use crate::mesh::{Capture, Mesh, resolve};
-use crate::settings::Setting;
+use crate::mesh::{Mesh, resolve};
 use crate::sources::{NoHost, Raw};
 use rules::render::iptables::statement;
 
@@ -234,7 +233,7 @@ fn the_policy_names_its_proxy_and_its_lists() {
     let policy: &dyn Policy = &config;
     let proxy = policy.proxy();
     let ids = (proxy.uids[0].number(), proxy.gids[0].number());
-    assert_eq!((ids, proxy.listeners.is_transparent), ((2102, 7), false));
+    assert_eq!((ids, proxy.listeners.transparent), ((2102, 7), None));
     let settings: Vec<(Setting, bool)> =
         policy.lists().iter().map(|listed| (listed.setting, listed.captured)).collect();
     let expected = [

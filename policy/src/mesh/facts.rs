@@ -2,7 +2,7 @@
 //! what the lists name.
 
 use crate::settings::Setting;
-use rules::{Cidr, Gid, InterfaceName, Mark, Port, PortRange, Protocol, Uid};
+use rules::{Cidr, Family, Gid, InterfaceName, Mark, Port, PortRange, Protocol, Uid};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Where the proxy listens; `None` where nothing is sent to it.
@@ -16,8 +16,8 @@ pub struct Listeners {
     pub dns: Option<Port>,
     /// For tunnels of the mesh: called by its number, and so never captured.
     pub tunnel: Option<Port>,
-    /// Whether the inbound listener is a transparent one (TPROXY).
-    pub is_transparent: bool,
+    /// The mark of what is handed to the inbound listener unchanged, where that is a transparent one (TPROXY).
+    pub transparent: Option<Mark>,
 }
 
 /// Who the proxy is, and where it listens.
@@ -34,6 +34,16 @@ pub struct Proxy {
     pub passthrough: Option<(Ipv4Addr, Ipv6Addr)>,
 }
 
+impl Proxy {
+    /// The address of a family from which it hands calls to the application.
+    pub fn passthrough(&self, family: Family) -> Option<IpAddr> {
+        self.passthrough.map(|(v4, v6)| match family {
+            Family::V4 => v4.into(),
+            Family::V6 => v6.into(),
+        })
+    }
+}
+
 /// What is named by a list of a setting, or by the policy itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {
@@ -45,6 +55,8 @@ pub enum Named {
     OutboundPort(PortRange, &'static [Protocol]),
     /// The port of connections that arrive.
     InboundPort(PortRange),
+    /// The port of the mesh's tunnels, which is never captured.
+    Tunnel(Port),
     /// An interface by which traffic comes and goes.
     Interface(InterfaceName),
     /// An interface behind which somebody else sits, such as a virtual machine.
@@ -65,4 +77,29 @@ pub struct Listed {
     pub named: Named,
     /// Whether it is named to be captured, and not to be left alone.
     pub captured: bool,
+}
+
+impl Listed {
+    /// What the list is about, for headings and legends.
+    pub fn meaning(&self) -> &'static str {
+        match (&self.named, self.captured) {
+            (Named::Destination(_), true) => "networks whose connections are captured",
+            (Named::Destination(_), false) => "networks left alone",
+            (Named::Source(_), true) => "networks whose calls are captured",
+            (Named::Source(_), false) => "networks whose calls are left alone",
+            (Named::OutboundPort(..), true) => "outbound ports captured wherever they are",
+            (Named::OutboundPort(..), false) => "outbound ports left alone",
+            (Named::InboundPort(_), true) => "inbound ports captured",
+            (Named::InboundPort(_), false) => "inbound ports left alone",
+            (Named::Tunnel(_), _) => "the tunnel's port",
+            (Named::Interface(_), true) => "interfaces captured",
+            (Named::Interface(_), false) => "interfaces left alone",
+            (Named::Machine(_), _) => "interfaces of virtual machines, whose calls go out",
+            (Named::User(..), true) => "users whose calls are captured",
+            (Named::User(..), false) => "users whose calls are left alone",
+            (Named::Group(_), true) => "groups whose calls are captured",
+            (Named::Group(_), false) => "groups whose calls are left alone",
+            (Named::Server(_), _) => "DNS servers whose queries are captured",
+        }
+    }
 }

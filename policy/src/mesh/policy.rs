@@ -1,11 +1,19 @@
 //! What every policy can say of itself.
 
+use super::Capture;
 use super::facts::{Listed, Proxy};
-use rules::{Checked, Family, desired::StaleFlows, routing::Object};
+use rules::{
+    Checked, Family, Ownership,
+    desired::{Desired, StaleFlows},
+    routing::Object,
+};
 use std::{collections::BTreeSet, fmt};
 
 /// A validated configuration, as whoever works with rules sees it.
 pub trait Policy: fmt::Debug {
+    /// By what its rules and its routing are known again.
+    fn owner(&self) -> Ownership;
+
     /// Whether IPv6 is captured too. IPv4 always is.
     fn ipv6(&self) -> bool;
 
@@ -28,6 +36,9 @@ pub trait Policy: fmt::Debug {
         None
     }
 
+    /// The same, with questions for names left alone.
+    fn without_dns(&self) -> Capture;
+
     /// Who the proxy is, and where it listens.
     fn proxy(&self) -> Proxy;
 
@@ -35,7 +46,22 @@ pub trait Policy: fmt::Debug {
     fn lists(&self) -> Vec<Listed>;
 }
 
-impl dyn Policy {
+impl dyn Policy + '_ {
+    /// All that it asks of a network namespace.
+    ///
+    /// # Panics
+    /// As [`Policy::rules`].
+    pub fn desired(&self) -> Desired {
+        Desired {
+            owner: self.owner(),
+            v4: self.rules(Family::V4),
+            v6: self.ipv6().then(|| self.rules(Family::V6)),
+            routing: self.routing(),
+            stale_flows: self.stale_flows(),
+            made: None,
+        }
+    }
+
     /// The families whose traffic is captured.
     pub fn families(&self) -> impl Iterator<Item = Family> + use<> {
         let ipv6 = self.ipv6();

@@ -1,5 +1,6 @@
 //! What was said, before it is understood: values with the place they come from.
 
+use crate::mesh::Mesh;
 use crate::settings::{self, Kind, Row, Setting};
 use std::{
     collections::BTreeMap,
@@ -136,6 +137,12 @@ impl Raw {
     /// The value of a setting, if anybody gave one.
     pub fn get(&self, setting: Setting) -> Option<&Given> {
         self.given.get(&setting)
+    }
+
+    /// The mesh that is meant: the one that is named, or else the default. A name that no mesh has is refused where it is
+    /// read.
+    pub fn mesh(&self) -> Mesh {
+        self.get(Setting::Mesh).and_then(|given| given.value.trim().parse().ok()).unwrap_or_default()
     }
 
     /// All values.

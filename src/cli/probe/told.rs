@@ -11,7 +11,7 @@ use rules::Family;
 use rules::simulate::{Direction, Verdict};
 use serde::Serialize;
 use sidecar_init::engine::{End, Proof, Seen};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What is expected of a call.
 pub(super) fn expected(call: &Call) -> String {
@@ -118,7 +118,7 @@ fn line(text: &mut String, Tried { call, judgement, now }: &Tried) {
         Judgement::Untried(_) => ("-", Tone::Quiet, "not tried".to_owned(), None),
     };
     // From where the proxy hands connections over; from loopback calls everybody.
-    let caller = match call.from.filter(|from| *from == call.handed_over_from()) {
+    let caller = match call.from.filter(|from| !is_localhost(*from)) {
         Some(from) => format!("{} @{from}", call.caller),
         None => call.caller.to_string(),
     };
@@ -315,4 +315,8 @@ impl Observed {
             original_port: seen.original.map(|address| address.port()),
         }
     }
+}
+/// Whether an address is that from which everybody calls over loopback.
+fn is_localhost(address: IpAddr) -> bool {
+    [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()].contains(&address)
 }
