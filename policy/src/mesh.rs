@@ -115,6 +115,9 @@ meshes! {
     Linkerd linkerd "linkerd";
 }
 
+/// By what the rules and the routing of all meshes are known, for whoever meets several in one network namespace.
+pub const OWNERS: &[Ownership] = crate::istio::ALL;
+
 impl fmt::Display for Mesh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

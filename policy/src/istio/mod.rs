@@ -62,7 +62,7 @@ pub const OWNERSHIP: Ownership = Ownership {
 pub const PREFIX: &str = "ISTIO_";
 
 /// The ownerships of all policies whose rules may stand in a namespace, this one's included.
-pub const ALL: &[Ownership] = &[OWNERSHIP, crate::linkerd::OWNERSHIP, kin::AMBIENT];
+pub const ALL: &[Ownership] = &[OWNERSHIP, kin::AMBIENT];
 
 /// The name of the program whose work we take over.
 pub const PREDECESSOR: &str = kin::ISTIO_IPTABLES.name;
@@ -124,7 +124,7 @@ impl Policy for CaptureConfig {
 }
 
 /// What injection says of pods that say nothing, each unless one of these settings is said.
-pub const USUAL: &[(Setting, &str, &[Setting])] = &[
+pub(crate) const USUAL: &[(Setting, &str, &[Setting])] = &[
     (Setting::InboundPorts, "*", &[]),
     (Setting::InboundPortsExclude, "15090,15021,15020", &[Setting::InboundPorts]),
     (Setting::ServiceCidr, "*", &[]),
@@ -135,7 +135,7 @@ pub const USUAL: &[(Setting, &str, &[Setting])] = &[
 pub fn of(capture: &Capture) -> Option<&CaptureConfig> {
     match capture {
         Capture::Istio(config) => Some(config),
-        Capture::Linkerd(_) => None,
+        _ => None,
     }
 }
 

@@ -9,7 +9,6 @@ mod config;
 pub mod defaults;
 mod reason;
 mod resolve;
-
 mod settings;
 
 pub use config::{CaptureConfig, InboundPorts, Subnet};
@@ -45,8 +44,11 @@ pub const OWNERSHIP: Ownership = Ownership {
 const PROXY_INIT: Predecessor =
     Predecessor { name: "proxy-init", forms: &[], log_group: None, policy_rule: None, tables: &[] };
 
-/// What the injector says of pods that say nothing, each unless one of these settings is said.
-pub const USUAL: &[(Setting, &str, &[Setting])] = &[
+/// What injection says of pods that say nothing: the charts' values, each unless one of these settings is said.
+pub(crate) const USUAL: &[(Setting, &str, &[Setting])] = &[
+    (Linkerd::IncomingProxyPort, "4143", &[]),
+    (Linkerd::OutgoingProxyPort, "4140", &[]),
+    (Linkerd::ProxyUid, "2102", &[]),
     (Linkerd::InboundPortsToIgnore, "4190,4191,4567,4568", &[]),
     (Linkerd::OutboundPortsToIgnore, "4567,4568", &[]),
 ];
@@ -70,7 +72,7 @@ impl Policy for CaptureConfig {
         BTreeSet::new()
     }
 
-    /// Questions for names go by UDP, and are left alone in any case; those by TCP are captured as all TCP is.
+    /// Questions by UDP pass by in any case, and those by TCP are captured as all TCP is.
     fn without_dns(&self) -> Capture {
         self.clone().into()
     }
