@@ -5,15 +5,17 @@
 //! their comments are upstream's, letter for letter, because people compare listings.
 
 mod chains;
+mod commands;
 mod config;
 pub mod defaults;
 mod reason;
 mod resolve;
 mod settings;
 
+pub use commands::commands;
 pub use config::{CaptureConfig, InboundPorts, Subnet};
 pub use reason::Reason;
-pub use resolve::{configure, missing};
+pub use resolve::{NOBODY, configure, missing};
 pub use settings::Linkerd;
 pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
 
