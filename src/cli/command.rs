@@ -11,8 +11,10 @@ use policy::sources::pflag::Flags;
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
-    /// The drop-in.
+    /// The drop-in for `istio-iptables`.
     IstioIptables,
+    /// The drop-in for linkerd's `proxy-init`.
+    LinkerdInit,
     /// Bring the namespace to the wanted state.
     Apply,
     /// Compare the namespace with the wanted state.

@@ -5,17 +5,18 @@
 //! their comments are upstream's, letter for letter, because people compare listings.
 
 mod chains;
+mod commands;
 mod config;
 pub mod defaults;
 mod pod;
 mod reason;
 mod resolve;
-
 mod settings;
 
+pub use commands::commands;
 pub use config::{CaptureConfig, InboundPorts, Subnet};
 pub use reason::Reason;
-pub use resolve::{configure, missing};
+pub use resolve::{NOBODY, configure, missing};
 pub use settings::Linkerd;
 pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
 
@@ -78,7 +79,7 @@ impl Policy for CaptureConfig {
         BTreeSet::new()
     }
 
-    /// It never captures any.
+    /// Questions by UDP pass by in any case, and those by TCP are captured as all TCP is.
     fn without_dns(&self) -> Capture {
         self.clone().into()
     }

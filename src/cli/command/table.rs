@@ -350,4 +350,19 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         word: None,
         mesh: Some(Mesh::Istio),
     },
+    Entry {
+        command: Command::LinkerdInit,
+        name: "linkerd-init",
+        about: "Set the rules of linkerd, taking the flags of its proxy-init",
+        long_about: "Sets the rules that send a pod's traffic through linkerd's proxy, taking the flags of proxy-init, in \
+                     whose place it stands where the program is called proxy-init or linkerd2-proxy-init. No variable of \
+                     the environment is read.\n\nItems of lists are separated by commas, or the flag is given again. \
+                     Either all rules take effect or the old state stays, and a second call changes nothing that is as \
+                     wanted.\n\nExit codes: 0 done, 1 failed or bad input (nothing was touched).",
+        topics: &[&[Topic::Capture, Topic::DropIn]],
+        also: &[],
+        without: &[Setting::Mesh],
+        word: None,
+        mesh: Some(Mesh::Linkerd),
+    },
 ];
