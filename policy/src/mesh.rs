@@ -111,13 +111,15 @@ macro_rules! meshes {
 meshes! {
     /// Istio's sidecar, whose rules `istio-iptables` sets.
     Istio istio "istio";
+    /// Linkerd's sidecar, whose rules `proxy-init` sets.
+    Linkerd linkerd "linkerd";
     /// Kuma, whose rules `kumactl install transparent-proxy` sets.
     Kuma kuma "kuma";
 }
 
 /// By what the rules and the routing of all meshes are known, for whoever meets several in one network namespace.
 pub const OWNERS: &[Ownership] =
-    &[crate::istio::OWNERSHIP, crate::istio::AMBIENT, crate::kuma::OWNERSHIP];
+    &[crate::istio::OWNERSHIP, crate::istio::AMBIENT, crate::linkerd::OWNERSHIP, crate::kuma::OWNERSHIP];
 
 impl fmt::Display for Mesh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

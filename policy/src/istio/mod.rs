@@ -127,7 +127,7 @@ impl Policy for CaptureConfig {
 }
 
 /// What injection says of pods that say nothing, each unless one of these settings is said.
-pub const USUAL: &[(Setting, &str, &[Setting])] = &[
+pub(crate) const USUAL: &[(Setting, &str, &[Setting])] = &[
     (Setting::InboundPorts, "*", &[]),
     (Setting::InboundPortsExclude, "15090,15021,15020", &[Setting::InboundPorts]),
     (Setting::ServiceCidr, "*", &[]),
@@ -138,7 +138,7 @@ pub const USUAL: &[(Setting, &str, &[Setting])] = &[
 pub fn of(capture: &Capture) -> Option<&CaptureConfig> {
     match capture {
         Capture::Istio(config) => Some(config),
-        Capture::Kuma(_) => None,
+        _ => None,
     }
 }
 

@@ -121,8 +121,7 @@ impl Policy for CaptureConfig {
 }
 
 /// What injection says of pods that say nothing, each unless one of these settings is said.
-pub const USUAL: &[(Setting, &str, &[Setting])] =
-    &[(Kuma::CaptureAllDns, "true", &[Kuma::RedirectDns])];
+pub const USUAL: &[(Setting, &str, &[Setting])] = &[(Kuma::CaptureAllDns, "true", &[Kuma::RedirectDns])];
 
 fn lists(config: &CaptureConfig) -> Vec<Listed> {
     const TCP: &[Protocol] = &[Protocol::Tcp];

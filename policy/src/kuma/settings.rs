@@ -2,7 +2,7 @@
 //! by variables alone.
 
 use crate::mesh::Mesh;
-use crate::settings::Kind::{Switch, Value};
+use crate::settings::Kind::{List, Switch, Value};
 use crate::settings::Table;
 use crate::settings::examples::{self, closed, open};
 use crate::settings::table_macro::settings;
@@ -43,15 +43,15 @@ settings! {
             "Outbound ports to leave alone";
         InboundIpsExclude: "exclude-inbound-ips" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_EXCLUDE_PORTS_FOR_IPS"]
-            @ ["traffic.kuma.io/exclude-inbound-ips"] joined ",", Value("CIDR,.."),
+            @ ["traffic.kuma.io/exclude-inbound-ips"], List("CIDR,.."),
             "Addresses or networks whose calls to the pod are left alone; may be repeated";
         OutboundIpsExclude: "exclude-outbound-ips" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_EXCLUDE_PORTS_FOR_IPS"]
-            @ ["traffic.kuma.io/exclude-outbound-ips"] joined ",", Value("CIDR,.."),
+            @ ["traffic.kuma.io/exclude-outbound-ips"], List("CIDR,.."),
             "Addresses or networks to which calls of the pod are left alone; may be repeated";
         OutboundPortsForUids: "exclude-outbound-ports-for-uids" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_EXCLUDE_PORTS_FOR_UIDS"]
-            @ ["traffic.kuma.io/exclude-outbound-ports-for-uids"] joined ";", Value("[[PROTO:]PORTS:]UID;.."),
+            @ ["traffic.kuma.io/exclude-outbound-ports-for-uids"], List("[[PROTO:]PORTS:]UID;.."),
             "Outbound ports to leave alone for a user or a range of users, by tcp, udp or both; may be repeated";
         InboundInsert: "redirect-inbound-insert-instead-of-append" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_INSERT_REDIRECT_INSTEAD_OF_APPEND"], Switch,
@@ -70,7 +70,7 @@ settings! {
             "Leave the proxy's DNS queries and those of others in one zone of conntrack";
         ResolvConf: "resolv-config-path" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_RESOLV_CONFIG_PATH"], Value("PATH"),
             "The file that names the DNS servers [default: /etc/resolv.conf]";
-        Vnet: "vnet" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_VNET_NETWORKS"] joined ",", Value("NAME:CIDR,.."),
+        Vnet: "vnet" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_VNET_NETWORKS"], List("NAME:CIDR,.."),
             "Interfaces behind which machines of a virtual network sit, with its addresses; 'br+' means all that start with \
              br; may be repeated";
         DropInvalid: "drop-invalid-packets" _ ["KUMA_TRANSPARENT_PROXY_DROP_INVALID_PACKETS"]
@@ -88,32 +88,34 @@ settings! {
             "Nothing but empty: packets that arrive are no user's";
     }
     DropIn {
+        Verb: "verb" _ [], Value("WHAT"),
+            "What to do: install or uninstall";
         Component: "component" _ [], Value("WHAT"),
-            "What to install or uninstall: transparent-proxy";
-        Config: "config" _ [] joined ",", Value("FILE,.."),
+            "With what to do it: transparent-proxy";
+        Config: "config" _ [], List("FILE,.."),
             "Configuration files, YAML or JSON, or input with -; of two, the later wins; may be repeated";
-        ConfigFile: "config-file" _ [] joined ",", Value("FILE,.."),
+        ConfigFile: "config-file" _ [], List("FILE,.."),
             "The same, as releases before 3.0 have it";
         DpUid: "kuma-dp-uid" _ [], Value("UID"),
             "The same as --kuma-dp-user, as old releases have it";
         DryRun: "dry-run" _ ["KUMA_TRANSPARENT_PROXY_DRY_RUN"], Switch,
-            "Print the rules of both families; touch nothing";
+            "Print the rules of both families, or what would be removed; touch nothing";
         Verbose: "verbose" _ ["KUMA_TRANSPARENT_PROXY_VERBOSE"], Switch,
             "With --dry-run: long options, and a heading before each chain";
         LockWait: "wait" _ ["KUMA_TRANSPARENT_PROXY_WAIT"], Value("SECONDS"),
-            "How long to wait for the lock that programs of iptables share; 0 does not wait [default: 5]";
+            "How long to wait for the lock that programs of iptables share [default: 5]";
         LockWaitInterval: "wait-interval" _ ["KUMA_TRANSPARENT_PROXY_WAIT_INTERVAL"], Value("MICROSECONDS"),
-            "No effect: the lock is waited for without looking again and again";
+            "No effect: the lock is not looked at again and again";
         MaxRetries: "max-retries" _ ["KUMA_TRANSPARENT_PROXY_RETRY_MAX_RETRIES"], Value("COUNT"),
-            "How often to try again what failed because others changed rules meanwhile [default: 4]";
+            "No effect: what others change meanwhile makes a change be planned anew, up to five times";
         RetrySleep: "sleep-between-retries" _ ["KUMA_TRANSPARENT_PROXY_RETRY_SLEEP_BETWEEN_RETRIES"], Value("TIME"),
-            "How long to wait before a try, such as 2s or 500ms [default: 2s]";
+            "No effect, as --max-retries";
         Executables: "iptables-executables" _ ["KUMA_TRANSPARENT_PROXY_IPTABLES_EXECUTABLES"], Value("NAME:PATH,.."),
-            "Programs of iptables by their names, such as iptables-restore:/sbin/iptables-nft-restore";
+            "Programs of iptables; their variant, nft or legacy, is used, by the programs that are on PATH";
         StoreFirewalld: "store-firewalld" _ ["KUMA_TRANSPARENT_PROXY_STORE_FIREWALLD"], Switch,
-            "Refused: rules are not given to firewalld";
+            "No effect: firewalld is given no rules";
         CniMode: "" _ ["KUMA_TRANSPARENT_PROXY_CNI_MODE"], Switch,
-            "Run on the node's file system: users by number only";
+            "Run on a node for a pod: users by number only";
     }
 }
 
@@ -135,6 +137,7 @@ pub(crate) const EXAMPLES: &[examples::Row] = &[
     open(Kuma::Vnet, "docker0:172.17.0.0/16,br+:172.18.0.0/16"),
     open(Kuma::LogLevel, "7"),
     open(Kuma::InboundPortsForUids, ""),
+    closed(Kuma::Verb, "install", &["install", "uninstall"]),
     closed(Kuma::Component, "transparent-proxy", &["transparent-proxy"]),
     open(Kuma::Config, "tproxy.yaml"),
     open(Kuma::ConfigFile, "tproxy.yaml"),

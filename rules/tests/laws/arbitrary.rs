@@ -6,7 +6,10 @@ use rules::{
     LogLevel, LogPrefix, Mark, Match, Negatable, Ownership, Port, PortRange, PortSet, Position, Protocol,
     Rule, RuleSet, State, Statement, Table, Target, Uid, UidRange, Zone, check::check, parse,
 };
-use std::net::{IpAddr, Ipv6Addr};
+use std::{
+    net::{IpAddr, Ipv6Addr},
+    ops::RangeInclusive,
+};
 
 /// The owner of [`OURS`].
 pub(super) const OWNER: Ownership = Ownership {
