@@ -7,6 +7,7 @@
 //! traffic does, drawn ([`picture`]). Who calls it, and what takes the rules, is unknown here.
 #![forbid(unsafe_code)]
 
+pub mod ambient;
 pub mod data;
 pub mod explain;
 mod fold;

@@ -65,6 +65,9 @@ macro_rules! meshes {
             }
         }
 
+        /// By what the rules and the routing of all meshes are known, for whoever meets several in one network namespace.
+        pub const OWNERS: &[Ownership] = &[$(crate::$module::OWNERSHIP,)*];
+
         /// What to capture, validated.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Capture {
@@ -115,11 +118,9 @@ meshes! {
     Linkerd linkerd "linkerd";
     /// Kuma, whose rules `kumactl install transparent-proxy` sets.
     Kuma kuma "kuma";
+    /// Istio's ambient mode, whose rules the node agent sets for ztunnel.
+    Ambient ambient "ambient";
 }
-
-/// By what the rules and the routing of all meshes are known, for whoever meets several in one network namespace.
-pub const OWNERS: &[Ownership] =
-    &[crate::istio::OWNERSHIP, crate::istio::AMBIENT, crate::linkerd::OWNERSHIP, crate::kuma::OWNERSHIP];
 
 impl fmt::Display for Mesh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -73,21 +73,8 @@ pub fn all() -> impl Iterator<Item = &'static Row> + Clone {
 pub enum Kind {
     /// Takes a value; of several, the last counts.
     Value(&'static str),
-    /// Takes items between commas, or between the sign that its form shows; said again, it takes more of them.
-    List(&'static str),
     /// A boolean: bare, or with `=true`, `=false`, `=1`, `=0`.
     Switch,
-}
-
-impl Kind {
-    /// What stands between the items of a list; `None` where there is one value.
-    pub fn joint(self) -> Option<char> {
-        match self {
-            Self::List(form) if form.ends_with(";..") => Some(';'),
-            Self::List(_) => Some(','),
-            Self::Value(_) | Self::Switch => None,
-        }
-    }
 }
 
 /// Heading under which `--help` lists a setting.
@@ -193,6 +180,8 @@ pub struct Row {
     /// Annotations by which a pod of the mesh says the same, the first that is there wins. Istio's stand in [`mapping`],
     /// which has more to say of them.
     pub annotations: &'static [&'static str],
+    /// What stands between the values of a flag that is repeated; `None` where the last one counts.
+    pub joint: Option<&'static str>,
     /// How the value is written.
     pub kind: Kind,
     /// Where `--help` lists it.

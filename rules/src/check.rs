@@ -143,6 +143,12 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
             }
             Match::InInterface(_) => note(at(Hook::Output) || at(Hook::Postrouting), Fault::MatchOutOfPlace),
             Match::OutInterface(_) => note(at(Hook::Prerouting) || at(Hook::Input), Fault::MatchOutOfPlace),
+            Match::ProtocolModule(protocol) => {
+                note(!before.contains(&Match::Protocol(*protocol)), Fault::PortsWithoutProtocol);
+                // Ports have loaded it already.
+                let has_ports = |m: &Match| matches!(m, Match::SourcePort(_) | Match::DestinationPort(_));
+                note(rule.matches.iter().any(has_ports), Fault::Repeated);
+            }
             // xt_owner registers for LOCAL_OUT and POST_ROUTING only.
             Match::UidOwner(_) | Match::GidOwner(_) => {
                 note(at(Hook::Prerouting) || at(Hook::Input) || at(Hook::Forward), Fault::MatchOutOfPlace);

@@ -115,14 +115,13 @@ fn is_group(path: &str) -> bool {
 }
 
 fn say(file: &mut File, setting: Setting, path: &str, value: &Value, source: &impl Fn(&str) -> Source) {
-    let kind = setting.row().kind;
-    let joint = kind.joint().unwrap_or(',');
-    let takes_list = kind.joint().is_some() || matches!(kind, Kind::Value(form) if form.ends_with(",.."));
+    let joint = setting.row().joint.unwrap_or(",");
+    let takes_list = joint == ";" || matches!(setting.row().kind, Kind::Value(form) if form.ends_with(",.."));
     let text = match value {
         Value::Null => return,
         Value::Array(items) if takes_list => {
             let items: Option<Vec<String>> = items.iter().map(scalar).collect();
-            items.map(|items| items.join(&joint.to_string()))
+            items.map(|items| items.join(joint))
         }
         Value::Object(fields) if setting == Kuma::Executables => {
             let pair = |(name, path): (&String, &Value)| Some(format!("{name}:{}", scalar(path)?));

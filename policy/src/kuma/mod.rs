@@ -26,7 +26,7 @@ use crate::mesh::{Capture, Listed, Listeners, Named, Policy, Proxy};
 use crate::settings::Setting;
 use ::rules::desired::StaleFlows;
 use ::rules::routing::Object;
-use ::rules::{Chains, Checked, Family, Ownership, PortRange, Protocol, RuleSet};
+use ::rules::{Chains, Checked, Family, Ownership, PolicyRules, PortRange, Protocol, RuleSet};
 use std::collections::BTreeSet;
 
 /// What the comments of the rules start with: upstream's words, by which it knows its rules again.
@@ -43,6 +43,7 @@ pub const OWNERSHIP: Ownership = Ownership {
     comment_prefix: Some(COMMENTS),
     table: "sidecar_init_kuma",
     protocol: 139,
+    policy_rules: PolicyRules::PLAIN,
     address: Some(defaults::PASSTHROUGH_V6),
     predecessor: None,
     opt_out: "annotate the pod with kuma.io/sidecar-injection: disabled",

@@ -2,7 +2,7 @@
 //! by variables alone.
 
 use crate::mesh::Mesh;
-use crate::settings::Kind::{List, Switch, Value};
+use crate::settings::Kind::{Switch, Value};
 use crate::settings::Table;
 use crate::settings::examples::{self, closed, open};
 use crate::settings::table_macro::settings;
@@ -43,15 +43,15 @@ settings! {
             "Outbound ports to leave alone";
         InboundIpsExclude: "exclude-inbound-ips" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_EXCLUDE_PORTS_FOR_IPS"]
-            @ ["traffic.kuma.io/exclude-inbound-ips"], List("CIDR,.."),
+            @ ["traffic.kuma.io/exclude-inbound-ips"] joined ",", Value("CIDR,.."),
             "Addresses or networks whose calls to the pod are left alone; may be repeated";
         OutboundIpsExclude: "exclude-outbound-ips" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_EXCLUDE_PORTS_FOR_IPS"]
-            @ ["traffic.kuma.io/exclude-outbound-ips"], List("CIDR,.."),
+            @ ["traffic.kuma.io/exclude-outbound-ips"] joined ",", Value("CIDR,.."),
             "Addresses or networks to which calls of the pod are left alone; may be repeated";
         OutboundPortsForUids: "exclude-outbound-ports-for-uids" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_EXCLUDE_PORTS_FOR_UIDS"]
-            @ ["traffic.kuma.io/exclude-outbound-ports-for-uids"], List("[[PROTO:]PORTS:]UID;.."),
+            @ ["traffic.kuma.io/exclude-outbound-ports-for-uids"] joined ";", Value("[[PROTO:]PORTS:]UID;.."),
             "Outbound ports to leave alone for a user or a range of users, by tcp, udp or both; may be repeated";
         InboundInsert: "redirect-inbound-insert-instead-of-append" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_INSERT_REDIRECT_INSTEAD_OF_APPEND"], Switch,
@@ -70,7 +70,7 @@ settings! {
             "Leave the proxy's DNS queries and those of others in one zone of conntrack";
         ResolvConf: "resolv-config-path" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_RESOLV_CONFIG_PATH"], Value("PATH"),
             "The file that names the DNS servers [default: /etc/resolv.conf]";
-        Vnet: "vnet" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_VNET_NETWORKS"], List("NAME:CIDR,.."),
+        Vnet: "vnet" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_VNET_NETWORKS"] joined ",", Value("NAME:CIDR,.."),
             "Interfaces behind which machines of a virtual network sit, with its addresses; 'br+' means all that start with \
              br; may be repeated";
         DropInvalid: "drop-invalid-packets" _ ["KUMA_TRANSPARENT_PROXY_DROP_INVALID_PACKETS"]
@@ -92,9 +92,9 @@ settings! {
             "What to do: install or uninstall";
         Component: "component" _ [], Value("WHAT"),
             "With what to do it: transparent-proxy";
-        Config: "config" _ [], List("FILE,.."),
+        Config: "config" _ [] joined ",", Value("FILE,.."),
             "Configuration files, YAML or JSON, or input with -; of two, the later wins; may be repeated";
-        ConfigFile: "config-file" _ [], List("FILE,.."),
+        ConfigFile: "config-file" _ [] joined ",", Value("FILE,.."),
             "The same, as releases before 3.0 have it";
         DpUid: "kuma-dp-uid" _ [], Value("UID"),
             "The same as --kuma-dp-user, as old releases have it";

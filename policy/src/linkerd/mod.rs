@@ -21,7 +21,7 @@ pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
 use crate::Setting;
 use crate::mesh::{Capture, Listed, Listeners, Named, Policy, Proxy};
 use rules::predecessor::Predecessor;
-use rules::{Chains, Checked, Family, Ownership, PortRange, Protocol, RuleSet, routing::Object};
+use rules::{Chains, Checked, Family, Ownership, PolicyRules, PortRange, Protocol, RuleSet, routing::Object};
 use std::collections::BTreeSet;
 
 /// By what this policy's rules are known again. Chains and comments are upstream's, which we succeed; routing has it none,
@@ -35,6 +35,7 @@ pub const OWNERSHIP: Ownership = Ownership {
     comment_prefix: Some("proxy-init/"),
     table: "sidecar_init_linkerd",
     protocol: 140,
+    policy_rules: PolicyRules::PLAIN,
     address: None,
     predecessor: Some(&PROXY_INIT),
     opt_out: "annotate the pod linkerd.io/inject=disabled",

@@ -120,12 +120,13 @@ impl Raw {
             given.extend(found.map(|value| (row.setting, value)));
         }
         for (setting, value) in flags {
-            let source = Source::Flag(setting.row().long);
-            // What the environment says of a list, the first flag replaces.
-            let said = given.get(&setting).filter(|given: &&Given| given.source == source);
-            let value = match (said, setting.row().kind.joint()) {
-                (Some(before), Some(joint)) => format!("{}{joint}{value}", before.value),
-                (Some(_) | None, _) => value,
+            let row = setting.row();
+            let source = Source::Flag(row.long);
+            let value = match (given.get(&setting), row.joint) {
+                (Some(before), Some(joint)) if before.source == source => {
+                    before.value.clone() + joint + &value
+                }
+                _ => value,
             };
             given.insert(setting, Given { value, source });
         }
