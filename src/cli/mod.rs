@@ -17,6 +17,7 @@ mod host;
 mod install;
 mod ipv6;
 mod istio_iptables;
+mod kuma_init;
 mod linkerd_init;
 mod lint;
 mod logging;
@@ -142,6 +143,7 @@ fn run_command(
         Command::CniUninstall => install::uninstall(&raw, problems),
         Command::Completions => completions::run(&raw, problems),
         Command::Man => man::run(&raw, problems),
+        Command::KumaInit => Ok(kuma_init::run(raw, problems)),
         Command::CniRepair => repair::run(&subjects(raw, problems)?),
         Command::Apply => with_capture(&subjects(raw, problems)?, Run::stdout, change::form, |raw, call| {
             warn(raw, call);

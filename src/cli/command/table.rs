@@ -1,6 +1,7 @@
 //! The table itself: a row a command, in the order of `--help`.
 
 use super::{Command, Entry};
+use policy::kuma::Kuma;
 use policy::mesh::Mesh;
 use policy::settings::{Setting, Topic};
 
@@ -364,5 +365,21 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         without: &[Setting::Mesh],
         word: None,
         mesh: Some(Mesh::Linkerd),
+    },
+    Entry {
+        command: Command::KumaInit,
+        name: "kuma-init",
+        about: "Set or remove the rules, taking the words of kumactl (install transparent-proxy)",
+        long_about: "Sets the rules that send a machine's or a pod's traffic through Kuma's proxy, or removes them, taking \
+                     the words, files and variables of kumactl: kuma-init install transparent-proxy, and kuma-init \
+                     uninstall transparent-proxy. The command line wins over the environment, which wins over files, \
+                     which win over defaults.\n\nEither all of it takes effect or the old state stays. Rules that are \
+                     in place are not written again, and rules that give way to others do so without a gap.\n\nExit \
+                     codes: 0 done, 1 failed, or bad input (nothing was touched).",
+        topics: &[&[Topic::Capture, Topic::Facts, Topic::DropIn], ANY],
+        also: &[Setting::NetworkNamespace, Setting::Backend],
+        without: &[Setting::Mesh],
+        word: Some(Kuma::Verb),
+        mesh: Some(Mesh::Kuma),
     },
 ];
