@@ -19,7 +19,8 @@ pub use resolve::configure;
 pub use settings::Ambient;
 pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
 
-use crate::mesh::{Listed, Listeners, Named, Policy, Proxy};
+use crate::Setting;
+use crate::mesh::{Capture, Listed, Listeners, Named, Policy, Proxy};
 use ::rules::{
     Chains, Checked, Cidr, Family, Ownership, PolicyRules, RuleSet, desired::StaleFlows, routing::Object,
 };
@@ -47,6 +48,10 @@ pub const OWNERSHIP: Ownership = Ownership {
 };
 
 impl Policy for CaptureConfig {
+    fn owner(&self) -> Ownership {
+        OWNERSHIP
+    }
+
     fn ipv6(&self) -> bool {
         self.ipv6
     }
@@ -73,6 +78,10 @@ impl Policy for CaptureConfig {
         })
     }
 
+    fn without_dns(&self) -> Capture {
+        Self { dns: false, ..self.clone() }.into()
+    }
+
     fn proxy(&self) -> Proxy {
         Proxy {
             listeners: Listeners {
@@ -80,7 +89,7 @@ impl Policy for CaptureConfig {
                 inbound: (!self.ingress).then_some(defaults::INBOUND_LISTENER.into()),
                 dns: self.dns.then_some(defaults::DNS_LISTENER),
                 tunnel: Some(defaults::TUNNEL_PORT),
-                is_transparent: false,
+                transparent: None,
             },
             uids: Vec::new(),
             gids: Vec::new(),
@@ -104,6 +113,9 @@ impl Policy for CaptureConfig {
         machines.chain(probes).collect()
     }
 }
+
+/// The agent asks no pod to say anything: the defaults are what it does.
+pub const USUAL: &[(Setting, &str, &[Setting])] = &[];
 
 #[cfg(test)]
 mod tests;
