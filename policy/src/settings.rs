@@ -71,8 +71,10 @@ pub fn all() -> impl Iterator<Item = &'static Row> + Clone {
 /// How a setting's value is written on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Takes a value.
+    /// Takes a value; of several, the last counts.
     Value(&'static str),
+    /// Takes items between commas; said again, it takes more of them.
+    List(&'static str),
     /// A boolean: bare, or with `=true`, `=false`, `=1`, `=0`.
     Switch,
 }

@@ -117,7 +117,7 @@ fn option(entry: &Entry, row: &Row) -> String {
     let short = entry.short(row);
     let letter = short.map(|short| format!("\\fB\\-{short}\\fP, ")).unwrap_or_default();
     let value = match row.kind {
-        Kind::Value(name) => format!(" \\fI{}\\fP", escaped(name)),
+        Kind::Value(name) | Kind::List(name) => format!(" \\fI{}\\fP", escaped(name)),
         Kind::Switch => "[=\\fIBOOL\\fP]".to_owned(),
     };
     format!(

@@ -117,7 +117,9 @@ fn argument(row: &Row, short: Option<char>) -> Arg {
         // `-h` shows what is asked for most, `--help` shows all.
         .hide_short_help(matches!(row.topic, Topic::Validation | Topic::Logging | Topic::Compatibility));
     match row.kind {
-        Kind::Value(name) => argument.value_name(name).num_args(1).allow_hyphen_values(true),
+        Kind::Value(name) | Kind::List(name) => {
+            argument.value_name(name).num_args(1).allow_hyphen_values(true)
+        }
         Kind::Switch => argument
             .value_name("BOOL")
             .num_args(0..=1)

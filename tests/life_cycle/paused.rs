@@ -18,7 +18,7 @@ pub(crate) fn apply(flags: &[&str], wait: impl FnMut(&Step)) {
         choice: Choice::Nftables,
         on_drift: OnDrift::Replace,
         anew: false,
-        others: policy::istio::ALL,
+        others: policy::mesh::OWNERS,
     };
     let done = engine::apply(&mut Paused { kernel, wait }, &desired(flags), &options);
     done.expect("the change works");
@@ -37,7 +37,7 @@ fn desired(flags: &[&str]) -> Desired {
         let value = match (value, row.kind) {
             (Some(value), _) => value,
             (None, Kind::Switch) => "true",
-            (None, Kind::Value(_)) => words.next().expect("a value"),
+            (None, Kind::Value(_) | Kind::List(_)) => words.next().expect("a value"),
         };
         given.push((row.setting, value.to_owned()));
     }

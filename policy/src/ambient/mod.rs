@@ -47,6 +47,10 @@ pub const OWNERSHIP: Ownership = Ownership {
     joined: &[],
 };
 
+/// What the agent says of pods that say nothing, by its chart, each unless one of these settings is said.
+pub(crate) const USUAL: &[(Setting, &str, &[Setting])] =
+    &[(Ambient::DnsCapture, "true", &[]), (Ambient::Ipv6, "true", &[])];
+
 impl Policy for CaptureConfig {
     fn owner(&self) -> Ownership {
         OWNERSHIP
@@ -113,9 +117,6 @@ impl Policy for CaptureConfig {
         machines.chain(probes).collect()
     }
 }
-
-/// The agent asks no pod to say anything: the defaults are what it does.
-pub const USUAL: &[(Setting, &str, &[Setting])] = &[];
 
 #[cfg(test)]
 mod tests;

@@ -62,9 +62,6 @@ pub const OWNERSHIP: Ownership = Ownership {
 /// What the names of its chains in the tables of iptables begin with.
 pub const PREFIX: &str = "ISTIO_";
 
-/// The ownerships of all policies whose rules may stand in a namespace, this one's included.
-pub const ALL: &[Ownership] = &[OWNERSHIP, crate::ambient::OWNERSHIP];
-
 /// The name of the program whose work we take over.
 pub const PREDECESSOR: &str = kin::ISTIO_IPTABLES.name;
 
@@ -125,7 +122,7 @@ impl Policy for CaptureConfig {
 }
 
 /// What injection says of pods that say nothing, each unless one of these settings is said.
-pub const USUAL: &[(Setting, &str, &[Setting])] = &[
+pub(crate) const USUAL: &[(Setting, &str, &[Setting])] = &[
     (Setting::InboundPorts, "*", &[]),
     (Setting::InboundPortsExclude, "15090,15021,15020", &[Setting::InboundPorts]),
     (Setting::ServiceCidr, "*", &[]),
@@ -136,7 +133,7 @@ pub const USUAL: &[(Setting, &str, &[Setting])] = &[
 pub fn of(capture: &Capture) -> Option<&CaptureConfig> {
     match capture {
         Capture::Istio(config) => Some(config),
-        Capture::Ambient(_) => None,
+        _ => None,
     }
 }
 

@@ -120,7 +120,16 @@ impl Raw {
             given.extend(found.map(|value| (row.setting, value)));
         }
         for (setting, value) in flags {
-            given.insert(setting, Given { value, source: Source::Flag(setting.row().long) });
+            let source = Source::Flag(setting.row().long);
+            // What the environment says of a list, the first flag replaces.
+            let said = given.get(&setting).filter(|given: &&Given| given.source == source);
+            let value = match said {
+                Some(before) if matches!(setting.row().kind, Kind::List(_)) => {
+                    format!("{},{value}", before.value)
+                }
+                Some(_) | None => value,
+            };
+            given.insert(setting, Given { value, source });
         }
         Self { given, links, pod: None }
     }
