@@ -116,6 +116,8 @@ pub enum Topic {
     Install,
     /// Options of `cni repair` alone.
     Repair,
+    /// Options of `ambient-host` alone.
+    AmbientHost,
     /// Options of `completions` and of `man`.
     Generate,
 }
@@ -140,6 +142,7 @@ impl Topic {
             | Self::Sandbox
             | Self::Install
             | Self::Repair
+            | Self::AmbientHost
             | Self::Generate => "This command",
         }
     }
@@ -164,6 +167,7 @@ impl Topic {
             | Self::Sandbox
             | Self::Install
             | Self::Repair
+            | Self::AmbientHost
             | Self::Generate => true,
         }
     }
