@@ -46,6 +46,8 @@ pub(super) enum Command {
     CniUninstall,
     /// Set the rules of a running container.
     CniRepair,
+    /// Give the host's own calls to pods of the ambient mesh an address of their own.
+    AmbientHost,
     /// Print what completes our words in a shell.
     Completions,
     /// Write the manual.

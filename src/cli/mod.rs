@@ -3,6 +3,7 @@
 //! The environment is read here and nowhere else. Data goes to standard output, everything else to
 //! standard error.
 
+mod ambient_host;
 mod arguments;
 mod change;
 mod check;
@@ -141,6 +142,7 @@ fn run_command(
         Command::Sandbox => sandbox::run(&subjects(raw, problems)?, behind),
         Command::CniInstall => install::install(&raw, problems),
         Command::CniUninstall => install::uninstall(&raw, problems),
+        Command::AmbientHost => ambient_host::run(&raw, problems),
         Command::Completions => completions::run(&raw, problems),
         Command::Man => man::run(&raw, problems),
         Command::KumaInit => Ok(kuma_init::run(raw, problems)),

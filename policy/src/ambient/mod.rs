@@ -16,7 +16,7 @@ mod settings;
 
 pub use config::CaptureConfig;
 pub use reason::Reason;
-pub use resolve::configure;
+pub use resolve::{configure, probe_addresses};
 pub use settings::Ambient;
 pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
 
