@@ -7,10 +7,13 @@
 //! traffic does, drawn ([`picture`]). Who calls it, and what takes the rules, is unknown here.
 #![forbid(unsafe_code)]
 
+pub mod ambient;
 pub mod data;
 pub mod explain;
 mod fold;
 pub mod istio;
+pub mod kuma;
+pub mod linkerd;
 pub mod lint;
 pub mod mesh;
 pub mod picture;
@@ -18,12 +21,14 @@ pub mod pod;
 pub mod preview;
 pub mod probe;
 mod problem;
+mod reason_macro;
 pub mod settings;
 pub mod sources;
 pub mod status;
 pub mod subject;
 pub mod tone;
 pub mod trace;
+mod writing;
 
 pub use fold::{columns, fold, plain};
 pub use problem::{Problem, Problems};

@@ -67,6 +67,9 @@ macro_rules! meshes {
             }
         }
 
+        /// By what the rules and the routing of all meshes are known, for whoever meets several in one network namespace.
+        pub const OWNERS: &[Ownership] = &[$(crate::$module::OWNERSHIP,)*];
+
         /// What to capture, validated.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Capture {
@@ -113,10 +116,13 @@ macro_rules! meshes {
 meshes! {
     /// Istio's sidecar, whose rules `istio-iptables` sets.
     Istio istio "istio";
+    /// Linkerd's sidecar, whose rules `proxy-init` sets.
+    Linkerd linkerd "linkerd";
+    /// Kuma, whose rules `kumactl install transparent-proxy` sets.
+    Kuma kuma "kuma";
+    /// Istio's ambient mode, whose rules the node agent sets for ztunnel.
+    Ambient ambient "ambient";
 }
-
-/// By what the rules and the routing of all meshes are known, for whoever meets several in one network namespace.
-pub const OWNERS: &[Ownership] = crate::istio::ALL;
 
 impl fmt::Display for Mesh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

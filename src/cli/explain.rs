@@ -12,7 +12,7 @@ use policy::sources::{Raw, Reader, Source};
 use policy::{Problems, Setting};
 use rules::routing::Object;
 use rules::simulate::{Packet, Routing};
-use rules::{Family, Mark, parse};
+use rules::{Family, parse};
 use sidecar_init::engine;
 use std::{collections::BTreeSet, error::Error, fs, io};
 
@@ -259,7 +259,7 @@ pub(super) fn from_kernel(run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Er
 /// The policy rules that are there.
 pub(super) fn live_routing(routes: &BTreeSet<Object>, of_family: Family, pod: &Pod) -> Routing {
     let marks = routes.iter().filter_map(|object| match object {
-        Object::Rule { family, mark, .. } if *family == of_family => Some(Mark::whole(*mark)),
+        Object::Rule { family, mark, .. } if *family == of_family => Some(*mark),
         Object::Rule { .. } | Object::Route { .. } | Object::Address(_) => None,
     });
     Routing { local_marks: marks.collect(), addresses: pod.addresses.clone() }

@@ -10,7 +10,7 @@ use policy::sources::{Raw, Reader, duration};
 use policy::status::{self, Finding, Level, Record, Seen, Socket, Status};
 use policy::{Problems, Setting};
 use rules::simulate::Routing;
-use rules::{ByFamily, Family, Mark, Protocol, routing::Object};
+use rules::{ByFamily, Family, Protocol, routing::Object};
 use screen::Screen;
 use sidecar_init::{
     backend::{self, Kernel, nftables},
@@ -128,7 +128,7 @@ impl Observer {
         };
         let routing = |of_family: Family| {
             let marks = seen.routing.iter().filter_map(|object| match object {
-                Object::Rule { family, mark, .. } if *family == of_family => Some(Mark::whole(*mark)),
+                Object::Rule { family, mark, .. } if *family == of_family => Some(*mark),
                 Object::Rule { .. } | Object::Route { .. } | Object::Address(_) => None,
             });
             Routing { local_marks: marks.collect(), addresses: addresses.clone() }

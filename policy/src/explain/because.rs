@@ -197,6 +197,7 @@ fn items(condition: &Condition) -> Vec<String> {
             Match::UidOwner(operand) => vec![format!("user {}", operand.value().dashed())],
             Match::GidOwner(operand) => vec![format!("group {}", operand.value())],
             Match::Protocol(_)
+            | Match::ProtocolModule(_)
             | Match::ConnState(_)
             | Match::Mark(_)
             | Match::Connmark(_)
@@ -285,6 +286,7 @@ pub(super) fn instead(condition: &Condition, packet: &Packet) -> Option<String> 
         | Match::InInterface(_)
         | Match::SourcePort(_)
         | Match::DestinationPort(_)
+        | Match::ProtocolModule(_)
         | Match::DestinationPorts(_)
         | Match::ConnState(_)
         | Match::Mark(_)

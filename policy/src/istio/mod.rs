@@ -38,7 +38,7 @@ use crate::mesh::{Capture, Levers, Listed, Listeners, Named, NoIpv6, Policy, Pro
 use crate::picture::Picture;
 use crate::sources::{Dialect, Raw};
 use rules::{
-    Chains, Checked, Family, Ownership, Protocol, RuleSet, Table, Target,
+    Chains, Checked, Family, Ownership, PolicyRules, Protocol, RuleSet, Table, Target,
     desired::{Desired, StaleFlows},
     routing::Object,
 };
@@ -57,6 +57,7 @@ pub const OWNERSHIP: Ownership = Ownership {
     comment_prefix: None,
     table: "sidecar_init",
     protocol: 137,
+    policy_rules: PolicyRules::PLAIN,
     address: Some(defaults::PASSTHROUGH_V6),
     predecessor: Some(&kin::ISTIO_IPTABLES),
     opt_out: "label the pod sidecar.istio.io/inject=false",
@@ -65,9 +66,6 @@ pub const OWNERSHIP: Ownership = Ownership {
 
 /// What the names of its chains in the tables of iptables begin with.
 pub const PREFIX: &str = "ISTIO_";
-
-/// The ownerships of all policies whose rules may stand in a namespace, this one's included.
-pub const ALL: &[Ownership] = &[OWNERSHIP, kin::AMBIENT];
 
 /// The name of the program whose work we take over.
 pub const PREDECESSOR: &str = kin::ISTIO_IPTABLES.name;
@@ -168,7 +166,7 @@ impl Policy for CaptureConfig {
 }
 
 /// What injection says of pods that say nothing, each unless one of these settings is said.
-pub const USUAL: &[(Setting, &str, &[Setting])] = &[
+pub(crate) const USUAL: &[(Setting, &str, &[Setting])] = &[
     (Setting::InboundPorts, "*", &[]),
     (Setting::InboundPortsExclude, "15090,15021,15020", &[Setting::InboundPorts]),
     (Setting::ServiceCidr, "*", &[]),
@@ -179,6 +177,7 @@ pub const USUAL: &[(Setting, &str, &[Setting])] = &[
 pub fn of(capture: &Capture) -> Option<&CaptureConfig> {
     match capture {
         Capture::Istio(config) => Some(config),
+        _ => None,
     }
 }
 
@@ -241,7 +240,7 @@ pub fn desired(config: &CaptureConfig) -> Desired {
 }
 
 fn write(config: &CaptureConfig, family: Family) -> RuleSet {
-    let mut writer = Writer::new(config, family);
+    let mut writer = Writer::of(config, family);
     interfaces(&mut writer);
     if config.drop_invalid {
         drop_invalid(&mut writer);

@@ -69,7 +69,7 @@ impl Asks {
             Match::GidOwner(gid) => merge(&mut self.gid, one(gid)),
             Match::Comment(comment) => self.comment = Some(comment.as_str().to_owned()),
             Match::ConnState(_) | Match::Mark(_) | Match::Connmark(_) => self.more = true,
-            Match::Protocol(_) | Match::SourcePort(_) => {}
+            Match::Protocol(_) | Match::ProtocolModule(_) | Match::SourcePort(_) => {}
         }
     }
 
