@@ -6,6 +6,8 @@
 
 mod facts;
 mod policy;
+#[cfg(test)]
+pub(crate) mod random;
 
 pub use facts::{Levers, Listed, Listeners, Named, NoIpv6, Proxy};
 pub use policy::Policy;

@@ -101,7 +101,7 @@ impl Asked {
             }
             Match::Mark(operand) => drop(self.marks.insert(operand.value().value)),
             Match::Connmark(operand) => drop(self.connmarks.insert(operand.value().value)),
-            Match::Protocol(_) | Match::Comment(_) => {}
+            Match::Protocol(_) | Match::ProtocolModule(_) | Match::Comment(_) => {}
         }
     }
 

@@ -148,6 +148,10 @@ impl Host for Remembered<'_> {
         Ok(self.0.proxy().uids.first().copied())
     }
 
+    fn has_user(&self, uid: Uid) -> io::Result<bool> {
+        Ok(self.0.proxy().uids.contains(&uid))
+    }
+
     fn group(&self, _: &str) -> io::Result<Option<Gid>> {
         Ok(self.0.proxy().gids.first().copied())
     }
@@ -164,5 +168,9 @@ impl Host for Remembered<'_> {
             _ => None,
         };
         Ok(self.0.lists().into_iter().filter_map(server).collect())
+    }
+
+    fn name_servers_in(&self, _: &str) -> io::Result<Vec<IpAddr>> {
+        self.name_servers()
     }
 }

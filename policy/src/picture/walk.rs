@@ -178,7 +178,7 @@ impl<'a> Walker<'a> {
         use Asked::{Open, Settled};
         let leaves = matches!(hook, Hook::Output | Hook::Postrouting);
         match asked {
-            Match::Comment(_) => Settled(true),
+            Match::Comment(_) | Match::ProtocolModule(_) => Settled(true),
             Match::Source(operand) | Match::Destination(operand) if operand.value().is_everything() => {
                 Settled(operand.holds(true))
             }
