@@ -21,7 +21,7 @@ pub use settings::Ambient;
 pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
 
 use crate::Setting;
-use crate::mesh::{Capture, Listed, Listeners, Named, Policy, Proxy};
+use crate::mesh::{Capture, Levers, Listed, Listeners, Named, Policy, Proxy};
 use ::rules::{
     Chains, Checked, Cidr, Family, Ownership, PolicyRules, RuleSet, desired::StaleFlows, routing::Object,
 };
@@ -104,6 +104,11 @@ impl Policy for CaptureConfig {
             mark: Some(defaults::PROXY_MARK),
             passthrough: None,
         }
+    }
+
+    /// Ports and mark of ztunnel can't be chosen.
+    fn levers(&self) -> Levers {
+        Levers { ipv6: (Ambient::Ipv6, "give --ipv6"), proxy: None, listeners: Vec::new() }
     }
 
     fn lists(&self) -> Vec<Listed> {

@@ -23,7 +23,7 @@ pub use resolve::configure;
 pub use settings::Kuma;
 pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
 
-use crate::mesh::{Capture, Listed, Listeners, Named, Policy, Proxy};
+use crate::mesh::{Capture, Levers, Listed, Listeners, Named, Policy, Proxy};
 use crate::settings::Setting;
 use ::rules::desired::StaleFlows;
 use ::rules::routing::Object;
@@ -117,6 +117,17 @@ impl Policy for CaptureConfig {
             gids: Vec::new(),
             mark: None,
             passthrough: Some((defaults::PASSTHROUGH_V4, defaults::PASSTHROUGH_V6)),
+        }
+    }
+
+    fn levers(&self) -> Levers {
+        Levers {
+            ipv6: (Kuma::IpFamilyMode, "let --ip-family-mode be dualstack"),
+            proxy: Some(Kuma::ProxyUser),
+            listeners: vec![
+                (Kuma::OutboundPort, self.outbound.listener.into()),
+                (Kuma::InboundPort, self.inbound.listener.into()),
+            ],
         }
     }
 

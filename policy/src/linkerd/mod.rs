@@ -21,7 +21,7 @@ pub use settings::Linkerd;
 pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
 
 use crate::Setting;
-use crate::mesh::{Capture, Listed, Listeners, Named, Policy, Proxy};
+use crate::mesh::{Capture, Levers, Listed, Listeners, Named, Policy, Proxy};
 use rules::predecessor::Predecessor;
 use rules::{Chains, Checked, Family, Ownership, PolicyRules, PortRange, Protocol, RuleSet, routing::Object};
 use std::collections::BTreeSet;
@@ -94,6 +94,17 @@ impl Policy for CaptureConfig {
             uids: self.proxy_uid.into_iter().collect(),
             gids: self.proxy_gid.into_iter().collect(),
             ..Proxy::default()
+        }
+    }
+
+    fn levers(&self) -> Levers {
+        Levers {
+            ipv6: (Linkerd::Ipv6, "give --ipv6"),
+            proxy: Some(Linkerd::ProxyUid),
+            listeners: vec![
+                (Linkerd::OutgoingProxyPort, self.outbound_listener.into()),
+                (Linkerd::IncomingProxyPort, self.inbound_listener.into()),
+            ],
         }
     }
 
