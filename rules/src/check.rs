@@ -33,9 +33,19 @@ pub enum Fault {
     /// An address of the other family.
     #[error("an address of the other family")]
     WrongFamily,
+    /// Outside of the network of all addresses: the nft variant of iptables makes a rule of it that the kernel refuses.
+    #[error("no address is outside of the network of all")]
+    NoAddress,
     /// A port without `-p tcp` or `-p udp` before it; iptables reads from the left.
     #[error("ports need exactly one protocol, before them")]
     PortsWithoutProtocol,
+    /// A single port behind `-m multiport`: to iptables `--dport` is short for the `--dports` of that module there.
+    #[error("a single port behind a list of ports, where iptables takes it for another list")]
+    PortBehindList,
+    /// Marks of packets and of connections in turns: both modules have an option `--mark`, and iptables takes the third
+    /// one for the second module's again.
+    #[error("marks of packets and of connections in turns; all of one kind have to stand together")]
+    MarksInTurns,
     /// A condition that iptables takes once in a rule.
     #[error("the same condition twice")]
     Repeated,
@@ -132,21 +142,28 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
         match m {
             Match::Source(cidr) | Match::Destination(cidr) => {
                 note(cidr.value().family() != rules.family, Fault::WrongFamily);
+                note(cidr.is_negated() && cidr.value().is_everything(), Fault::NoAddress);
             }
-            Match::SourcePort(_) | Match::DestinationPort(_) | Match::DestinationPorts(_) => {
+            Match::SourcePort(_) | Match::DestinationPort(_) => {
                 note(protocols(before) != 1, Fault::PortsWithoutProtocol);
+                let is_list = |m: &Match| matches!(m, Match::DestinationPorts(_));
+                note(before.iter().any(is_list), Fault::PortBehindList);
             }
+            Match::DestinationPorts(_) => note(protocols(before) != 1, Fault::PortsWithoutProtocol),
             Match::InInterface(_) => note(at(Hook::Output) || at(Hook::Postrouting), Fault::MatchOutOfPlace),
             Match::OutInterface(_) => note(at(Hook::Prerouting) || at(Hook::Input), Fault::MatchOutOfPlace),
             // xt_owner registers for LOCAL_OUT and POST_ROUTING only.
             Match::UidOwner(_) | Match::GidOwner(_) => {
                 note(at(Hook::Prerouting) || at(Hook::Input) || at(Hook::Forward), Fault::MatchOutOfPlace);
             }
-            Match::Protocol(_)
-            | Match::ConnState(_)
-            | Match::Mark(_)
-            | Match::Connmark(_)
-            | Match::Comment(_) => {}
+            Match::Mark(_) | Match::Connmark(_) => {
+                let is_same = |other: &Match| discriminant(other) == discriminant(m);
+                let is_mark = |other: &&Match| matches!(other, Match::Mark(_) | Match::Connmark(_));
+                let last = before.iter().rev().find(is_mark);
+                let is_back = last.is_some_and(|last| !is_same(last)) && before.iter().any(is_same);
+                note(is_back, Fault::MarksInTurns);
+            }
+            Match::Protocol(_) | Match::ConnState(_) | Match::Comment(_) => {}
         }
     }
     faults
