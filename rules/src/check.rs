@@ -61,6 +61,9 @@ pub enum Fault {
     /// A rule in a base chain that cleaning would not know again.
     #[error("neither jumps to a chain of the owner's nor carries its comment")]
     RuleNotOwned,
+    /// A jump to a chain of somebody else's that cleaning would take for the owner's.
+    #[error("the chain is said to be somebody else's, but its name starts as the owner's do")]
+    ChainNotForeign,
     /// A chain that cleaning would not know again.
     #[error("the chain's name does not start as the owner's do")]
     ChainNotOwned,
@@ -129,6 +132,8 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
     }
     let jumps_elsewhere = matches!(&rule.target, Target::Jump(name) if !owner.owns_chain_named(name));
     note(jumps_elsewhere, Fault::ChainNotOwned);
+    let comes_back = matches!(&rule.target, Target::JumpForeign(name) if owner.owns_chain_named(name));
+    note(comes_back, Fault::ChainNotForeign);
     note(place.loops, Fault::Loop);
     let protocols = |matches: &[Match]| matches.iter().filter(|m| matches!(m, Match::Protocol(_))).count();
     let with_port = matches!(rule.target, Target::Redirect(_) | Target::Tproxy { .. });
@@ -171,7 +176,12 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
 
 fn target_fits(target: &Target, table: Table, hooks: &BTreeSet<Hook>) -> bool {
     match target {
-        Target::Accept | Target::Return | Target::Jump(_) | Target::Nflog { .. } | Target::Log { .. } => true,
+        Target::Accept
+        | Target::Return
+        | Target::Jump(_)
+        | Target::JumpForeign(_)
+        | Target::Nflog { .. }
+        | Target::Log { .. } => true,
         // iptables refuses it: only the first packet of a connection passes here.
         Target::Drop => table != Table::Nat,
         Target::Redirect(_) => {

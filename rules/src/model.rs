@@ -143,7 +143,8 @@ impl Rule {
         Self { matches: matches.into_iter().collect(), target }
     }
 
-    /// The same rule as the kernel would list it: conditions sorted, those that say nothing left out.
+    /// The same rule as the kernel would list it: conditions sorted, those that say nothing left out, and no word of whose
+    /// chain a jump leads to.
     ///
     /// Two rules mean the same to us exactly if their canonical forms are equal: no condition of
     /// [`Match`] has side effects, so their order is of no consequence.
@@ -157,7 +158,11 @@ impl Rule {
         };
         let mut matches: Vec<Match> = self.matches.iter().filter(says_something).cloned().collect();
         matches.sort();
-        Self { matches, target: self.target.clone() }
+        let target = match &self.target {
+            Target::JumpForeign(chain) => Target::Jump(chain.clone()),
+            target => target.clone(),
+        };
+        Self { matches, target }
     }
 }
 

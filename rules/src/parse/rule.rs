@@ -20,7 +20,8 @@ pub(super) struct Read {
 
 /// Reads a rule. Whatever it says, something comes out; it is exact, or foreign rather than nearly right.
 pub(super) fn read(words: &[String], text: &str, family: Family) -> Read {
-    let mut reader = Reader { family, conditions: Vec::new(), module: None, is_exact: true };
+    let mut reader =
+        Reader { family, conditions: Vec::new(), module: None, is_exact: true, has_idle_module: false };
     let mut options = options(words).into_iter();
     let mut action = None;
     while let Some(option) = options.next() {
@@ -39,7 +40,7 @@ pub(super) fn read(words: &[String], text: &str, family: Family) -> Read {
             _ => reader.option(&option),
         }
     }
-    reader.is_exact &= reader.module.as_ref().is_none_or(|module| module.is_used);
+    reader.leave_module();
     reader.finish(words, text, action.unwrap_or_else(|| Action::Continue(String::new())))
 }
 
@@ -112,17 +113,22 @@ struct Reader<'a> {
     module: Option<Module<'a>>,
     /// Whether the model can say all that was read so far.
     is_exact: bool,
+    /// Whether the module of a protocol is loaded that asks nothing, as in `-p tcp -m tcp`: iptables keeps it all the same.
+    has_idle_module: bool,
 }
 
 impl<'a> Reader<'a> {
     fn option(&mut self, option: &Words<'a>) {
         if let ("-m", false, [name]) = (option.name, option.negated, option.values.as_slice()) {
-            self.is_exact &= self.module.as_ref().is_none_or(|module| module.is_used);
+            self.leave_module();
             self.module = Some(Module { name, is_used: false });
             if !TRANSPARENT.contains(name) {
                 self.conditions.push(Condition::Unknown(option.text()));
             }
             return;
+        }
+        if !option.negated && matches!((option.name, option.values.as_slice()), ("-p", ["all" | "0"])) {
+            return; // It asks nothing, and is not listed either.
         }
         let condition = self.condition(option).unwrap_or_else(|| Condition::Unknown(option.text()));
         if let Some(module) = &mut self.module {
@@ -131,12 +137,27 @@ impl<'a> Reader<'a> {
         self.conditions.push(condition);
     }
 
-    /// Whether options of a protocol's own module may stand here: iptables loads that module by itself.
-    fn speaks_of_ports(&self) -> bool {
-        let protocol = self.conditions.iter().find_map(|condition| match condition {
+    /// Behind the last option of a module: one that none was said of asks something that is not known, unless it is that
+    /// of the rule's protocol.
+    fn leave_module(&mut self) {
+        let Some(module) = self.module.as_ref().filter(|module| !module.is_used) else { return };
+        match self.protocol().as_deref() == Some(module.name) {
+            true => self.has_idle_module = true,
+            false => self.is_exact = false,
+        }
+    }
+
+    /// The name of the rule's protocol, as far as the rule was read.
+    fn protocol(&self) -> Option<String> {
+        self.conditions.iter().find_map(|condition| match condition {
             Condition::Known(Match::Protocol(protocol)) => Some(protocol.to_string()),
             _ => None,
-        });
+        })
+    }
+
+    /// Whether options of a protocol's own module may stand here: iptables loads that module by itself.
+    fn speaks_of_ports(&self) -> bool {
+        let protocol = self.protocol();
         let is_own = |module: &Module<'_>| protocol.as_deref() == Some(module.name) || module.is_used;
         protocol.is_some() && self.module.as_ref().is_none_or(is_own)
     }
@@ -200,7 +221,7 @@ impl<'a> Reader<'a> {
         let matches: Option<Vec<Match>> = self.conditions.iter().map(known).collect();
         if let (true, Some(matches), Action::Target(target)) = (self.is_exact, matches, &action) {
             let rule = Rule { matches, target: target.clone() };
-            let is_our_spelling = is_as_we_write_it(&rule, words);
+            let is_our_spelling = !self.has_idle_module && is_as_we_write_it(&rule, words);
             return Read { line: Line::Typed(rule), is_our_spelling };
         }
         let comment = words.windows(2).find(|pair| pair[0] == "--comment").map(|pair| pair[1].clone());
@@ -231,7 +252,7 @@ fn ports(negated: bool, value: &str) -> Option<Negatable<PortRange>> {
     (!value.contains('-')).then(|| negatable(negated, value))?
 }
 
-/// `None` for `all`, which asks nothing and is not listed either.
+/// `None` for `! all`, which no packet fulfils and iptables refuses.
 fn protocol(negated: bool, value: &str) -> Option<Condition> {
     let protocol = match value {
         "tcp" | "6" => Some(Protocol::Tcp),
@@ -327,6 +348,32 @@ mod tests {
             "-p tcp -j REDIRECT --to-ports 80 --random",
             &[Condition::Known(Match::Protocol(Protocol::Tcp))],
             &Action::Target(Target::Redirect("80".parse().unwrap())),
+        );
+    }
+
+    fn check_exact(text: &str, same: &str, is_our_spelling: bool) {
+        let read = |text: &str| {
+            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            super::read(&words, text, Family::V4)
+        };
+        let (told, same) = (read(text), read(same));
+        assert!(matches!(told.line, Line::Typed(_)), "{text:?}");
+        assert_eq!((told.line, told.is_our_spelling), (same.line, is_our_spelling), "{text:?}");
+    }
+
+    #[test]
+    fn what_asks_nothing_is_left_out() {
+        check_exact("-p all -j ACCEPT", "-j ACCEPT", true);
+        check_exact("-p 0 -s 10.0.0.0/8 -j RETURN", "-s 10.0.0.0/8 -j RETURN", true);
+        // By our words iptables would not find these.
+        check_exact("-p tcp -m tcp -j ACCEPT", "-p tcp -j ACCEPT", false);
+        check_exact("-p udp -m udp -m mark --mark 1 -j DROP", "-p udp -m mark --mark 1 -j DROP", false);
+        check_exact("-p udp -m udp --dport 53 -j ACCEPT", "-p udp --dport 53 -j ACCEPT", true);
+        check("! -p all -j ACCEPT", &[unknown("! -p all")], &Action::Target(Target::Accept));
+        check(
+            "-p udp -m tcp -j ACCEPT",
+            &[Condition::Known(Match::Protocol(Protocol::Udp))],
+            &Action::Target(Target::Accept),
         );
     }
 

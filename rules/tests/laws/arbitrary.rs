@@ -26,6 +26,9 @@ pub(super) const OURS: &[&str] = &["ISTIO_A", "ISTIO_B", "ISTIO_C", "ISTIO_OUTPU
 /// Chains of ours and of others.
 pub(super) const ANY: &[&str] = &["ISTIO_A", "ISTIO_B", "OTHER", "other-1.x:y"];
 
+/// Chains of others. Where everything is ours, `check` lets no rule lead there.
+pub(super) const OTHERS: &[&str] = &["DOCKER_OUTPUT", "cali-OUTPUT"];
+
 /// What others keep in the tables; the last four lead to us and so count as ours.
 const FOREIGN: &[&str] = &[
     "-p icmp -j ACCEPT",
@@ -132,6 +135,7 @@ fn target(names: &'static [&'static str]) -> impl Strategy<Value = Target> {
         1 => Just(Target::Drop),
         1 => Just(Target::Return),
         5 => select(names).prop_map(|name| Target::Jump(name.parse().expect("valid"))),
+        1 => select(OTHERS).prop_map(|name| Target::JumpForeign(name.parse().expect("valid"))),
         1 => range().prop_map(Target::Redirect),
         1 => (port(), mark()).prop_map(|(port, mark)| Target::Tproxy { port, mark }),
         1 => mark().prop_map(Target::SetMark),
