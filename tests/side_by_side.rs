@@ -59,7 +59,12 @@ fn namespaces_are_changed_side_by_side_and_no_thread_moves() {
         for (namespace, ((choice, expected), wish)) in jobs() {
             scope.spawn(move || {
                 let before = here();
-                let options = Options { choice: *choice, on_drift: OnDrift::Refuse, anew: false };
+                let options = Options {
+                    choice: *choice,
+                    on_drift: OnDrift::Refuse,
+                    anew: false,
+                    others: policy::istio::ALL,
+                };
                 for steps_expected in [true, false] {
                     let apply = || engine::apply(&mut kernel(), wish, &options).expect("applied");
                     let summary = within(Path::new(&namespace.path()), apply).expect("it can be entered");
@@ -74,7 +79,7 @@ fn namespaces_are_changed_side_by_side_and_no_thread_moves() {
         assert!(differences(namespace, wish, *choice).is_empty(), "{name}");
         let other = &wishes[(index + 1) % 2];
         assert!(!differences(namespace, other, *choice).is_empty(), "{name} holds its neighbour's rules");
-        let clean = || engine::clean(&mut kernel(), OWNERSHIP).expect("cleaned");
+        let clean = || engine::clean(&mut kernel(), OWNERSHIP, &[]).expect("cleaned");
         let summary = within(Path::new(&namespace.path()), clean).expect("it can be entered");
         assert!(!summary.steps.is_empty());
         assert!(!differences(namespace, wish, *choice).is_empty());

@@ -2,17 +2,22 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rules::{Family, Ownership, check, parse, render};
+use rules::{Chains, Family, Ownership, check, parse, render};
 
 /// Whoever owns chains of any name.
 const OWNER: Ownership = Ownership {
-    chain_prefix: "",
+    name: "the owner",
+    mesh: "owner",
+    chains: Chains::Prefix(""),
+    namesakes: &[],
     comment: "sidecar-init",
+    comment_prefix: None,
     table: "sidecar_init",
     protocol: 137,
-    address: std::net::Ipv6Addr::LOCALHOST,
+    address: Some(std::net::Ipv6Addr::LOCALHOST),
     predecessor: None,
-    neighbours: &[],
+    opt_out: "nothing is known",
+    joined: &[],
 };
 
 fuzz_target!(|text: &str| {

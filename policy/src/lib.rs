@@ -24,6 +24,7 @@ pub mod status;
 pub mod subject;
 pub mod tone;
 pub mod trace;
+mod writing;
 
 pub use fold::{columns, fold, plain};
 pub use problem::{Problem, Problems};

@@ -250,7 +250,7 @@ pub fn routing(owner: &Ownership, evidence: &Evidence, of_others: &BTreeSet<Stan
     let stands = |wanted: Object| of_others.iter().any(|standing| standing.object == wanted);
     for &standing in of_others {
         if let Object::Rule { family, mark, table } = standing.object {
-            if (mark, table) == predecessor.policy_rule || evidence.marks.contains(&mark) {
+            if Some((mark, table)) == predecessor.policy_rule || evidence.marks.contains(&mark) {
                 found.routing.insert(standing);
             } else if stands(Object::Route { family, table }) {
                 // Together they are what everybody sets up who uses TPROXY.
@@ -270,7 +270,9 @@ pub fn routing(owner: &Ownership, evidence: &Evidence, of_others: &BTreeSet<Stan
         match standing.object {
             Object::Rule { .. } => {}
             Object::Route { family, table } => {
-                if leads(&found.routing, family, table) || table == predecessor.policy_rule.1 {
+                if leads(&found.routing, family, table)
+                    || predecessor.policy_rule.is_some_and(|(_, of)| of == table)
+                {
                     found.routing.insert(standing);
                 } else if leads(&found.doubtful, family, table) {
                     found.doubtful.insert(standing);

@@ -3,7 +3,7 @@
 //! [`crate::State`] holds the same without texts, to compare and to plan with.
 
 use crate::{
-    Action, Chain, ChainState, Family, Foreign, Hits, Line, Match, Neighbour, Ownership, Policy, Rule, State,
+    Action, Chain, ChainName, ChainState, Family, Foreign, Hits, Line, Match, Ownership, Policy, Rule, State,
     Table, inheritance,
 };
 use std::collections::BTreeMap;
@@ -53,18 +53,18 @@ impl Listing {
 
     /// What the chains hold, in canonical form. Chains of the owner's go as a whole; from others, a rule is deleted by its
     /// words, so that one in other words than ours stays foreign there. What a predecessor of the owner's has made is
-    /// inherited; what a neighbour calls like the owner's is left out, and foreign where something leads there.
+    /// inherited; what a namesake calls like the owner's is left out, and foreign where something leads there.
     pub fn state(&self, owner: &Ownership) -> State {
         let mut state = State::default();
         for ((table, chain), held) in &self.chains {
-            let theirs = self.shared_names(*table, owner);
-            if theirs.contains(&chain.as_str()) {
+            let is_theirs = |chain: &ChainName| self.is_a_namesakes(*table, chain, owner);
+            if matches!(chain, Chain::User(name) if is_theirs(name)) {
                 continue;
             }
             let owned = owner.owns_chain(chain);
             let lines = held.rules.iter().map(|listed| match &listed.line {
-                line if line.action().chain().is_some_and(|chain| theirs.contains(&chain.as_str())) => {
-                    Line::Foreign(call_of_neighbour(listed))
+                line if line.action().chain().is_some_and(is_theirs) => {
+                    Line::Foreign(call_of_namesake(listed))
                 }
                 Line::Typed(rule) if owned || listed.is_our_spelling => Line::Typed(rule.canonical()),
                 Line::Typed(rule) => Line::Foreign(in_its_words(rule, listed)),
@@ -78,19 +78,16 @@ impl Listing {
         state
     }
 
-    /// The names of the owner's prefix by which a neighbour calls chains of its own in a table.
-    fn shared_names(&self, table: Table, owner: &Ownership) -> Vec<&'static str> {
-        let stands = |neighbour: &&Neighbour| {
-            let chain = neighbour.chain.parse().map(|name| (table, Chain::User(name)));
-            chain.is_ok_and(|place| self.chains.contains_key(&place))
-        };
-        let neighbours = owner.neighbours.iter().filter(stands);
-        neighbours.flat_map(|neighbour| neighbour.shared.iter().copied()).collect()
+    /// Whether a chain goes by a name of the owner's and is somebody else's in this table.
+    fn is_a_namesakes(&self, table: Table, chain: &ChainName, owner: &Ownership) -> bool {
+        let stands =
+            |name: &str| name.parse().is_ok_and(|name| self.chains.contains_key(&(table, Chain::User(name))));
+        owner.owns_chain_named(chain) && !owner.owns_chain_among(chain.as_str(), &stands)
     }
 }
 
-/// A rule that leads to a chain of a neighbour's: to the owner, a chain of any name.
-fn call_of_neighbour(listed: &Listed) -> Foreign {
+/// A rule that leads to a chain of a namesake's: to the owner, a chain of any name.
+fn call_of_namesake(listed: &Listed) -> Foreign {
     let chain = listed.line.action().chain().map(ToString::to_string).unwrap_or_default();
     let returns = !matches!(listed.line.action(), Action::Goto(_));
     Foreign {

@@ -1,37 +1,118 @@
 //! By what the rules and the routing of a policy are known again.
 //!
 //! A policy hands its ownership to whoever checks, compares, changes or cleans. It is all that cleaning needs to
-//! know: no option that made a rule has to be remembered.
+//! know: no option that made a rule has to be remembered. Several policies may have been at work in one namespace, so
+//! ownerships can be joined: what is of any of them then counts as the owner's.
 
-use crate::{Chain, ChainName, Comment, Match, Neighbour, Predecessor, Rule, Target};
-use std::net::Ipv6Addr;
+use crate::{Chain, ChainName, Comment, Match, Predecessor, Rule, Target};
+use std::{iter, net::Ipv6Addr};
 
 /// The marks of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ownership {
-    /// Prefix of the names of its chains in the tables of iptables.
-    pub chain_prefix: &'static str,
-    /// Comment on its rules in base chains that do not jump to a chain of its own.
+    /// For people, as it stands within a sentence: `linkerd`, `Istio's sidecar`.
+    pub name: &'static str,
+    /// The word by which flags name the owner's policy.
+    pub mesh: &'static str,
+    /// Its chains in the tables of iptables.
+    pub chains: Chains,
+    /// Chains of others whose names have the form of [`Ownership::chains`] too.
+    pub namesakes: &'static [Chains],
+    /// Comment on its rules in base chains that nothing else tells for its own. Nobody else gives it.
     pub comment: &'static str,
+    /// What the comments of its rules begin with, if they do, in its predecessor's words as well as its own.
+    pub comment_prefix: Option<&'static str>,
     /// Name of its table of nf_tables, of the family `inet`.
     pub table: &'static str,
     /// Routing protocol number of its policy rules, routes and addresses (`rtm_protocol` in `linux/rtnetlink.h`).
     pub protocol: u8,
     /// The address that it may put on `lo`. Kernels before 5.18 forget the protocol of addresses; there this one counts
     /// as its own.
-    pub address: Ipv6Addr,
+    pub address: Option<Ipv6Addr>,
     /// Whose work it takes over.
     pub predecessor: Option<&'static Predecessor>,
-    /// Who uses names of its prefix too.
-    pub neighbours: &'static [Neighbour],
+    /// What keeps those who set its rules from setting them again in this pod, as words behind "to keep it from coming
+    /// back:".
+    pub opt_out: &'static str,
+    /// Whose work counts as the owner's too, by [`Ownership::joined_with`].
+    pub joined: &'static [Ownership],
+}
+
+/// Chains of iptables, by their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Chains {
+    /// All whose names begin so.
+    Prefix(&'static str),
+    /// Those of exactly these names. The first one stands in each table that the owner uses. The others are its own in
+    /// such tables alone, and may be somebody else's elsewhere.
+    Named(&'static str, &'static [&'static str]),
+}
+
+impl Chains {
+    /// Whether a chain of this name may be one of them, in some table.
+    pub fn may_include(self, name: &str) -> bool {
+        match self {
+            Self::Prefix(prefix) => name.starts_with(prefix),
+            Self::Named(first, others) => name == first || others.contains(&name),
+        }
+    }
+
+    /// Whether a chain of this name is one of them in a table, whose other chains are asked for by name.
+    fn includes(self, name: &str, stands: &dyn Fn(&str) -> bool) -> bool {
+        match self {
+            Self::Prefix(_) => self.may_include(name),
+            Self::Named(first, others) => name == first || others.contains(&name) && stands(first),
+        }
+    }
+
+    /// Whether a chain of this name is one of them in any table.
+    fn surely_includes(self, name: &str) -> bool {
+        self.includes(name, &|_| false)
+    }
 }
 
 impl Ownership {
+    /// This owner, with all that is of the others as its own: what it replaces, or what is removed or told with its own.
+    /// That the owner is among them changes nothing.
+    #[must_use]
+    pub fn joined_with(self, others: &'static [Self]) -> Self {
+        Self { joined: others, ..self }
+    }
+
+    /// The owner alone.
+    #[must_use]
+    pub fn alone(self) -> Self {
+        self.joined_with(&[])
+    }
+
+    /// The owner alone, then each of those that it is joined with, once.
+    pub fn each(&self) -> impl Iterator<Item = Self> {
+        iter::once(self.alone()).chain(self.others())
+    }
+
+    /// Those that it is joined with, but for itself.
+    pub fn others(&self) -> impl Iterator<Item = Self> {
+        let others = self.joined.iter().map(|other| other.alone());
+        others.filter(|other| other.table != self.table)
+    }
+
+    /// Whether a chain of this name may be the owner's: it is, unless its table shows that it is a namesake's
+    /// ([`Ownership::owns_chain_among`]). What is read for an owner ([`crate::Listing::state`]) has none of those.
     pub fn owns_chain_named(&self, name: &ChainName) -> bool {
-        let is_theirs = |neighbour: &Neighbour| {
-            name.as_str() == neighbour.chain || neighbour.others.contains(&name.as_str())
+        let owns = |one: &Self| {
+            one.chains.may_include(name.as_str())
+                && !one.namesakes.iter().any(|theirs| theirs.surely_includes(name.as_str()))
         };
-        name.as_str().starts_with(self.chain_prefix) && !self.neighbours.iter().any(is_theirs)
+        owns(self) || self.joined.iter().any(owns)
+    }
+
+    /// Whether a chain is the owner's in a table, whose other chains are asked for by name.
+    pub fn owns_chain_among(&self, name: &str, stands: &dyn Fn(&str) -> bool) -> bool {
+        let owns = |one: &Self| {
+            one.chains.includes(name, stands)
+                && !one.namesakes.iter().any(|theirs| theirs.includes(name, stands))
+        };
+        owns(self) || self.joined.iter().any(owns)
     }
 
     /// Whether the whole chain belongs to the owner.
@@ -40,20 +121,33 @@ impl Ownership {
     }
 
     /// Whether a rule in a chain that is not the owner's is the owner's all the same: it jumps to a chain of the owner's,
-    /// or carries the comment.
+    /// or carries a comment of the owner's.
     pub fn owns_rule(&self, rule: &Rule) -> bool {
-        matches!(&rule.target, Target::Jump(chain) if self.owns_chain_named(chain)) || self.marks_rule(rule)
+        matches!(&rule.target, Target::Jump(chain) if self.owns_chain_named(chain))
+            || self.owns_comments_of(rule)
     }
 
-    /// Whether a rule carries the comment, which nobody else gives.
+    /// Whether a rule carries a comment of the owner's.
+    pub fn owns_comments_of(&self, rule: &Rule) -> bool {
+        comments(rule).any(|comment| self.owns_comment(comment))
+    }
+
+    /// Whether a rule carries the comment that nobody else gives, its predecessor included.
     pub fn marks_rule(&self, rule: &Rule) -> bool {
-        rule.matches
-            .iter()
-            .any(|m| matches!(m, Match::Comment(comment) if self.owns_comment(comment.as_str())))
+        comments(rule).any(|comment| comment == self.comment)
     }
 
+    /// Whether a comment is one of the owner's.
     pub fn owns_comment(&self, comment: &str) -> bool {
-        comment == self.comment
+        let owns = |one: &Self| {
+            comment == one.comment || one.comment_prefix.is_some_and(|prefix| comment.starts_with(prefix))
+        };
+        owns(self) || self.joined.iter().any(owns)
+    }
+
+    /// Whether a table of nf_tables, of the family `inet`, is the owner's by its name.
+    pub fn owns_table(&self, name: &str) -> bool {
+        self.table == name || self.joined.iter().any(|one| one.table == name)
     }
 
     /// The comment for rules of the owner's in base chains.
@@ -65,17 +159,82 @@ impl Ownership {
     }
 }
 
+fn comments(rule: &Rule) -> impl Iterator<Item = &str> {
+    rule.matches.iter().filter_map(|m| match m {
+        Match::Comment(comment) => Some(comment.as_str()),
+        _ => None,
+    })
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
 
     pub(crate) const OWNER: Ownership = Ownership {
-        chain_prefix: "ISTIO_",
+        name: "the owner",
+        mesh: "owner",
+        chains: Chains::Prefix("ISTIO_"),
+        namesakes: &[],
         comment: "sidecar-init",
+        comment_prefix: None,
         table: "sidecar_init",
         protocol: 137,
-        address: Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6),
+        address: Some(Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6)),
         predecessor: None,
-        neighbours: &[],
+        opt_out: "nothing is known",
+        joined: &[],
     };
+
+    /// One whose chains are called like the owner's.
+    pub(crate) const NAMESAKE: Ownership = Ownership {
+        name: "the namesake",
+        mesh: "namesake",
+        chains: Chains::Named("ISTIO_PRERT", &["ISTIO_OUTPUT"]),
+        comment: "sidecar-init-namesake",
+        comment_prefix: Some("namesake/"),
+        table: "sidecar_init_namesake",
+        protocol: 138,
+        address: None,
+        ..OWNER
+    };
+
+    const WARY: Ownership = Ownership { namesakes: &[NAMESAKE.chains], ..OWNER };
+
+    #[test]
+    fn a_shared_name_is_of_whom_the_table_is() {
+        let check = |owner: Ownership, name: &str, table: &[&str], expected: bool| {
+            let found = owner.owns_chain_among(name, &|other| table.contains(&other));
+            assert_eq!(found, expected, "{} and {name} among {table:?}", owner.name);
+        };
+        let (theirs, ours) = (["ISTIO_PRERT", "ISTIO_OUTPUT"], ["ISTIO_INBOUND", "ISTIO_OUTPUT"]);
+        for (name, table, [wary, namesake]) in [
+            ("ISTIO_OUTPUT", theirs, [false, true]),
+            ("ISTIO_PRERT", theirs, [false, true]),
+            ("ISTIO_INBOUND", theirs, [true, false]),
+            ("ISTIO_OUTPUT", ours, [true, false]),
+            ("ISTIO_INBOUND", ours, [true, false]),
+            ("KUBE-PROXY", ours, [false, false]),
+        ] {
+            check(WARY, name, &table, wary);
+            check(NAMESAKE, name, &table, namesake);
+            check(WARY.joined_with(&[NAMESAKE]), name, &table, wary || namesake);
+        }
+    }
+
+    #[test]
+    fn joined_owners_own_what_any_of_them_does() {
+        let joined = WARY.joined_with(&[WARY, NAMESAKE]);
+        assert_eq!(joined.each().map(|one| one.mesh).collect::<Vec<_>>(), ["owner", "namesake"]);
+        for (comment, [wary, namesake, both]) in [
+            ("sidecar-init", [true, false, true]),
+            ("sidecar-init-namesake", [false, true, true]),
+            ("namesake/redirects", [false, true, true]),
+            ("anything", [false, false, false]),
+        ] {
+            let found = [WARY, NAMESAKE, joined].map(|owner| owner.owns_comment(comment));
+            assert_eq!(found, [wary, namesake, both], "{comment}");
+        }
+        let found = ["sidecar_init", "sidecar_init_namesake", "filter"].map(|name| joined.owns_table(name));
+        assert_eq!(found, [true, true, false]);
+    }
 }

@@ -1,5 +1,4 @@
-//! Others of the owner's trade, as far as it has to know them: who did its work before in the same names, and who does
-//! other work in names that resemble its own.
+//! Who did an owner's work before, in the same names.
 //!
 //! A policy says what they make, as data. What is recognised is exact: a rule that only resembles one of these forms is
 //! nobody's. What is decided by more than a rule's own words stands in [`crate::inheritance`].
@@ -14,29 +13,12 @@ pub struct Predecessor {
     pub name: &'static str,
     /// Its rules in base chains that do not jump to chains of the owner's prefix.
     pub forms: &'static [Form],
-    /// The NFLOG group to which it reports.
-    pub log_group: u16,
-    /// Mark and routing table of its policy rule where nobody chooses others.
-    pub policy_rule: (u32, u32),
+    /// The NFLOG group to which it reports, if it does.
+    pub log_group: Option<u16>,
+    /// Mark and routing table of its policy rule where nobody chooses others; `None` if it makes none.
+    pub policy_rule: Option<(u32, u32)>,
     /// Its tables of nf_tables, of the family `inet`.
     pub tables: &'static [&'static str],
-}
-
-/// A program that is none of the owner's business, though the names of its chains have the owner's prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Neighbour {
-    /// For people.
-    pub name: &'static str,
-    /// A chain that it alone makes, in each table of iptables that it uses. It captures where this one stands.
-    pub chain: &'static str,
-    /// Chains that are its own in tables that hold [`Neighbour::chain`], and the owner's elsewhere.
-    pub shared: &'static [&'static str],
-    /// Further chains that it alone makes, beside which the owner may work.
-    pub others: &'static [&'static str],
-    /// Its tables of nf_tables, of the family `inet`.
-    pub tables: &'static [&'static str],
-    /// What frees the namespace of it.
-    pub remedy: &'static str,
 }
 
 /// A form of rules: what they say, but for values that flags choose.
@@ -102,7 +84,7 @@ impl Predecessor {
 
     /// Whether a rule reports to this program's group.
     pub fn logs(&self, rule: &Rule) -> bool {
-        matches!(rule.target, Target::Nflog { group, .. } if group == self.log_group)
+        matches!(rule.target, Target::Nflog { group, .. } if Some(group) == self.log_group)
     }
 }
 

@@ -82,6 +82,32 @@ impl State {
         filled(self) == filled(other)
     }
 
+    /// Whether a chain of a table is the owner's, by its name and by what else stands in the table.
+    pub fn is_owned(&self, table: Table, chain: &Chain, owner: &Ownership) -> bool {
+        let stands = |name: &str| self.chains(table).any(|(other, _)| other.as_str() == name);
+        matches!(chain, Chain::User(name) if owner.owns_chain_among(name.as_str(), &stands))
+    }
+
+    /// By what the owner is known to capture here, in words; `None` if nothing of its own is here. The state may be one that
+    /// was read for somebody else.
+    pub fn evidence_of(&self, owner: &Ownership) -> Option<String> {
+        self.tables.iter().find_map(|(table, chains)| {
+            let chain = chains.keys().find(|chain| self.is_owned(*table, chain, owner));
+            let marked = |line: &Line| match line {
+                Line::Typed(rule) => owner.owns_comments_of(rule),
+                Line::Foreign(foreign) => {
+                    foreign.comment.as_ref().is_some_and(|comment| owner.owns_comment(comment))
+                }
+                Line::Inherited(_) => false,
+            };
+            let by_rule = || {
+                let (chain, _) = chains.iter().find(|(_, held)| held.lines.iter().any(marked))?;
+                Some(format!("a rule of chain {chain} of table {table}"))
+            };
+            chain.map(|chain| format!("chain {chain} of table {table}")).or_else(by_rule)
+        })
+    }
+
     /// Whether any rule or user-defined chain is there, whoever made it.
     pub fn holds_rules(&self) -> bool {
         self.tables

@@ -152,9 +152,9 @@ impl Kernel {
         match variant {
             Variant::Legacy => Ok(legacy(family, &iptables::CAPTURING)?.map(There::Legacy)),
             Variant::Nft => {
-                let prefix = self.owner.chain_prefix;
+                let owner = self.owner;
                 let Some(nftables) = self.nftables()? else { return Ok(None) };
-                let exist = nftables.has_iptables(tables, family, prefix);
+                let exist = nftables.has_iptables(tables, family, &owner);
                 let exist = exist.map_err(|source| netlink("listing the tables of nf_tables", source))?;
                 Ok(exist.then_some(There::Nft))
             }
@@ -220,7 +220,7 @@ impl Backend for Kernel {
             let table = nftables.read_among(&tables);
             snapshot.set_nftables(table.map_err(|source| netlink("reading nf_tables", source))?);
         }
-        snapshot.tables_of_kin = tables.of_kin(&owner);
+        snapshot.tables_of_others = tables.of_others(&owner);
         for variant in Variant::ALL {
             let mut states = self.states(variant, &tables)?;
             for family in Family::BOTH {

@@ -3,7 +3,7 @@
 use super::{BackendName, Variant, nftables::bytecode};
 use rules::inheritance::{self, Evidence, Inheritance};
 use rules::routing::{Object, Standing};
-use rules::{ByFamily, Family, Neighbour, Ownership, State};
+use rules::{ByFamily, Family, Ownership, State};
 use std::collections::BTreeSet;
 
 /// Rules, as what holds them holds them.
@@ -62,8 +62,8 @@ pub struct Snapshot {
     pub routes_of_others: BTreeSet<Standing>,
     /// Policy rules and routes that carry the owner's protocol and that the owner would not make, in words.
     pub unlike_ours: BTreeSet<String>,
-    /// The tables of nf_tables, of the family `inet`, that are the predecessor's or a neighbour's.
-    pub tables_of_kin: BTreeSet<String>,
+    /// The names of the tables of nf_tables, of the family `inet`, but for the owner's.
+    pub tables_of_others: BTreeSet<String>,
     /// Tables that exist and that no program on `PATH` can read.
     pub unreadable: Vec<(Variant, Family)>,
     /// Whether the kernel has no nf_tables, so that iptables-legacy is all there is.
@@ -152,39 +152,41 @@ impl Snapshot {
     /// The predecessor's tables of nf_tables.
     pub fn inherited_tables(&self, owner: &Ownership) -> impl Iterator<Item = &str> {
         let tables = owner.predecessor.map_or(&[][..], |predecessor| predecessor.tables);
-        self.tables_of_kin.iter().map(String::as_str).filter(|name| tables.contains(name))
+        self.tables_of_others.iter().map(String::as_str).filter(|name| tables.contains(name))
     }
 
     /// Whether nothing stands there that anybody could take for something of the owner's or its predecessor's.
     pub fn is_bare(&self) -> bool {
-        let Self { contents, routes, duplicates, routes_of_others, tables_of_kin, .. } = self;
+        let Self { contents, routes, duplicates, routes_of_others, tables_of_others, .. } = self;
         let no_routing = routes.is_empty() && duplicates.is_empty() && routes_of_others.is_empty();
-        contents.is_empty() && tables_of_kin.is_empty() && no_routing
+        contents.is_empty() && tables_of_others.is_empty() && no_routing
     }
 
-    /// A neighbour that captures in this namespace, and by what it is known.
-    pub fn neighbour(&self, owner: &Ownership) -> Option<(&'static Neighbour, String)> {
-        let by_chain = |neighbour: &'static Neighbour| {
-            self.contents.iter().find_map(|contents| match contents {
-                Contents::Iptables { variant, tables } => {
-                    let stands = |state: &State| {
-                        let mut chains = state.tables.values().flat_map(|chains| chains.keys());
-                        chains.any(|chain| chain.as_str() == neighbour.chain)
-                    };
-                    let (family, _) = tables.iter().find(|(_, state)| stands(state))?;
-                    Some(format!("chain {} of {variant}, {family}", neighbour.chain))
-                }
-                Contents::Nftables(_) => None,
-            })
+    /// By what an owner is known to capture in this namespace, whoever it was read for; `None` if it does not.
+    pub fn evidence_of(&self, owner: &Ownership) -> Option<String> {
+        let by_rules = self.contents.iter().find_map(|contents| match contents {
+            Contents::Iptables { variant, tables } => tables.iter().find_map(|(family, state)| {
+                Some(format!("{}, {variant}, {family}", state.evidence_of(owner)?))
+            }),
+            Contents::Nftables(_) => None,
+        });
+        let is_owned = |name: &&String| {
+            owner.owns_table(name)
+                || owner.predecessor.is_some_and(|predecessor| predecessor.tables.contains(&name.as_str()))
         };
-        let by_table = |neighbour: &'static Neighbour| {
-            let name = neighbour.tables.iter().find(|name| self.tables_of_kin.contains(**name))?;
-            Some(format!("table inet {name} of nf_tables"))
-        };
-        owner.neighbours.iter().find_map(|neighbour| {
-            let by_what = by_chain(neighbour).or_else(|| by_table(neighbour))?;
-            Some((neighbour, by_what))
-        })
+        let by_table = || self.tables_of_others.iter().find(is_owned);
+        by_rules.or_else(|| by_table().map(|name| format!("table inet {name} of nf_tables")))
+    }
+
+    /// Those of these owners that capture in this namespace beside the one that it was read for, each with what it is known
+    /// by.
+    pub fn others<'a>(
+        &'a self,
+        owner: &'a Ownership,
+        all: &'a [Ownership],
+    ) -> impl Iterator<Item = (Ownership, String)> + 'a {
+        let others = all.iter().filter(|other| !owner.owns_table(other.table));
+        others.filter_map(|other| Some((other.alone(), self.evidence_of(other)?)))
     }
 
     /// The variants of iptables that hold rules of the owner's.

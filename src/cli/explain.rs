@@ -248,7 +248,7 @@ pub(super) fn from_kernel(run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Er
     let routes = kernel.routing()?;
     let scene = |family: Family| {
         let view = engine::live(&mut kernel, family, &Reason::origin_of)?;
-        for text in engine::kin(&view, &istio::OWNERSHIP) {
+        for text in engine::kin(&view, &istio::OWNERSHIP.joined_with(istio::ALL)) {
             tracing::info!(target: "backend", %family, "{text}");
         }
         let routing = live_routing(&routes, family, pod);

@@ -28,7 +28,12 @@ pub(super) fn run(call: &Call) -> Exit {
             // Rules of ours that are not as wanted are an error, unless they may be reconciled.
             let on_drift = if run.reconcile { OnDrift::Replace } else { OnDrift::Refuse };
             let choice = run.backend.choice(Preference::Iptables);
-            exit(change::set(run, "istio-iptables", capture, &Options { choice, on_drift, anew: run.force }))
+            exit(change::set(
+                run,
+                "istio-iptables",
+                capture,
+                &Options { choice, on_drift, anew: run.force, others: policy::istio::ALL },
+            ))
         }
         Mode::Nothing => Exit::Done,
     };

@@ -5,7 +5,7 @@ mod screen;
 use super::run::{self, Format, Run};
 use super::{Exit, logging::Stdout, report, start_logging};
 use nix::libc;
-use policy::istio::{OWNERSHIP, PREDECESSOR, Reason};
+use policy::istio::{ALL, OWNERSHIP, PREDECESSOR, Reason};
 use policy::sources::{Raw, Reader, duration};
 use policy::status::{self, Finding, Level, Record, Seen, Socket, Status};
 use policy::{Problems, Setting};
@@ -105,7 +105,7 @@ impl Observer {
     }
 
     fn look(&mut self) -> Result<Status, Failure> {
-        let seen = engine::status(&mut self.kernel, &OWNERSHIP, &Reason::origin_of)?;
+        let seen = engine::status(&mut self.kernel, &OWNERSHIP.joined_with(ALL), &Reason::origin_of)?;
         let mut findings: Vec<Finding> = seen.notes.iter().map(finding).collect();
         let addresses = seen.addresses.unwrap_or_else(|error| {
             findings.push(unseen("addresses", &error));

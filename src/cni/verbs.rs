@@ -50,8 +50,12 @@ impl Scene<'_> {
         let mut kernel = namespace::open(self.timeout)?;
         let record = Record::new(target.pod.label(), configuration.backend, &raw);
         self.state.keep(&key(target, &configuration.name), &record).map_err(|error| unkept(&error))?;
-        let options =
-            Options { choice: choice(configuration.backend), on_drift: OnDrift::Replace, anew: false };
+        let options = Options {
+            choice: choice(configuration.backend),
+            on_drift: OnDrift::Replace,
+            anew: false,
+            others: istio::ALL,
+        };
         let at = policy::trace::utc(SystemTime::now());
         let made = istio::made(env!("CARGO_PKG_VERSION"), "cni-add", istio::said(&raw), &at);
         let desired = Desired { made: Some(made), ..capture.desired() };
@@ -129,7 +133,8 @@ impl Scene<'_> {
             Some(path) => match namespace::enter(path)? {
                 Entered::Gone => ("forgotten", "its namespace is gone".to_owned()),
                 Entered::Inside => {
-                    let cleaned = engine::clean(&mut namespace::open(self.timeout)?, istio::OWNERSHIP);
+                    let cleaned =
+                        engine::clean(&mut namespace::open(self.timeout)?, istio::OWNERSHIP, istio::ALL);
                     let summary =
                         cleaned.map_err(|error| namespace::failed("our rules can't be removed", &error))?;
                     ("cleaned", format!("{} steps", summary.steps.len()))

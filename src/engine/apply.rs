@@ -19,6 +19,9 @@ pub struct Options {
     pub on_drift: OnDrift,
     /// Makes everything again, be it in place or not.
     pub anew: bool,
+    /// Whoever else may capture here. Beside those nothing is set, but in the place of those that the owner is joined with.
+    /// That the owner is among them changes nothing.
+    pub others: &'static [Ownership],
 }
 
 /// What to do where rules of the owner's are there that are not as wanted. Unfinished is not drift: what a killed run
@@ -46,12 +49,9 @@ pub enum Error {
         "rules of ours are there and not as wanted; run with --reconcile to replace them. The difference:\n{0}"
     )]
     Drift(Differences),
-    /// Somebody captures in this namespace whose chains have names of the owner's.
-    #[error(
-        "{name} captures here already ({by_what}); both would capture the same connections, by chains of the same \
-         names: {remedy}"
-    )]
-    Neighbour { name: &'static str, by_what: String, remedy: &'static str },
+    /// Others capture in this namespace, each with what it is known by, and somebody else was asked for.
+    #[error("{}", captured(.by, .asked))]
+    Captured { by: Vec<(Ownership, String)>, asked: &'static str },
     #[error(transparent)]
     Failed(#[from] Box<Failure>),
 }
@@ -88,8 +88,9 @@ pub struct Summary {
 /// When the namespace can't be read, or holds rules that are not as wanted and may not be replaced.
 pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> Result<Plan, Error> {
     let before = readable(backend)?;
-    if let Some((neighbour, by_what)) = before.neighbour(&desired.owner) {
-        return Err(Error::Neighbour { name: neighbour.name, by_what, remedy: neighbour.remedy });
+    let others: Vec<_> = before.others(&desired.owner, options.others).collect();
+    if !others.is_empty() {
+        return Err(Error::Captured { by: others, asked: desired.owner.name });
     }
     let name = options.choice.backend(backend, &before, &desired.owner);
     let wanted = Wanted::of(desired, name, &before);
@@ -128,25 +129,35 @@ pub fn apply(backend: &mut dyn Backend, desired: &Desired, options: &Options) ->
     })
 }
 
-/// Plans the removal of all that is the owner's. Changes nothing.
+/// Plans the removal of all that is the owner's. Changes nothing. `all` are those who may capture here: what is of others
+/// is told, and stays.
 ///
 /// # Errors
 /// When the namespace can't be read in full.
-pub fn plan_clean(backend: &mut dyn Backend, owner: Ownership) -> Result<Plan, Error> {
+pub fn plan_clean(
+    backend: &mut dyn Backend,
+    owner: Ownership,
+    all: &'static [Ownership],
+) -> Result<Plan, Error> {
     let (before, wanted) = (readable(backend)?, Wanted::nothing(owner));
-    if let Some((neighbour, by_what)) = before.neighbour(&owner) {
-        tracing::info!(target: "backend", "{} captures here ({by_what}), which stays", neighbour.name);
+    for (other, by_what) in before.others(&owner, all) {
+        tracing::info!(target: "backend", "{} captures here ({by_what}), which stays", other.name);
     }
     let steps = steps(&before, &wanted, false);
     Ok(Plan { before, wanted, steps })
 }
 
-/// Removes all that is the owner's, whatever options made it, and all that is surely its predecessor's. Idempotent.
+/// Removes all that is the owner's, whatever options made it, and all that is surely its predecessor's. Idempotent. `all` as
+/// for [`plan_clean`].
 ///
 /// # Errors
 /// When the namespace can't be read in full, or when a step fails; the error says in which state it is.
-pub fn clean(backend: &mut dyn Backend, owner: Ownership) -> Result<Summary, Error> {
-    let Plan { before, steps, .. } = carry_out(backend, |backend| plan_clean(backend, owner))?;
+pub fn clean(
+    backend: &mut dyn Backend,
+    owner: Ownership,
+    all: &'static [Ownership],
+) -> Result<Summary, Error> {
+    let Plan { before, steps, .. } = carry_out(backend, |backend| plan_clean(backend, owner, all))?;
     // No step touches what is doubtful.
     let left = doubtful(&before, &owner);
     Ok(Summary { backend: None, families: Vec::new(), rules: 0, steps, forgotten_flows: 0, left })
@@ -187,4 +198,20 @@ fn carry_out(
             Err(failure) => return Err(failure.into()),
         }
     }
+}
+
+/// Who captures, by which evidence, what was asked for, and what helps.
+fn captured(found: &[(Ownership, String)], asked: &str) -> String {
+    let all = |word: fn(&(Ownership, String)) -> String, between: &str| {
+        found.iter().map(word).collect::<Vec<_>>().join(between)
+    };
+    let verb = if found.len() == 1 { "captures" } else { "capture" };
+    let who = all(|(other, by_what)| format!("{} ({by_what})", other.name), " and ");
+    let commands = all(|(other, _)| format!("sidecar-init clean --mesh {}", other.mesh), ", ");
+    let opt_outs = all(|(other, _)| other.opt_out.to_owned(), ", ");
+    format!(
+        "{who} {verb} here already, and {asked} was asked for: both would capture the same connections. Remove what is there \
+         with {commands}, or exchange it in one step with sidecar-init apply --replace; to keep it from coming back: \
+         {opt_outs}"
+    )
 }

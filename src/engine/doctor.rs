@@ -67,7 +67,7 @@ pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy: &Proxy) -> Vec<Fin
         Ok(snapshot) => {
             findings.extend(snapshot.unreadable.iter().map(|&(variant, family)| unseen(variant, family)));
             findings.extend(kin::findings(&snapshot, owner));
-            findings.extend(foreign_rules(&snapshot, owner));
+            findings.extend(foreign_rules(&snapshot, &owner.alone()));
         }
         Err(error) => {
             let cause =
@@ -81,7 +81,7 @@ pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy: &Proxy) -> Vec<Fin
     }
     match views(kernel) {
         Ok(views) => {
-            findings.extend(foreign_chains(&views, owner));
+            findings.extend(foreign_chains(&views, &owner.alone()));
             findings.extend(listeners::findings(&views, proxy));
         }
         Err(error) => {

@@ -1,4 +1,4 @@
-//! Who has made what: the owner, its predecessor, or a neighbour of the same names.
+//! Who has made what: the owner, its predecessor, or another one of its trade.
 
 use super::doctor::Finding;
 use super::doubtful::doubtful;
@@ -19,6 +19,7 @@ pub enum Maker {
 /// What there is, each with who made it.
 pub(super) fn findings(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     const TOPIC: &str = "rules";
+    let (all, owner) = (owner.joined, &owner.alone());
     let mut found = Vec::new();
     let held = |maker| {
         let contents = snapshot.all_contents();
@@ -59,9 +60,9 @@ pub(super) fn findings(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
             "sidecar-init clean leaves it; remove it by hand if nobody needs it",
         ));
     }
-    if let Some((neighbour, by_what)) = snapshot.neighbour(owner) {
-        let text = format!("{} captures here ({by_what}), so apply refuses", neighbour.name);
-        found.push(Finding::warn("foreign", text, neighbour.remedy));
+    for (other, by_what) in snapshot.others(owner, all) {
+        let text = format!("{} captures here ({by_what}), so apply refuses", other.name);
+        found.push(Finding::warn("foreign", text, remedy_of(&other)));
     }
     found
 }
@@ -115,13 +116,25 @@ pub fn kin(view: &View, owner: &Ownership) -> BTreeSet<String> {
         if let Some(predecessor) = owner.predecessor.filter(|predecessor| is_in(predecessor.tables)) {
             return Some(format!("table {table} is of {} in its native mode", predecessor.name));
         }
-        let by_table = owner.neighbours.iter().find(|neighbour| is_in(neighbour.tables));
-        let by_chain = owner.neighbours.iter().find(|neighbour| neighbour.chain == chain);
-        match (by_table, by_chain) {
-            (Some(neighbour), _) => Some(format!("table {table} is of {}", neighbour.name)),
-            (None, Some(neighbour)) => Some(format!("chain {chain} of {table} is of {}", neighbour.name)),
-            (None, None) => None,
-        }
+        let stands =
+            |name: &str| view.chains().iter().any(|other| other.table == table && other.chain == name);
+        owner.others().find_map(|other| {
+            let is_its_table =
+                is_in(&[other.table]) || other.predecessor.is_some_and(|one| is_in(one.tables));
+            let is_its_chain = || other.owns_chain_among(chain, &stands);
+            match is_its_table {
+                true => Some(format!("table {table} is of {}", other.name)),
+                false => is_its_chain().then(|| format!("chain {chain} of {table} is of {}", other.name)),
+            }
+        })
     };
     view.chains().iter().filter_map(|chain| known(&chain.table, &chain.chain)).collect()
+}
+
+/// What frees a namespace of another one's capture.
+pub(super) fn remedy_of(other: &Ownership) -> String {
+    format!(
+        "sidecar-init clean --mesh {} removes it; to keep it from coming back: {}",
+        other.mesh, other.opt_out
+    )
 }

@@ -7,7 +7,7 @@
 use super::{
     doubtful::doubtful,
     foreign::{droppers, rivals_in},
-    kin::{Maker, makers},
+    kin::{Maker, makers, remedy_of},
     live::live,
 };
 use crate::backend::{self, Backend, BackendName, Contents, Kernel, Snapshot, nftables::Record};
@@ -77,6 +77,7 @@ pub fn status(
     owner: &Ownership,
     origin_of: OriginOf<'_>,
 ) -> Result<Status, backend::Error> {
+    let (all, owner) = (owner.joined, &owner.alone());
     let snapshot = kernel.read()?;
     let routing = kernel.routing()?;
     let views =
@@ -84,7 +85,7 @@ pub fn status(
     let held = held(&snapshot, &views, owner);
     let record =
         snapshot.nftables().and_then(|table| table.record.as_deref().cloned().zip(table.is_as_made()));
-    let notes = notes(&snapshot, &views, owner, &held);
+    let notes = notes(&snapshot, &views, owner, &held, all);
     let (addresses, listeners) = (address::all(), listener::all());
     Ok(Status { views, routing, addresses, listeners, held, record, notes })
 }
@@ -137,7 +138,13 @@ fn families_of(views: &ByFamily<View>, table: &str) -> Vec<Family> {
     views.iter().filter(|(_, view)| is_for(view)).map(|(family, _)| family).collect()
 }
 
-fn notes(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership, held: &[Held]) -> Vec<Note> {
+fn notes(
+    snapshot: &Snapshot,
+    views: &ByFamily<View>,
+    owner: &Ownership,
+    held: &[Held],
+    all: &[Ownership],
+) -> Vec<Note> {
     let mut notes = Vec::new();
     for (variant, family) in &snapshot.unreadable {
         let text = format!("{family} tables of {variant} are there, and no program on PATH to read them");
@@ -160,9 +167,9 @@ fn notes(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership, held: &
             "sidecar-init clean leaves it; remove it by hand if nobody needs it",
         ));
     }
-    if let Some((neighbour, by_what)) = snapshot.neighbour(owner) {
-        let text = format!("{} captures here ({by_what}), so apply refuses", neighbour.name);
-        notes.push(Note::new("foreign", text, neighbour.remedy));
+    for (other, by_what) in snapshot.others(owner, all) {
+        let text = format!("{} captures here ({by_what}), so apply refuses", other.name);
+        notes.push(Note::new("foreign", text, remedy_of(&other)));
     }
     notes
 }
@@ -216,10 +223,9 @@ fn of_routing(snapshot: &Snapshot, owner: &Ownership, held: &[Held]) -> Vec<Note
         notes.push(Note::new("routing", text, "sidecar-init apply with the pod's flags removes the copies"));
     }
     let captures_ipv6 = held.iter().any(|held| held.families.contains(&Family::V6));
-    let has_address = snapshot.has(&Object::Address(owner.address));
-    if captures_ipv6 && !has_address && !snapshot.lo_lacks_ipv6 {
-        let text =
-            format!("{} is not on lo: the proxy can't call the application over IPv6 by it", owner.address);
+    let missing = owner.address.filter(|address| !snapshot.has(&Object::Address(*address)));
+    if let Some(address) = missing.filter(|_| captures_ipv6 && !snapshot.lo_lacks_ipv6) {
+        let text = format!("{address} is not on lo: the proxy can't call the application over IPv6 by it");
         notes.push(Note::fault("routing", text, "sidecar-init apply with the pod's flags puts it back"));
     }
     if held.is_empty() && !snapshot.routes.is_empty() {

@@ -13,6 +13,7 @@ use nix::{
 use rules::routing::{Object, Standing};
 use rules::{Family, Ownership};
 use std::{
+    collections::BTreeSet,
     io,
     net::{Ipv6Addr, UdpSocket},
     thread,
@@ -63,7 +64,7 @@ impl Routes {
     /// # Errors
     /// When a dump fails.
     pub fn read(&mut self) -> io::Result<Found> {
-        let Ownership { protocol: ours, address, .. } = self.owner;
+        let ours = self.owner.protocol;
         let mut found = Found::default();
         // Of all families at once.
         let rules = self.dump(RTM_GETRULE, &[0; size_of::<FibRuleHdr>()], rule)?;
@@ -80,12 +81,14 @@ impl Routes {
         // A kernel before 5.18 forgets the protocol of addresses; newer ones give `::1` one of their own.
         found.lo_has_ipv6 = addresses.iter().any(|(there, _)| there.is_loopback());
         let remembers = addresses.iter().any(|(_, protocol)| protocol.is_some());
-        match addresses.iter().find(|(there, _)| *there == address) {
-            Some((_, protocol)) if *protocol == Some(ours) || !remembers => {
-                found.ours.push(self.own(Object::Address(address)));
+        let wanted: BTreeSet<Ipv6Addr> = self.owner.each().filter_map(|one| one.address).collect();
+        for &(address, protocol) in addresses.iter().filter(|(there, _)| wanted.contains(there)) {
+            let is_ours = protocol.map_or(!remembers && Some(address) == self.owner.address, |of| of == ours);
+            let standing = Standing { protocol: protocol.unwrap_or(0), ..Object::Address(address).into() };
+            match is_ours {
+                true => found.ours.push(self.own(standing.object)),
+                false => found.of_others.push(standing),
             }
-            Some(_) => found.of_others.push(Object::Address(address).into()),
-            None => {}
         }
         Ok(found)
     }

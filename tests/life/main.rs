@@ -95,13 +95,13 @@ fn options(backend: BackendName) -> Options {
         BackendName::Iptables(variant) => Choice::Iptables(Some(variant)),
         BackendName::Nftables => Choice::Nftables,
     };
-    Options { choice, on_drift: OnDrift::Replace, anew: false }
+    Options { choice, on_drift: OnDrift::Replace, anew: false, others: policy::istio::ALL }
 }
 
 fn run(memory: &mut Memory, goal: &Goal, backend: BackendName) -> Result<Summary, String> {
     let done = match goal {
         Some(desired) => engine::apply(memory, desired, &options(backend)),
-        None => engine::clean(memory, OWNERSHIP),
+        None => engine::clean(memory, OWNERSHIP, policy::istio::ALL),
     };
     done.map_err(|error| error.to_string())
 }

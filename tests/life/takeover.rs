@@ -97,13 +97,13 @@ fn a_killed_takeover_is_finished_by_the_next() {
 #[test]
 fn tables_of_the_native_mode_go_when_nothing_can_fail_any_more() {
     let mut memory = shared();
-    memory.snapshot.tables_of_kin = ["istio-proxy-nat".to_owned(), "istio-ambient-nat".to_owned()].into();
+    memory.snapshot.tables_of_others = ["istio-proxy-nat".to_owned(), "istio-ambient-nat".to_owned()].into();
     let made = steps(&memory, &None, NFT);
     assert_eq!(
         made.iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["removing the nf_tables tables istio-proxy-nat (inherited)"]
     );
-    memory.snapshot.tables_of_kin.remove("istio-ambient-nat");
+    memory.snapshot.tables_of_others.remove("istio-ambient-nat");
     for (new, to) in all().iter().flat_map(|new| BackendName::ALL.map(|to| (new, to))) {
         let last = steps(&memory, new, to).last().map(ToString::to_string);
         assert!(last.is_some_and(|last| last.contains("istio-proxy-nat")), "{to}");

@@ -92,7 +92,7 @@ fn a_plan_changes_nothing_and_says_what_an_apply_does() {
 fn nothing_is_cleaned_where_something_can_not_be_read() {
     let mut memory = holding(&redirect(), NFT);
     memory.snapshot.unreadable.push((Variant::Legacy, Family::V4));
-    assert!(matches!(engine::clean(&mut memory, OWNERSHIP), Err(engine::Error::Unreadable)));
+    assert!(matches!(engine::clean(&mut memory, OWNERSHIP, &[]), Err(engine::Error::Unreadable)));
     assert_eq!(memory.committed, []);
 }
 

@@ -78,7 +78,9 @@ fn ambient_stays_and_nothing_is_set_beside_it() {
             for ours in [Variant::Legacy, Variant::Nft, Variant::Native] {
                 let told = run(&namespace, &call(command, ours, REDIRECT)).with(1, "beside ambient").stderr;
                 assert!(
-                    told.contains("Istio's ambient mode captures here already") && told.contains(known),
+                    told.contains("Istio's ambient mode (")
+                        && told.contains("captures here already")
+                        && told.contains(known),
                     "{told}"
                 );
             }

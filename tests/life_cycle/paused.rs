@@ -14,7 +14,12 @@ use sidecar_init::engine::{self, Choice, OnDrift, Options};
 pub(crate) fn apply(flags: &[&str], wait: impl FnMut(&Step)) {
     let lock = Lock { wait: 30, file: None, version: None };
     let kernel = Kernel::open(lock, OWNERSHIP).expect("a kernel with netfilter");
-    let options = Options { choice: Choice::Nftables, on_drift: OnDrift::Replace, anew: false };
+    let options = Options {
+        choice: Choice::Nftables,
+        on_drift: OnDrift::Replace,
+        anew: false,
+        others: policy::istio::ALL,
+    };
     let done = engine::apply(&mut Paused { kernel, wait }, &desired(flags), &options);
     done.expect("the change works");
 }

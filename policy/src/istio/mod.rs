@@ -33,7 +33,7 @@ pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
 use crate::Setting;
 use crate::mesh::{Capture, Listed, Listeners, Named, Policy, Proxy};
 use rules::{
-    Checked, Family, Ownership, Protocol, RuleSet, Table, Target,
+    Chains, Checked, Family, Ownership, Protocol, RuleSet, Table, Target,
     desired::{Desired, StaleFlows},
     routing::Object,
 };
@@ -44,14 +44,25 @@ use writer::Writer;
 /// By what this policy's rules and routing are known again. The chains' prefix is upstream's, which we succeed; 137 is
 /// in nobody's `/etc/iproute2/rt_protos`.
 pub const OWNERSHIP: Ownership = Ownership {
-    chain_prefix: "ISTIO_",
+    name: "Istio's sidecar",
+    mesh: "istio",
+    chains: Chains::Prefix(PREFIX),
+    namesakes: &kin::NAMESAKES,
     comment: "sidecar-init",
+    comment_prefix: None,
     table: "sidecar_init",
     protocol: 137,
-    address: defaults::PASSTHROUGH_V6,
+    address: Some(defaults::PASSTHROUGH_V6),
     predecessor: Some(&kin::ISTIO_IPTABLES),
-    neighbours: &[kin::AMBIENT],
+    opt_out: "label the pod sidecar.istio.io/inject=false",
+    joined: &[],
 };
+
+/// What the names of its chains in the tables of iptables begin with.
+pub const PREFIX: &str = "ISTIO_";
+
+/// The ownerships of all policies whose rules may stand in a namespace, this one's included.
+pub const ALL: &[Ownership] = &[OWNERSHIP, kin::AMBIENT];
 
 /// The name of the program whose work we take over.
 pub const PREDECESSOR: &str = kin::ISTIO_IPTABLES.name;
@@ -186,7 +197,7 @@ pub fn desired(config: &CaptureConfig) -> Desired {
 }
 
 fn write(config: &CaptureConfig, family: Family) -> RuleSet {
-    let mut writer = Writer::new(config, family);
+    let mut writer = Writer::of(config, family);
     interfaces(&mut writer);
     if config.drop_invalid {
         drop_invalid(&mut writer);

@@ -216,7 +216,7 @@ fn gaps(seen: &Seen<'_>, captured: &[Family]) -> Vec<Finding> {
         Family::BOTH.into_iter().filter(|family| !captured.is_empty() && !captured.contains(family));
     let of = |family: Family| {
         let own = |address: &&IpAddr| {
-            Family::of(**address) == family && **address != IpAddr::V6(crate::istio::OWNERSHIP.address)
+            Family::of(**address) == family && **address != IpAddr::V6(crate::istio::defaults::PASSTHROUGH_V6)
         };
         reachable.iter().find(own).map(|address| (family, *address))
     };

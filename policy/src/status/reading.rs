@@ -5,7 +5,7 @@
 //! against the policy that wrote the rules, for every scenario of the catalogue.
 
 use super::asks::{Asked, Asks};
-use crate::istio::{OWNERSHIP, Reason};
+use crate::istio::{OWNERSHIP, PREFIX, Reason};
 use crate::settings::Setting;
 use rules::simulate::{At, View, ViewChain, ViewRule};
 use rules::{Action, Hook, Target};
@@ -96,7 +96,7 @@ fn is_base(role: Role) -> bool {
 /// The chain's name as iptables' programs know it: `nat_ISTIO_OUTPUT` and `istio-output` are `ISTIO_OUTPUT`.
 fn plain(name: &str) -> String {
     let upper = name.to_uppercase().replace('-', "_");
-    upper.find(OWNERSHIP.chain_prefix).map_or(upper.clone(), |at| upper[at..].to_owned())
+    upper.find(PREFIX).map_or(upper.clone(), |at| upper[at..].to_owned())
 }
 
 /// What the chain is for; `None` of one that is nobody's of the mesh.
@@ -126,9 +126,7 @@ fn is_owned(view: &View, held: &ViewChain) -> bool {
     }
     let stands =
         |name: &str| view.chains().iter().any(|other| other.table == held.table && other.chain == name);
-    let theirs = OWNERSHIP.neighbours.iter().filter(|neighbour| stands(neighbour.chain));
-    let is_theirs = theirs.flat_map(|neighbour| neighbour.shared).any(|name| *name == held.chain);
-    !is_theirs && held.chain.parse().is_ok_and(|name| OWNERSHIP.owns_chain_named(&name))
+    OWNERSHIP.owns_chain_among(&held.chain, &stands)
 }
 
 fn is_table_of_ours(held: &ViewChain) -> bool {

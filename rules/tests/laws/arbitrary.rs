@@ -2,24 +2,29 @@
 
 use proptest::{collection::vec, option, prelude::*, sample::select, string::string_regex};
 use rules::{
-    Chain, Checked, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName, Line, LogLevel,
-    LogPrefix, Mark, Match, Negatable, Ownership, Port, PortRange, PortSet, Position, Protocol, Rule,
-    RuleSet, State, Statement, Table, Target, Uid, UidRange, Zone, check::check, parse,
+    Chain, Chains, Checked, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName, Line,
+    LogLevel, LogPrefix, Mark, Match, Negatable, Ownership, Port, PortRange, PortSet, Position, Protocol,
+    Rule, RuleSet, State, Statement, Table, Target, Uid, UidRange, Zone, check::check, parse,
 };
 use std::net::{IpAddr, Ipv6Addr};
 
 /// The owner of [`OURS`].
 pub(super) const OWNER: Ownership = Ownership {
-    chain_prefix: "ISTIO_",
+    name: "the owner",
+    mesh: "owner",
+    chains: Chains::Prefix("ISTIO_"),
+    namesakes: &[],
     comment: "sidecar-init",
+    comment_prefix: None,
     table: "sidecar_init",
     protocol: 137,
-    address: Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6),
+    address: Some(Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6)),
     predecessor: None,
-    neighbours: &[],
+    opt_out: "nothing is known",
+    joined: &[],
 };
 /// The owner of [`ANY`].
-pub(super) const EVERYBODY: Ownership = Ownership { chain_prefix: "", ..OWNER };
+pub(super) const EVERYBODY: Ownership = Ownership { chains: Chains::Prefix(""), ..OWNER };
 
 /// Chains of ours.
 pub(super) const OURS: &[&str] = &["ISTIO_A", "ISTIO_B", "ISTIO_C", "ISTIO_OUTPUT"];

@@ -26,15 +26,10 @@ pub(super) struct Outside {
 pub struct Tables(pub(super) Vec<Outside>);
 
 impl Tables {
-    /// Which of the family `inet` are the predecessor's or a neighbour's.
-    pub fn of_kin(&self, owner: &Ownership) -> BTreeSet<String> {
-        let is_of_kin = |table: &&Outside| {
-            let name = table.name.as_str();
-            table.family == NFPROTO_INET
-                && (owner.predecessor.is_some_and(|predecessor| predecessor.tables.contains(&name))
-                    || owner.neighbours.iter().any(|neighbour| neighbour.tables.contains(&name)))
-        };
-        self.0.iter().filter(is_of_kin).map(|table| table.name.clone()).collect()
+    /// The names of those of the family `inet`, but for the owner's.
+    pub fn of_others(&self, owner: &Ownership) -> BTreeSet<String> {
+        let of_others = |table: &&Outside| table.family == NFPROTO_INET && table.name != owner.table;
+        self.0.iter().filter(of_others).map(|table| table.name.clone()).collect()
     }
 
     /// Whether there is none but the owner's.
@@ -67,11 +62,11 @@ impl Nftables {
     }
 
     /// Whether there are tables by the names that iptables uses: those in which we make rules, or another that holds a
-    /// chain of this prefix.
+    /// chain of the owner's.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn has_iptables(&mut self, tables: &Tables, family: Family, prefix: &str) -> io::Result<bool> {
+    pub fn has_iptables(&mut self, tables: &Tables, family: Family, owner: &Ownership) -> io::Result<bool> {
         const OTHERS: [&str; 2] = ["filter", "security"];
         let of = nfproto(family);
         let are_usual = tables.holds(of, &["nat", "mangle", "raw"]);
@@ -83,7 +78,8 @@ impl Nftables {
             let attributes = body(payload)?;
             let [table, name] =
                 [NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME].map(|kind| attribute(attributes, kind).map(text));
-            (OTHERS.contains(&table?) && name?.starts_with(prefix)).then_some(())
+            let is_owned = name?.parse().is_ok_and(|name| owner.owns_chain_named(&name));
+            (OTHERS.contains(&table?) && is_owned).then_some(())
         })?;
         Ok(!chains.is_empty())
     }

@@ -293,7 +293,7 @@ fn set_rules(asked: &Asked) -> Result<(), Failure> {
     }
     let set = || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let choice = asked.run.backend.choice(Preference::Nftables);
-        let options = Options { choice, on_drift: OnDrift::Replace, anew: false };
+        let options = Options { choice, on_drift: OnDrift::Replace, anew: false, others: policy::istio::ALL };
         engine::apply(&mut asked.run.open()?, &asked.capture.desired(), &options)?;
         Ok(())
     };
