@@ -13,6 +13,7 @@ mod made;
 mod names;
 mod outbound;
 mod owner;
+mod reading;
 mod reason;
 mod resolve;
 mod routing;
@@ -25,6 +26,7 @@ pub use config::{
     CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups, RouteTable,
 };
 pub use made::{made, said};
+pub(crate) use reading::Known;
 pub use reason::Reason;
 pub use resolve::{Resolved, configure, resolve};
 pub use routing::{PolicyRoute, Routing, routing};
