@@ -91,7 +91,7 @@ fn capture(
     let at = policy::trace::utc(SystemTime::now());
     let made = istio::made(env!("CARGO_PKG_VERSION"), "sidecar-node-repair", said, &at);
     let desired = Desired { made: Some(made), ..capture.desired() };
-    let options = Options { choice, on_drift: OnDrift::Replace, anew: false, others: istio::ALL };
+    let options = Options { choice, on_drift: OnDrift::Replace, anew: false, others: policy::mesh::OWNERS };
     let summary = engine::apply(&mut kernel, &desired, &options)?;
     let compared = engine::check(&mut kernel, &desired, choice)?;
     if !compared.differences.is_empty() {

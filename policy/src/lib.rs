@@ -7,10 +7,13 @@
 //! traffic does, drawn ([`picture`]). Who calls it, and what takes the rules, is unknown here.
 #![forbid(unsafe_code)]
 
+pub mod ambient;
 pub mod data;
 pub mod explain;
 mod fold;
 pub mod istio;
+pub mod kuma;
+pub mod linkerd;
 pub mod lint;
 pub mod mesh;
 pub mod picture;

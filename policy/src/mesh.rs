@@ -72,6 +72,9 @@ macro_rules! meshes {
             }
         }
 
+        /// By what the rules and the routing of all meshes are known, for whoever meets several in one network namespace.
+        pub const OWNERS: &[Ownership] = &[$(crate::$module::OWNERSHIP,)*];
+
         /// What to capture, validated.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Capture {
@@ -118,6 +121,12 @@ macro_rules! meshes {
 meshes! {
     /// Istio's sidecar, whose rules `istio-iptables` sets.
     Istio istio "istio";
+    /// Linkerd's sidecar, whose rules `proxy-init` sets.
+    Linkerd linkerd "linkerd";
+    /// Kuma, whose rules `kumactl install transparent-proxy` sets.
+    Kuma kuma "kuma";
+    /// Istio's ambient mode, whose rules the node agent sets for ztunnel.
+    Ambient ambient "ambient";
 }
 
 impl fmt::Display for Mesh {

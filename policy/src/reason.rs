@@ -104,18 +104,12 @@ pub(crate) trait Reasons {
     /// What to do where rules capture one family, and the pod has addresses of this one, too.
     fn remedy_of_gap(&self, family: Family) -> &'static str;
 
-    /// Why a rule is there, by its comment in iptables, ours or the predecessor's; `None` where that does not tell.
-    fn of_comment(&self, _comment: &str) -> Option<Reason> {
-        None
-    }
+    /// Why a rule of iptables, or of the predecessor's, is there: by its comment where that tells, else by its chain, by
+    /// what it asks and by what it does.
+    fn read(&self, met: &Met<'_>) -> Option<Reason>;
 
-    /// Why a rule is there that neither says it nor has a comment that tells.
-    fn read(&self, _met: &Met<'_>) -> Option<Reason> {
-        None
-    }
-
-    /// Whether a rule that decides is told by its meaning even where nothing but [`Reasons::of_comment`] and
-    /// [`Reasons::read`] says what that is, and not by its place and text.
+    /// Whether a rule that decides is told by its meaning even where nothing but [`Reasons::read`]
+    /// says what that is, and not by its place and text.
     fn tells_of_listings(&self) -> bool {
         true
     }
@@ -176,11 +170,6 @@ impl Reason {
             Some(setting) => Some(reason.made_by(*setting)),
             None => Some(Origin { name: reason.name(), option: "" }),
         }
-    }
-
-    /// Why a rule of iptables is there, by its comment: ours, or its predecessor's where that is known.
-    pub fn of_comment(comment: &str) -> Option<Self> {
-        Mesh::ALL.iter().find_map(|mesh| mesh.reasons().of_comment(comment))
     }
 
     /// Whose it is.

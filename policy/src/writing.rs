@@ -135,6 +135,11 @@ pub(crate) fn udp() -> Match {
     Match::Protocol(Protocol::Udp)
 }
 
+/// `-m tcp` without an option, behind [`tcp()`].
+pub(crate) fn tcp_module() -> Match {
+    Match::ProtocolModule(Protocol::Tcp)
+}
+
 pub(crate) fn from_interface(name: &InterfaceName) -> Match {
     Match::InInterface(Negatable::Is(name.clone()))
 }

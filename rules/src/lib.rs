@@ -46,7 +46,7 @@ pub use model::{Chain, Hook, Origin, Position, Rule, RuleSet, Statement, Table};
 pub use name::{ChainName, Comment, InterfaceName, NameError};
 pub use net::{ByFamily, Cidr, CidrError, Family};
 pub use number::{Gid, Mark, NumberError, Uid, UidRange, UidRangeError, Zone};
-pub use ownership::{Chains, Ownership};
+pub use ownership::{Chains, Ownership, PolicyRules};
 pub use port::{Port, PortError, PortRange, PortSet};
 pub use predecessor::Predecessor;
 pub use report::Hits;

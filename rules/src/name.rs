@@ -147,14 +147,16 @@ impl fmt::Display for InterfaceName {
     }
 }
 
-/// A comment on a rule, or the prefix of its log line. Words without quotes or backslashes.
+/// A comment on a rule, or the prefix of its report. Words without quotes or backslashes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Comment(String);
 
 impl Comment {
-    /// Longest comment in bytes that every place for one can hold: NFLOG's prefix, 64 with the NUL
-    /// (`linux/netfilter/xt_NFLOG.h`).
-    pub const LONGEST: usize = 63;
+    /// Longest comment in bytes: `XT_MAX_COMMENT_LEN` (256) less the terminating NUL (`linux/netfilter/xt_comment.h`).
+    pub const LONGEST: usize = 255;
+
+    /// Longest prefix of a report in bytes: 64 with the NUL (`linux/netfilter/xt_NFLOG.h`).
+    pub const LONGEST_PREFIX: usize = 63;
 
     /// The comment as text.
     pub fn as_str(&self) -> &str {

@@ -16,7 +16,7 @@ pub struct Predecessor {
     /// The NFLOG group to which it reports, if it does.
     pub log_group: Option<u16>,
     /// Mark and routing table of its policy rule where nobody chooses others; `None` if it makes none.
-    pub policy_rule: Option<(u32, u32)>,
+    pub policy_rule: Option<(Mark, u32)>,
     /// Its tables of nf_tables, of the family `inet`.
     pub tables: &'static [&'static str],
 }

@@ -52,7 +52,7 @@ pub(super) fn apply(call: &Call) -> Exit {
             run,
             "apply",
             capture,
-            &Options { choice, on_drift: OnDrift::Replace, anew: run.force, others: istio::ALL },
+            &Options { choice, on_drift: OnDrift::Replace, anew: run.force, others: policy::mesh::OWNERS },
         ),
     };
     told(run, done)
@@ -118,7 +118,7 @@ pub(super) fn before(kernel: &mut Kernel) -> Result<Vec<String>, backend::Error>
 pub(super) fn remove(run: &Run) -> Result<Report, Box<dyn error::Error>> {
     let start = Instant::now();
     let mut kernel = run.open()?;
-    let mut summary = engine::clean(&mut kernel, istio::OWNERSHIP, istio::ALL)?;
+    let mut summary = engine::clean(&mut kernel, istio::OWNERSHIP, policy::mesh::OWNERS)?;
     if kernel.remove_leftover_trace()? {
         tracing::info!(target: "iptables", "removed what a trace --enable had left that was killed");
     }
@@ -133,7 +133,7 @@ pub(super) fn remove(run: &Run) -> Result<Report, Box<dyn error::Error>> {
 /// Prints what cleaning would do: steps, and what programs of iptables would read.
 pub(super) fn preview_removal(run: &Run) -> Exit {
     let plan = || -> Result<Plan, Box<dyn error::Error>> {
-        Ok(engine::plan_clean(&mut run.open()?, istio::OWNERSHIP, istio::ALL)?)
+        Ok(engine::plan_clean(&mut run.open()?, istio::OWNERSHIP, policy::mesh::OWNERS)?)
     };
     match plan() {
         Ok(Plan { before, steps, .. }) => {

@@ -5,7 +5,7 @@ use super::{Exit, ipv6, report};
 use policy::{
     Problems, Tone, fold,
     istio::{
-        ALL, OWNERSHIP,
+        OWNERSHIP,
         defaults::{AGENT_PORT, INBOUND_LISTENER, OUTBOUND_LISTENER, PROXY_ID},
     },
     mesh::Policy,
@@ -34,7 +34,7 @@ pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>, is_unicod
             ],
         },
     };
-    let mut findings = examine(&mut kernel, &OWNERSHIP.joined_with(ALL), &proxy);
+    let mut findings = examine(&mut kernel, &OWNERSHIP.joined_with(policy::mesh::OWNERS), &proxy);
     match call {
         Ok(call) => findings.extend(
             ipv6::uncaptured(raw, &call.capture).map(|found| Finding::warn("ipv6", found.text, found.remedy)),

@@ -13,7 +13,7 @@ use policy::{Problems, Setting};
 use policy::{Reason, istio};
 use rules::routing::Object;
 use rules::simulate::{Packet, Routing};
-use rules::{Family, Mark, parse};
+use rules::{Family, parse};
 use sidecar_init::engine;
 use std::{collections::BTreeSet, error::Error, fs, io};
 
@@ -248,7 +248,7 @@ pub(super) fn from_kernel(run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Er
     let routes = kernel.routing()?;
     let scene = |family: Family| {
         let view = engine::live(&mut kernel, family, &Reason::origin_of)?;
-        for text in engine::kin(&view, &istio::OWNERSHIP.joined_with(istio::ALL)) {
+        for text in engine::kin(&view, &istio::OWNERSHIP.joined_with(policy::mesh::OWNERS)) {
             tracing::info!(target: "backend", %family, "{text}");
         }
         let routing = live_routing(&routes, family, pod);
@@ -260,7 +260,7 @@ pub(super) fn from_kernel(run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Er
 /// The policy rules that are there.
 pub(super) fn live_routing(routes: &BTreeSet<Object>, of_family: Family, pod: &Pod) -> Routing {
     let marks = routes.iter().filter_map(|object| match object {
-        Object::Rule { family, mark, .. } if *family == of_family => Some(Mark::whole(*mark)),
+        Object::Rule { family, mark, .. } if *family == of_family => Some(*mark),
         Object::Rule { .. } | Object::Route { .. } | Object::Address(_) => None,
     });
     Routing { local_marks: marks.collect(), addresses: pod.addresses.clone() }

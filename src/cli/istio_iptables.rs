@@ -32,7 +32,7 @@ pub(super) fn run(call: &Call) -> Exit {
                 run,
                 "istio-iptables",
                 capture,
-                &Options { choice, on_drift, anew: run.force, others: policy::istio::ALL },
+                &Options { choice, on_drift, anew: run.force, others: policy::mesh::OWNERS },
             ))
         }
         Mode::Nothing => Exit::Done,

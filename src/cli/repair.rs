@@ -60,7 +60,8 @@ fn repaired(call: &Call) -> Result<change::Report, Box<dyn error::Error>> {
         return Err(Failure::Host.into());
     }
     let choice = run.backend.choice(Preference::Nftables);
-    let options = Options { choice, on_drift: OnDrift::Replace, anew: run.force, others: policy::istio::ALL };
+    let options =
+        Options { choice, on_drift: OnDrift::Replace, anew: run.force, others: policy::mesh::OWNERS };
     let report = change::set(run, "cni-repair", capture, &options)?;
     let compared = engine::check(&mut run.open()?, &capture.desired(), choice)?;
     if compared.differences.is_empty() {

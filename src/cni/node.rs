@@ -66,7 +66,7 @@ pub(super) fn status(
         choice: super::namespace::choice(configuration.backend),
         on_drift: OnDrift::Replace,
         anew: false,
-        others: policy::istio::ALL,
+        others: policy::mesh::OWNERS,
     };
     let tried = namespace::within_new(|| {
         let mut kernel = super::namespace::open(timeout)?;

@@ -54,7 +54,7 @@ impl Scene<'_> {
             choice: choice(configuration.backend),
             on_drift: OnDrift::Replace,
             anew: false,
-            others: istio::ALL,
+            others: policy::mesh::OWNERS,
         };
         let at = policy::trace::utc(SystemTime::now());
         let made = istio::made(env!("CARGO_PKG_VERSION"), "cni-add", istio::said(&raw), &at);
@@ -133,8 +133,11 @@ impl Scene<'_> {
             Some(path) => match namespace::enter(path)? {
                 Entered::Gone => ("forgotten", "its namespace is gone".to_owned()),
                 Entered::Inside => {
-                    let cleaned =
-                        engine::clean(&mut namespace::open(self.timeout)?, istio::OWNERSHIP, istio::ALL);
+                    let cleaned = engine::clean(
+                        &mut namespace::open(self.timeout)?,
+                        istio::OWNERSHIP,
+                        policy::mesh::OWNERS,
+                    );
                     let summary =
                         cleaned.map_err(|error| namespace::failed("our rules can't be removed", &error))?;
                     ("cleaned", format!("{} steps", summary.steps.len()))

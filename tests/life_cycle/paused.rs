@@ -18,7 +18,7 @@ pub(crate) fn apply(flags: &[&str], wait: impl FnMut(&Step)) {
         choice: Choice::Nftables,
         on_drift: OnDrift::Replace,
         anew: false,
-        others: policy::istio::ALL,
+        others: policy::mesh::OWNERS,
     };
     let done = engine::apply(&mut Paused { kernel, wait }, &desired(flags), &options);
     done.expect("the change works");

@@ -190,8 +190,10 @@ impl Explanation<'_> {
     }
 
     /// What the rule is about: of a list that nf_tables holds in one rule, the item that the packet has.
-    fn value(&self, conditions: &[Condition]) -> Option<String> {
-        let condition = conditions.iter().find(|condition| !items(condition).is_empty())?;
+    fn value(&self, conditions: &[Condition], meaning: Meaning) -> Option<String> {
+        let mut with_items = conditions.iter().filter(|condition| !items(condition).is_empty());
+        let condition =
+            conditions.iter().find(|condition| is_point(condition, meaning)).or(with_items.next())?;
         let of_packet = match condition {
             Condition::Nft(condition) => own(condition.field, self.packet),
             _ => None,
@@ -223,9 +225,27 @@ impl Explanation<'_> {
     }
 
     fn say(&self, at: At, reason: Reason, origin: Origin) -> Option<String> {
-        let value = self.value(&self.view.rule(at)?.conditions);
+        let value = self.value(&self.view.rule(at)?.conditions, reason.meaning());
         let sentence = reason.sentence(value.as_deref(), &origin.option_text())?;
         Some(self.dialect.translate(&sentence))
+    }
+}
+
+/// Whether a condition is what rules of this meaning are about, though others stand before it.
+fn is_point(condition: &Condition, meaning: Meaning) -> bool {
+    let (is_owner, is_interface) = match condition {
+        Condition::Known(m) => {
+            (matches!(m, Match::UidOwner(_) | Match::GidOwner(_)), matches!(m, Match::InInterface(_)))
+        }
+        Condition::Nft(condition) => {
+            (matches!(condition.field, Field::Uid | Field::Gid), condition.field == Field::InInterface)
+        }
+        _ => (false, false),
+    };
+    match meaning {
+        Meaning::ExcludedOwner | Meaning::ProxyOutbound => is_owner,
+        Meaning::Machine | Meaning::MachineDns => is_interface,
+        _ => false,
     }
 }
 
@@ -244,6 +264,7 @@ fn items(condition: &Condition) -> Vec<String> {
             Match::UidOwner(operand) => vec![format!("user {}", operand.value().dashed())],
             Match::GidOwner(operand) => vec![format!("group {}", operand.value())],
             Match::Protocol(_)
+            | Match::ProtocolModule(_)
             | Match::ConnState(_)
             | Match::Mark(_)
             | Match::Connmark(_)
@@ -332,6 +353,7 @@ pub(super) fn instead(condition: &Condition, packet: &Packet) -> Option<String> 
         | Match::InInterface(_)
         | Match::SourcePort(_)
         | Match::DestinationPort(_)
+        | Match::ProtocolModule(_)
         | Match::DestinationPorts(_)
         | Match::ConnState(_)
         | Match::Mark(_)

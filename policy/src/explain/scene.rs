@@ -25,7 +25,7 @@ impl Scene {
     pub(crate) fn of_rules(rules: &Checked, config: &dyn Policy, pod: &Pod) -> Self {
         let family = rules.rules().family;
         let marks = config.routing().into_iter().filter_map(|object| match object {
-            Object::Rule { family: of, mark, .. } if of == family => Some(Mark::whole(mark)),
+            Object::Rule { family: of, mark, .. } if of == family => Some(mark),
             _ => None,
         });
         Self {

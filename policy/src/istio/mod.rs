@@ -35,7 +35,7 @@ pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
 use crate::Setting;
 use crate::mesh::{Capture, Listed, Listeners, Named, Policy, Proxy};
 use rules::{
-    Chains, Checked, Family, Ownership, Protocol, RuleSet, Table, Target,
+    Chains, Checked, Family, Ownership, PolicyRules, Protocol, RuleSet, Table, Target,
     desired::{Desired, StaleFlows},
     routing::Object,
 };
@@ -54,6 +54,7 @@ pub const OWNERSHIP: Ownership = Ownership {
     comment_prefix: None,
     table: "sidecar_init",
     protocol: 137,
+    policy_rules: PolicyRules::PLAIN,
     address: Some(defaults::PASSTHROUGH_V6),
     predecessor: Some(&kin::ISTIO_IPTABLES),
     opt_out: "label the pod sidecar.istio.io/inject=false",
@@ -62,9 +63,6 @@ pub const OWNERSHIP: Ownership = Ownership {
 
 /// What the names of its chains in the tables of iptables begin with.
 pub const PREFIX: &str = "ISTIO_";
-
-/// The ownerships of all policies whose rules may stand in a namespace, this one's included.
-pub const ALL: &[Ownership] = &[OWNERSHIP, kin::AMBIENT];
 
 /// The name of the program whose work we take over.
 pub const PREDECESSOR: &str = kin::ISTIO_IPTABLES.name;
@@ -126,7 +124,7 @@ impl Policy for CaptureConfig {
 }
 
 /// What injection says of pods that say nothing, each unless one of these settings is said.
-pub const USUAL: &[(Setting, &str, &[Setting])] = &[
+pub(crate) const USUAL: &[(Setting, &str, &[Setting])] = &[
     (Setting::InboundPorts, "*", &[]),
     (Setting::InboundPortsExclude, "15090,15021,15020", &[Setting::InboundPorts]),
     (Setting::ServiceCidr, "*", &[]),
@@ -137,6 +135,7 @@ pub const USUAL: &[(Setting, &str, &[Setting])] = &[
 pub fn of(capture: &Capture) -> Option<&CaptureConfig> {
     match capture {
         Capture::Istio(config) => Some(config),
+        _ => None,
     }
 }
 

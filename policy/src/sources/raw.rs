@@ -120,7 +120,15 @@ impl Raw {
             given.extend(found.map(|value| (row.setting, value)));
         }
         for (setting, value) in flags {
-            given.insert(setting, Given { value, source: Source::Flag(setting.row().long) });
+            let row = setting.row();
+            let source = Source::Flag(row.long);
+            let value = match (given.get(&setting), row.joint) {
+                (Some(before), Some(joint)) if before.source == source => {
+                    before.value.clone() + joint + &value
+                }
+                _ => value,
+            };
+            given.insert(setting, Given { value, source });
         }
         Self { given, links, pod: None }
     }

@@ -80,7 +80,7 @@ impl Asks {
             Match::ConnState(_) | Match::Connmark(_) => self.more = true,
             Match::Protocol(Protocol::Tcp) => self.tcp = true,
             Match::Protocol(Protocol::Udp) => self.udp = true,
-            Match::SourcePort(_) => {}
+            Match::ProtocolModule(_) | Match::SourcePort(_) => {}
         }
     }
 

@@ -162,8 +162,7 @@ impl<'a> Whole<'a> {
         let met = self.met(mesh, at, &asks)?;
         let (known, role) = (mesh.reasons(), met.role);
         let told = rule.origin.and_then(|origin| Reason::named(origin.name));
-        let of_comment = || known.of_comment(asks.comment.as_deref()?);
-        let reason = told.or_else(of_comment).or_else(|| known.read(&met));
+        let reason = told.or_else(|| known.read(&met));
         let by_origin = rule.origin.and_then(|origin| {
             let settings = reason?.settings().iter();
             settings.copied().find(|setting| setting.row().name() == origin.option)

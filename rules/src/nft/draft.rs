@@ -165,7 +165,7 @@ fn condition(m: &Match) -> Option<Condition> {
         Match::Connmark(mark) => {
             negatable(Field::Connmark(mark.value().mask), mark, |mark: &Mark| id(mark.value))
         }
-        Match::Comment(_) => return None,
+        Match::ProtocolModule(_) | Match::Comment(_) => return None,
     })
 }
 

@@ -175,6 +175,7 @@ fn matched(text: &mut String, m: &Match) {
         Match::ConnState(states) => option(text, "--ctstate", states),
         Match::Mark(mark) => option(text, "--mark", mark),
         Match::Connmark(mark) => option(text, "--mark", mark),
+        Match::ProtocolModule(_) => {}
         Match::Comment(comment) => word(text, format_args!("--comment \"{comment}\" ")),
     }
 }

@@ -83,7 +83,7 @@ fn of_chain<'a>(
             .rule
             .matches
             .iter()
-            .filter(|condition| !matches!(condition, Match::Comment(_)))
+            .filter(|condition| !condition.asks_nothing())
             .map(|condition| {
                 let is_written = |writes: &&Writes| condition.depends_on(**writes);
                 let time = match condition.depends_on(ANYTHING) {
@@ -159,7 +159,7 @@ fn ends_in(chains: &Chains<'_>, chain: &Chain, conditions: &[&Match], work: &mut
 /// Whether every packet that fulfils `strong` fulfils `weak` too, as far as single conditions show.
 fn weaker(weak: &[Match], strong: &[&Match]) -> bool {
     weak.iter()
-        .filter(|condition| !matches!(condition, Match::Comment(_)))
+        .filter(|condition| !condition.asks_nothing())
         .all(|condition| strong.iter().any(|given| implies(given, condition)))
 }
 

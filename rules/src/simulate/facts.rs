@@ -209,7 +209,7 @@ impl<'a> Facts<'a> {
                 Connection::None(_) => false,
                 Connection::Template => return None,
             },
-            Match::Comment(_) => true,
+            Match::ProtocolModule(_) | Match::Comment(_) => true,
         })
     }
 }

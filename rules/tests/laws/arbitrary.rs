@@ -3,8 +3,8 @@
 use proptest::{collection::vec, option, prelude::*, sample::select, string::string_regex};
 use rules::{
     Chain, Chains, Checked, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName, Line,
-    LogLevel, LogPrefix, Mark, Match, Negatable, Ownership, Port, PortRange, PortSet, Position, Protocol,
-    Rule, RuleSet, State, Statement, Table, Target, Uid, UidRange, Zone, check::check, parse,
+    LogLevel, LogPrefix, Mark, Match, Negatable, Ownership, PolicyRules, Port, PortRange, PortSet, Position,
+    Protocol, Rule, RuleSet, State, Statement, Table, Target, Uid, UidRange, Zone, check::check, parse,
 };
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -18,6 +18,7 @@ pub(super) const OWNER: Ownership = Ownership {
     comment_prefix: None,
     table: "sidecar_init",
     protocol: 137,
+    policy_rules: PolicyRules::PLAIN,
     address: Some(Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6)),
     predecessor: None,
     opt_out: "nothing is known",
@@ -128,6 +129,7 @@ fn condition(family: Family) -> impl Strategy<Value = Match> {
         negatable(mark()).prop_map(Match::Mark),
         negatable(mark()).prop_map(Match::Connmark),
         comment().prop_map(Match::Comment),
+        Just(Match::ProtocolModule(Protocol::Tcp)),
     ]
 }
 
@@ -165,8 +167,17 @@ fn readable(matches: Vec<Match>, protocol: Protocol) -> Vec<Match> {
         let owner = matches!(m, Match::UidOwner(_) | Match::GidOwner(_) | Match::ConnState(_));
         owner || matches!(m, Match::Mark(_) | Match::Connmark(_) | Match::Comment(_))
     };
+    // It is the protocol's own, and loaded by ports already.
+    let matches: Vec<Match> = match matches.iter().any(ports) {
+        true => matches.into_iter().filter(|m| !matches!(m, Match::ProtocolModule(_))).collect(),
+        false => {
+            let own =
+                |m: Match| if let Match::ProtocolModule(_) = m { Match::ProtocolModule(protocol) } else { m };
+            matches.into_iter().map(own).collect()
+        }
+    };
     let mut kept: Vec<Match> = Vec::new();
-    if matches.iter().any(ports) {
+    if matches.iter().any(|m| ports(m) || matches!(m, Match::ProtocolModule(_))) {
         kept.push(Match::Protocol(protocol));
     }
     for m in matches {

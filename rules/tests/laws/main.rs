@@ -222,6 +222,7 @@ fn kind(condition: &Match) -> usize {
         Match::Mark(_) => 11,
         Match::Connmark(_) => 12,
         Match::Comment(_) => 13,
+        Match::ProtocolModule(_) => 14,
     }
 }
 
@@ -255,6 +256,6 @@ fn the_strategies_make_every_condition_and_every_target() {
             effects.insert(effect(target));
         }
     }
-    assert_eq!(kinds, (0..14).collect());
+    assert_eq!(kinds, (0..15).collect());
     assert_eq!(effects, (0..13).collect());
 }

@@ -293,7 +293,8 @@ fn set_rules(asked: &Asked) -> Result<(), Failure> {
     }
     let set = || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let choice = asked.run.backend.choice(Preference::Nftables);
-        let options = Options { choice, on_drift: OnDrift::Replace, anew: false, others: policy::istio::ALL };
+        let options =
+            Options { choice, on_drift: OnDrift::Replace, anew: false, others: policy::mesh::OWNERS };
         engine::apply(&mut asked.run.open()?, &asked.capture.desired(), &options)?;
         Ok(())
     };
