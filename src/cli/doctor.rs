@@ -17,7 +17,7 @@ use std::{fmt::Write, ops::RangeInclusive};
 
 /// Runs the command. What is wrong with the capture flags is a finding like any other.
 pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>, is_unicode: bool) -> Exit {
-    let mut kernel = match run.open() {
+    let mut kernel = match run.open_for(OWNERSHIP.joined_with(ALL)) {
         Ok(kernel) => kernel,
         Err(error) => return report::failure(&error, Exit::Failed),
     };

@@ -11,8 +11,7 @@ use policy::settings::{
 use policy::sources::{Host, Raw, Reader};
 use policy::trace::utc;
 use policy::{Problem, Problems};
-use rules::desired::Made;
-use rules::{Port, Version, number::unsigned};
+use rules::{Ownership, Port, Version, desired::Made, number::unsigned};
 use sidecar_init::{
     backend::{self, BackendName, Kernel, Variant, iptables::Lock},
     engine::{Choice, Preference},
@@ -144,10 +143,15 @@ impl Run {
 
     /// The network namespace that we are in.
     pub(super) fn open(&self) -> Result<Kernel, backend::Error> {
+        self.open_for(istio::OWNERSHIP)
+    }
+
+    /// The same, seen by an owner.
+    pub(super) fn open_for(&self, owner: Ownership) -> Result<Kernel, backend::Error> {
         let wait = self.lock_wait;
         let lock = if self.cni { Lock::on_node(wait) } else { Lock { wait, ..Lock::default() } };
         let lock = Lock { version: self.iptables_version, ..lock };
-        Kernel::open(lock, istio::OWNERSHIP)
+        Kernel::open(lock, owner)
     }
 }
 
