@@ -45,27 +45,27 @@ fn list(item: impl Fn(u32) -> String) -> String {
 }
 
 fn raw(pod: Pod) -> Raw {
-    use Setting::{
-        EnvoyPort, InboundCapturePort, InboundPorts, InboundPortsExclude, OutboundPortsExclude, PodIps,
-        ProxyUid, ServiceCidr, ServiceExcludeCidr,
-    };
-    let mut flags = vec![(PodIps, "10.0.0.1".to_owned())];
-    let all = [(InboundPorts, "*".to_owned()), (ServiceCidr, "*".to_owned())];
+    let mut flags = vec![(Setting::PodIps, "10.0.0.1".to_owned())];
+    let all = [(Setting::InboundPorts, "*".to_owned()), (Setting::ServiceCidr, "*".to_owned())];
     match pod {
         Pod::Default => {}
         Pod::InitContainer => {
-            let usual = [(EnvoyPort, "15001"), (InboundCapturePort, "15006"), (ProxyUid, "1337")];
+            let usual = [
+                (Setting::EnvoyPort, "15001"),
+                (Setting::InboundCapturePort, "15006"),
+                (Setting::ProxyUid, "1337"),
+            ];
             flags.extend(usual.map(|(setting, value)| (setting, value.to_owned())));
             flags.extend(all);
-            flags.push((InboundPortsExclude, "15090,15021,15020".to_owned()));
+            flags.push((Setting::InboundPortsExclude, "15090,15021,15020".to_owned()));
         }
         Pod::Networks => {
             flags.extend(all);
-            flags.push((ServiceExcludeCidr, list(|n| format!("10.{}.{}.0/24", n >> 8, n & 255))));
+            flags.push((Setting::ServiceExcludeCidr, list(|n| format!("10.{}.{}.0/24", n >> 8, n & 255))));
         }
         Pod::Ports => {
             flags.extend(all);
-            flags.push((OutboundPortsExclude, list(|n| (1 + 2 * n).to_string())));
+            flags.push((Setting::OutboundPortsExclude, list(|n| (1 + 2 * n).to_string())));
         }
     }
     Raw::new(flags, |_| true, |_| None)

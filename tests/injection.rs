@@ -4,7 +4,8 @@
 //! configuration either refuses them, or the preview reads back as exactly the rules that were meant.
 
 use policy::istio::{self, CaptureConfig, Resolved, resolve};
-use policy::settings::{Setting, TABLE};
+use policy::mesh::Mesh;
+use policy::settings::{self, Setting};
 use policy::sources::{Host, Raw};
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestCaseResult};
 use rules::{Family, Gid, RuleSet, Uid, parse, render::iptables};
@@ -33,24 +34,23 @@ impl Host for Obliging {
 
 /// A valid value of the setting, other than its default.
 fn valid(setting: Setting) -> &'static str {
-    use Setting::{
-        DnsServers, EnvoyPort, EnvoyUser, ExcludeInterfaces, InboundCapturePort, InboundPorts,
-        InboundPortsExclude, InboundTunnelPort, InterceptionMode, LoopbackCidr, OutboundPorts,
-        OutboundPortsExclude, OwnerGroups, OwnerGroupsExclude, PodIps, ProxyGid, ProxyUid, ServiceCidr,
-        ServiceExcludeCidr, TproxyMark, TproxyRouteTable, VmInterfaces,
-    };
     match setting {
-        EnvoyPort | InboundCapturePort | InboundTunnelPort => "16001",
-        ProxyUid | ProxyGid | OwnerGroups | OwnerGroupsExclude => "istio-proxy,4294967294",
-        InterceptionMode => "tproxy",
-        InboundPorts | InboundPortsExclude | OutboundPorts | OutboundPortsExclude => "80,8000-9000",
-        ExcludeInterfaces | VmInterfaces => "eth1,br+",
-        ServiceCidr | ServiceExcludeCidr => "10.1.2.3/8,2001:db8::/32",
-        TproxyMark | TproxyRouteTable => "0x10",
-        LoopbackCidr => "127.0.0.0/8",
-        EnvoyUser => "istio-proxy",
-        PodIps => "10.1.2.3,2001:db8::1",
-        DnsServers => "10.0.0.53,2001:db8::53",
+        Setting::EnvoyPort | Setting::InboundCapturePort | Setting::InboundTunnelPort => "16001",
+        Setting::ProxyUid | Setting::ProxyGid | Setting::OwnerGroups | Setting::OwnerGroupsExclude => {
+            "istio-proxy,4294967294"
+        }
+        Setting::InterceptionMode => "tproxy",
+        Setting::InboundPorts
+        | Setting::InboundPortsExclude
+        | Setting::OutboundPorts
+        | Setting::OutboundPortsExclude => "80,8000-9000",
+        Setting::ExcludeInterfaces | Setting::VmInterfaces => "eth1,br+",
+        Setting::ServiceCidr | Setting::ServiceExcludeCidr => "10.1.2.3/8,2001:db8::/32",
+        Setting::TproxyMark | Setting::TproxyRouteTable => "0x10",
+        Setting::LoopbackCidr => "127.0.0.0/8",
+        Setting::EnvoyUser => "istio-proxy",
+        Setting::PodIps => "10.1.2.3,2001:db8::1",
+        Setting::DnsServers => "10.0.0.53,2001:db8::53",
         _ => "true",
     }
 }
@@ -58,7 +58,8 @@ fn valid(setting: Setting) -> &'static str {
 /// The settings that shape rules.
 fn settings() -> Vec<Setting> {
     use policy::settings::Topic;
-    let shaping = TABLE.iter().filter(|row| matches!(row.topic, Topic::Capture | Topic::Facts));
+    let shaping =
+        settings::of(Mesh::default()).filter(|row| matches!(row.topic, Topic::Capture | Topic::Facts));
     shaping.map(|row| row.setting).filter(|setting| *setting != Setting::IptablesVersion).collect()
 }
 
@@ -187,7 +188,9 @@ fn valid_values_are_accepted_alone_and_together() {
 
 #[test]
 fn no_setting_takes_a_second_line() {
-    for setting in TABLE.iter().filter(|row| !row.topic.is_of_one_command()).map(|row| row.setting) {
+    for setting in
+        settings::of(Mesh::default()).filter(|row| !row.topic.is_of_one_command()).map(|row| row.setting)
+    {
         for tail in ["\n", "\n-A OUTPUT -j ACCEPT", "\r", "\0", "\u{1b}"] {
             let text = format!("{}{tail}", valid(setting));
             assert!(resolved(&[(setting, text.clone())]).is_none(), "{setting:?} takes {text:?}");

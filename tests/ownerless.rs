@@ -38,7 +38,7 @@ fn apply(rules: &str, choice: Choice) {
     };
     let lock = Lock { wait: 30, ..Lock::default() };
     let mut kernel = Kernel::open(lock, OWNERSHIP).expect("a namespace that can be changed");
-    let options = Options { choice, on_drift: OnDrift::Replace, anew: false, others: policy::istio::ALL };
+    let options = Options { choice, on_drift: OnDrift::Replace, anew: false, others: policy::mesh::OWNERS };
     engine::apply(&mut kernel, &desired, &options).expect("applied");
 }
 

@@ -7,7 +7,7 @@ use assert_cmd::Command;
 use policy::istio::CaptureConfig;
 use policy::pod::mapping::{FIELDS, TABLE, VARIABLES};
 use policy::pod::{Container, EXCLUDED_NAMESPACES, Pod, Spec, Value, Variable, annotated, objects, read};
-use policy::settings::{Setting, TABLE as SETTINGS};
+use policy::settings::{self, Setting};
 use policy::sources::{Given, NoHost, Raw, Source};
 use proptest::prelude::*;
 use std::{
@@ -81,7 +81,9 @@ fn pod(annotations: &[(&str, &str)]) -> Pod {
 
 fn captured(pod: &Pod) -> Result<CaptureConfig, String> {
     let said = annotated(pod, "Pod shop/web", &Raw::of([(Setting::PodIps, address())]));
-    said.resolve(&NoHost).map(|resolved| resolved.capture).map_err(|problems| problems.to_string())
+    let istio =
+        |resolved: policy::mesh::Resolved| policy::istio::of(&resolved.capture).expect("Istio's").clone();
+    said.resolve(&NoHost).map(istio).map_err(|problems| problems.to_string())
 }
 
 /// What flags say.
@@ -174,7 +176,7 @@ fn the_proxys_container_says_the_rest() {
     }
     for (_, setting) in FIELDS {
         let id = |text: &'static str| {
-            with(&|proxy: &mut Container| match setting {
+            with(&|proxy: &mut Container| match *setting {
                 Setting::ProxyUid => proxy.run_as_user = Some(text.to_owned()),
                 _ => proxy.run_as_group = Some(text.to_owned()),
             })
@@ -191,7 +193,8 @@ fn the_proxys_container_says_the_rest() {
 fn every_setting_of_capture_has_an_annotation_of_our_own_that_the_guide_lists() {
     let guide = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/manifests.md"))
         .expect("the guide");
-    let annotations: Vec<String> = SETTINGS.iter().filter_map(policy::settings::Row::annotation).collect();
+    let annotations: Vec<String> =
+        settings::of(policy::mesh::Mesh::default()).filter_map(policy::settings::Row::annotation).collect();
     assert!(annotations.len() > 20, "{annotations:?}");
     for name in &annotations {
         assert!(guide.contains(&format!("`{name}`")), "docs/manifests.md lacks {name}");

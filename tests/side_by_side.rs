@@ -63,7 +63,7 @@ fn namespaces_are_changed_side_by_side_and_no_thread_moves() {
                     choice: *choice,
                     on_drift: OnDrift::Refuse,
                     anew: false,
-                    others: policy::istio::ALL,
+                    others: policy::mesh::OWNERS,
                 };
                 for steps_expected in [true, false] {
                     let apply = || engine::apply(&mut kernel(), wish, &options).expect("applied");

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rules::{Chains, Family, Ownership, check, parse, render};
+use rules::{Chains, Family, Ownership, PolicyRules, check, parse, render};
 
 /// Whoever owns chains of any name.
 const OWNER: Ownership = Ownership {
@@ -14,6 +14,7 @@ const OWNER: Ownership = Ownership {
     comment_prefix: None,
     table: "sidecar_init",
     protocol: 137,
+    policy_rules: PolicyRules::PLAIN,
     address: Some(std::net::Ipv6Addr::LOCALHOST),
     predecessor: None,
     opt_out: "nothing is known",

@@ -210,7 +210,7 @@ fn captured(pod: &Value) -> (Way, CaptureConfig) {
     let objects = policy::pod::objects("pod", &pod.to_string()).expect("a pod");
     let reading = policy::pod::read(&objects[0], EXCLUDED_NAMESPACES);
     let resolved = reading.said.resolve(&Pod).unwrap_or_else(|problems| panic!("{problems}\n{pod}"));
-    (reading.way, resolved.capture)
+    (reading.way, policy::istio::of(&resolved.capture).expect("Istio's").clone())
 }
 
 #[test]

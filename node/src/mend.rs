@@ -1,7 +1,7 @@
 //! Sets a pod's rules from outside: what the plugin would have done, by the same reading and the same engine.
 
 use crate::sandbox::Sandbox;
-use policy::{Host, Problems, istio, pod};
+use policy::{Host, Problems, istio, mesh::Policy, pod};
 use rules::desired::Desired;
 use sidecar_init::{
     backend::{self, Kernel, iptables::Lock},
@@ -79,19 +79,19 @@ pub(crate) fn mend(
 
 /// In the namespace of the thread.
 fn capture(
-    capture: &istio::CaptureConfig,
+    capture: &dyn Policy,
     said: String,
     choice: Choice,
     mut warnings: Vec<String>,
 ) -> Result<Mended, Failure> {
-    if capture.interception == istio::Interception::None {
+    if capture.captures_nothing() {
         return Ok(Mended::LeftAlone("its interception mode is NONE".to_owned()));
     }
-    let mut kernel = Kernel::open(Lock::on_node(LOCK_WAIT), istio::OWNERSHIP).map_err(engine::Error::from)?;
+    let mut kernel = Kernel::open(Lock::on_node(LOCK_WAIT), capture.owner()).map_err(engine::Error::from)?;
     let at = policy::trace::utc(SystemTime::now());
     let made = istio::made(env!("CARGO_PKG_VERSION"), "sidecar-node-repair", said, &at);
-    let desired = Desired { made: Some(made), ..istio::desired(capture) };
-    let options = Options { choice, on_drift: OnDrift::Replace, anew: false, others: istio::ALL };
+    let desired = Desired { made: Some(made), ..capture.desired() };
+    let options = Options { choice, on_drift: OnDrift::Replace, anew: false, others: policy::mesh::OWNERS };
     let summary = engine::apply(&mut kernel, &desired, &options)?;
     let compared = engine::check(&mut kernel, &desired, choice)?;
     if !compared.differences.is_empty() {

@@ -4,8 +4,8 @@ use crate::fields::{Field, Told};
 use crate::tones::{Span, spans};
 use crate::words::Said;
 use policy::explain::{Explanation, Pod, Scene, explain, matrix, packet, usual_cases};
-use policy::istio::{self, CaptureConfig};
 use policy::lint::{items, lint, why_not_ipv6};
+use policy::mesh::{self, Capture};
 use policy::preview::{self, Preview};
 use policy::sources::{Dialect, Reader};
 use policy::subject::{Elsewhere, each};
@@ -120,7 +120,7 @@ fn notes(said: &Said, has_manifest: bool) -> Vec<String> {
 
 /// A subject that is understood.
 struct Prepared {
-    capture: CaptureConfig,
+    capture: Capture,
     pod: Pod,
     packet: Option<Packet>,
     warnings: Vec<String>,
@@ -129,8 +129,8 @@ struct Prepared {
 fn prepare(subject: &Subject, asks: bool) -> Result<Prepared, Problems> {
     let mut reader = Reader::new(&subject.raw, subject.before.clone());
     let host = subject.host();
-    let capture = istio::configure(&mut reader, &*host, false);
-    let pod = Pod::told(&subject.raw, Some(&capture), Some(&*host));
+    let capture = mesh::configure(&mut reader, &*host, false);
+    let pod = Pod::told(&subject.raw, Some(&*capture), Some(&*host));
     let packet = if asks { packet(&mut reader, &pod) } else { None };
     let warnings = reader.finish()?;
     Ok(Prepared { capture, pod, packet, warnings })
@@ -180,8 +180,8 @@ fn verdict(explained: &Explanation<'_>) -> Verdict {
 const COLUMNS: usize = 80;
 
 /// The usual packets of each family that the pod has.
-fn usual(capture: &CaptureConfig, pod: &Pod, dialect: &Dialect) -> String {
-    let cases = usual_cases(pod, Some(capture));
+fn usual(capture: &Capture, pod: &Pod, dialect: &Dialect) -> String {
+    let cases = usual_cases(pod, Some(&**capture));
     let mut families: Vec<_> = cases.iter().map(|case| case.family).collect();
     families.dedup();
     let scenes: Vec<Scene> = families.iter().map(|family| Scene::of_config(capture, *family, pod)).collect();

@@ -1,6 +1,6 @@
 //! The fields of the page, and which of them a problem belongs to.
 
-use policy::settings::{Row, TABLE, Topic};
+use policy::settings::{self, Row, Topic};
 use policy::{Problem, Problems};
 use serde::Serialize;
 
@@ -58,7 +58,7 @@ pub(crate) fn is_of_packet(row: &Row) -> bool {
 fn field(problem: &Problem, has_manifest: bool) -> Field {
     let is_named =
         |row: &&Row| problem.name == row.option() || row.variables.contains(&problem.name.as_str());
-    match TABLE.iter().find(is_named) {
+    match settings::all().find(is_named) {
         Some(row) if is_of_packet(row) => Field::Packet,
         Some(_) => Field::Flags,
         None if has_manifest => Field::Manifest,

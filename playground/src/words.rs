@@ -4,7 +4,8 @@
 //! goes are understood and have no effect: nothing runs here.
 
 use crate::fields::{Field, is_of_packet};
-use policy::settings::{Row, Setting, TABLE, Topic};
+use policy::mesh::Mesh;
+use policy::settings::{self, Row, Setting, Topic};
 use policy::sources::pflag::{self, Flags, Word};
 use policy::{Problem, sources::Raw};
 use std::{ffi::OsString, vec::IntoIter};
@@ -38,7 +39,7 @@ impl Said {
         let mut command = None;
         if field == Field::Flags {
             while let Some((name, value)) = words.peek().and_then(|word| variable(word)) {
-                if !TABLE.iter().any(|row| row.variables.contains(&name.as_str())) {
+                if !settings::all().any(|row| row.variables.contains(&name.as_str())) {
                     self.idle.push(name.clone());
                 }
                 self.variables.push((name, value));
@@ -88,7 +89,7 @@ fn is_idle(row: &Row) -> bool {
 
 /// The flags that may stand in a field: those of the drop-in and those that say which packet is meant.
 fn flags() -> Flags {
-    Flags::of(TABLE.iter().filter(|row| is_of_packet(row) || !row.topic.is_of_one_command()))
+    Flags::of(settings::of(Mesh::default()).filter(|row| is_of_packet(row) || !row.topic.is_of_one_command()))
 }
 
 fn is_before(word: &str) -> bool {

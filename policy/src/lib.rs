@@ -1,28 +1,33 @@
 //! What a service mesh wants captured, and why.
 //!
 //! Pure: no system call, no file, no environment, no clock, no logging; what has to be asked of a machine goes
-//! through [`Host`]. Data flows one way: words ([`sources`], by the table of [`settings`]) become a configuration
-//! and rules ([`istio`]), which are then asked about: a packet's fate ([`explain`]), what is odd ([`lint`]), which
+//! through [`Host`]. Data flows one way: words ([`sources`], by the tables of [`settings`]) become a configuration
+//! and rules (of a [`mesh`], such as [`istio`]), which are then asked about: a packet's fate ([`explain`]), what is odd ([`lint`]), which
 //! connections to try ([`probe`]), what the kernel reports ([`trace`]), what live rules mean ([`status`]), and what all
 //! traffic does, drawn ([`picture`]). Who calls it, and what takes the rules, is unknown here.
 #![forbid(unsafe_code)]
 
+pub mod ambient;
 pub mod data;
 pub mod explain;
 mod fold;
 pub mod istio;
+pub mod linkerd;
 pub mod lint;
+pub mod mesh;
 pub mod picture;
 pub mod pod;
 pub mod preview;
 pub mod probe;
 mod problem;
+mod reason_macro;
 pub mod settings;
 pub mod sources;
 pub mod status;
 pub mod subject;
 pub mod tone;
 pub mod trace;
+mod writing;
 
 pub use fold::{columns, fold, plain};
 pub use problem::{Problem, Problems};

@@ -1,6 +1,6 @@
 //! The rules of a configuration as text: what a dry run prints, and every other front end that shows rules.
 
-use crate::istio::{self, CaptureConfig};
+use crate::mesh::Policy;
 use rules::render::{iptables, nft};
 use rules::{Checked, Family};
 
@@ -25,7 +25,7 @@ pub struct Printed {
 }
 
 /// Prints the rules of a configuration.
-pub fn print(capture: &CaptureConfig, form: Preview) -> Printed {
+pub fn print(capture: &dyn Policy, form: Preview) -> Printed {
     match form {
         Preview::Restore => {
             let rules = rules(capture);
@@ -40,15 +40,15 @@ pub fn print(capture: &CaptureConfig, form: Preview) -> Printed {
             Printed { text: rules(capture).iter().map(iptables::commands).collect(), warning: None }
         }
         Preview::Nft => {
-            let table = istio::desired(capture).nft_table();
+            let table = capture.desired().nft_table();
             let script = table.as_ref().map(nft::script).unwrap_or_default();
             Printed { text: format!("# nft -f\n{script}"), warning: None }
         }
     }
 }
 
-fn rules(capture: &CaptureConfig) -> Vec<Checked> {
-    capture.families().map(|family| istio::rules(capture, family)).collect()
+fn rules(capture: &dyn Policy) -> Vec<Checked> {
+    capture.families().map(|family| capture.rules(family)).collect()
 }
 
 fn restore(rules: &Checked) -> String {

@@ -1,20 +1,80 @@
-//! Every setting of the tool in one table: flag, short form, environment, help.
+//! Every setting of the tool in tables: flag, short form, environment, annotations, help.
 //!
-//! The command line is built from it, the environment is read by it, errors are named by it, and a test
-//! writes docs/reference.md. Meanings and defaults are upstream's unless the help says otherwise.
+//! What to capture, each mesh says in a table of its own; all else stands in one that they share. The command line is
+//! built from them, the environment is read by them, errors are named by them, and a test writes docs/reference.md.
+//! Meanings and defaults are upstream's unless the help says otherwise.
 
 pub mod examples;
 pub mod levels;
 pub mod mapping;
 mod table;
+pub(crate) mod table_macro;
 
-pub use table::{Setting, TABLE};
+use crate::mesh::Mesh;
+use std::fmt;
+use table::TABLE;
+
+/// A table of settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Table {
+    /// What is captured, as a mesh says it.
+    Of(Mesh),
+    /// What every mesh has.
+    Common,
+}
+
+impl Table {
+    /// Its rows, in the order of `--help`.
+    pub fn rows(self) -> &'static [Row] {
+        match self {
+            Self::Of(mesh) => mesh.settings(),
+            Self::Common => TABLE,
+        }
+    }
+}
+
+impl Table {
+    /// What may be given to its settings.
+    pub fn examples(self) -> &'static [examples::Row] {
+        match self {
+            Self::Of(mesh) => mesh.examples(),
+            Self::Common => examples::TABLE,
+        }
+    }
+}
+
+/// A setting: its place in a table. The constants are named as flags are; those of meshes that share names with Istio's
+/// are constants of the mesh.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Setting {
+    table: Table,
+    place: u16,
+}
+
+impl fmt::Debug for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.row().name())
+    }
+}
+
+/// The settings that a call for a mesh may have, in the order of `--help`.
+pub fn of(mesh: Mesh) -> impl Iterator<Item = &'static Row> + Clone {
+    let (which, others): (Vec<&Row>, Vec<&Row>) = TABLE.iter().partition(|row| row.topic == Topic::Capture);
+    which.into_iter().chain(mesh.settings()).chain(others)
+}
+
+/// The settings of all meshes.
+pub fn all() -> impl Iterator<Item = &'static Row> + Clone {
+    Mesh::ALL.iter().flat_map(|mesh| mesh.settings()).chain(TABLE)
+}
 
 /// How a setting's value is written on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Takes a value.
+    /// Takes a value; of several, the last counts.
     Value(&'static str),
+    /// Takes items between commas; said again, it takes more of them.
+    List(&'static str),
     /// A boolean: bare, or with `=true`, `=false`, `=1`, `=0`.
     Switch,
 }
@@ -36,6 +96,8 @@ pub enum Topic {
     Logging,
     /// Accepted so that old manifests keep working.
     Compatibility,
+    /// What only the program says in whose place a command stands.
+    DropIn,
     /// The packet that `explain` is asked about.
     Packet,
     /// Options of `explain` alone.
@@ -67,6 +129,7 @@ impl Topic {
             Self::Facts => "Facts of the host",
             Self::Validation => "Validation",
             Self::Logging => "Logging",
+            Self::DropIn => "As the program in whose place it stands",
             Self::Compatibility => "Accepted for compatibility, without effect",
             Self::Packet => "The packet",
             Self::Explain
@@ -90,7 +153,8 @@ impl Topic {
             | Self::Facts
             | Self::Validation
             | Self::Logging
-            | Self::Compatibility => false,
+            | Self::Compatibility
+            | Self::DropIn => false,
             Self::Packet
             | Self::Explain
             | Self::Lint
@@ -115,6 +179,9 @@ pub struct Row {
     pub short: Option<char>,
     /// Variables, the first that is set wins.
     pub variables: &'static [&'static str],
+    /// Annotations by which a pod of the mesh says the same, the first that is there wins. Istio's stand in [`mapping`],
+    /// which has more to say of them.
+    pub annotations: &'static [&'static str],
     /// How the value is written.
     pub kind: Kind,
     /// Where `--help` lists it.
@@ -145,7 +212,7 @@ impl Row {
     /// The name by which annotations and network configurations speak of the setting: its flag's, or else its variable's
     /// in the same form. Only what can be said of a pod has one.
     pub fn key(&self) -> Option<String> {
-        let of_pod = matches!(self.topic, Topic::Capture) && self.setting != Setting::EnvoyUser;
+        let of_pod = self.topic == Topic::Capture && self.setting != Setting::EnvoyUser;
         let of_pod = of_pod || self.setting == Setting::DnsServers;
         of_pod.then(|| self.name().to_ascii_lowercase().replace('_', "-"))
     }
@@ -165,9 +232,27 @@ pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option
 }
 
 impl Setting {
+    /// The setting at a place of a table.
+    pub(crate) const fn at(table: Table, place: u16) -> Self {
+        Self { table, place }
+    }
+
     /// The setting's row.
     pub fn row(self) -> &'static Row {
-        &TABLE[self as usize]
+        &self.table.rows()[usize::from(self.place)]
+    }
+
+    /// The mesh whose setting it is; `None` for one that all have.
+    pub fn mesh(self) -> Option<Mesh> {
+        match self.table {
+            Table::Of(mesh) => Some(mesh),
+            Table::Common => None,
+        }
+    }
+
+    /// Whether it may be said in a call for a mesh.
+    pub fn is_for(self, mesh: Mesh) -> bool {
+        self.mesh().is_none_or(|own| own == mesh)
     }
 }
 
@@ -177,14 +262,15 @@ mod tests {
 
     #[test]
     fn each_row_stands_where_its_setting_says() {
-        for row in TABLE {
-            assert_eq!(row.setting.row().long, row.long);
+        for row in all() {
+            assert_eq!(row.setting.row().name(), row.name());
         }
     }
 
     #[test]
     fn the_first_variable_is_the_flag_in_upper_case() {
-        for row in TABLE.iter().filter(|row| !row.long.is_empty()) {
+        let ours = TABLE.iter().chain(Mesh::Istio.settings());
+        for row in ours.filter(|row| !row.long.is_empty()) {
             if let Some(first) = row.variables.first() {
                 assert_eq!(*first, row.long.to_uppercase().replace('-', "_"));
             }

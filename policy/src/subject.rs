@@ -1,7 +1,7 @@
 //! What a front end is asked about: what flags say, or each pod of a manifest with the flags over it.
 
-use crate::istio::CaptureConfig;
 use crate::istio::defaults::{PROXY_ID, PROXY_USER};
+use crate::mesh::Capture;
 use crate::picture::{self, Picture};
 use crate::pod::{self, EXCLUDED_NAMESPACES, Object, Reading, Said, Skip};
 use crate::settings::Setting;
@@ -81,7 +81,7 @@ impl Subject {
     }
 
     /// What becomes of the traffic of the pod, or of one with these flags.
-    pub fn traffic(&self, config: &CaptureConfig) -> Picture {
+    pub fn traffic(&self, config: &Capture) -> Picture {
         let picture = match self.skip() {
             Some(reason) => picture::of_skipped(&reason.to_string()),
             None => picture::of(config, &self.dialect()),

@@ -3,7 +3,7 @@
 //! [`Checked`] is the only thing that renderers accept. The policy never makes a rule set that fails here;
 //! this is the second lock on the door, and what a new policy is developed against.
 
-use crate::{Chain, Hook, Match, Ownership, Position, RuleSet, Statement, Table, Target};
+use crate::{Chain, Comment, Hook, Match, Ownership, Position, RuleSet, Statement, Table, Target};
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem::discriminant,
@@ -51,6 +51,9 @@ pub enum Fault {
     /// A rule in a base chain that cleaning would not know again.
     #[error("neither jumps to a chain of the owner's nor carries its comment")]
     RuleNotOwned,
+    /// A report's prefix that NFLOG has no room for.
+    #[error("the report's prefix is longer than 63 bytes")]
+    PrefixTooLong,
     /// A chain that cleaning would not know again.
     #[error("the chain's name does not start as the owner's do")]
     ChainNotOwned,
@@ -120,6 +123,8 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
     let jumps_elsewhere = matches!(&rule.target, Target::Jump(name) if !owner.owns_chain_named(name));
     note(jumps_elsewhere, Fault::ChainNotOwned);
     note(place.loops, Fault::Loop);
+    let reports_too_much = matches!(&rule.target, Target::Nflog { prefix, .. } if prefix.as_str().len() > Comment::LONGEST_PREFIX);
+    note(reports_too_much, Fault::PrefixTooLong);
     let protocols = |matches: &[Match]| matches.iter().filter(|m| matches!(m, Match::Protocol(_))).count();
     let with_port = matches!(rule.target, Target::Redirect(_) | Target::Tproxy { .. });
     note(with_port && protocols(&rule.matches) != 1, Fault::PortsWithoutProtocol);
@@ -138,6 +143,12 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
             }
             Match::InInterface(_) => note(at(Hook::Output) || at(Hook::Postrouting), Fault::MatchOutOfPlace),
             Match::OutInterface(_) => note(at(Hook::Prerouting) || at(Hook::Input), Fault::MatchOutOfPlace),
+            Match::ProtocolModule(protocol) => {
+                note(!before.contains(&Match::Protocol(*protocol)), Fault::PortsWithoutProtocol);
+                // Ports have loaded it already.
+                let has_ports = |m: &Match| matches!(m, Match::SourcePort(_) | Match::DestinationPort(_));
+                note(rule.matches.iter().any(has_ports), Fault::Repeated);
+            }
             // xt_owner registers for LOCAL_OUT and POST_ROUTING only.
             Match::UidOwner(_) | Match::GidOwner(_) => {
                 note(at(Hook::Prerouting) || at(Hook::Input) || at(Hook::Forward), Fault::MatchOutOfPlace);
@@ -154,7 +165,7 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
 
 fn target_fits(target: &Target, table: Table, hooks: &BTreeSet<Hook>) -> bool {
     match target {
-        Target::Accept | Target::Return | Target::Jump(_) | Target::Log { .. } => true,
+        Target::Accept | Target::Return | Target::Jump(_) | Target::Nflog { .. } | Target::Log { .. } => true,
         // iptables refuses it: only the first packet of a connection passes here.
         Target::Drop => table != Table::Nat,
         Target::Redirect(_) => {
@@ -165,7 +176,7 @@ fn target_fits(target: &Target, table: Table, hooks: &BTreeSet<Hook>) -> bool {
         }
         Target::SetMark(_) => table == Table::Mangle,
         // The kernel takes CONNMARK in every table; marks of connections are set where marks are.
-        Target::SaveMark | Target::RestoreMark => table == Table::Mangle,
+        Target::SetConnmark(_) | Target::SaveMark | Target::RestoreMark => table == Table::Mangle,
         Target::SetZone(_) => table == Table::Raw,
     }
 }

@@ -278,8 +278,10 @@ pub fn routing(owner: &Ownership, evidence: &Evidence, of_others: &BTreeSet<Stan
         of_others.iter().copied().filter(|standing| standing.protocol <= STATIC).collect();
     let stands = |wanted: Object| of_others.iter().any(|standing| standing.object == wanted);
     for &standing in &of_others {
-        if let Object::Rule { family, mark, table } = standing.object {
-            if Some((mark, table)) == predecessor.policy_rule || evidence.marks.contains(&mark) {
+        if let Object::Rule { family, mark, table, .. } = standing.object {
+            if Some((mark, table)) == predecessor.policy_rule
+                || mark.is_whole() && evidence.marks.contains(&mark.value)
+            {
                 found.routing.insert(standing);
             } else if stands(Object::Route { family, table }) {
                 // Together they are what everybody sets up who uses TPROXY.

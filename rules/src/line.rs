@@ -165,7 +165,7 @@ impl Action {
     /// before, what `check` reports and what a walk passes by are decided here.
     pub fn surely_continues(&self) -> bool {
         match self {
-            Self::Continue(_) | Self::Target(Target::Log { .. }) => true,
+            Self::Continue(_) | Self::Target(Target::Nflog { .. } | Target::Log { .. }) => true,
             Self::Target(
                 Target::Accept
                 | Target::Drop
@@ -174,6 +174,7 @@ impl Action {
                 | Target::Redirect(_)
                 | Target::Tproxy { .. }
                 | Target::SetMark(_)
+                | Target::SetConnmark(_)
                 | Target::SaveMark
                 | Target::RestoreMark
                 | Target::SetZone(_),

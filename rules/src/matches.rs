@@ -1,6 +1,6 @@
 //! What a rule asks of a packet.
 
-use crate::{Cidr, Comment, Gid, InterfaceName, Mark, PortRange, PortSet, Uid, Writes};
+use crate::{Cidr, Comment, Gid, InterfaceName, Mark, PortRange, PortSet, UidRange, Writes};
 use std::fmt;
 
 /// A value to match or, where the kernel can negate, to match the absence of.
@@ -130,10 +130,13 @@ pub enum Match {
     SourcePort(Negatable<PortRange>),
     /// `--dport`, one port or range.
     DestinationPort(Negatable<PortRange>),
+    /// `-m tcp` or `-m udp` without any option, behind `-p`: asks nothing more. Others write it, and find a rule by
+    /// nothing less.
+    ProtocolModule(Protocol),
     /// `-m multiport --dports`.
     DestinationPorts(Negatable<PortSet>),
-    /// `-m owner --uid-owner`: the user whose process made the socket. Local output only.
-    UidOwner(Negatable<Uid>),
+    /// `-m owner --uid-owner`, one user or range: the user whose process made the socket. Local output only.
+    UidOwner(Negatable<UidRange>),
     /// `-m owner --gid-owner`: the group of the process that made the socket. Local output only.
     GidOwner(Negatable<Gid>),
     /// `-m conntrack --ctstate`.
@@ -159,6 +162,8 @@ impl Match {
             | Self::Protocol(_)
             | Self::SourcePort(_)
             | Self::DestinationPort(_) => None,
+            Self::ProtocolModule(Protocol::Tcp) => Some("tcp"),
+            Self::ProtocolModule(Protocol::Udp) => Some("udp"),
             Self::DestinationPorts(_) => Some("multiport"),
             Self::UidOwner(_) | Self::GidOwner(_) => Some("owner"),
             Self::ConnState(_) => Some("conntrack"),
@@ -166,6 +171,11 @@ impl Match {
             Self::Connmark(_) => Some("connmark"),
             Self::Comment(_) => Some("comment"),
         }
+    }
+
+    /// Whether it asks nothing of a packet.
+    pub fn asks_nothing(&self) -> bool {
+        matches!(self, Self::ProtocolModule(_) | Self::Comment(_))
     }
 
     /// Whether the answer may be another once these are written.
@@ -184,6 +194,7 @@ impl Match {
             | Self::DestinationPorts(_)
             | Self::UidOwner(_)
             | Self::GidOwner(_)
+            | Self::ProtocolModule(_)
             | Self::Comment(_) => false,
         }
     }

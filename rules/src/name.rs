@@ -25,7 +25,7 @@ pub enum NameError {
     Reserved,
 }
 
-fn admit(text: &str, longest: usize, allowed: fn(char) -> bool) -> Result<(), NameError> {
+pub(crate) fn admit(text: &str, longest: usize, allowed: fn(char) -> bool) -> Result<(), NameError> {
     match text.chars().find(|&c| !allowed(c)) {
         Some(c) => Err(NameError::Character(c)),
         None if text.is_empty() => Err(NameError::Empty),
@@ -63,13 +63,14 @@ impl FromStr for ChainName {
 }
 
 /// Base chains, and targets that a rule of ours may have: `-j NAME` would not mean the chain.
-const RESERVED: [&str; 15] = [
+const RESERVED: [&str; 16] = [
     "ACCEPT",
     "CONNMARK",
     "CT",
     "DROP",
     "FORWARD",
     "INPUT",
+    "LOG",
     "MARK",
     "NFLOG",
     "OUTPUT",
@@ -146,18 +147,25 @@ impl fmt::Display for InterfaceName {
     }
 }
 
-/// A comment on a rule, or the prefix of its log line. Words without quotes or backslashes.
+/// A comment on a rule, or the prefix of its report. Words without quotes or backslashes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Comment(String);
 
 impl Comment {
-    /// Longest comment in bytes that every place for one can hold: NFLOG's prefix, 64 with the NUL
-    /// (`linux/netfilter/xt_NFLOG.h`).
-    pub const LONGEST: usize = 63;
+    /// Longest comment in bytes: `XT_MAX_COMMENT_LEN` (256) less the terminating NUL (`linux/netfilter/xt_comment.h`).
+    pub const LONGEST: usize = 255;
+
+    /// Longest prefix of a report in bytes: 64 with the NUL (`linux/netfilter/xt_NFLOG.h`).
+    pub const LONGEST_PREFIX: usize = 63;
 
     /// The comment as text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Whether texts between quotes may hold the character, in every language that rules are written in.
+    pub(crate) fn admits(c: char) -> bool {
+        c.is_ascii_alphanumeric() || " _-.,:;/=+*()".contains(c)
     }
 }
 
@@ -165,7 +173,7 @@ impl FromStr for Comment {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        admit(text, Self::LONGEST, |c| c.is_ascii_alphanumeric() || " _-.,:;/=+*()".contains(c))?;
+        admit(text, Self::LONGEST, Self::admits)?;
         Ok(Self(text.to_owned()))
     }
 }

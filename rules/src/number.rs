@@ -88,6 +88,93 @@ impl fmt::Display for Gid {
     }
 }
 
+/// Why a text is not a user or a range of users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UidRangeError {
+    /// An end of it, or the only one, is no user id.
+    #[error(transparent)]
+    NoUser(#[from] NumberError),
+    /// A range that ends before it starts.
+    #[error("is a range whose end lies before its start")]
+    Backwards,
+}
+
+/// One user, or all users from the first to the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UidRange {
+    first: Uid,
+    last: Uid,
+}
+
+impl UidRange {
+    /// The range; `None` if `last` lies before `first`.
+    pub fn new(first: Uid, last: Uid) -> Option<Self> {
+        (first <= last).then_some(Self { first, last })
+    }
+
+    pub fn first(self) -> Uid {
+        self.first
+    }
+
+    pub fn last(self) -> Uid {
+        self.last
+    }
+
+    /// Whether it is one user only.
+    pub fn is_single(self) -> bool {
+        self.first == self.last
+    }
+
+    /// Whether the user is one of them.
+    pub fn contains(self, uid: Uid) -> bool {
+        (self.first..=self.last).contains(&uid)
+    }
+
+    /// As listings of iptables have it, and as people write it: `1337` or `1000-1999`.
+    pub fn dashed(self) -> impl fmt::Display {
+        DashedUids(self)
+    }
+}
+
+struct DashedUids(UidRange);
+
+impl fmt::Display for DashedUids {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.is_single() {
+            true => self.0.first.fmt(f),
+            false => write!(f, "{}-{}", self.0.first, self.0.last),
+        }
+    }
+}
+
+impl From<Uid> for UidRange {
+    fn from(uid: Uid) -> Self {
+        Self { first: uid, last: uid }
+    }
+}
+
+impl FromStr for UidRange {
+    type Err = UidRangeError;
+
+    /// `UID`, `FIRST-LAST` or `FIRST:LAST`.
+    fn from_str(text: &str) -> Result<Self, UidRangeError> {
+        match text.split_once(['-', ':']) {
+            Some((first, last)) => Self::new(first.parse()?, last.parse()?).ok_or(UidRangeError::Backwards),
+            None => Ok(Self::from(text.parse::<Uid>()?)),
+        }
+    }
+}
+
+impl fmt::Display for UidRange {
+    /// As rules for iptables are written: `1337` or `1000:1999`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.is_single() {
+            true => self.first.fmt(f),
+            false => write!(f, "{}:{}", self.first, self.last),
+        }
+    }
+}
+
 /// A packet or connection mark: `value` in the bits of `mask`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mark {
@@ -137,10 +224,12 @@ impl FromStr for Mark {
 }
 
 impl fmt::Display for Mark {
+    /// A plain mark as a decimal number, as people name them; one with a mask as listings have it, so that the bits
+    /// can be seen.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.is_whole() {
             true => self.value.fmt(f),
-            false => write!(f, "{}/{:#x}", self.value, self.mask),
+            false => write!(f, "{:#x}/{:#x}", self.value, self.mask),
         }
     }
 }
@@ -187,6 +276,21 @@ mod tests {
         assert_eq!("4294967294".parse::<Uid>().map(Uid::number), Ok(4294967294));
         for text in ["4294967295", "-1", "+1", "1337x", "", "0x1"] {
             assert!(text.parse::<Uid>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn ranges_of_users_are_read_with_either_sign_and_never_backwards() {
+        let range = |text: &str| text.parse::<UidRange>();
+        assert_eq!(range("106-108"), range("106:108"));
+        assert_eq!(range("7-7"), range("7"));
+        let users = range("106-108").expect("a range");
+        assert_eq!((users.to_string(), users.dashed().to_string()), ("106:108".into(), "106-108".into()));
+        let inside = |id| users.contains(Uid::new(id).expect("an id"));
+        assert!(inside(106) && inside(108) && !inside(105) && !inside(109));
+        assert_eq!(range("108-106"), Err(UidRangeError::Backwards));
+        for text in ["", "-", "1-", "-1", "1-2-3", "0-4294967295", "a-b"] {
+            assert!(matches!(range(text), Err(UidRangeError::NoUser(_))), "{text:?}");
         }
     }
 

@@ -26,6 +26,8 @@ pub struct Ownership {
     pub table: &'static str,
     /// Routing protocol number of its policy rules, routes and addresses (`rtm_protocol` in `linux/rtnetlink.h`).
     pub protocol: u8,
+    /// What its policy rules are like, beside their mark and their table.
+    pub policy_rules: PolicyRules,
     /// The address that it may put on `lo`. Kernels before 5.18 forget the protocol of addresses; there this one counts
     /// as its own.
     pub address: Option<Ipv6Addr>,
@@ -69,6 +71,20 @@ impl Chains {
     fn surely_includes(self, name: &str) -> bool {
         self.includes(name, &|_| false)
     }
+}
+
+/// The form of an owner's policy rules. One of another form is none that the owner would make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PolicyRules {
+    /// Which bits of a packet's mark they compare (`FRA_FWMASK` in `linux/fib_rules.h`).
+    pub mask: u32,
+    /// Their place among all rules (`FRA_PRIORITY`); `None` where it is left to the kernel.
+    pub preference: Option<u32>,
+}
+
+impl PolicyRules {
+    /// Those that compare the whole mark, at a place of the kernel's choice.
+    pub const PLAIN: Self = Self { mask: u32::MAX, preference: None };
 }
 
 impl Ownership {
@@ -179,6 +195,7 @@ pub(crate) mod tests {
         comment_prefix: None,
         table: "sidecar_init",
         protocol: 137,
+        policy_rules: PolicyRules::PLAIN,
         address: Some(Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6)),
         predecessor: None,
         opt_out: "nothing is known",

@@ -16,7 +16,7 @@ pub struct Predecessor {
     /// The NFLOG group to which it reports, if it does.
     pub log_group: Option<u16>,
     /// Mark and routing table of its policy rule where nobody chooses others; `None` if it makes none.
-    pub policy_rule: Option<(u32, u32)>,
+    pub policy_rule: Option<(Mark, u32)>,
     /// Its tables of nf_tables, of the family `inet`.
     pub tables: &'static [&'static str],
 }
@@ -89,7 +89,7 @@ impl Predecessor {
 
     /// Whether a rule reports to this program's group.
     pub fn logs(&self, rule: &Rule) -> bool {
-        matches!(rule.target, Target::Log { group, .. } if Some(group) == self.log_group)
+        matches!(rule.target, Target::Nflog { group, .. } if Some(group) == self.log_group)
     }
 }
 

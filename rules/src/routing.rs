@@ -1,6 +1,6 @@
 //! What routes packets beside the rules.
 
-use crate::Family;
+use crate::{Family, Mark};
 use std::{fmt, net::Ipv6Addr};
 
 /// Objects of routing, all on `lo`, in the order in which they are added: a policy rule comes last, as it sends packets
@@ -11,8 +11,15 @@ pub enum Object {
     Address(Ipv6Addr),
     /// A local default route, alone in its table.
     Route { family: Family, table: u32 },
-    /// A policy rule that sends packets of this mark, all its bits compared, to this table.
-    Rule { family: Family, mark: u32, table: u32 },
+    /// A policy rule that sends packets of this mark to this table.
+    Rule {
+        family: Family,
+        mark: Mark,
+        table: u32,
+        /// Its place among all rules, the least first; `None` where the owner leaves it to the kernel
+        /// ([`Ownership::policy_rules`](crate::Ownership::policy_rules)).
+        preference: Option<u32>,
+    },
 }
 
 /// An object that somebody else has made.
@@ -27,7 +34,11 @@ pub struct Standing {
 
 impl From<Object> for Standing {
     fn from(object: Object) -> Self {
-        Self { object, protocol: 0, preference: 0 }
+        let preference = match object {
+            Object::Rule { preference, .. } => preference.unwrap_or(0),
+            Object::Address(_) | Object::Route { .. } => 0,
+        };
+        Self { object, protocol: 0, preference }
     }
 }
 
@@ -49,8 +60,9 @@ impl fmt::Display for Object {
             Self::Route { family, table } => {
                 write!(f, "route {}local default dev lo table {table}", option(family))
             }
-            Self::Rule { family, mark, table } => {
-                write!(f, "policy rule {}fwmark {mark} lookup {table}", option(family))
+            Self::Rule { family, mark, table, preference } => {
+                write!(f, "policy rule {}fwmark {mark} lookup {table}", option(family))?;
+                preference.map_or(Ok(()), |preference| write!(f, " pref {preference}"))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What a rule does with a packet.
 
-use crate::{ChainName, Comment, Mark, Port, PortRange, Zone};
+use crate::{ChainName, Comment, LogLevel, LogPrefix, Mark, Port, PortRange, Zone};
 
 /// The action of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,6 +25,8 @@ pub enum Target {
     },
     /// Sets the packet's mark in the bits of the mask. Table `mangle` only.
     SetMark(Mark),
+    /// Sets the mark of the packet's connection in the bits of the mask, if it has a connection. Table `mangle` only.
+    SetConnmark(Mark),
     /// Copies the packet's mark to its connection. Table `mangle` only.
     SaveMark,
     /// Copies the connection's mark to the packet. Table `mangle` only.
@@ -32,11 +34,18 @@ pub enum Target {
     /// Puts the connection in a conntrack zone of its own. Table `raw` only.
     SetZone(Zone),
     /// Reports the packet to the listeners of an NFLOG group and continues.
-    Log {
+    Nflog {
         /// NFLOG group number.
         group: u16,
         /// Text that names the rule to the listener.
         prefix: Comment,
+    },
+    /// Writes a line about the packet to the kernel's log and continues. From a network namespace other than the first
+    /// one the kernel takes such lines only where `net.netfilter.nf_log_all_netns` says so.
+    Log {
+        /// What the line starts with.
+        prefix: LogPrefix,
+        level: LogLevel,
     },
 }
 
@@ -72,13 +81,14 @@ impl Target {
             Self::SetMark(_) | Self::RestoreMark | Self::Tproxy { .. } => {
                 Writes { mark: true, ..Writes::NOTHING }
             }
-            Self::SaveMark => Writes { connmark: true, ..Writes::NOTHING },
+            Self::SetConnmark(_) | Self::SaveMark => Writes { connmark: true, ..Writes::NOTHING },
             Self::SetZone(_) => Writes { zone: true, ..Writes::NOTHING },
             Self::Accept
             | Self::Drop
             | Self::Return
             | Self::Jump(_)
             | Self::Redirect(_)
+            | Self::Nflog { .. }
             | Self::Log { .. } => Writes::NOTHING,
         }
     }
@@ -88,9 +98,11 @@ impl Target {
         match self {
             Self::Jump(_)
             | Self::SetMark(_)
+            | Self::SetConnmark(_)
             | Self::SaveMark
             | Self::RestoreMark
             | Self::SetZone(_)
+            | Self::Nflog { .. }
             | Self::Log { .. } => true,
             Self::Accept | Self::Drop | Self::Return | Self::Redirect(_) | Self::Tproxy { .. } => false,
         }

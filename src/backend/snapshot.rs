@@ -220,7 +220,8 @@ impl Snapshot {
             owner.owns_table(name)
                 || owner.predecessor.is_some_and(|predecessor| predecessor.tables.contains(&name.as_str()))
         };
-        let by_table = || self.tables_of_others.iter().find(is_owned);
+        let own = self.nftables().map(|table| &table.name);
+        let by_table = || own.into_iter().chain(&self.tables_of_others).find(is_owned);
         by_rules.or_else(|| by_table().map(|name| format!("table inet {name} of nf_tables")))
     }
 

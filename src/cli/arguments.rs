@@ -12,6 +12,7 @@ use super::pflag::Sifted;
 use super::tree::tree;
 use super::{Exit, pflag, report};
 use crate::cni;
+use policy::mesh::Mesh;
 use policy::settings::Setting;
 use policy::{Problem, Problems};
 use std::{ffi::OsString, path::Path};
@@ -20,6 +21,8 @@ use std::{ffi::OsString, path::Path};
 #[derive(Debug)]
 pub(super) struct Invocation {
     pub(super) command: Command,
+    /// The mesh whose flags were taken.
+    pub(super) mesh: Mesh,
     /// Flags given, with their text, in the order of the words: of a repeated one, the last counts.
     pub(super) flags: Vec<(Setting, String)>,
     /// What is wrong with the form.
@@ -41,16 +44,19 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
         Some(name) if name == cni::PLUGIN => arguments.insert(1, cni::COMMAND.into()),
         Some(_) | None => {}
     }
-    let Sifted { words, problems, read, behind } = pflag::sift(arguments);
+    let Sifted { words, mesh, problems, read, behind } = pflag::sift(arguments);
     match read {
-        Some((entry, flags)) => Ok(Invocation { command: entry.command, flags, problems, behind }),
-        None => Err(answer(words, problems)),
+        Some((entry, flags)) => {
+            let mesh = entry.mesh.unwrap_or(mesh);
+            Ok(Invocation { command: entry.command, mesh, flags, problems, behind })
+        }
+        None => Err(answer(words, mesh, problems)),
     }
 }
 
 /// What clap has to say to words that are no call.
-fn answer(words: Vec<OsString>, problems: Vec<Problem>) -> Exit {
-    let mut parser = tree();
+fn answer(words: Vec<OsString>, mesh: Mesh, problems: Vec<Problem>) -> Exit {
+    let mut parser = tree(mesh);
     match parser.try_get_matches_from_mut(words) {
         Err(error) if problems.is_empty() || !error.use_stderr() => print(&error),
         Err(_) => report::bad_input(&Problems(problems)),
@@ -75,7 +81,7 @@ mod tests {
     use super::*;
     use crate::cli::command::{COMMANDS, Entry};
     use crate::cli::tree::VERSION;
-    use policy::settings::{Row, TABLE};
+    use policy::settings::{self, Row};
     use policy::sources;
     use proptest::prelude::*;
     use std::{collections::BTreeMap, os::unix::ffi::OsStringExt};
@@ -91,8 +97,8 @@ mod tests {
     }
 
     /// The command and its flags as clap reads them; `None` where it has to answer.
-    fn by_clap(words: Vec<OsString>) -> Option<(&'static str, BTreeMap<Setting, String>)> {
-        let matches = tree().try_get_matches_from(words).ok()?;
+    fn by_clap(words: Vec<OsString>, mesh: Mesh) -> Option<(&'static str, BTreeMap<Setting, String>)> {
+        let matches = tree(mesh).try_get_matches_from(words).ok()?;
         let (name, matches) = matches.subcommand()?;
         let (within, matches) = match matches.subcommand() {
             Some((within, matches)) => ((Some(name), within), matches),
@@ -100,12 +106,12 @@ mod tests {
         };
         let entry: &Entry = COMMANDS.iter().find(|entry| entry.within() == within)?;
         let value = |row: &Row| Some((row.setting, sources::text(matches.get_one::<OsString>(row.long)?)));
-        Some((entry.name, entry.rows().filter(|row| !row.long.is_empty()).filter_map(value).collect()))
+        Some((entry.name, entry.rows(mesh).filter(|row| !row.long.is_empty()).filter_map(value).collect()))
     }
 
     /// A word that may stand on a command line: a flag in one of its forms, a command, or something else.
     fn word() -> impl Strategy<Value = OsString> {
-        let row = proptest::sample::select(TABLE.iter().collect::<Vec<_>>());
+        let row = proptest::sample::select(settings::all().collect::<Vec<_>>());
         let value = proptest::sample::select(vec!["", "1", "=", "=x", "true", "a=b", "-1", "-n", "--"]);
         let flag = (row, value, 0..6).prop_map(|(row, value, form)| {
             let short = row.short.unwrap_or('n');
@@ -136,29 +142,31 @@ mod tests {
         ) {
             let command = command.split(' ').map(OsString::from).collect();
             let all = [vec!["sidecar-init".into()], before, command, after].concat();
-            let Sifted { words, read, .. } = pflag::sift(all);
+            let Sifted { words, mesh, read, .. } = pflag::sift(all);
             let read = read.map(|(entry, flags)| (entry.name, flags.into_iter().collect()));
-            prop_assert_eq!(read, by_clap(words.clone()), "{:?}", words);
+            prop_assert_eq!(read, by_clap(words.clone(), mesh), "{:?}", words);
         }
     }
 
     #[test]
     fn flags_are_taken_as_pflag_takes_them() {
-        use Setting::{DryRun, EnvoyPort, InboundPorts, RestoreFormat, ServiceExcludeCidr};
         for form in [&["-p", "15001"][..], &["-p15001"], &["-p=15001"], &["--envoy-port=15001"]] {
-            check(form, &[(EnvoyPort, "15001")]);
+            check(form, &[(Setting::EnvoyPort, "15001")]);
         }
-        check(&["--envoy-port", "1", "-p", "2"], &[(EnvoyPort, "2")]);
-        check(&["-p", "-1"], &[(EnvoyPort, "-1")]);
-        check(&["-p", "-b"], &[(EnvoyPort, "-b")]);
-        check(&["-p", "--dry-run"], &[(EnvoyPort, "--dry-run")]);
-        check(&["-x", "", "-b", "*"], &[(InboundPorts, "*"), (ServiceExcludeCidr, "")]);
-        check(&["--istio-service-exclude-cidr="], &[(ServiceExcludeCidr, "")]);
-        check(&["-n"], &[(DryRun, "true")]);
-        check(&["--dry-run=false"], &[(DryRun, "false")]);
-        check(&["-n", "-n=0"], &[(DryRun, "0")]);
-        check(&["-n", "-f=0", "-p", "1"], &[(EnvoyPort, "1"), (DryRun, "true"), (RestoreFormat, "0")]);
-        check(&["-nf"], &[(DryRun, "true"), (RestoreFormat, "true")]);
+        check(&["--envoy-port", "1", "-p", "2"], &[(Setting::EnvoyPort, "2")]);
+        check(&["-p", "-1"], &[(Setting::EnvoyPort, "-1")]);
+        check(&["-p", "-b"], &[(Setting::EnvoyPort, "-b")]);
+        check(&["-p", "--dry-run"], &[(Setting::EnvoyPort, "--dry-run")]);
+        check(&["-x", "", "-b", "*"], &[(Setting::InboundPorts, "*"), (Setting::ServiceExcludeCidr, "")]);
+        check(&["--istio-service-exclude-cidr="], &[(Setting::ServiceExcludeCidr, "")]);
+        check(&["-n"], &[(Setting::DryRun, "true")]);
+        check(&["--dry-run=false"], &[(Setting::DryRun, "false")]);
+        check(&["-n", "-n=0"], &[(Setting::DryRun, "0")]);
+        check(
+            &["-n", "-f=0", "-p", "1"],
+            &[(Setting::EnvoyPort, "1"), (Setting::DryRun, "true"), (Setting::RestoreFormat, "0")],
+        );
+        check(&["-nf"], &[(Setting::DryRun, "true"), (Setting::RestoreFormat, "true")]);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use super::run::{Call, Format};
 use super::{Exit, change, paint, report};
-use policy::istio;
 use rules::{drift::Compared, render};
 use serde::Serialize;
 use sidecar_init::engine::{self, Comparison, Preference};
@@ -12,8 +11,8 @@ pub(super) fn run(call: &Call) -> Exit {
     let Call { capture, run, .. } = call;
     let choice = run.backend.choice(Preference::Nftables);
     let compared = run.open().map_err(engine::Error::from).and_then(|mut kernel| {
-        let compared = engine::check(&mut kernel, &istio::desired(capture), choice)?;
-        Ok((compared, change::before(&mut kernel)?))
+        let compared = engine::check(&mut kernel, &capture.desired(), choice)?;
+        Ok((compared, change::before(&mut kernel, &run.mesh.ownership())?))
     });
     let (compared, before) = match compared {
         Ok(compared) => compared,

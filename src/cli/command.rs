@@ -4,7 +4,8 @@ mod table;
 
 pub(super) use table::COMMANDS;
 
-use policy::settings::{Row, Setting, TABLE, Topic};
+use policy::mesh::Mesh;
+use policy::settings::{self, Row, Setting, Topic};
 use policy::sources::pflag::Flags;
 
 /// What to do.
@@ -63,6 +64,8 @@ pub(super) struct Entry {
     pub(super) without: &'static [Setting],
     /// What a word means that belongs to no flag.
     pub(super) word: Option<Setting>,
+    /// The one mesh that it is for; `None` where `--mesh` says which.
+    pub(super) mesh: Option<Mesh>,
 }
 
 impl Entry {
@@ -74,21 +77,21 @@ impl Entry {
         }
     }
 
-    /// The settings that the command takes.
-    pub(super) fn rows(&self) -> impl Iterator<Item = &'static Row> {
-        TABLE.iter().filter(|row| self.takes(row))
+    /// The settings that the command takes for a mesh.
+    pub(super) fn rows(&self, mesh: Mesh) -> impl Iterator<Item = &'static Row> {
+        settings::of(self.mesh.unwrap_or(mesh)).filter(|row| self.takes(row))
     }
 
-    /// Whether the command takes a setting.
+    /// Whether the command takes a setting, for the mesh whose it is.
     pub(super) fn takes(&self, row: &Row) -> bool {
         let is_named =
             self.topics.iter().any(|group| group.contains(&row.topic)) || self.also.contains(&row.setting);
         is_named && !self.without.contains(&row.setting)
     }
 
-    /// The command's flags.
-    pub(super) fn flags(&self) -> Flags {
-        Flags(self.rows().map(|row| (row, self.short(row))).collect())
+    /// The command's flags for a mesh.
+    pub(super) fn flags(&self, mesh: Mesh) -> Flags {
+        Flags(self.rows(mesh).map(|row| (row, self.short(row))).collect())
     }
 
     /// Whether words behind `--` are another program's command line.
@@ -104,7 +107,7 @@ impl Entry {
         match row.setting {
             Setting::RestoreFormat if !upstreams => None,
             Setting::Filename if upstreams => None,
-            Setting::Format if !self.takes(Setting::OutboundPortsExclude.row()) => Some('o'),
+            Setting::Format if !self.topics.iter().any(|group| group.contains(&Topic::Capture)) => Some('o'),
             _ => row.short,
         }
     }
@@ -119,7 +122,7 @@ impl Command {
 
 #[cfg(test)]
 mod tests {
-    use super::{COMMANDS, Setting, TABLE};
+    use super::{COMMANDS, Mesh, Setting, settings};
 
     /// Their flags are found by the last word of the name.
     #[test]
@@ -134,12 +137,14 @@ mod tests {
     /// A letter that meant two flags would mean the first of them.
     #[test]
     fn letters_of_a_command_differ() {
-        for entry in COMMANDS {
-            let mut letters: Vec<char> = entry.rows().filter_map(|row| entry.short(row)).collect();
+        for (entry, mesh) in
+            COMMANDS.iter().flat_map(|entry| Mesh::ALL.iter().map(move |mesh| (entry, *mesh)))
+        {
+            let mut letters: Vec<char> = entry.rows(mesh).filter_map(|row| entry.short(row)).collect();
             let count = letters.len();
             letters.sort_unstable();
             letters.dedup();
-            assert_eq!(letters.len(), count, "{}", entry.name);
+            assert_eq!(letters.len(), count, "{} for {mesh}", entry.name);
         }
         let short = |name: &str| {
             let entry = COMMANDS.iter().find(|entry| entry.name == name).expect("a command");
@@ -153,7 +158,7 @@ mod tests {
 
     #[test]
     fn every_setting_is_taken_by_a_command() {
-        let orphans = TABLE.iter().filter(|row| !COMMANDS.iter().any(|entry| entry.takes(row)));
+        let orphans = settings::all().filter(|row| !COMMANDS.iter().any(|entry| entry.takes(row)));
         assert_eq!(orphans.map(|row| row.long).collect::<Vec<_>>(), Vec::<&str>::new());
     }
 }

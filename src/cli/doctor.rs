@@ -4,10 +4,8 @@ use super::run::{Call, Format, Run};
 use super::{Exit, ipv6, report};
 use policy::{
     Problems, Tone, fold,
-    istio::{
-        ALL, CaptureConfig, OWNERSHIP,
-        defaults::{AGENT_PORT, INBOUND_LISTENER, OUTBOUND_LISTENER, PROXY_ID},
-    },
+    istio::defaults::{AGENT_PORT, INBOUND_LISTENER, OUTBOUND_LISTENER, PROXY_ID},
+    mesh::{OWNERS, Policy},
     sources::Raw,
 };
 use rules::PortRange;
@@ -17,7 +15,8 @@ use std::{fmt::Write, ops::RangeInclusive};
 
 /// Runs the command. What is wrong with the capture flags is a finding like any other.
 pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>, is_unicode: bool) -> Exit {
-    let mut kernel = match run.open_for(OWNERSHIP.joined_with(ALL)) {
+    let owner = run.mesh.ownership().joined_with(OWNERS);
+    let mut kernel = match run.open_for(owner) {
         Ok(kernel) => kernel,
         Err(error) => return report::failure(&error, Exit::Failed),
     };
@@ -33,7 +32,7 @@ pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>, is_unicod
             ],
         },
     };
-    let mut findings = examine(&mut kernel, &OWNERSHIP.joined_with(ALL), &proxy);
+    let mut findings = examine(&mut kernel, &owner, &proxy);
     match call {
         Ok(call) => findings.extend(
             ipv6::uncaptured(raw, &call.capture).map(|found| Finding::warn("ipv6", found.text, found.remedy)),
@@ -53,13 +52,15 @@ pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>, is_unicod
 }
 
 /// Where the proxy is expected to listen, and as whom.
-fn proxy(capture: &CaptureConfig) -> Proxy {
+fn proxy(capture: &dyn Policy) -> Proxy {
+    let proxy = capture.proxy();
+    let policy::mesh::Listeners { outbound, inbound, .. } = proxy.listeners;
     Proxy {
-        uids: capture.proxy_uids.iter().map(|uid| uid.number()).collect(),
-        gids: capture.proxy_gids.iter().map(|gid| gid.number()).collect(),
+        uids: proxy.uids.iter().map(|uid| uid.number()).collect(),
+        gids: proxy.gids.iter().map(|gid| gid.number()).collect(),
         ports: vec![
-            ("outbound", ports(capture.outbound_listener)),
-            ("inbound", ports(capture.inbound_listener)),
+            ("outbound", ports(outbound.unwrap_or(OUTBOUND_LISTENER.into()))),
+            ("inbound", ports(inbound.unwrap_or(INBOUND_LISTENER.into()))),
             // Whether DNS is captured is for the rules to say that are there.
             ("DNS", ports(AGENT_PORT.into())),
         ],

@@ -5,14 +5,15 @@ use super::manifest::{self, Section, Subject};
 use super::run::{self, Logging, Run};
 use super::{Exit, logging::Stdout, render, report};
 use policy::explain::{Case, Explanation, Pod, Scene, explain, matrix, packet, usual_cases};
-use policy::istio::{self, CaptureConfig, Reason};
+use policy::istio::{self, Reason};
 use policy::lint::why_not_ipv6;
+use policy::mesh::{self, Capture, Policy};
 use policy::picture::{self, Picture};
 use policy::sources::{Raw, Reader, Source};
 use policy::{Problems, Setting};
 use rules::routing::Object;
 use rules::simulate::{Packet, Routing};
-use rules::{Family, Mark, parse};
+use rules::{Family, parse};
 use sidecar_init::engine;
 use std::{collections::BTreeSet, error::Error, fs, io};
 
@@ -41,7 +42,7 @@ struct Asked {
     logging: Logging,
     warnings: Vec<String>,
     /// What is described; `None` where the rules are others that are there.
-    capture: Option<CaptureConfig>,
+    capture: Option<Capture>,
     file: Option<String>,
     form: Form,
     expected: Expected,
@@ -95,9 +96,10 @@ fn understand(subject: &Subject) -> Result<Asked, Problems> {
     }
     let of_words = !live && file.is_none();
     let host = subject.host();
-    let capture = of_words.then(|| istio::configure(&mut reader, &*host, run.cni));
-    let pod = Pod::told(raw, capture.as_ref(), file.is_none().then_some(&*host));
-    let question = question(&mut reader, &pod, capture.as_ref(), form);
+    let capture = of_words.then(|| mesh::configure(&mut reader, &*host, run.cni));
+    let policy = capture.as_deref();
+    let pod = Pod::told(raw, policy, file.is_none().then_some(&*host));
+    let question = question(&mut reader, &pod, policy, form);
     let warnings = reader.finish()?;
     let question = question.expect("what is not understood is a problem");
     // What is said of the packet's rules matters only where they are those.
@@ -145,12 +147,7 @@ fn form(reader: &mut Reader<'_>) -> Form {
     form.unwrap_or(Form::Text)
 }
 
-fn question(
-    reader: &mut Reader<'_>,
-    pod: &Pod,
-    config: Option<&CaptureConfig>,
-    form: Form,
-) -> Option<Question> {
+fn question(reader: &mut Reader<'_>, pod: &Pod, config: Option<&dyn Policy>, form: Form) -> Option<Question> {
     if !reader.switch(Setting::Matrix) {
         return packet(reader, pod).map(Question::Packet);
     }
@@ -170,7 +167,7 @@ impl Question {
     }
 }
 
-fn warn_of_ipv6(raw: &Raw, question: &Question, config: &CaptureConfig) {
+fn warn_of_ipv6(raw: &Raw, question: &Question, config: &dyn Policy) {
     if question.families().any(|family| !config.families().any(|captured| captured == family)) {
         tracing::warn!(target: "config", "{}", why_not_ipv6(raw));
     }
@@ -251,7 +248,7 @@ pub(super) fn from_kernel(run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Er
     let routes = kernel.routing()?;
     let scene = |family: Family| {
         let view = engine::live(&mut kernel, family, &Reason::origin_of)?;
-        for text in engine::kin(&view, &istio::OWNERSHIP.joined_with(istio::ALL)) {
+        for text in engine::kin(&view, &istio::OWNERSHIP.joined_with(policy::mesh::OWNERS)) {
             tracing::info!(target: "backend", %family, "{text}");
         }
         let routing = live_routing(&routes, family, pod);
@@ -263,7 +260,7 @@ pub(super) fn from_kernel(run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Er
 /// The policy rules that are there.
 pub(super) fn live_routing(routes: &BTreeSet<Object>, of_family: Family, pod: &Pod) -> Routing {
     let marks = routes.iter().filter_map(|object| match object {
-        Object::Rule { family, mark, .. } if *family == of_family => Some(Mark::whole(*mark)),
+        Object::Rule { family, mark, .. } if *family == of_family => Some(*mark),
         Object::Rule { .. } | Object::Route { .. } | Object::Address(_) => None,
     });
     Routing { local_marks: marks.collect(), addresses: pod.addresses.clone() }

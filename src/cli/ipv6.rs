@@ -1,14 +1,14 @@
 //! Whether the network namespace that we are in has IPv6 of which nothing is captured.
 
 use policy::Setting;
-use policy::istio::CaptureConfig;
 use policy::lint::{Code, Finding, Held, Level, leaves_ipv6, uncaptured_ipv6};
+use policy::mesh::{Capture, Policy};
 use policy::sources::Raw;
 use sidecar_init::sys::address;
 use std::io;
 
 /// The addresses that matter to [`policy::lint::lint`]: none where IPv6 is captured, as looking takes time.
-fn held(capture: &CaptureConfig) -> io::Result<Vec<Held>> {
+fn held(capture: &dyn Policy) -> io::Result<Vec<Held>> {
     if !leaves_ipv6(capture) {
         return Ok(Vec::new());
     }
@@ -17,10 +17,10 @@ fn held(capture: &CaptureConfig) -> io::Result<Vec<Held>> {
 }
 
 /// How closely a configuration is looked at.
-type Look = fn(&Raw, &CaptureConfig, &[Held]) -> Vec<Finding>;
+type Look = fn(&Raw, &Capture, &[Held]) -> Vec<Finding>;
 
 /// What is odd about a configuration in this namespace.
-pub(super) fn lint(look: Look, raw: &Raw, capture: &CaptureConfig) -> Vec<Finding> {
+pub(super) fn lint(look: Look, raw: &Raw, capture: &Capture) -> Vec<Finding> {
     match held(capture) {
         Ok(held) => look(raw, capture, &held),
         Err(error) => {
@@ -32,7 +32,7 @@ pub(super) fn lint(look: Look, raw: &Raw, capture: &CaptureConfig) -> Vec<Findin
 }
 
 /// Says that the pod's IPv6 is not captured, if it has any, and nothing else that is odd.
-pub(super) fn uncaptured(raw: &Raw, capture: &CaptureConfig) -> Option<Finding> {
+pub(super) fn uncaptured(raw: &Raw, capture: &Capture) -> Option<Finding> {
     match held(capture) {
         Ok(held) => uncaptured_ipv6(raw, capture, &held),
         Err(error) => Some(unknown(&error)),

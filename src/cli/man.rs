@@ -5,6 +5,7 @@
 use super::command::{COMMANDS, Entry};
 use super::{Exit, logging::Stdout, report, run, start_logging, tree};
 use crate::cni;
+use policy::mesh::Mesh;
 use policy::settings::{Kind, Row};
 use policy::sources::{Raw, Reader};
 use policy::{Problem, Problems, Setting};
@@ -89,14 +90,14 @@ fn page(entry: &Entry) -> String {
     text.push_str(&format!(".SH SYNOPSIS\n.B {PROGRAM} {}\n[\\fIOPTIONS\\fP]{word}\n", escaped(entry.name)));
     text.push_str(&format!(".SH DESCRIPTION\n{}", paragraphs(entry.long_about)));
     let mut heading = "";
-    for row in tree::rows(entry) {
+    for row in tree::rows(entry, Mesh::default()) {
         if row.topic.heading() != heading {
             heading = row.topic.heading();
             text.push_str(&format!(".SH {}\n", escaped(&heading.to_uppercase())));
         }
         text.push_str(&option(entry, row));
     }
-    let variables: Vec<&Row> = entry.rows().filter(|row| row.long.is_empty()).collect();
+    let variables: Vec<&Row> = entry.rows(Mesh::default()).filter(|row| row.long.is_empty()).collect();
     if !variables.is_empty() {
         text.push_str(".SH ONLY IN THE ENVIRONMENT\n");
     }
@@ -116,7 +117,7 @@ fn option(entry: &Entry, row: &Row) -> String {
     let short = entry.short(row);
     let letter = short.map(|short| format!("\\fB\\-{short}\\fP, ")).unwrap_or_default();
     let value = match row.kind {
-        Kind::Value(name) => format!(" \\fI{}\\fP", escaped(name)),
+        Kind::Value(name) | Kind::List(name) => format!(" \\fI{}\\fP", escaped(name)),
         Kind::Switch => "[=\\fIBOOL\\fP]".to_owned(),
     };
     format!(

@@ -82,10 +82,12 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn call(invocation: Invocation) -> Exit {
-    let Invocation { command, flags, mut problems, behind } = invocation;
+    let Invocation { command, mesh, flags, mut problems, behind } = invocation;
     // A manifest says what the variables of another pod would say, and ours are no part of it.
     let elsewhere = flags.iter().any(|(setting, _)| *setting == Setting::Filename);
-    let takes = |row: &Row| command.entry().takes(row) && !(elsewhere && row.key().is_some());
+    let takes = |row: &Row| {
+        command.entry().takes(row) && row.setting.is_for(mesh) && !(elsewhere && row.key().is_some())
+    };
     let raw = Raw::new(flags, takes, |name| std::env::var_os(name));
     if asks_for_data(&raw) {
         report::fail_as_data();

@@ -5,7 +5,8 @@
 //! is wrong with it. What is left is the call, unless clap has something to print.
 
 use super::command::{COMMANDS, Entry};
-use policy::settings::{Row, Setting, TABLE, Topic};
+use policy::mesh::Mesh;
+use policy::settings::{self, Row, Setting, Topic};
 use policy::sources::pflag::{self, Flags, Word};
 use policy::{Problem, sources};
 use std::ffi::OsString;
@@ -19,6 +20,8 @@ pub(super) fn is_global(row: &Row) -> bool {
 pub(super) struct Sifted {
     /// The words that clap will understand. The first one is the program.
     pub(super) words: Vec<OsString>,
+    /// The mesh whose flags are taken.
+    pub(super) mesh: Mesh,
     /// What is wrong with the others.
     pub(super) problems: Vec<Problem>,
     /// The command and its flags in the order of the words. `None` where clap has to answer: asked for help or the
@@ -30,10 +33,13 @@ pub(super) struct Sifted {
 
 /// Walks over the words. The first one is the program.
 pub(super) fn sift(words: impl IntoIterator<Item = OsString>) -> Sifted {
+    let words: Vec<OsString> = words.into_iter().collect();
+    let mesh = mesh_of(&words);
     let mut words = words.into_iter();
     let mut sieve = Sieve {
         entry: None,
-        flags: Flags::of(TABLE.iter().filter(|row| is_global(row))),
+        mesh,
+        flags: Flags::of(settings::of(mesh).filter(|row| is_global(row))),
         group: None,
         met_word: false,
         is_for_clap: false,
@@ -82,9 +88,27 @@ pub(super) fn sift(words: impl IntoIterator<Item = OsString>) -> Sifted {
             }
         }
     }
-    let Sieve { entry, is_for_clap, known, given, problems, .. } = sieve;
+    let Sieve { entry, mesh, is_for_clap, known, given, problems, .. } = sieve;
     let read = entry.filter(|_| !is_for_clap).map(|entry| (entry, given));
-    Sifted { words: known, problems, read, behind }
+    Sifted { words: known, mesh, problems, read, behind }
+}
+
+/// The mesh that a call is for, which decides what its other words mean: the last that is named, or else the default. A
+/// name that no mesh has is refused where values are read.
+fn mesh_of(words: &[OsString]) -> Mesh {
+    let flag = Setting::Mesh.row().option();
+    let mut words = words.iter().take_while(|word| *word != "--");
+    let mut mesh = Mesh::default();
+    while let Some(word) = words.next() {
+        let word = word.to_string_lossy();
+        let value = match word.strip_prefix(&flag) {
+            Some("") => words.next().map(|value| sources::text(value)),
+            Some(rest) => rest.strip_prefix('=').map(str::to_owned),
+            None => None,
+        };
+        mesh = value.and_then(|value| value.parse().ok()).unwrap_or(mesh);
+    }
+    mesh
 }
 
 /// Flags with their values.
@@ -106,6 +130,7 @@ enum Verdict {
 
 struct Sieve {
     entry: Option<&'static Entry>,
+    mesh: Mesh,
     /// Those that may stand here.
     flags: Flags,
     /// The command of which another is expected.
@@ -142,7 +167,7 @@ impl Sieve {
         if self.entry.is_none() {
             self.entry = COMMANDS.iter().find(|entry| entry.within() == (self.group.as_deref(), word));
             if let Some(entry) = self.entry {
-                self.flags = entry.flags();
+                self.flags = entry.flags(self.mesh);
                 return Verdict::Keep(Vec::new());
             }
             if self.group.is_none() && COMMANDS.iter().any(|entry| entry.within().0 == Some(word)) {

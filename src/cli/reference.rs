@@ -4,7 +4,8 @@
 
 use super::command::COMMANDS;
 use super::tree;
-use policy::settings::{Kind, Row, TABLE, examples};
+use policy::mesh::Mesh;
+use policy::settings::{self, Kind, Row, examples};
 
 const HEAD: &str = "# Reference
 
@@ -22,13 +23,13 @@ fn page() -> String {
     let mut text =
         format!("{HEAD}\n## Commands\n\n| command | does | settings of its own |\n|---|---|---|\n");
     for entry in COMMANDS {
-        let own = tree::rows(entry).into_iter().filter(|row| row.topic.is_of_one_command());
+        let own = tree::rows(entry, Mesh::default()).into_iter().filter(|row| row.topic.is_of_one_command());
         let own: Vec<String> = own.map(|row| format!("`{}`", row.option())).collect();
         text.push_str(&format!("| `{}` | {} | {} |\n", entry.name, cell(entry.about), own.join(" ")));
     }
     text.push_str("\n`sidecar-init COMMAND --help` tells which settings a command takes, and what its exit codes mean.\n");
     let mut heading = String::new();
-    for row in TABLE {
+    for row in settings::of(Mesh::default()) {
         let new = headed(row);
         if new != heading {
             text.push_str(&format!("\n## {new}\n"));
@@ -58,7 +59,7 @@ fn setting(row: &Row) -> String {
         None => (row.help, ""),
     };
     let value = match row.kind {
-        Kind::Value(name) => format!(" {name}"),
+        Kind::Value(name) | Kind::List(name) => format!(" {name}"),
         Kind::Switch => String::new(),
     };
     let short = row.short.map(|short| format!("`-{short}` ")).unwrap_or_default();

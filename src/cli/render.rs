@@ -4,7 +4,7 @@ use super::data::{self, Encoding};
 use super::manifest::{self, Section, Subject};
 use super::run::{self, Call, Preview, Run};
 use super::{Exit, logging::Stdout, report};
-use policy::istio::{self, CaptureConfig};
+use policy::mesh::{Capture, Policy};
 use policy::sources::{Reader, Source};
 use policy::{
     Problems, Setting,
@@ -128,12 +128,12 @@ fn shown(reader: &mut Reader<'_>, language: Language) -> Shown {
     Shown::Rules(family.unwrap_or(Family::V4))
 }
 
-fn body(subject: &Subject, config: &CaptureConfig, language: Language, shown: Shown) -> String {
+fn body(subject: &Subject, config: &Capture, language: Language, shown: Shown) -> String {
     let family = match shown {
         Shown::Rules(family) => family,
         Shown::Traffic => Family::V4,
     };
-    let picture = || graph(&istio::rules(config, family));
+    let picture = || graph(&config.rules(family));
     match language {
         Language::Iptables => text(config, Preview::Restore),
         Language::Commands => text(config, Preview::Commands),
@@ -163,11 +163,11 @@ pub(super) fn previews(subjects: &[Subject], form: fn(&Run) -> Preview) -> Resul
 }
 
 /// Prints the rules as text: what a dry run shows.
-pub(super) fn preview(capture: &CaptureConfig, form: Preview) -> Exit {
+pub(super) fn preview(capture: &dyn Policy, form: Preview) -> Exit {
     report::whole(&text(capture, form))
 }
 
-fn text(capture: &CaptureConfig, form: Preview) -> String {
+fn text(capture: &dyn Policy, form: Preview) -> String {
     let Printed { text, warning } = preview::print(capture, form);
     if let Some(warning) = warning {
         tracing::warn!(target: "config", "{warning}");
@@ -222,12 +222,12 @@ struct Rule {
 }
 
 impl Rules {
-    fn of(config: &CaptureConfig) -> Self {
+    fn of(config: &dyn Policy) -> Self {
         let of_family = |family| OfFamily {
             family: report::family(family),
             chains: Table::LISTED
                 .into_iter()
-                .flat_map(|table| chains(&istio::rules(config, family), table))
+                .flat_map(|table| chains(&config.rules(family), table))
                 .collect(),
         };
         Self { families: config.families().map(of_family).collect() }

@@ -3,7 +3,6 @@
 use super::manifest::{self, Subject};
 use super::{Exit, change, probe, run, run::Call, warn_of};
 use crate::cni::{Container, count_repair};
-use policy::istio;
 use policy::lint::brief;
 use policy::sources::{Given, Raw};
 use policy::{Problem, Problems, Setting};
@@ -61,9 +60,10 @@ fn repaired(call: &Call) -> Result<change::Report, Box<dyn error::Error>> {
         return Err(Failure::Host.into());
     }
     let choice = run.backend.choice(Preference::Nftables);
-    let options = Options { choice, on_drift: OnDrift::Replace, anew: run.force, others: istio::ALL };
+    let options =
+        Options { choice, on_drift: OnDrift::Replace, anew: run.force, others: policy::mesh::OWNERS };
     let report = change::set(run, "cni-repair", capture, &options)?;
-    let compared = engine::check(&mut run.open()?, &istio::desired(capture), choice)?;
+    let compared = engine::check(&mut run.open()?, &capture.desired(), choice)?;
     if compared.differences.is_empty() {
         Ok(report)
     } else {

@@ -2,7 +2,8 @@
 
 use super::data::Encoding;
 use super::logging::Stdout;
-use policy::istio::{self, CaptureConfig, defaults::PROBE_PORT};
+use policy::istio::{self, defaults::PROBE_PORT};
+use policy::mesh::{self, Capture, Mesh};
 pub(super) use policy::preview::Preview;
 use policy::settings::{
     Setting,
@@ -103,6 +104,8 @@ pub(super) struct Run {
     pub(super) iptables_version: Option<Version>,
     /// Replace rules that are not as wanted.
     pub(super) reconcile: bool,
+    /// Take the place of another mesh.
+    pub(super) replace: bool,
     /// Apply even where the state looks right.
     pub(super) force: bool,
     /// Seconds to wait for the lock that programs of iptables share.
@@ -115,6 +118,10 @@ pub(super) struct Run {
     pub(super) validates: bool,
     /// How, where that or a probe is asked for.
     pub(super) validation: Validation,
+    /// Whose rules are meant.
+    pub(super) mesh: Mesh,
+    /// Whether that was said.
+    pub(super) names_mesh: bool,
     /// What was said to be captured, to be noted beside the rules.
     pub(super) said: String,
 }
@@ -143,7 +150,19 @@ impl Run {
 
     /// The network namespace that we are in.
     pub(super) fn open(&self) -> Result<Kernel, backend::Error> {
-        self.open_for(istio::OWNERSHIP)
+        self.open_for(self.mesh.ownership())
+    }
+
+    /// Whose rules are set: those of the mesh that is meant, which take the place of all others where that is asked for.
+    pub(super) fn owner(&self) -> Ownership {
+        let owner = self.mesh.ownership();
+        if self.replace { owner.joined_with(mesh::OWNERS) } else { owner }
+    }
+
+    /// Whose rules are removed: those of the mesh that was named, else those of all.
+    pub(super) fn cleaned(&self) -> Ownership {
+        let owner = self.mesh.ownership();
+        if self.names_mesh { owner } else { owner.joined_with(mesh::OWNERS) }
     }
 
     /// The same, seen by an owner.
@@ -158,7 +177,7 @@ impl Run {
 /// Everything that a call asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Call {
-    pub(super) capture: CaptureConfig,
+    pub(super) capture: Capture,
     pub(super) run: Run,
     pub(super) logging: Logging,
     /// What is odd, but does not stop us.
@@ -193,7 +212,7 @@ pub(super) fn resolve_on_node(raw: &Raw, host: &dyn Host, before: Vec<Problem>) 
 }
 
 fn configured(mut reader: Reader<'_>, host: &dyn Host, run: Run, logging: Logging) -> Result<Call, Problems> {
-    let capture = istio::configure(&mut reader, host, run.cni);
+    let capture = mesh::configure(&mut reader, host, run.cni);
     reader.finish().map(|warnings| Call { capture, run, logging, warnings })
 }
 
@@ -242,6 +261,7 @@ fn run(reader: &mut Reader<'_>) -> Run {
             |text| text.parse::<Version>().ok(),
         ),
         reconcile: reader.switch(Setting::Reconcile),
+        replace: reader.switch(Setting::Replace),
         force: reader.switch(Setting::ForceApply),
         lock_wait: reader
             .scalar(Setting::LockWait, "is no time to wait; expected a number of seconds", unsigned)
@@ -255,6 +275,8 @@ fn run(reader: &mut Reader<'_>) -> Run {
             .unwrap_or(Format::Text),
         validates: reader.switch(Setting::RunValidation),
         validation: probe,
+        mesh: mesh::of(reader),
+        names_mesh: reader.raw.get(Setting::Mesh).is_some(),
         // Nobody else keeps it.
         said: if mode == Mode::Apply { istio::said(reader.raw) } else { String::new() },
     }

@@ -5,12 +5,12 @@ mod screen;
 use super::run::{self, Format, Run};
 use super::{Exit, logging::Stdout, report, start_logging};
 use nix::libc;
-use policy::istio::{ALL, OWNERSHIP, Reason};
+use policy::istio::{OWNERSHIP, Reason};
 use policy::sources::{Raw, Reader, duration};
 use policy::status::{self, Finding, Level, Record, Seen, Socket, Status};
 use policy::{Problems, Setting};
 use rules::simulate::Routing;
-use rules::{ByFamily, Family, Mark, Protocol, routing::Object};
+use rules::{ByFamily, Family, Protocol, routing::Object};
 use screen::Screen;
 use sidecar_init::{
     backend::{self, Kernel, nftables},
@@ -101,11 +101,18 @@ struct Observer {
 
 impl Observer {
     fn open(run: &Run) -> Result<Self, Failure> {
-        Ok(Self { kernel: run.open_for(OWNERSHIP.joined_with(ALL))?, holders: BTreeMap::new() })
+        Ok(Self {
+            kernel: run.open_for(OWNERSHIP.joined_with(policy::mesh::OWNERS))?,
+            holders: BTreeMap::new(),
+        })
     }
 
     fn look(&mut self) -> Result<Status, Failure> {
-        let seen = engine::status(&mut self.kernel, &OWNERSHIP.joined_with(ALL), &Reason::origin_of)?;
+        let seen = engine::status(
+            &mut self.kernel,
+            &OWNERSHIP.joined_with(policy::mesh::OWNERS),
+            &Reason::origin_of,
+        )?;
         let mut findings: Vec<Finding> = seen.notes.iter().map(finding).collect();
         let addresses = seen.addresses.unwrap_or_else(|error| {
             findings.push(unseen("addresses", &error));
@@ -124,7 +131,7 @@ impl Observer {
         };
         let routing = |of_family: Family| {
             let marks = seen.routing.iter().filter_map(|object| match object {
-                Object::Rule { family, mark, .. } if *family == of_family => Some(Mark::whole(*mark)),
+                Object::Rule { family, mark, .. } if *family == of_family => Some(*mark),
                 Object::Rule { .. } | Object::Route { .. } | Object::Address(_) => None,
             });
             Routing { local_marks: marks.collect(), addresses: addresses.clone() }

@@ -8,7 +8,8 @@ use super::command::{COMMANDS, Entry};
 use super::{pflag, report};
 use crate::cni;
 use clap::{Arg, ArgAction, Command};
-use policy::settings::{Kind, Row, Setting, TABLE, Topic, examples, mapping};
+use policy::mesh::Mesh;
+use policy::settings::{self, Kind, Row, Setting, Topic, examples, mapping};
 use std::ffi::OsString;
 
 /// The command that prints the version.
@@ -27,10 +28,13 @@ pub(super) const PLUGIN: &str = "A plugin of the Container Network Interface, to
     annotations say what is captured, where the runtime hands them over; else the network configuration.\n\nExit codes: 0 \
     done, 1 failed, with the error on standard output as the specification has it.";
 
-/// The tree that calls are read by, where clap reads them.
-pub(super) fn tree() -> Command {
-    let of = |group| COMMANDS.iter().filter(move |entry| entry.within().0 == group).map(command);
-    let globals = TABLE.iter().filter(|row| pflag::is_global(row));
+/// The tree that calls for a mesh are read by, where clap reads them.
+pub(super) fn tree(mesh: Mesh) -> Command {
+    let of = |group| {
+        let entries = COMMANDS.iter().filter(move |entry| entry.within().0 == group);
+        entries.map(move |entry| command(entry, mesh))
+    };
+    let globals = settings::of(mesh).filter(|row| pflag::is_global(row));
     Command::new("sidecar-init")
         .version(env!("CARGO_PKG_VERSION"))
         .about(ABOUT)
@@ -50,10 +54,10 @@ pub(super) fn tree() -> Command {
         .args(globals.map(|row| argument(row, row.short).global(true)))
 }
 
-/// One command with its flags.
-pub(super) fn command(entry: &Entry) -> Command {
+/// One command with its flags for a mesh.
+pub(super) fn command(entry: &Entry, mesh: Mesh) -> Command {
     let command = Command::new(entry.within().1).about(entry.about).long_about(entry.long_about);
-    let environment: String = entry.rows().filter(|row| row.long.is_empty()).map(only_variable).collect();
+    let environment: String = entry.rows(mesh).filter(|row| row.long.is_empty()).map(only_variable).collect();
     let command = match environment.is_empty() {
         true => command,
         false => command.after_long_help(format!("Only in the environment:\n{environment}")),
@@ -74,14 +78,15 @@ pub(super) fn command(entry: &Entry) -> Command {
         ),
         false => command,
     };
-    let arguments =
-        rows(entry).into_iter().map(|row| argument(row, entry.short(row)).global(pflag::is_global(row)));
+    let arguments = rows(entry, mesh)
+        .into_iter()
+        .map(|row| argument(row, entry.short(row)).global(pflag::is_global(row)));
     command.args_override_self(true).args(arguments)
 }
 
-/// The flags of a command in the order of help: first what only it takes, last what every command does.
-pub(super) fn rows(entry: &Entry) -> Vec<&'static Row> {
-    let mut rows: Vec<&Row> = entry.rows().filter(|row| !row.long.is_empty()).collect();
+/// The flags of a command for a mesh in the order of help: first what only it takes, last what every command does.
+pub(super) fn rows(entry: &Entry, mesh: Mesh) -> Vec<&'static Row> {
+    let mut rows: Vec<&Row> = entry.rows(mesh).filter(|row| !row.long.is_empty()).collect();
     rows.sort_by_key(|row| (!row.topic.is_of_one_command(), pflag::is_global(row)));
     rows
 }
@@ -112,7 +117,9 @@ fn argument(row: &Row, short: Option<char>) -> Arg {
         // `-h` shows what is asked for most, `--help` shows all.
         .hide_short_help(matches!(row.topic, Topic::Validation | Topic::Logging | Topic::Compatibility));
     match row.kind {
-        Kind::Value(name) => argument.value_name(name).num_args(1).allow_hyphen_values(true),
+        Kind::Value(name) | Kind::List(name) => {
+            argument.value_name(name).num_args(1).allow_hyphen_values(true)
+        }
         Kind::Switch => argument
             .value_name("BOOL")
             .num_args(0..=1)
@@ -137,14 +144,14 @@ pub(super) fn details(row: &Row, short: Option<char>) -> Vec<String> {
     lines
 }
 
-/// What of a pod says it in Istio's words.
+/// What of a pod says it in the mesh's words.
 pub(super) fn said_by_pods(row: &Row) -> Option<String> {
     let of = |table: &[(&'static str, Setting)]| {
         table.iter().find(|(_, setting)| *setting == row.setting).map(|(name, _)| *name)
     };
     let proxy = mapping::PROXY;
-    mapping::Row::of(row.setting)
-        .map(|row| row.annotations.join(", "))
+    let own = (!row.annotations.is_empty()).then(|| row.annotations.join(", "));
+    own.or_else(|| mapping::Row::of(row.setting).map(|row| row.annotations.join(", ")))
         .or_else(|| of(mapping::FIELDS).map(|name| format!("{name} of the container {proxy}")))
         .or_else(|| of(mapping::VARIABLES).map(|name| format!("{name} of the container {proxy}")))
 }
@@ -170,6 +177,8 @@ mod tests {
 
     #[test]
     fn the_tree_is_consistent() {
-        tree().debug_assert();
+        for mesh in Mesh::ALL {
+            tree(*mesh).debug_assert();
+        }
     }
 }

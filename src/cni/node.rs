@@ -8,10 +8,7 @@ use super::{
     wanted::{Understood, understand},
 };
 use nix::unistd::{AccessFlags, access};
-use policy::{
-    istio,
-    pod::{Pod, annotated},
-};
+use policy::pod::{Pod, annotated};
 use sidecar_init::{
     engine::{self, OnDrift, Options},
     sys::namespace,
@@ -69,11 +66,11 @@ pub(super) fn status(
         choice: super::namespace::choice(configuration.backend),
         on_drift: OnDrift::Replace,
         anew: false,
-        others: istio::ALL,
+        others: policy::mesh::OWNERS,
     };
     let tried = namespace::within_new(|| {
         let mut kernel = super::namespace::open(timeout)?;
-        engine::apply(&mut kernel, &istio::desired(&capture), &options)
+        engine::apply(&mut kernel, &capture.desired(), &options)
             .map_err(|error| super::namespace::failed("rules can't be set in a new namespace", &error))
     });
     match tried {

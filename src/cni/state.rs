@@ -6,7 +6,7 @@
 use super::files::{self, Durability};
 use super::protocol::{Attachment, Backend};
 use policy::{
-    settings::{Setting, TABLE},
+    settings::{self, Setting},
     sources::{Given, Raw, Source},
 };
 use serde::{Deserialize, Serialize};
@@ -72,7 +72,7 @@ impl Record {
 
     /// The settings, as they were understood before.
     pub(super) fn raw(&self) -> Raw {
-        let setting = |name: &str| Some(TABLE.iter().find(|row| row.name() == name)?.setting);
+        let setting = |name: &str| Some(settings::all().find(|row| row.name() == name)?.setting);
         let given = |(name, value): (&String, &String)| {
             let source = Source::Key(format!("settings.{name}"));
             Some((setting(name)?, Given { value: value.clone(), source }))

@@ -7,7 +7,8 @@ use super::{
     state::{Key, Known, Record, State},
     wanted::{Understood, Wanted, understand, wanted},
 };
-use policy::istio::{self, Interception};
+use policy::istio;
+use policy::mesh::Policy;
 use rules::desired::Desired;
 use sidecar_init::{
     backend::Kernel,
@@ -42,7 +43,7 @@ impl Scene<'_> {
         };
         enter_existing(netns)?;
         let Understood { capture, raw, warnings } = understand(raw, problems, &namespace::addresses()?)?;
-        if capture.interception == Interception::None {
+        if capture.captures_nothing() {
             return Ok(skipped("the interception mode is NONE".to_owned()));
         }
         warnings.iter().for_each(|warning| tracing::warn!(target: "config", "{warning}"));
@@ -53,11 +54,11 @@ impl Scene<'_> {
             choice: choice(configuration.backend),
             on_drift: OnDrift::Replace,
             anew: false,
-            others: istio::ALL,
+            others: policy::mesh::OWNERS,
         };
         let at = policy::trace::utc(SystemTime::now());
         let made = istio::made(env!("CARGO_PKG_VERSION"), "cni-add", istio::said(&raw), &at);
-        let desired = Desired { made: Some(made), ..istio::desired(&capture) };
+        let desired = Desired { made: Some(made), ..capture.desired() };
         let summary = engine::apply(&mut kernel, &desired, &options)
             .map_err(|error| namespace::failed("the container's traffic can't be captured", &error))?;
         warn_of_rivals(&mut kernel);
@@ -132,8 +133,11 @@ impl Scene<'_> {
             Some(path) => match namespace::enter(path)? {
                 Entered::Gone => ("forgotten", "its namespace is gone".to_owned()),
                 Entered::Inside => {
-                    let cleaned =
-                        engine::clean(&mut namespace::open(self.timeout)?, istio::OWNERSHIP, istio::ALL);
+                    let cleaned = engine::clean(
+                        &mut namespace::open(self.timeout)?,
+                        istio::OWNERSHIP,
+                        policy::mesh::OWNERS,
+                    );
                     let summary =
                         cleaned.map_err(|error| namespace::failed("our rules can't be removed", &error))?;
                     ("cleaned", format!("{} steps", summary.steps.len()))
@@ -155,8 +159,8 @@ fn result(configuration: &Configuration<'_>) -> String {
     protocol::result(configuration.before, configuration.version)
 }
 
-fn compare(kernel: &mut Kernel, capture: &istio::CaptureConfig, choice: Choice) -> Result<Done, Fault> {
-    let compared = engine::check(kernel, &istio::desired(capture), choice)
+fn compare(kernel: &mut Kernel, capture: &dyn Policy, choice: Choice) -> Result<Done, Fault> {
+    let compared = engine::check(kernel, &capture.desired(), choice)
         .map_err(|error| namespace::failed("the rules can't be compared", &error))?;
     if compared.differences.is_empty() {
         return Ok(Done::new("equal", String::new()));

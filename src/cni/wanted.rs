@@ -4,7 +4,7 @@
 use super::protocol::{Code, Configuration, Fault, Pod};
 use policy::{
     Host, Problem, Setting,
-    istio::{self, CaptureConfig},
+    mesh::{self, Capture},
     pod::{self, annotated},
     sources::{Given, Raw, Reader, Source},
 };
@@ -75,7 +75,7 @@ fn of_every_container(pod: &pod::Pod, title: &str, capture: &Raw) -> Wanted {
 
 /// What the settings mean in a namespace of these addresses.
 pub(super) struct Understood {
-    pub(super) capture: CaptureConfig,
+    pub(super) capture: Capture,
     /// The settings, facts included: they mean the same whenever they are read again.
     pub(super) raw: Raw,
     pub(super) warnings: Vec<String>,
@@ -94,7 +94,7 @@ pub(super) fn understand(
     let fact = Given { value: addresses.join(","), source: Source::Default(Setting::PodIps) };
     let raw = raw.over(Raw::of([(Setting::PodIps, fact)]));
     let mut reader = Reader::new(&raw, problems);
-    let capture = istio::configure(&mut reader, &Node, true);
+    let capture = mesh::configure(&mut reader, &Node, true);
     match reader.finish() {
         Ok(warnings) => Ok(Understood { capture, raw, warnings }),
         Err(problems) => Err(Fault::of_problems(

@@ -114,9 +114,11 @@ fn translates(action: &Action) -> bool {
             | Target::Jump(_)
             | Target::Tproxy { .. }
             | Target::SetMark(_)
+            | Target::SetConnmark(_)
             | Target::SaveMark
             | Target::RestoreMark
             | Target::SetZone(_)
+            | Target::Nflog { .. }
             | Target::Log { .. },
         )
         | Action::Goto(_)

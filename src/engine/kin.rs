@@ -91,7 +91,7 @@ fn predecessor(owner: &Ownership) -> &'static str {
 }
 
 /// The names of those that may have made what nothing tells apart, of all that the owner is joined with.
-pub(super) fn predecessors(owner: &Ownership) -> String {
+pub fn predecessors(owner: &Ownership) -> String {
     let makes_rules = inheritance::predecessors(owner).filter(|one| !one.forms.is_empty());
     let names: Vec<&str> = makes_rules.map(|predecessor| predecessor.name).collect();
     if names.is_empty() { "nobody".to_owned() } else { names.join(", ") }

@@ -11,7 +11,7 @@ use nix::{
     sys::socket::SockProtocol,
 };
 use rules::routing::{Object, Standing};
-use rules::{Family, Ownership};
+use rules::{Family, Mark, Ownership, PolicyRules};
 use std::{
     collections::BTreeSet,
     io,
@@ -65,9 +65,10 @@ impl Routes {
     /// When a dump fails.
     pub fn read(&mut self) -> io::Result<Found> {
         let ours = self.owner.protocol;
+        let forms: Vec<PolicyRules> = self.owner.each().map(|one| one.policy_rules).collect();
         let mut found = Found::default();
         // Of all families at once.
-        let rules = self.dump(RTM_GETRULE, &[0; size_of::<FibRuleHdr>()], rule)?;
+        let rules = self.dump(RTM_GETRULE, &[0; size_of::<FibRuleHdr>()], |payload| rule(payload, &forms))?;
         let routes = self.dump(RTM_GETROUTE, &[0; size_of::<RtMsg>()], route)?;
         for one in rules.into_iter().chain(routes) {
             match one {
@@ -195,11 +196,11 @@ impl Routes {
                     message.attribute(RTA_OIF, &LOOPBACK_IFINDEX.to_ne_bytes());
                 })
             }
-            Object::Rule { family, mark, table } => {
+            Object::Rule { family, mark, table, .. } => {
                 let request = Request { kind: rule, flags, head: &fib_rule_hdr(family, FR_ACT_TO_TBL) };
                 self.socket.request(&request, |message| {
-                    message.attribute(FRA_FWMARK, &mark.to_ne_bytes());
-                    message.attribute(FRA_FWMASK, &u32::MAX.to_ne_bytes());
+                    message.attribute(FRA_FWMARK, &mark.value.to_ne_bytes());
+                    message.attribute(FRA_FWMASK, &mark.mask.to_ne_bytes());
                     message.attribute(FRA_TABLE, &table.to_ne_bytes());
                     message.attribute(FRA_PROTOCOL, &[protocol]);
                     if preference != 0 {
@@ -279,8 +280,8 @@ enum Read {
     Unlike { protocol: u8, what: String },
 }
 
-/// A policy rule; such is one with a mark, all of its bits, and nothing else.
-fn rule(payload: &[u8]) -> Option<Read> {
+/// A policy rule; such is one of these forms, with a mark and nothing else.
+fn rule(payload: &[u8], forms: &[PolicyRules]) -> Option<Read> {
     let family = family(payload)?;
     let (head, selectors) = payload.split_first_chunk::<{ size_of::<FibRuleHdr>() }>()?;
     // The table is in the header too, if its number is a small one.
@@ -299,9 +300,14 @@ fn rule(payload: &[u8]) -> Option<Read> {
             _ => is_such = false,
         }
     }
-    Some(match (mark, table) {
-        (Some(mark), Some(table)) if is_such && mask == Some(u32::MAX) => {
-            Read::Such(Standing { object: Object::Rule { family, mark, table }, protocol, preference })
+    let fits = |form: &&PolicyRules| {
+        is_such && mask == Some(form.mask) && form.preference.is_none_or(|expected| expected == preference)
+    };
+    Some(match (mark, table, forms.iter().find(fits)) {
+        (Some(value), Some(table), Some(form)) => {
+            let mark = Mark { value, mask: form.mask };
+            let object = Object::Rule { family, mark, table, preference: form.preference };
+            Read::Such(Standing { object, protocol, preference })
         }
         _ => Read::Unlike { protocol, what: format!("{family} policy rule of preference {preference}") },
     })

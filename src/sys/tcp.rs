@@ -64,6 +64,14 @@ pub struct From {
     pub transparent: Option<u32>,
 }
 
+/// Marks all that a socket sends (`SO_MARK` in `socket(7)`).
+///
+/// # Errors
+/// When we may not (`CAP_NET_ADMIN`).
+pub fn mark(socket: &impl AsFd, mark: u32) -> io::Result<()> {
+    Ok(setsockopt(socket, sockopt::Mark, &mark)?)
+}
+
 /// Connects, for as long as `patience`.
 ///
 /// # Errors

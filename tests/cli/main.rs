@@ -9,7 +9,8 @@ mod surroundings;
 mod warnings;
 
 use assert_cmd::{Command, cargo::cargo_bin};
-use policy::settings::{Row, Setting, TABLE};
+use policy::mesh::Mesh;
+use policy::settings::{self, Row, Setting};
 use std::{
     ffi::OsStr,
     fs, io,
@@ -46,7 +47,8 @@ impl Ended {
 /// The settings that `istio-iptables` takes.
 fn settings() -> impl Iterator<Item = &'static Row> {
     let own = [Setting::Format, Setting::AllowHostNamespace];
-    TABLE.iter().filter(move |row| !row.topic.is_of_one_command() && !own.contains(&row.setting))
+    settings::of(Mesh::default())
+        .filter(move |row| !row.topic.is_of_one_command() && !own.contains(&row.setting))
 }
 
 /// Facts of a pod with an IPv4 address and without DNS servers.

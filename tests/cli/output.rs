@@ -58,7 +58,7 @@ fn with_log_rules_each_chain_is_the_same_but_for_them() {
         for table in Table::ALL {
             for (chain, lines) in plain.chains(table) {
                 let logs =
-                    |line: &&Line| matches!(line, Line::Typed(r) if matches!(r.target, Target::Log { .. }));
+                    |line: &&Line| matches!(line, Line::Typed(r) if matches!(r.target, Target::Nflog { .. }));
                 let kept: Vec<&Line> = traced.lines(table, chain).iter().filter(|line| !logs(line)).collect();
                 assert_eq!(kept, lines.lines.iter().collect::<Vec<_>>(), "{flags:?} {table} {chain}");
             }

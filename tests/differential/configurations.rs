@@ -3,7 +3,8 @@
 use super::random::Random;
 use crate::support::address::{RESOLVERS, SERVICE_CIDRS};
 use policy::istio::{self, CaptureConfig};
-use policy::settings::{Setting, TABLE};
+use policy::mesh::Mesh;
+use policy::settings::{self, Setting};
 use policy::sources::{NoHost, Raw};
 use rules::{Family, RuleSet};
 
@@ -126,7 +127,7 @@ pub(crate) fn rules(config: &CaptureConfig, family: Family) -> RuleSet {
 }
 
 fn setting(flag: &str) -> Setting {
-    let row = TABLE.iter().find(|row| match flag.strip_prefix("--") {
+    let row = settings::of(Mesh::default()).find(|row| match flag.strip_prefix("--") {
         Some(long) => row.long == long,
         None => row.short.is_some_and(|short| flag.ends_with(short)),
     });

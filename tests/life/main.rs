@@ -7,16 +7,18 @@ mod takeover;
 mod verbs;
 
 use policy::istio::OWNERSHIP;
-use rules::{Checked, Family, Table, check::check, desired::Desired, parse, routing::Object};
+use rules::{Checked, Family, Mark, Table, check::check, desired::Desired, parse, routing::Object};
 use sidecar_init::{
     backend::{BackendName, Snapshot, Step, Variant, memory::Memory},
     engine::{self, Choice, OnDrift, Options, Summary},
 };
 use std::net::Ipv6Addr;
 
-const V4_MARK: Object = Object::Rule { family: Family::V4, mark: 1337, table: 133 };
+const V4_MARK: Object =
+    Object::Rule { family: Family::V4, mark: Mark::whole(1337), table: 133, preference: None };
 const V4_ROUTE: Object = Object::Route { family: Family::V4, table: 133 };
-const V6_MARK: Object = Object::Rule { family: Family::V6, mark: 1337, table: 133 };
+const V6_MARK: Object =
+    Object::Rule { family: Family::V6, mark: Mark::whole(1337), table: 133, preference: None };
 const V6_ROUTE: Object = Object::Route { family: Family::V6, table: 133 };
 const ADDRESS: Object = Object::Address(Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6));
 
@@ -95,13 +97,13 @@ fn options(backend: BackendName) -> Options {
         BackendName::Iptables(variant) => Choice::Iptables(Some(variant)),
         BackendName::Nftables => Choice::Nftables,
     };
-    Options { choice, on_drift: OnDrift::Replace, anew: false, others: policy::istio::ALL }
+    Options { choice, on_drift: OnDrift::Replace, anew: false, others: policy::mesh::OWNERS }
 }
 
 fn run(memory: &mut Memory, goal: &Goal, backend: BackendName) -> Result<Summary, String> {
     let done = match goal {
         Some(desired) => engine::apply(memory, desired, &options(backend)),
-        None => engine::clean(memory, OWNERSHIP, policy::istio::ALL),
+        None => engine::clean(memory, OWNERSHIP, policy::mesh::OWNERS),
     };
     done.map_err(|error| error.to_string())
 }

@@ -2,7 +2,8 @@
 //! here with a backend that waits.
 
 use policy::istio::{self, OWNERSHIP};
-use policy::settings::{Kind, Setting, TABLE};
+use policy::mesh::Mesh;
+use policy::settings::{self, Kind, Setting};
 use policy::sources::{NoHost, Raw};
 use rules::desired::{Desired, StaleFlows};
 use sidecar_init::backend::iptables::Lock;
@@ -17,7 +18,7 @@ pub(crate) fn apply(flags: &[&str], wait: impl FnMut(&Step)) {
         choice: Choice::Nftables,
         on_drift: OnDrift::Replace,
         anew: false,
-        others: policy::istio::ALL,
+        others: policy::mesh::OWNERS,
     };
     let done = engine::apply(&mut Paused { kernel, wait }, &desired(flags), &options);
     done.expect("the change works");
@@ -31,11 +32,12 @@ fn desired(flags: &[&str]) -> Desired {
         let is_named = |short: Option<char>, long: &str| {
             name.strip_prefix("--") == Some(long) || short.is_some_and(|short| name == format!("-{short}"))
         };
-        let row = TABLE.iter().find(|row| is_named(row.short, row.long)).expect("a flag of ours");
+        let row =
+            settings::of(Mesh::default()).find(|row| is_named(row.short, row.long)).expect("a flag of ours");
         let value = match (value, row.kind) {
             (Some(value), _) => value,
             (None, Kind::Switch) => "true",
-            (None, Kind::Value(_)) => words.next().expect("a value"),
+            (None, Kind::Value(_) | Kind::List(_)) => words.next().expect("a value"),
         };
         given.push((row.setting, value.to_owned()));
     }

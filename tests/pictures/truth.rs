@@ -4,8 +4,9 @@
 use crate::catalogue::{Case, scenarios};
 use policy::explain::{Pod, Scene};
 use policy::istio::{self, CaptureConfig, DnsCapture, InboundPorts, OutboundCidrs, OwnerGroups};
+use policy::mesh::Mesh;
 use policy::picture::{self, Fate, Flow};
-use policy::settings::{TABLE, Topic};
+use policy::settings::{self, Topic};
 use policy::sources::pflag::{Flags, Word, word};
 use policy::sources::{Dialect, NoHost, Raw};
 use rules::simulate::{Direction, Packet, walk};
@@ -15,7 +16,7 @@ use std::net::{IpAddr, SocketAddr};
 /// What a scenario's call asks for, and the pod's addresses.
 fn configuration(case: &Case) -> (CaptureConfig, Vec<IpAddr>) {
     let topics = [Topic::Capture, Topic::Facts];
-    let flags = Flags::of(TABLE.iter().filter(|row| topics.contains(&row.topic)));
+    let flags = Flags::of(settings::of(Mesh::default()).filter(|row| topics.contains(&row.topic)));
     let (mut given, mut words) = (Vec::new(), case.flags().into_iter());
     while let Some(text) = words.next() {
         match word(&text, &flags) {
@@ -105,7 +106,7 @@ fn packets(config: &CaptureConfig, own: &[IpAddr]) -> Vec<Packet> {
 fn every_arrow_of_every_scenario_tells_what_becomes_of_its_packets() {
     for folder in scenarios() {
         let (config, own) = configuration(&Case::read(&folder));
-        let picture = picture::of(&config, &Dialect::default());
+        let picture = picture::of(&config.clone().into(), &Dialect::default());
         let pod = Pod::new(own.clone(), Some(&config));
         let packets = packets(&config, &own);
         let mut told: Vec<&Flow> = Vec::new();

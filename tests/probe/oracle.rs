@@ -7,7 +7,7 @@ use policy::probe::{Call, Facts, Way, calls};
 use policy::sources::{Dialect, Given, NoHost, Raw, Source};
 use rules::routing::Object;
 use rules::simulate::{Routing, Verdict, walk};
-use rules::{Family, Gid, Mark, Port, Uid};
+use rules::{Family, Gid, Port, Uid};
 use sidecar_init::backend::{Kernel, iptables::Lock};
 use sidecar_init::{engine, sys::way};
 use std::net::IpAddr;
@@ -46,7 +46,7 @@ pub(crate) fn changed(pod: &Pod, calls: &[Call]) -> Vec<String> {
         Family::BOTH.map(|family| {
             let view = engine::live(&mut kernel, family, &Reason::origin_of).expect("rules can be read");
             let marks = routes.iter().filter_map(|object| match object {
-                Object::Rule { family: of, mark, .. } if *of == family => Some(Mark::whole(*mark)),
+                Object::Rule { family: of, mark, .. } if *of == family => Some(*mark),
                 _ => None,
             });
             let routing = Routing { local_marks: marks.collect(), addresses: addresses().to_vec() };

@@ -2,7 +2,7 @@
 
 use policy::istio;
 use rules::{
-    Chain, Chains, Checked, Family, Hook, Line, Ownership, State, Table, Target,
+    Chain, Chains, Checked, Family, Hook, Line, Mark, Ownership, PolicyRules, State, Table, Target,
     check::check,
     desired::Desired,
     parse,
@@ -27,6 +27,7 @@ pub(crate) const OTHER: Ownership = Ownership {
     comment_prefix: Some("proxy-init/"),
     table: "sidecar_init_other",
     protocol: 150,
+    policy_rules: PolicyRules::PLAIN,
     address: Some(SIX),
     predecessor: None,
     opt_out: "annotate the pod",
@@ -98,8 +99,12 @@ impl Goal {
     }
 
     fn routing(self) -> Vec<Object> {
+        let rule = |family, mark, table| {
+            let mark = Mark::whole(mark);
+            Object::Rule { family, mark, table, preference: None }
+        };
         let local = |mark, table| {
-            let of = move |family| [Object::Route { family, table }, Object::Rule { family, mark, table }];
+            let of = move |family| [Object::Route { family, table }, rule(family, mark, table)];
             Family::BOTH.into_iter().flat_map(of)
         };
         match self {

@@ -3,7 +3,8 @@
 //! A call with another value that is wrong touches nothing, and tells all that is wrong: that one, and nothing else.
 
 use crate::program::{Folder, commands, flags, output, output_with, stdout};
-use policy::settings::{Row, Setting, TABLE, examples};
+use policy::mesh::Mesh;
+use policy::settings::{self, Row, Setting, examples};
 
 const WRONG: &str = "--log_output_level=wrong";
 /// What is wrong with examples that name something which only their author's machine has.
@@ -34,7 +35,7 @@ fn examples_are_taken() {
 #[test]
 fn examples_of_variables_are_taken() {
     let folder = Folder::new();
-    let rows: Vec<&Row> = TABLE.iter().filter(|row| row.long.is_empty()).collect();
+    let rows: Vec<&Row> = settings::of(Mesh::default()).filter(|row| row.long.is_empty()).collect();
     assert!(rows.len() >= 4, "only {} rows", rows.len());
     for row in rows {
         let example = examples::Row::of(row.setting).expect("an example").example;
@@ -55,7 +56,9 @@ fn examples_of_variables_are_taken() {
 fn values(help: &str, flag: &str) -> &'static [&'static str] {
     // Settings of single commands share some names, and differ in what help says.
     let told = |row: &&Row| row.long == flag && help.contains(&flat(row.help));
-    let row = TABLE.iter().find(told).unwrap_or_else(|| panic!("--{flag} is in no table:\n{help}"));
+    let row = settings::of(Mesh::default())
+        .find(told)
+        .unwrap_or_else(|| panic!("--{flag} is in no table:\n{help}"));
     let row = examples::Row::of(row.setting).expect("an example");
     if row.all.is_empty() { std::slice::from_ref(&row.example) } else { row.all }
 }

@@ -1,7 +1,7 @@
 //! Help: it fits, groups come in the order of interest, and each option says all that there is to say of it.
 
 use crate::program::{commands, stdout};
-use policy::settings::{TABLE, Topic, examples, mapping};
+use policy::settings::{self, Topic, examples, mapping};
 
 fn help(command: &str, flag: &str) -> String {
     stdout(&command.split(' ').filter(|word| !word.is_empty()).chain([flag]).collect::<Vec<_>>())
@@ -50,7 +50,8 @@ fn each_option_says_its_variable_what_of_a_pod_says_it_and_an_example() {
     // A name that is broken at a hyphen is the same name.
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut told = 0;
-    for row in TABLE.iter().filter(|row| text.contains(&format!("--{}", row.long)) || row.long.is_empty()) {
+    for row in settings::all().filter(|row| text.contains(&format!("--{}", row.long)) || row.long.is_empty())
+    {
         if row.topic.is_of_one_command() {
             continue;
         }

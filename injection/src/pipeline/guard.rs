@@ -5,7 +5,7 @@ use super::pod::{Item, List, Pod};
 use super::users::IDS;
 use super::{INIT, PROXY};
 use crate::sidecar::{Mode, Sidecar};
-use policy::istio::CaptureConfig;
+use policy::mesh::Capture;
 use policy::pod::{Way, objects_in, read};
 use policy::subject::Elsewhere;
 use policy::{Problem, Problems};
@@ -60,7 +60,7 @@ pub(super) fn check(look: &Look<'_>) -> Result<Vec<String>, Problems> {
 }
 
 /// What the injected init container captures, and its name; `None` where none of them sets or checks rules.
-fn capture(pod: &Pod, starting: &[&Item]) -> Result<Option<(String, CaptureConfig)>, Problems> {
+fn capture(pod: &Pod, starting: &[&Item]) -> Result<Option<(String, Capture)>, Problems> {
     let fields = ["name", "command", "args", "env", "envFrom", "securityContext"];
     let known = |container: &Item| {
         let fields =
@@ -93,7 +93,7 @@ fn capture(pod: &Pod, starting: &[&Item]) -> Result<Option<(String, CaptureConfi
 
 /// An init container that captures something else than the sidecar's settings say, to which declared templates have added what
 /// their proxies need. Who writes the container himself wants it other than it would be.
-fn other(look: &Look<'_>, name: &str, starting: &[&Item], found: &CaptureConfig) -> Option<Problem> {
+fn other(look: &Look<'_>, name: &str, starting: &[&Item], found: &Capture) -> Option<Problem> {
     if name != INIT || look.own.container(name).is_some() {
         return None;
     }
@@ -115,18 +115,19 @@ fn other(look: &Look<'_>, name: &str, starting: &[&Item], found: &CaptureConfig)
 
 /// A proxy whose own connections would come back to it. Whichever it is: one of the injected containers has to be known to
 /// the rules, and Istio's, if it is among them.
-fn loops(look: &Look<'_>, capture: &CaptureConfig) -> Option<Problem> {
+fn loops(look: &Look<'_>, capture: &Capture) -> Option<Problem> {
     let of_pod = look.pod.spec("securityContext");
     let id = |container: &Item, field: &str| {
         container.runs_as(field).or_else(|| of_pod.and_then(|context| context.get(field)?.as_i64()))
     };
     let is = |number: u32, id: i64| i64::from(number) == id;
+    let proxy = capture.proxy();
     let is_known = |container: &Item| {
         // Whom the image runs as, nobody knows.
         let Some(user) = id(container, IDS[0]) else { return true };
         let group = id(container, IDS[1]);
-        capture.proxy_uids.iter().any(|uid| is(uid.number(), user))
-            || group.is_some_and(|group| capture.proxy_gids.iter().any(|gid| is(gid.number(), group)))
+        proxy.uids.iter().any(|uid| is(uid.number(), user))
+            || group.is_some_and(|group| proxy.gids.iter().any(|gid| is(gid.number(), group)))
     };
     let is_native = |container: &&Item| container.0.contains_key("restartPolicy");
     let injected = |list: List| {

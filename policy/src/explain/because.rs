@@ -194,9 +194,10 @@ fn items(condition: &Condition) -> Vec<String> {
             Match::InInterface(operand) | Match::OutInterface(operand) => vec![operand.value().to_string()],
             Match::SourcePort(operand) | Match::DestinationPort(operand) => vec![operand.value().to_string()],
             Match::DestinationPorts(operand) => vec![operand.value().to_string()],
-            Match::UidOwner(operand) => vec![format!("user {}", operand.value())],
+            Match::UidOwner(operand) => vec![format!("user {}", operand.value().dashed())],
             Match::GidOwner(operand) => vec![format!("group {}", operand.value())],
             Match::Protocol(_)
+            | Match::ProtocolModule(_)
             | Match::ConnState(_)
             | Match::Mark(_)
             | Match::Connmark(_)
@@ -285,6 +286,7 @@ pub(super) fn instead(condition: &Condition, packet: &Packet) -> Option<String> 
         | Match::InInterface(_)
         | Match::SourcePort(_)
         | Match::DestinationPort(_)
+        | Match::ProtocolModule(_)
         | Match::DestinationPorts(_)
         | Match::ConnState(_)
         | Match::Mark(_)

@@ -2,9 +2,11 @@
 
 use super::pod::{OUTSIDE, Pod, Sender};
 use super::question;
-use crate::istio::{CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs};
+use crate::mesh::{Listed, Named, Policy};
+use crate::settings::Setting;
 use rules::simulate::{Direction, Packet};
 use rules::{Cidr, Family, InterfaceName, PortRange, Protocol};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// One cell of the matrix.
@@ -29,8 +31,24 @@ pub struct Row {
     pub noun: &'static str,
     /// The item of an option's list, or what it is where no option names it.
     pub item: String,
-    /// The option's letter.
-    pub option: Option<&'static str>,
+    /// The list that names it.
+    pub list: Option<List>,
+}
+
+/// A list of a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct List {
+    pub setting: Setting,
+    /// What its items are.
+    pub meaning: &'static str,
+}
+
+impl List {
+    /// The setting as people type it, by its letter where it has one.
+    pub fn option(self) -> String {
+        let row = self.setting.row();
+        row.short.map_or_else(|| row.option(), |letter| format!("-{letter}"))
+    }
 }
 
 /// The headings of both tables.
@@ -45,11 +63,12 @@ const DNS_PORT: u16 = 53;
 const MOST_ITEMS: usize = 200;
 
 /// All cases of the families of which the pod has an address.
-pub fn usual_cases(pod: &Pod, config: Option<&CaptureConfig>) -> Vec<Case> {
+pub fn usual_cases(pod: &Pod, config: Option<&dyn Policy>) -> Vec<Case> {
     let of = |family| pod.addresses.iter().copied().find(|address| Family::of(*address) == family);
+    let lists = config.map(|config| config.lists()).unwrap_or_default();
     let own = Family::BOTH.into_iter().filter_map(|family| Some((family, of(family)?)));
     own.flat_map(|(family, own)| {
-        let mut list = List { family, own, pod, config, cases: Vec::new() };
+        let mut list = Cases { family, own, pod, lists: &lists, cases: Vec::new() };
         list.calls();
         list.arrivals();
         list.cases
@@ -57,17 +76,17 @@ pub fn usual_cases(pod: &Pod, config: Option<&CaptureConfig>) -> Vec<Case> {
     .collect()
 }
 
-struct List<'a> {
+struct Cases<'a> {
     family: Family,
     own: IpAddr,
     pod: &'a Pod,
-    config: Option<&'a CaptureConfig>,
+    lists: &'a [Listed],
     cases: Vec<Case>,
 }
 
-impl List<'_> {
+impl Cases<'_> {
     fn calls(&mut self) {
-        let (config, port) = (self.config, self.plain_port());
+        let port = self.plain_port();
         let elsewhere = self.elsewhere();
         let loopback: IpAddr = match self.family {
             Family::V4 => Ipv4Addr::LOCALHOST.into(),
@@ -75,33 +94,35 @@ impl List<'_> {
         };
         self.call(&Row::of("loopback", &loopback), SocketAddr::new(loopback, port));
         self.call(&Row::of("itself", &self.own), SocketAddr::new(self.own, port));
-        let included = self.included();
-        for network in included.iter().take(MOST_ITEMS) {
-            let to = self.within(*network, true);
-            self.call(&Row::listed("", network, "-i"), SocketAddr::new(to, port));
-        }
+        let included: Vec<Cidr> = self.networks(true).map(|(_, network)| network).collect();
         let captured = included.first().map_or(elsewhere, |network| self.within(*network, true));
-        if let Some(config) = config {
-            let family = self.family;
-            for network in config.excluded_cidrs.iter().filter(|n| n.family() == family).take(MOST_ITEMS) {
-                let to = self.within(*network, false);
-                self.call(&Row::listed("", network, "-x"), SocketAddr::new(to, port));
-            }
-            for ports in config.outbound_ports.iter().take(MOST_ITEMS) {
-                self.call(&Row::ports(*ports, "-q"), SocketAddr::new(elsewhere, ports.first().number()));
-            }
-            for ports in config.excluded_outbound_ports.iter().take(MOST_ITEMS) {
-                self.call(&Row::ports(*ports, "-o"), SocketAddr::new(captured, ports.first().number()));
-            }
-            if let DnsCapture::Servers(servers) = &config.dns {
-                for server in servers.iter().filter(|server| Family::of(**server) == family).take(MOST_ITEMS)
-                {
+        let lists = self.lists;
+        let mut met = Met::default();
+        for listed in lists.iter().filter(|listed| met.is_few(listed.setting)) {
+            match &listed.named {
+                Named::Destination(network) if network.family() == self.family => {
+                    let to = self.within(*network, listed.captured);
+                    self.call(&Row::listed("", network, listed), SocketAddr::new(to, port));
+                }
+                Named::OutboundPort(ports, _) => {
+                    let to = if listed.captured { elsewhere } else { captured };
+                    self.call(&Row::ports(*ports, listed), SocketAddr::new(to, ports.first().number()));
+                }
+                Named::Server(server) if Family::of(*server) == self.family => {
                     self.call(&Row::of("DNS at", server), SocketAddr::new(*server, DNS_PORT));
                 }
-            }
-            for interface in &config.excluded_interfaces {
-                let row = Row::listed("by", interface, "-c");
-                self.call_by(&row, SocketAddr::new(captured, port), Some(&member(interface)));
+                Named::Interface(interface) => {
+                    let row = Row::listed("by", interface, listed);
+                    self.call_by(&row, SocketAddr::new(captured, port), Some(&member(interface)));
+                }
+                Named::Destination(_)
+                | Named::Server(_)
+                | Named::Source(_)
+                | Named::InboundPort(_)
+                | Named::Tunnel(_)
+                | Named::Machine(_)
+                | Named::User(..)
+                | Named::Group(_) => {}
             }
         }
         self.call(&Row::plain("DNS elsewhere"), SocketAddr::new(elsewhere, DNS_PORT));
@@ -110,40 +131,37 @@ impl List<'_> {
 
     fn arrivals(&mut self) {
         let port = self.plain_port();
-        let own = |port| SocketAddr::new(self.own, port);
-        let mut rows: Vec<(Row, SocketAddr, &str, bool)> = Vec::new();
-        let mut interfaces: Vec<(Row, String, bool)> = Vec::new();
-        if let Some(config) = self.config {
-            let (option, ports) = match &config.inbound_ports {
-                InboundPorts::AllBut(ports) => ("-d", ports),
-                InboundPorts::Only(ports) => ("-b", ports),
-            };
-            for ports in ports.iter().take(MOST_ITEMS) {
-                rows.push((Row::ports(*ports, option), own(ports.first().number()), OUTSIDE, true));
+        let (pod, lists) = (self.own, self.lists);
+        let own = |port| SocketAddr::new(pod, port);
+        let mut met = Met::default();
+        for listed in lists.iter().filter(|listed| met.is_few(listed.setting)) {
+            match &listed.named {
+                Named::InboundPort(ports) => {
+                    self.arrive(&Row::ports(*ports, listed), own(ports.first().number()), OUTSIDE, true);
+                }
+                Named::Tunnel(port) => {
+                    self.arrive(&Row::ports((*port).into(), listed), own(port.number()), OUTSIDE, true);
+                }
+                Named::Source(network) if network.family() == self.family => {
+                    let row = Row::listed("", network, listed);
+                    self.arrive_from(&row, self.within(*network, false), own(port));
+                }
+                Named::Interface(name) => {
+                    self.arrive(&Row::listed("at", name, listed), own(port), &member(name), true);
+                }
+                Named::Machine(name) => {
+                    let to = SocketAddr::new(self.elsewhere(), port);
+                    self.arrive(&Row::listed("out of", name, listed), to, &member(name), false);
+                }
+                Named::Destination(_)
+                | Named::Source(_)
+                | Named::OutboundPort(..)
+                | Named::User(..)
+                | Named::Group(_)
+                | Named::Server(_) => {}
             }
-            if config.interception != Interception::None {
-                rows.push((
-                    Row::ports(config.tunnel_port.into(), "-e"),
-                    own(config.tunnel_port.number()),
-                    OUTSIDE,
-                    true,
-                ));
-            }
-            let of = |list: &[InterfaceName], noun, option, local| {
-                let row = |name: &InterfaceName| (Row::listed(noun, name, option), member(name), local);
-                list.iter().map(row).collect::<Vec<_>>()
-            };
-            interfaces.extend(of(&config.excluded_interfaces, "at", "-c", true));
-            interfaces.extend(of(&config.vm_interfaces, "out of", "-k", false));
         }
-        for (row, to, interface, local) in rows {
-            self.arrive(&row, to, interface, local);
-        }
-        for (row, interface, local) in interfaces {
-            let to = if local { self.own } else { self.elsewhere() };
-            self.arrive(&row, SocketAddr::new(to, port), &interface, local);
-        }
-        self.arrive(&Row::plain("any other port"), SocketAddr::new(self.own, port), OUTSIDE, true);
+        self.arrive(&Row::plain("any other port"), own(port), OUTSIDE, true);
     }
 
     fn call(&mut self, row: &Row, to: SocketAddr) {
@@ -179,24 +197,31 @@ impl List<'_> {
         }
     }
 
-    fn included(&self) -> Vec<Cidr> {
-        match self.config.map(|config| &config.outbound_cidrs) {
-            Some(OutboundCidrs::Only(networks)) => {
-                networks.iter().copied().filter(|network| network.family() == self.family).collect()
-            }
-            Some(OutboundCidrs::All) | None => Vec::new(),
+    /// Somebody at this address calls from outside.
+    fn arrive_from(&mut self, row: &Row, from: IpAddr, to: SocketAddr) {
+        let first = self.cases.len();
+        self.arrive(row, to, OUTSIDE, true);
+        for packet in self.cases[first..].iter_mut().filter_map(|case| case.packet.as_mut()) {
+            packet.source.set_ip(from);
         }
+    }
+
+    /// Networks of the family that lists name as destinations, to be captured or to be left alone.
+    fn networks(&self, captured: bool) -> impl Iterator<Item = (Setting, Cidr)> {
+        let of_family = |listed: &Listed| match listed.named {
+            Named::Destination(network) if network.family() == self.family => Some((listed.setting, network)),
+            _ => None,
+        };
+        self.lists.iter().filter(move |listed| listed.captured == captured).filter_map(of_family)
     }
 
     /// A port that no list names.
     fn plain_port(&self) -> u16 {
         let is_listed = |port: u16| {
-            let Some(config) = self.config else { return false };
-            let inbound = match &config.inbound_ports {
-                InboundPorts::AllBut(ports) | InboundPorts::Only(ports) => ports,
-            };
-            let lists = [inbound, &config.outbound_ports, &config.excluded_outbound_ports];
-            lists.iter().any(|list| list.iter().any(|ports| ports.contains(port)))
+            self.lists.iter().any(|listed| match &listed.named {
+                Named::InboundPort(ports) | Named::OutboundPort(ports, _) => ports.contains(port),
+                _ => false,
+            })
         };
         PLAIN_PORTS.into_iter().find(|port| !is_listed(*port)).unwrap_or(PLAIN_PORTS[0])
     }
@@ -209,8 +234,8 @@ impl List<'_> {
                 .map(|head: u128| Ipv6Addr::from_bits((head << 96) + 10).into()),
         };
         let is_named = |address: &IpAddr| {
-            let excluded = self.config.iter().flat_map(|config| &config.excluded_cidrs).copied();
-            self.included().into_iter().chain(excluded).any(|network| network.contains(*address))
+            let mut named = self.networks(true).chain(self.networks(false));
+            named.any(|(_, network)| network.contains(*address))
         };
         candidates.into_iter().find(|address| !is_named(address)).unwrap_or(candidates[0])
     }
@@ -218,7 +243,7 @@ impl List<'_> {
     /// An address of a network: if possible none that an excluded network holds too, where it is to be captured, and none
     /// of the pod's own.
     fn within(&self, network: Cidr, not_excluded: bool) -> IpAddr {
-        let excluded = self.config.map(|config| config.excluded_cidrs.as_slice()).unwrap_or_default();
+        let excluded: Vec<Cidr> = self.networks(false).map(|(_, network)| network).collect();
         let ends = excluded.iter().filter(|other| network.contains(other.address()));
         let ends =
             ends.flat_map(|other| [number(other.address()).wrapping_sub(1), last(*other).wrapping_add(1)]);
@@ -245,21 +270,35 @@ impl List<'_> {
     }
 }
 
+/// How many items of each setting's list were met.
+#[derive(Default)]
+struct Met(BTreeMap<Setting, usize>);
+
+impl Met {
+    /// Whether one more item of the list is to be shown.
+    fn is_few(&mut self, setting: Setting) -> bool {
+        let met = self.0.entry(setting).or_default();
+        *met += 1;
+        *met <= MOST_ITEMS
+    }
+}
+
 impl Row {
     fn plain(item: &str) -> Self {
-        Self { noun: "", item: item.to_owned(), option: None }
+        Self { noun: "", item: item.to_owned(), list: None }
     }
 
     fn of(noun: &'static str, item: &dyn ToString) -> Self {
-        Self { noun, item: item.to_string(), option: None }
+        Self { noun, item: item.to_string(), list: None }
     }
 
-    fn listed(noun: &'static str, item: &dyn ToString, option: &'static str) -> Self {
-        Self { noun, item: item.to_string(), option: Some(option) }
+    fn listed(noun: &'static str, item: &dyn ToString, of: &Listed) -> Self {
+        let list = List { setting: of.setting, meaning: of.meaning() };
+        Self { noun, item: item.to_string(), list: Some(list) }
     }
 
-    fn ports(ports: PortRange, option: &'static str) -> Self {
-        Self::listed("port", &ports.dashed().to_string(), option)
+    fn ports(ports: PortRange, of: &Listed) -> Self {
+        Self::listed("port", &ports.dashed().to_string(), of)
     }
 }
 

@@ -1,17 +1,17 @@
 //! The usual packets at a glance: who calls, what, and where it ends.
 
-use super::cases::{Case, FROM_POD, Row, TO_POD};
+use super::cases::{Case, FROM_POD, List, Row, TO_POD};
 use super::{Explanation, Scene, explain};
 use crate::sources::Dialect;
 use crate::{Tone, columns, fold};
 use rules::simulate::Verdict;
 use std::fmt::Write;
 
-/// What each cell says, in words, and the letters of options with what they mean; each once.
+/// What each cell says, in words, and the lists with what they mean; each once.
 #[derive(Clone, Debug, Default)]
 struct Legend {
     cells: Vec<(String, Tone, String)>,
-    options: Vec<&'static str>,
+    lists: Vec<List>,
     in_words: bool,
 }
 
@@ -67,9 +67,9 @@ fn lines(scene: &Scene, cases: &[&Case], heads: usize, legend: &mut Legend) -> V
     for row in cases.chunks(heads) {
         let cells: Vec<Cell> = row.iter().map(|case| legend.cell(scene, case)).collect();
         let of = row[0].row.clone();
-        legend.options.extend(of.option.filter(|option| !legend.options.contains(option)));
+        legend.lists.extend(of.list.filter(|list| !legend.lists.contains(list)));
         match lines.last_mut() {
-            Some(line) if of.option.is_some() && line.rows[0].option == of.option && line.cells == cells => {
+            Some(line) if of.list.is_some() && line.rows[0].list == of.list && line.cells == cells => {
                 line.rows.push(of);
             }
             _ => lines.push(Line { rows: vec![of], cells }),
@@ -120,8 +120,8 @@ const LEAST_LABEL: usize = 22;
 impl Line {
     /// As many items as fit into so many columns, at least one, and how many more there are.
     fn label(&self, room: usize) -> String {
-        let Row { noun, option, .. } = &self.rows[0];
-        let option = option.map(|option| format!(" ({option})")).unwrap_or_default();
+        let Row { noun, list, .. } = &self.rows[0];
+        let option = list.map(|list| format!(" ({})", list.option())).unwrap_or_default();
         let noun = match (*noun, self.rows.len()) {
             ("", _) => String::new(),
             ("port", 2..) => "ports ".to_owned(),
@@ -161,8 +161,9 @@ impl Legend {
             let line = format!("{}{:room$}{meaning}\n", tone.paint(word), "");
             text.push_str(&fold(&line, longest, width));
         }
-        for option in &self.options {
-            let line = format!("{:longest$}{}\n", format!("({option})"), meaning(option));
+        for list in &self.lists {
+            let flag = list.setting.row().option();
+            let line = format!("{:longest$}{}: {flag}\n", format!("({})", list.option()), list.meaning);
             text.push_str(&fold(&dialect.translate(&line), longest, width));
         }
         text
@@ -181,21 +182,5 @@ fn words(explanation: &Explanation<'_>, in_words: bool) -> (String, String) {
         Verdict::Tproxy(port) => (format!("{by} {port}"), captured()),
         Verdict::Drop => ("dropped".to_owned(), "reaches nobody".to_owned()),
         Verdict::Unknown => ("unknown".to_owned(), "a rule that could decide is not understood".to_owned()),
-    }
-}
-
-/// What the lists of an option are about.
-fn meaning(option: &str) -> &'static str {
-    match option {
-        "-i" => "networks whose connections are captured: --istio-service-cidr",
-        "-x" => "networks left alone: --istio-service-exclude-cidr",
-        "-q" => "outbound ports captured wherever they are: --istio-outbound-ports",
-        "-o" => "outbound ports left alone: --istio-local-outbound-ports-exclude",
-        "-b" => "inbound ports captured: --istio-inbound-ports",
-        "-d" => "inbound ports left alone: --istio-local-exclude-ports",
-        "-e" => "the tunnel's port: --inbound-tunnel-port",
-        "-c" => "interfaces left alone: --istio-exclude-interfaces",
-        "-k" => "interfaces of virtual machines, whose calls go out: --kube-virt-interfaces",
-        _ => "",
     }
 }

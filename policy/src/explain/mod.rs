@@ -13,7 +13,7 @@ mod question;
 mod scene;
 mod text;
 
-pub use cases::{Case, Row, usual_cases};
+pub use cases::{Case, List, Row, usual_cases};
 pub use json::{DecidedBy, Report, TraceEntry};
 pub use matrix::matrix;
 pub use pod::{Pod, Sender};

@@ -78,9 +78,12 @@ fn effect(action: &Action) -> Effect<'_> {
         Action::Target(target) => match target {
             Target::Accept => here("accept"),
             Target::Return => here("return"),
-            Target::SetMark(_) | Target::SaveMark | Target::RestoreMark => here("mark"),
+            Target::SetMark(_) | Target::SetConnmark(_) | Target::SaveMark | Target::RestoreMark => {
+                here("mark")
+            }
             Target::SetZone(_) => here("zone"),
-            Target::Log { .. } => here("report"),
+            Target::Nflog { .. } => here("report"),
+            Target::Log { .. } => here("log"),
             Target::Jump(name) => Effect::Chain(name.as_str()),
             Target::Redirect(ports) => Effect::End(format!("listener at {}", ports.dashed())),
             Target::Tproxy { port, .. } => Effect::End(format!("transparent listener at {port}")),

@@ -1,7 +1,7 @@
 //! What is known of a pod beside its rules: its addresses, who its proxy is, who else sends packets.
 
-use crate::istio::CaptureConfig;
 use crate::istio::defaults::{PASSTHROUGH_V6, PROXY_ID};
+use crate::mesh::Policy;
 use crate::settings::Setting;
 use crate::sources::{Host, Raw};
 use rules::{Gid, Uid};
@@ -33,10 +33,11 @@ pub(super) const OUTSIDE: &str = "eth0";
 
 impl Pod {
     /// A pod that has some of these addresses: those by which others reach it.
-    pub fn new(addresses: impl IntoIterator<Item = IpAddr>, config: Option<&CaptureConfig>) -> Self {
+    pub fn new(addresses: impl IntoIterator<Item = IpAddr>, config: Option<&dyn Policy>) -> Self {
         let default = Uid::new(PROXY_ID).expect("the number is valid");
-        let uid = config.and_then(|config| config.proxy_uids.first().copied()).unwrap_or(default);
-        let gid = config.and_then(|config| config.proxy_gids.first().copied()).unwrap_or(Gid::from(default));
+        let proxy = config.map(|config| config.proxy()).unwrap_or_default();
+        let uid = proxy.uids.first().copied().unwrap_or(default);
+        let gid = proxy.gids.first().copied().unwrap_or(Gid::from(default));
         let is_pods = |address: &IpAddr| match address {
             IpAddr::V4(address) => !address.is_loopback(),
             IpAddr::V6(address) => !address.is_loopback() && !address.is_unicast_link_local(),
@@ -45,7 +46,7 @@ impl Pod {
     }
 
     /// A pod by the addresses that were declared, or else by those that the host has, where there is one to ask.
-    pub fn told(raw: &Raw, config: Option<&CaptureConfig>, host: Option<&dyn Host>) -> Self {
+    pub fn told(raw: &Raw, config: Option<&dyn Policy>, host: Option<&dyn Host>) -> Self {
         let declared = raw.get(Setting::PodIps).map(|given| {
             given.value.split(',').filter_map(|item| item.trim().parse().ok()).collect::<Vec<IpAddr>>()
         });

@@ -1,9 +1,9 @@
 //! Rules to walk through, and where they come from.
 
 use super::pod::Pod;
-use crate::istio::{self, CaptureConfig};
+use crate::mesh::Policy;
 use rules::simulate::{Routing, View};
-use rules::{Action, Checked, Family, Listing, Mark, Table, Target};
+use rules::{Action, Checked, Family, Listing, Mark, Table, Target, routing::Object};
 
 /// Rules of one family, with the routing that they rely on.
 #[derive(Debug)]
@@ -17,21 +17,22 @@ pub struct Scene {
 
 impl Scene {
     /// The rules that a configuration asks for.
-    pub fn of_config(config: &CaptureConfig, family: Family, pod: &Pod) -> Self {
-        Self::of_rules(&istio::rules(config, family), config, pod)
+    pub fn of_config(config: &dyn Policy, family: Family, pod: &Pod) -> Self {
+        Self::of_rules(&config.rules(family), config, pod)
     }
 
     /// The rules of one family that a configuration asks for, where they are made already.
-    pub(crate) fn of_rules(rules: &Checked, config: &CaptureConfig, pod: &Pod) -> Self {
+    pub(crate) fn of_rules(rules: &Checked, config: &dyn Policy, pod: &Pod) -> Self {
         let family = rules.rules().family;
-        let routing = istio::routing(config);
-        let routed = family == Family::V4 || routing.transparent_ipv6;
-        let marks = routing.transparent.filter(|_| routed).map(|route| route.mark);
+        let marks = config.routing().into_iter().filter_map(|object| match object {
+            Object::Rule { family: of, mark, .. } if of == family => Some(mark),
+            _ => None,
+        });
         Self {
             title: family.to_string(),
             family,
             view: View::of_rules(rules.rules()),
-            routing: Routing { local_marks: marks.into_iter().collect(), addresses: pod.addresses.clone() },
+            routing: Routing { local_marks: marks.collect(), addresses: pod.addresses.clone() },
         }
     }
 

@@ -4,15 +4,16 @@
 //! Upstream's rules are ours letter for letter, but for our comment in base chains.
 
 use super::defaults::{LOG_GROUP, PROXY_MARK, TPROXY_MARK, TPROXY_TABLE};
+use crate::ambient;
 use rules::predecessor::{Ask, Deed, Form, Predecessor, Proof};
-use rules::{Chains, Hook, Ownership, Table};
+use rules::{Chains, Hook, Table};
 
 /// Upstream's `tools/istio-iptables`, and its native mode, `tools/istio-nftables`.
 pub(super) const ISTIO_IPTABLES: Predecessor = Predecessor {
     name: "istio-iptables",
     forms: &FORMS,
     log_group: Some(LOG_GROUP),
-    policy_rule: Some((TPROXY_MARK.value, TPROXY_TABLE.number())),
+    policy_rule: Some((TPROXY_MARK, TPROXY_TABLE.number())),
     tables: &["istio-proxy-nat", "istio-proxy-mangle", "istio-proxy-raw"],
 };
 
@@ -56,36 +57,8 @@ const fn of(table: Table, hook: Hook, asks: &'static [Ask], does: Deed, proof: P
     Form { table, hook, asks, does, proof }
 }
 
-/// Redirection inside of pods by Istio's node agent (`cni/pkg/iptables` and `cni/pkg/nftables`), and by who sets the
-/// same rules.
-pub(super) const AMBIENT: Ownership = Ownership {
-    name: "Istio's ambient mode",
-    mesh: "ambient",
-    chains: AMBIENT_CHAINS,
-    namesakes: &[],
-    comment: "sidecar-init-ambient",
-    comment_prefix: None,
-    table: "sidecar_init_ambient",
-    protocol: 138,
-    address: None,
-    predecessor: Some(&ISTIO_CNI),
-    opt_out: "label the pod istio.io/dataplane-mode=none",
-    joined: &[],
-};
-
-const AMBIENT_CHAINS: Chains = Chains::Named("ISTIO_PRERT", &["ISTIO_OUTPUT"]);
-
 /// What ambient mode calls like the chains of a sidecar: inside of pods, and on the host, for the probes of the kubelet.
-pub(super) const NAMESAKES: [Chains; 2] = [AMBIENT_CHAINS, Chains::Named("ISTIO_POSTRT", &[])];
-
-/// The node agent in its native mode. Its policy rule compares a part of the mark, as nobody's else does.
-const ISTIO_CNI: Predecessor = Predecessor {
-    name: "istio-cni",
-    forms: &[],
-    log_group: None,
-    policy_rule: None,
-    tables: &["istio-ambient-nat", "istio-ambient-mangle", "istio-ambient-raw"],
-};
+pub(super) const NAMESAKES: [Chains; 2] = [ambient::OWNERSHIP.chains, Chains::Named("ISTIO_POSTRT", &[])];
 
 #[cfg(test)]
 mod tests {

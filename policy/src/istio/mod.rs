@@ -16,6 +16,7 @@ mod owner;
 mod reason;
 mod resolve;
 mod routing;
+mod settings;
 mod tproxy;
 mod words;
 mod writer;
@@ -27,8 +28,16 @@ pub use made::{made, said};
 pub use reason::Reason;
 pub use resolve::{Resolved, configure, resolve};
 pub use routing::{PolicyRoute, Routing, routing};
+pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
 
-use rules::{Chains, Checked, Family, Ownership, RuleSet, Table, Target, desired::Desired};
+use crate::Setting;
+use crate::mesh::{Capture, Listed, Listeners, Named, Policy, Proxy};
+use rules::{
+    Chains, Checked, Family, Ownership, PolicyRules, Protocol, RuleSet, Table, Target,
+    desired::{Desired, StaleFlows},
+    routing::Object,
+};
+use std::collections::BTreeSet;
 use words::{OUTPUT, PREROUTING, own};
 use writer::Writer;
 
@@ -43,6 +52,7 @@ pub const OWNERSHIP: Ownership = Ownership {
     comment_prefix: None,
     table: "sidecar_init",
     protocol: 137,
+    policy_rules: PolicyRules::PLAIN,
     address: Some(defaults::PASSTHROUGH_V6),
     predecessor: Some(&kin::ISTIO_IPTABLES),
     opt_out: "label the pod sidecar.istio.io/inject=false",
@@ -52,11 +62,120 @@ pub const OWNERSHIP: Ownership = Ownership {
 /// What the names of its chains in the tables of iptables begin with.
 pub const PREFIX: &str = "ISTIO_";
 
-/// The ownerships of all policies whose rules may stand in a namespace, this one's included.
-pub const ALL: &[Ownership] = &[OWNERSHIP, kin::AMBIENT];
-
 /// The name of the program whose work we take over.
 pub const PREDECESSOR: &str = kin::ISTIO_IPTABLES.name;
+
+impl Policy for CaptureConfig {
+    fn owner(&self) -> Ownership {
+        OWNERSHIP
+    }
+
+    fn ipv6(&self) -> bool {
+        self.ipv6
+    }
+
+    fn captures_nothing(&self) -> bool {
+        self.interception == Interception::None
+    }
+
+    /// For a family that is not captured, and with interception `NONE`, there are none.
+    fn rules(&self, family: Family) -> Checked {
+        let wanted = !self.captures_nothing() && self.families().any(|f| f == family);
+        crate::mesh::checked(if wanted { write(self, family) } else { RuleSet::empty(family) }, &OWNERSHIP)
+    }
+
+    fn routing(&self) -> BTreeSet<Object> {
+        routing(self).objects()
+    }
+
+    fn stale_flows(&self) -> Option<StaleFlows> {
+        dns::stale_flows(self)
+    }
+
+    fn without_dns(&self) -> Capture {
+        Self { dns: DnsCapture::Off, ..self.clone() }.into()
+    }
+
+    fn proxy(&self) -> Proxy {
+        let captures = !self.captures_nothing();
+        Proxy {
+            listeners: Listeners {
+                outbound: captures.then_some(self.outbound_listener),
+                inbound: (captures && self.captures_inbound()).then_some(self.inbound_listener),
+                dns: (captures && self.dns != DnsCapture::Off).then_some(defaults::AGENT_PORT),
+                tunnel: captures.then_some(self.tunnel_port),
+                transparent: match self.interception {
+                    Interception::Tproxy { mark, .. } => Some(mark),
+                    Interception::Redirect | Interception::None => None,
+                },
+            },
+            uids: self.proxy_uids.clone(),
+            gids: self.proxy_gids.clone(),
+            mark: None,
+            passthrough: Some((defaults::PASSTHROUGH_V4, defaults::PASSTHROUGH_V6)),
+        }
+    }
+
+    fn lists(&self) -> Vec<Listed> {
+        lists(self)
+    }
+}
+
+/// What injection says of pods that say nothing, each unless one of these settings is said.
+pub(crate) const USUAL: &[(Setting, &str, &[Setting])] = &[
+    (Setting::InboundPorts, "*", &[]),
+    (Setting::InboundPortsExclude, "15090,15021,15020", &[Setting::InboundPorts]),
+    (Setting::ServiceCidr, "*", &[]),
+    (Setting::DualStack, "true", &[]),
+];
+
+/// The configuration, where it is Istio's.
+pub fn of(capture: &Capture) -> Option<&CaptureConfig> {
+    match capture {
+        Capture::Istio(config) => Some(config),
+        _ => None,
+    }
+}
+
+fn lists(config: &CaptureConfig) -> Vec<Listed> {
+    const TCP: &[Protocol] = &[Protocol::Tcp];
+    const BOTH: &[Protocol] = &[Protocol::Tcp, Protocol::Udp];
+    let mut lists = Vec::new();
+    let mut add = |setting, captured, named: Vec<Named>| {
+        lists.extend(named.into_iter().map(|named| Listed { setting, named, captured }));
+    };
+    let inbound = |ports: &[rules::PortRange]| ports.iter().copied().map(Named::InboundPort).collect();
+    match &config.inbound_ports {
+        InboundPorts::Only(ports) => add(Setting::InboundPorts, true, inbound(ports)),
+        InboundPorts::AllBut(ports) => add(Setting::InboundPortsExclude, false, inbound(ports)),
+    }
+    if !config.captures_nothing() {
+        add(Setting::InboundTunnelPort, false, vec![Named::Tunnel(config.tunnel_port)]);
+    }
+    if let OutboundCidrs::Only(cidrs) = &config.outbound_cidrs {
+        add(Setting::ServiceCidr, true, cidrs.iter().copied().map(Named::Destination).collect());
+    }
+    let excluded = config.excluded_cidrs.iter().copied().map(Named::Destination);
+    add(Setting::ServiceExcludeCidr, false, excluded.collect());
+    let outbound = |ports: &[rules::PortRange], protocols| {
+        ports.iter().map(|ports| Named::OutboundPort(*ports, protocols)).collect()
+    };
+    add(Setting::OutboundPorts, true, outbound(&config.outbound_ports, TCP));
+    add(Setting::OutboundPortsExclude, false, outbound(&config.excluded_outbound_ports, BOTH));
+    if let DnsCapture::Servers(servers) = &config.dns {
+        add(Setting::RedirectDns, true, servers.iter().copied().map(Named::Server).collect());
+    }
+    let interfaces = config.excluded_interfaces.iter().cloned().map(Named::Interface);
+    add(Setting::ExcludeInterfaces, false, interfaces.collect());
+    let machines = config.vm_interfaces.iter().cloned().map(Named::Machine);
+    add(Setting::VmInterfaces, true, machines.collect());
+    let groups = |groups: &[rules::Gid]| groups.iter().copied().map(Named::Group).collect();
+    match &config.owner_groups {
+        OwnerGroups::Only(included) => add(Setting::OwnerGroups, true, groups(included)),
+        OwnerGroups::AllBut(excluded) => add(Setting::OwnerGroupsExclude, false, groups(excluded)),
+    }
+    lists
+}
 
 /// The rules for one family, in the order in which they take effect.
 ///
@@ -65,12 +184,7 @@ pub const PREDECESSOR: &str = kin::ISTIO_IPTABLES.name;
 /// # Panics
 /// If the policy broke the rules of the rule model, which would be a defect of this module.
 pub fn rules(config: &CaptureConfig, family: Family) -> Checked {
-    let wanted = config.interception != Interception::None && config.families().any(|f| f == family);
-    let rules = if wanted { write(config, family) } else { RuleSet::empty(family) };
-    rules::check::check(rules, &OWNERSHIP).unwrap_or_else(|faults| {
-        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        panic!("the policy made a bad rule set: {}", faults.join("; "))
-    })
+    Policy::rules(config, family)
 }
 
 /// All that a configuration asks of a network namespace.
@@ -78,18 +192,11 @@ pub fn rules(config: &CaptureConfig, family: Family) -> Checked {
 /// # Panics
 /// As [`rules()`].
 pub fn desired(config: &CaptureConfig) -> Desired {
-    Desired {
-        owner: OWNERSHIP,
-        v4: rules(config, Family::V4),
-        v6: config.ipv6.then(|| rules(config, Family::V6)),
-        routing: routing(config).objects(),
-        stale_flows: dns::stale_flows(config),
-        made: None,
-    }
+    (config as &dyn Policy).desired()
 }
 
 fn write(config: &CaptureConfig, family: Family) -> RuleSet {
-    let mut writer = Writer::new(config, family);
+    let mut writer = Writer::of(config, family);
     interfaces(&mut writer);
     if config.drop_invalid {
         drop_invalid(&mut writer);

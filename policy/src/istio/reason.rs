@@ -1,39 +1,10 @@
 //! Why each rule is there: its name, the settings that make it, and the sentence that tells it.
 
+use crate::reason_macro::reasons;
 use crate::settings::Setting;
-use rules::Origin;
-
-macro_rules! reasons {
-    ($($reason:ident $name:literal [$($setting:ident),*];)*) => {
-        /// A rule of the policy. Rules that do the same for the same reason share one.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Reason {
-            $($reason,)*
-        }
-
-        impl Reason {
-            /// Every reason, in the order of their names.
-            pub const ALL: &[Self] = &[$(Self::$reason,)*];
-
-            /// The short name in kebab case, under which the rule reports its hits: prefix of its log line, comment in
-            /// nf_tables. It is short enough for both.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$reason => $name,)*
-                }
-            }
-
-            /// The settings of which one makes the rule; none for what is always there.
-            pub fn settings(self) -> &'static [Setting] {
-                match self {
-                    $(Self::$reason => &[$(Setting::$setting,)*],)*
-                }
-            }
-        }
-    };
-}
 
 reasons! {
+    Setting;
     ApplicationLoopback "application-loopback" [ProxyUid, ProxyGid];
     Dns "dns" [RedirectDns];
     DropInvalid "drop-invalid" [DropInvalid];
@@ -59,39 +30,6 @@ reasons! {
 }
 
 impl Reason {
-    /// The reason of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|reason| reason.name() == name)
-    }
-
-    /// Why a rule of ours is there, by its comment in nf_tables (`excluded-network (--istio-service-exclude-cidr)`).
-    pub fn origin_of(comment: &str) -> Option<Origin> {
-        let (name, option) =
-            comment.strip_suffix(')').and_then(|text| text.split_once(" (")).unwrap_or((comment, ""));
-        let reason = Self::named(name)?;
-        let made_by = |setting: &&Setting| {
-            let origin = reason.made_by(**setting);
-            origin.option_text() == option
-        };
-        match reason.settings().iter().find(made_by) {
-            Some(setting) => Some(reason.made_by(*setting)),
-            None => Some(Origin { name: reason.name(), option: "" }),
-        }
-    }
-
-    /// What the rule carries along: its name, and the setting that made it where only one can.
-    pub(super) fn origin(self) -> Origin {
-        match self.settings() {
-            [setting] => self.made_by(*setting),
-            _ => Origin { name: self.name(), option: "" },
-        }
-    }
-
-    /// The same, where several settings make such rules.
-    pub(super) fn made_by(self, setting: Setting) -> Origin {
-        Origin { name: self.name(), option: setting.row().name() }
-    }
-
     /// What a chain is for, of those that do one thing under a name that upstream gave them: for listings, which
     /// do not say why their rules are there.
     pub fn of_chain(chain: &str) -> Option<Self> {
@@ -154,21 +92,5 @@ impl Reason {
             )
             | (Self::Outbound | Self::ToInboundListener | Self::ToOutboundListener, _) => return None,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_kebab_case_in_order_and_find_their_reason() {
-        assert!(Reason::ALL.is_sorted_by_key(|reason| reason.name()));
-        for &reason in Reason::ALL {
-            let name = reason.name();
-            assert!(name.chars().all(|c| c.is_ascii_lowercase() || c == '-') && name.len() < 64, "{name}");
-            assert_eq!(Reason::named(name), Some(reason));
-        }
-        assert_eq!(Reason::named("nobody"), None);
     }
 }

@@ -33,8 +33,9 @@ impl Routing {
         if let Some(PolicyRoute { mark, table }) = self.transparent {
             let v6 = self.transparent_ipv6.then_some(Family::V6);
             for family in [Some(Family::V4), v6].into_iter().flatten() {
-                let (mark, table) = (mark.value, table.number());
-                objects.extend([Object::Rule { family, mark, table }, Object::Route { family, table }]);
+                let table = table.number();
+                let rule = Object::Rule { family, mark, table, preference: None };
+                objects.extend([rule, Object::Route { family, table }]);
             }
         }
         objects.extend(self.passthrough_ipv6.then_some(Object::Address(PASSTHROUGH_V6)));

@@ -1,96 +1,18 @@
-//! Short words for the matches, targets and chains that the policy uses.
+//! Short words for what this policy alone says: its chains, its way with lists of ports, the proxy's owners.
 
-use crate::settings::Setting;
-use rules::{
-    Chain, ChainName, Cidr, ConnState, ConnStates, Gid, Hook, InterfaceName, Mark, Match, Negatable, Port,
-    PortRange, PortSet, Protocol, Target, Uid,
+pub(super) use crate::writing::{
+    OUTPUT, PREROUTING, Place, connmark, from, from_interface, from_loopback, from_port, group, jump, mark,
+    not_group, not_mark, not_port, not_to, own, port, state, tcp, to, to_interface, to_loopback, udp,
 };
 
-/// A chain by its name: a base chain or one of ours.
-#[derive(Clone, Copy)]
-pub(super) enum Place {
-    Base(Hook),
-    Own(&'static str),
-}
+use crate::settings::Setting;
+use crate::writing::{any_of, not_user, ports, user};
+use rules::{Gid, Match, Negatable, Port, PortRange, PortSet, Uid};
 
-pub(super) const PREROUTING: Place = Place::Base(Hook::Prerouting);
-pub(super) const OUTPUT: Place = Place::Base(Hook::Output);
 pub(super) const INBOUND: Place = own("ISTIO_INBOUND");
 pub(super) const OUTBOUND: Place = own("ISTIO_OUTPUT");
 pub(super) const TO_OUTBOUND_LISTENER: Place = own("ISTIO_REDIRECT");
 pub(super) const TO_INBOUND_LISTENER: Place = own("ISTIO_IN_REDIRECT");
-
-pub(super) const fn own(name: &'static str) -> Place {
-    Place::Own(name)
-}
-
-impl From<Place> for Chain {
-    fn from(place: Place) -> Self {
-        match place {
-            Place::Base(hook) => Self::Base(hook),
-            Place::Own(name) => Self::User(chain(name)),
-        }
-    }
-}
-
-fn chain(name: &'static str) -> ChainName {
-    name.parse().expect("names in the policy are valid")
-}
-
-pub(super) fn jump(place: Place) -> Target {
-    match place {
-        Place::Own(name) => Target::Jump(chain(name)),
-        Place::Base(_) => unreachable!("base chains are not jumped to"),
-    }
-}
-
-pub(super) fn tcp() -> Match {
-    Match::Protocol(Protocol::Tcp)
-}
-
-pub(super) fn udp() -> Match {
-    Match::Protocol(Protocol::Udp)
-}
-
-pub(super) fn from_interface(name: &InterfaceName) -> Match {
-    Match::InInterface(Negatable::Is(name.clone()))
-}
-
-pub(super) fn to_interface(name: &InterfaceName) -> Match {
-    Match::OutInterface(Negatable::Is(name.clone()))
-}
-
-pub(super) fn from_loopback() -> Match {
-    from_interface(&InterfaceName::loopback())
-}
-
-pub(super) fn to_loopback() -> Match {
-    to_interface(&InterfaceName::loopback())
-}
-
-pub(super) fn from(cidr: Cidr) -> Match {
-    Match::Source(Negatable::Is(cidr))
-}
-
-pub(super) fn to(cidr: Cidr) -> Match {
-    Match::Destination(Negatable::Is(cidr))
-}
-
-pub(super) fn not_to(cidr: Cidr) -> Match {
-    Match::Destination(Negatable::Not(cidr))
-}
-
-pub(super) fn port(port: Port) -> Match {
-    Match::DestinationPort(Negatable::Is(port.into()))
-}
-
-pub(super) fn not_port(port: Port) -> Match {
-    Match::DestinationPort(Negatable::Not(port.into()))
-}
-
-pub(super) fn from_port(port: Port) -> Match {
-    Match::SourcePort(Negatable::Is(port.into()))
-}
 
 pub(super) fn not_ports(ports: [Port; 2]) -> Match {
     let set = PortSet::new(ports.map(PortRange::from)).expect("two ports fit into one match");
@@ -101,37 +23,12 @@ pub(super) fn not_ports(ports: [Port; 2]) -> Match {
 const ONE_RULE_EACH: usize = 15;
 
 /// The matches that together cover a list of ports: one an item, or as few as the kernel allows.
-pub(super) fn each_port(ports: &[PortRange]) -> Vec<Match> {
-    if ports.len() <= ONE_RULE_EACH {
-        ports.iter().map(|&range| Match::DestinationPort(Negatable::Is(range))).collect()
+pub(super) fn each_port(list: &[PortRange]) -> Vec<Match> {
+    if list.len() <= ONE_RULE_EACH {
+        list.iter().copied().map(ports).collect()
     } else {
-        let packed = PortSet::pack(ports.iter().copied());
-        packed.into_iter().map(|set| Match::DestinationPorts(Negatable::Is(set))).collect()
+        PortSet::pack(list.iter().copied()).into_iter().map(any_of).collect()
     }
-}
-
-pub(super) fn mark(mark: Mark) -> Match {
-    Match::Mark(Negatable::Is(mark))
-}
-
-pub(super) fn not_mark(mark: Mark) -> Match {
-    Match::Mark(Negatable::Not(mark))
-}
-
-pub(super) fn connmark(mark: Mark) -> Match {
-    Match::Connmark(Negatable::Is(mark))
-}
-
-pub(super) fn state<const N: usize>(states: [ConnState; N]) -> Match {
-    Match::ConnState(Negatable::Is(ConnStates::new(states).expect("at least one state")))
-}
-
-pub(super) fn not_group(gid: Gid) -> Match {
-    Match::GidOwner(Negatable::Not(gid))
-}
-
-pub(super) fn group(gid: Gid) -> Match {
-    Match::GidOwner(Negatable::Is(gid))
 }
 
 /// An owner of the proxy's traffic: a user or a group. Rules treat them alike.
@@ -144,14 +41,14 @@ pub(super) enum Owner {
 impl Owner {
     pub(super) fn is(self) -> Match {
         match self {
-            Self::User(uid) => Match::UidOwner(Negatable::Is(uid)),
+            Self::User(uid) => user(uid),
             Self::Group(gid) => group(gid),
         }
     }
 
     pub(super) fn is_not(self) -> Match {
         match self {
-            Self::User(uid) => Match::UidOwner(Negatable::Not(uid)),
+            Self::User(uid) => not_user(uid),
             Self::Group(gid) => not_group(gid),
         }
     }

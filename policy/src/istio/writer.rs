@@ -1,30 +1,24 @@
-//! Writes the policy's rules down, in order, for one family.
+//! What this policy asks its configuration about the family that it writes rules for.
 
 use super::OWNERSHIP;
 use super::config::{CaptureConfig, DnsCapture};
 use super::defaults::{LOG_GROUP, PASSTHROUGH_V4, PASSTHROUGH_V6};
-use super::words::{Owner, Place};
-use rules::{Chain, Cidr, Family, Match, Origin, Position, Rule, RuleSet, Statement, Table, Target};
+use super::words::Owner;
+use rules::{Cidr, Family};
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The rules written so far, and what the policy asks about its family.
-pub(super) struct Writer<'a> {
-    pub(super) config: &'a CaptureConfig,
-    rules: RuleSet,
-}
+/// The rules written so far.
+pub(super) type Writer<'a> = crate::writing::Writer<'a, CaptureConfig>;
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(config: &'a CaptureConfig, family: Family) -> Self {
-        Self { config, rules: RuleSet::empty(family) }
-    }
-
-    pub(super) fn finish(self) -> RuleSet {
-        self.rules
+    /// Begins the rules of a family.
+    pub(super) fn of(config: &'a CaptureConfig, family: Family) -> Self {
+        Self::new(config, family, &OWNERSHIP, config.log_hits.then_some(LOG_GROUP))
     }
 
     /// The network that counts as loopback.
     pub(super) fn loopback(&self) -> Cidr {
-        match self.rules.family {
+        match self.family() {
             Family::V4 => self.config.loopback_v4,
             Family::V6 => Cidr::host(Ipv6Addr::LOCALHOST.into()),
         }
@@ -32,15 +26,10 @@ impl<'a> Writer<'a> {
 
     /// The address from which the proxy calls the application behind it: 127.0.0.6, or `::6`.
     pub(super) fn passthrough(&self) -> Cidr {
-        Cidr::host(match self.rules.family {
+        Cidr::host(match self.family() {
             Family::V4 => PASSTHROUGH_V4.into(),
             Family::V6 => PASSTHROUGH_V6.into(),
         })
-    }
-
-    /// Those of the networks that are of this family.
-    pub(super) fn own_family(&self, cidrs: &[Cidr]) -> Vec<Cidr> {
-        cidrs.iter().copied().filter(|cidr| cidr.family() == self.rules.family).collect()
     }
 
     /// The DNS servers of this family.
@@ -58,54 +47,4 @@ impl<'a> Writer<'a> {
         let users = config.proxy_uids.iter().copied().map(Owner::User);
         users.chain(config.proxy_gids.iter().copied().map(Owner::Group))
     }
-
-    /// Appends a rule to a chain.
-    pub(super) fn append(
-        &mut self,
-        table: Table,
-        place: Place,
-        matches: impl IntoIterator<Item = Match>,
-        target: Target,
-        origin: Origin,
-    ) {
-        let rule = Rule::new(matches, target);
-        if self.config.log_hits {
-            self.put(table, place, Position::Append, log(&rule, origin), origin);
-        }
-        self.put(table, place, Position::Append, rule, origin);
-    }
-
-    /// Inserts a rule as the chain's rule `number`, counting only rules of the policy.
-    pub(super) fn insert(
-        &mut self,
-        table: Table,
-        place: Place,
-        number: usize,
-        matches: impl IntoIterator<Item = Match>,
-        target: Target,
-        origin: Origin,
-    ) {
-        let rule = Rule::new(matches, target);
-        if self.config.log_hits {
-            // Every rule of the chain has a log rule before it, so places count double.
-            self.put(table, place, Position::Insert(2 * number - 1), log(&rule, origin), origin);
-            self.put(table, place, Position::Insert(2 * number), rule, origin);
-        } else {
-            self.put(table, place, Position::Insert(number), rule, origin);
-        }
-    }
-
-    fn put(&mut self, table: Table, place: Place, position: Position, mut rule: Rule, origin: Origin) {
-        let chain = Chain::from(place);
-        if matches!(chain, Chain::Base(_)) && !OWNERSHIP.owns_rule(&rule) {
-            rule.matches.push(Match::Comment(OWNERSHIP.rule_comment()));
-        }
-        self.rules.statements.push(Statement { table, chain, position, rule, origin: Some(origin) });
-    }
-}
-
-/// The rule that reports what `rule` is about to match.
-fn log(rule: &Rule, origin: Origin) -> Rule {
-    let prefix = origin.name.parse().expect("names of rules are valid comments");
-    Rule { matches: rule.matches.clone(), target: Target::Log { group: LOG_GROUP, prefix } }
 }

@@ -3,7 +3,8 @@
 use super::judge::declared;
 use super::{Code, Finding};
 use crate::Setting;
-use crate::istio::{CaptureConfig, Interception, OWNERSHIP};
+use crate::istio::defaults::PASSTHROUGH_V6;
+use crate::mesh::Policy;
 use crate::sources::Raw;
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -16,8 +17,8 @@ pub struct Held {
 }
 
 /// Whether the pod's IPv6 is left alone while something else is captured: only then is it worth looking whether it has any.
-pub fn leaves_ipv6(config: &CaptureConfig) -> bool {
-    !config.ipv6 && config.interception != Interception::None
+pub fn leaves_ipv6(config: &dyn Policy) -> bool {
+    !config.ipv6() && !config.captures_nothing()
 }
 
 /// Why the pod's IPv6 is not captured, in a sentence.
@@ -29,7 +30,7 @@ pub fn why_not_ipv6(raw: &Raw) -> &'static str {
 }
 
 /// Says that the pod has an address whose connections are not captured, by what is declared and by what interfaces hold.
-pub fn uncaptured_ipv6(raw: &Raw, config: &CaptureConfig, held: &[Held]) -> Option<Finding> {
+pub fn uncaptured_ipv6(raw: &Raw, config: &dyn Policy, held: &[Held]) -> Option<Finding> {
     if !leaves_ipv6(config) {
         return None;
     }
@@ -58,5 +59,5 @@ pub fn uncaptured_ipv6(raw: &Raw, config: &CaptureConfig, held: &[Held]) -> Opti
 /// Whether others can be called from it: ours on `lo` serves the proxy alone.
 fn is_global(address: Ipv6Addr) -> bool {
     let is_local = address.is_loopback() || address.is_unicast_link_local();
-    !(is_local || address.is_multicast() || address.is_unspecified() || Some(address) == OWNERSHIP.address)
+    !(is_local || address.is_multicast() || address.is_unspecified() || address == PASSTHROUGH_V6)
 }

@@ -231,8 +231,10 @@ fn outbound(included: &[&str], excluded: &[&str]) -> CaptureConfig {
 /// Options and remedies of all warnings.
 fn check(raw: &[(Setting, &str)], config: &CaptureConfig, expected: &[(&str, &str)]) {
     let raw = Raw::new(raw.iter().map(|(setting, text)| (*setting, (*text).to_owned())), |_| false, |_| None);
-    let found: Vec<Finding> =
-        lint(&raw, config, &[]).into_iter().filter(|f| f.level == super::Level::Warning).collect();
+    let found: Vec<Finding> = lint(&raw, &config.clone().into(), &[])
+        .into_iter()
+        .filter(|f| f.level == super::Level::Warning)
+        .collect();
     let told: Vec<(&str, &str)> = found.iter().map(|f| (f.option.as_str(), f.remedy.as_str())).collect();
     assert_eq!(told, expected, "{found:#?}");
 }
@@ -280,7 +282,7 @@ fn where_nothing_is_captured_nothing_else_is_told() {
     check(&given, &nothing(), &[("--istio-service-cidr", remedy)]);
     let none = CaptureConfig { interception: Interception::None, ..outbound(&["10.0.0.0/8"], &[]) };
     check(&given, &none, &[]);
-    assert_eq!(lint(&Raw::default(), &none, &[]).len(), 1);
+    assert_eq!(lint(&Raw::default(), &none.into(), &[]).len(), 1);
 }
 
 #[test]

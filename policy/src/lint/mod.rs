@@ -21,7 +21,8 @@ pub use code::{Code, RETIRED};
 pub use ipv6::{Held, leaves_ipv6, uncaptured_ipv6, why_not_ipv6};
 pub use told::{Item, items};
 
-use crate::istio::CaptureConfig;
+use crate::istio::{self, CaptureConfig};
+use crate::mesh::Capture;
 use crate::sources::{Dialect, Raw, Source};
 use change::Change;
 use judge::Judge;
@@ -89,16 +90,18 @@ const MOST_WORK: usize = 20_000_000;
 /// Everything that is odd, warnings first; of configurations whose lists are too long, what was found in time.
 ///
 /// `held` are the IPv6 addresses of the pod's interfaces, where they are known beside those that the flags declare.
-pub fn lint(raw: &Raw, config: &CaptureConfig, held: &[Held]) -> Vec<Finding> {
-    lint_within(Work::new(MOST_WORK), usize::MAX, raw, config, held)
+pub fn lint(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
+    let of = |config| lint_within(Work::new(MOST_WORK), usize::MAX, raw, config, held);
+    istio::of(capture).map(of).unwrap_or_default()
 }
 
 /// So many rules are looked at by [`brief`]: it takes a small part of the time that it takes to set them.
 const FEW_RULES: usize = 100;
 
 /// As [`lint`], for whoever is about to set the rules: where lists make many, only what the lists have no part in.
-pub fn brief(raw: &Raw, config: &CaptureConfig, held: &[Held]) -> Vec<Finding> {
-    lint_within(Work::new(MOST_WORK), FEW_RULES, raw, config, held)
+pub fn brief(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
+    let of = |config| lint_within(Work::new(MOST_WORK), FEW_RULES, raw, config, held);
+    istio::of(capture).map(of).unwrap_or_default()
 }
 
 fn lint_within(

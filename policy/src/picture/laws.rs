@@ -104,7 +104,7 @@ proptest! {
     #[test]
     fn an_arrow_tells_what_becomes_of_its_packets(config in config(), packets in vec(packet(), 100)) {
         let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&config));
-        let picture = of(&config, &Dialect::default());
+        let picture = of(&config.clone().into(), &Dialect::default());
         for family in config.families() {
             let scene = Scene::of_config(&config, family, &pod);
             for packet in packets.iter().filter(|packet| packet.family() == family) {
@@ -123,7 +123,7 @@ proptest! {
     fn everything_can_be_read(config in config(), packets in vec(packet(), 3)) {
         let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&config));
         for dialect in [Dialect::default(), annotations()] {
-            let picture = of(&config, &dialect);
+            let picture = of(&config.clone().into(), &dialect);
             check(&picture);
             for packet in &packets {
                 let scene = Scene::of_config(&config, packet.family(), &pod);
@@ -147,7 +147,7 @@ fn long_lists_are_folded() {
         vm_interfaces: (0..300).map(|n| parsed(&format!("machine{n}"))).collect(),
         ..nothing()
     };
-    let picture = of(&config, &annotations());
+    let picture = of(&config.into(), &annotations());
     check(&picture);
     let svg = picture.svg();
     for text in ["5,000 networks: 10.0.0.0/24, ", "4,999 TCP ports: 2, 4, ", "300 interfaces: interface0, "] {

@@ -24,7 +24,8 @@ pub use panel::{Panel, Part};
 
 use crate::Setting;
 use crate::explain::Explanation;
-use crate::istio::{CaptureConfig, Interception};
+use crate::istio::{self, CaptureConfig, Interception};
+use crate::mesh::Capture;
 use crate::sources::Dialect;
 use label::Label;
 use rules::simulate::{Direction, Packet};
@@ -55,7 +56,11 @@ struct Way {
 }
 
 /// What becomes of the traffic that a configuration describes, in the words of whoever has written it.
-pub fn of(config: &CaptureConfig, dialect: &Dialect) -> Picture {
+pub fn of(capture: &Capture, dialect: &Dialect) -> Picture {
+    istio::of(capture).map_or_else(|| of_skipped(""), |config| of_istio(config, dialect))
+}
+
+fn of_istio(config: &CaptureConfig, dialect: &Dialect) -> Picture {
     let panels = [
         Some(arriving::inbound(config, dialect)),
         arriving::machines(config, dialect),

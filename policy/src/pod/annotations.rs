@@ -3,6 +3,7 @@
 use super::facts::{Container, Pod, Value};
 use super::said::Said;
 use crate::istio::defaults::PROXY_ID;
+use crate::mesh::Mesh;
 use crate::settings::mapping::{FIELDS, PROXY, Row, TABLE, VARIABLES};
 use crate::settings::{self, Row as SettingRow, Setting, nearest};
 use crate::sources::{Raw, Source};
@@ -59,7 +60,7 @@ fn ours(title: &str, annotations: &BTreeMap<String, String>) -> Said {
 
 /// A setting by its name, which stands behind a `prefix`.
 fn named(said: &mut Said, prefix: &str, name: &str, value: &str, source: &Source) {
-    let keys = || settings::TABLE.iter().filter_map(|row| Some((row, row.key()?)));
+    let keys = || settings::of(Mesh::Istio).filter_map(|row| Some((row, row.key()?)));
     match keys().find(|(_, key)| key == name) {
         Some((SettingRow { setting, .. }, _)) => said.say(*setting, value, source.clone()),
         None => {

@@ -3,7 +3,8 @@
 use super::expand::{Environment, Expanded};
 use super::facts::{Container, Value};
 use super::said::Said;
-use crate::settings::{Row, Setting, TABLE, Topic};
+use crate::mesh::Mesh;
+use crate::settings::{self, Row, Setting, Topic};
 use crate::sources::pflag::{self, Flags, Word};
 use crate::sources::{Source, boolean};
 
@@ -63,7 +64,7 @@ fn flags() -> Flags {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    TABLE.iter().filter(|row| !row.topic.is_of_one_command() && row.setting != Setting::Filename)
+    settings::of(Mesh::Istio).filter(|row| !row.topic.is_of_one_command() && row.setting != Setting::Filename)
 }
 
 /// Whether a pod's init container may say this of the pod: what is captured, and not how a container runs.

@@ -8,7 +8,7 @@
 //! A plugin that is handed annotations, and a network configuration that holds settings, does this:
 //!
 //! ```
-//! use policy::istio::Resolved;
+//! use policy::mesh::Resolved;
 //! use policy::pod::{EXCLUDED_NAMESPACES, Pod, annotated, configured, skip};
 //! use policy::{Host, Problems};
 //! use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! What a pod says, as settings: the words, and what is wrong with them before they are understood.
 
-use crate::istio::{self, Resolved};
+use crate::mesh::{self, Resolved};
 use crate::settings::Setting;
 use crate::sources::{Given, Host, Raw, Reader, Source};
 use crate::{Problem, Problems};
@@ -94,7 +94,7 @@ impl Said {
 
     fn resolved(&self, host: &dyn Host, numbers_only: bool) -> Result<Resolved, Problems> {
         let mut reader = Reader::new(&self.raw, self.problems());
-        let capture = istio::configure(&mut reader, host, numbers_only);
+        let capture = mesh::configure(&mut reader, host, numbers_only);
         let warnings = reader.finish()?;
         Ok(Resolved { capture, warnings })
     }

@@ -1,23 +1,27 @@
 //! The list of calls: who calls whom.
 
-use super::{Call, Caller, Facts, expect, loopback, nobody, passthrough};
+use super::{Call, Caller, Facts, expect, loopback, nobody};
 use crate::explain::Scene;
 use crate::istio::defaults::DNS_PORT;
-use crate::istio::{CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups};
-use rules::{Cidr, Family, Gid, Port, PortRange, Protocol, Uid};
+use crate::mesh::{Listed, Named, Policy, Proxy};
+use crate::settings::Setting;
+use rules::{Cidr, Family, Gid, Port, Protocol, Uid};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 pub(super) struct Calls<'a> {
-    config: &'a CaptureConfig,
+    config: &'a dyn Policy,
+    proxy: Proxy,
+    lists: Vec<Listed>,
     facts: &'a Facts<'a>,
     scene: Scene,
     pub(super) made: Vec<Call>,
 }
 
 impl<'a> Calls<'a> {
-    pub(super) fn new(config: &'a CaptureConfig, facts: &'a Facts<'a>) -> Self {
+    pub(super) fn new(config: &'a dyn Policy, facts: &'a Facts<'a>) -> Self {
         let scene = Scene::of_config(config, Family::V4, &facts.pod);
-        Self { config, facts, scene, made: Vec::new() }
+        Self { config, proxy: config.proxy(), lists: config.lists(), facts, scene, made: Vec::new() }
     }
 
     fn turn_to(&mut self, family: Family) {
@@ -47,25 +51,30 @@ impl<'a> Calls<'a> {
         }
     }
 
+    /// What the lists name, in the order of the settings, as far as `item` takes it; some of each list.
+    fn listed<T: Copy>(&self, item: impl Fn(&Named) -> Option<T>) -> Vec<T> {
+        let mut by_setting: BTreeMap<Setting, Vec<T>> = BTreeMap::new();
+        for Listed { setting, named, .. } in &self.lists {
+            by_setting.entry(*setting).or_default().extend(item(named));
+        }
+        by_setting.values().flat_map(|items| some_of(items)).collect()
+    }
+
     /// Networks and ports that lists name, called by the application.
     fn outbound(&mut self, family: Family) {
-        let Self { config, facts, .. } = *self;
+        let port = self.facts.port;
+        let networks = self.listed(|named| match named {
+            Named::Destination(network) if network.family() == family => Some(*network),
+            _ => None,
+        });
+        let ports = self.listed(outbound_port);
         let mut call = |to, port| self.add(Caller::Application, Protocol::Tcp, None, to, port);
-        call(nobody(family), facts.port);
-        let listed: &[Cidr] = match &config.outbound_cidrs {
-            OutboundCidrs::All => &[],
-            OutboundCidrs::Only(cidrs) => cidrs,
-        };
-        for list in [listed, &config.excluded_cidrs] {
-            let of_family: Vec<Cidr> = list.iter().copied().filter(|cidr| cidr.family() == family).collect();
-            for to in some_of(&of_family).filter_map(within) {
-                call(to, facts.port);
-            }
+        call(nobody(family), port);
+        for to in networks.into_iter().filter_map(within) {
+            call(to, port);
         }
-        for list in [&config.outbound_ports, &config.excluded_outbound_ports] {
-            for port in some_of(list).map(PortRange::first) {
-                call(nobody(family), port);
-            }
+        for port in ports {
+            call(nobody(family), port);
         }
     }
 
@@ -73,37 +82,49 @@ impl<'a> Calls<'a> {
     pub(super) fn of_proxy(&mut self, family: Family) {
         self.turn_to(family);
         let (port, from) = (self.facts.port, Some(loopback(family)));
-        self.add(Caller::Proxy, Protocol::Tcp, from, passthrough(family), port);
+        let passthrough = self.proxy.passthrough(family);
+        if let Some(passthrough) = passthrough {
+            self.add(Caller::Proxy, Protocol::Tcp, from, passthrough, port);
+        }
         if let Some(own) = self.own(family) {
             self.add(Caller::Proxy, Protocol::Tcp, None, own, port);
-            self.add(Caller::Proxy, Protocol::Tcp, Some(passthrough(family)), own, port);
+            if passthrough.is_some() {
+                self.add(Caller::Proxy, Protocol::Tcp, passthrough, own, port);
+            }
         }
     }
 
     /// Whose calls are left alone, one by one; and the proxy's to its own pod.
     fn of_owners(&mut self, family: Family) {
-        let Self { config, facts, .. } = *self;
+        let facts = self.facts;
         // Where the application's calls are captured, theirs pass for no other reason.
         let captured = self.made.iter().find(|call| {
             call.caller == Caller::Application && Family::of(call.to.ip()) == family && call.is_captured()
         });
         let away = captured.map_or(SocketAddr::new(nobody(family), facts.port.number()), |call| call.to);
         let (away, port) = (away.ip(), Port::new(away.port()).unwrap_or(facts.port));
-        let users = some_of(&config.proxy_uids).map(Caller::ProxyUser);
-        let groups = some_of(&config.proxy_gids).map(Caller::ProxyGroup);
-        for caller in users.chain(groups) {
+        let left_alone = |listed: &&Listed| !listed.captured;
+        let excluded: Vec<Port> =
+            self.lists.iter().filter(left_alone).filter_map(|listed| outbound_port(&listed.named)).collect();
+        for caller in self.proxys() {
             self.add(caller, Protocol::Tcp, None, away, port);
             if let Some(own) = self.own(family) {
                 self.add(caller, Protocol::Tcp, None, own, facts.port);
-                self.add(caller, Protocol::Tcp, None, own, config.tunnel_port);
-                for port in some_of(&config.excluded_outbound_ports).map(PortRange::first) {
+                if let Some(tunnel) = self.proxy.listeners.tunnel {
+                    self.add(caller, Protocol::Tcp, None, own, tunnel);
+                }
+                for port in some_of(&excluded) {
                     self.add(caller, Protocol::Tcp, None, own, port);
                 }
             }
         }
-        let (OwnerGroups::AllBut(groups) | OwnerGroups::Only(groups)) = &config.owner_groups;
-        for group in some_of(groups).map(Caller::Group) {
-            self.add(group, Protocol::Tcp, None, away, port);
+        let others = self.listed(|named| match named {
+            Named::Group(gid) => Some(Caller::Group(*gid)),
+            Named::User(uid, _) => Some(Caller::User(*uid)),
+            _ => None,
+        });
+        for caller in others {
+            self.add(caller, Protocol::Tcp, None, away, port);
         }
     }
 
@@ -114,9 +135,10 @@ impl<'a> Calls<'a> {
             self.add(Caller::Application, Protocol::Tcp, None, to, port);
         }
         // Somebody may have asked for loopback to be captured.
-        if let (OutboundCidrs::Only(cidrs), Family::V4) = (&self.config.outbound_cidrs, family)
-            && cidrs.iter().any(|cidr| cidr.address().is_loopback())
-        {
+        let asked = self.lists.iter().any(|listed| {
+            matches!(listed.named, Named::Destination(network) if listed.captured && network.address().is_loopback())
+        });
+        if asked && family == Family::V4 {
             let other = Ipv4Addr::new(127, 0, 0, 2).into();
             self.add(Caller::Application, Protocol::Tcp, None, other, port);
         }
@@ -125,14 +147,16 @@ impl<'a> Calls<'a> {
     /// Inbound ports. Only a proxy that hands connections over unchanged calls its own pod by way of the rules for
     /// inbound ones; with REDIRECT, those are met by packets from outside alone.
     fn inbound(&mut self, family: Family) {
-        let Self { config, .. } = *self;
-        if !matches!(config.interception, Interception::Tproxy { .. }) {
+        if self.proxy.listeners.transparent.is_none() {
             return;
         }
-        let (InboundPorts::AllBut(ports) | InboundPorts::Only(ports)) = &config.inbound_ports;
-        for caller in some_of(&config.proxy_gids).map(Caller::ProxyGroup) {
+        let ports = self.listed(|named| match named {
+            Named::InboundPort(ports) => Some(ports.first()),
+            _ => None,
+        });
+        for caller in some_of(&self.proxy.gids).map(Caller::ProxyGroup) {
             if let Some(own) = self.own(family) {
-                for port in some_of(ports).map(PortRange::first) {
+                for &port in &ports {
                     self.add(caller, Protocol::Tcp, None, own, port);
                 }
             }
@@ -141,26 +165,29 @@ impl<'a> Calls<'a> {
 
     /// Questions of the application, and those of the agent, which are the proxy's.
     fn dns(&mut self, family: Family) {
-        let Self { config, .. } = *self;
-        let servers = match &config.dns {
-            DnsCapture::Off => return,
-            DnsCapture::All => vec![nobody(family)],
-            DnsCapture::Servers(servers) => {
-                let own: Vec<IpAddr> =
-                    servers.iter().copied().filter(|server| Family::of(*server) == family).collect();
-                some_of(&own).collect()
-            }
-        };
-        let users = some_of(&config.proxy_uids).map(Caller::ProxyUser);
-        let groups = some_of(&config.proxy_gids).map(Caller::ProxyGroup);
-        let callers: Vec<Caller> = [Caller::Application].into_iter().chain(users).chain(groups).collect();
-        for caller in callers {
+        if self.proxy.listeners.dns.is_none() {
+            return;
+        }
+        let any = self.lists.iter().any(|listed| matches!(listed.named, Named::Server(_)));
+        let servers = self.listed(|named| match named {
+            Named::Server(server) if Family::of(*server) == family => Some(*server),
+            _ => None,
+        });
+        let servers = if any { servers } else { vec![nobody(family)] };
+        let callers = [Caller::Application].into_iter().chain(self.proxys());
+        for caller in callers.collect::<Vec<_>>() {
             for &server in &servers {
                 for protocol in [Protocol::Udp, Protocol::Tcp] {
                     self.add(caller, protocol, None, server, DNS_PORT);
                 }
             }
         }
+    }
+
+    /// Those that are the proxy by one thing alone.
+    fn proxys(&self) -> Vec<Caller> {
+        let users = some_of(&self.proxy.uids).map(Caller::ProxyUser);
+        users.chain(some_of(&self.proxy.gids).map(Caller::ProxyGroup)).collect()
     }
 
     /// The first of the pod's addresses, by which others call it.
@@ -174,21 +201,33 @@ impl<'a> Calls<'a> {
         match caller {
             Caller::Application => (uid, gid),
             Caller::Proxy => self.facts.pod.proxy,
-            Caller::ProxyUser(uid) => (uid, gid),
+            Caller::ProxyUser(uid) | Caller::User(uid) => (uid, gid),
             Caller::ProxyGroup(gid) | Caller::Group(gid) => (uid, gid),
         }
     }
 
     /// Somebody that no list names: we, if that is so.
     fn application(&self) -> (Uid, Gid) {
-        let Self { config, facts, .. } = *self;
+        let Self { proxy, lists, facts, .. } = self;
         let is_named = |(uid, gid): (Uid, Gid)| {
-            let (OwnerGroups::AllBut(groups) | OwnerGroups::Only(groups)) = &config.owner_groups;
-            config.proxy_uids.contains(&uid) || config.proxy_gids.contains(&gid) || groups.contains(&gid)
+            let is_listed = lists.iter().any(|listed| match listed.named {
+                Named::Group(group) => group == gid,
+                Named::User(first, last) => (first..=last).contains(&uid),
+                _ => false,
+            });
+            proxy.uids.contains(&uid) || proxy.gids.contains(&gid) || is_listed
         };
         let others = (1000..).filter_map(Uid::new).map(|uid| (uid, Gid::from(uid)));
         let free = [facts.own].into_iter().chain(others).find(|owner| !is_named(*owner));
         free.expect("lists are shorter than numbers")
+    }
+}
+
+/// The first of the outbound ports that an item names.
+fn outbound_port(named: &Named) -> Option<Port> {
+    match named {
+        Named::OutboundPort(ports, _) => Some(ports.first()),
+        _ => None,
     }
 }
 

@@ -13,8 +13,7 @@
 mod calls;
 
 use crate::explain::{DecidedBy, Pod, Scene, explain};
-use crate::istio::CaptureConfig;
-use crate::istio::defaults::{PASSTHROUGH_V4, PASSTHROUGH_V6};
+use crate::mesh::Policy;
 use crate::sources::Dialect;
 use calls::Calls;
 use rules::simulate::{Direction, Packet, Verdict};
@@ -30,6 +29,8 @@ pub enum Caller {
     Application,
     /// An application of a group that a list names.
     Group(Gid),
+    /// An application of a user that a list names.
+    User(Uid),
     /// The proxy, by its user and its group.
     Proxy,
     /// One that is the proxy's by its user alone.
@@ -43,6 +44,7 @@ impl fmt::Display for Caller {
         match self {
             Self::Application => f.write_str("application"),
             Self::Group(gid) => write!(f, "group {gid}"),
+            Self::User(uid) => write!(f, "user {uid}"),
             Self::Proxy => f.write_str("proxy"),
             Self::ProxyUser(uid) => write!(f, "proxy user {uid}"),
             Self::ProxyGroup(gid) => write!(f, "proxy group {gid}"),
@@ -74,11 +76,6 @@ impl Call {
         matches!(self.expected, Verdict::Redirect(_) | Verdict::Tproxy(_))
     }
 
-    /// The address from which a proxy hands such connections over to the application.
-    pub fn handed_over_from(&self) -> IpAddr {
-        passthrough(self.packet.family())
-    }
-
     /// Whether it goes to the pod itself.
     pub fn stays(&self) -> bool {
         matches!(&self.packet.direction, Direction::Outbound { interface, .. } if interface == LOOPBACK)
@@ -106,7 +103,7 @@ pub struct Facts<'a> {
 }
 
 /// Every call worth trying, of the families that are captured.
-pub fn calls(config: &CaptureConfig, facts: &Facts<'_>) -> Vec<Call> {
+pub fn calls(config: &dyn Policy, facts: &Facts<'_>) -> Vec<Call> {
     let mut all = Calls::new(config, facts);
     for family in config.families() {
         all.of(family);
@@ -117,7 +114,7 @@ pub fn calls(config: &CaptureConfig, facts: &Facts<'_>) -> Vec<Call> {
 /// The calls that prove that capture works without one that could leave the pod: for each family, the proxy calls the
 /// application as it does to hand connections over, which is captured whatever else is. Where the configuration lets that
 /// pass, the proxy calls the pod's own address; where that passes too, nothing proves anything.
-pub fn proofs(config: &CaptureConfig, facts: &Facts<'_>) -> Vec<Call> {
+pub fn proofs(config: &dyn Policy, facts: &Facts<'_>) -> Vec<Call> {
     let mut proofs = Vec::new();
     for family in config.families() {
         let mut all = Calls::new(config, facts);
@@ -125,14 +122,6 @@ pub fn proofs(config: &CaptureConfig, facts: &Facts<'_>) -> Vec<Call> {
         proofs.extend(all.made.into_iter().find(Call::is_captured));
     }
     proofs
-}
-
-/// The address from which the proxy hands connections over.
-fn passthrough(family: Family) -> IpAddr {
-    match family {
-        Family::V4 => PASSTHROUGH_V4.into(),
-        Family::V6 => PASSTHROUGH_V6.into(),
-    }
 }
 
 fn loopback(family: Family) -> IpAddr {

@@ -14,36 +14,19 @@ pub struct Row {
     pub all: &'static [&'static str],
 }
 
-const fn open(setting: Setting, example: &'static str) -> Row {
+/// A row of a setting that takes many values.
+pub(crate) const fn open(setting: Setting, example: &'static str) -> Row {
     Row { setting, example, all: &[] }
 }
 
-const fn closed(setting: Setting, example: &'static str, all: &'static [&'static str]) -> Row {
+/// A row of a setting that takes these values and no others.
+pub(crate) const fn closed(setting: Setting, example: &'static str, all: &'static [&'static str]) -> Row {
     Row { setting, example, all }
 }
 
-/// One row for each setting that takes a value, in the order of the settings.
+/// One row for each setting that takes a value, in the order of the settings. Those of a mesh stand in its own folder.
 pub const TABLE: &[Row] = &[
-    open(Setting::EnvoyPort, "15001"),
-    open(Setting::InboundCapturePort, "15006"),
-    open(Setting::InboundTunnelPort, "15008"),
-    open(Setting::ProxyUid, "1337"),
-    open(Setting::ProxyGid, "1337"),
-    closed(Setting::InterceptionMode, "TPROXY", &["REDIRECT", "TPROXY", "NONE"]),
-    open(Setting::InboundPorts, "80,8000-8999"),
-    open(Setting::InboundPortsExclude, "15020,15021,15090"),
-    open(Setting::ExcludeInterfaces, "eth1,br+"),
-    open(Setting::ServiceCidr, "10.0.0.0/8,fd00::/8"),
-    open(Setting::ServiceExcludeCidr, "10.96.0.1/32"),
-    open(Setting::OutboundPorts, "443,9000-9099"),
-    open(Setting::OutboundPortsExclude, "5432"),
-    open(Setting::VmInterfaces, "vm0"),
-    open(Setting::TproxyMark, "1337"),
-    open(Setting::TproxyRouteTable, "133"),
-    open(Setting::OwnerGroups, "1000,2000"),
-    open(Setting::OwnerGroupsExclude, "2000"),
-    open(Setting::LoopbackCidr, "127.0.0.0/8"),
-    open(Setting::EnvoyUser, "root"),
+    closed(Setting::Mesh, "istio", &["istio", "linkerd"]),
     open(Setting::NetworkNamespace, "/run/netns/pod"),
     closed(Setting::ForceBinary, "nft", &["legacy", "nft"]),
     open(Setting::LockWait, "10"),
@@ -112,24 +95,32 @@ pub const TABLE: &[Row] = &[
 impl Row {
     /// The row of a setting.
     pub fn of(setting: Setting) -> Option<&'static Self> {
-        TABLE.iter().find(|row| row.setting == setting)
+        setting.table.examples().iter().find(|row| row.setting == setting)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Kind, TABLE as SETTINGS};
+    use super::super::{Kind, Table};
     use super::*;
+    use crate::mesh::Mesh;
+
+    fn tables() -> impl Iterator<Item = Table> {
+        Mesh::ALL.iter().map(|mesh| Table::Of(*mesh)).chain([Table::Common])
+    }
 
     #[test]
     fn every_setting_that_takes_a_value_has_a_row() {
-        let takes = SETTINGS.iter().filter(|row| matches!(row.kind, Kind::Value(_))).map(|row| row.setting);
-        assert_eq!(TABLE.iter().map(|row| row.setting).collect::<Vec<_>>(), takes.collect::<Vec<_>>());
+        for table in tables() {
+            let takes = table.rows().iter().filter(|row| row.kind != Kind::Switch);
+            let takes: Vec<Setting> = takes.map(|row| row.setting).collect();
+            assert_eq!(table.examples().iter().map(|row| row.setting).collect::<Vec<_>>(), takes);
+        }
     }
 
     #[test]
     fn examples_are_among_the_values_and_help_names_them_all() {
-        for row in TABLE.iter().filter(|row| !row.all.is_empty()) {
+        for row in tables().flat_map(Table::examples).filter(|row| !row.all.is_empty()) {
             let setting = row.setting.row();
             assert!(row.all.contains(&row.example), "{}", setting.name());
             for value in row.all {

@@ -1,83 +1,15 @@
-//! The table itself: a row a setting, in the order of `--help`.
+//! The settings that every mesh has: how to work, where, and what to show. What to capture, each mesh says in a table of its
+//! own.
 
 use super::Kind::{Switch, Value};
-use super::{Row, Topic};
-
-macro_rules! settings {
-    ($($topic:ident { $($setting:ident: $long:literal $short:tt $variables:expr, $kind:expr, $help:literal;)* })*) => {
-        /// A setting, named as its flag is.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Setting {
-            $($(#[doc = $help] $setting,)*)*
-        }
-
-        /// All settings, in the order of `--help` and of the enum.
-        pub const TABLE: &[Row] = &[$($(Row {
-            setting: Setting::$setting,
-            long: $long,
-            short: settings!(@short $short),
-            variables: &$variables,
-            kind: $kind,
-            topic: Topic::$topic,
-            help: $help,
-        },)*)*];
-    };
-    (@short _) => { None };
-    (@short $short:literal) => { Some($short) };
-}
+use super::table_macro::settings;
+use super::{Setting, Table};
 
 settings! {
+    Setting of Table::Common;
     Capture {
-        EnvoyPort: "envoy-port" 'p' [], Value("PORT"),
-            "Proxy port that outbound TCP goes to, or a range of them [default: 15001]";
-        InboundCapturePort: "inbound-capture-port" 'z' ["INBOUND_CAPTURE_PORT"], Value("PORT"),
-            "Proxy port that inbound TCP goes to, or a range of them [default: 15006]";
-        InboundTunnelPort: "inbound-tunnel-port" 'e' ["INBOUND_TUNNEL_PORT"], Value("PORT"),
-            "Port of the HBONE tunnel, never captured [default: 15008]";
-        ProxyUid: "proxy-uid" 'u' ["PROXY_UID"], Value("USER,.."),
-            "Users, by number or name, whose traffic is the proxy's own [default: user istio-proxy, or 1337]";
-        ProxyGid: "proxy-gid" 'g' ["PROXY_GID"], Value("GROUP,.."),
-            "Groups, by number or name, whose traffic is the proxy's own [default: the numbers of --proxy-uid]";
-        InterceptionMode: "istio-inbound-interception-mode" 'm' ["ISTIO_INBOUND_INTERCEPTION_MODE"], Value("MODE"),
-            "REDIRECT, TPROXY, or NONE to capture nothing [default: REDIRECT]";
-        InboundPorts: "istio-inbound-ports" 'b' ["ISTIO_INBOUND_PORTS"], Value("PORT,.."),
-            "Inbound ports to capture, or '*' for all; empty captures none";
-        InboundPortsExclude: "istio-local-exclude-ports" 'd' ["ISTIO_LOCAL_EXCLUDE_PORTS"], Value("PORT,.."),
-            "Inbound ports to leave alone; only with -b '*'";
-        ExcludeInterfaces: "istio-exclude-interfaces" 'c' ["ISTIO_EXCLUDE_INTERFACES"], Value("NAME,.."),
-            "Interfaces to leave alone in both directions; 'br+' means all that start with br";
-        ServiceCidr: "istio-service-cidr" 'i' ["ISTIO_SERVICE_CIDR"], Value("CIDR,.."),
-            "Outbound networks to capture, or '*' for all; empty captures none";
-        ServiceExcludeCidr: "istio-service-exclude-cidr" 'x' ["ISTIO_SERVICE_EXCLUDE_CIDR"], Value("CIDR,.."),
-            "Outbound networks to leave alone";
-        OutboundPorts: "istio-outbound-ports" 'q' ["ISTIO_OUTBOUND_PORTS"], Value("PORT,.."),
-            "Outbound ports to capture whatever the network";
-        OutboundPortsExclude: "istio-local-outbound-ports-exclude" 'o' ["ISTIO_LOCAL_OUTBOUND_PORTS_EXCLUDE"],
-            Value("PORT,.."), "Outbound ports to leave alone, TCP and UDP";
-        VmInterfaces: "kube-virt-interfaces" 'k' ["KUBE_VIRT_INTERFACES"], Value("NAME,.."),
-            "Interfaces of virtual machines, whose inbound traffic counts as outbound";
-        TproxyMark: "istio-inbound-tproxy-mark" 't' ["ISTIO_INBOUND_TPROXY_MARK"], Value("MARK"),
-            "Mark of packets handed to the proxy in TPROXY mode [default: 1337]";
-        TproxyRouteTable: "istio-inbound-tproxy-route-table" 'r' ["ISTIO_INBOUND_TPROXY_ROUTE_TABLE"],
-            Value("TABLE"), "Routing table that delivers marked packets in TPROXY mode [default: 133]";
-        RedirectDns: "redirect-dns" _ ["REDIRECT_DNS", "ISTIO_META_DNS_CAPTURE"], Switch,
-            "Capture DNS to the servers of resolv.conf, to the agent at port 15053";
-        CaptureAllDns: "capture-all-dns" _ ["CAPTURE_ALL_DNS"], Switch,
-            "With --redirect-dns: capture every packet to port 53";
-        DropInvalid: "drop-invalid" _ ["DROP_INVALID", "INVALID_DROP"], Switch,
-            "Drop packets that conntrack calls INVALID";
-        DualStack: "dual-stack" _ ["DUAL_STACK", "ISTIO_DUAL_STACK"], Switch,
-            "Capture both families; without it, the first address decides about IPv6";
-        TraceLogging: "iptables-trace-logging" _ ["IPTABLES_TRACE_LOGGING"], Switch,
-            "Report each rule's hits to NFLOG group 1337, under the rule's name";
-        OwnerGroups: "" _ ["ISTIO_OUTBOUND_OWNER_GROUPS"], Value("GROUP,.."),
-            "Groups whose outbound traffic is captured, or '*' for all [default: *]";
-        OwnerGroupsExclude: "" _ ["ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE"], Value("GROUP,.."),
-            "Groups whose outbound traffic is left alone; only with all groups captured";
-        LoopbackCidr: "" _ ["ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR"], Value("CIDR"),
-            "IPv4 network that counts as loopback [default: 127.0.0.1/32]";
-        EnvoyUser: "" _ ["ENVOY_USER"], Value("NAME"),
-            "User whose number is the default of --proxy-uid [default: istio-proxy]";
+        Mesh: "mesh" _ [], Value("MESH"),
+            "Whose rules: istio, linkerd, kuma or ambient [default: what the pod says, else istio]";
     }
     Operation {
         DryRun: "dry-run" 'n' ["DRY_RUN"], Switch,
@@ -92,6 +24,8 @@ settings! {
             "Use this variant of iptables, legacy or nft, whatever is in use";
         Reconcile: "reconcile" _ ["RECONCILE"], Switch,
             "Replace rules of ours that are not as wanted, instead of failing";
+        Replace: "replace" _ ["REPLACE"], Switch,
+            "Take the place of another mesh that captures here, instead of failing";
         CleanupOnly: "cleanup-only" _ ["CLEANUP_ONLY"], Switch,
             "Remove all that is ours; create nothing";
         ForceApply: "force-apply" _ ["FORCE_APPLY"], Switch,

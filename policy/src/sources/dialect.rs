@@ -4,7 +4,7 @@
 //! their author speaks.
 
 use super::raw::{Given, Raw, Source};
-use crate::settings::{Setting, TABLE, Topic, mapping};
+use crate::settings::{self, Setting, Topic, mapping};
 use std::collections::BTreeMap;
 
 /// The names of settings that have another than their flag's.
@@ -16,7 +16,7 @@ impl Dialect {
     /// where there is none yet.
     pub fn of(raw: &Raw) -> Self {
         let by_annotations = raw.iter().any(|(_, given)| matches!(given.source, Source::Preset(_)));
-        let capture = TABLE.iter().filter(|row| row.topic == Topic::Capture);
+        let capture = settings::all().filter(|row| row.topic == Topic::Capture);
         let names = capture.filter_map(|row| {
             let name = match raw.get(row.setting) {
                 Some(Given { source: Source::Preset(name), .. }) => Some(name.clone()),
@@ -40,7 +40,8 @@ impl Dialect {
 
     /// The same of an option that a rule carries, which is its setting's [`crate::settings::Row::name`].
     pub fn of_option(&self, option: &str) -> Option<&str> {
-        self.name(TABLE.iter().find(|row| row.name() == option && row.topic == Topic::Capture)?.setting)
+        let is_it = |row: &&settings::Row| row.name() == option && row.topic == Topic::Capture;
+        settings::all().filter(is_it).find_map(|row| self.name(row.setting))
     }
 
     /// A sentence about flags, in these words. What stands between backquotes is a rule's text, and stays.
@@ -82,10 +83,11 @@ impl Dialect {
     }
 }
 
-/// The annotation by which a pod says a setting: Istio's, or else our own.
+/// The annotation by which a pod says a setting: the mesh's, or else our own.
 fn annotation(setting: Setting) -> Option<String> {
-    let of_istio = mapping::Row::of(setting).map(|row| row.annotations[0].to_owned());
-    of_istio.or_else(|| setting.row().annotation())
+    let of_istio = mapping::Row::of(setting).map(|row| row.annotations[0]);
+    let of_mesh = of_istio.or(setting.row().annotations.first().copied());
+    of_mesh.map(str::to_owned).or_else(|| setting.row().annotation())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What was said, before it is understood: values with the place they come from.
 
-use crate::settings::{Kind, Row, Setting, TABLE};
+use crate::mesh::Mesh;
+use crate::settings::{self, Kind, Row, Setting};
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
@@ -106,7 +107,7 @@ impl Raw {
     ) -> Self {
         let mut given = BTreeMap::new();
         let mut links = Vec::new();
-        for row in TABLE.iter().filter(|row| takes(row)) {
+        for row in settings::all().filter(|row| takes(row)) {
             let found = row.variables.iter().find_map(|&name| {
                 let value = text(&variable(name)?);
                 if is_service_link(name, &value) {
@@ -119,7 +120,16 @@ impl Raw {
             given.extend(found.map(|value| (row.setting, value)));
         }
         for (setting, value) in flags {
-            given.insert(setting, Given { value, source: Source::Flag(setting.row().long) });
+            let source = Source::Flag(setting.row().long);
+            // What the environment says of a list, the first flag replaces.
+            let said = given.get(&setting).filter(|given: &&Given| given.source == source);
+            let value = match said {
+                Some(before) if matches!(setting.row().kind, Kind::List(_)) => {
+                    format!("{},{value}", before.value)
+                }
+                Some(_) | None => value,
+            };
+            given.insert(setting, Given { value, source });
         }
         Self { given, links, pod: None }
     }
@@ -127,6 +137,12 @@ impl Raw {
     /// The value of a setting, if anybody gave one.
     pub fn get(&self, setting: Setting) -> Option<&Given> {
         self.given.get(&setting)
+    }
+
+    /// The mesh that is meant: the one that is named, or else the default. A name that no mesh has is refused where it is
+    /// read.
+    pub fn mesh(&self) -> Mesh {
+        self.get(Setting::Mesh).and_then(|given| given.value.trim().parse().ok()).unwrap_or_default()
     }
 
     /// All values.

@@ -62,11 +62,14 @@ impl Asks {
                 let items = ports.value().ranges().iter().map(|range| range.dashed().to_string()).collect();
                 self.destination_port = Some(Asked { negated: ports.is_negated(), items });
             }
-            Match::UidOwner(uid) => merge(&mut self.uid, one(uid)),
+            Match::UidOwner(uid) => {
+                let items = vec![uid.value().dashed().to_string()];
+                merge(&mut self.uid, Asked { negated: uid.is_negated(), items });
+            }
             Match::GidOwner(gid) => merge(&mut self.gid, one(gid)),
             Match::Comment(comment) => self.comment = Some(comment.as_str().to_owned()),
             Match::ConnState(_) | Match::Mark(_) | Match::Connmark(_) => self.more = true,
-            Match::Protocol(_) | Match::SourcePort(_) => {}
+            Match::Protocol(_) | Match::ProtocolModule(_) | Match::SourcePort(_) => {}
         }
     }
 

@@ -124,7 +124,7 @@ pub fn reports_anything(view: &View) -> bool {
 fn reports_as(rule: &ViewRule) -> Option<String> {
     let group = crate::istio::defaults::LOG_GROUP;
     let of_action = match &rule.action {
-        Action::Target(Target::Log { group: of, prefix }) if *of == group => Some(prefix.to_string()),
+        Action::Target(Target::Nflog { group: of, prefix }) if *of == group => Some(prefix.to_string()),
         _ => None,
     };
     // In nf_tables one rule reports and acts, and only its text tells the former.

@@ -91,6 +91,7 @@ fn needs_one_protocol(action: &Action) -> bool {
         | Action::Jump(_)
         | Action::Goto(_)
         | Action::SetMark(_)
+        | Action::SetConnmark(_)
         | Action::SaveMark
         | Action::RestoreMark
         | Action::SetZone(_)
@@ -129,8 +130,9 @@ fn commute(a: &Draft, b: &Draft) -> bool {
 /// Whether doing it twice comes to the same as doing it once.
 fn is_repeatable(draft: &Draft) -> bool {
     match &draft.action {
-        // Bits of the value outside of the mask are toggled (`mark_tg` in `xt_mark.c`).
-        Action::SetMark(mark) => mark.value & !mark.mask == 0,
+        // Bits of the value outside of the mask are toggled (`mark_tg` in `xt_mark.c`, `connmark_tg_shift` in
+        // `xt_connmark.c`).
+        Action::SetMark(mark) | Action::SetConnmark(mark) => mark.value & !mark.mask == 0,
         // A chain that writes may do something else the second time.
         Action::Jump(_) => draft.writes == Writes::NOTHING,
         Action::Accept
@@ -283,6 +285,7 @@ pub(super) fn decides(action: &Action) -> bool {
         Action::Jump(_)
         | Action::Tproxy { .. }
         | Action::SetMark(_)
+        | Action::SetConnmark(_)
         | Action::SaveMark
         | Action::RestoreMark
         | Action::SetZone(_)
@@ -302,6 +305,7 @@ mod tests {
         [Field::DestinationPort, Field::Uid, Field::Mark(u32::MAX), Field::Connmark(u32::MAX)];
 
     const MARK: Writes = Writes { mark: true, connmark: false, zone: false };
+    const CONNMARK: Writes = Writes { mark: false, connmark: true, zone: false };
 
     fn rule() -> impl Strategy<Value = Draft> {
         let values = proptest::collection::btree_set(0u128..3, 1..3);
@@ -317,7 +321,9 @@ mod tests {
             1 => Just((Action::Jump("counts".to_owned()), MARK)),
             1 => (0u32..3).prop_map(|value| (Action::SetMark(Mark::whole(value)), MARK)),
             1 => Just((Action::SetMark(Mark { value: 1, mask: 0 }), MARK)),
-            1 => Just((Action::SaveMark, Writes { mark: false, connmark: true, zone: false })),
+            1 => (0u32..3).prop_map(|value| (Action::SetConnmark(Mark::whole(value)), CONNMARK)),
+            1 => Just((Action::SetConnmark(Mark { value: 1, mask: 0 }), CONNMARK)),
+            1 => Just((Action::SaveMark, CONNMARK)),
             1 => Just((Action::RestoreMark, MARK)),
         ];
         (conditions, action).prop_map(|(conditions, (action, writes))| {
@@ -350,6 +356,7 @@ mod tests {
             }
             match &draft.action {
                 Action::SetMark(mark) => packet[2] = mark.set_in(packet[2]),
+                Action::SetConnmark(mark) => packet[3] = mark.set_in(packet[3]),
                 Action::SaveMark => packet[3] = packet[2],
                 Action::RestoreMark => packet[2] = packet[3],
                 Action::Jump(name) => {

@@ -4,7 +4,8 @@ use super::{Action, Base, Kind, Log};
 use crate::field::{Condition, Field, Interval, Intervals, interface_interval, protocol_number, state_bit};
 use crate::model::Written;
 use crate::{
-    Chain, Cidr, Hook, Mark, Match, Negatable, Origin, PortRange, Rule, Statement, Table, Target, Writes,
+    Chain, Cidr, Hook, Mark, Match, Negatable, Origin, PortRange, Rule, Statement, Table, Target, UidRange,
+    Writes,
 };
 use std::net::IpAddr;
 
@@ -56,15 +57,13 @@ pub(super) fn drafts(table: Table, statements: Vec<&Statement>, written: &Writte
     let mut drafts = Vec::with_capacity(statements.len());
     let mut statements = statements.into_iter().peekable();
     while let Some(statement) = statements.next() {
-        let (statement, log) = match &statement.rule.target {
-            Target::Log { group, prefix } => {
-                let log = Some(Log { group: *group, prefix: prefix.clone() });
-                let reported = statements
-                    .next_if(|next| same_packets(&next.rule, &statement.rule) && !is_log(&next.rule));
-                (reported.unwrap_or(statement), log)
-            }
-            _ => (statement, None),
-        };
+        let log = log(&statement.rule.target);
+        let reported = log.as_ref().and_then(|_| {
+            let is_reported =
+                |next: &Rule| same_packets(next, &statement.rule) && self::log(&next.target).is_none();
+            statements.next_if(|next| is_reported(&next.rule))
+        });
+        let statement = reported.unwrap_or(statement);
         let Some(conditions) = conditions(&statement.rule) else {
             continue; // No packet fulfils them.
         };
@@ -89,8 +88,13 @@ pub(super) fn drafts(table: Table, statements: Vec<&Statement>, written: &Writte
     drafts
 }
 
-fn is_log(rule: &Rule) -> bool {
-    matches!(rule.target, Target::Log { .. })
+/// The report of a target that does nothing else.
+fn log(target: &Target) -> Option<Log> {
+    match target {
+        Target::Nflog { group, prefix } => Some(Log::Group { group: *group, prefix: prefix.clone() }),
+        Target::Log { prefix, level } => Some(Log::Kernel { prefix: prefix.clone(), level: *level }),
+        _ => None,
+    }
 }
 
 /// Whether two rules hold for the same packets, whatever their comments.
@@ -131,6 +135,10 @@ fn conditions(rule: &Rule) -> Option<Vec<Condition>> {
 
 fn condition(m: &Match) -> Option<Condition> {
     let id = |number: u32| Intervals::one(number.into());
+    let users = |range: &UidRange| {
+        let (first, last) = (range.first().number().into(), range.last().number().into());
+        [Interval { first, last }].into_iter().collect()
+    };
     Some(match m {
         Match::Source(cidr) => negatable(Field::Source(cidr.value().family()), cidr, addresses),
         Match::Destination(cidr) => negatable(Field::Destination(cidr.value().family()), cidr, addresses),
@@ -148,7 +156,7 @@ fn condition(m: &Match) -> Option<Condition> {
         Match::DestinationPorts(set) => {
             negatable(Field::DestinationPort, set, |set| ports(set.ranges().iter().copied()))
         }
-        Match::UidOwner(uid) => negatable(Field::Uid, uid, |uid| id(uid.number())),
+        Match::UidOwner(uid) => negatable(Field::Uid, uid, users),
         Match::GidOwner(gid) => negatable(Field::Gid, gid, |gid| id(gid.number())),
         Match::ConnState(states) => negatable(Field::ConnState, states, |states| {
             states.states().iter().map(|&state| Interval::one(state_bit(state).into())).collect()
@@ -157,7 +165,7 @@ fn condition(m: &Match) -> Option<Condition> {
         Match::Connmark(mark) => {
             negatable(Field::Connmark(mark.value().mask), mark, |mark: &Mark| id(mark.value))
         }
-        Match::Comment(_) => return None,
+        Match::ProtocolModule(_) | Match::Comment(_) => return None,
     })
 }
 
@@ -192,9 +200,10 @@ fn action(table: Table, target: &Target) -> Action {
         Target::Redirect(ports) => Action::Redirect(*ports),
         Target::Tproxy { port, mark } => Action::Tproxy { family: None, port: *port, mark: *mark },
         Target::SetMark(mark) => Action::SetMark(*mark),
+        Target::SetConnmark(mark) => Action::SetConnmark(*mark),
         Target::SaveMark => Action::SaveMark,
         Target::RestoreMark => Action::RestoreMark,
         Target::SetZone(zone) => Action::SetZone(*zone),
-        Target::Log { .. } => Action::Report,
+        Target::Nflog { .. } | Target::Log { .. } => Action::Report,
     }
 }

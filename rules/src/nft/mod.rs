@@ -23,7 +23,7 @@ pub use draft::base_of;
 pub use listing::{ListedBase, ListedChain, ListedRule, ListedTable};
 
 use crate::model::Written;
-use crate::{Checked, Comment, Family, Hook, Mark, Origin, Port, PortRange, Zone};
+use crate::{Checked, Comment, Family, Hook, LogLevel, LogPrefix, Mark, Origin, Port, PortRange, Zone};
 
 /// Longest comment of a rule in bytes: `nft` reads one length byte and a NUL
 /// (`NFTNL_UDATA_COMMENT_MAXLEN` of libnftnl is 128).
@@ -68,7 +68,10 @@ pub enum SetKind {
         ranges: bool,
     },
     /// User ids.
-    Uids,
+    Uids {
+        /// Whether any is a range; only then the set has ranges.
+        ranges: bool,
+    },
     /// Group ids.
     Gids,
 }
@@ -78,9 +81,9 @@ impl SetKind {
     pub fn has_ranges(self) -> bool {
         match self {
             Self::Addresses(_) => true,
-            Self::Ports { ranges } => ranges,
+            Self::Ports { ranges } | Self::Uids { ranges } => ranges,
             Self::Interfaces { prefixes } => prefixes,
-            Self::Protocols | Self::Uids | Self::Gids => false,
+            Self::Protocols | Self::Gids => false,
         }
     }
 }
@@ -143,7 +146,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     pub tests: Vec<Test>,
-    /// A report to listeners before the action.
+    /// A report before the action.
     pub log: Option<Log>,
     pub action: Action,
     /// Which rule of the policy it is and which option made it.
@@ -158,12 +161,21 @@ pub struct Test {
     pub set: Option<String>,
 }
 
-/// A report to the listeners of an NFLOG group.
+/// A report about a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Log {
-    pub group: u16,
-    /// Text that names the rule.
-    pub prefix: Comment,
+pub enum Log {
+    /// To the listeners of an NFLOG group.
+    Group {
+        group: u16,
+        /// Text that names the rule.
+        prefix: Comment,
+    },
+    /// To the kernel's log.
+    Kernel {
+        /// What the line starts with.
+        prefix: LogPrefix,
+        level: LogLevel,
+    },
 }
 
 /// What a rule does with a packet.
@@ -192,6 +204,8 @@ pub enum Action {
     },
     /// Sets the packet's mark in the bits of the mask.
     SetMark(Mark),
+    /// Sets the mark of the packet's connection in the bits of the mask.
+    SetConnmark(Mark),
     /// Copies the packet's mark to its connection.
     SaveMark,
     /// Copies the connection's mark to the packet.

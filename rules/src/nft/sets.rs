@@ -29,7 +29,7 @@ fn test(sets: &mut Vec<Set>, mut condition: Condition, origin: Option<Origin>) -
     if condition.field.has_ranges() {
         condition.values = condition.values.joined();
     }
-    let set = kind(&condition).filter(|kind| is_list(*kind, &condition.values));
+    let set = SetKind::of(&condition).filter(|kind| is_list(*kind, &condition.values));
     let set = set.map(|kind| set_name(sets, kind, &condition.values, origin));
     Test { condition, set }
 }
@@ -45,23 +45,22 @@ fn is_list(kind: SetKind, values: &Intervals) -> bool {
 /// one of a hash table, which for thousands is written in a third of the time.
 const MOST_AS_RANGES: usize = 100;
 
-/// What a set of the condition's values would hold; `None` for fields that take no set.
-fn kind(condition: &Condition) -> Option<SetKind> {
-    match condition.field {
-        Field::InInterface | Field::OutInterface => {
-            let prefixes = condition.values.ranges().iter().any(|interval| !interval.is_single());
-            Some(SetKind::Interfaces { prefixes })
+impl SetKind {
+    /// What a set of the condition's values holds; `None` for fields that take no set.
+    pub fn of(condition: &Condition) -> Option<Self> {
+        let held = condition.values.ranges();
+        let has_range = || held.iter().any(|interval| !interval.is_single());
+        match condition.field {
+            Field::InInterface | Field::OutInterface => Some(Self::Interfaces { prefixes: has_range() }),
+            Field::Source(family) | Field::Destination(family) => Some(Self::Addresses(family)),
+            Field::Protocol => Some(Self::Protocols),
+            Field::SourcePort | Field::DestinationPort => {
+                Some(Self::Ports { ranges: held.len() <= MOST_AS_RANGES || has_range() })
+            }
+            Field::Uid => Some(Self::Uids { ranges: has_range() }),
+            Field::Gid => Some(Self::Gids),
+            Field::Family | Field::ConnState | Field::Mark(_) | Field::Connmark(_) => None,
         }
-        Field::Source(family) | Field::Destination(family) => Some(SetKind::Addresses(family)),
-        Field::Protocol => Some(SetKind::Protocols),
-        Field::SourcePort | Field::DestinationPort => {
-            let held = condition.values.ranges();
-            let is_simple = held.len() > MOST_AS_RANGES && held.iter().all(|interval| interval.is_single());
-            Some(SetKind::Ports { ranges: !is_simple })
-        }
-        Field::Uid => Some(SetKind::Uids),
-        Field::Gid => Some(SetKind::Gids),
-        Field::Family | Field::ConnState | Field::Mark(_) | Field::Connmark(_) => None,
     }
 }
 
@@ -74,7 +73,7 @@ fn set_name(sets: &mut Vec<Set>, kind: SetKind, values: &Intervals, origin: Opti
         SetKind::Addresses(Family::V6) => "v6",
         SetKind::Protocols => "protocols",
         SetKind::Ports { .. } => "ports",
-        SetKind::Uids => "uids",
+        SetKind::Uids { .. } => "uids",
         SetKind::Gids => "gids",
     };
     let stem = match (kind, origin) {

@@ -39,7 +39,7 @@ pub(super) fn read(words: &[String], text: &str, family: Family) -> Read {
             _ => reader.option(&option),
         }
     }
-    reader.is_exact &= reader.module.as_ref().is_none_or(|module| module.is_used);
+    reader.leave_module();
     reader.finish(words, text, action.unwrap_or_else(|| Action::Continue(String::new())))
 }
 
@@ -102,6 +102,8 @@ const TRANSPARENT: [&str; 12] = [
 
 struct Module<'a> {
     name: &'a str,
+    /// How many conditions stand before it.
+    place: usize,
     is_used: bool,
 }
 
@@ -117,8 +119,8 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn option(&mut self, option: &Words<'a>) {
         if let ("-m", false, [name]) = (option.name, option.negated, option.values.as_slice()) {
-            self.is_exact &= self.module.as_ref().is_none_or(|module| module.is_used);
-            self.module = Some(Module { name, is_used: false });
+            self.leave_module();
+            self.module = Some(Module { name, place: self.conditions.len(), is_used: false });
             if !TRANSPARENT.contains(name) {
                 self.conditions.push(Condition::Unknown(option.text()));
             }
@@ -129,6 +131,21 @@ impl<'a> Reader<'a> {
             module.is_used |= option.name.starts_with("--");
         }
         self.conditions.push(condition);
+    }
+
+    /// What the module says that was loaded last, if none of its options was given: a protocol's own one nothing.
+    fn leave_module(&mut self) {
+        let Some(Module { name, place, is_used: false }) = self.module else { return };
+        let protocol = self.conditions[..place].iter().find_map(|condition| match condition {
+            Condition::Known(Match::Protocol(protocol)) if protocol.to_string() == name => Some(*protocol),
+            _ => None,
+        });
+        match protocol {
+            Some(protocol) => {
+                self.conditions.insert(place, Condition::Known(Match::ProtocolModule(protocol)));
+            }
+            None => self.is_exact = false,
+        }
     }
 
     /// Whether options of a protocol's own module may stand here: iptables loads that module by itself.
@@ -214,7 +231,8 @@ impl<'a> Reader<'a> {
 fn is_as_we_write_it(rule: &Rule, words: &[String]) -> bool {
     let modules =
         words.windows(2).filter(|pair| pair[0] == "-m" && !matches!(pair[1].as_str(), "tcp" | "udp"));
-    let needed = rule.matches.iter().filter_map(Match::module);
+    let needed = rule.matches.iter().filter(|m| !matches!(m, Match::ProtocolModule(_)));
+    let needed = needed.filter_map(Match::module);
     rule.canonical() == *rule && modules.count() == needed.count()
 }
 

@@ -1,6 +1,6 @@
 //! What follows `-j`: targets that the model has, and those of other tools as far as they matter to a packet's way.
 
-use crate::{Action, Mark, PortRange, Target, Zone};
+use crate::{Action, LogLevel, Mark, PortRange, Target, Zone};
 use std::net::{IpAddr, SocketAddr};
 
 /// What a target does, and whether the model says exactly that.
@@ -93,14 +93,26 @@ fn exact(name: &str, options: &[&str]) -> Option<Target> {
         ("MARK", ["--set-mark", mark]) => {
             mark.parse().ok().filter(|mark: &Mark| mark.is_whole()).map(Target::SetMark)
         }
+        ("CONNMARK", ["--set-xmark", mark]) => mark.parse().ok().map(Target::SetConnmark),
+        ("CONNMARK", ["--set-mark", mark]) => {
+            mark.parse().ok().filter(|mark: &Mark| mark.is_whole()).map(Target::SetConnmark)
+        }
         ("CONNMARK", [verb, masks @ ..]) if whole_masks(masks) => match *verb {
             "--save-mark" => Some(Target::SaveMark),
             "--restore-mark" => Some(Target::RestoreMark),
             _ => None,
         },
         ("CT", ["--zone", zone]) => zone.parse().ok().and_then(Zone::new).map(Target::SetZone),
+        // Listings leave out the level that is usual.
+        ("LOG", ["--log-prefix", prefix]) => {
+            Some(Target::Log { prefix: prefix.parse().ok()?, level: LogLevel::default() })
+        }
+        ("LOG", ["--log-prefix", prefix, "--log-level", level]) => {
+            let level = level.parse().ok().and_then(LogLevel::new)?;
+            Some(Target::Log { prefix: prefix.parse().ok()?, level })
+        }
         ("NFLOG", ["--nflog-prefix", prefix, "--nflog-group", group]) => {
-            Some(Target::Log { group: group.parse().ok()?, prefix: prefix.parse().ok()? })
+            Some(Target::Nflog { group: group.parse().ok()?, prefix: prefix.parse().ok()? })
         }
         _ => None,
     }

@@ -85,13 +85,15 @@ fn row(graph: &mut Graph, places: &BTreeMap<Chain, usize>, statement: &Statement
     let (action, leads_to) = match &statement.rule.target {
         Target::Accept => (Some("accept"), None),
         Target::Return => (Some("return"), None),
-        Target::SetMark(_) | Target::SaveMark | Target::RestoreMark => (Some("mark"), None),
+        Target::SetMark(_) | Target::SetConnmark(_) | Target::SaveMark | Target::RestoreMark => {
+            (Some("mark"), None)
+        }
         Target::SetZone(_) => (Some("zone"), None),
         Target::Jump(name) => (None, places.get(&Chain::User(name.clone())).copied()),
         Target::Redirect(ports) => (None, Some(end(graph, format!("listener at {}", ports.dashed())))),
         Target::Tproxy { port, .. } => (None, Some(end(graph, format!("transparent listener at {port}")))),
         Target::Drop => (None, Some(end(graph, "dropped".to_owned()))),
-        Target::Log { .. } => return None,
+        Target::Nflog { .. } | Target::Log { .. } => return None,
     };
     let conditions: Vec<String> = statement.rule.matches.iter().map(iptables::condition).collect();
     let conditions = if conditions.is_empty() { "all".to_owned() } else { conditions.join(" ") };

@@ -175,6 +175,7 @@ fn matched(text: &mut String, m: &Match) {
         Match::ConnState(states) => option(text, "--ctstate", states),
         Match::Mark(mark) => option(text, "--mark", mark),
         Match::Connmark(mark) => option(text, "--mark", mark),
+        Match::ProtocolModule(_) => {}
         Match::Comment(comment) => word(text, format_args!("--comment \"{comment}\" ")),
     }
 }
@@ -196,11 +197,19 @@ fn target(text: &mut String, target: &Target) {
         }
         Target::SetMark(mark) if mark.is_whole() => word(text, format_args!("-j MARK --set-mark {mark}")),
         Target::SetMark(mark) => word(text, format_args!("-j MARK --set-xmark {mark}")),
+        Target::SetConnmark(Mark { value, mask }) => {
+            word(text, format_args!("-j CONNMARK --set-xmark {value:#x}/{mask:#x}"));
+        }
         Target::SaveMark => word(text, "-j CONNMARK --save-mark"),
         Target::RestoreMark => word(text, "-j CONNMARK --restore-mark"),
         Target::SetZone(zone) => word(text, format_args!("-j CT --zone {zone}")),
-        Target::Log { group, prefix } => {
+        Target::Nflog { group, prefix } => {
             word(text, format_args!("-j NFLOG --nflog-prefix \"{prefix}\" --nflog-group {group}"));
+        }
+        Target::Log { prefix, level } => {
+            let quote = if prefix.is_word() { "" } else { "\"" };
+            let level = level.number();
+            word(text, format_args!("-j LOG --log-prefix {quote}{prefix}{quote} --log-level {level}"));
         }
     }
 }

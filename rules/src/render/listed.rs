@@ -41,6 +41,7 @@ impl Action {
             Self::Redirect(ports) => Target::Redirect(*ports),
             Self::Tproxy { port, mark, .. } => Target::Tproxy { port: *port, mark: *mark },
             Self::SetMark(mark) => Target::SetMark(*mark),
+            Self::SetConnmark(mark) => Target::SetConnmark(*mark),
             Self::SaveMark => Target::SaveMark,
             Self::RestoreMark => Target::RestoreMark,
             Self::SetZone(zone) => Target::SetZone(*zone),

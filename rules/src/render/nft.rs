@@ -30,14 +30,20 @@ pub fn script(table: &Table) -> String {
 pub fn rule(rule: &Rule) -> String {
     let mut words = conditions(&rule.tests);
     words.push("counter".to_owned());
-    if let Some(Log { group, prefix }) = &rule.log {
-        words.push(format!("log prefix \"{prefix}\" group {group}"));
-    }
+    words.extend(rule.log.as_ref().map(log));
     words.extend(action(&rule.action));
     if !rule.comment.is_empty() {
         words.push(format!("comment \"{}\"", rule.comment));
     }
     words.join(" ")
+}
+
+/// A report about a packet.
+pub fn log(log: &Log) -> String {
+    match log {
+        Log::Group { group, prefix } => format!("log prefix \"{prefix}\" group {group}"),
+        Log::Kernel { prefix, level } => format!("log prefix \"{prefix}\" level {}", level.name()),
+    }
 }
 
 /// The conditions of a rule, but for those that `nft` adds by itself.
@@ -83,11 +89,12 @@ pub fn action_text(action: &line::Action) -> String {
             Target::Jump(chain) => return format!("jump {chain}"),
             Target::Redirect(ports) => return format!("redirect to :{}", ports.dashed()),
             Target::Tproxy { port, mark } => return tproxy(None, *port, *mark),
-            Target::SetMark(mark) => return set_mark(*mark),
+            Target::SetMark(mark) => return set_mark("meta mark", *mark),
+            Target::SetConnmark(mark) => return set_mark("ct mark", *mark),
             Target::SaveMark => "ct mark set meta mark",
             Target::RestoreMark => "meta mark set ct mark",
             Target::SetZone(zone) => return format!("ct zone set {zone}"),
-            Target::Log { .. } => "log",
+            Target::Nflog { .. } | Target::Log { .. } => "log",
         },
         line::Action::Goto(chain) => return format!("goto {chain}"),
         line::Action::Call { chain, returns: true } => return format!("jump {chain}"),
@@ -132,7 +139,7 @@ pub fn type_name(kind: SetKind) -> &'static str {
         SetKind::Addresses(Family::V6) => "ipv6_addr",
         SetKind::Protocols => "inet_proto",
         SetKind::Ports { .. } => "inet_service",
-        SetKind::Uids => "uid",
+        SetKind::Uids { .. } => "uid",
         SetKind::Gids => "gid",
     }
 }
@@ -142,7 +149,7 @@ fn element(kind: SetKind, interval: Interval) -> String {
         SetKind::Interfaces { .. } => interface(interval),
         SetKind::Addresses(family) => addresses(family, interval),
         SetKind::Protocols => protocol(interval.first),
-        SetKind::Ports { .. } | SetKind::Uids | SetKind::Gids => {
+        SetKind::Ports { .. } | SetKind::Uids { .. } | SetKind::Gids => {
             dashed(interval, |number| number.to_string())
         }
     }
@@ -305,7 +312,8 @@ fn action(action: &Action) -> Option<String> {
         Action::Goto(chain) => format!("goto {chain}"),
         Action::Redirect(ports) => format!("redirect to :{}", ports.dashed()),
         Action::Tproxy { family, port, mark } => tproxy(*family, *port, *mark),
-        Action::SetMark(mark) => set_mark(*mark),
+        Action::SetMark(mark) => set_mark("meta mark", *mark),
+        Action::SetConnmark(mark) => set_mark("ct mark", *mark),
         Action::SaveMark => "ct mark set meta mark".to_owned(),
         Action::RestoreMark => "meta mark set ct mark".to_owned(),
         Action::SetZone(zone) => format!("ct zone set {zone}"),
@@ -313,17 +321,17 @@ fn action(action: &Action) -> Option<String> {
     })
 }
 
-/// Bits outside of the mask stay; bits inside become those of the value.
 /// TPROXY, of packets of this family only.
 pub fn tproxy(family: Option<Family>, port: Port, mark: Mark) -> String {
     let family = family.map(|family| format!("{} ", address_word(family))).unwrap_or_default();
-    format!("tproxy {family}to :{port} {} accept", set_mark(mark))
+    format!("tproxy {family}to :{port} {} accept", set_mark("meta mark", mark))
 }
 
-fn set_mark(mark: Mark) -> String {
+/// Bits outside of the mask stay; bits inside become those of the value.
+fn set_mark(of: &str, mark: Mark) -> String {
     match mark.is_whole() {
-        true => format!("meta mark set {}", mark.value),
-        false => format!("meta mark set meta mark & {:#x} ^ {:#x}", !mark.mask, mark.value),
+        true => format!("{of} set {}", mark.value),
+        false => format!("{of} set {of} & {:#x} ^ {:#x}", !mark.mask, mark.value),
     }
 }
 

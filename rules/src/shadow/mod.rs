@@ -76,14 +76,14 @@ fn of_chain<'a>(
     let mut index = Index::default();
     let mut writers: Vec<Writes> = Vec::new();
     for (place, statement) in statements.iter().copied().enumerate() {
-        if matches!(statement.rule.target, Target::Log { .. }) {
+        if matches!(statement.rule.target, Target::Nflog { .. } | Target::Log { .. }) {
             continue;
         }
         let conditions: Vec<Asked<'_>> = statement
             .rule
             .matches
             .iter()
-            .filter(|condition| !matches!(condition, Match::Comment(_)))
+            .filter(|condition| !condition.asks_nothing())
             .map(|condition| {
                 let is_written = |writes: &&Writes| condition.depends_on(**writes);
                 let time = match condition.depends_on(ANYTHING) {
@@ -121,9 +121,11 @@ fn taker(target: &Target) -> Option<Taker> {
         }
         Target::Jump(name) => Some(Taker::Chain(name.clone())),
         Target::SetMark(_)
+        | Target::SetConnmark(_)
         | Target::SaveMark
         | Target::RestoreMark
         | Target::SetZone(_)
+        | Target::Nflog { .. }
         | Target::Log { .. } => None,
     }
 }
@@ -144,10 +146,11 @@ fn ends_in(chains: &Chains<'_>, chain: &Chain, conditions: &[&Match], work: &mut
             Target::Return
             | Target::Jump(_)
             | Target::SetMark(_)
+            | Target::SetConnmark(_)
             | Target::SaveMark
             | Target::RestoreMark
             | Target::SetZone(_) => return false,
-            Target::Log { .. } => {}
+            Target::Nflog { .. } | Target::Log { .. } => {}
         }
     }
     false
@@ -156,7 +159,7 @@ fn ends_in(chains: &Chains<'_>, chain: &Chain, conditions: &[&Match], work: &mut
 /// Whether every packet that fulfils `strong` fulfils `weak` too, as far as single conditions show.
 fn weaker(weak: &[Match], strong: &[&Match]) -> bool {
     weak.iter()
-        .filter(|condition| !matches!(condition, Match::Comment(_)))
+        .filter(|condition| !condition.asks_nothing())
         .all(|condition| strong.iter().any(|given| implies(given, condition)))
 }
 
@@ -169,6 +172,9 @@ fn implies(given: &Match, wanted: &Match) -> bool {
         (Match::DestinationPort(Negatable::Is(given)), Match::DestinationPorts(Negatable::Is(wanted))) => {
             wanted.ranges().iter().any(|range| within(given, range))
         }
+        (Match::UidOwner(given), Match::UidOwner(wanted)) => follows(given, wanted, |inner, outer| {
+            outer.contains(inner.first()) && outer.contains(inner.last())
+        }),
         (given, wanted) => given == wanted,
     }
 }

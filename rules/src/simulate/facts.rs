@@ -190,7 +190,7 @@ impl<'a> Facts<'a> {
             }
             // Without a socket there is no owner, and "not this owner" holds (`xt_owner.c`, `owner_mt`).
             Match::UidOwner(operand) => {
-                operand.holds(self.owner.is_some_and(|(uid, _)| uid == *operand.value()))
+                operand.holds(self.owner.is_some_and(|(uid, _)| operand.value().contains(uid)))
             }
             Match::GidOwner(operand) => {
                 operand.holds(self.owner.is_some_and(|(_, gid)| gid == *operand.value()))
@@ -209,7 +209,7 @@ impl<'a> Facts<'a> {
                 Connection::None(_) => false,
                 Connection::Template => return None,
             },
-            Match::Comment(_) => true,
+            Match::ProtocolModule(_) | Match::Comment(_) => true,
         })
     }
 }

@@ -291,7 +291,11 @@ impl<O: Observer> Walker<'_, O> {
                 self.facts.mark = self.facts.mark.map(|before| mark.set_in(before));
                 return Ok(Some(End::Accepted));
             }
-            Target::SetMark(mark) => self.set_mark(*mark),
+            Target::SetMark(mark) => self.facts.mark = set_in(self.facts.mark, *mark),
+            Target::SetConnmark(mark) => match self.facts.connection() {
+                Connection::Here(_) => self.facts.connmark = set_in(self.facts.connmark, *mark),
+                Connection::None(_) | Connection::Template => {}
+            },
             Target::SaveMark => match self.facts.connection() {
                 Connection::Here(_) => self.facts.connmark = self.facts.mark,
                 Connection::None(_) | Connection::Template => {}
@@ -302,7 +306,7 @@ impl<O: Observer> Walker<'_, O> {
                 Connection::None(_) => {}
             },
             Target::SetZone(_) => self.facts.is_zoned = true,
-            Target::Log { .. } => {}
+            Target::Nflog { .. } | Target::Log { .. } => {}
         }
         Ok(None)
     }
@@ -317,14 +321,6 @@ impl<O: Observer> Walker<'_, O> {
         let end = self.chain(chain)?;
         self.calls.pop();
         Ok(end)
-    }
-
-    fn set_mark(&mut self, mark: Mark) {
-        self.facts.mark = match self.facts.mark {
-            Some(before) => Some(mark.set_in(before)),
-            // A whole mark leaves nothing of what was not known.
-            None => mark.is_whole().then_some(mark.value),
-        };
     }
 
     /// To this machine: in OUTPUT to loopback, else to the address of the interface (`nf_nat_redirect.c`).
@@ -382,6 +378,15 @@ impl<O: Observer> Walker<'_, O> {
         let translated = translated.filter(|_| self.translated && verdict == Verdict::Pass);
         let translated = translated.map(SocketAddr::from);
         Outcome { verdict, decided_by, translated, stays: self.stays, is_tie: false }
+    }
+}
+
+/// What setting a mark makes of one that is perhaps not known.
+fn set_in(before: Option<u32>, mark: Mark) -> Option<u32> {
+    match before {
+        Some(before) => Some(mark.set_in(before)),
+        // A whole mark leaves nothing of what was not known.
+        None => mark.is_whole().then_some(mark.value),
     }
 }
 

@@ -3,8 +3,8 @@
 use proptest::{collection::vec, option, prelude::*, sample::select, string::string_regex};
 use rules::{
     Chain, Chains, Checked, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName, Line,
-    Mark, Match, Negatable, Ownership, Port, PortRange, PortSet, Position, Protocol, Rule, RuleSet, State,
-    Statement, Table, Target, Uid, Zone, check::check, parse,
+    LogLevel, LogPrefix, Mark, Match, Negatable, Ownership, PolicyRules, Port, PortRange, PortSet, Position,
+    Protocol, Rule, RuleSet, State, Statement, Table, Target, Uid, UidRange, Zone, check::check, parse,
 };
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -18,6 +18,7 @@ pub(super) const OWNER: Ownership = Ownership {
     comment_prefix: None,
     table: "sidecar_init",
     protocol: 137,
+    policy_rules: PolicyRules::PLAIN,
     address: Some(Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6)),
     predecessor: None,
     opt_out: "nothing is known",
@@ -71,6 +72,12 @@ pub(super) fn range() -> impl Strategy<Value = PortRange> {
     prop_oneof![3 => port().prop_map(PortRange::from), 1 => apart]
 }
 
+fn users() -> impl Strategy<Value = UidRange> {
+    let uid = || (0..u32::MAX).prop_map(|id| Uid::new(id).expect("in bounds"));
+    let apart = (uid(), uid()).prop_map(|(a, b)| UidRange::new(a.min(b), a.max(b)).expect("in order"));
+    prop_oneof![2 => uid().prop_map(UidRange::from), 1 => apart]
+}
+
 fn port_set() -> impl Strategy<Value = PortSet> {
     vec(range(), 1..8).prop_map(|ranges| PortSet::new(ranges).expect("at most 14 slots"))
 }
@@ -82,6 +89,11 @@ fn interface() -> impl Strategy<Value = InterfaceName> {
 
 fn comment() -> impl Strategy<Value = Comment> {
     let texts = string_regex("[A-Za-z0-9 _.,:;/=+*()-]{1,63}").expect("a pattern");
+    texts.prop_map(|text| text.parse().expect("valid"))
+}
+
+fn log_prefix() -> impl Strategy<Value = LogPrefix> {
+    let texts = string_regex("[A-Za-z0-9 _.,:;/=+*()-]{1,29}").expect("a pattern");
     texts.prop_map(|text| text.parse().expect("valid"))
 }
 
@@ -111,12 +123,13 @@ fn condition(family: Family) -> impl Strategy<Value = Match> {
         negatable(range()).prop_map(Match::SourcePort),
         negatable(range()).prop_map(Match::DestinationPort),
         negatable(port_set()).prop_map(Match::DestinationPorts),
-        negatable((0..u32::MAX).prop_map(|id| Uid::new(id).expect("in bounds"))).prop_map(Match::UidOwner),
+        negatable(users()).prop_map(Match::UidOwner),
         negatable((0..u32::MAX).prop_map(|id| Gid::new(id).expect("in bounds"))).prop_map(Match::GidOwner),
         negatable(states()).prop_map(Match::ConnState),
         negatable(mark()).prop_map(Match::Mark),
         negatable(mark()).prop_map(Match::Connmark),
         comment().prop_map(Match::Comment),
+        Just(Match::ProtocolModule(Protocol::Tcp)),
     ]
 }
 
@@ -132,7 +145,10 @@ fn target(names: &'static [&'static str]) -> impl Strategy<Value = Target> {
         1 => Just(Target::SaveMark),
         1 => Just(Target::RestoreMark),
         1 => (1..=u16::MAX).prop_map(|zone| Target::SetZone(Zone::new(zone).expect("not 0"))),
-        1 => (any::<u16>(), comment()).prop_map(|(group, prefix)| Target::Log { group, prefix }),
+        1 => (any::<u16>(), comment()).prop_map(|(group, prefix)| Target::Nflog { group, prefix }),
+        1 => mark().prop_map(Target::SetConnmark),
+        1 => (log_prefix(), select(&LogLevel::ALL[..]))
+            .prop_map(|(prefix, level)| Target::Log { prefix, level }),
     ]
 }
 
@@ -151,8 +167,17 @@ fn readable(matches: Vec<Match>, protocol: Protocol) -> Vec<Match> {
         let owner = matches!(m, Match::UidOwner(_) | Match::GidOwner(_) | Match::ConnState(_));
         owner || matches!(m, Match::Mark(_) | Match::Connmark(_) | Match::Comment(_))
     };
+    // It is the protocol's own, and loaded by ports already.
+    let matches: Vec<Match> = match matches.iter().any(ports) {
+        true => matches.into_iter().filter(|m| !matches!(m, Match::ProtocolModule(_))).collect(),
+        false => {
+            let own =
+                |m: Match| if let Match::ProtocolModule(_) = m { Match::ProtocolModule(protocol) } else { m };
+            matches.into_iter().map(own).collect()
+        }
+    };
     let mut kept: Vec<Match> = Vec::new();
-    if matches.iter().any(ports) {
+    if matches.iter().any(|m| ports(m) || matches!(m, Match::ProtocolModule(_))) {
         kept.push(Match::Protocol(protocol));
     }
     for m in matches {

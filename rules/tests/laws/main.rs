@@ -222,6 +222,7 @@ fn kind(condition: &Match) -> usize {
         Match::Mark(_) => 11,
         Match::Connmark(_) => 12,
         Match::Comment(_) => 13,
+        Match::ProtocolModule(_) => 14,
     }
 }
 
@@ -235,10 +236,12 @@ fn effect(target: &Target) -> usize {
         Target::Redirect(_) => 4,
         Target::Tproxy { .. } => 5,
         Target::SetMark(_) => 6,
+        Target::SetConnmark(_) => 11,
         Target::SaveMark => 7,
         Target::RestoreMark => 8,
         Target::SetZone(_) => 9,
-        Target::Log { .. } => 10,
+        Target::Nflog { .. } => 10,
+        Target::Log { .. } => 12,
     }
 }
 
@@ -253,6 +256,6 @@ fn the_strategies_make_every_condition_and_every_target() {
             effects.insert(effect(target));
         }
     }
-    assert_eq!(kinds, (0..14).collect());
-    assert_eq!(effects, (0..11).collect());
+    assert_eq!(kinds, (0..15).collect());
+    assert_eq!(effects, (0..13).collect());
 }

@@ -3,8 +3,8 @@
 use super::arbitrary::EVERYBODY;
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use rules::{
-    Chain, ConnState, ConnStates, Gid, Mark, Match, Negatable, PortRange, PortSet, Position, Protocol, Rule,
-    Statement, Table, Target, Uid, Zone,
+    Chain, ConnState, ConnStates, Gid, LogLevel, Mark, Match, Negatable, PortRange, PortSet, Position,
+    Protocol, Rule, Statement, Table, Target, Uid, UidRange, Zone,
     simulate::{Direction, Packet, Routing},
 };
 use std::net::{IpAddr, SocketAddr};
@@ -52,7 +52,7 @@ fn condition() -> impl Strategy<Value = Match> {
         1 => negatable(range()).prop_map(Match::SourcePort),
         2 => negatable(range()).prop_map(Match::DestinationPort),
         1 => negatable(parsed::<PortSet>(&["1,3", "2-3", "4"])).prop_map(Match::DestinationPorts),
-        1 => negatable((0..3u32).prop_map(|id| Uid::new(id).expect("an id"))).prop_map(Match::UidOwner),
+        2 => negatable(parsed::<UidRange>(&["0", "1", "2", "0-1", "1-2"])).prop_map(Match::UidOwner),
         1 => negatable((0..3u32).prop_map(|id| Gid::new(id).expect("an id"))).prop_map(Match::GidOwner),
         1 => negatable(states.prop_map(|s| ConnStates::new(s).expect("a state"))).prop_map(Match::ConnState),
         5 => negatable(mark()).prop_map(Match::Mark),
@@ -69,9 +69,11 @@ fn target() -> impl Strategy<Value = Target> {
         3 => range().prop_map(Target::Redirect),
         2 => (range(), mark()).prop_map(|(range, mark)| Target::Tproxy { port: range.first(), mark }),
         5 => mark().prop_map(Target::SetMark),
+        2 => mark().prop_map(Target::SetConnmark),
         2 => Just(Target::SaveMark),
         2 => Just(Target::RestoreMark),
         1 => (1..3u16).prop_map(|zone| Target::SetZone(Zone::new(zone).expect("not 0"))),
+        1 => parsed(&["seen:", "seen "]).prop_map(|prefix| Target::Log { prefix, level: LogLevel::Debug }),
     ]
 }
 
@@ -101,6 +103,7 @@ fn mark_rule() -> impl Strategy<Value = Rule> {
         3 => Just(Target::Drop),
         2 => Just(Target::Return),
         3 => mark().prop_map(Target::SetMark),
+        1 => mark().prop_map(Target::SetConnmark),
         1 => toggled.prop_map(Target::SetMark),
         1 => Just(Target::SaveMark),
         1 => Just(Target::RestoreMark),

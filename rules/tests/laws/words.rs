@@ -5,8 +5,9 @@
 use super::arbitrary::OWNER;
 use proptest::{prelude::*, sample::select, test_runner::TestCaseResult};
 use rules::{
-    Chain, ChainName, Cidr, Comment, Family, Hook, InterfaceName, Mark, Match, Negatable, Port, PortRange,
-    PortSet, Position, Protocol, Rule, RuleSet, State, Statement, Table, Target, Uid, Version,
+    Chain, ChainName, Cidr, Comment, Family, Hook, InterfaceName, LogPrefix, Mark, Match, Negatable, Port,
+    PortRange, PortSet, Position, Protocol, Rule, RuleSet, State, Statement, Table, Target, Uid, UidRange,
+    Version,
     check::check,
     parse,
     plan::plan,
@@ -92,9 +93,11 @@ proptest! {
         word::<PortRange>(&text)?;
         word::<PortSet>(&text)?;
         word::<Uid>(&text)?;
+        word::<UidRange>(&text)?;
         word::<Mark>(&text)?;
         word::<Version>(&text)?;
         harmless::<Comment>(&text, &[' ', ';'])?;
+        harmless::<LogPrefix>(&text, &[' ', ';'])?;
     }
 
     #[test]

@@ -197,7 +197,7 @@ fn key(kind: SetKind) -> (u32, u32) {
         SetKind::Addresses(Family::V6) => (TYPE_IP6ADDR, 16),
         SetKind::Protocols => (TYPE_INET_PROTOCOL, 1),
         SetKind::Ports { .. } => (TYPE_INET_SERVICE, 2),
-        SetKind::Uids => (TYPE_UID, 4),
+        SetKind::Uids { .. } => (TYPE_UID, 4),
         SetKind::Gids => (TYPE_GID, 4),
     }
 }
@@ -206,7 +206,7 @@ fn key(kind: SetKind) -> (u32, u32) {
 pub(super) fn kind(set: &Set) -> Option<SetKind> {
     let families = Family::BOTH.map(SetKind::Addresses);
     let ranges = set.flags & NFT_SET_INTERVAL != 0;
-    let single = [SetKind::Protocols, SetKind::Ports { ranges }, SetKind::Uids, SetKind::Gids];
+    let single = [SetKind::Protocols, SetKind::Ports { ranges }, SetKind::Uids { ranges }, SetKind::Gids];
     families
         .into_iter()
         .chain(single)
@@ -214,7 +214,8 @@ pub(super) fn kind(set: &Set) -> Option<SetKind> {
         .find(|kind| key(*kind) == (set.key_type, set.key_length))
 }
 
-/// The number as a key: ids as this machine writes them, all else with the most significant byte first.
+/// The number as a key: ids as this machine writes them, all else with the most significant byte first, and so ids where
+/// a set has ranges.
 fn key_bytes(kind: SetKind, number: u128) -> [u8; 16] {
     let length = key(kind).1 as usize;
     let mut bytes = [0; 16];
@@ -227,7 +228,9 @@ fn key_bytes(kind: SetKind, number: u128) -> [u8; 16] {
 
 fn host_order(kind: SetKind) -> bool {
     match kind {
-        SetKind::Uids | SetKind::Gids => true,
+        // Ranges are compared byte by byte, so that rules bring a number into the packet's order first.
+        SetKind::Uids { ranges } => !ranges,
+        SetKind::Gids => true,
         SetKind::Interfaces { .. } | SetKind::Addresses(_) | SetKind::Protocols | SetKind::Ports { .. } => {
             false
         }

@@ -3,9 +3,12 @@
 //! It writes attributes that we leave out, in an order of its own. Each attribute is taken once; whatever is left over
 //! and says something makes the expression one of others.
 
-use super::expression::{Ct, Expression, GOTO, Header, JUMP, Meta, Operator, RETURN, Register, Verdict};
+use super::expression::{
+    Ct, Expression, GOTO, Header, JUMP, Meta, Operator, RETURN, Register, Verdict, WORD,
+};
 use crate::sys::header::*;
 use crate::sys::message;
+use rules::LogLevel;
 
 impl Expression {
     /// Reads one item of a list of expressions.
@@ -107,6 +110,14 @@ fn decode(name: &str, data: &mut Fields<'_>) -> Option<Expression> {
             data.number(NFTA_BITWISE_LEN)?;
             Expression::Bitwise { mask: data.value(NFTA_BITWISE_MASK)?, xor: data.value(NFTA_BITWISE_XOR)? }
         }
+        "byteorder" => {
+            data.first(NFTA_BYTEORDER_SREG)?;
+            data.first(NFTA_BYTEORDER_DREG)?;
+            data.number(NFTA_BYTEORDER_OP).filter(|operation| *operation == NFT_BYTEORDER_HTON)?;
+            data.number(NFTA_BYTEORDER_LEN).filter(|length| *length == WORD)?;
+            data.number(NFTA_BYTEORDER_SIZE).filter(|size| *size == WORD)?;
+            Expression::ToPacketOrder
+        }
         "lookup" => {
             let set = data.text(NFTA_LOOKUP_SET)?;
             // A map answers; the register of verdicts has the number 0.
@@ -146,8 +157,11 @@ fn decode(name: &str, data: &mut Fields<'_>) -> Option<Expression> {
         }
         "counter" => return Some(Expression::Counter),
         "log" => {
-            let group = data.take(NFTA_LOG_GROUP)?.try_into().ok().map(u16::from_be_bytes)?;
-            Expression::Log { group, prefix: data.text(NFTA_LOG_PREFIX)? }
+            let prefix = data.text(NFTA_LOG_PREFIX)?;
+            match data.take(NFTA_LOG_GROUP) {
+                Some(group) => Expression::Log { group: u16::from_be_bytes(group.try_into().ok()?), prefix },
+                None => Expression::KernelLog { level: LogLevel::new(data.number(NFTA_LOG_LEVEL)?)?, prefix },
+            }
         }
         _ => return None,
     };

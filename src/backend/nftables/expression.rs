@@ -6,6 +6,7 @@
 
 use crate::sys::header::*;
 use crate::sys::message::Messages;
+use rules::LogLevel;
 
 /// One step of a rule. A register that is not named is the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub enum Expression {
         mask: Vec<u8>,
         xor: Vec<u8>,
     },
+    /// Brings a number of 32 bits from this machine's order of bytes into the packet's, in which ranges are compared.
+    ToPacketOrder,
     /// Goes on if the set holds the register's value, or, negated, if it does not.
     Lookup {
         set: String,
@@ -59,6 +62,11 @@ pub enum Expression {
     /// Reports to the listeners of an NFLOG group.
     Log {
         group: u16,
+        prefix: String,
+    },
+    /// Writes a line to the kernel's log.
+    KernelLog {
+        level: LogLevel,
         prefix: String,
     },
     /// Ends or leads on the walk: an immediate value for the register of verdicts.
@@ -133,6 +141,9 @@ pub(super) const RETURN: u32 = NFT_RETURN.cast_unsigned();
 pub(super) const JUMP: u32 = NFT_JUMP.cast_unsigned();
 pub(super) const GOTO: u32 = NFT_GOTO.cast_unsigned();
 
+/// Bytes of the numbers that the kernel keeps in this machine's order.
+pub(super) const WORD: u32 = 4;
+
 impl Expression {
     /// Adds the expression to the list that `messages` is at.
     pub(super) fn encode(&self, messages: &mut Messages) {
@@ -153,12 +164,13 @@ impl Expression {
             Self::Cmp(..) => "cmp",
             Self::Range { .. } => "range",
             Self::Bitwise { .. } => "bitwise",
+            Self::ToPacketOrder => "byteorder",
             Self::Lookup { .. } => "lookup",
             Self::Immediate(..) | Self::Verdict(_) => "immediate",
             Self::Redir { .. } => "redir",
             Self::Tproxy { .. } => "tproxy",
             Self::Counter => "counter",
-            Self::Log { .. } => "log",
+            Self::Log { .. } | Self::KernelLog { .. } => "log",
             Self::Other { name, .. } => name,
         }
     }
@@ -190,6 +202,12 @@ impl Expression {
                 data.number(NFTA_BITWISE_LEN, length);
                 value(value(data, NFTA_BITWISE_MASK, mask), NFTA_BITWISE_XOR, xor)
             }
+            Self::ToPacketOrder => data
+                .number(NFTA_BYTEORDER_SREG, NFT_REG_1)
+                .number(NFTA_BYTEORDER_DREG, NFT_REG_1)
+                .number(NFTA_BYTEORDER_OP, NFT_BYTEORDER_HTON)
+                .number(NFTA_BYTEORDER_LEN, WORD)
+                .number(NFTA_BYTEORDER_SIZE, WORD),
             Self::Lookup { set, negated } => {
                 let flags = if *negated { NFT_LOOKUP_F_INV } else { 0 };
                 data.text(NFTA_LOOKUP_SET, set)
@@ -209,6 +227,9 @@ impl Expression {
             Self::Counter => data,
             Self::Log { group, prefix } => {
                 data.attribute(NFTA_LOG_GROUP, &group.to_be_bytes()).text(NFTA_LOG_PREFIX, prefix)
+            }
+            Self::KernelLog { level, prefix } => {
+                data.number(NFTA_LOG_LEVEL, level.number()).text(NFTA_LOG_PREFIX, prefix)
             }
             Self::Verdict(verdict) => {
                 data.number(NFTA_IMMEDIATE_DREG, NFT_REG_VERDICT).nest(NFTA_IMMEDIATE_DATA, |data| {

@@ -117,8 +117,12 @@ pub(super) fn values(set: &Set, field: Field, width: usize) -> Option<Intervals>
     if set.flags & !usual != 0 || set.others > 0 || set.key_length as usize != width {
         return None;
     }
-    let number = |element: &Element| number(field, &element.key[..width]);
-    if set.flags & NFT_SET_INTERVAL == 0 {
+    let is_ordered = set.flags & NFT_SET_INTERVAL != 0;
+    let number = |element: &Element| match is_ordered {
+        true => packet_number(&element.key[..width]),
+        false => number(field, &element.key[..width]),
+    };
+    if !is_ordered {
         return Some(set.elements.iter().map(|element| Interval::one(number(element))).collect());
     }
     let mut ranges = Vec::new();
@@ -161,7 +165,7 @@ fn field(kind: SetKind) -> Field {
         SetKind::Addresses(family) => Field::Destination(family),
         SetKind::Protocols => Field::Protocol,
         SetKind::Ports { .. } => Field::DestinationPort,
-        SetKind::Uids => Field::Uid,
+        SetKind::Uids { .. } => Field::Uid,
         SetKind::Gids => Field::Gid,
     }
 }
@@ -178,9 +182,17 @@ pub(super) fn base_text(base: &BaseChain) -> String {
 
 /// The number that a register holds.
 pub(super) fn number(field: Field, bytes: &[u8]) -> u128 {
-    let digits = |number: u128, byte: &u8| number << 8 | u128::from(*byte);
     match is_reversed(field) {
-        true => bytes.iter().rev().fold(0, digits),
-        false => bytes.iter().fold(0, digits),
+        true => bytes.iter().rev().fold(0, digit),
+        false => packet_number(bytes),
     }
+}
+
+/// The number of these bytes, the most significant first.
+pub(super) fn packet_number(bytes: &[u8]) -> u128 {
+    bytes.iter().fold(0, digit)
+}
+
+fn digit(number: u128, byte: &u8) -> u128 {
+    number << 8 | u128::from(*byte)
 }

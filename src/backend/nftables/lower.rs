@@ -2,7 +2,7 @@
 
 use super::expression::{Ct, Expression, Header, Meta, Operator, Register, Verdict};
 use crate::sys::{header::NFPROTO_UNSPEC, nfnetlink::nfproto};
-use rules::nft::{Action, Condition, Field, Interval, Log, Rule, Test};
+use rules::nft::{Action, Condition, Field, Interval, Log, Rule, SetKind, Test};
 use rules::{Family, Mark, PortRange};
 
 /// The expressions of a rule: conditions, counter, report, action.
@@ -12,16 +12,26 @@ pub(super) fn rule(rule: &Rule) -> Vec<Expression> {
         self::test(&mut list, test);
     }
     list.push(Expression::Counter);
-    if let Some(Log { group, prefix }) = &rule.log {
-        list.push(Expression::Log { group: *group, prefix: prefix.as_str().to_owned() });
-    }
+    list.extend(rule.log.as_ref().map(log));
     action(&mut list, &rule.action);
     list
+}
+
+fn log(log: &Log) -> Expression {
+    match log {
+        Log::Group { group, prefix } => Expression::Log { group: *group, prefix: prefix.as_str().to_owned() },
+        Log::Kernel { prefix, level } => {
+            Expression::KernelLog { level: *level, prefix: prefix.as_str().to_owned() }
+        }
+    }
 }
 
 fn test(list: &mut Vec<Expression>, test: &Test) {
     let Condition { field, negated, values } = &test.condition;
     list.push(load(*field));
+    if asks_order(&test.condition) {
+        list.push(Expression::ToPacketOrder);
+    }
     match (&test.set, field) {
         (Some(set), _) => list.push(Expression::Lookup { set: set.clone(), negated: *negated }),
         (None, Field::ConnState) => {
@@ -39,6 +49,11 @@ fn test(list: &mut Vec<Expression>, test: &Test) {
         }
         (None, _) => compare(list, *field, *negated, values.single()),
     }
+}
+
+/// Whether numbers that stand as this machine writes them are compared by their order: the kernel compares byte by byte.
+fn asks_order(condition: &Condition) -> bool {
+    is_reversed(condition.field) && SetKind::of(condition).is_some_and(SetKind::has_ranges)
 }
 
 /// Keeps these bits of a number of 32.
@@ -75,11 +90,11 @@ fn compare(list: &mut Vec<Expression>, field: Field, negated: bool, interval: Op
         unreachable!("several ranges are in a set");
     };
     let equal = if negated { Operator::Neq } else { Operator::Eq };
-    let bytes = |number| bytes(field, number);
     if interval.is_single() {
-        list.push(Expression::Cmp(equal, bytes(interval.first)));
+        list.push(Expression::Cmp(equal, bytes(field, interval.first)));
         return;
     }
+    let bytes = |number| packet_bytes(field, number);
     match (field, prefix(field, interval)) {
         // Names are compared up to the prefix's length.
         (Field::InInterface | Field::OutInterface, Some(bits)) => {
@@ -133,9 +148,14 @@ pub(super) fn width(field: Field) -> usize {
     }
 }
 
+/// A value with its most significant byte first.
+fn packet_bytes(field: Field, number: u128) -> Vec<u8> {
+    number.to_be_bytes()[16 - width(field)..].to_vec()
+}
+
 /// A value as the register holds it.
 fn bytes(field: Field, number: u128) -> Vec<u8> {
-    let mut bytes = number.to_be_bytes()[16 - width(field)..].to_vec();
+    let mut bytes = packet_bytes(field, number);
     if is_reversed(field) {
         bytes.reverse();
     }
@@ -171,10 +191,16 @@ fn action(list: &mut Vec<Expression>, action: &Action) {
             list.push(Expression::Immediate(Register::First, port.number().to_be_bytes().to_vec()));
             let family = family.map_or(NFPROTO_UNSPEC, nfproto);
             list.push(Expression::Tproxy { family });
-            set_mark(list, *mark);
+            set_mark(list, Expression::Meta(Meta::Mark), Expression::SetMetaMark, *mark);
             list.push(Expression::Verdict(Verdict::Accept));
         }
-        Action::SetMark(mark) => set_mark(list, *mark),
+        Action::SetMark(mark) => {
+            set_mark(list, Expression::Meta(Meta::Mark), Expression::SetMetaMark, *mark);
+        }
+        // What has no connection fails at loading its mark, and there is nothing to set.
+        Action::SetConnmark(mark) => {
+            set_mark(list, Expression::Ct(Ct::Mark), Expression::SetCtMark, *mark);
+        }
         Action::SaveMark => {
             list.extend([Expression::Meta(Meta::Mark), Expression::SetCtMark]);
         }
@@ -201,14 +227,11 @@ fn redirect(list: &mut Vec<Expression>, ports: PortRange) {
 }
 
 /// Bits outside of the mask stay; bits inside become those of the value.
-fn set_mark(list: &mut Vec<Expression>, mark: Mark) {
+fn set_mark(list: &mut Vec<Expression>, load: Expression, store: Expression, mark: Mark) {
     let bytes = |number: u32| number.to_ne_bytes().to_vec();
     match mark.is_whole() {
         true => list.push(Expression::Immediate(Register::First, bytes(mark.value))),
-        false => list.extend([
-            Expression::Meta(Meta::Mark),
-            Expression::Bitwise { mask: bytes(!mark.mask), xor: bytes(mark.value) },
-        ]),
+        false => list.extend([load, Expression::Bitwise { mask: bytes(!mark.mask), xor: bytes(mark.value) }]),
     }
-    list.push(Expression::SetMetaMark);
+    list.push(store);
 }

@@ -9,6 +9,7 @@ use crate::sys::{
     header::{NLM_F_ACK, NLMSG_HDRLEN},
     message::{self, Messages},
 };
+use rules::LogLevel;
 
 /// The expression without the header of its list item: name, then data.
 fn encoded(expression: &Expression) -> Vec<u8> {
@@ -64,6 +65,11 @@ fn expressions_are_the_attributes_of_the_header() {
         ],
     );
     check(
+        &E::ToPacketOrder,
+        "byteorder",
+        &[(1, &[0, 0, 0, 1]), (2, &[0, 0, 0, 1]), (3, &[0, 0, 0, 1]), (4, &[0, 0, 0, 4]), (5, &[0, 0, 0, 4])],
+    );
+    check(
         &E::Lookup { set: "ports".to_owned(), negated: true },
         "lookup",
         &[(1, b"ports\0"), (2, &[0, 0, 0, 1]), (5, &[0, 0, 0, 1])],
@@ -77,6 +83,11 @@ fn expressions_are_the_attributes_of_the_header() {
     check(&E::Tproxy { family: 10 }, "tproxy", &[(1, &[0, 0, 0, 10]), (3, &[0, 0, 0, 1])]);
     check(&E::Counter, "counter", &[]);
     check(&E::Log { group: 1337, prefix: "dns".to_owned() }, "log", &[(1, &[0x05, 0x39]), (2, b"dns\0")]);
+    check(
+        &E::KernelLog { level: LogLevel::Debug, prefix: "dns".to_owned() },
+        "log",
+        &[(5, &[0, 0, 0, 7]), (2, b"dns\0")],
+    );
 }
 
 /// The payload of an attribute that holds a value: one attribute of its own, number 1.
@@ -120,6 +131,8 @@ fn strange_expressions_are_others() {
         item("lookup", &[(2, 1), (5, 2)]),
         item("immediate", &[]),
         item("quota", &[(1, 1)]),
+        item("log", &[(5, 8)]),
+        item("byteorder", &[(1, 1), (2, 1), (3, 1), (4, 8), (5, 8)]),
     ];
     for item in strange {
         assert!(matches!(Expression::decode(&item), Some(Expression::Other { .. })), "{item:?}");

@@ -1,6 +1,7 @@
 //! The table itself: a row a command, in the order of `--help`.
 
 use super::{Command, Entry};
+use policy::mesh::Mesh;
 use policy::settings::{Setting, Topic};
 
 /// What every command takes.
@@ -30,13 +31,15 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
                      empty, half done, changed by somebody, or set up with other flags. Either all of it takes \
                      effect or the old state stays. While one state replaces another, no connection that both \
                      capture gets past the proxy. Rules of other programs stay as they are; ours stand before \
-                     them.\n\nRun it as often as you like: if everything is in place, nothing is written.\n\nExit \
+                     them. Where another mesh captures, it is refused; --replace exchanges one for the other.\n\nRun it as \
+                     often as you like: if everything is in place, nothing is written.\n\nExit \
                      codes: 0 in place, 1 failed, 2 bad input (nothing was touched), 3 in place, but rules of \
                      others come before ours.",
         topics: &[CAPTURE, &[Topic::Operation], ANY],
         also: &[],
         without: &[Setting::Reconcile, Setting::CleanupOnly],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::Check,
@@ -59,6 +62,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         ],
         without: &[],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::Clean,
@@ -74,6 +78,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[Setting::NetworkNamespace, Setting::CniMode, Setting::LockWait, Setting::Format],
         without: &[],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::Doctor,
@@ -89,6 +94,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[Setting::NetworkNamespace, Setting::Format],
         without: &[Setting::Filename],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::Explain,
@@ -107,6 +113,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[],
         without: &[Setting::Format],
         word: Some(Setting::Destination),
+        mesh: None,
     },
     Entry {
         command: Command::Lint,
@@ -121,6 +128,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[],
         without: &[],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::Render,
@@ -134,6 +142,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[],
         without: &[Setting::Format],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::Status,
@@ -152,6 +161,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[Setting::NetworkNamespace, Setting::Format],
         without: &[],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::Probe,
@@ -184,6 +194,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         ],
         without: &[],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::Trace,
@@ -205,6 +216,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[Setting::NetworkNamespace, Setting::Format],
         without: &[],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::Sandbox,
@@ -230,6 +242,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[Setting::Backend],
         without: &[],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::CniInstall,
@@ -249,6 +262,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[],
         without: &[Setting::KeepProgram],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::CniUninstall,
@@ -265,6 +279,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[Setting::ConfDir, Setting::BinDir, Setting::KeepProgram],
         without: &[],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::CniRepair,
@@ -290,6 +305,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         ],
         without: &[Setting::SkipRuleApply],
         word: None,
+        mesh: None,
     },
     Entry {
         command: Command::Completions,
@@ -304,6 +320,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[Setting::Shell],
         without: &[],
         word: Some(Setting::Shell),
+        mesh: None,
     },
     Entry {
         command: Command::Man,
@@ -316,6 +333,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         also: &[Setting::ManDirectory],
         without: &[],
         word: Some(Setting::ManDirectory),
+        mesh: None,
     },
     Entry {
         command: Command::IstioIptables,
@@ -329,7 +347,8 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
                      failed.",
         topics: &[PASTED],
         also: &[],
-        without: &[Setting::Format, Setting::AllowHostNamespace],
+        without: &[Setting::Format, Setting::AllowHostNamespace, Setting::Mesh, Setting::Replace],
         word: None,
+        mesh: Some(Mesh::Istio),
     },
 ];

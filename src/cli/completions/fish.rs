@@ -2,7 +2,8 @@
 
 use super::{DROP_IN, Flag, PROGRAM, Values, brief, commands, flags, global_flags, groups, is_proposed};
 use crate::cli::command::COMMANDS;
-use policy::settings::TABLE;
+use policy::mesh::Mesh;
+use policy::settings;
 use std::collections::BTreeSet;
 
 /// The script.
@@ -32,7 +33,7 @@ pub(super) fn script() -> String {
             text.push_str(&format!("complete -c {PROGRAM} -n {when} -a {name} -d {}\n", quoted(about)));
         }
     }
-    for row in TABLE.iter().filter(|row| is_proposed(row)) {
+    for row in settings::of(Mesh::default()).filter(|row| is_proposed(row)) {
         // A letter may be this setting's with some commands and not with others.
         let shorts: BTreeSet<Option<char>> =
             COMMANDS.iter().filter(|entry| entry.takes(row)).map(|entry| entry.short(row)).collect();

@@ -9,7 +9,8 @@ mod zsh;
 
 use super::command::{COMMANDS, Entry};
 use super::{Exit, logging::Stdout, pflag, report, run, start_logging, tree};
-use policy::settings::{Kind, Row, TABLE, Topic, examples};
+use policy::mesh::Mesh;
+use policy::settings::{self, Kind, Row, Topic, examples};
 use policy::sources::{Raw, Reader};
 use policy::{Problem, Problems, Setting};
 
@@ -55,10 +56,10 @@ impl Values {
         let all = examples::Row::of(row.setting).map_or(&[][..], |row| row.all);
         match row.kind {
             Kind::Switch => Self::Switch,
-            Kind::Value(_) if !all.is_empty() => Self::Closed(all),
+            Kind::Value(_) | Kind::List(_) if !all.is_empty() => Self::Closed(all),
             Kind::Value("DIR") => Self::Folder,
             Kind::Value("FILE" | "PATH") => Self::File,
-            Kind::Value(_) => Self::Free,
+            Kind::Value(_) | Kind::List(_) => Self::Free,
         }
     }
 }
@@ -76,7 +77,7 @@ struct Flag {
 impl Flag {
     fn new(row: &Row, short: Option<char>) -> Self {
         let value = match row.kind {
-            Kind::Value(name) => name,
+            Kind::Value(name) | Kind::List(name) => name,
             Kind::Switch => "BOOL",
         };
         Self { short, long: row.long, value, values: Values::of(row), help: brief(row.help) }
@@ -91,13 +92,13 @@ impl Flag {
 
 /// The flags that a command takes.
 fn flags(entry: &Entry) -> Vec<Flag> {
-    let rows = entry.rows().filter(|row| is_proposed(row));
+    let rows = entry.rows(Mesh::default()).filter(|row| is_proposed(row));
     rows.map(|row| Flag::new(row, entry.short(row))).collect()
 }
 
 /// The flags that may stand before a command.
 fn global_flags() -> Vec<Flag> {
-    let rows = TABLE.iter().filter(|row| pflag::is_global(row) && is_proposed(row));
+    let rows = settings::all().filter(|row| pflag::is_global(row) && is_proposed(row));
     rows.map(|row| Flag::new(row, row.short)).collect()
 }
 

@@ -13,11 +13,12 @@ use super::{Exit, explain, host::System, logging::Stdout, report};
 use judgement::{Judgement, judge};
 use policy::Problems;
 use policy::explain::Pod;
-use policy::istio::{self, CaptureConfig, DnsCapture, Interception, defaults};
+use policy::istio::defaults;
+use policy::mesh::Policy;
 use policy::probe::{self, Facts, Way};
-use policy::settings::{TABLE, Topic};
+use policy::settings::{self, Topic};
 use policy::sources::{Dialect, Raw};
-use rules::{Gid, PortRange, Protocol, Uid};
+use rules::{Gid, Protocol, Uid};
 use sidecar_init::{
     engine::{self, Choice, Listener, Outcomes, Preference, Probe, Trial},
     sys::{address, dial, way},
@@ -88,7 +89,7 @@ fn exit(tried: &[Tried]) -> Exit {
 
 /// Whether any flag or variable says what to capture, so that more is known than that a proxy is there.
 fn says_what_to_capture(raw: &Raw) -> bool {
-    TABLE.iter().any(|row| row.topic == Topic::Capture && raw.get(row.setting).is_some())
+    settings::all().any(|row| row.topic == Topic::Capture && raw.get(row.setting).is_some())
 }
 
 /// What is asked of the namespace before anything is tried. The addresses are its own, whatever is declared: others would be
@@ -98,7 +99,7 @@ fn facts(call: &Call, dialect: Dialect) -> io::Result<Facts<'static>> {
     let (uid, gid) = dial::owner();
     let own = Uid::new(uid).zip(Gid::new(gid)).expect("the kernel keeps the last number for nobody");
     Ok(Facts {
-        pod: Pod::new(addresses, Some(&call.capture)),
+        pod: Pod::new(addresses, Some(&*call.capture)),
         own,
         port: call.run.validation.probe_port,
         way: &|to| {
@@ -110,7 +111,7 @@ fn facts(call: &Call, dialect: Dialect) -> io::Result<Facts<'static>> {
 }
 
 /// Tries all calls at once.
-fn attempt(config: &CaptureConfig, calls: Vec<probe::Call>, timeout: Duration) -> io::Result<Vec<Tried>> {
+fn attempt(config: &dyn Policy, calls: Vec<probe::Call>, timeout: Duration) -> io::Result<Vec<Tried>> {
     let trial = |call: &probe::Call| Trial {
         protocol: call.protocol,
         owner: (call.owner.0.number(), call.owner.1.number()),
@@ -133,23 +134,17 @@ fn attempt(config: &CaptureConfig, calls: Vec<probe::Call>, timeout: Duration) -
 }
 
 /// Where the rules deliver.
-fn listeners(config: &CaptureConfig) -> Vec<Listener> {
+fn listeners(config: &dyn Policy) -> Vec<Listener> {
+    let proxy = config.proxy();
     let id = |ids: Option<u32>| ids.unwrap_or(defaults::PROXY_ID);
-    let owner = (
-        id(config.proxy_uids.first().map(|uid| uid.number())),
-        id(config.proxy_gids.first().map(|gid| gid.number())),
-    );
-    let tcp = |ports, transparent| Listener { protocol: Protocol::Tcp, ports, transparent, owner };
-    let transparent = matches!(config.interception, Interception::Tproxy { .. });
-    let mut all = vec![tcp(config.outbound_listener, false), tcp(config.inbound_listener, transparent)];
-    if config.dns != DnsCapture::Off {
-        let ports = PortRange::from(defaults::AGENT_PORT);
-        all.extend([
-            tcp(ports, false),
-            Listener { protocol: Protocol::Udp, ports, transparent: false, owner },
-        ]);
-    }
-    all
+    let owner =
+        (id(proxy.uids.first().map(|uid| uid.number())), id(proxy.gids.first().map(|gid| gid.number())));
+    let listeners = proxy.listeners;
+    let of = |protocol, ports, transparent| Listener { protocol, ports, transparent, owner };
+    let outbound = listeners.outbound.map(|ports| of(Protocol::Tcp, ports, false));
+    let inbound = listeners.inbound.map(|ports| of(Protocol::Tcp, ports, listeners.transparent.is_some()));
+    let dns = listeners.dns.map(|port| [Protocol::Tcp, Protocol::Udp].map(|by| of(by, port.into(), false)));
+    outbound.into_iter().chain(inbound).chain(dns.into_iter().flatten()).collect()
 }
 
 /// Asks the rules that are there about each call that went elsewhere.
@@ -173,7 +168,7 @@ fn look_at_rules(run: &Run, pod: &Pod, tried: &mut [Tried]) {
 fn compare(call: &Call) -> Option<String> {
     let choice: Choice = call.run.backend.choice(Preference::Nftables);
     let mut kernel = call.run.open().ok()?;
-    let compared = engine::check(&mut kernel, &istio::desired(&call.capture), choice).ok()?;
+    let compared = engine::check(&mut kernel, &call.capture.desired(), choice).ok()?;
     Some(compared.differences.to_string()).filter(|text| !text.is_empty())
 }
 
@@ -192,7 +187,7 @@ enum Unproven {
 /// Proves by real connections that capture works, where that is asked for. Calls that went elsewhere are tried again until
 /// time is up: somebody may be about to set the rules.
 pub(super) fn validated(call: &Call) -> Exit {
-    if !call.run.validates || call.capture.interception == Interception::None {
+    if !call.run.validates || call.capture.captures_nothing() {
         return Exit::Done;
     }
     let timeout = call.run.validation.timeout;

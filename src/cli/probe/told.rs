@@ -6,12 +6,12 @@ use crate::cli::{Exit, report};
 use policy::Tone;
 use policy::explain::DecidedBy;
 use policy::probe::Call;
-use policy::settings::TABLE;
+use policy::settings;
 use rules::Family;
 use rules::simulate::{Direction, Verdict};
 use serde::Serialize;
 use sidecar_init::engine::{End, Proof, Seen};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What is expected of a call.
 pub(super) fn expected(call: &Call) -> String {
@@ -118,7 +118,7 @@ fn line(text: &mut String, Tried { call, judgement, now }: &Tried) {
         Judgement::Untried(_) => ("-", Tone::Quiet, "not tried".to_owned(), None),
     };
     // From where the proxy hands connections over; from loopback calls everybody.
-    let caller = match call.from.filter(|from| *from == call.handed_over_from()) {
+    let caller = match call.from.filter(|from| !is_localhost(*from)) {
         Some(from) => format!("{} @{from}", call.caller),
         None => call.caller.to_string(),
     };
@@ -156,7 +156,7 @@ fn tone_of_mark(judgement: &Judgement) -> Tone {
 /// The rule that decides, and the option that makes it.
 fn place(rule: &DecidedBy) -> String {
     let option = rule.option.as_deref().filter(|option| !option.is_empty());
-    let is_flag = |option: &str| TABLE.iter().any(|row| row.long == option);
+    let is_flag = |option: &str| settings::all().any(|row| row.long == option);
     let flag = option.map(|option| if is_flag(option) { format!("--{option}") } else { option.to_owned() });
     let option = flag.map(|flag| format!(", of {flag}")).unwrap_or_default();
     format!("{} {} {}{option}", rule.table, rule.chain, rule.text)
@@ -315,4 +315,8 @@ impl Observed {
             original_port: seen.original.map(|address| address.port()),
         }
     }
+}
+/// Whether an address is that from which everybody calls over loopback.
+fn is_localhost(address: IpAddr) -> bool {
+    [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()].contains(&address)
 }

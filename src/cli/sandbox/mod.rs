@@ -19,11 +19,11 @@ use super::host::System;
 use super::manifest::{self, Subject};
 use super::run::{self, BackendChoice, Logging, Run};
 use super::{Exit, logging::Stdout, report, start_logging};
-use policy::istio::{self, CaptureConfig, DnsCapture, Interception, defaults};
+use policy::mesh::{self, Capture, Mesh, Policy};
 use policy::settings::Topic;
 use policy::sources::{Given, Host, Raw, Reader, Source};
 use policy::{Problems, Setting};
-use rules::{Gid, PortRange, Uid};
+use rules::{Gid, Port, PortRange, Uid};
 use server::{Names, Server};
 use sidecar_init::engine::{self, OnDrift, Options, Preference};
 use sidecar_init::sys::{
@@ -94,7 +94,7 @@ enum Who {
 struct Asked {
     run: Run,
     logging: Logging,
-    capture: CaptureConfig,
+    capture: Capture,
     warnings: Vec<String>,
     /// The same in one line, for people.
     words: String,
@@ -121,7 +121,7 @@ pub(super) fn run(subjects: &[Subject], behind: &[OsString]) -> Result<Exit, Pro
 
 fn understand(subject: &Subject, behind: &[OsString]) -> Result<Asked, Problems> {
     let raw = match subject.title {
-        None => usual(&subject.raw),
+        None => usual(&subject.raw, subject.raw.mesh()),
         Some(_) => subject.raw.clone(),
     };
     let mut reader = Reader::new(&raw, subject.before.clone());
@@ -145,7 +145,7 @@ fn understand(subject: &Subject, behind: &[OsString]) -> Result<Asked, Problems>
         let text = "says as whom a command runs, and there is none behind --";
         reader.whole(&Source::Flag(Setting::RunAs.row().long), text);
     }
-    let capture = istio::configure(&mut reader, &Pod, false);
+    let capture = mesh::configure(&mut reader, &Pod, false);
     let warnings = reader.finish()?;
     let words = words(&raw, subject);
     let (has_proxy, who) = (has_proxy.unwrap_or(true), who.unwrap_or(Who::App));
@@ -153,19 +153,13 @@ fn understand(subject: &Subject, behind: &[OsString]) -> Result<Asked, Problems>
 }
 
 /// What flags leave open, as injection has it.
-fn usual(raw: &Raw) -> Raw {
-    let says = |setting| raw.get(setting).is_some();
-    let exclude = !says(Setting::InboundPorts) && !says(Setting::InboundPortsExclude);
-    let usual = [
-        (Setting::InboundPorts, "*", true),
-        (Setting::InboundPortsExclude, "15090,15021,15020", exclude),
-        (Setting::ServiceCidr, "*", true),
-        (Setting::DualStack, "true", true),
-    ];
-    let given = |(setting, value, counts): (Setting, &str, bool)| {
-        counts.then(|| (setting, Given { value: value.to_owned(), source: Source::Default(setting) }))
+fn usual(raw: &Raw, mesh: Mesh) -> Raw {
+    let says = |setting: &Setting| raw.get(*setting).is_some();
+    let given = |(setting, value, unless): &(Setting, &str, &[Setting])| {
+        let counts = !unless.iter().any(says);
+        counts.then(|| (*setting, Given { value: (*value).to_owned(), source: Source::Default(*setting) }))
     };
-    raw.clone().over(Raw::of(usual.into_iter().filter_map(given)))
+    raw.clone().over(Raw::of(mesh.usual().iter().filter_map(given)))
 }
 
 /// The flags that would set the same rules elsewhere.
@@ -223,7 +217,7 @@ fn hold(mut asked: Asked, subject: &Subject, behind: &[OsString]) -> Result<u8, 
     let users = users::enter(&asked.capture)?;
     if users.shared {
         // Answers of the agent find their way back by the user who sends them.
-        asked.capture.dns = DnsCapture::Off;
+        asked.capture = asked.capture.without_dns();
     }
     if let (true, Who::Proxy | Who::Root) = (users.shared, asked.who) {
         return Err(Failure::OneUser(if asked.who == Who::Root { "root" } else { "proxy" }));
@@ -257,14 +251,14 @@ fn inside(
     behind: &[OsString],
 ) -> Result<u8, Failure> {
     let capture = &asked.capture;
-    let world = ground::furnish(capture.ipv6)?;
+    let world = ground::furnish(capture.ipv6())?;
     set_rules(asked)?;
     let stories = if behind.is_empty() { story::stories(capture, &users) } else { Vec::new() };
     let mut ports = WORLD_PORTS.to_vec();
     ports.extend(stories.iter().filter_map(story::Story::port_in_the_world));
     ports.sort_unstable();
     ports.dedup();
-    let of_world = start("the world", &world, || serve_world(&ports, capture.ipv6))?;
+    let of_world = start("the world", &world, || serve_world(&ports, capture.ipv6()))?;
     let log = || io::stderr().as_fd().try_clone_to_owned().map(File::from);
     if let Some((program, arguments)) = behind.split_first() {
         let log = log().map_err(Failure::Lost)?;
@@ -299,8 +293,9 @@ fn set_rules(asked: &Asked) -> Result<(), Failure> {
     }
     let set = || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let choice = asked.run.backend.choice(Preference::Nftables);
-        let options = Options { choice, on_drift: OnDrift::Replace, anew: false, others: istio::ALL };
-        engine::apply(&mut asked.run.open()?, &istio::desired(&asked.capture), &options)?;
+        let options =
+            Options { choice, on_drift: OnDrift::Replace, anew: false, others: policy::mesh::OWNERS };
+        engine::apply(&mut asked.run.open()?, &asked.capture.desired(), &options)?;
         Ok(())
     };
     set().map_err(Failure::Rules)
@@ -312,22 +307,22 @@ fn serve_world(ports: &[u16], ipv6: bool) -> io::Result<()> {
     server::start_names(&ground::name_servers(ipv6), names)
 }
 
-fn start_proxy(capture: &CaptureConfig, users: Users, world: &Held, log: File) -> Result<Child, Failure> {
+fn start_proxy(capture: &dyn Policy, users: Users, world: &Held, log: File) -> Result<Child, Failure> {
     let ports = |range: PortRange| range.first().number()..=range.last().number();
+    let known = capture.proxy();
+    let listeners = &known.listeners;
     let facts = proxy::Facts {
-        outbound: ports(capture.outbound_listener),
-        inbound: ports(capture.inbound_listener),
-        agent: defaults::AGENT_PORT.number(),
-        name_servers: match capture.dns {
-            DnsCapture::Off => Vec::new(),
-            DnsCapture::Servers(_) | DnsCapture::All => ground::name_servers(capture.ipv6),
+        outbound: listeners.outbound.map(ports),
+        inbound: listeners.inbound.map(ports),
+        agent: listeners.dns.map(Port::number),
+        name_servers: match listeners.dns {
+            None => Vec::new(),
+            Some(_) => ground::name_servers(capture.ipv6()),
         },
-        passthrough: (defaults::PASSTHROUGH_V4, defaults::PASSTHROUGH_V6),
-        transparent: match capture.interception {
-            Interception::Tproxy { mark, .. } => Some(mark.value),
-            Interception::Redirect | Interception::None => None,
-        },
-        ipv6: capture.ipv6,
+        passthrough: known.passthrough,
+        transparent: listeners.transparent.map(|mark| mark.value),
+        mark: known.mark.map(|mark| mark.value),
+        ipv6: capture.ipv6(),
         world: match users.shared {
             true => Some(world.try_clone().map_err(Failure::Lost)?),
             false => None,

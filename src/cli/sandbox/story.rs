@@ -3,9 +3,10 @@
 use super::caller::Question;
 use super::ground::{POD_V4, POD_V6, WORLD_V4, WORLD_V6};
 use super::users::Users;
-use policy::istio::{CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, defaults};
+use policy::istio::defaults::DNS_PORT;
+use policy::mesh::{Listed, Named, Policy, Proxy};
 use rules::simulate::{Direction, Packet};
-use rules::{Cidr, ConnState, Gid, PortRange, Protocol, Uid};
+use rules::{Cidr, ConnState, Family, Gid, PortRange, Protocol, Uid};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Who calls.
@@ -72,19 +73,64 @@ impl Story {
 }
 
 /// The stories that a configuration has to tell.
-pub(super) fn stories(capture: &CaptureConfig, users: &Users) -> Vec<Story> {
-    let mut stories = outbound(capture, users);
-    stories.extend(inbound(capture));
-    if capture.ipv6 {
-        stories.extend(over_ipv6(capture));
+pub(super) fn stories(capture: &dyn Policy, users: &Users) -> Vec<Story> {
+    let told = Told { proxy: capture.proxy(), lists: capture.lists(), captures: !capture.captures_nothing() };
+    let mut stories = outbound(&told, users);
+    stories.extend(inbound(&told));
+    if capture.ipv6() {
+        stories.extend(over_ipv6(&told));
     }
     stories
 }
 
-fn outbound(capture: &CaptureConfig, users: &Users) -> Vec<Story> {
+/// What stories are made of.
+struct Told {
+    proxy: Proxy,
+    lists: Vec<Listed>,
+    /// Whether anything is captured.
+    captures: bool,
+}
+
+impl Told {
+    /// What lists name to be captured, or to be left alone.
+    fn named(&self, captured: bool) -> impl Iterator<Item = &Named> {
+        self.lists.iter().filter(move |listed| listed.captured == captured).map(|listed| &listed.named)
+    }
+
+    fn networks(&self, captured: bool) -> Vec<Cidr> {
+        let network = |named: &Named| match named {
+            Named::Destination(network) => Some(*network),
+            _ => None,
+        };
+        self.named(captured).filter_map(network).collect()
+    }
+
+    fn outbound_ports(&self, captured: bool) -> Vec<PortRange> {
+        let port = |named: &Named| match named {
+            Named::OutboundPort(ports, _) => Some(*ports),
+            _ => None,
+        };
+        self.named(captured).filter_map(port).collect()
+    }
+
+    fn inbound_ports(&self, captured: bool) -> Vec<PortRange> {
+        let port = |named: &Named| match named {
+            Named::InboundPort(ports) => Some(*ports),
+            _ => None,
+        };
+        self.named(captured).filter_map(port).collect()
+    }
+}
+
+/// Ports in words.
+pub(super) fn dashed(ports: Option<PortRange>) -> String {
+    ports.map(|ports| ports.dashed().to_string()).unwrap_or_default()
+}
+
+fn outbound(capture: &Told, users: &Users) -> Vec<Story> {
     let port = outbound_port(capture);
     let service = SocketAddr::from((service(capture), port));
-    let listener = capture.outbound_listener.dashed();
+    let listener = dashed(capture.proxy.listeners.outbound);
     let hello = |title, caller, to, captured, passing| Story {
         title,
         caller,
@@ -103,35 +149,43 @@ fn outbound(capture: &CaptureConfig, users: &Users) -> Vec<Story> {
         |to| format!("The application calls {to}, and that is where it gets: the proxy hears nothing of it.");
     let of_app = |title, to| hello(title, Caller::App, to, gets(to), past(to));
     let mut stories = vec![of_app("The application calls a service", service)];
-    if !users.shared && capture.interception != Interception::None {
+    if !users.shared && capture.captures {
         let title = "The proxy calls the same service";
         let (uid, gid) = users.proxy;
+        let by = match capture.proxy.mark {
+            Some(mark) => format!("the mark of its packets, {mark}"),
+            None => format!("its user or group, {uid} and {gid} here"),
+        };
         let passing = format!(
-            "What the proxy calls has to get out, or it would be given its own calls for ever. The rules know it by its user \
-             or group, {uid} and {gid} here; everybody else in the pod is the application to them."
+            "What the proxy calls has to get out, or it would be given its own calls for ever. The rules know it by {by}; \
+             everybody else in the pod is the application to them."
         );
         stories.push(hello(title, Caller::Proxy, service, gets(service), passing));
     }
-    if let Some(excluded) = capture.excluded_cidrs.iter().find_map(|cidr| host(cidr, &[])) {
+    if let Some(excluded) = capture.networks(false).iter().find_map(|cidr| host(cidr, &[])) {
         let to = SocketAddr::from((excluded, port));
         stories.push(of_app("The application calls a network that is left alone", to));
     }
-    if let Some(excluded) = said(&capture.excluded_outbound_ports) {
+    if let Some(excluded) = said(&capture.outbound_ports(false)) {
         let to = SocketAddr::new(service.ip(), excluded);
         stories.push(of_app("The application calls a port that is left alone", to));
     }
-    let only = matches!(capture.outbound_cidrs, OutboundCidrs::Only(_));
-    if let Some(named) = said(&capture.outbound_ports).filter(|_| only) {
+    let only = !capture.networks(true).is_empty();
+    if let Some(named) = said(&capture.outbound_ports(true)).filter(|_| only) {
         let to = SocketAddr::from((WORLD_V4, named));
         stories.push(of_app("The application calls a port that is captured wherever it goes", to));
     }
-    let server = match &capture.dns {
-        DnsCapture::Off => None,
-        DnsCapture::All => Some(WORLD_V4.into()),
-        DnsCapture::Servers(servers) => servers.iter().copied().find(IpAddr::is_ipv4),
+    let server = |named: &Named| match named {
+        Named::Server(server) => Some(*server),
+        _ => None,
     };
-    stories.extend(server.map(|server| {
-        let to = SocketAddr::new(server, defaults::DNS_PORT.number());
+    let servers: Vec<IpAddr> = capture.named(true).filter_map(server).collect();
+    let server = match servers.is_empty() {
+        true => Some(WORLD_V4.into()),
+        false => servers.into_iter().find(IpAddr::is_ipv4),
+    };
+    stories.extend(capture.proxy.listeners.dns.zip(server).map(|(agent, server)| {
+        let to = SocketAddr::new(server, DNS_PORT.number());
         Story {
             title: "The application asks for a name",
             caller: Caller::App,
@@ -139,8 +193,7 @@ fn outbound(capture: &CaptureConfig, users: &Users) -> Vec<Story> {
             question: Question::Name("reviews.example"),
             captured: format!(
                 "Before it can call anybody by name, the application asks a name server. The question goes to an agent \
-                 beside the proxy, at port {}, which may know more names than the server does.",
-                defaults::AGENT_PORT
+                 beside the proxy, at port {agent}, which may know more names than the server does."
             ),
             passing: past(to),
         }
@@ -148,21 +201,22 @@ fn outbound(capture: &CaptureConfig, users: &Users) -> Vec<Story> {
     stories
 }
 
-fn inbound(capture: &CaptureConfig) -> Vec<Story> {
+fn inbound(capture: &Told) -> Vec<Story> {
     let (port, plain) = inbound_ports(capture);
-    let listener = capture.inbound_listener.dashed();
+    let listener = dashed(capture.proxy.listeners.inbound);
     let to = SocketAddr::from((POD_V4, port));
-    let handed = match capture.interception {
-        Interception::Tproxy { .. } => {
+    let (listeners, passthrough) = (&capture.proxy.listeners, capture.proxy.passthrough(Family::V4));
+    let handed = match (listeners.transparent.or(capture.proxy.mark), passthrough) {
+        (Some(_), _) => {
             "It calls the application from the client's own address, so that the application sees who calls; a mark on the \
              connection tells the rules to let it through."
                 .to_owned()
         }
-        Interception::Redirect | Interception::None => format!(
-            "It calls the application from {}: by that address the rules know that the proxy has had the connection \
-             already, and let it through.",
-            defaults::PASSTHROUGH_V4
+        (None, Some(from)) => format!(
+            "It calls the application from {from}: by that address the rules know that the proxy has had the connection \
+             already, and let it through."
         ),
+        (None, None) => "It calls the application, and the rules know by its user that they are to let that through.".to_owned(),
     };
     let captured = format!(
         "A client out in the world calls the application at {to}. The kernel gives the connection to the proxy, at port \
@@ -199,7 +253,7 @@ fn inbound(capture: &CaptureConfig) -> Vec<Story> {
     stories
 }
 
-fn over_ipv6(capture: &CaptureConfig) -> Vec<Story> {
+fn over_ipv6(capture: &Told) -> Vec<Story> {
     let out = SocketAddr::from((WORLD_V6, outbound_port(capture)));
     let back = SocketAddr::from((POD_V6, inbound_ports(capture).0));
     let of = |title, caller, to| Story {
@@ -224,21 +278,20 @@ fn contains(ranges: &[PortRange], port: u16) -> bool {
 
 /// The first port that a list says, but for that of names: who answers there says nothing of itself.
 fn said(ranges: &[PortRange]) -> Option<u16> {
-    ranges.iter().map(|range| range.first().number()).find(|port| *port != defaults::DNS_PORT.number())
+    ranges.iter().map(|range| range.first().number()).find(|port| *port != DNS_PORT.number())
 }
 
 /// A port that services have and that is not left alone.
-fn outbound_port(capture: &CaptureConfig) -> u16 {
-    let free = |port: &u16| !contains(&capture.excluded_outbound_ports, *port);
+fn outbound_port(capture: &Told) -> u16 {
+    let excluded = capture.outbound_ports(false);
+    let free = |port: &u16| !contains(&excluded, *port);
     [80, 8080, 9080, 443].into_iter().find(free).unwrap_or(80)
 }
 
 /// A service outside that is captured, if any is.
-fn service(capture: &CaptureConfig) -> Ipv4Addr {
-    let found = match &capture.outbound_cidrs {
-        OutboundCidrs::All => None,
-        OutboundCidrs::Only(cidrs) => cidrs.iter().find_map(|cidr| host(cidr, &capture.excluded_cidrs)),
-    };
+fn service(capture: &Told) -> Ipv4Addr {
+    let excluded = capture.networks(false);
+    let found = capture.networks(true).iter().find_map(|cidr| host(cidr, &excluded));
     found.unwrap_or(WORLD_V4)
 }
 
@@ -257,26 +310,20 @@ fn host(network: &Cidr, but: &[Cidr]) -> Option<Ipv4Addr> {
 }
 
 /// A port of the application's that is captured, if any is, and one that is not. The proxy's own are neither.
-fn inbound_ports(capture: &CaptureConfig) -> (u16, Option<u16>) {
+fn inbound_ports(capture: &Told) -> (u16, Option<u16>) {
     const USUAL: [u16; 5] = [8080, 80, 3000, 9080, 8000];
-    let free = |port: &u16| {
-        let agent = defaults::AGENT_PORT.number();
-        !capture.outbound_listener.contains(*port)
-            && !capture.inbound_listener.contains(*port)
-            && *port != agent
-    };
+    let listeners = &capture.proxy.listeners;
+    let own = [listeners.outbound, listeners.inbound, listeners.dns.map(PortRange::from)];
+    let free = |port: &u16| !own.iter().flatten().any(|ports| ports.contains(*port));
     let usual = |but: &[PortRange]| USUAL.into_iter().filter(free).find(|port| !contains(but, *port));
     let any = USUAL.into_iter().find(free).unwrap_or(USUAL[0]);
-    match &capture.inbound_ports {
-        InboundPorts::AllBut(but) => {
-            // The proxy's health is asked for at this one, as a rule.
-            let known = [15021].into_iter().filter(|port| contains(but, *port));
-            let plain = known.chain(but.iter().map(|range| range.first().number())).find(free);
-            (usual(but).unwrap_or(any), plain)
-        }
-        InboundPorts::Only(only) => {
-            let captured = only.iter().map(|range| range.first().number()).find(free);
-            (captured.unwrap_or(any), captured.and_then(|_| usual(only)))
-        }
+    let (only, but) = (capture.inbound_ports(true), capture.inbound_ports(false));
+    if only.is_empty() {
+        // The proxy's health is asked for at this one, as a rule.
+        let known = [15021].into_iter().filter(|port| contains(&but, *port));
+        let plain = known.chain(but.iter().map(|range| range.first().number())).find(free);
+        return (usual(&but).unwrap_or(any), plain);
     }
+    let captured = only.iter().map(|range| range.first().number()).find(free);
+    (captured.unwrap_or(any), captured.and_then(|_| usual(&only)))
 }

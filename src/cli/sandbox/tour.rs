@@ -3,12 +3,12 @@
 use super::caller::ask;
 use super::ground::{self, POD_V4, POD_V6};
 use super::server::{self, Server};
-use super::story::{Caller, Story};
+use super::story::{Caller, Story, dashed};
 use super::users::{Person, Users};
 use super::{Exit, Failure, become_somebody, report, start};
 use policy::Tone;
 use policy::explain::{Pod, Scene, explain};
-use policy::istio::CaptureConfig;
+use policy::mesh::Policy;
 use policy::pod::Skip;
 use policy::sources::Dialect;
 use rules::Family;
@@ -28,7 +28,7 @@ const SHARED: &str = "Only one user can be had here, so the rules can't tell the
 
 /// What is toured.
 pub(super) struct Tour<'a> {
-    pub(super) capture: &'a CaptureConfig,
+    pub(super) capture: &'a dyn Policy,
     pub(super) users: Users,
     /// What sets the rules, as a command.
     pub(super) words: &'a str,
@@ -95,7 +95,7 @@ fn serve(tour: &Tour<'_>, stories: &[Story]) -> io::Result<()> {
     let mut ports: Vec<u16> = stories.iter().filter_map(Story::port_in_the_pod).collect();
     ports.sort_unstable();
     ports.dedup();
-    server::start(Server::Application, &ports, tour.capture.ipv6)
+    server::start(Server::Application, &ports, tour.capture.ipv6())
 }
 
 /// What the rules say about a connection.
@@ -106,7 +106,7 @@ struct Expected {
 
 impl Tour<'_> {
     fn expected(&self, story: &Story) -> Expected {
-        let addresses = [Some(POD_V4.into()), self.capture.ipv6.then_some(POD_V6.into())];
+        let addresses = [Some(POD_V4.into()), self.capture.ipv6().then_some(POD_V6.into())];
         let pod = Pod::new(addresses.into_iter().flatten(), Some(self.capture));
         let packet = story.packet(&self.users);
         let scene = Scene::of_config(self.capture, Family::of(story.to.ip()), &pod);
@@ -117,10 +117,11 @@ impl Tour<'_> {
 
     /// What to know before the first story; on a terminal, how long it takes too.
     fn introduction(&self) -> String {
-        let both = |v4: String, v6: String| if self.capture.ipv6 { format!("{v4} and {v6}") } else { v4 };
+        let both = |v4: String, v6: String| if self.capture.ipv6() { format!("{v4} and {v6}") } else { v4 };
         let pod = both(POD_V4.to_string(), POD_V6.to_string());
         let world = both(ground::WORLD_V4.to_string(), ground::WORLD_V6.to_string());
-        let (out, back) = (self.capture.outbound_listener.dashed(), self.capture.inbound_listener.dashed());
+        let listeners = self.capture.proxy().listeners;
+        let (out, back) = (dashed(listeners.outbound), dashed(listeners.inbound));
         let mut text = wrapped(
             "",
             &format!(

@@ -1,7 +1,7 @@
 //! Who is who in a sandbox, and how somebody without rights gets users of their own.
 
 use super::Failure;
-use policy::istio::{CaptureConfig, Interception};
+use policy::mesh::{Policy, Proxy};
 use sidecar_init::sys::{
     exec,
     fork::{self, fork},
@@ -36,13 +36,14 @@ const APPLICATION: u32 = 1000;
 ///
 /// # Errors
 /// When there can be none.
-pub(super) fn enter(capture: &CaptureConfig) -> Result<Users, Failure> {
+pub(super) fn enter(capture: &dyn Policy) -> Result<Users, Failure> {
     let own = user::own();
+    let known = capture.proxy();
     let taken = (
-        capture.proxy_uids.iter().map(|uid| uid.number()).collect::<Vec<_>>(),
-        capture.proxy_gids.iter().map(|gid| gid.number()).collect::<Vec<_>>(),
+        known.uids.iter().map(|uid| uid.number()).collect::<Vec<_>>(),
+        known.gids.iter().map(|gid| gid.number()).collect::<Vec<_>>(),
     );
-    let proxy = proxy(capture);
+    let proxy = proxy(&known);
     if own.0 == 0 && process::holds(process::SYS_ADMIN) == Some(true) {
         let app = (application(APPLICATION, &taken.0), application(APPLICATION, &taken.1));
         return Ok(Users { app, proxy, root: ROOT, shared: false });
@@ -56,13 +57,10 @@ pub(super) fn enter(capture: &CaptureConfig) -> Result<Users, Failure> {
 }
 
 /// The proxy as injection runs it: with TPROXY as root, known by its group alone.
-fn proxy(capture: &CaptureConfig) -> Person {
-    let uid = capture.proxy_uids.first().map_or(0, |uid| uid.number());
-    let gid = capture.proxy_gids.first().map_or(0, |gid| gid.number());
-    match capture.interception {
-        Interception::Tproxy { .. } => (0, gid),
-        Interception::Redirect | Interception::None => (uid, gid),
-    }
+fn proxy(known: &Proxy) -> Person {
+    let uid = known.uids.first().map_or(0, |uid| uid.number());
+    let gid = known.gids.first().map_or(0, |gid| gid.number());
+    if known.listeners.transparent.is_some() { (0, gid) } else { (uid, gid) }
 }
 
 /// A number that is neither root's nor the proxy's, this one if possible.

@@ -122,6 +122,14 @@ pub(crate) const NFTA_BITWISE_LEN: u16 = 3;
 pub(crate) const NFTA_BITWISE_MASK: u16 = 4;
 pub(crate) const NFTA_BITWISE_XOR: u16 = 5;
 
+// enum nft_byteorder_ops, enum nft_byteorder_attributes
+pub(crate) const NFT_BYTEORDER_HTON: u32 = 1;
+pub(crate) const NFTA_BYTEORDER_SREG: u16 = 1;
+pub(crate) const NFTA_BYTEORDER_DREG: u16 = 2;
+pub(crate) const NFTA_BYTEORDER_OP: u16 = 3;
+pub(crate) const NFTA_BYTEORDER_LEN: u16 = 4;
+pub(crate) const NFTA_BYTEORDER_SIZE: u16 = 5;
+
 // enum nft_cmp_ops, enum nft_cmp_attributes
 pub(crate) const NFT_CMP_EQ: u32 = 0;
 pub(crate) const NFT_CMP_NEQ: u32 = 1;
@@ -186,6 +194,7 @@ pub(crate) const NFTA_CT_SREG: u16 = 4;
 // enum nft_log_attributes
 pub(crate) const NFTA_LOG_GROUP: u16 = 1;
 pub(crate) const NFTA_LOG_PREFIX: u16 = 2;
+pub(crate) const NFTA_LOG_LEVEL: u16 = 5;
 
 // enum nft_redir_attributes
 pub(crate) const NFTA_REDIR_REG_PROTO_MIN: u16 = 1;

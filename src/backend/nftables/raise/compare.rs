@@ -2,21 +2,21 @@
 
 use super::{Held, Raiser};
 use crate::backend::nftables::expression::Operator;
-use crate::backend::nftables::listed::{number, values};
+use crate::backend::nftables::listed::{number, packet_number, values};
 use crate::backend::nftables::lower::{is_reversed, width};
 use crate::sys::header::*;
 use rules::nft::{self, Field, Interval, Intervals, Test};
 use rules::{Condition, Family, Negatable};
 
 impl Raiser<'_> {
-    /// The field that is held as a whole, `length` bytes of it.
-    pub(super) fn whole_field(&self, length: usize) -> Option<Field> {
-        match &self.held {
-            Held::Field { field, length: held, mask: None } if *held == length && width(*field) == length => {
-                Some(*field)
-            }
-            _ => None,
-        }
+    /// The field of which all `length` bytes are held, the most significant first.
+    pub(super) fn ordered(&self, length: usize) -> Option<Field> {
+        let (field, held) = match &self.held {
+            Held::Field { field, length: held, mask: None } if !is_reversed(*field) => (*field, *held),
+            Held::Ordered(field) => (*field, width(*field)),
+            _ => return None,
+        };
+        (held == length && width(field) == length).then_some(field)
     }
 
     pub(super) fn compare(&mut self, operator: Operator, bytes: &[u8]) {
@@ -47,10 +47,14 @@ impl Raiser<'_> {
                     first | 1u128.checked_shl(u32::try_from(free).unwrap_or(0)).map_or(u128::MAX, |n| n - 1);
                 self.ask(field, negated, first, last);
             }
-            Held::Field { field, length, mask: None }
-                if !is_reversed(field) && bytes.len() == length && length == width(field) =>
+            Held::Ordered(field) if is_equality && bytes.len() == width(field) => {
+                let number = packet_number(bytes);
+                self.ask(field, negated, number, number);
+            }
+            Held::Field { field, mask: None, .. } | Held::Ordered(field)
+                if self.ordered(bytes.len()) == Some(field) =>
             {
-                self.compare_order(field, operator, number(field, bytes));
+                self.compare_order(field, operator, packet_number(bytes));
             }
             Held::Field { field, length, mask: Some((bits, flips)) }
                 if is_equality && bytes.len() == length && flips.iter().all(|byte| *byte == 0) =>
@@ -138,8 +142,15 @@ impl Raiser<'_> {
 
     pub(super) fn look_up(&mut self, name: &str, negated: bool) {
         let set = self.context.table.sets.iter().find(|set| set.name == name);
+        let has_ranges = set.is_some_and(|set| set.flags & NFT_SET_INTERVAL != 0);
         let field = match &self.held {
-            Held::Field { field, length, mask: None } if *length == width(*field) => Some(*field),
+            // Of ranges, keys are compared byte by byte.
+            Held::Field { field, length, mask: None }
+                if *length == width(*field) && !(has_ranges && is_reversed(*field)) =>
+            {
+                Some(*field)
+            }
+            Held::Ordered(field) if has_ranges || !is_reversed(*field) => Some(*field),
             _ => None,
         };
         let values = field.zip(set).and_then(|(field, set)| {
@@ -169,7 +180,9 @@ impl Raiser<'_> {
 
     pub(super) fn strange_condition(&mut self) {
         let text = match &self.held {
-            Held::Field { field, .. } => format!("({field:?} in a form that is not known)"),
+            Held::Field { field, .. } | Held::Ordered(field) => {
+                format!("({field:?} in a form that is not known)")
+            }
             Held::Other(name) => format!("({name})"),
             Held::Value(_) | Held::DestinationType | Held::Index(_) | Held::EtherType => "(cmp)".to_owned(),
         };

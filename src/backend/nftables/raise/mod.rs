@@ -8,8 +8,8 @@ mod other;
 
 use super::bytecode;
 use super::expression::{Ct, Expression, Header, Meta, Register, Verdict};
-use super::listed::{Interfaces, number};
-use super::lower::{is_reversed, width};
+use super::listed::{Interfaces, packet_number};
+use super::lower::width;
 use rules::nft::{self, Field, ListedRule, Test};
 use rules::{Action, Condition, Family, Mark, Port, PortRange, Target, Zone, render};
 
@@ -37,6 +37,8 @@ enum Held {
         length: usize,
         mask: Option<(Vec<u8>, Vec<u8>)>,
     },
+    /// A field of this machine's order of bytes, brought into that of packets.
+    Ordered(Field),
     Value(Vec<u8>),
     /// The type of the destination address (`RTN_*`).
     DestinationType,
@@ -95,12 +97,21 @@ impl<'a> Raiser<'a> {
             Expression::Payload { header, offset, length } => self.payload(*header, *offset, *length),
             Expression::Bitwise { mask, xor } => self.bitwise(mask, xor),
             Expression::Cmp(operator, bytes) => self.compare(*operator, bytes),
-            Expression::Range { negated, first, last } => match self.whole_field(first.len()) {
-                Some(field) if !is_reversed(field) => {
-                    self.ask(field, *negated, number(field, first), number(field, last));
-                }
-                _ => self.strange_condition(),
+            Expression::Range { negated, first, last } => match self.ordered(first.len()) {
+                Some(field) => self.ask(field, *negated, packet_number(first), packet_number(last)),
+                None => self.strange_condition(),
             },
+            Expression::ToPacketOrder => {
+                self.held = match self.held {
+                    // States are bits, which no order makes sense of.
+                    Held::Field { field, mask: None, length }
+                        if length == 4 && length == width(field) && field != Field::ConnState =>
+                    {
+                        Held::Ordered(field)
+                    }
+                    _ => Held::Other("byteorder".to_owned()),
+                };
+            }
             Expression::Lookup { set, negated } => self.look_up(set, *negated),
             Expression::Immediate(Register::First, bytes) => self.held = Held::Value(bytes.clone()),
             Expression::Immediate(Register::Second, bytes) => self.second = Some(bytes.clone()),
@@ -109,9 +120,14 @@ impl<'a> Raiser<'a> {
                 self.act(action);
             }
             Expression::SetCtMark => {
-                let whole = matches!(self.held, Held::Field { field: Field::Mark(_), mask: None, .. });
+                let target = match &self.held {
+                    Held::Field { field: Field::Mark(_), mask: None, .. } => Some(Target::SaveMark),
+                    held => {
+                        set_by(held, |field| matches!(field, Field::Connmark(_))).map(Target::SetConnmark)
+                    }
+                };
                 let other = || Action::Marks("ct mark set".to_owned());
-                self.act(if whole { Action::Target(Target::SaveMark) } else { other() });
+                self.act(target.map_or_else(other, Action::Target));
             }
             Expression::SetCtZone => {
                 let zone = self.value(2).and_then(|bytes| Zone::new(u16::from_ne_bytes(bytes)));
@@ -134,6 +150,9 @@ impl<'a> Raiser<'a> {
             Expression::Counter => self.words.push("counter".to_owned()),
             Expression::Log { group, prefix } => {
                 self.words.push(format!("log prefix \"{prefix}\" group {group}"));
+            }
+            Expression::KernelLog { level, prefix } => {
+                self.words.push(format!("log prefix \"{prefix}\" level {}", level.name()));
             }
             Expression::Verdict(verdict) => self.act(match verdict {
                 Verdict::Accept => Action::Target(Target::Accept),
@@ -215,14 +234,9 @@ impl<'a> Raiser<'a> {
 
     /// What becomes of the packet's mark.
     fn mark(&self) -> Action {
-        let word = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_ne_bytes);
         let target = match &self.held {
-            Held::Value(bytes) => word(bytes).map(|value| Target::SetMark(Mark::whole(value))),
-            Held::Field { field: Field::Mark(_), mask: Some((bits, flips)), .. } => {
-                word(bits).zip(word(flips)).map(|(bits, value)| Target::SetMark(Mark { value, mask: !bits }))
-            }
             Held::Field { field: Field::Connmark(_), mask: None, .. } => Some(Target::RestoreMark),
-            _ => None,
+            held => set_by(held, |field| matches!(field, Field::Mark(_))).map(Target::SetMark),
         };
         target.map_or_else(|| Action::Marks("meta mark set".to_owned()), Action::Target)
     }
@@ -257,5 +271,17 @@ impl<'a> Raiser<'a> {
         let action = self.actions.pop().unwrap_or_else(|| Action::Continue(String::new()));
         let (conditions, first, comment) = (self.conditions, self.actions, comment.to_owned());
         ListedRule { text: words.join(" "), conditions, first, action, comment, hits: None }
+    }
+}
+
+/// The mark that is set by storing what is held: a value, or bits of what the mark was before.
+fn set_by(held: &Held, is_own: impl Fn(Field) -> bool) -> Option<Mark> {
+    let word = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_ne_bytes);
+    match held {
+        Held::Value(bytes) => word(bytes).map(Mark::whole),
+        Held::Field { field, mask: Some((bits, flips)), .. } if is_own(*field) => {
+            word(bits).zip(word(flips)).map(|(bits, value)| Mark { value, mask: !bits })
+        }
+        _ => None,
     }
 }

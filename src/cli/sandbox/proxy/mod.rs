@@ -24,17 +24,19 @@ use std::{
 /// What the rules say of their proxy.
 pub(super) struct Facts {
     /// Its ports for connections from the pod.
-    pub(super) outbound: RangeInclusive<u16>,
+    pub(super) outbound: Option<RangeInclusive<u16>>,
     /// Its ports for connections to the pod.
-    pub(super) inbound: RangeInclusive<u16>,
-    /// The port of the agent that answers questions for names.
-    pub(super) agent: u16,
-    /// Whom that asks, in each family; none if it does not run.
+    pub(super) inbound: Option<RangeInclusive<u16>>,
+    /// The port of the agent that answers questions for names; `None` if it does not run.
+    pub(super) agent: Option<u16>,
+    /// Whom that asks, in each family.
     pub(super) name_servers: Vec<SocketAddr>,
-    /// From where it calls the application: by these addresses the rules know such calls.
-    pub(super) passthrough: (Ipv4Addr, Ipv6Addr),
+    /// From where it calls the application, where the rules know such calls by these addresses.
+    pub(super) passthrough: Option<(Ipv4Addr, Ipv6Addr)>,
     /// In place of that, with this mark, from where the client has called. The inbound ports listen for all addresses then.
     pub(super) transparent: Option<u32>,
+    /// The mark of all its calls, where the rules know them by that; those of clients come from where these have called.
+    pub(super) mark: Option<u32>,
     /// Whether it listens in IPv6 too.
     pub(super) ipv6: bool,
     /// The network namespace from which it calls others, where it can't be told from the application by its user.
@@ -78,16 +80,18 @@ pub(super) fn start(facts: Facts, log: File) -> io::Result<()> {
     let mut agents = Vec::new();
     for host in facts.hosts() {
         let transparent = facts.transparent.is_some();
-        let outbound = facts.outbound.clone().map(|port| (Way::Outbound, host, port, false));
-        let inbound = facts.inbound.clone().map(|port| (Way::Inbound, host, port, transparent));
+        let outbound = facts.outbound.clone().into_iter().flatten();
+        let outbound = outbound.map(|port| (Way::Outbound, host, port, false));
+        let inbound = facts.inbound.clone().into_iter().flatten();
+        let inbound = inbound.map(|port| (Way::Inbound, host, port, transparent));
         for (way, host, port, transparent) in outbound.chain(inbound) {
             listeners.push((way, listen((host, port).into(), transparent)?));
         }
-        if !facts.name_servers.is_empty() {
+        if let Some(agent) = facts.agent {
             // The rules send questions there, and nobody else has to.
             let loopback =
                 if host.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { IpAddr::from(Ipv6Addr::LOCALHOST) };
-            let agent = SocketAddr::from((loopback, facts.agent));
+            let agent = SocketAddr::from((loopback, agent));
             listeners.push((Way::Names, listen(agent, false)?));
             agents.push(UdpSocket::bind(agent).map_err(|error| at(agent, &error))?);
         }
@@ -136,15 +140,17 @@ impl Proxy {
 
     fn listener_of(&self, way: Way) -> u16 {
         match way {
-            Way::Outbound => *self.facts.outbound.start(),
-            Way::Inbound => *self.facts.inbound.start(),
-            Way::Names => self.facts.agent,
+            Way::Outbound => self.facts.outbound.as_ref().map_or(0, |ports| *ports.start()),
+            Way::Inbound => self.facts.inbound.as_ref().map_or(0, |ports| *ports.start()),
+            Way::Names => self.facts.agent.unwrap_or(0),
         }
     }
 
     /// Calls whom the client meant to call.
     fn call(&self, way: Way, client: &TcpStream, to: SocketAddr) -> io::Result<TcpStream> {
-        let is_own = |range: &RangeInclusive<u16>| range.contains(&to.port());
+        let is_own = |range: &Option<RangeInclusive<u16>>| {
+            range.as_ref().is_some_and(|range| range.contains(&to.port()))
+        };
         let calls_itself = match way {
             Way::Outbound => is_own(&self.facts.outbound) && client.local_addr()? == to,
             Way::Inbound => is_own(&self.facts.inbound),
@@ -155,11 +161,12 @@ impl Proxy {
                 "somebody has called the proxy itself, so there is nowhere to pass it on to",
             ));
         }
-        let from = match (way, self.facts.transparent) {
-            (Way::Outbound, _) => tcp::From::default(),
+        let own = tcp::From { address: None, transparent: self.facts.mark };
+        let from = match (way, self.facts.transparent.or(self.facts.mark)) {
+            (Way::Outbound, _) => own,
             (Way::Names, _) => {
                 self.leave(way)?;
-                return tcp::call(tcp::From::default(), self.facts.name_server(to), PATIENCE);
+                return tcp::call(own, self.facts.name_server(to), PATIENCE);
             }
             (Way::Inbound, Some(mark)) => {
                 // Its port is taken: by the client's own connection.
@@ -167,9 +174,12 @@ impl Proxy {
                 tcp::From { address: Some(address), transparent: Some(mark) }
             }
             (Way::Inbound, None) => {
-                let (v4, v6) = self.facts.passthrough;
-                let address = if to.is_ipv4() { v4.into() } else { IpAddr::from(v6) };
-                tcp::From { address: Some((address, 0).into()), transparent: None }
+                let of_family = |(v4, v6): (Ipv4Addr, Ipv6Addr)| match to {
+                    SocketAddr::V4(_) => IpAddr::from(v4),
+                    SocketAddr::V6(_) => v6.into(),
+                };
+                let address = self.facts.passthrough.map(|both| (of_family(both), 0).into());
+                tcp::From { address, transparent: None }
             }
         };
         self.leave(way)?;

@@ -2,6 +2,7 @@
 
 use super::super::serve;
 use super::{Proxy, Way, owner};
+use sidecar_init::sys::tcp;
 use std::{
     io,
     net::{SocketAddr, UdpSocket},
@@ -33,7 +34,7 @@ fn answer(proxy: &Proxy, socket: &UdpSocket, question: &[u8], client: SocketAddr
     let of = name(question).map(|name| format!(" for {name}")).unwrap_or_default();
     let from = owner::of("udp", client).map_or(String::new(), |uid| format!(", from uid {uid}"));
     let told = |note: &str| {
-        proxy.say(&format!("dns question{of} -> {}{from}{note}", proxy.facts.agent));
+        proxy.say(&format!("dns question{of} -> {}{from}{note}", proxy.facts.agent.unwrap_or(0)));
     };
     match ask(proxy, question, client) {
         Ok(answer) => {
@@ -50,6 +51,9 @@ fn ask(proxy: &Proxy, question: &[u8], client: SocketAddr) -> io::Result<Vec<u8>
     let unspecified: SocketAddr =
         if server.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0; 8], 0).into() };
     let socket = UdpSocket::bind(unspecified)?;
+    if let Some(mark) = proxy.facts.mark {
+        tcp::mark(&socket, mark)?;
+    }
     socket.connect(server)?;
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.send(question)?;

@@ -1,0 +1,57 @@
+//! The numbers and addresses that ztunnel and Istio's node agent agree on, each once. Only the addresses can be chosen.
+
+use rules::{Mark, Port, Zone};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+const fn port(number: u16) -> Port {
+    Port::new(number).expect("not 0")
+}
+
+/// Where ztunnel listens for outbound connections (`ZtunnelOutboundPort`).
+pub const OUTBOUND_LISTENER: Port = port(15001);
+/// Where it listens for inbound connections that no tunnel brings (`ZtunnelInboundPlaintextPort`).
+pub const INBOUND_LISTENER: Port = port(15006);
+/// Where it listens for the HBONE tunnel, never captured (`ZtunnelInboundPort`).
+pub const TUNNEL_PORT: Port = port(15008);
+/// Where it answers DNS, over UDP and TCP.
+pub const DNS_LISTENER: Port = port(15053);
+/// The port of DNS (RFC 1035, 4.2).
+pub const DNS_PORT: Port = port(53);
+
+/// Which bits of marks ztunnel and the agent look at. The others are anybody's.
+const MASK: u32 = 0xfff;
+/// The mark of ztunnel's own sockets (`InpodMark`, 1337).
+pub const PROXY_MARK: Mark = Mark { value: 0x539, mask: MASK };
+/// The mark of connections that ztunnel has made to the application, and of the answers (`InpodTProxyMark`).
+pub const CONNECTION_MARK: Mark = Mark { value: 0x111, mask: MASK };
+/// The routing table that delivers such answers to ztunnel (`RouteTableInbound`).
+pub const TABLE: u32 = 100;
+/// Where the policy rule stands that leads there: before the kernel's own for the table `main`, which has 32766.
+pub const PREFERENCE: u32 = 32764;
+
+/// The conntrack zone of ztunnel's DNS queries.
+pub const PROXY_ZONE: Zone = Zone::new(1).expect("not 0");
+
+/// From where the host's own calls come (`DefaultHostProbeSNATIP`): a link-local address that no machine gets.
+pub const PROBE_V4: Ipv4Addr = Ipv4Addr::new(169, 254, 7, 127);
+/// The same over IPv6 (`DefaultHostProbeSNATIPV6`): a unique local address, as link-local ones need an interface.
+pub const PROBE_V6: Ipv6Addr = Ipv6Addr::new(0xfd16, 0x9254, 0x7127, 0x1337, 0xffff, 0xffff, 0xffff, 0xffff);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ambient::Ambient;
+
+    #[test]
+    fn the_help_names_the_defaults() {
+        let check = |setting: crate::Setting, value: &dyn std::fmt::Display| {
+            let help = setting.row().help;
+            assert!(help.contains(&value.to_string()), "{setting:?}: {help}");
+        };
+        check(Ambient::DnsCapture, &format_args!("port {DNS_LISTENER}"));
+        check(Ambient::ProbeAddress, &format_args!("[default: {PROBE_V4},{PROBE_V6}]"));
+        for on in [Ambient::DnsCapture, Ambient::Ipv6] {
+            check(on, &"[default: true]");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Turns words into a configuration, or into everything that is wrong with them.
+
+use super::config::CaptureConfig;
+use super::defaults;
+use super::settings::Ambient;
+use crate::settings::Setting;
+use crate::sources::{Host, Reader, Source};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Reads the configuration. Where the reader has met a problem, the outcome means nothing. Nothing is asked of the host.
+pub fn configure(reader: &mut Reader<'_>, _: &dyn Host, _numbers_only: bool) -> CaptureConfig {
+    let (probe_v4, probe_v6) = probe_addresses(reader);
+    CaptureConfig {
+        ingress: reader.switch(Ambient::Ingress),
+        dns: reader.switch_or(Ambient::DnsCapture, true),
+        interfaces: reader.list(Ambient::RerouteInterfaces, Reader::interface_item),
+        ipv6: reader.switch_or(Ambient::Ipv6, true),
+        probe_v4,
+        probe_v6,
+    }
+}
+
+/// The flag's addresses, then the variables', then the usual ones.
+fn probe_addresses(reader: &mut Reader<'_>) -> (Ipv4Addr, Ipv6Addr) {
+    let (mut v4, mut v6) = (None, None);
+    let given = reader.list(Ambient::ProbeAddress, |reader, source, item| {
+        probe_address(reader, source, item).map(|address| (address, source.clone(), item.to_owned()))
+    });
+    for (address, source, item) in given {
+        let already = match address {
+            IpAddr::V4(address) => v4.replace(address).map(IpAddr::from),
+            IpAddr::V6(address) => v6.replace(address).map(IpAddr::from),
+        };
+        if let Some(other) = already.filter(|other| *other != address) {
+            let text = format!("is of the same family as {other}; give one address a family");
+            reader.problem(&source, &item, text);
+        }
+    }
+    let of_v4 = variable(reader, Ambient::ProbeAddressV4, "IPv4", |address| match address {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
+    });
+    let of_v6 = variable(reader, Ambient::ProbeAddressV6, "IPv6", |address| match address {
+        IpAddr::V6(address) => Some(address),
+        IpAddr::V4(_) => None,
+    });
+    (v4.or(of_v4).unwrap_or(defaults::PROBE_V4), v6.or(of_v6).unwrap_or(defaults::PROBE_V6))
+}
+
+/// The address that a variable names, if it is set.
+fn variable<T>(
+    reader: &mut Reader<'_>,
+    setting: Setting,
+    family: &str,
+    of_family: impl Fn(IpAddr) -> Option<T>,
+) -> Option<T> {
+    let named = reader.list(setting, |reader, source, item| {
+        let address = probe_address(reader, source, item)?;
+        let found = of_family(address);
+        if found.is_none() {
+            reader.problem(source, item, format!("is of the other family; expected an address of {family}"));
+        }
+        found
+    });
+    if named.len() > 1 {
+        reader.blame(setting, "names several addresses; give one");
+    }
+    named.into_iter().next()
+}
+
+/// An address from which somebody on the host may call.
+fn probe_address(reader: &mut Reader<'_>, source: &Source, item: &str) -> Option<IpAddr> {
+    let address = reader.address_item(source, item)?;
+    if address.is_loopback() || address.is_unspecified() || address.is_multicast() {
+        let text = "can't be where calls of the host come from; expected an address of one machine, such as \
+                    169.254.7.127, that is neither loopback nor multicast";
+        reader.problem(source, item, text);
+        return None;
+    }
+    Some(address)
+}

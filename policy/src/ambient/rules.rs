@@ -1,0 +1,137 @@
+//! The rules for one family, in upstream's order (`cni/pkg/iptables/iptables.go`).
+
+use super::OWNERSHIP;
+use super::config::CaptureConfig;
+use super::defaults::{
+    CONNECTION_MARK, DNS_LISTENER, DNS_PORT, INBOUND_LISTENER, OUTBOUND_LISTENER, PROXY_MARK, PROXY_ZONE,
+    TUNNEL_PORT,
+};
+use super::reason::Reason;
+use crate::writing::{
+    self, OUTPUT, PREROUTING, Place, connmark, from, from_interface, from_port, jump, mark, not_mark,
+    not_port, not_to, own, port, tcp, tcp_module, to, to_loopback, udp,
+};
+use rules::{Cidr, Family, InterfaceName, Match, Negatable, RuleSet, Table, Target};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The chain for what arrives. It stands in every table that has rules of ours.
+pub(super) const INBOUND: &str = "ISTIO_PRERT";
+/// The chain for what the pod sends. The sidecar has one of the same name.
+pub(super) const OUTBOUND: &str = "ISTIO_OUTPUT";
+
+const ARRIVES: Place = own(INBOUND);
+const LEAVES: Place = own(OUTBOUND);
+
+type Writer<'a> = writing::Writer<'a, CaptureConfig>;
+
+/// All rules for a family.
+pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
+    let mut writer = Writer::new(config, family, &OWNERSHIP, None);
+    connections(&mut writer);
+    // The order of jumps is upstream's; each stands alone in its base chain.
+    let (inbound, outbound) = (Reason::Arriving.origin(), Reason::Leaving.origin());
+    writer.append(Table::Nat, OUTPUT, [], jump(LEAVES), outbound);
+    writer.append(Table::Nat, PREROUTING, [], jump(ARRIVES), inbound);
+    machines(&mut writer);
+    probes(&mut writer);
+    if !config.ingress {
+        arriving(&mut writer);
+    }
+    if config.dns {
+        queries(&mut writer);
+    }
+    leaving(&mut writer);
+    if config.dns {
+        zones(&mut writer);
+    }
+    writer.finish()
+}
+
+/// A connection of ztunnel's to the application is marked, and with it the answers, which would else leave the pod: they
+/// go to the client, from whose address ztunnel has called. Table 100 brings them back.
+fn connections(writer: &mut Writer<'_>) {
+    let origin = Reason::ProxyToApplication.origin();
+    writer.append(Table::Mangle, PREROUTING, [], jump(ARRIVES), origin);
+    writer.append(Table::Mangle, OUTPUT, [], jump(LEAVES), origin);
+    let target = Target::SetConnmark(CONNECTION_MARK);
+    writer.append(Table::Mangle, ARRIVES, [mark(PROXY_MARK)], target, origin);
+    writer.append(Table::Mangle, LEAVES, [connmark(CONNECTION_MARK)], Target::RestoreMark, origin);
+}
+
+/// What comes from a machine behind the pod counts as outbound. The second rule of each is upstream's; all that it could
+/// meet has gone to ztunnel.
+fn machines(writer: &mut Writer<'_>) {
+    let origin = Reason::Machine.origin();
+    for interface in &writer.config.interfaces {
+        let from_machine = || [from_interface(interface), tcp()];
+        writer.append(
+            Table::Nat,
+            ARRIVES,
+            from_machine(),
+            Target::Redirect(OUTBOUND_LISTENER.into()),
+            origin,
+        );
+        writer.append(Table::Nat, ARRIVES, from_machine(), Target::Return, origin);
+    }
+}
+
+/// Calls of the host itself come from an address of their own, and are no business of the mesh's.
+fn probes(writer: &mut Writer<'_>) {
+    let origin = Reason::Probe.origin();
+    let address = Cidr::host(writer.config.probe_address(writer.family()));
+    if !writer.config.ingress {
+        writer.append(Table::Nat, ARRIVES, [from(address), tcp(), tcp_module()], Target::Accept, origin);
+    }
+    writer.append(Table::Nat, LEAVES, [to(address), tcp(), tcp_module()], Target::Accept, origin);
+}
+
+fn arriving(writer: &mut Writer<'_>) {
+    let others = [not_to(loopback(writer)), tcp(), not_port(TUNNEL_PORT), not_mark(PROXY_MARK)];
+    let target = Target::Redirect(INBOUND_LISTENER.into());
+    writer.append(Table::Nat, ARRIVES, others, target, Reason::Inbound.origin());
+}
+
+/// DNS, to any server. What stays in the pod is left alone over UDP, and over TCP only what goes to the loopback network.
+fn queries(writer: &mut Writer<'_>) {
+    let origin = Reason::Dns.origin();
+    let target = || Target::Redirect(DNS_LISTENER.into());
+    let by_udp = [not_to_loopback(), udp(), not_mark(PROXY_MARK), port(DNS_PORT)];
+    writer.append(Table::Nat, LEAVES, by_udp, target(), origin);
+    let by_tcp = [not_to(loopback(writer)), tcp(), port(DNS_PORT), not_mark(PROXY_MARK)];
+    writer.append(Table::Nat, LEAVES, by_tcp, target(), origin);
+}
+
+fn leaving(writer: &mut Writer<'_>) {
+    let origin = Reason::ProxyToApplication.origin();
+    writer.append(Table::Nat, LEAVES, [tcp(), mark(CONNECTION_MARK)], Target::Accept, origin);
+    let away = not_to(loopback(writer));
+    let own_pod = [away.clone(), to_loopback()];
+    writer.append(Table::Nat, LEAVES, own_pod, Target::Accept, Reason::OwnPod.origin());
+    let others = [away, tcp(), not_mark(PROXY_MARK)];
+    let target = Target::Redirect(OUTBOUND_LISTENER.into());
+    writer.append(Table::Nat, LEAVES, others, target, Reason::Outbound.origin());
+}
+
+/// ztunnel asks a server from a port that the application may use too. In one zone of conntrack the two would be one
+/// connection, and the answer would go to the wrong one.
+fn zones(writer: &mut Writer<'_>) {
+    let origin = Reason::DnsZone.origin();
+    writer.append(Table::Raw, PREROUTING, [], jump(ARRIVES), origin);
+    writer.append(Table::Raw, OUTPUT, [], jump(LEAVES), origin);
+    let query = [udp(), mark(PROXY_MARK), port(DNS_PORT)];
+    writer.append(Table::Raw, LEAVES, query, Target::SetZone(PROXY_ZONE), origin);
+    let answer = [udp(), not_mark(PROXY_MARK), from_port(DNS_PORT)];
+    writer.append(Table::Raw, ARRIVES, answer, Target::SetZone(PROXY_ZONE), origin);
+}
+
+/// The one address that counts as loopback; of the others in 127.0.0.0/8 connections are captured.
+fn loopback(writer: &Writer<'_>) -> Cidr {
+    Cidr::host(match writer.family() {
+        Family::V4 => IpAddr::from(Ipv4Addr::LOCALHOST),
+        Family::V6 => Ipv6Addr::LOCALHOST.into(),
+    })
+}
+
+fn not_to_loopback() -> Match {
+    Match::OutInterface(Negatable::Not(InterfaceName::loopback()))
+}

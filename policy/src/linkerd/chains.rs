@@ -1,0 +1,114 @@
+//! The rules for one family, in the order in which they take effect.
+
+use super::OWNERSHIP;
+use super::config::{CaptureConfig, InboundPorts};
+use super::reason::Reason;
+use crate::writing::{
+    self, OUTPUT, PREROUTING, Place, any_of, from, group, jump, own, port, tcp, to_loopback, user,
+};
+use rules::{Comment, Family, Match, Origin, PortRange, PortSet, RuleSet, Table, Target};
+use std::fmt::Display;
+
+const INBOUND: Place = own("PROXY_INIT_REDIRECT");
+const OUTBOUND: Place = own("PROXY_INIT_OUTPUT");
+
+type Writer<'a> = writing::Writer<'a, CaptureConfig>;
+
+/// Writes the rules of a family.
+pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
+    let mut writer = Writer::new(config, family, &OWNERSHIP, None);
+    inbound(&mut writer);
+    outbound(&mut writer);
+    writer.finish()
+}
+
+/// Connections that arrive. One that the pod makes to itself never meets these: NAT asks PREROUTING only about what came
+/// from outside.
+fn inbound(writer: &mut Writer<'_>) {
+    let config = writer.config;
+    ignored_ports(writer, INBOUND, &config.ignored_inbound, Reason::IgnoredInboundPort);
+    let own_family =
+        config.ignored_subnets.iter().filter(|subnet| subnet.network().family() == writer.family());
+    for subnet in own_family.collect::<Vec<_>>() {
+        let comment = format_args!("ignore-subnet-{}", subnet.written());
+        let origin = Reason::IgnoredSubnet.origin();
+        append(writer, INBOUND, [from(subnet.network())], comment, Target::Return, origin);
+    }
+    let to_proxy = || Target::Redirect(config.inbound_listener.into());
+    match &config.inbound_ports {
+        InboundPorts::All => {
+            let (comment, origin) =
+                ("redirect-all-incoming-to-proxy-port", Reason::ToInboundListener.origin());
+            append(writer, INBOUND, [tcp()], comment, to_proxy(), origin);
+        }
+        InboundPorts::Only(ports) => {
+            for &number in ports {
+                let comment = format_args!("redirect-port-{number}-to-proxy-port");
+                let origin = Reason::InboundPort.origin();
+                append(writer, INBOUND, [tcp(), port(number)], comment, to_proxy(), origin);
+            }
+        }
+    }
+    append(writer, PREROUTING, [], "install-proxy-init-prerouting", jump(INBOUND), Reason::Inbound.origin());
+}
+
+/// Connections that processes of the pod make.
+fn outbound(writer: &mut Writer<'_>) {
+    let config = writer.config;
+    if let Some(uid) = config.proxy_uid {
+        let origin = Reason::ProxyUser.origin();
+        append(writer, OUTBOUND, [user(uid)], "ignore-proxy-user-id", Target::Return, origin);
+    }
+    if let Some(gid) = config.proxy_gid {
+        let origin = Reason::ProxyGroup.origin();
+        append(writer, OUTBOUND, [group(gid)], "ignore-proxy-group-id", Target::Return, origin);
+    }
+    let origin = Reason::Loopback.origin();
+    append(writer, OUTBOUND, [to_loopback()], "ignore-loopback", Target::Return, origin);
+    ignored_ports(writer, OUTBOUND, &config.ignored_outbound, Reason::IgnoredOutboundPort);
+    let target = Target::Redirect(config.outbound_listener.into());
+    let origin = Reason::ToOutboundListener.origin();
+    append(writer, OUTBOUND, [tcp()], "redirect-all-outgoing-to-proxy-port", target, origin);
+    append(writer, OUTPUT, [], "install-proxy-init-output", jump(OUTBOUND), Reason::Outbound.origin());
+}
+
+fn ignored_ports(writer: &mut Writer<'_>, chain: Place, ports: &[PortRange], reason: Reason) {
+    for set in groups(ports) {
+        let list: Vec<String> = set.ranges().iter().map(ToString::to_string).collect();
+        let comment = format!("ignore-port-{}", list.join(","));
+        append(writer, chain, [tcp(), any_of(set)], comment, Target::Return, reason.origin());
+    }
+}
+
+/// The ports in their order, as many to a rule as it can hold.
+fn groups(ports: &[PortRange]) -> Vec<PortSet> {
+    let mut groups = Vec::new();
+    let mut rest = ports;
+    while !rest.is_empty() {
+        let set = |count: usize| PortSet::new(rest[..count].iter().copied());
+        // One range fits, and no set holds more than it has slots.
+        let most = rest.len().min(PortSet::SLOTS);
+        let (count, set) = (1..=most)
+            .rev()
+            .find_map(|count| Some((count, set(count)?)))
+            .expect("one range fits into one match");
+        groups.push(set);
+        rest = &rest[count..];
+    }
+    groups
+}
+
+/// Appends a rule to a chain of `nat`, with upstream's comment.
+fn append(
+    writer: &mut Writer<'_>,
+    chain: Place,
+    matches: impl IntoIterator<Item = Match>,
+    comment: impl Display,
+    target: Target,
+    origin: Origin,
+) {
+    let comment: Comment =
+        format!("proxy-init/{comment}").parse().expect("comments of the policy have no quotes");
+    let matches = matches.into_iter().chain([Match::Comment(comment)]);
+    writer.append(Table::Nat, chain, matches, target, origin);
+}

@@ -1,0 +1,61 @@
+//! What to capture: the validated configuration that the policy turns into rules.
+
+use rules::{Cidr, Gid, Port, PortRange, Uid};
+
+/// Which inbound connections are captured, of those that no list leaves alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InboundPorts {
+    /// To every port.
+    All,
+    /// To these ports, at least one, in the order given.
+    Only(Vec<Port>),
+}
+
+/// A network that is left alone, as it was written: the comment on its rule says it so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subnet {
+    network: Cidr,
+    written: String,
+}
+
+impl Subnet {
+    /// The network that a text means; `None` if the text is no network in the form of `ADDRESS/LENGTH`. Host bits that
+    /// are set count for nothing.
+    pub fn new(written: &str) -> Option<Self> {
+        let network = written.parse().ok()?;
+        Some(Self { network, written: written.to_owned() })
+    }
+
+    /// What is left alone.
+    pub fn network(&self) -> Cidr {
+        self.network
+    }
+
+    /// The text that it was said by: digits and letters of an address, dots, colons and a slash.
+    pub fn written(&self) -> &str {
+        &self.written
+    }
+}
+
+/// What to capture, for whom, and where it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaptureConfig {
+    /// Whether IPv6 is captured too. IPv4 always is.
+    pub ipv6: bool,
+    /// The proxy's port for connections that arrive.
+    pub inbound_listener: Port,
+    /// The proxy's port for connections that leave.
+    pub outbound_listener: Port,
+    /// The user whose traffic is the proxy's own.
+    pub proxy_uid: Option<Uid>,
+    /// The group whose traffic is the proxy's own.
+    pub proxy_gid: Option<Gid>,
+    /// Inbound ports captured.
+    pub inbound_ports: InboundPorts,
+    /// Inbound ports left alone, in the order given.
+    pub ignored_inbound: Vec<PortRange>,
+    /// Outbound ports left alone, in the order given.
+    pub ignored_outbound: Vec<PortRange>,
+    /// Networks from which connections come that are left alone, in the order given; of both families.
+    pub ignored_subnets: Vec<Subnet>,
+}

@@ -1,0 +1,116 @@
+//! The policy of linkerd's sidecar: the rules that its `proxy-init` sets.
+//!
+//! All of it stands in the table `nat` and is about TCP: what arrives goes to the proxy's inbound port, what leaves to
+//! its outbound port, but for the proxy's own calls, calls over `lo`, and what lists leave alone. Rules, their order and
+//! their comments are upstream's, letter for letter, because people compare listings.
+
+mod chains;
+mod config;
+pub mod defaults;
+mod reason;
+mod resolve;
+
+mod settings;
+
+pub use config::{CaptureConfig, InboundPorts, Subnet};
+pub use reason::Reason;
+pub use resolve::{configure, missing};
+pub use settings::Linkerd;
+pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
+
+use crate::Setting;
+use crate::mesh::{Capture, Listed, Listeners, Named, Policy, Proxy};
+use rules::predecessor::Predecessor;
+use rules::{Chains, Checked, Family, Ownership, PolicyRules, PortRange, Protocol, RuleSet, routing::Object};
+use std::collections::BTreeSet;
+
+/// By what this policy's rules are known again. Chains and comments are upstream's, which we succeed; routing has it none,
+/// and 140 is in nobody's `/etc/iproute2/rt_protos`.
+pub const OWNERSHIP: Ownership = Ownership {
+    name: "linkerd",
+    mesh: "linkerd",
+    chains: Chains::Prefix("PROXY_INIT_"),
+    namesakes: &[],
+    comment: "sidecar-init-linkerd",
+    comment_prefix: Some("proxy-init/"),
+    table: "sidecar_init_linkerd",
+    protocol: 140,
+    policy_rules: PolicyRules::PLAIN,
+    address: None,
+    predecessor: Some(&PROXY_INIT),
+    opt_out: "annotate the pod linkerd.io/inject=disabled",
+    joined: &[],
+};
+
+/// The program whose work we take over. Our rules are its rules, comments included, so that nothing else tells them.
+const PROXY_INIT: Predecessor =
+    Predecessor { name: "proxy-init", forms: &[], log_group: None, policy_rule: None, tables: &[] };
+
+/// What injection says of pods that say nothing: the charts' values, each unless one of these settings is said.
+pub(crate) const USUAL: &[(Setting, &str, &[Setting])] = &[
+    (Linkerd::IncomingProxyPort, "4143", &[]),
+    (Linkerd::OutgoingProxyPort, "4140", &[]),
+    (Linkerd::ProxyUid, "2102", &[]),
+    (Linkerd::InboundPortsToIgnore, "4190,4191,4567,4568", &[]),
+    (Linkerd::OutboundPortsToIgnore, "4567,4568", &[]),
+];
+
+impl Policy for CaptureConfig {
+    fn owner(&self) -> Ownership {
+        OWNERSHIP
+    }
+
+    fn ipv6(&self) -> bool {
+        self.ipv6
+    }
+
+    fn rules(&self, family: Family) -> Checked {
+        let is_wanted = family == Family::V4 || self.ipv6;
+        let rules = if is_wanted { chains::write(self, family) } else { RuleSet::empty(family) };
+        crate::mesh::checked(rules, &OWNERSHIP)
+    }
+
+    fn routing(&self) -> BTreeSet<Object> {
+        BTreeSet::new()
+    }
+
+    /// It never captures any.
+    fn without_dns(&self) -> Capture {
+        self.clone().into()
+    }
+
+    fn proxy(&self) -> Proxy {
+        Proxy {
+            listeners: Listeners {
+                outbound: Some(self.outbound_listener.into()),
+                inbound: Some(self.inbound_listener.into()),
+                ..Listeners::default()
+            },
+            uids: self.proxy_uid.into_iter().collect(),
+            gids: self.proxy_gid.into_iter().collect(),
+            ..Proxy::default()
+        }
+    }
+
+    fn lists(&self) -> Vec<Listed> {
+        const TCP: &[Protocol] = &[Protocol::Tcp];
+        let mut lists = Vec::new();
+        let mut add = |setting, captured, named: Vec<Named>| {
+            lists.extend(named.into_iter().map(|named| Listed { setting, named, captured }));
+        };
+        if let InboundPorts::Only(ports) = &self.inbound_ports {
+            let ports = ports.iter().map(|port| Named::InboundPort(PortRange::from(*port)));
+            add(Linkerd::PortsToRedirect, true, ports.collect());
+        }
+        let inbound = self.ignored_inbound.iter().copied().map(Named::InboundPort);
+        add(Linkerd::InboundPortsToIgnore, false, inbound.collect());
+        let outbound = self.ignored_outbound.iter().map(|ports| Named::OutboundPort(*ports, TCP));
+        add(Linkerd::OutboundPortsToIgnore, false, outbound.collect());
+        let subnets = self.ignored_subnets.iter().map(|subnet| Named::Source(subnet.network()));
+        add(Linkerd::SubnetsToIgnore, false, subnets.collect());
+        lists
+    }
+}
+
+#[cfg(test)]
+mod tests;

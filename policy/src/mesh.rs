@@ -1,0 +1,221 @@
+//! The meshes: the one list of them, and what every policy can say of itself.
+//!
+//! A mesh is a folder: a table of settings, a validated configuration, the rules and the routing that it asks for, and
+//! by what those are known again. A row in the list here brings it in. Whoever applies, compares, explains or draws asks
+//! a [`Policy`], and knows no mesh by name.
+
+mod facts;
+mod policy;
+
+pub use facts::{Listed, Listeners, Named, Proxy};
+pub use policy::Policy;
+
+use crate::settings::{Row, Setting, examples};
+use crate::sources::{Host, Raw, Reader};
+use crate::{Problem, Problems};
+use rules::{Checked, Family, Ownership, RuleSet, desired::StaleFlows, routing::Object};
+use std::{collections::BTreeSet, fmt, ops::Deref, str::FromStr};
+
+macro_rules! meshes {
+    ($($(#[doc = $doc:literal])* $mesh:ident $module:ident $name:literal;)*) => {
+        /// A mesh whose capture rules we make.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Mesh {
+            #[default]
+            $($(#[doc = $doc])* $mesh,)*
+        }
+
+        impl Mesh {
+            /// All, the default first.
+            pub const ALL: &[Self] = &[$(Self::$mesh,)*];
+
+            /// Its name as `--mesh` takes it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$mesh => $name,)*
+                }
+            }
+
+            /// What can be said of capture.
+            pub fn settings(self) -> &'static [Row] {
+                match self {
+                    $(Self::$mesh => crate::$module::SETTINGS,)*
+                }
+            }
+
+            /// What may be given to them.
+            pub fn examples(self) -> &'static [examples::Row] {
+                match self {
+                    $(Self::$mesh => crate::$module::EXAMPLES,)*
+                }
+            }
+
+            /// What its injection says of pods that say nothing, each unless one of these settings is said.
+            pub fn usual(self) -> &'static [(Setting, &'static str, &'static [Setting])] {
+                match self {
+                    $(Self::$mesh => crate::$module::USUAL,)*
+                }
+            }
+
+            /// By what its rules and routing are known again.
+            pub fn ownership(self) -> Ownership {
+                match self {
+                    $(Self::$mesh => crate::$module::OWNERSHIP,)*
+                }
+            }
+        }
+
+        /// By what the rules and the routing of all meshes are known, for whoever meets several in one network namespace.
+        pub const OWNERS: &[Ownership] = &[$(crate::$module::OWNERSHIP,)*];
+
+        /// What to capture, validated.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Capture {
+            $($(#[doc = $doc])* $mesh(crate::$module::CaptureConfig),)*
+        }
+
+        impl Capture {
+            /// Whose it is.
+            pub fn mesh(&self) -> Mesh {
+                match self {
+                    $(Self::$mesh(_) => Mesh::$mesh,)*
+                }
+            }
+        }
+
+        /// All that can be asked of the policy.
+        impl Deref for Capture {
+            type Target = dyn Policy;
+
+            fn deref(&self) -> &Self::Target {
+                match self {
+                    $(Self::$mesh(config) => config,)*
+                }
+            }
+        }
+
+        $(impl From<crate::$module::CaptureConfig> for Capture {
+            fn from(config: crate::$module::CaptureConfig) -> Self {
+                Self::$mesh(config)
+            }
+        })*
+
+        /// Reads the configuration, as the mesh has it whose words these are. Where the reader has met a problem, the
+        /// outcome means nothing. `numbers_only` says that the host's users and groups are not the pod's, so that names
+        /// can't be looked up.
+        pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -> Capture {
+            match of(reader) {
+                $(Mesh::$mesh => crate::$module::configure(reader, host, numbers_only).into(),)*
+            }
+        }
+    };
+}
+
+meshes! {
+    /// Istio's sidecar, whose rules `istio-iptables` sets.
+    Istio istio "istio";
+    /// Linkerd's sidecar, whose rules `proxy-init` sets.
+    Linkerd linkerd "linkerd";
+    /// Istio's ambient mode, whose rules the node agent sets for ztunnel.
+    Ambient ambient "ambient";
+}
+
+impl fmt::Display for Mesh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Mesh {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Self::ALL.iter().copied().find(|mesh| mesh.name() == text).ok_or(())
+    }
+}
+
+/// So that a configuration can stand wherever a policy is asked for.
+impl Policy for Capture {
+    fn owner(&self) -> Ownership {
+        (**self).owner()
+    }
+
+    fn ipv6(&self) -> bool {
+        (**self).ipv6()
+    }
+
+    fn captures_nothing(&self) -> bool {
+        (**self).captures_nothing()
+    }
+
+    fn rules(&self, family: Family) -> Checked {
+        (**self).rules(family)
+    }
+
+    fn routing(&self) -> BTreeSet<Object> {
+        (**self).routing()
+    }
+
+    fn stale_flows(&self) -> Option<StaleFlows> {
+        (**self).stale_flows()
+    }
+
+    fn without_dns(&self) -> Capture {
+        (**self).without_dns()
+    }
+
+    fn proxy(&self) -> Proxy {
+        (**self).proxy()
+    }
+
+    fn lists(&self) -> Vec<Listed> {
+        (**self).lists()
+    }
+}
+
+/// A policy's rules, held against what rules of their owner may be.
+///
+/// # Panics
+/// If the policy broke the rules of the rule model, which would be a defect of it.
+pub(crate) fn checked(rules: RuleSet, owner: &Ownership) -> Checked {
+    rules::check::check(rules, owner).unwrap_or_else(|faults| {
+        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        panic!("the policy made a bad rule set: {}", faults.join("; "))
+    })
+}
+
+/// The mesh that is asked for. A name that none has is a problem.
+pub fn of(reader: &mut Reader<'_>) -> Mesh {
+    let complaint = format!("is no mesh; expected {}", names());
+    reader.optional(Setting::Mesh, &complaint, |text| text.parse::<Mesh>().ok());
+    reader.raw.mesh()
+}
+
+/// The names of all, for sentences.
+fn names() -> String {
+    let names: Vec<&str> = Mesh::ALL.iter().map(|mesh| mesh.name()).collect();
+    match names.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// A configuration, and what is odd about the words that made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    pub capture: Capture,
+    pub warnings: Vec<String>,
+}
+
+/// Understands the settings that say what to capture, and no others. `before` are problems that were found before it
+/// came to values; they come first.
+///
+/// # Errors
+/// Every problem found.
+pub fn resolve(raw: &Raw, host: &dyn Host, before: Vec<Problem>) -> Result<Resolved, Problems> {
+    let mut reader = Reader::new(raw, before);
+    let capture = configure(&mut reader, host, false);
+    let warnings = reader.finish()?;
+    Ok(Resolved { capture, warnings })
+}

@@ -1,0 +1,105 @@
+//! What all that is asked about a policy needs to know of it, beside its rules: who the proxy is, where it listens, and
+//! what the lists name.
+
+use crate::settings::Setting;
+use rules::{Cidr, Family, Gid, InterfaceName, Mark, Port, PortRange, Protocol, Uid};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Where the proxy listens; `None` where nothing is sent to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listeners {
+    /// For connections that leave the pod.
+    pub outbound: Option<PortRange>,
+    /// For connections that arrive.
+    pub inbound: Option<PortRange>,
+    /// For DNS queries, by UDP and TCP.
+    pub dns: Option<Port>,
+    /// For tunnels of the mesh: called by its number, and so never captured.
+    pub tunnel: Option<Port>,
+    /// The mark of what is handed to the inbound listener unchanged, where that is a transparent one (TPROXY).
+    pub transparent: Option<Mark>,
+}
+
+/// Who the proxy is, and where it listens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Proxy {
+    pub listeners: Listeners,
+    /// Users whose traffic is its own.
+    pub uids: Vec<Uid>,
+    /// Groups whose traffic is its own.
+    pub gids: Vec<Gid>,
+    /// The mark of its own packets, where it is known by that.
+    pub mark: Option<Mark>,
+    /// The addresses from which it hands calls to the application, where it has its own for that.
+    pub passthrough: Option<(Ipv4Addr, Ipv6Addr)>,
+}
+
+impl Proxy {
+    /// The address of a family from which it hands calls to the application.
+    pub fn passthrough(&self, family: Family) -> Option<IpAddr> {
+        self.passthrough.map(|(v4, v6)| match family {
+            Family::V4 => v4.into(),
+            Family::V6 => v6.into(),
+        })
+    }
+}
+
+/// What is named by a list of a setting, or by the policy itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// Where connections go that leave.
+    Destination(Cidr),
+    /// Where connections come from that arrive.
+    Source(Cidr),
+    /// The port of connections that leave, of these protocols.
+    OutboundPort(PortRange, &'static [Protocol]),
+    /// The port of connections that arrive.
+    InboundPort(PortRange),
+    /// The port of the mesh's tunnels, which is never captured.
+    Tunnel(Port),
+    /// An interface by which traffic comes and goes.
+    Interface(InterfaceName),
+    /// An interface behind which somebody else sits, such as a virtual machine.
+    Machine(InterfaceName),
+    /// A user of the application, or a range of them, with both ends.
+    User(Uid, Uid),
+    /// A group of the application.
+    Group(Gid),
+    /// A DNS server.
+    Server(IpAddr),
+}
+
+/// An item of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The setting that names it.
+    pub setting: Setting,
+    pub named: Named,
+    /// Whether it is named to be captured, and not to be left alone.
+    pub captured: bool,
+}
+
+impl Listed {
+    /// What the list is about, for headings and legends.
+    pub fn meaning(&self) -> &'static str {
+        match (&self.named, self.captured) {
+            (Named::Destination(_), true) => "networks whose connections are captured",
+            (Named::Destination(_), false) => "networks left alone",
+            (Named::Source(_), true) => "networks whose calls are captured",
+            (Named::Source(_), false) => "networks whose calls are left alone",
+            (Named::OutboundPort(..), true) => "outbound ports captured wherever they are",
+            (Named::OutboundPort(..), false) => "outbound ports left alone",
+            (Named::InboundPort(_), true) => "inbound ports captured",
+            (Named::InboundPort(_), false) => "inbound ports left alone",
+            (Named::Tunnel(_), _) => "the tunnel's port",
+            (Named::Interface(_), true) => "interfaces captured",
+            (Named::Interface(_), false) => "interfaces left alone",
+            (Named::Machine(_), _) => "interfaces of virtual machines, whose calls go out",
+            (Named::User(..), true) => "users whose calls are captured",
+            (Named::User(..), false) => "users whose calls are left alone",
+            (Named::Group(_), true) => "groups whose calls are captured",
+            (Named::Group(_), false) => "groups whose calls are left alone",
+            (Named::Server(_), _) => "DNS servers whose queries are captured",
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! How a table of settings is written: a row a setting, in the order of `--help`.
+
+/// Makes a table of settings, and a constant of a type for each of them.
+///
+/// `settings! { TYPE of TABLE; TOPIC { NAME: "long" 'short' ["VARIABLE"] KIND, "help"; .. } .. }`; the short form is
+/// `_` where there is none. Behind the variables may stand `@ ["annotation"]`: what of a pod says the same, the
+/// first that is there.
+macro_rules! settings {
+    (
+        $holder:ident of $table:expr;
+        $($topic:ident { $($setting:ident: $long:literal $short:tt $variables:tt $(@ $annotations:tt)?, $kind:expr, $help:literal;)* })*
+    ) => {
+        /// Places in the table.
+        enum Place {
+            $($($setting,)*)*
+        }
+
+        /// Named as their flags are.
+        #[expect(non_upper_case_globals, reason = "they stand for the variants of an enum, and are matched as such")]
+        impl $holder {
+            $($(#[doc = $help] pub const $setting: $crate::settings::Setting =
+                $crate::settings::Setting::at($table, Place::$setting as u16);)*)*
+        }
+
+        /// The settings, in the order of `--help`.
+        pub(crate) const TABLE: &[$crate::settings::Row] = &[$($($crate::settings::Row {
+            setting: $holder::$setting,
+            long: $long,
+            short: $crate::settings::table_macro::settings!(@short $short),
+            variables: &$variables,
+            annotations: $crate::settings::table_macro::settings!(@annotations $($annotations)?),
+            kind: $kind,
+            topic: $crate::settings::Topic::$topic,
+            help: $help,
+        },)*)*];
+    };
+    (@short _) => { None };
+    (@short $short:literal) => { Some($short) };
+    (@annotations) => { &[] };
+    (@annotations $annotations:tt) => { &$annotations };
+}
+
+pub(crate) use settings;

@@ -1,0 +1,222 @@
+//! How a policy writes rules down: short words for chains, matches and targets, and the writer that keeps them in order.
+//!
+//! What every mesh says alike stands here; what one mesh alone says stands in its folder.
+
+use rules::{
+    Chain, ChainName, Cidr, ConnState, ConnStates, Family, Gid, Hook, InterfaceName, Mark, Match, Negatable,
+    Origin, Ownership, Port, PortRange, PortSet, Position, Protocol, Rule, RuleSet, Statement, Table, Target,
+    UidRange,
+};
+
+/// A chain by its name: a base chain, or one of the policy's.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
+    Base(Hook),
+    Own(&'static str),
+}
+
+pub(crate) const PREROUTING: Place = Place::Base(Hook::Prerouting);
+pub(crate) const OUTPUT: Place = Place::Base(Hook::Output);
+
+pub(crate) const fn own(name: &'static str) -> Place {
+    Place::Own(name)
+}
+
+impl From<Place> for Chain {
+    fn from(place: Place) -> Self {
+        match place {
+            Place::Base(hook) => Self::Base(hook),
+            Place::Own(name) => Self::User(chain(name)),
+        }
+    }
+}
+
+fn chain(name: &'static str) -> ChainName {
+    name.parse().expect("names in the policy are valid")
+}
+
+/// The rules written so far for one family, by what a configuration says.
+pub(crate) struct Writer<'a, C> {
+    pub(crate) config: &'a C,
+    rules: RuleSet,
+    /// By what rules in base chains are known again.
+    owner: &'static Ownership,
+    /// The NFLOG group to which each rule reports its hits, if it does.
+    log_group: Option<u16>,
+}
+
+impl<'a, C> Writer<'a, C> {
+    /// Begins without any rule.
+    pub(crate) fn new(
+        config: &'a C,
+        family: Family,
+        owner: &'static Ownership,
+        log_group: Option<u16>,
+    ) -> Self {
+        Self { config, rules: RuleSet::empty(family), owner, log_group }
+    }
+
+    pub(crate) fn finish(self) -> RuleSet {
+        self.rules
+    }
+
+    pub(crate) fn family(&self) -> Family {
+        self.rules.family
+    }
+
+    /// Those of the networks that are of this family.
+    pub(crate) fn own_family(&self, cidrs: &[Cidr]) -> Vec<Cidr> {
+        cidrs.iter().copied().filter(|cidr| cidr.family() == self.family()).collect()
+    }
+
+    /// Appends a rule to a chain.
+    pub(crate) fn append(
+        &mut self,
+        table: Table,
+        place: Place,
+        matches: impl IntoIterator<Item = Match>,
+        target: Target,
+        origin: Origin,
+    ) {
+        let rule = Rule::new(matches, target);
+        if let Some(group) = self.log_group {
+            self.put(table, place, Position::Append, log(&rule, group, origin), origin);
+        }
+        self.put(table, place, Position::Append, rule, origin);
+    }
+
+    /// Inserts a rule as the chain's rule `number`, counting only rules of the policy.
+    pub(crate) fn insert(
+        &mut self,
+        table: Table,
+        place: Place,
+        number: usize,
+        matches: impl IntoIterator<Item = Match>,
+        target: Target,
+        origin: Origin,
+    ) {
+        let rule = Rule::new(matches, target);
+        if let Some(group) = self.log_group {
+            // Every rule of the chain has a log rule before it, so places count double.
+            self.put(table, place, Position::Insert(2 * number - 1), log(&rule, group, origin), origin);
+            self.put(table, place, Position::Insert(2 * number), rule, origin);
+        } else {
+            self.put(table, place, Position::Insert(number), rule, origin);
+        }
+    }
+
+    fn put(&mut self, table: Table, place: Place, position: Position, mut rule: Rule, origin: Origin) {
+        let chain = Chain::from(place);
+        if matches!(chain, Chain::Base(_)) && !self.owner.owns_rule(&rule) {
+            rule.matches.push(Match::Comment(self.owner.rule_comment()));
+        }
+        self.rules.statements.push(Statement { table, chain, position, rule, origin: Some(origin) });
+    }
+}
+
+/// The rule that reports what `rule` is about to match.
+fn log(rule: &Rule, group: u16, origin: Origin) -> Rule {
+    let prefix = origin.name.parse().expect("names of rules are valid comments");
+    Rule { matches: rule.matches.clone(), target: Target::Nflog { group, prefix } }
+}
+
+pub(crate) fn jump(place: Place) -> Target {
+    match place {
+        Place::Own(name) => Target::Jump(chain(name)),
+        Place::Base(_) => unreachable!("base chains are not jumped to"),
+    }
+}
+
+pub(crate) fn tcp() -> Match {
+    Match::Protocol(Protocol::Tcp)
+}
+
+pub(crate) fn udp() -> Match {
+    Match::Protocol(Protocol::Udp)
+}
+
+/// `-m tcp` without an option, behind [`tcp()`].
+pub(crate) fn tcp_module() -> Match {
+    Match::ProtocolModule(Protocol::Tcp)
+}
+
+pub(crate) fn from_interface(name: &InterfaceName) -> Match {
+    Match::InInterface(Negatable::Is(name.clone()))
+}
+
+pub(crate) fn to_interface(name: &InterfaceName) -> Match {
+    Match::OutInterface(Negatable::Is(name.clone()))
+}
+
+pub(crate) fn from_loopback() -> Match {
+    from_interface(&InterfaceName::loopback())
+}
+
+pub(crate) fn to_loopback() -> Match {
+    to_interface(&InterfaceName::loopback())
+}
+
+pub(crate) fn from(cidr: Cidr) -> Match {
+    Match::Source(Negatable::Is(cidr))
+}
+
+pub(crate) fn to(cidr: Cidr) -> Match {
+    Match::Destination(Negatable::Is(cidr))
+}
+
+pub(crate) fn not_to(cidr: Cidr) -> Match {
+    Match::Destination(Negatable::Not(cidr))
+}
+
+pub(crate) fn port(port: Port) -> Match {
+    Match::DestinationPort(Negatable::Is(port.into()))
+}
+
+pub(crate) fn not_port(port: Port) -> Match {
+    Match::DestinationPort(Negatable::Not(port.into()))
+}
+
+pub(crate) fn from_port(port: Port) -> Match {
+    Match::SourcePort(Negatable::Is(port.into()))
+}
+
+pub(crate) fn ports(range: PortRange) -> Match {
+    Match::DestinationPort(Negatable::Is(range))
+}
+
+pub(crate) fn any_of(ports: PortSet) -> Match {
+    Match::DestinationPorts(Negatable::Is(ports))
+}
+
+pub(crate) fn mark(mark: Mark) -> Match {
+    Match::Mark(Negatable::Is(mark))
+}
+
+pub(crate) fn not_mark(mark: Mark) -> Match {
+    Match::Mark(Negatable::Not(mark))
+}
+
+pub(crate) fn connmark(mark: Mark) -> Match {
+    Match::Connmark(Negatable::Is(mark))
+}
+
+pub(crate) fn state<const N: usize>(states: [ConnState; N]) -> Match {
+    Match::ConnState(Negatable::Is(ConnStates::new(states).expect("at least one state")))
+}
+
+/// One user, or all of a range.
+pub(crate) fn user(users: impl Into<UidRange>) -> Match {
+    Match::UidOwner(Negatable::Is(users.into()))
+}
+
+pub(crate) fn not_user(users: impl Into<UidRange>) -> Match {
+    Match::UidOwner(Negatable::Not(users.into()))
+}
+
+pub(crate) fn group(gid: Gid) -> Match {
+    Match::GidOwner(Negatable::Is(gid))
+}
+
+pub(crate) fn not_group(gid: Gid) -> Match {
+    Match::GidOwner(Negatable::Not(gid))
+}
