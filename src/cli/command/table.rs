@@ -33,7 +33,8 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
                      empty, half done, changed by somebody, or set up with other flags. Either all of it takes \
                      effect or the old state stays. While one state replaces another, no connection that both \
                      capture gets past the proxy. Rules of other programs stay as they are; ours stand before \
-                     them.\n\nRun it as often as you like: if everything is in place, nothing is written.\n\nExit \
+                     them. Where another mesh captures, it is refused; --replace exchanges one for the other.\n\nRun it as \
+                     often as you like: if everything is in place, nothing is written.\n\nExit \
                      codes: 0 in place, 1 failed, 2 bad input (nothing was touched), 3 in place, but rules of \
                      others come before ours.",
         topics: &[CAPTURE, &[Topic::Operation], ANY],
@@ -374,7 +375,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
                      failed.",
         topics: &[PASTED],
         also: &[],
-        without: &[Setting::Format, Setting::AllowHostNamespace, Setting::Mesh],
+        without: &[Setting::Format, Setting::AllowHostNamespace, Setting::Mesh, Setting::Replace],
         word: None,
         mesh: Some(Mesh::Istio),
     },
