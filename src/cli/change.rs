@@ -101,7 +101,7 @@ pub(super) fn set(
     let summary = engine::apply(&mut kernel, &desired, options)?;
     let mut report = Report::new(&summary, start, "rules are in place");
     // The rules stand, whatever can't be read of others.
-    report.before = before(&mut kernel, &run.owner()).unwrap_or_else(|error| {
+    report.before = before(&mut kernel, &desired.owner).unwrap_or_else(|error| {
         let text = format!("whether rules of others come before ours can't be told: {error}");
         tracing::warn!(target: "iptables", "{text}");
         vec![text]
