@@ -24,6 +24,8 @@ settings! {
             "Use this variant of iptables, legacy or nft, whatever is in use";
         Reconcile: "reconcile" _ ["RECONCILE"], Switch,
             "Replace rules of ours that are not as wanted, instead of failing";
+        Replace: "replace" _ ["REPLACE"], Switch,
+            "Take the place of another mesh that captures here, instead of failing";
         CleanupOnly: "cleanup-only" _ ["CLEANUP_ONLY"], Switch,
             "Remove all that is ours; create nothing";
         ForceApply: "force-apply" _ ["FORCE_APPLY"], Switch,
@@ -169,6 +171,11 @@ settings! {
         Netns: "netns" _ [], Value("NAME"),
             "The network namespace to repair: a name of ip netns, a container's id or its start, pid:N, or a path";
         Pid: "pid" _ [], Value("PID"), "The process in whose network namespace to do so";
+    }
+    AmbientHost {
+        HostAdd: "add" _ [], Value("IP,.."), "Pods that come: their addresses; those that are there already stay";
+        HostRemove: "remove" _ [], Value("IP,.."), "Pods that go: their addresses; those that are gone already are fine";
+        HostClean: "clean" _ [], Switch, "Remove the table";
     }
     Generate {
         Shell: "shell" _ [], Value("SHELL"), "For which shell: bash, zsh or fish";
