@@ -173,6 +173,7 @@ fn meaning(meant: &Meant<'_>, reason: Reason) -> (&'static str, String) {
         Meaning::InboundOff => ("left_alone", "inbound, all of it".to_owned()),
         Meaning::OutboundOff => ("left_alone", "outbound, all of it".to_owned()),
         Meaning::Loopback => ("left_alone", "outbound, to loopback".to_owned()),
+        Meaning::ProxyOutbound if asks.udp => ("left_alone", format!("the proxy's own DNS queries, {owner}")),
         Meaning::ProxyOutbound => ("left_alone", format!("the proxy's own calls, {owner}")),
         Meaning::ProxyToApplication if returns(meant.rule) => {
             ("left_alone", "what the proxy hands to the application".to_owned())

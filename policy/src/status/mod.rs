@@ -10,6 +10,8 @@ mod hits;
 mod listeners;
 mod parts;
 pub(crate) mod reading;
+#[cfg(test)]
+mod tests;
 mod text;
 mod witness;
 

@@ -175,6 +175,9 @@ pub(super) fn claim(view: &View, meant: &Meant<'_>) -> Option<Claim> {
             None => ((Fate::Passing, "outbound", ("to ", "", "")), items(&asks.destination)),
             from => ((Fate::Passing, "inbound", ("from ", "", "")), items(from)),
         },
+        Meaning::ProxyOutbound if asks.udp => {
+            ((Fate::Passing, "dns", ("the proxy's own queries: ", "", "")), owner(meant))
+        }
         Meaning::ProxyOutbound => (own, owner(meant)),
         Meaning::ExcludedOwner => {
             let ports = items(&asks.destination_port).map(|ports| format!(": port {}", ports.join(",")));
