@@ -393,7 +393,7 @@ fn what_does_nothing_is_told_of_every_mesh() {
         (Linkerd, &[("subnets-to-ignore", "10.0.0.0/8,fd00::/8"), ("ipv6", "false")], &["?"]),
         (Linkerd, &[("proxy-uid", "-1")], &["?"]),
         (Linkerd, &[("proxy-uid", "0")], &["?"]),
-        (Linkerd, &[("outgoing-proxy-port", "4143")], &["?"]),
+        (Kuma, &[("redirect-inbound-port", "15001")], &["?"]),
         (Kuma, &[("redirect-inbound", "false"), ("redirect-outbound", "false")], &["?"]),
         (Kuma, &[("include-inbound-ports", "80"), ("exclude-inbound-ports", "443")], &["?"]),
         (Kuma, &[("exclude-outbound-ports-for-uids", "tcp:53:106;53:100-200")], &["?"]),
