@@ -14,6 +14,7 @@ pub use policy::Policy;
 
 use crate::lint::{Change, Held, Judge, Oddities};
 use crate::picture::Picture;
+use crate::pod::mesh::Form;
 use crate::settings::{Row, Setting, examples};
 use crate::sources::{Dialect, Host, Raw, Reader};
 use crate::{Problem, Problems};
@@ -58,6 +59,13 @@ macro_rules! meshes {
             pub fn usual(self) -> &'static [(Setting, &'static str, &'static [Setting])] {
                 match self {
                     $(Self::$mesh => crate::$module::USUAL,)*
+                }
+            }
+
+            /// How its pods are told from others, and how they speak; `None` for those of the default.
+            pub(crate) fn pods(self) -> Option<&'static Form> {
+                match self {
+                    $(Self::$mesh => crate::$module::PODS,)*
                 }
             }
 

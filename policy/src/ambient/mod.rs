@@ -7,6 +7,7 @@
 mod config;
 pub mod defaults;
 mod kin;
+mod pod;
 mod reason;
 mod resolve;
 mod routing;
@@ -15,7 +16,7 @@ mod settings;
 
 pub use config::CaptureConfig;
 pub use reason::Reason;
-pub use resolve::configure;
+pub use resolve::{configure, probe_addresses};
 pub use settings::Ambient;
 pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
 
@@ -25,6 +26,9 @@ use ::rules::{
     Chains, Checked, Cidr, Family, Ownership, PolicyRules, RuleSet, desired::StaleFlows, routing::Object,
 };
 use std::collections::BTreeSet;
+
+/// How its pods are told from others, and how they speak.
+pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
 
 /// By what this policy's rules and routing are known again. The chains are upstream's, and one of them is called like the
 /// sidecar's: it is ambient's where the other one stands. 138 is in nobody's `/etc/iproute2/rt_protos`.

@@ -46,6 +46,9 @@ use std::collections::BTreeSet;
 use words::{OUTPUT, PREROUTING, own};
 use writer::Writer;
 
+/// How its pods speak stands in [`crate::settings::mapping`], and they are those that are no other mesh's.
+pub(crate) const PODS: Option<&crate::pod::mesh::Form> = None;
+
 /// By what this policy's rules and routing are known again. The chains' prefix is upstream's, which we succeed; 137 is
 /// in nobody's `/etc/iproute2/rt_protos`.
 pub const OWNERSHIP: Ownership = Ownership {

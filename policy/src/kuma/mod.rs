@@ -7,6 +7,7 @@ mod config;
 pub mod defaults;
 mod exclusions;
 pub mod keys;
+mod pod;
 pub mod preview;
 mod reason;
 mod resolve;
@@ -31,6 +32,9 @@ use std::collections::BTreeSet;
 
 /// What the comments of the rules start with: upstream's words, by which it knows its rules again.
 pub(super) const COMMENTS: &str = "kuma/mesh/transparent/proxy/";
+
+/// How its pods are told from others, and how they speak.
+pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
 
 /// By what this policy's rules and routing are known again. Chains and comments are upstream's, which we succeed; 139 is
 /// in nobody's `/etc/iproute2/rt_protos`.

@@ -6,7 +6,10 @@ use rules::{
     LogLevel, LogPrefix, Mark, Match, Negatable, Ownership, PolicyRules, Port, PortRange, PortSet, Position,
     Protocol, Rule, RuleSet, State, Statement, Table, Target, Uid, UidRange, Zone, check::check, parse,
 };
-use std::net::{IpAddr, Ipv6Addr};
+use std::{
+    net::{IpAddr, Ipv6Addr},
+    ops::RangeInclusive,
+};
 
 /// The owner of [`OURS`].
 pub(super) const OWNER: Ownership = Ownership {
@@ -31,6 +34,9 @@ pub(super) const EVERYBODY: Ownership = Ownership { chains: Chains::Prefix(""), 
 pub(super) const OURS: &[&str] = &["ISTIO_A", "ISTIO_B", "ISTIO_C", "ISTIO_OUTPUT"];
 /// Chains of ours and of others.
 pub(super) const ANY: &[&str] = &["ISTIO_A", "ISTIO_B", "OTHER", "other-1.x:y"];
+
+/// Chains of others. Where everything is ours, `check` lets no rule lead there.
+pub(super) const OTHERS: &[&str] = &["DOCKER_OUTPUT", "cali-OUTPUT"];
 
 /// What others keep in the tables; the last four lead to us and so count as ours.
 const FOREIGN: &[&str] = &[
@@ -88,8 +94,16 @@ fn interface() -> impl Strategy<Value = InterfaceName> {
 }
 
 fn comment() -> impl Strategy<Value = Comment> {
-    let texts = string_regex("[A-Za-z0-9 _.,:;/=+*()-]{1,63}").expect("a pattern");
-    texts.prop_map(|text| text.parse().expect("valid"))
+    texts(1..=Comment::LONGEST)
+}
+
+fn prefix() -> impl Strategy<Value = Comment> {
+    texts(1..=Comment::LONGEST_PREFIX)
+}
+
+fn texts(length: RangeInclusive<usize>) -> impl Strategy<Value = Comment> {
+    let letters = string_regex("[A-Za-z0-9 _.,:;/=+*()-]").expect("a pattern");
+    vec(letters, length).prop_map(|letters| letters.concat().parse().expect("valid"))
 }
 
 fn log_prefix() -> impl Strategy<Value = LogPrefix> {
@@ -139,13 +153,14 @@ fn target(names: &'static [&'static str]) -> impl Strategy<Value = Target> {
         1 => Just(Target::Drop),
         1 => Just(Target::Return),
         5 => select(names).prop_map(|name| Target::Jump(name.parse().expect("valid"))),
+        1 => select(OTHERS).prop_map(|name| Target::JumpForeign(name.parse().expect("valid"))),
         1 => range().prop_map(Target::Redirect),
         1 => (port(), mark()).prop_map(|(port, mark)| Target::Tproxy { port, mark }),
         1 => mark().prop_map(Target::SetMark),
         1 => Just(Target::SaveMark),
         1 => Just(Target::RestoreMark),
         1 => (1..=u16::MAX).prop_map(|zone| Target::SetZone(Zone::new(zone).expect("not 0"))),
-        1 => (any::<u16>(), comment()).prop_map(|(group, prefix)| Target::Nflog { group, prefix }),
+        1 => (any::<u16>(), prefix()).prop_map(|(group, prefix)| Target::Nflog { group, prefix }),
         1 => mark().prop_map(Target::SetConnmark),
         1 => (log_prefix(), select(&LogLevel::ALL[..]))
             .prop_map(|(prefix, level)| Target::Log { prefix, level }),
