@@ -34,12 +34,15 @@ pub(super) struct Asked {
     pub(super) invalid: bool,
 }
 
+/// Conditions of one kind.
+type Kind<'a> = (Discriminant<Match>, BTreeSet<&'a Match>);
+
 impl Asked {
     /// What these rules ask, and all that `focus` asks.
     pub(super) fn of(rules: &Checked, focus: &[Match]) -> Self {
         let mut asked = Self::default();
         // The items of a list stand in rules of one origin, and in some lists there are thousands.
-        let mut lists: BTreeMap<&str, Vec<(Discriminant<Match>, BTreeSet<&Match>)>> = BTreeMap::new();
+        let mut lists: BTreeMap<&str, Vec<Kind<'_>>> = BTreeMap::new();
         for statement in &rules.rules().statements {
             let reason = statement.origin.map_or("", |origin| origin.name);
             let kinds = lists.entry(reason).or_default();

@@ -215,7 +215,7 @@ fn network(listed: &Listed) -> Option<Cidr> {
 
 /// The item of a list that makes a rule, as the rule's origin and what it asks say.
 fn made_by(lists: &[Listed], origin: Origin, rule: &Rule) -> Option<Change> {
-    let of_setting = lists.iter().filter(|listed| listed.setting.row().name() == origin.option);
+    let mut of_setting = lists.iter().filter(|listed| listed.setting.row().name() == origin.option);
     let asks = |listed: &&Listed| {
         rule.matches.iter().any(|asks| match (&listed.named, asks) {
             (Named::Destination(cidr), Match::Destination(Negatable::Is(asked)))
@@ -235,7 +235,7 @@ fn made_by(lists: &[Listed], origin: Origin, rule: &Rule) -> Option<Change> {
             _ => false,
         })
     };
-    let listed = of_setting.filter(asks).next()?;
+    let listed = of_setting.find(asks)?;
     Some(Change::without(listed.setting, LeftOut::of(listed)?))
 }
 

@@ -22,6 +22,9 @@ pub(crate) fn unreachable(
                 continue;
             }
             let Some(change) = made_by(origin, &shadowed.rule.rule) else { continue };
+            if made_by(by, &shadowed.by.rule).as_ref() == Some(&change) {
+                continue;
+            }
             let finding = finding(origin, &change.item, &shadowed.rule.rule, &shadowed.by.rule, by);
             found.push(Idle { finding, change });
         }
