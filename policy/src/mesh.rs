@@ -69,6 +69,13 @@ macro_rules! meshes {
                 }
             }
 
+            /// What is known of its rules by whoever meets them.
+            pub(crate) fn reasons(self) -> &'static dyn crate::reason::Reasons {
+                match self {
+                    $(Self::$mesh => &crate::$module::Known,)*
+                }
+            }
+
             /// By what its rules and routing are known again.
             pub fn ownership(self) -> Ownership {
                 match self {

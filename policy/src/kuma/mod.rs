@@ -9,6 +9,7 @@ mod exclusions;
 pub mod keys;
 mod pod;
 pub mod preview;
+mod reading;
 mod reason;
 mod resolve;
 mod rules;
@@ -18,6 +19,7 @@ mod tests;
 mod writer;
 
 pub use config::{CaptureConfig, Dns, DnsCapture, Flow, OwnerPorts, Ports, VirtualNetwork};
+pub(crate) use reading::Known;
 pub use reason::Reason;
 pub use resolve::configure;
 pub use settings::Kuma;

@@ -9,12 +9,14 @@ mod commands;
 mod config;
 pub mod defaults;
 mod pod;
+mod reading;
 mod reason;
 mod resolve;
 mod settings;
 
 pub use commands::commands;
 pub use config::{CaptureConfig, InboundPorts, Subnet};
+pub(crate) use reading::Known;
 pub use reason::Reason;
 pub use resolve::{NOBODY, configure, missing};
 pub use settings::Linkerd;

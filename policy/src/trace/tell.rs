@@ -6,9 +6,9 @@
 use super::block::{Block, MetRule};
 use super::walks::Walk;
 use super::{hook, options};
-use crate::Tone;
 use crate::explain::{Explanation, captures};
-use crate::istio::Reason;
+use crate::reason::Meaning;
+use crate::{Reason, Tone};
 use rules::report::{Headers, Report, Seen, Traced, TracedStep, protocol_name};
 use rules::simulate::{
     At, Direction, Matched, Outcome, Packet, Routing, Step, Trace, Verdict, View, ViewRule, replay, walk,
@@ -246,7 +246,8 @@ fn judged(block: Block, view: &View, explained: &Explanation<'_>, knows_what_fai
 /// Whether a rule hands packets to a transparent listener, or says what becomes of them without one.
 fn hands_over(view: &View, at: At) -> bool {
     view.rule(at).is_some_and(|rule| {
-        let is_named = rule.origin.is_some_and(|origin| origin.name == Reason::ToInboundListener.name());
+        let reason = rule.origin.and_then(|origin| Reason::named(origin.name));
+        let is_named = reason.is_some_and(|reason| reason.meaning() == Meaning::ToInboundListener);
         is_named || matches!(rule.action, Action::Target(Target::Tproxy { .. }))
     })
 }
