@@ -12,8 +12,10 @@ use policy::sources::pflag::Flags;
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
-    /// The drop-in for istio-iptables.
+    /// The drop-in for `istio-iptables`.
     IstioIptables,
+    /// The drop-in for linkerd's `proxy-init`.
+    LinkerdInit,
     /// The drop-in for kumactl.
     KumaInit,
     /// Bring the namespace to the wanted state.
@@ -44,6 +46,8 @@ pub(super) enum Command {
     CniUninstall,
     /// Set the rules of a running container.
     CniRepair,
+    /// Give the host's own calls to pods of the ambient mesh an address of their own.
+    AmbientHost,
     /// Print what completes our words in a shell.
     Completions,
     /// Write the manual.

@@ -196,7 +196,16 @@ pub(super) fn resolve_on_node(raw: &Raw, host: &dyn Host, before: Vec<Problem>) 
     configured(reader, host, Run { cni: true, ..run }, logging)
 }
 
-fn configured(mut reader: Reader<'_>, host: &dyn Host, run: Run, logging: Logging) -> Result<Call, Problems> {
+/// Understands what to capture, where it is known how to run.
+///
+/// # Errors
+/// As [`resolve`].
+pub(super) fn configured(
+    mut reader: Reader<'_>,
+    host: &dyn Host,
+    run: Run,
+    logging: Logging,
+) -> Result<Call, Problems> {
     let capture = mesh::configure(&mut reader, host, run.cni);
     reader.finish().map(|warnings| Call { capture, run, logging, warnings })
 }
