@@ -12,6 +12,7 @@ pub mod data;
 pub mod explain;
 mod fold;
 pub mod istio;
+pub mod kuma;
 pub mod linkerd;
 pub mod lint;
 pub mod mesh;

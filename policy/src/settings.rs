@@ -73,8 +73,6 @@ pub fn all() -> impl Iterator<Item = &'static Row> + Clone {
 pub enum Kind {
     /// Takes a value; of several, the last counts.
     Value(&'static str),
-    /// Takes items between commas; said again, it takes more of them.
-    List(&'static str),
     /// A boolean: bare, or with `=true`, `=false`, `=1`, `=0`.
     Switch,
 }
@@ -186,6 +184,8 @@ pub struct Row {
     /// Annotations by which a pod of the mesh says the same, the first that is there wins. Istio's stand in [`mapping`],
     /// which has more to say of them.
     pub annotations: &'static [&'static str],
+    /// What stands between the values of a flag that is repeated; `None` where the last one counts.
+    pub joint: Option<&'static str>,
     /// How the value is written.
     pub kind: Kind,
     /// Where `--help` lists it.

@@ -10,7 +10,7 @@
 use super::command::Command;
 use super::pflag::Sifted;
 use super::tree::tree;
-use super::{Exit, pflag, report};
+use super::{Exit, linkerd_init, pflag, report};
 use crate::cni;
 use policy::mesh::Mesh;
 use policy::settings::Setting;
@@ -31,8 +31,8 @@ pub(super) struct Invocation {
     pub(super) behind: Vec<OsString>,
 }
 
-/// Parses the arguments. Called by the name `istio-iptables`, the program is that command, and by the plugin's name the
-/// plugin.
+/// Parses the arguments. Called by the name of a program that we stand in for, the program is the command in its place, and
+/// by the plugin's name the plugin.
 ///
 /// # Errors
 /// When the call is answered already: help, the version, or a call without a command.
@@ -41,6 +41,10 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
     let called = arguments.first().and_then(|path| Path::new(path).file_name()).map(OsString::from);
     match called {
         Some(name) if name == "istio-iptables" => arguments.insert(1, name),
+        Some(name) if linkerd_init::CALLED.iter().any(|called| name == *called) => {
+            arguments.insert(1, Command::LinkerdInit.entry().name.into());
+        }
+        Some(name) if name == "kumactl" => arguments.insert(1, "kuma-init".into()),
         Some(name) if name == cni::PLUGIN => arguments.insert(1, cni::COMMAND.into()),
         Some(_) | None => {}
     }

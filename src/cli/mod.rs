@@ -18,6 +18,8 @@ mod host;
 mod install;
 mod ipv6;
 mod istio_iptables;
+mod kuma_init;
+mod linkerd_init;
 mod lint;
 mod logging;
 mod man;
@@ -90,12 +92,14 @@ fn call(invocation: Invocation) -> Exit {
         command.entry().takes(row) && row.setting.is_for(mesh) && !(elsewhere && row.key().is_some())
     };
     let raw = Raw::new(flags, takes, |name| std::env::var_os(name));
+    let raw = if command == Command::LinkerdInit { linkerd_init::meant(raw) } else { raw };
     if asks_for_data(&raw) {
         report::fail_as_data();
     }
     problems.extend(enter_namespace(&raw));
     let done = run_command(command, raw, problems, &behind);
-    done.unwrap_or_else(|problems| report::bad_input(&hinted(problems)))
+    let ends = if command == Command::LinkerdInit { linkerd_init::exit } else { |exit| exit };
+    ends(done.unwrap_or_else(|problems| report::bad_input_as(&hinted(problems), ends(Exit::BadInput))))
 }
 
 /// With a word for whoever takes upstream's `-o` for the one of kubectl.
@@ -115,7 +119,9 @@ fn hinted(mut problems: Problems) -> Problems {
 fn asks_for_data(raw: &Raw) -> bool {
     let formats = [Setting::Format, Setting::ExplainFormat, Setting::RenderFormat];
     let mut asked = formats.into_iter().filter_map(|setting| raw.get(setting));
-    raw.is_on(Setting::LogAsJson) || asked.any(|given| Encoding::named(given.value.trim()).is_some())
+    raw.is_on(Setting::LogAsJson)
+        || linkerd_init::asks_for_data(raw)
+        || asked.any(|given| Encoding::named(given.value.trim()).is_some())
 }
 
 fn run_command(
@@ -139,6 +145,7 @@ fn run_command(
         Command::AmbientHost => ambient_host::run(&raw, problems),
         Command::Completions => completions::run(&raw, problems),
         Command::Man => man::run(&raw, problems),
+        Command::KumaInit => Ok(kuma_init::run(raw, problems)),
         Command::CniRepair => repair::run(&subjects(raw, problems)?),
         Command::Apply => with_capture(&subjects(raw, problems)?, Run::stdout, change::form, |raw, call| {
             warn(raw, call);
@@ -153,6 +160,7 @@ fn run_command(
                 check::run(call)
             },
         ),
+        Command::LinkerdInit => linkerd_init::run(&raw, problems),
         Command::IstioIptables => {
             with_capture(&subjects(raw, problems)?, Run::stdout, Run::form, |_, call| {
                 istio_iptables::run(call)

@@ -59,7 +59,7 @@ fn setting(row: &Row) -> String {
         None => (row.help, ""),
     };
     let value = match row.kind {
-        Kind::Value(name) | Kind::List(name) => format!(" {name}"),
+        Kind::Value(name) => format!(" {name}"),
         Kind::Switch => String::new(),
     };
     let short = row.short.map(|short| format!("`-{short}` ")).unwrap_or_default();

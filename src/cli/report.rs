@@ -140,16 +140,21 @@ struct Fix {
 
 /// Tells what is wrong with the input.
 pub(super) fn bad_input(problems: &Problems) -> Exit {
+    bad_input_as(problems, Exit::BadInput)
+}
+
+/// The same where such a call ends otherwise.
+pub(super) fn bad_input_as(problems: &Problems, exit: Exit) -> Exit {
     let fix = |problem: &Problem| {
         let Problem { name, item, text } = problem.clone();
         Fix { option: name, value: item, message: text }
     };
     let text = problems.to_string();
     let message = text.lines().next().unwrap_or_default().to_owned();
-    let fault = Fault { message, causes: Vec::new(), exit_code: Exit::BadInput as u8 };
+    let fault = Fault { message, causes: Vec::new(), exit_code: exit as u8 };
     let failure = Failure { error: fault, problems: problems.0.iter().map(fix).collect() };
     tell(&format!("error: {text}\n"), &failure);
-    Exit::BadInput
+    exit
 }
 
 /// Tells why something failed, cause by cause.

@@ -145,6 +145,11 @@ impl Run {
         istio::made(env!("CARGO_PKG_VERSION"), command, self.said.clone(), &utc(SystemTime::now()))
     }
 
+    /// The same, where what is noted beside rules is what `raw` says.
+    pub(super) fn noting(self, raw: &Raw) -> Self {
+        Self { said: if self.mode == Mode::Apply { istio::said(raw) } else { String::new() }, ..self }
+    }
+
     /// The network namespace that we are in.
     pub(super) fn open(&self) -> Result<Kernel, backend::Error> {
         let wait = self.lock_wait;
@@ -191,7 +196,16 @@ pub(super) fn resolve_on_node(raw: &Raw, host: &dyn Host, before: Vec<Problem>) 
     configured(reader, host, Run { cni: true, ..run }, logging)
 }
 
-fn configured(mut reader: Reader<'_>, host: &dyn Host, run: Run, logging: Logging) -> Result<Call, Problems> {
+/// Understands what to capture, where it is known how to run.
+///
+/// # Errors
+/// As [`resolve`].
+pub(super) fn configured(
+    mut reader: Reader<'_>,
+    host: &dyn Host,
+    run: Run,
+    logging: Logging,
+) -> Result<Call, Problems> {
     let capture = mesh::configure(&mut reader, host, run.cni);
     reader.finish().map(|warnings| Call { capture, run, logging, warnings })
 }

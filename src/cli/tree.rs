@@ -62,11 +62,10 @@ pub(super) fn command(entry: &Entry, mesh: Mesh) -> Command {
         true => command,
         false => command.after_long_help(format!("Only in the environment:\n{environment}")),
     };
-    let command = match entry.word {
-        Some(word) => {
-            command.override_usage(format!("sidecar-init {} [OPTIONS] [{}]", entry.name, name_of(word)))
-        }
-        None => command,
+    let words: String = entry.words().map(|word| format!(" [{}]", name_of(word))).collect();
+    let command = match words.is_empty() {
+        true => command,
+        false => command.override_usage(format!("sidecar-init {} [OPTIONS]{words}", entry.name)),
     };
     let command = match entry.takes_command() {
         true => command.arg(
@@ -117,9 +116,7 @@ fn argument(row: &Row, short: Option<char>) -> Arg {
         // `-h` shows what is asked for most, `--help` shows all.
         .hide_short_help(matches!(row.topic, Topic::Validation | Topic::Logging | Topic::Compatibility));
     match row.kind {
-        Kind::Value(name) | Kind::List(name) => {
-            argument.value_name(name).num_args(1).allow_hyphen_values(true)
-        }
+        Kind::Value(name) => argument.value_name(name).num_args(1).allow_hyphen_values(true),
         Kind::Switch => argument
             .value_name("BOOL")
             .num_args(0..=1)

@@ -29,6 +29,7 @@ pub mod process;
 pub mod route;
 pub mod signals;
 mod streams;
+pub mod sysctl;
 pub mod tcp;
 pub mod user;
 pub mod wait;

@@ -37,7 +37,7 @@ fn desired(flags: &[&str]) -> Desired {
         let value = match (value, row.kind) {
             (Some(value), _) => value,
             (None, Kind::Switch) => "true",
-            (None, Kind::Value(_) | Kind::List(_)) => words.next().expect("a value"),
+            (None, Kind::Value(_)) => words.next().expect("a value"),
         };
         given.push((row.setting, value.to_owned()));
     }

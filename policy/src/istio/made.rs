@@ -22,7 +22,7 @@ pub fn said(raw: &Raw) -> String {
         match row.kind {
             Kind::Switch if boolean(value) == Some(true) => flag,
             Kind::Switch => format!("{flag}={value}"),
-            Kind::Value(_) | Kind::List(_) => format!("{flag} {}", quoted(value)),
+            Kind::Value(_) => format!("{flag} {}", quoted(value)),
         }
     });
     words.collect::<Vec<_>>().join(" ")

@@ -12,6 +12,11 @@ use std::fmt::Display;
 const INBOUND: Place = own("PROXY_INIT_REDIRECT");
 const OUTBOUND: Place = own("PROXY_INIT_OUTPUT");
 
+/// What all comments begin with.
+const COMMENT: &str = "proxy-init/";
+/// What the comment on a network's rule says before the network, as it was written.
+pub(super) const OF_SUBNET: &str = "proxy-init/ignore-subnet-";
+
 type Writer<'a> = writing::Writer<'a, CaptureConfig>;
 
 /// Writes the rules of a family.
@@ -108,7 +113,7 @@ fn append(
     origin: Origin,
 ) {
     let comment: Comment =
-        format!("proxy-init/{comment}").parse().expect("comments of the policy have no quotes");
+        format!("{COMMENT}{comment}").parse().expect("comments of the policy have no quotes");
     let matches = matches.into_iter().chain([Match::Comment(comment)]);
     writer.append(Table::Nat, chain, matches, target, origin);
 }

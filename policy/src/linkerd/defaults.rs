@@ -38,4 +38,15 @@ mod tests {
         check(Linkerd::OutgoingProxyPort, &OUTBOUND_LISTENER);
         check(Linkerd::ProxyUid, &PROXY_ID);
     }
+
+    #[test]
+    fn what_is_usual_leaves_the_proxys_other_ports_alone() {
+        let usual = |setting: Setting| {
+            let row = crate::linkerd::USUAL.iter().find(|(usual, ..)| *usual == setting);
+            row.map(|(_, value, _)| (*value).to_owned())
+        };
+        let inbound = format!("{CONTROL_PORT},{ADMIN_PORT},{SKIPPED_PORTS}");
+        assert_eq!(usual(Linkerd::InboundPortsToIgnore), Some(inbound));
+        assert_eq!(usual(Linkerd::OutboundPortsToIgnore).as_deref(), Some(SKIPPED_PORTS));
+    }
 }

@@ -5,24 +5,29 @@
 //! their comments are upstream's, letter for letter, because people compare listings.
 
 mod chains;
+mod commands;
 mod config;
 pub mod defaults;
+mod pod;
 mod reason;
 mod resolve;
-
 mod settings;
 
+pub use commands::commands;
 pub use config::{CaptureConfig, InboundPorts, Subnet};
 pub use reason::Reason;
-pub use resolve::{configure, missing};
+pub use resolve::{NOBODY, configure, missing};
 pub use settings::Linkerd;
 pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
 
 use crate::Setting;
-use crate::mesh::{Capture, Listed, Listeners, Named, Policy, Proxy};
+use crate::mesh::{Capture, Levers, Listed, Listeners, Named, Policy, Proxy};
 use rules::predecessor::Predecessor;
 use rules::{Chains, Checked, Family, Ownership, PolicyRules, PortRange, Protocol, RuleSet, routing::Object};
 use std::collections::BTreeSet;
+
+/// How its pods are told from others, and how they speak.
+pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
 
 /// By what this policy's rules are known again. Chains and comments are upstream's, which we succeed; routing has it none,
 /// and 140 is in nobody's `/etc/iproute2/rt_protos`.
@@ -74,7 +79,7 @@ impl Policy for CaptureConfig {
         BTreeSet::new()
     }
 
-    /// It never captures any.
+    /// Questions by UDP pass by in any case, and those by TCP are captured as all TCP is.
     fn without_dns(&self) -> Capture {
         self.clone().into()
     }
@@ -89,6 +94,17 @@ impl Policy for CaptureConfig {
             uids: self.proxy_uid.into_iter().collect(),
             gids: self.proxy_gid.into_iter().collect(),
             ..Proxy::default()
+        }
+    }
+
+    fn levers(&self) -> Levers {
+        Levers {
+            ipv6: (Linkerd::Ipv6, "give --ipv6"),
+            proxy: Some(Linkerd::ProxyUid),
+            listeners: vec![
+                (Linkerd::OutgoingProxyPort, self.outbound_listener.into()),
+                (Linkerd::IncomingProxyPort, self.inbound_listener.into()),
+            ],
         }
     }
 

@@ -8,8 +8,8 @@ use crate::sources::{Host, Raw, Reader};
 use rules::{Family, Gid, Port, Uid};
 use std::str::FromStr;
 
-/// What says that nobody is meant.
-pub(crate) const NOBODY: &str = "-1";
+/// What says that nobody is meant, where a user or a group is expected.
+pub const NOBODY: &str = "-1";
 
 /// Reads the configuration. Where the reader has met a problem, the outcome means nothing. Nothing is asked of the host:
 /// users and groups are numbers here, and no rule depends on an address of the pod.

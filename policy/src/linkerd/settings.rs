@@ -2,7 +2,7 @@
 //! same.
 
 use crate::mesh::Mesh;
-use crate::settings::Kind::{List, Switch, Value};
+use crate::settings::Kind::{Switch, Value};
 use crate::settings::examples::{self, closed, open};
 use crate::settings::{Table, table_macro::settings};
 
@@ -20,13 +20,13 @@ settings! {
             "User whose traffic is the proxy's own, or -1 for none [default: 2102; none as proxy-init]";
         ProxyGid: "proxy-gid" 'g' [] @ ["config.linkerd.io/proxy-gid"], Value("GID"),
             "Group whose traffic is the proxy's own, or -1 for none [default: none]";
-        PortsToRedirect: "ports-to-redirect" 'r' [], List("PORT,.."),
+        PortsToRedirect: "ports-to-redirect" 'r' [] joined ",", Value("PORT,.."),
             "Inbound ports to capture, and no others [default: all]";
-        InboundPortsToIgnore: "inbound-ports-to-ignore" _ [] @ ["config.linkerd.io/skip-inbound-ports"],
-            List("PORT,.."), "Inbound ports to leave alone";
-        OutboundPortsToIgnore: "outbound-ports-to-ignore" _ [] @ ["config.linkerd.io/skip-outbound-ports"],
-            List("PORT,.."), "Outbound ports to leave alone";
-        SubnetsToIgnore: "subnets-to-ignore" _ [] @ ["config.linkerd.io/skip-subnets"], List("CIDR,.."),
+        InboundPortsToIgnore: "inbound-ports-to-ignore" _ [] @ ["config.linkerd.io/skip-inbound-ports"] joined ",",
+            Value("PORT,.."), "Inbound ports to leave alone";
+        OutboundPortsToIgnore: "outbound-ports-to-ignore" _ [] @ ["config.linkerd.io/skip-outbound-ports"] joined ",",
+            Value("PORT,.."), "Outbound ports to leave alone";
+        SubnetsToIgnore: "subnets-to-ignore" _ [] @ ["config.linkerd.io/skip-subnets"] joined ",", Value("CIDR,.."),
             "Networks whose calls to the pod are left alone";
         Ipv6: "ipv6" _ [], Switch,
             "Capture IPv6 too; =false leaves it alone [default: true]";

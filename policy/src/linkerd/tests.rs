@@ -1,8 +1,7 @@
 //! Words in, rules out: what each setting makes, and what is refused.
 
 use super::*;
-use crate::mesh::{Capture, Mesh, resolve};
-use crate::settings::Setting;
+use crate::mesh::{Mesh, resolve};
 use crate::sources::{NoHost, Raw};
 use rules::render::iptables::statement;
 
@@ -246,4 +245,55 @@ fn the_policy_names_its_proxy_and_its_lists() {
     assert_eq!(settings, expected);
     let desired = Capture::from(config).desired();
     assert_eq!((desired.owner.mesh, desired.routing.len()), (Mesh::Linkerd.name(), 0));
+}
+
+/// The commands of a call without what all have: the table, and comments.
+fn told(words: &[(Setting, &str)], family: Family) -> Vec<String> {
+    let words: Vec<_> = PORTS.iter().chain(words).copied().collect();
+    let commands = commands(&configured(&words).0, family);
+    let short = commands.iter().map(|command| {
+        let command = command.strip_prefix("-t nat ").expect("the table");
+        let command = command.split(" -m comment --comment proxy-init/").next().expect("a part");
+        command.replace("PROXY_INIT_REDIRECT", "R").replace("PROXY_INIT_OUTPUT", "O")
+    });
+    short.collect()
+}
+
+#[test]
+fn commands_are_those_of_proxy_init() {
+    let (to_in, to_out) =
+        ("-A R -p tcp -j REDIRECT --to-port 4143", "-A O -p tcp -j REDIRECT --to-port 4140");
+    assert_eq!(told(&[], Family::V4), ["-N R", to_in, IN, "-N O", LO, to_out, OUT]);
+    let usual = [
+        (Linkerd::ProxyUid, "2102"),
+        (Linkerd::ProxyGid, "2102"),
+        (Linkerd::InboundPortsToIgnore, "4190,4191,4567-4568"),
+        (Linkerd::OutboundPortsToIgnore, "4567,4568"),
+        (Linkerd::SubnetsToIgnore, "172.17.1.0/16"),
+    ];
+    let expected = [
+        "-N R",
+        "-A R -p tcp --match multiport --dports 4190,4191,4567:4568 -j RETURN",
+        "-A R -p all -j RETURN -s 172.17.1.0/16",
+        to_in,
+        IN,
+        "-N O",
+        "-A O -m owner --uid-owner 2102 -j RETURN",
+        "-A O -m owner --gid-owner 2102 -j RETURN",
+        LO,
+        "-A O -p tcp --match multiport --dports 4567,4568 -j RETURN",
+        to_out,
+        OUT,
+    ];
+    assert_eq!(told(&usual, Family::V4), expected);
+    let of_v6: Vec<&str> = expected.into_iter().filter(|line| !line.contains("172.17")).collect();
+    assert_eq!(told(&usual, Family::V6), of_v6);
+    let port = "-A R -p tcp --destination-port 80 -j REDIRECT --to-port 4143";
+    assert_eq!(told(&[(Linkerd::PortsToRedirect, "80")], Family::V4)[1], port);
+    let whole = commands(&configured(&usual).0, Family::V4);
+    assert_eq!(
+        whole[2],
+        "-t nat -A PROXY_INIT_REDIRECT -p all -j RETURN -s 172.17.1.0/16 -m comment --comment \
+         proxy-init/ignore-subnet-172.17.1.0/16"
+    );
 }

@@ -4,11 +4,11 @@
 ///
 /// `settings! { TYPE of TABLE; TOPIC { NAME: "long" 'short' ["VARIABLE"] KIND, "help"; .. } .. }`; the short form is
 /// `_` where there is none. Behind the variables may stand `@ ["annotation"]`: what of a pod says the same, the
-/// first that is there.
+/// first that is there. `joined ","` says that the flag may be repeated: its values are a list, joined so.
 macro_rules! settings {
     (
         $holder:ident of $table:expr;
-        $($topic:ident { $($setting:ident: $long:literal $short:tt $variables:tt $(@ $annotations:tt)?, $kind:expr, $help:literal;)* })*
+        $($topic:ident { $($setting:ident: $long:literal $short:tt $variables:tt $(@ $annotations:tt)? $(joined $joint:literal)?, $kind:expr, $help:literal;)* })*
     ) => {
         /// Places in the table.
         enum Place {
@@ -29,6 +29,7 @@ macro_rules! settings {
             short: $crate::settings::table_macro::settings!(@short $short),
             variables: &$variables,
             annotations: $crate::settings::table_macro::settings!(@annotations $($annotations)?),
+            joint: $crate::settings::table_macro::settings!(@joint $($joint)?),
             kind: $kind,
             topic: $crate::settings::Topic::$topic,
             help: $help,
@@ -36,6 +37,8 @@ macro_rules! settings {
     };
     (@short _) => { None };
     (@short $short:literal) => { Some($short) };
+    (@joint) => { None };
+    (@joint $joint:literal) => { Some($joint) };
     (@annotations) => { &[] };
     (@annotations $annotations:tt) => { &$annotations };
 }

@@ -1,6 +1,6 @@
 //! What the host knows and the configuration asks of it.
 
-use rules::{Gid, Uid};
+use rules::{Family, Gid, Uid};
 use std::{io, net::IpAddr};
 
 /// Answers about the machine and the network namespace, asked only when nothing declares them.
@@ -12,6 +12,14 @@ pub trait Host {
     /// When the user database can't be read.
     fn user(&self, _name: &str) -> io::Result<Option<Uid>> {
         Ok(None)
+    }
+
+    /// Whether a user has this number; that nobody can tell counts as yes.
+    ///
+    /// # Errors
+    /// When the user database can't be read.
+    fn has_user(&self, _uid: Uid) -> io::Result<bool> {
+        Ok(true)
     }
 
     /// The number of a group; `None` as with [`Host::user`].
@@ -33,6 +41,22 @@ pub trait Host {
     /// # Errors
     /// When it can't be read.
     fn name_servers(&self) -> io::Result<Vec<IpAddr>>;
+
+    /// The DNS servers of a file in the form of resolv.conf; those of resolv.conf where no file can be asked.
+    ///
+    /// # Errors
+    /// When it is not there, or can't be read.
+    fn name_servers_in(&self, _path: &str) -> io::Result<Vec<IpAddr>> {
+        self.name_servers()
+    }
+
+    /// Whether a table `nat` of iptables, of either variant, holds a chain of this name; no where no tables can be asked.
+    ///
+    /// # Errors
+    /// When the tables can't be read.
+    fn has_nat_chain(&self, _family: Family, _name: &str) -> io::Result<bool> {
+        Ok(false)
+    }
 }
 
 /// No host to ask, as for a preview or a webhook: names of users are unknown, and addresses and servers are declared or

@@ -70,7 +70,7 @@ fn of_long(flag: &str, mut rows: impl Iterator<Item = &'static Row>) -> Word {
     match (rows.find(|row| row.long == name), value) {
         (Some(row), Some(value)) => Word::Flags(vec![(row, value)]),
         (Some(row), None) => match row.kind {
-            Kind::Value(_) | Kind::List(_) => Word::NeedsValue(Vec::new(), row),
+            Kind::Value(_) => Word::NeedsValue(Vec::new(), row),
             Kind::Switch => Word::Flags(vec![(row, "true".to_owned())]),
         },
         (None, value) => Word::Unknown { name: format!("--{name}"), has_value: value.is_some() },
@@ -86,8 +86,8 @@ fn of_cluster(word: &str, flags: &Flags) -> Word {
         };
         let rest = &word[1 + at + letter.len_utf8()..];
         match (row.kind, rest.strip_prefix('=')) {
-            (Kind::Value(_) | Kind::List(_), _) if rest.is_empty() => return Word::NeedsValue(found, row),
-            (Kind::Value(_) | Kind::List(_), value) => {
+            (Kind::Value(_), _) if rest.is_empty() => return Word::NeedsValue(found, row),
+            (Kind::Value(_), value) => {
                 found.push((row, value.unwrap_or(rest).to_owned()));
                 return Word::Flags(found);
             }

@@ -76,6 +76,13 @@ impl Raw {
         Self { given: given.into_iter().collect(), ..Self::default() }
     }
 
+    /// The same without what is said of a setting.
+    #[must_use]
+    pub fn without(mut self, setting: Setting) -> Self {
+        self.given.remove(&setting);
+        self
+    }
+
     /// Says whose words they are, for [`Raw::named`].
     pub fn of_pod(self, pod: impl Into<String>) -> Self {
         Self { pod: Some(pod.into()), ..self }
@@ -120,14 +127,13 @@ impl Raw {
             given.extend(found.map(|value| (row.setting, value)));
         }
         for (setting, value) in flags {
-            let source = Source::Flag(setting.row().long);
-            // What the environment says of a list, the first flag replaces.
-            let said = given.get(&setting).filter(|given: &&Given| given.source == source);
-            let value = match said {
-                Some(before) if matches!(setting.row().kind, Kind::List(_)) => {
-                    format!("{},{value}", before.value)
+            let row = setting.row();
+            let source = Source::Flag(row.long);
+            let value = match (given.get(&setting), row.joint) {
+                (Some(before), Some(joint)) if before.source == source => {
+                    before.value.clone() + joint + &value
                 }
-                Some(_) | None => value,
+                _ => value,
             };
             given.insert(setting, Given { value, source });
         }

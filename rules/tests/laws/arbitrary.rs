@@ -88,8 +88,16 @@ fn interface() -> impl Strategy<Value = InterfaceName> {
 }
 
 fn comment() -> impl Strategy<Value = Comment> {
-    let texts = string_regex("[A-Za-z0-9 _.,:;/=+*()-]{1,63}").expect("a pattern");
-    texts.prop_map(|text| text.parse().expect("valid"))
+    texts(1..=Comment::LONGEST)
+}
+
+fn prefix() -> impl Strategy<Value = Comment> {
+    texts(1..=Comment::LONGEST_PREFIX)
+}
+
+fn texts(length: RangeInclusive<usize>) -> impl Strategy<Value = Comment> {
+    let letters = string_regex("[A-Za-z0-9 _.,:;/=+*()-]").expect("a pattern");
+    vec(letters, length).prop_map(|letters| letters.concat().parse().expect("valid"))
 }
 
 fn log_prefix() -> impl Strategy<Value = LogPrefix> {
@@ -145,7 +153,7 @@ fn target(names: &'static [&'static str]) -> impl Strategy<Value = Target> {
         1 => Just(Target::SaveMark),
         1 => Just(Target::RestoreMark),
         1 => (1..=u16::MAX).prop_map(|zone| Target::SetZone(Zone::new(zone).expect("not 0"))),
-        1 => (any::<u16>(), comment()).prop_map(|(group, prefix)| Target::Nflog { group, prefix }),
+        1 => (any::<u16>(), prefix()).prop_map(|(group, prefix)| Target::Nflog { group, prefix }),
         1 => mark().prop_map(Target::SetConnmark),
         1 => (log_prefix(), select(&LogLevel::ALL[..]))
             .prop_map(|(prefix, level)| Target::Log { prefix, level }),

@@ -56,10 +56,10 @@ impl Values {
         let all = examples::Row::of(row.setting).map_or(&[][..], |row| row.all);
         match row.kind {
             Kind::Switch => Self::Switch,
-            Kind::Value(_) | Kind::List(_) if !all.is_empty() => Self::Closed(all),
+            Kind::Value(_) if !all.is_empty() => Self::Closed(all),
             Kind::Value("DIR") => Self::Folder,
             Kind::Value("FILE" | "PATH") => Self::File,
-            Kind::Value(_) | Kind::List(_) => Self::Free,
+            Kind::Value(_) => Self::Free,
         }
     }
 }
@@ -77,7 +77,7 @@ struct Flag {
 impl Flag {
     fn new(row: &Row, short: Option<char>) -> Self {
         let value = match row.kind {
-            Kind::Value(name) | Kind::List(name) => name,
+            Kind::Value(name) => name,
             Kind::Switch => "BOOL",
         };
         Self { short, long: row.long, value, values: Values::of(row), help: brief(row.help) }

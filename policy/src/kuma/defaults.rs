@@ -1,0 +1,62 @@
+//! The numbers, names and addresses that upstream has chosen, each once. Settings change most of them.
+
+use rules::{LogLevel, Port, Zone};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+const fn port(number: u16) -> Port {
+    Port::new(number).expect("not 0")
+}
+
+/// Where the proxy listens for outbound connections.
+pub const OUTBOUND_LISTENER: Port = port(15001);
+/// Where the proxy listens for inbound connections.
+pub const INBOUND_LISTENER: Port = port(15006);
+/// Where it answers DNS queries.
+pub const DNS_LISTENER: Port = port(15053);
+/// The port of DNS (RFC 1035, 4.2).
+pub const DNS_PORT: Port = port(53);
+
+/// The user of the proxy when nobody says anything: that of upstream's images.
+pub const PROXY_ID: u32 = 5678;
+/// The name of the proxy's user, where the number is nobody's.
+pub const PROXY_USER: &str = "kuma-dp";
+
+/// Level at which the kernel logs when asked to: debug.
+pub const LOG_LEVEL: LogLevel = LogLevel::Debug;
+
+/// The file that names the DNS servers.
+pub const RESOLV_CONF: &str = "/etc/resolv.conf";
+
+/// The chain of the table `nat` by which Docker answers DNS in networks that users have made.
+pub const DOCKER_CHAIN: &str = "DOCKER_OUTPUT";
+
+/// Zone of the proxy's own queries.
+pub const PROXY_ZONE: Zone = Zone::new(1).expect("not 0");
+/// Zone of the queries that are sent to the proxy.
+pub const CLIENT_ZONE: Zone = Zone::new(2).expect("not 0");
+
+/// The addresses from which the proxy calls the application behind it. All of 127.0.0.0/8 is on `lo` anyway; the other
+/// has to be put there.
+pub const PASSTHROUGH_V4: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 6);
+pub const PASSTHROUGH_V6: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);
+
+#[cfg(test)]
+mod tests {
+    use super::super::Kuma;
+    use super::*;
+    use crate::settings::Setting;
+
+    #[test]
+    fn the_help_names_the_defaults() {
+        let check = |setting: Setting, value: &dyn std::fmt::Display| {
+            let help = setting.row().help;
+            assert!(help.contains(&format!("[default: {value}]")), "{setting:?}: {help}");
+        };
+        check(Kuma::OutboundPort, &OUTBOUND_LISTENER);
+        check(Kuma::InboundPort, &INBOUND_LISTENER);
+        check(Kuma::DnsPort, &DNS_LISTENER);
+        check(Kuma::ProxyUser, &format_args!("{PROXY_ID}, or user {PROXY_USER}"));
+        check(Kuma::LogLevel, &LOG_LEVEL.number());
+        check(Kuma::ResolvConf, &RESOLV_CONF);
+    }
+}

@@ -1,0 +1,230 @@
+//! Configuration files as settings: which key says which setting, and the values of a file as words.
+//!
+//! A file is YAML or JSON. What it lists replaces what an earlier file lists; a key that is null says nothing.
+
+use super::settings::Kuma;
+use crate::Problem;
+use crate::pod::values;
+use crate::settings::{Kind, Setting, nearest};
+use crate::sources::{Given, Source};
+use serde_json::Value;
+
+/// Each key, and the setting that it says.
+const KEYS: &[(&str, Setting)] = &[
+    ("kumaDPUser", Kuma::ProxyUser),
+    ("ipFamilyMode", Kuma::IpFamilyMode),
+    ("redirect.inbound.enabled", Kuma::RedirectInbound),
+    ("redirect.inbound.port", Kuma::InboundPort),
+    ("redirect.inbound.includePorts", Kuma::InboundPortsInclude),
+    ("redirect.inbound.excludePorts", Kuma::InboundPortsExclude),
+    ("redirect.inbound.excludePortsForIPs", Kuma::InboundIpsExclude),
+    ("redirect.inbound.excludePortsForUIDs", Kuma::InboundPortsForUids),
+    ("redirect.inbound.insertRedirectInsteadOfAppend", Kuma::InboundInsert),
+    ("redirect.outbound.enabled", Kuma::RedirectOutbound),
+    ("redirect.outbound.port", Kuma::OutboundPort),
+    ("redirect.outbound.includePorts", Kuma::OutboundPortsInclude),
+    ("redirect.outbound.excludePorts", Kuma::OutboundPortsExclude),
+    ("redirect.outbound.excludePortsForIPs", Kuma::OutboundIpsExclude),
+    ("redirect.outbound.excludePortsForUIDs", Kuma::OutboundPortsForUids),
+    ("redirect.outbound.insertRedirectInsteadOfAppend", Kuma::OutboundInsert),
+    ("redirect.dns.enabled", Kuma::RedirectDns),
+    ("redirect.dns.captureAll", Kuma::CaptureAllDns),
+    ("redirect.dns.port", Kuma::DnsPort),
+    ("redirect.dns.skipConntrackZoneSplit", Kuma::SkipZoneSplit),
+    ("redirect.dns.resolvConfigPath", Kuma::ResolvConf),
+    ("redirect.vnet.networks", Kuma::Vnet),
+    ("dropInvalidPackets", Kuma::DropInvalid),
+    ("log.enabled", Kuma::Logs),
+    ("log.level", Kuma::LogLevel),
+    ("comments.disabled", Kuma::DisableComments),
+    ("verbose", Kuma::Verbose),
+    ("dryRun", Kuma::DryRun),
+    ("wait", Kuma::LockWait),
+    ("waitInterval", Kuma::LockWaitInterval),
+    ("retry.maxRetries", Kuma::MaxRetries),
+    ("retry.sleepBetweenRetries", Kuma::RetrySleep),
+    ("iptablesExecutables", Kuma::Executables),
+    ("storeFirewalld", Kuma::StoreFirewalld),
+    ("cniMode", Kuma::CniMode),
+];
+
+/// Another program's engine, which can be named as long as it is not asked for.
+const EBPF: &str = "ebpf";
+
+/// What a file says, and what is wrong with how it says it.
+#[derive(Debug, Default)]
+pub struct File {
+    pub given: Vec<(Setting, Given)>,
+    pub problems: Vec<Problem>,
+}
+
+/// Reads a file. `source` is what one of its keys is called.
+pub fn read(name: &str, text: &str, source: impl Fn(&str) -> Source) -> File {
+    let mut file = File::default();
+    let documents = match values(name, text) {
+        Ok(documents) => documents,
+        Err(problems) => return File { problems: problems.0, ..file },
+    };
+    match &documents[..] {
+        [] | [Value::Null] => {}
+        [document] => walk(&mut file, "", document, &source),
+        _ => file.problems.push(Problem::of(name, "holds several documents; expected one")),
+    }
+    file
+}
+
+fn walk(file: &mut File, path: &str, value: &Value, source: &impl Fn(&str) -> Source) {
+    if let Some((_, setting)) = KEYS.iter().find(|(key, _)| *key == path) {
+        return say(file, *setting, path, value, source);
+    }
+    match value {
+        Value::Null => {}
+        Value::Object(fields) if path == EBPF => {
+            let enabled = fields.get("enabled").is_some_and(|enabled| *enabled == Value::Bool(true));
+            if enabled {
+                let text = "is not done here: rules are set by iptables or nf_tables; leave ebpf away";
+                file.problems.push(Problem::of(&source("ebpf.enabled"), text));
+            }
+        }
+        Value::Object(fields) if path.is_empty() || is_group(path) => {
+            for (key, value) in fields {
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                walk(file, &path, value, source);
+            }
+        }
+        _ if path.is_empty() => {
+            let text = "is no mapping; expected keys such as redirect and kumaDPUser";
+            file.problems.push(Problem::of(&source("the document"), text));
+        }
+        _ if is_group(path) => {
+            file.problems.push(Problem::of(&source(path), "is no mapping; expected keys and their values"));
+        }
+        _ => {
+            let text = match nearest(path, KEYS.iter().map(|(key, _)| *key)) {
+                Some(meant) => format!("no such key; did you mean {meant}?"),
+                None => "no such key; docs/kuma.md lists those there are".to_owned(),
+            };
+            file.problems.push(Problem::of(&source(path), text));
+        }
+    }
+}
+
+/// Whether keys begin with this one.
+fn is_group(path: &str) -> bool {
+    KEYS.iter().any(|(key, _)| key.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
+}
+
+fn say(file: &mut File, setting: Setting, path: &str, value: &Value, source: &impl Fn(&str) -> Source) {
+    let joint = setting.row().joint.unwrap_or(",");
+    let takes_list = joint == ";" || matches!(setting.row().kind, Kind::Value(form) if form.ends_with(",.."));
+    let text = match value {
+        Value::Null => return,
+        Value::Array(items) if takes_list => {
+            let items: Option<Vec<String>> = items.iter().map(scalar).collect();
+            items.map(|items| items.join(joint))
+        }
+        Value::Object(fields) if setting == Kuma::Executables => {
+            let pair = |(name, path): (&String, &Value)| Some(format!("{name}:{}", scalar(path)?));
+            let pairs: Option<Vec<String>> = fields.iter().map(pair).collect();
+            pairs.map(|pairs| pairs.join(","))
+        }
+        other => scalar(other),
+    };
+    let source = source(path);
+    match text {
+        Some(value) => file.given.push((setting, Given { value, source })),
+        None => {
+            let text = match takes_list {
+                true => "is no list of values; expected one such as [a, b]",
+                false => "is a list or a mapping; expected a single value",
+            };
+            file.problems.push(Problem::of(&source, text));
+        }
+    }
+}
+
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a file says, and what is wrong with it.
+    fn check(text: &str, said: &[(Setting, &str)], problems: &[&str]) {
+        let file = read("tproxy.yaml", text, |key| Source::Key(format!("tproxy.yaml: {key}")));
+        let found: Vec<(Setting, &str)> =
+            file.given.iter().map(|(setting, given)| (*setting, given.value.as_str())).collect();
+        assert_eq!(found, said, "{text}");
+        let found: Vec<String> = file.problems.iter().map(ToString::to_string).collect();
+        assert_eq!(found, problems, "{text}");
+    }
+
+    #[test]
+    fn yaml_and_json_say_settings_by_key() {
+        let yaml = "kumaDPUser: 5678\nredirect:\n  inbound:\n    enabled: false\n    excludePorts: [80, \"443\"]\n  \
+                    outbound:\n    excludePortsForUIDs:\n      - tcp:1900,1000-2000:106-108\n      - 123\n  vnet: null\n";
+        check(
+            yaml,
+            &[
+                (Kuma::ProxyUser, "5678"),
+                (Kuma::RedirectInbound, "false"),
+                (Kuma::InboundPortsExclude, "80,443"),
+                (Kuma::OutboundPortsForUids, "tcp:1900,1000-2000:106-108;123"),
+            ],
+            &[],
+        );
+        check(
+            r#"{"redirect":{"dns":{"enabled":true,"port":53}}}"#,
+            &[(Kuma::RedirectDns, "true"), (Kuma::DnsPort, "53")],
+            &[],
+        );
+        check("redirect: {outbound: {excludePorts: []}}", &[(Kuma::OutboundPortsExclude, "")], &[]);
+        check("iptablesExecutables: {iptables: /x}", &[(Kuma::Executables, "iptables:/x")], &[]);
+        check("", &[], &[]);
+        check("ebpf: {enabled: false, bpffsPath: /run}", &[], &[]);
+    }
+
+    #[test]
+    fn whatever_is_no_key_or_has_no_fitting_value_is_told_at_once() {
+        check(
+            "redirect: {inbond: {port: 1}, dns: [], inbound: {port: [1]}}\nverbos: true\nebpf: {enabled: true}",
+            &[],
+            &[
+                "tproxy.yaml: ebpf.enabled: is not done here: rules are set by iptables or nf_tables; leave ebpf away",
+                "tproxy.yaml: redirect.dns: is no mapping; expected keys and their values",
+                "tproxy.yaml: redirect.inbond: no such key; did you mean redirect.inbound.port?",
+                "tproxy.yaml: redirect.inbound.port: is a list or a mapping; expected a single value",
+                "tproxy.yaml: verbos: no such key; did you mean verbose?",
+            ],
+        );
+        check(
+            "5",
+            &[],
+            &["tproxy.yaml: the document: is no mapping; expected keys such as redirect and kumaDPUser"],
+        );
+        check("---\n{}\n---\n{}\n", &[], &["tproxy.yaml: holds several documents; expected one"]);
+    }
+
+    #[test]
+    fn every_variable_is_named_after_its_key() {
+        for (key, setting) in KEYS {
+            let spelt: String = key
+                .replace("UIDs", "Uids")
+                .replace("IPs", "Ips")
+                .replace("DPUser", "DpUser")
+                .replace('.', "_")
+                .chars()
+                .flat_map(|c| if c.is_ascii_uppercase() { vec!['_', c] } else { vec![c] })
+                .collect();
+            let variable = format!("KUMA_TRANSPARENT_PROXY_{}", spelt.to_ascii_uppercase());
+            assert_eq!(setting.row().variables, [variable.as_str()], "{key}");
+        }
+    }
+}

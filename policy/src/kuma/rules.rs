@@ -1,0 +1,233 @@
+//! Which rules a configuration asks for, in upstream's order: a table after the other, of each the base chains first.
+
+use super::config::{CaptureConfig, DnsCapture, Flow, OwnerPorts, Ports};
+use super::defaults::{CLIENT_ZONE, DNS_PORT, PROXY_ZONE};
+use super::reason::Reason;
+use super::settings::Kuma;
+use super::writer::Writer;
+use crate::writing::{
+    OUTPUT, PREROUTING, Place, any_of, from, from_interface, from_port, jump, not_to, not_user, own, port,
+    ports, state, tcp, to, to_loopback, udp, user,
+};
+use rules::{
+    Cidr, ConnState, Family, LogLevel, Match, Negatable, Origin, PortSet, Protocol, RuleSet, Table, Target,
+};
+
+const INBOUND: Place = own("KUMA_MESH_INBOUND");
+const OUTBOUND: Place = own("KUMA_MESH_OUTBOUND");
+const TO_INBOUND_LISTENER: Place = own("KUMA_MESH_INBOUND_REDIRECT");
+const TO_OUTBOUND_LISTENER: Place = own("KUMA_MESH_OUTBOUND_REDIRECT");
+
+/// The rules for one family.
+pub(super) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
+    let mut writer = Writer::new(config, family);
+    if config.splits_zones(family) {
+        zones(&mut writer);
+    }
+    prerouting(&mut writer);
+    output(&mut writer);
+    inbound(&mut writer);
+    outbound(&mut writer);
+    listener(&mut writer, TO_INBOUND_LISTENER, &config.inbound, Reason::ToInboundListener);
+    listener(&mut writer, TO_OUTBOUND_LISTENER, &config.outbound, Reason::ToOutboundListener);
+    if config.drops_invalid {
+        let invalid = [state([ConnState::Invalid])];
+        writer.append(Table::Mangle, PREROUTING, invalid, Target::Drop, Reason::DropInvalid.origin());
+    }
+    writer.finish()
+}
+
+/// The setting that captures DNS.
+fn dns_origin(config: &CaptureConfig, reason: Reason) -> Origin {
+    reason.made_by(match config.dns.capture {
+        DnsCapture::All => Kuma::CaptureAllDns,
+        DnsCapture::Servers(_) | DnsCapture::Off => Kuma::RedirectDns,
+    })
+}
+
+/// The servers whose queries are captured, each a rule; one rule for all of them where any server counts.
+fn servers(writer: &Writer<'_>) -> Vec<Option<Cidr>> {
+    match writer.config.dns.capture {
+        DnsCapture::All => vec![None],
+        DnsCapture::Servers(_) | DnsCapture::Off => {
+            writer.config.servers(writer.family).into_iter().map(Some).collect()
+        }
+    }
+}
+
+/// The proxy asks the resolver from a port of its own choosing, which may be one that an application uses for a captured
+/// query to the same resolver. In one zone the two would be one connection to conntrack, and an answer would go to the
+/// wrong one.
+fn zones(writer: &mut Writer<'_>) {
+    let config = writer.config;
+    let origin = dns_origin(config, Reason::DnsZone);
+    let servers = servers(writer);
+    for server in &servers {
+        let answer = server.map(from).into_iter().chain([udp(), from_port(DNS_PORT)]);
+        writer.append(Table::Raw, PREROUTING, answer, Target::SetZone(PROXY_ZONE), origin);
+    }
+    let proxy = || user(config.proxy_uid);
+    let query = [udp(), port(DNS_PORT), proxy()];
+    writer.append(Table::Raw, OUTPUT, query, Target::SetZone(PROXY_ZONE), origin);
+    let answer = [udp(), from_port(config.dns.port), proxy()];
+    writer.append(Table::Raw, OUTPUT, answer, Target::SetZone(CLIENT_ZONE), origin);
+    let loopback = writer.loopback();
+    for server in servers {
+        let query = server.map(to).into_iter().chain([udp(), port(DNS_PORT)]);
+        writer.append(Table::Raw, OUTPUT, query, Target::SetZone(CLIENT_ZONE), origin);
+        // A resolver of this machine answers by this hook.
+        if let Some(server) = server.filter(|server| server.address().is_loopback()) {
+            let answer = [from(server), to(loopback), udp()];
+            writer.append(Table::Raw, OUTPUT, answer, Target::SetZone(PROXY_ZONE), origin);
+        }
+    }
+}
+
+fn prerouting(writer: &mut Writer<'_>) {
+    let config = writer.config;
+    if let Some(level) = config.log_level {
+        let target = kernel_log("PREROUTING:", level);
+        writer.append(Table::Nat, PREROUTING, [], target, Reason::Log.origin());
+    }
+    let networks = config.networks.iter().filter(|network| network.network.family() == writer.family);
+    let networks: Vec<_> = networks.collect();
+    for network in &networks {
+        let came_by = || from_interface(&network.interface);
+        let dns = Target::Redirect(config.dns.port.into());
+        let origin = Reason::VirtualNetworkDns.origin();
+        writer.insert(Table::Nat, PREROUTING, [came_by(), udp(), port(DNS_PORT)], dns, origin);
+        let mesh = Target::Redirect(config.outbound.listener.into());
+        let matches = [not_to(network.network), came_by(), tcp()];
+        writer.insert(Table::Nat, PREROUTING, matches, mesh, Reason::VirtualNetwork.origin());
+    }
+    let inserts = config.inbound.is_inserted || !networks.is_empty();
+    writer.add(inserts, (Table::Nat, PREROUTING), [tcp()], jump(INBOUND), Reason::Inbound.origin());
+}
+
+fn output(writer: &mut Writer<'_>) {
+    let config = writer.config;
+    if let Some(level) = config.log_level {
+        writer.insert(Table::Nat, OUTPUT, [], kernel_log("OUTPUT:", level), Reason::Log.origin());
+    }
+    let origin = Reason::ExcludedUser.origin();
+    for owner in &config.excluded_owners {
+        for rule in owned(owner) {
+            writer.insert(Table::Nat, OUTPUT, rule, Target::Return, origin);
+        }
+    }
+    let origin = Reason::ExcludedDestination.origin();
+    for network in writer.own_family(&config.outbound.excluded) {
+        writer.insert(Table::Nat, OUTPUT, [to(network)], Target::Return, origin);
+    }
+    let inserts = config.outbound.is_inserted;
+    if config.captures_dns(writer.family) {
+        let own_query = [udp(), port(DNS_PORT), user(config.proxy_uid)];
+        let target = Target::Return;
+        writer.insert(Table::Nat, OUTPUT, own_query, target, Reason::ProxyDns.origin());
+        // Behind the jump it would never be met.
+        let others = [tcp(), port(DNS_PORT), not_user(config.proxy_uid)];
+        let origin = dns_origin(config, Reason::DnsOverTcp);
+        writer.add(inserts, (Table::Nat, OUTPUT), others, Target::Return, origin);
+        let origin = dns_origin(config, Reason::Dns);
+        for server in servers(writer) {
+            let query = server.map(to).into_iter().chain([udp(), port(DNS_PORT)]);
+            let target = Target::Redirect(config.dns.port.into());
+            writer.insert(Table::Nat, OUTPUT, query, target, origin);
+        }
+    }
+    writer.add(inserts, (Table::Nat, OUTPUT), [tcp()], jump(OUTBOUND), Reason::Outbound.origin());
+}
+
+/// The conditions that leave ports of users alone: one rule, or more where the ports are too many for one.
+fn owned(owner: &OwnerPorts) -> Vec<[Match; 3]> {
+    let sets = match PortSet::new(owner.ports.iter().copied()) {
+        Some(set) => vec![set],
+        None => PortSet::pack(owner.ports.iter().copied()),
+    };
+    let protocol = || match owner.protocol {
+        Protocol::Tcp => tcp(),
+        Protocol::Udp => udp(),
+    };
+    let users = Match::UidOwner(Negatable::Is(owner.uids));
+    sets.into_iter().map(|set| [protocol(), any_of(set), users.clone()]).collect()
+}
+
+fn inbound(writer: &mut Writer<'_>) {
+    let flow = &writer.config.inbound;
+    if !flow.is_captured {
+        writer.append(Table::Nat, INBOUND, [tcp()], Target::Return, Reason::InboundOff.origin());
+        return;
+    }
+    for network in writer.own_family(&flow.excluded) {
+        let origin = Reason::ExcludedSource.origin();
+        writer.append(Table::Nat, INBOUND, [from(network)], Target::Return, origin);
+    }
+    let (capture, origin) = (|| jump(TO_INBOUND_LISTENER), Reason::InboundPort.origin());
+    match &flow.ports {
+        Ports::Only(included) => {
+            for &range in included {
+                writer.append(Table::Nat, INBOUND, [tcp(), ports(range)], capture(), origin);
+            }
+        }
+        Ports::AllBut(excluded) => {
+            for &range in excluded {
+                let origin = Reason::ExcludedInboundPort.origin();
+                writer.append(Table::Nat, INBOUND, [tcp(), ports(range)], Target::Return, origin);
+            }
+            writer.append(Table::Nat, INBOUND, [tcp()], capture(), origin);
+        }
+    }
+}
+
+fn outbound(writer: &mut Writer<'_>) {
+    let flow = &writer.config.outbound;
+    if !flow.is_captured {
+        writer.append(Table::Nat, OUTBOUND, [tcp()], Target::Return, Reason::OutboundOff.origin());
+        return;
+    }
+    if let Ports::AllBut(excluded) = &flow.ports {
+        for &range in excluded {
+            let origin = Reason::ExcludedOutboundPort.origin();
+            writer.append(Table::Nat, OUTBOUND, [tcp(), ports(range)], Target::Return, origin);
+        }
+    }
+    own_traffic(writer);
+    let (capture, origin) = (|| jump(TO_OUTBOUND_LISTENER), Reason::OutboundPort.origin());
+    match &flow.ports {
+        Ports::Only(included) => {
+            for &range in included {
+                writer.append(Table::Nat, OUTBOUND, [tcp(), ports(range)], capture(), origin);
+            }
+        }
+        Ports::AllBut(_) => writer.append(Table::Nat, OUTBOUND, [], capture(), origin),
+    }
+}
+
+/// What the proxy sends, and what the pod says to itself.
+fn own_traffic(writer: &mut Writer<'_>) {
+    let uid = writer.config.proxy_uid;
+    let (loopback, passthrough) = (writer.loopback(), writer.passthrough());
+    // Sending back to the proxy what it hands to the application would be a loop.
+    let handed_on = [from(passthrough), to_loopback()];
+    let origin = Reason::ProxyToApplication.origin();
+    writer.append(Table::Nat, OUTBOUND, handed_on, Target::Return, origin);
+    // The proxy calls the pod by its own address: the call must come in through the inbound listener.
+    let own_pod = [tcp(), to_loopback(), not_to(loopback), user(uid)];
+    let origin = Reason::ProxyCallsOwnPod.origin();
+    writer.append(Table::Nat, OUTBOUND, own_pod, jump(TO_INBOUND_LISTENER), origin);
+    let to_itself = [tcp(), to_loopback(), not_user(uid)];
+    let origin = Reason::ApplicationLoopback.origin();
+    writer.append(Table::Nat, OUTBOUND, to_itself, Target::Return, origin);
+    // Everything else of the proxy's is what it sends on behalf of the application.
+    writer.append(Table::Nat, OUTBOUND, [user(uid)], Target::Return, Reason::ProxyOutbound.origin());
+    writer.append(Table::Nat, OUTBOUND, [to(loopback)], Target::Return, Reason::Loopback.origin());
+}
+
+fn listener(writer: &mut Writer<'_>, place: Place, flow: &Flow, reason: Reason) {
+    writer.append(Table::Nat, place, [tcp()], Target::Redirect(flow.listener.into()), reason.origin());
+}
+
+/// A line of the kernel's log about each packet.
+fn kernel_log(prefix: &str, level: LogLevel) -> Target {
+    Target::Log { prefix: prefix.parse().expect("a prefix that the kernel takes"), level }
+}

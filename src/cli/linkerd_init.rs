@@ -1,0 +1,280 @@
+//! The drop-in for linkerd's `proxy-init`.
+//!
+//! Its flags say what to capture, which the policy understands, and how to run, which is understood here. All else is what
+//! `apply` does.
+
+use super::run::{self, BackendChoice, Call, Logging, Run};
+use super::{Exit, change, report};
+use policy::linkerd::{self, Linkerd, commands};
+use policy::mesh::{Capture, Mesh};
+use policy::sources::{Given, Raw, Reader, Source};
+use policy::trace::utc;
+use policy::{Problem, Problems, Setting};
+use rules::Family;
+use rules::number::unsigned;
+use sidecar_init::backend::Variant;
+use sidecar_init::engine::{OnDrift, Options, Preference};
+use sidecar_init::sys::{exec, namespace, sysctl};
+use std::{error, io, path::Path, time::SystemTime};
+use tracing::level_filters::LevelFilter;
+
+/// Names by which the program is called in place of upstream's.
+pub(super) const CALLED: [&str; 2] = ["proxy-init", "linkerd2-proxy-init"];
+
+/// How to run, as far as only this command knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Extra {
+    programs: Programs,
+    /// How long conntrack remembers connections that one side has closed, in seconds; `None` leaves that as it is.
+    close_wait: Option<u32>,
+    /// Tell commands instead of running any.
+    simulates: bool,
+    /// Commands that change something say that they wait for the lock.
+    waits: bool,
+}
+
+/// By which programs of iptables rules are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Programs {
+    /// Nobody says: what is in use. Upstream's default is legacy.
+    Any,
+    Of(Variant),
+    /// Those without a suffix, whatever they are.
+    Plain,
+}
+
+impl Programs {
+    fn infix(self) -> &'static str {
+        match self {
+            Self::Any | Self::Of(Variant::Legacy) => "-legacy",
+            Self::Of(Variant::Nft) => "-nft",
+            Self::Plain => "",
+        }
+    }
+}
+
+impl From<Programs> for BackendChoice {
+    fn from(programs: Programs) -> Self {
+        match programs {
+            Programs::Any => Self::Any,
+            Programs::Of(variant) => Self::Iptables(Some(variant)),
+            Programs::Plain => Self::Iptables(None),
+        }
+    }
+}
+
+/// The words of a call with what it means without saying so: whose they are, the namespace by the name that all commands
+/// have for it, and that nobody is the proxy who is not said to be. A simulation enters no namespace.
+pub(super) fn meant(raw: Raw) -> Raw {
+    let mesh = Given { value: Mesh::Linkerd.name().to_owned(), source: Source::Default(Setting::Mesh) };
+    let uid = Given { value: linkerd::NOBODY.to_owned(), source: Source::Default(Linkerd::ProxyUid) };
+    let namespace = raw.get(Linkerd::NetworkNamespace).filter(|_| !raw.is_on(Linkerd::Simulate)).cloned();
+    let namespace = namespace.map(|given| (Setting::NetworkNamespace, given));
+    raw.over(Raw::of([(Setting::Mesh, mesh), (Linkerd::ProxyUid, uid)].into_iter().chain(namespace)))
+}
+
+/// Whether failures are told as data.
+pub(super) fn asks_for_data(raw: &Raw) -> bool {
+    raw.get(Linkerd::LogFormat).is_some_and(|given| given.value.trim() == "json")
+}
+
+/// An end as upstream tells it: 0, or 1 for whatever went wrong. What others have before our rules it does not tell.
+pub(super) fn exit(exit: Exit) -> Exit {
+    match exit {
+        Exit::Done | Exit::Drift => Exit::Done,
+        Exit::Failed | Exit::BadInput | Exit::ValidationFailed => Exit::Failed,
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// All that is wrong with its words.
+pub(super) fn run(raw: &Raw, before: Vec<Problem>) -> Result<Exit, Problems> {
+    let (call, extra) = resolve(raw, before)?;
+    super::start_logging(raw, &call.logging, call.run.stdout())?;
+    for warning in &call.warnings {
+        tracing::warn!(target: "config", "{warning}");
+    }
+    if extra.simulates {
+        return Ok(simulated(raw, &call.capture, &extra));
+    }
+    if namespace::is_host() != Some(false) {
+        tracing::warn!(target: "iptables", "this may be the machine's own network namespace");
+    }
+    Ok(match set(&call, &extra) {
+        Ok(()) => Exit::Done,
+        Err(error) => report::failure(&*error, Exit::Failed),
+    })
+}
+
+fn resolve(raw: &Raw, before: Vec<Problem>) -> Result<(Call, Extra), Problems> {
+    let missing = linkerd::missing(raw).map(|setting| {
+        Problem::of(
+            &setting.row().option(),
+            "is missing; expected the proxy's port, a number from 1 to 65535",
+        )
+    });
+    let mut reader = Reader::new(raw, before.into_iter().chain(missing).collect());
+    let (run, _) = run::read(&mut reader);
+    let extra = Extra {
+        programs: programs(&mut reader),
+        close_wait: close_wait(&mut reader),
+        simulates: reader.switch(Linkerd::Simulate),
+        waits: reader.switch(Linkerd::UseWaitFlag),
+    };
+    let run = Run { backend: extra.programs.into(), ..run };
+    let logging = logging(&mut reader);
+    let call = run::configured(reader, &super::System, run, logging)?;
+    Ok((call, extra))
+}
+
+/// Two flags name the programs; the newer one wins, and both have to mean something.
+fn programs(reader: &mut Reader<'_>) -> Programs {
+    let complaint = "is no mode of iptables; expected legacy, nft or plain";
+    let mode = reader.optional(Linkerd::IptablesMode, complaint, |text| match text {
+        "legacy" => Some(Programs::Of(Variant::Legacy)),
+        "nft" => Some(Programs::Of(Variant::Nft)),
+        "plain" => Some(Programs::Plain),
+        _ => None,
+    });
+    let complaint =
+        "is no program that rules can be set by; expected iptables-legacy, iptables-nft or iptables";
+    let program = reader.optional(Linkerd::FirewallBinPath, complaint, |text| match text {
+        "iptables-legacy" => Some(Programs::Of(Variant::Legacy)),
+        "iptables-nft" => Some(Programs::Of(Variant::Nft)),
+        "iptables" => Some(Programs::Plain),
+        _ => None,
+    });
+    mode.or(program).unwrap_or(Programs::Any)
+}
+
+fn close_wait(reader: &mut Reader<'_>) -> Option<u32> {
+    let complaint = "is no time; expected a number of seconds, or 0 to leave the kernel's";
+    let seconds = reader.scalar(Linkerd::CloseWaitTimeout, complaint, |text| {
+        unsigned(text).filter(|&seconds| i32::try_from(seconds).is_ok())
+    });
+    seconds.filter(|&seconds| seconds != 0)
+}
+
+fn logging(reader: &mut Reader<'_>) -> Logging {
+    let json =
+        reader.optional(Linkerd::LogFormat, "is no format of log lines; expected plain or json", |text| {
+            match text {
+                "plain" => Some(false),
+                "json" => Some(true),
+                _ => None,
+            }
+        });
+    let complaint = "is no level; expected panic, fatal, error, warn, warning, info, debug or trace";
+    let level = reader.optional(Linkerd::LogLevel, complaint, |text| {
+        Some(match text.to_ascii_lowercase().as_str() {
+            "panic" | "fatal" | "error" => LevelFilter::ERROR,
+            "warn" | "warning" => LevelFilter::WARN,
+            "info" => LevelFilter::INFO,
+            "debug" => LevelFilter::DEBUG,
+            "trace" => LevelFilter::TRACE,
+            _ => return None,
+        })
+    });
+    Logging {
+        level: level.unwrap_or(LevelFilter::INFO),
+        scopes: Vec::new(),
+        json: json.unwrap_or(false),
+        targets: Vec::new(),
+    }
+}
+
+/// What could not be done about conntrack's memory.
+#[derive(Debug, thiserror::Error)]
+#[error("{} can't be set to {seconds}: {what}", Linkerd::CloseWaitTimeout.row().option())]
+struct NotTimed {
+    seconds: u32,
+    what: &'static str,
+    source: io::Error,
+}
+
+/// Sets the rules, and with them how long conntrack remembers. What was there stays if either can't be done.
+fn set(call: &Call, extra: &Extra) -> Result<(), Box<dyn error::Error>> {
+    let Call { capture, run, .. } = call;
+    let timed = |seconds: u32, what: &'static str| {
+        sysctl::set(sysctl::CLOSE_WAIT, &seconds.to_string()).map_err(|source| NotTimed {
+            seconds,
+            what,
+            source,
+        })
+    };
+    let before = match extra.close_wait.map(|seconds| timed(seconds, "nothing was changed")) {
+        Some(Ok(before)) => Some(before),
+        // Before the first rule of NAT, conntrack may not be loaded.
+        Some(Err(error)) if error.source.kind() == io::ErrorKind::NotFound => None,
+        Some(Err(error)) => return Err(error.into()),
+        None => None,
+    };
+    let options = Options {
+        choice: run.backend.choice(Preference::Iptables),
+        on_drift: OnDrift::Replace,
+        anew: false,
+        others: policy::mesh::OWNERS,
+    };
+    let done = change::set(run, "linkerd-init", capture, &options);
+    if let (Err(_), Some(before)) = (&done, &before)
+        && let Err(error) = sysctl::set(sysctl::CLOSE_WAIT, before)
+    {
+        tracing::warn!(target: "iptables", "{} stays changed: {error}", sysctl::CLOSE_WAIT);
+    }
+    done?;
+    match extra.close_wait {
+        Some(seconds) if before.is_none() => {
+            timed(seconds, "the rules are in place")?;
+            Ok(())
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Prints the commands that upstream would run, as its log lines, and touches nothing.
+fn simulated(raw: &Raw, capture: &Capture, extra: &Extra) -> Exit {
+    let Capture::Linkerd(config) = capture else { unreachable!("the command's words are linkerd's") };
+    let time = utc(SystemTime::now());
+    let time = time.split_once('.').map_or(time.clone(), |(seconds, _)| format!("{seconds}Z"));
+    let is_json = asks_for_data(raw);
+    let namespace = raw.get(Linkerd::NetworkNamespace).filter(|given| !given.value.is_empty());
+    let mut text = String::new();
+    let mut tell = |program: &str, arguments: &str| {
+        let command = match namespace {
+            Some(given) => {
+                format!("{} --net={} -- {program} {arguments}", found("nsenter"), given.value)
+            }
+            None => format!("{} {arguments}", found(program)),
+        };
+        text.push_str(&log_line(&time, &command, is_json));
+    };
+    for family in capture.families() {
+        let program = match family {
+            Family::V4 => format!("iptables{}", extra.programs.infix()),
+            Family::V6 => format!("ip6tables{}", extra.programs.infix()),
+        };
+        let save = format!("{program}-save");
+        tell(&save, "-t nat");
+        let wait = if extra.waits { " -w" } else { "" };
+        for command in commands(config, family) {
+            tell(&program, &format!("{command}{wait}"));
+        }
+        tell(&save, "-t nat");
+    }
+    report::whole(&text)
+}
+
+/// The path of a program, or its name where it is not on `PATH`.
+fn found(program: &str) -> String {
+    exec::find(program).as_deref().unwrap_or(Path::new(program)).display().to_string()
+}
+
+/// A line of upstream's log (logrus).
+fn log_line(time: &str, message: &str, is_json: bool) -> String {
+    match is_json {
+        true => format!("{}\n", serde_json::json!({"level": "info", "msg": message, "time": time})),
+        false => format!("time=\"{time}\" level=info msg={}\n", serde_json::Value::from(message)),
+    }
+}
