@@ -6,13 +6,13 @@
 mod catalogue;
 
 use assert_cmd::Command;
-use catalogue::{Case, scenarios};
+use catalogue::{Case, of_all_meshes};
 use std::{fs, path::Path};
 
 /// Standard output and standard error of the scenario's preview.
 fn preview(case: &Case, more: &[&str]) -> (String, String) {
     let mut command = Command::cargo_bin("sidecar-init").expect("the binary");
-    command.env_clear().envs(case.variables()).args(["istio-iptables", "--dry-run"]).args(case.flags());
+    command.env_clear().envs(case.variables()).args(case.command()).arg("--dry-run").args(case.flags());
     command.args(more);
     let output = command.assert().success().get_output().clone();
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
@@ -35,9 +35,9 @@ fn check(folder: &Path, file: &str, text: Option<&str>) {
 
 #[test]
 fn previews_are_the_texts_of_the_catalogue() {
-    for folder in scenarios() {
+    for folder in of_all_meshes() {
         let case = Case::read(&folder);
-        let (stdout, stderr) = preview(&case, &[]);
+        let (stdout, stderr) = preview(&case, &["--backend=iptables"]);
         let rest = stdout.strip_prefix("# iptables-restore\n").expect("the header of IPv4");
         let (v4, v6) = match rest.split_once("# ip6tables-restore\n") {
             Some((v4, v6)) => (v4, Some(v6)),
@@ -45,7 +45,7 @@ fn previews_are_the_texts_of_the_catalogue() {
         };
         check(&folder, "v4.rules", Some(v4));
         check(&folder, "v6.rules", v6);
-        let (script, _) = preview(&case, &["--native-nftables"]);
+        let (script, _) = preview(&case, &["--backend=nftables"]);
         let script = script.strip_prefix("# nft -f\n").expect("the header of nft");
         check(&folder, "table.nft", Some(script));
         let warnings = case.warnings();
@@ -62,7 +62,7 @@ fn the_catalogue_lists_every_scenario() {
     let (_, table) = readme.split_once("| scenario |").expect("the table of scenarios");
     let mut rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| `")).collect();
     rows.sort_unstable();
-    let expected = scenarios().into_iter().map(|folder| {
+    let expected = of_all_meshes().into_iter().map(|folder| {
         let case = Case::read(&folder);
         let first = case.about().split_inclusive(". ").next().unwrap_or_default().trim();
         format!("| `{}` | {first} |", folder.file_name().expect("a name").display())

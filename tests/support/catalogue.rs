@@ -14,13 +14,20 @@ pub(crate) fn folder() -> PathBuf {
     above.into_iter().find(|folder| folder.is_dir()).expect("the catalogue")
 }
 
-/// The folder of each scenario, in order.
+/// The folder of each scenario of Istio's sidecar, in order.
 pub(crate) fn scenarios() -> Vec<PathBuf> {
+    let mut folders = of_all_meshes();
+    folders.retain(|folder| Case::read(folder).mesh().is_none());
+    assert!(folders.len() > 30, "the catalogue has shrunk");
+    folders
+}
+
+/// The folder of each scenario, in order.
+pub(crate) fn of_all_meshes() -> Vec<PathBuf> {
     let entries = fs::read_dir(folder()).expect("the catalogue");
     let mut folders: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
     folders.retain(|path| path.is_dir());
     folders.sort();
-    assert!(folders.len() > 30, "the catalogue has shrunk");
     folders
 }
 
@@ -35,6 +42,19 @@ impl Case {
 
     pub(crate) fn about(&self) -> &str {
         self.0["about"].as_str().expect("about")
+    }
+
+    /// The mesh whose rules it shows; `None` for Istio's sidecar.
+    pub(crate) fn mesh(&self) -> Option<&str> {
+        self.0.get("mesh").map(|mesh| mesh.as_str().expect("a string"))
+    }
+
+    /// What is called to set the rules: the drop-in for Istio's, and for another mesh the command that any has.
+    pub(crate) fn command(&self) -> Vec<String> {
+        match self.mesh() {
+            Some(mesh) => vec!["apply".to_owned(), format!("--mesh={mesh}")],
+            None => vec!["istio-iptables".to_owned()],
+        }
     }
 
     /// The flags of its call, with the declared facts.
