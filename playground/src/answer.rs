@@ -4,7 +4,7 @@ use crate::fields::{Field, Told};
 use crate::tones::{Span, spans};
 use crate::words::Said;
 use policy::explain::{Explanation, Pod, Scene, explain, matrix, packet, usual_cases};
-use policy::lint::{items, lint, why_not_ipv6};
+use policy::lint::{items, lint};
 use policy::mesh::{self, Capture};
 use policy::preview::{self, Preview};
 use policy::sources::{Dialect, Reader};
@@ -143,7 +143,7 @@ fn part(subject: &Subject, prepared: &Prepared) -> Part {
     notes.extend(iptables.warning.map(str::to_owned));
     let is_captured = |packet: &Packet| capture.families().any(|family| family == packet.family());
     if packet.as_ref().is_some_and(|packet| !is_captured(packet)) {
-        notes.push(why_not_ipv6(&subject.raw).to_owned());
+        notes.push(capture.without_ipv6(&subject.raw, false).why.to_owned());
     }
     // Nothing is captured whatever is said, and the reason is told.
     let findings = if subject.skip().is_some() { Vec::new() } else { lint(&subject.raw, capture, &[]) };

@@ -6,12 +6,17 @@
 
 mod facts;
 mod policy;
+#[cfg(test)]
+pub(crate) mod random;
 
-pub use facts::{Listed, Listeners, Named, Proxy};
+pub use facts::{Levers, Listed, Listeners, Named, NoIpv6, Proxy};
 pub use policy::Policy;
 
+use crate::lint::{Change, Held, Judge, Oddities};
+use crate::picture::Picture;
+use crate::pod::mesh::Form;
 use crate::settings::{Row, Setting, examples};
-use crate::sources::{Host, Raw, Reader};
+use crate::sources::{Dialect, Host, Raw, Reader};
 use crate::{Problem, Problems};
 use rules::{Checked, Family, Ownership, RuleSet, desired::StaleFlows, routing::Object};
 use std::{collections::BTreeSet, fmt, ops::Deref, str::FromStr};
@@ -54,6 +59,13 @@ macro_rules! meshes {
             pub fn usual(self) -> &'static [(Setting, &'static str, &'static [Setting])] {
                 match self {
                     $(Self::$mesh => crate::$module::USUAL,)*
+                }
+            }
+
+            /// How its pods are told from others, and how they speak; `None` for those of the default.
+            pub(crate) fn pods(self) -> Option<&'static Form> {
+                match self {
+                    $(Self::$mesh => crate::$module::PODS,)*
                 }
             }
 
@@ -172,6 +184,26 @@ impl Policy for Capture {
 
     fn lists(&self) -> Vec<Listed> {
         (**self).lists()
+    }
+
+    fn levers(&self) -> Levers {
+        (**self).levers()
+    }
+
+    fn without_ipv6(&self, raw: &Raw, names_it: bool) -> NoIpv6 {
+        (**self).without_ipv6(raw, names_it)
+    }
+
+    fn picture(&self, dialect: &Dialect) -> Option<Picture> {
+        (**self).picture(dialect)
+    }
+
+    fn oddities(&self, judge: &mut Judge<'_>, held: &[Held]) -> Option<Oddities> {
+        (**self).oddities(judge, held)
+    }
+
+    fn without(&self, change: &Change) -> Option<Capture> {
+        (**self).without(change)
     }
 }
 

@@ -114,6 +114,8 @@ pub enum Topic {
     Install,
     /// Options of `cni repair` alone.
     Repair,
+    /// Options of `ambient-host` alone.
+    AmbientHost,
     /// Options of `completions` and of `man`.
     Generate,
 }
@@ -138,6 +140,7 @@ impl Topic {
             | Self::Sandbox
             | Self::Install
             | Self::Repair
+            | Self::AmbientHost
             | Self::Generate => "This command",
         }
     }
@@ -162,6 +165,7 @@ impl Topic {
             | Self::Sandbox
             | Self::Install
             | Self::Repair
+            | Self::AmbientHost
             | Self::Generate => true,
         }
     }

@@ -1,11 +1,11 @@
 //! What a front end is asked about: what flags say, or each pod of a manifest with the flags over it.
 
 use crate::istio::defaults::{PROXY_ID, PROXY_USER};
-use crate::mesh::Capture;
+use crate::mesh::{Capture, Mesh};
 use crate::picture::{self, Picture};
 use crate::pod::{self, EXCLUDED_NAMESPACES, Object, Reading, Said, Skip};
 use crate::settings::Setting;
-use crate::sources::{Dialect, Host, Raw};
+use crate::sources::{Dialect, Given, Host, Raw};
 use crate::{Problem, Problems};
 use rules::{Gid, Uid};
 use std::{
@@ -49,7 +49,8 @@ impl Subject {
         let subject = |object: &Object| {
             let reading = pod::read(object, EXCLUDED_NAMESPACES);
             let said = Said::from(raw.clone()).over(reading.said.clone());
-            let before = problems.iter().cloned().chain(said.problems()).collect();
+            let problems = problems.iter().cloned().chain(foreign(raw, said.raw.mesh()));
+            let before = problems.chain(said.problems()).collect();
             Self { title: Some(object.title.clone()), raw: said.raw, before, reading: Some(reading), machine }
         };
         Ok(objects.iter().map(subject).collect())
@@ -100,6 +101,19 @@ impl Subject {
             Some(_) | None => (self.machine)(&self.raw),
         }
     }
+}
+
+/// Flags that are another mesh's than that of the pod over which they stand.
+fn foreign(flags: &Raw, mesh: Mesh) -> Vec<Problem> {
+    let foreign = flags.iter().filter(|(setting, _)| !setting.is_for(mesh));
+    let problem = |(setting, given): (Setting, &Given)| {
+        let of = setting.mesh().unwrap_or_default();
+        let text = format!(
+            "is {of}'s, and the pod is {mesh}'s; add --mesh {mesh} and say it in the words of that mesh"
+        );
+        Problem::of(&flags.named(&given.source), text)
+    };
+    foreign.map(problem).collect()
 }
 
 /// Does the same for each subject, and tells the problems of all at once, those of flags once.

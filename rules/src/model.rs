@@ -145,18 +145,32 @@ impl Rule {
 
     /// The same rule as the kernel would list it: conditions sorted, those that say nothing left out.
     ///
-    /// Two rules mean the same to us exactly if their canonical forms are equal: no condition of
-    /// [`Match`] has side effects, so their order is of no consequence.
+    /// Two rules mean the same to us if their canonical forms are equal: no condition of [`Match`] has side effects, so
+    /// their order is of no consequence. One is kept all the same: marks before a port stay there. Istio's agent writes
+    /// them so in some rules, and finds those by nothing less.
     #[must_use]
     pub fn canonical(&self) -> Self {
-        let says_something = |m: &&Match| match m {
+        let says_something = |m: &Match| match m {
             Match::Source(operand) | Match::Destination(operand) => {
                 operand.is_negated() || !operand.value().is_everything()
             }
             _ => true,
         };
-        let mut matches: Vec<Match> = self.matches.iter().filter(says_something).cloned().collect();
-        matches.sort();
+        let is_port = |m: &Match| matches!(m, Match::SourcePort(_) | Match::DestinationPort(_));
+        let first_port = self.matches.iter().position(is_port).unwrap_or(0);
+        let rank = |place: usize, m: &Match| match m {
+            Match::Source(_)
+            | Match::Destination(_)
+            | Match::InInterface(_)
+            | Match::OutInterface(_)
+            | Match::Protocol(_) => 0,
+            Match::Mark(_) if place < first_port => 1,
+            _ => 2,
+        };
+        let kept = self.matches.iter().enumerate().filter(|(_, m)| says_something(m));
+        let mut ranked: Vec<(i32, &Match)> = kept.map(|(place, m)| (rank(place, m), m)).collect();
+        ranked.sort();
+        let matches = ranked.into_iter().map(|(_, m)| m.clone()).collect();
         Self { matches, target: self.target.clone() }
     }
 }

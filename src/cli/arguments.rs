@@ -31,8 +31,8 @@ pub(super) struct Invocation {
     pub(super) behind: Vec<OsString>,
 }
 
-/// Parses the arguments. Called by the name `istio-iptables`, the program is that command, by the names of linkerd's
-/// program `linkerd-init`, and by the plugin's name the plugin.
+/// Parses the arguments. Called by the name of a program that we stand in for, the program is the command in its place, and
+/// by the plugin's name the plugin.
 ///
 /// # Errors
 /// When the call is answered already: help, the version, or a call without a command.
@@ -44,6 +44,7 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
         Some(name) if linkerd_init::CALLED.iter().any(|called| name == *called) => {
             arguments.insert(1, Command::LinkerdInit.entry().name.into());
         }
+        Some(name) if name == "kumactl" => arguments.insert(1, "kuma-init".into()),
         Some(name) if name == cni::PLUGIN => arguments.insert(1, cni::COMMAND.into()),
         Some(_) | None => {}
     }

@@ -4,7 +4,7 @@ use super::run::{Call, Format, Mode, Preview, Run};
 use super::{Exit, render, report};
 use policy::istio;
 use policy::mesh::Capture;
-use rules::desired::Desired;
+use rules::{Ownership, desired::Desired};
 use serde::Serialize;
 use sidecar_init::{
     backend::{self, Kernel},
@@ -98,7 +98,7 @@ pub(super) fn set(
     let summary = engine::apply(&mut kernel, &desired, options)?;
     let mut report = Report::new(&summary, start, "rules are in place");
     // The rules stand, whatever can't be read of others.
-    report.before = before(&mut kernel).unwrap_or_else(|error| {
+    report.before = before(&mut kernel, &desired.owner).unwrap_or_else(|error| {
         let text = format!("whether rules of others come before ours can't be told: {error}");
         tracing::warn!(target: "iptables", "{text}");
         vec![text]
@@ -107,8 +107,8 @@ pub(super) fn set(
 }
 
 /// What may send packets elsewhere before our rules see them, each told. No change of ours can mend that.
-pub(super) fn before(kernel: &mut Kernel) -> Result<Vec<String>, backend::Error> {
-    let rivals = engine::rivals(kernel, &istio::OWNERSHIP)?;
+pub(super) fn before(kernel: &mut Kernel, owner: &Ownership) -> Result<Vec<String>, backend::Error> {
+    let rivals = engine::rivals(kernel, owner)?;
     let told: Vec<String> = rivals.iter().map(ToString::to_string).collect();
     told.iter().for_each(|rival| tracing::warn!(target: "iptables", "{rival}"));
     Ok(told)
@@ -118,7 +118,7 @@ pub(super) fn before(kernel: &mut Kernel) -> Result<Vec<String>, backend::Error>
 pub(super) fn remove(run: &Run) -> Result<Report, Box<dyn error::Error>> {
     let start = Instant::now();
     let mut kernel = run.open()?;
-    let mut summary = engine::clean(&mut kernel, istio::OWNERSHIP, policy::mesh::OWNERS)?;
+    let mut summary = engine::clean(&mut kernel, run.mesh.ownership(), policy::mesh::OWNERS)?;
     if kernel.remove_leftover_trace()? {
         tracing::info!(target: "iptables", "removed what a trace --enable had left that was killed");
     }
@@ -133,7 +133,7 @@ pub(super) fn remove(run: &Run) -> Result<Report, Box<dyn error::Error>> {
 /// Prints what cleaning would do: steps, and what programs of iptables would read.
 pub(super) fn preview_removal(run: &Run) -> Exit {
     let plan = || -> Result<Plan, Box<dyn error::Error>> {
-        Ok(engine::plan_clean(&mut run.open()?, istio::OWNERSHIP, policy::mesh::OWNERS)?)
+        Ok(engine::plan_clean(&mut run.open()?, run.mesh.ownership(), policy::mesh::OWNERS)?)
     };
     match plan() {
         Ok(Plan { before, steps, .. }) => {
@@ -141,7 +141,7 @@ pub(super) fn preview_removal(run: &Run) -> Exit {
             if steps.is_empty() {
                 text.push_str("# nothing of ours is there\n");
             }
-            for doubtful in engine::doubtful(&before, &istio::OWNERSHIP) {
+            for doubtful in engine::doubtful(&before, &run.mesh.ownership()) {
                 text.push_str(&format!("# would be left, as it may be anybody's: {doubtful}\n"));
             }
             report::text(&text)

@@ -12,7 +12,7 @@ pub(super) fn run(call: &Call) -> Exit {
     let choice = run.backend.choice(Preference::Nftables);
     let compared = run.open().map_err(engine::Error::from).and_then(|mut kernel| {
         let compared = engine::check(&mut kernel, &capture.desired(), choice)?;
-        Ok((compared, change::before(&mut kernel)?))
+        Ok((compared, change::before(&mut kernel, &capture.owner())?))
     });
     let (compared, before) = match compared {
         Ok(compared) => compared,

@@ -4,6 +4,7 @@ mod table;
 
 pub(super) use table::COMMANDS;
 
+use policy::kuma::Kuma;
 use policy::mesh::Mesh;
 use policy::settings::{self, Row, Setting, Topic};
 use policy::sources::pflag::Flags;
@@ -15,6 +16,8 @@ pub(super) enum Command {
     IstioIptables,
     /// The drop-in for linkerd's `proxy-init`.
     LinkerdInit,
+    /// The drop-in for kumactl.
+    KumaInit,
     /// Bring the namespace to the wanted state.
     Apply,
     /// Compare the namespace with the wanted state.
@@ -43,6 +46,8 @@ pub(super) enum Command {
     CniUninstall,
     /// Set the rules of a running container.
     CniRepair,
+    /// Give the host's own calls to pods of the ambient mesh an address of their own.
+    AmbientHost,
     /// Print what completes our words in a shell.
     Completions,
     /// Write the manual.
@@ -94,6 +99,12 @@ impl Entry {
     /// The command's flags for a mesh.
     pub(super) fn flags(&self, mesh: Mesh) -> Flags {
         Flags(self.rows(mesh).map(|row| (row, self.short(row))).collect())
+    }
+
+    /// What the words mean, in their order, that belong to no flag.
+    pub(super) fn words(&self) -> impl Iterator<Item = Setting> {
+        let second = (self.command == Command::KumaInit).then_some(Kuma::Component);
+        self.word.into_iter().chain(second)
     }
 
     /// Whether words behind `--` are another program's command line.

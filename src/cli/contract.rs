@@ -5,7 +5,7 @@
 
 use super::command::COMMANDS;
 use super::data::{Answers, Document};
-use super::{change, check, doctor, lint, probe, render, report};
+use super::{ambient_host, change, check, doctor, lint, probe, render, report};
 use policy::{Setting, explain, status, trace};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::Value;
@@ -24,6 +24,7 @@ struct Output {
 
 /// Every document there is.
 const OUTPUTS: &[Output] = &[
+    Output { name: "ambient-host", commands: &["ambient-host"], schema: schema::<ambient_host::Report> },
     Output { name: "answers", commands: &[], schema: schema::<Answers<'_>> },
     Output { name: "change", commands: &["apply", "clean", "cni repair"], schema: schema::<change::Report> },
     Output { name: "check", commands: &["check"], schema: schema::<check::Report> },

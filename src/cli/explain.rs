@@ -6,7 +6,6 @@ use super::run::{self, Logging, Run};
 use super::{Exit, logging::Stdout, render, report};
 use policy::explain::{Case, Explanation, Pod, Scene, explain, matrix, packet, usual_cases};
 use policy::istio::{self, Reason};
-use policy::lint::why_not_ipv6;
 use policy::mesh::{self, Capture, Policy};
 use policy::picture::{self, Picture};
 use policy::sources::{Raw, Reader, Source};
@@ -169,7 +168,7 @@ impl Question {
 
 fn warn_of_ipv6(raw: &Raw, question: &Question, config: &dyn Policy) {
     if question.families().any(|family| !config.families().any(|captured| captured == family)) {
-        tracing::warn!(target: "config", "{}", why_not_ipv6(raw));
+        tracing::warn!(target: "config", "{}", config.without_ipv6(raw, false).why);
     }
 }
 

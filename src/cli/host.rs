@@ -2,8 +2,11 @@
 
 use nix::{errno::Errno, unistd};
 use policy::{Host, sources::name_servers};
-use rules::{Gid, Uid};
-use sidecar_init::sys::address;
+use rules::{Family, Gid, Table, Uid};
+use sidecar_init::{
+    backend::{Backend, Kernel, Variant, iptables::Lock},
+    sys::address,
+};
 use std::{fs, io, net::IpAddr};
 
 /// The local machine and the thread's network namespace.
@@ -17,6 +20,10 @@ impl Host for System {
         Ok(user.and_then(|user| Uid::new(user.uid.as_raw())))
     }
 
+    fn has_user(&self, uid: Uid) -> io::Result<bool> {
+        known(unistd::User::from_uid(unistd::Uid::from_raw(uid.number()))).map(|user| user.is_some())
+    }
+
     fn group(&self, name: &str) -> io::Result<Option<Gid>> {
         let group = known(unistd::Group::from_name(name))?;
         Ok(group.and_then(|group| Gid::new(group.gid.as_raw())))
@@ -24,6 +31,19 @@ impl Host for System {
 
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {
         address::all()
+    }
+
+    fn name_servers_in(&self, path: &str) -> io::Result<Vec<IpAddr>> {
+        Ok(name_servers(&fs::read(path)?))
+    }
+
+    fn has_nat_chain(&self, family: Family, name: &str) -> io::Result<bool> {
+        let snapshot =
+            Kernel::open(Lock::default(), policy::kuma::OWNERSHIP).and_then(|mut kernel| kernel.read());
+        let snapshot = snapshot.map_err(io::Error::other)?;
+        let states = [Variant::Nft, Variant::Legacy].map(|variant| snapshot.iptables(variant, family));
+        let mut chains = states.iter().flat_map(|state| state.chains(Table::Nat));
+        Ok(chains.any(|(chain, _)| chain.as_str() == name))
     }
 
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {

@@ -1,6 +1,5 @@
 //! Whether the network namespace that we are in has IPv6 of which nothing is captured.
 
-use policy::Setting;
 use policy::lint::{Code, Finding, Held, Level, leaves_ipv6, uncaptured_ipv6};
 use policy::mesh::{Capture, Policy};
 use policy::sources::Raw;
@@ -24,7 +23,7 @@ pub(super) fn lint(look: Look, raw: &Raw, capture: &Capture) -> Vec<Finding> {
     match held(capture) {
         Ok(held) => look(raw, capture, &held),
         Err(error) => {
-            let mut findings = vec![unknown(&error)];
+            let mut findings = vec![unknown(capture, &error)];
             findings.extend(look(raw, capture, &[]));
             findings
         }
@@ -35,15 +34,15 @@ pub(super) fn lint(look: Look, raw: &Raw, capture: &Capture) -> Vec<Finding> {
 pub(super) fn uncaptured(raw: &Raw, capture: &Capture) -> Option<Finding> {
     match held(capture) {
         Ok(held) => uncaptured_ipv6(raw, capture, &held),
-        Err(error) => Some(unknown(&error)),
+        Err(error) => Some(unknown(capture, &error)),
     }
 }
 
-fn unknown(error: &io::Error) -> Finding {
+fn unknown(capture: &dyn Policy, error: &io::Error) -> Finding {
     Finding {
         level: Level::Warning,
         code: Code::Ipv6Unknown,
-        option: Setting::DualStack.row().option(),
+        option: capture.levers().ipv6.0.row().option(),
         text: format!("whether this pod has IPv6 that is not captured can't be told: {error}"),
         remedy: "see whether its interfaces can be listed: ip -6 addr".to_owned(),
     }

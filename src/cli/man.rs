@@ -86,7 +86,7 @@ fn plugin() -> String {
 
 fn page(entry: &Entry) -> String {
     let mut text = head(&name(entry), entry.about);
-    let word = entry.word.map(|word| format!(" [\\fI{}\\fP]", tree::name_of(word))).unwrap_or_default();
+    let word: String = entry.words().map(|word| format!(" [\\fI{}\\fP]", tree::name_of(word))).collect();
     text.push_str(&format!(".SH SYNOPSIS\n.B {PROGRAM} {}\n[\\fIOPTIONS\\fP]{word}\n", escaped(entry.name)));
     text.push_str(&format!(".SH DESCRIPTION\n{}", paragraphs(entry.long_about)));
     let mut heading = "";

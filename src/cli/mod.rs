@@ -3,6 +3,7 @@
 //! The environment is read here and nowhere else. Data goes to standard output, everything else to
 //! standard error.
 
+mod ambient_host;
 mod arguments;
 mod change;
 mod check;
@@ -17,6 +18,7 @@ mod host;
 mod install;
 mod ipv6;
 mod istio_iptables;
+mod kuma_init;
 mod linkerd_init;
 mod lint;
 mod logging;
@@ -140,8 +142,10 @@ fn run_command(
         Command::Sandbox => sandbox::run(&subjects(raw, problems)?, behind),
         Command::CniInstall => install::install(&raw, problems),
         Command::CniUninstall => install::uninstall(&raw, problems),
+        Command::AmbientHost => ambient_host::run(&raw, problems),
         Command::Completions => completions::run(&raw, problems),
         Command::Man => man::run(&raw, problems),
+        Command::KumaInit => Ok(kuma_init::run(raw, problems)),
         Command::CniRepair => repair::run(&subjects(raw, problems)?),
         Command::Apply => with_capture(&subjects(raw, problems)?, Run::stdout, change::form, |raw, call| {
             warn(raw, call);

@@ -41,7 +41,7 @@ pub(super) fn sift(words: impl IntoIterator<Item = OsString>) -> Sifted {
         mesh,
         flags: Flags::of(settings::of(mesh).filter(|row| is_global(row))),
         group: None,
-        met_word: false,
+        met_words: 0,
         is_for_clap: false,
         known: words.next().into_iter().collect(),
         given: Vec::new(),
@@ -135,8 +135,8 @@ struct Sieve {
     flags: Flags,
     /// The command of which another is expected.
     group: Option<String>,
-    /// Whether the one word was there that may stand alone.
-    met_word: bool,
+    /// How many words were there of those that may stand alone.
+    met_words: usize,
     /// Whether clap is asked for something that only it can answer.
     is_for_clap: bool,
     known: Vec<OsString>,
@@ -176,9 +176,9 @@ impl Sieve {
             }
             return Verdict::End;
         }
-        let meant =
-            self.entry.and_then(|entry| entry.word).filter(|_| !std::mem::replace(&mut self.met_word, true));
+        let meant = self.entry.and_then(|entry| entry.words().nth(self.met_words));
         if let Some(setting) = meant {
+            self.met_words += 1;
             return Verdict::KeepAs(setting.row(), word.to_owned());
         }
         let text = match self.entry {

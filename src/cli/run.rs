@@ -145,6 +145,11 @@ impl Run {
         istio::made(env!("CARGO_PKG_VERSION"), command, self.said.clone(), &utc(SystemTime::now()))
     }
 
+    /// The same, where what is noted beside rules is what `raw` says.
+    pub(super) fn noting(self, raw: &Raw) -> Self {
+        Self { said: if self.mode == Mode::Apply { istio::said(raw) } else { String::new() }, ..self }
+    }
+
     /// The network namespace that we are in.
     pub(super) fn open(&self) -> Result<Kernel, backend::Error> {
         let wait = self.lock_wait;

@@ -62,11 +62,10 @@ pub(super) fn command(entry: &Entry, mesh: Mesh) -> Command {
         true => command,
         false => command.after_long_help(format!("Only in the environment:\n{environment}")),
     };
-    let command = match entry.word {
-        Some(word) => {
-            command.override_usage(format!("sidecar-init {} [OPTIONS] [{}]", entry.name, name_of(word)))
-        }
-        None => command,
+    let words: String = entry.words().map(|word| format!(" [{}]", name_of(word))).collect();
+    let command = match words.is_empty() {
+        true => command,
+        false => command.override_usage(format!("sidecar-init {} [OPTIONS]{words}", entry.name)),
     };
     let command = match entry.takes_command() {
         true => command.arg(

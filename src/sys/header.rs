@@ -102,6 +102,7 @@ pub(crate) const NFNL_BATCH_GENID: u16 = 1;
 // linux/netfilter/nf_nat.h
 
 /// The registers hold ports.
+pub(crate) const NF_NAT_RANGE_MAP_IPS: u32 = 1;
 pub(crate) const NF_NAT_RANGE_PROTO_SPECIFIED: u32 = 2;
 
 // linux/netfilter/nfnetlink_conntrack.h

@@ -32,6 +32,9 @@ pub const PREFERENCE: u32 = 32764;
 /// The conntrack zone of ztunnel's DNS queries.
 pub const PROXY_ZONE: Zone = Zone::new(1).expect("not 0");
 
+/// The table on the host by which its calls get these addresses, of the family `inet`.
+pub const HOST_TABLE: &str = "sidecar_init_ambient_host";
+
 /// From where the host's own calls come (`DefaultHostProbeSNATIP`): a link-local address that no machine gets.
 pub const PROBE_V4: Ipv4Addr = Ipv4Addr::new(169, 254, 7, 127);
 /// The same over IPv6 (`DefaultHostProbeSNATIPV6`): a unique local address, as link-local ones need an interface.

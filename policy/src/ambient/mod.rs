@@ -7,6 +7,7 @@
 mod config;
 pub mod defaults;
 mod kin;
+mod pod;
 mod reason;
 mod resolve;
 mod routing;
@@ -15,16 +16,19 @@ mod settings;
 
 pub use config::CaptureConfig;
 pub use reason::Reason;
-pub use resolve::configure;
+pub use resolve::{configure, probe_addresses};
 pub use settings::Ambient;
 pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
 
 use crate::Setting;
-use crate::mesh::{Capture, Listed, Listeners, Named, Policy, Proxy};
+use crate::mesh::{Capture, Levers, Listed, Listeners, Named, Policy, Proxy};
 use ::rules::{
     Chains, Checked, Cidr, Family, Ownership, PolicyRules, RuleSet, desired::StaleFlows, routing::Object,
 };
 use std::collections::BTreeSet;
+
+/// How its pods are told from others, and how they speak.
+pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
 
 /// By what this policy's rules and routing are known again. The chains are upstream's, and one of them is called like the
 /// sidecar's: it is ambient's where the other one stands. 138 is in nobody's `/etc/iproute2/rt_protos`.
@@ -100,6 +104,11 @@ impl Policy for CaptureConfig {
             mark: Some(defaults::PROXY_MARK),
             passthrough: None,
         }
+    }
+
+    /// Ports and mark of ztunnel can't be chosen.
+    fn levers(&self) -> Levers {
+        Levers { ipv6: (Ambient::Ipv6, "give --ipv6"), proxy: None, listeners: Vec::new() }
     }
 
     fn lists(&self) -> Vec<Listed> {

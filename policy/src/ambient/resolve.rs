@@ -15,13 +15,14 @@ pub fn configure(reader: &mut Reader<'_>, _: &dyn Host, _numbers_only: bool) -> 
         dns: reader.switch_or(Ambient::DnsCapture, true),
         interfaces: reader.list(Ambient::RerouteInterfaces, Reader::interface_item),
         ipv6: reader.switch_or(Ambient::Ipv6, true),
-        probe_v4,
-        probe_v6,
+        probe_v4: probe_v4.unwrap_or(defaults::PROBE_V4),
+        probe_v6: probe_v6.unwrap_or(defaults::PROBE_V6),
     }
 }
 
-/// The flag's addresses, then the variables', then the usual ones.
-fn probe_addresses(reader: &mut Reader<'_>) -> (Ipv4Addr, Ipv6Addr) {
+/// From where the host's own calls come over IPv4 and over IPv6, as far as anybody says: by the flag's addresses, else by
+/// the variables'.
+pub fn probe_addresses(reader: &mut Reader<'_>) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
     let (mut v4, mut v6) = (None, None);
     let given = reader.list(Ambient::ProbeAddress, |reader, source, item| {
         probe_address(reader, source, item).map(|address| (address, source.clone(), item.to_owned()))
@@ -44,7 +45,7 @@ fn probe_addresses(reader: &mut Reader<'_>) -> (Ipv4Addr, Ipv6Addr) {
         IpAddr::V6(address) => Some(address),
         IpAddr::V4(_) => None,
     });
-    (v4.or(of_v4).unwrap_or(defaults::PROBE_V4), v6.or(of_v6).unwrap_or(defaults::PROBE_V6))
+    (v4.or(of_v4), v6.or(of_v6))
 }
 
 /// The address that a variable names, if it is set.

@@ -9,10 +9,12 @@ pub mod defaults;
 mod dns;
 mod inbound;
 mod kin;
+pub(crate) mod lint;
 mod made;
 mod names;
 mod outbound;
 mod owner;
+mod picture;
 mod reason;
 mod resolve;
 mod routing;
@@ -31,7 +33,10 @@ pub use routing::{PolicyRoute, Routing, routing};
 pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
 
 use crate::Setting;
-use crate::mesh::{Capture, Listed, Listeners, Named, Policy, Proxy};
+use crate::lint::{Change, Held, Judge, Oddities};
+use crate::mesh::{Capture, Levers, Listed, Listeners, Named, NoIpv6, Policy, Proxy};
+use crate::picture::Picture;
+use crate::sources::{Dialect, Raw};
 use rules::{
     Chains, Checked, Family, Ownership, PolicyRules, Protocol, RuleSet, Table, Target,
     desired::{Desired, StaleFlows},
@@ -40,6 +45,9 @@ use rules::{
 use std::collections::BTreeSet;
 use words::{OUTPUT, PREROUTING, own};
 use writer::Writer;
+
+/// How its pods speak stands in [`crate::settings::mapping`], and they are those that are no other mesh's.
+pub(crate) const PODS: Option<&crate::pod::mesh::Form> = None;
 
 /// By what this policy's rules and routing are known again. The chains' prefix is upstream's, which we succeed; 137 is
 /// in nobody's `/etc/iproute2/rt_protos`.
@@ -118,6 +126,45 @@ impl Policy for CaptureConfig {
 
     fn lists(&self) -> Vec<Listed> {
         lists(self)
+    }
+
+    fn levers(&self) -> Levers {
+        Levers {
+            ipv6: (Setting::DualStack, "give --dual-stack"),
+            proxy: Some(Setting::ProxyUid),
+            listeners: vec![
+                (Setting::EnvoyPort, self.outbound_listener),
+                (Setting::InboundCapturePort, self.inbound_listener),
+            ],
+        }
+    }
+
+    fn without_ipv6(&self, raw: &Raw, names_it: bool) -> NoIpv6 {
+        let is_asked = raw.is_on(Setting::DualStack);
+        let why = match is_asked {
+            false => "IPv6 is not captured in this pod: its first address is not IPv6",
+            true => "IPv6 is not captured in this pod: none of its declared addresses is IPv6",
+        };
+        let (setting, remedy) = match (names_it, raw.get(Setting::PodIps).is_some(), is_asked) {
+            (true, ..) => (Setting::PodIps, "give --dual-stack"),
+            (false, true, true) => (Setting::PodIps, "name it in --pod-ips"),
+            (false, true, false) => (Setting::PodIps, "name it in --pod-ips, and give --dual-stack"),
+            (false, false, false) => (Setting::DualStack, "give --dual-stack"),
+            (false, false, true) => (Setting::DualStack, "run this again, as the address has just come"),
+        };
+        NoIpv6 { why, setting, remedy }
+    }
+
+    fn picture(&self, dialect: &Dialect) -> Option<Picture> {
+        Some(picture::draw(self, dialect))
+    }
+
+    fn oddities(&self, judge: &mut Judge<'_>, held: &[Held]) -> Option<Oddities> {
+        Some(lint::look(self, judge, held))
+    }
+
+    fn without(&self, change: &Change) -> Option<Capture> {
+        Some(lint::without(self, change).into())
     }
 }
 

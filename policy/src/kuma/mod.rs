@@ -7,6 +7,7 @@ mod config;
 pub mod defaults;
 mod exclusions;
 pub mod keys;
+mod pod;
 pub mod preview;
 mod reason;
 mod resolve;
@@ -22,7 +23,7 @@ pub use resolve::configure;
 pub use settings::Kuma;
 pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
 
-use crate::mesh::{Capture, Listed, Listeners, Named, Policy, Proxy};
+use crate::mesh::{Capture, Levers, Listed, Listeners, Named, Policy, Proxy};
 use crate::settings::Setting;
 use ::rules::desired::StaleFlows;
 use ::rules::routing::Object;
@@ -31,6 +32,9 @@ use std::collections::BTreeSet;
 
 /// What the comments of the rules start with: upstream's words, by which it knows its rules again.
 pub(super) const COMMENTS: &str = "kuma/mesh/transparent/proxy/";
+
+/// How its pods are told from others, and how they speak.
+pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
 
 /// By what this policy's rules and routing are known again. Chains and comments are upstream's, which we succeed; 139 is
 /// in nobody's `/etc/iproute2/rt_protos`.
@@ -113,6 +117,17 @@ impl Policy for CaptureConfig {
             gids: Vec::new(),
             mark: None,
             passthrough: Some((defaults::PASSTHROUGH_V4, defaults::PASSTHROUGH_V6)),
+        }
+    }
+
+    fn levers(&self) -> Levers {
+        Levers {
+            ipv6: (Kuma::IpFamilyMode, "let --ip-family-mode be dualstack"),
+            proxy: Some(Kuma::ProxyUser),
+            listeners: vec![
+                (Kuma::OutboundPort, self.outbound.listener.into()),
+                (Kuma::InboundPort, self.inbound.listener.into()),
+            ],
         }
     }
 

@@ -88,8 +88,10 @@ settings! {
             "Nothing but empty: packets that arrive are no user's";
     }
     DropIn {
+        Verb: "verb" _ [], Value("WHAT"),
+            "What to do: install or uninstall";
         Component: "component" _ [], Value("WHAT"),
-            "What to install or uninstall: transparent-proxy";
+            "With what to do it: transparent-proxy";
         Config: "config" _ [] joined ",", Value("FILE,.."),
             "Configuration files, YAML or JSON, or input with -; of two, the later wins; may be repeated";
         ConfigFile: "config-file" _ [] joined ",", Value("FILE,.."),
@@ -97,23 +99,23 @@ settings! {
         DpUid: "kuma-dp-uid" _ [], Value("UID"),
             "The same as --kuma-dp-user, as old releases have it";
         DryRun: "dry-run" _ ["KUMA_TRANSPARENT_PROXY_DRY_RUN"], Switch,
-            "Print the rules of both families; touch nothing";
+            "Print the rules of both families, or what would be removed; touch nothing";
         Verbose: "verbose" _ ["KUMA_TRANSPARENT_PROXY_VERBOSE"], Switch,
             "With --dry-run: long options, and a heading before each chain";
         LockWait: "wait" _ ["KUMA_TRANSPARENT_PROXY_WAIT"], Value("SECONDS"),
-            "How long to wait for the lock that programs of iptables share; 0 does not wait [default: 5]";
+            "How long to wait for the lock that programs of iptables share [default: 5]";
         LockWaitInterval: "wait-interval" _ ["KUMA_TRANSPARENT_PROXY_WAIT_INTERVAL"], Value("MICROSECONDS"),
-            "No effect: the lock is waited for without looking again and again";
+            "No effect: the lock is not looked at again and again";
         MaxRetries: "max-retries" _ ["KUMA_TRANSPARENT_PROXY_RETRY_MAX_RETRIES"], Value("COUNT"),
-            "How often to try again what failed because others changed rules meanwhile [default: 4]";
+            "No effect: what others change meanwhile makes a change be planned anew, up to five times";
         RetrySleep: "sleep-between-retries" _ ["KUMA_TRANSPARENT_PROXY_RETRY_SLEEP_BETWEEN_RETRIES"], Value("TIME"),
-            "How long to wait before a try, such as 2s or 500ms [default: 2s]";
+            "No effect, as --max-retries";
         Executables: "iptables-executables" _ ["KUMA_TRANSPARENT_PROXY_IPTABLES_EXECUTABLES"], Value("NAME:PATH,.."),
-            "Programs of iptables by their names, such as iptables-restore:/sbin/iptables-nft-restore";
+            "Programs of iptables; their variant, nft or legacy, is used, by the programs that are on PATH";
         StoreFirewalld: "store-firewalld" _ ["KUMA_TRANSPARENT_PROXY_STORE_FIREWALLD"], Switch,
-            "Refused: rules are not given to firewalld";
+            "No effect: firewalld is given no rules";
         CniMode: "" _ ["KUMA_TRANSPARENT_PROXY_CNI_MODE"], Switch,
-            "Run on the node's file system: users by number only";
+            "Run on a node for a pod: users by number only";
     }
 }
 
@@ -135,6 +137,7 @@ pub(crate) const EXAMPLES: &[examples::Row] = &[
     open(Kuma::Vnet, "docker0:172.17.0.0/16,br+:172.18.0.0/16"),
     open(Kuma::LogLevel, "7"),
     open(Kuma::InboundPortsForUids, ""),
+    closed(Kuma::Verb, "install", &["install", "uninstall"]),
     closed(Kuma::Component, "transparent-proxy", &["transparent-proxy"]),
     open(Kuma::Config, "tproxy.yaml"),
     open(Kuma::ConfigFile, "tproxy.yaml"),

@@ -1,5 +1,7 @@
 //! The rules of calls, and what is wrong with others.
 
+mod words;
+
 use super::preview::{dry_run, restore};
 use super::{CaptureConfig, Kuma, configure};
 use crate::mesh::Policy;
@@ -380,101 +382,4 @@ fn long_options_say_the_same() {
         .collect();
     assert_eq!(short.join("\n") + "\n", restore(&rules, false));
     assert!(long.contains("# rules of KUMA_MESH_OUTBOUND\n--append KUMA_MESH_OUTBOUND "), "{long}");
-}
-
-#[test]
-fn the_proxys_user_is_a_number_a_name_or_the_default() {
-    let uid =
-        |flags: &[(Setting, &str)], host: &Pod| read(flags, host).expect("valid flags").0.proxy_uid.number();
-    assert_eq!(uid(&[], &POD), 5678);
-    assert_eq!(uid(&[(Kuma::ProxyUser, "")], &Pod { has_standard_user: false, ..POD }), 1234);
-    assert_eq!(uid(&[(Kuma::ProxyUser, "kuma-dp")], &POD), 1234);
-    assert_eq!(uid(&[(Kuma::ProxyUser, "70000")], &POD), 70000);
-}
-
-#[test]
-fn ipv6_is_captured_where_the_pod_has_it() {
-    let ipv6 = |flags: &[(Setting, &str)]| config(flags).ipv6();
-    assert!(ipv6(&[]));
-    assert!(!ipv6(&[(Kuma::IpFamilyMode, "IPv4")]));
-    assert!(!ipv6(&[(Setting::PodIps, "10.0.0.1")]));
-    assert!(ipv6(&[(Setting::PodIps, "fe80::1")]));
-    let told =
-        "--ip-family-mode: no interface has an address of IPv6 but loopback's, so IPv4 alone is captured";
-    check_warnings(&[(Setting::PodIps, "10.0.0.1,::1,::6"), (Kuma::IpFamilyMode, "dualstack")], &[told]);
-    check_warnings(
-        &[(Kuma::IpFamilyMode, "ipv4"), (Kuma::OutboundIpsExclude, "fd00::/8")],
-        &["--exclude-outbound-ips: fd00::/8 has no effect, because IPv6 is not captured in this pod"],
-    );
-}
-
-#[test]
-fn much_said_twice_is_odd_or_refused() {
-    check_problems(
-        &[(Kuma::RedirectDns, "true"), (Kuma::CaptureAllDns, "true")],
-        &[
-            "--redirect-all-dns-traffic: \"true\" contradicts --redirect-dns, which captures less; give one of them",
-        ],
-    );
-    let warned = "--vnet sends DNS queries that come by its interfaces to port 15053, where nobody answers unless DNS is \
-                  captured (--redirect-dns)";
-    check_warnings(&[(Kuma::Vnet, "br0:10.0.0.0/8")], &[warned]);
-}
-
-#[test]
-fn all_that_is_wrong_is_told_at_once() {
-    let users = |fault: &str| {
-        let form = "expected [[PROTO:]PORTS:]UID such as 106, 80,443:106-108 or tcp:1000-2000:106; several are separated by ;";
-        format!("--exclude-outbound-ports-for-uids: {fault}; {form}")
-    };
-    check_problems(
-        &[
-            (Kuma::ProxyUser, "nobody-here"),
-            (Kuma::IpFamilyMode, "ipv6"),
-            (Kuma::RedirectInbound, "maybe"),
-            (Kuma::InboundPort, "0"),
-            (Kuma::OutboundPort, "70000"),
-            (Kuma::InboundPortsExclude, "80,http"),
-            (Kuma::OutboundIpsExclude, "10.0.0.0/33"),
-            (Kuma::OutboundPortsForUids, "tcp:80:;1:2:3:4;icmp:80:7;0:7;7-6;web"),
-            (Kuma::DnsPort, "x"),
-            (Kuma::RedirectDns, "true"),
-            (Kuma::ResolvConf, "/nowhere"),
-            (Kuma::Vnet, "br0,br0:10.0.0.0/40"),
-            (Kuma::LogLevel, "8"),
-        ],
-        &[
-            "--ip-family-mode: \"ipv6\" is no mode of IP families; expected dualstack or ipv4",
-            "--kuma-dp-user: \"nobody-here\" is no user here; expected a number from 0 to 4294967294, or the name of a user",
-            "--redirect-inbound: \"maybe\" is no boolean; expected true or false",
-            "--redirect-inbound-port: \"0\" is no port; expected a number from 1 to 65535",
-            "--exclude-inbound-ports: \"http\" is no port; expected a port from 1 to 65535 or a range such as 8000-9000",
-            "--redirect-outbound-port: \"70000\" is no port; expected a number from 1 to 65535",
-            "--exclude-outbound-ips: \"10.0.0.0/33\" has no prefix length from 0 to 32 after the slash; expected a network such as 10.0.0.0/8",
-            &users("\"tcp:80:\" names no user, which would mean everybody"),
-            &users("\"1:2:3:4\" has too many parts"),
-            &users("\"icmp:80:7\" has \"icmp\", which is neither tcp nor udp"),
-            &users("\"0:7\" has \"0\", which is no port from 1 to 65535 or range of ports"),
-            &users("\"7-6\" ends in \"7-6\", which is no user or range of users"),
-            &users("\"web\" ends in \"web\", which is no user or range of users"),
-            "--redirect-dns-port: \"x\" is no port; expected a number from 1 to 65535",
-            "--resolv-config-path: \"/nowhere\" can't be read: entity not found; declare the servers with --dns-servers",
-            "--vnet: \"br0\" has no colon; expected an interface and its network, such as docker0:172.17.0.0/16 or br+:fd00::/64",
-            "--vnet: \"br0:10.0.0.0/40\" has no prefix length from 0 to 32 after the slash; expected an interface and its network, such as docker0:172.17.0.0/16 or br+:fd00::/64",
-            "--iptables-log-level: \"8\" is no level of the kernel's log; expected a number from 0 to 7",
-        ],
-    );
-}
-
-#[test]
-fn ports_of_users_mean_nothing_for_what_arrives() {
-    let variable = "KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_EXCLUDE_PORTS_FOR_UIDS";
-    let raw = Raw::new([], |_| true, |name| (name == variable).then(|| "7".into()));
-    let mut reader = Reader::new(&raw, Vec::new());
-    configure(&mut reader, &POD, false);
-    let told = reader.finish().expect_err("a problem").0[0].to_string();
-    assert!(
-        told.starts_with(&format!("{variable}: \"7\" can't be: packets that arrive are no user's")),
-        "{told}"
-    );
 }

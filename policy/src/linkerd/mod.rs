@@ -8,6 +8,7 @@ mod chains;
 mod commands;
 mod config;
 pub mod defaults;
+mod pod;
 mod reason;
 mod resolve;
 mod settings;
@@ -20,10 +21,13 @@ pub use settings::Linkerd;
 pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
 
 use crate::Setting;
-use crate::mesh::{Capture, Listed, Listeners, Named, Policy, Proxy};
+use crate::mesh::{Capture, Levers, Listed, Listeners, Named, Policy, Proxy};
 use rules::predecessor::Predecessor;
 use rules::{Chains, Checked, Family, Ownership, PolicyRules, PortRange, Protocol, RuleSet, routing::Object};
 use std::collections::BTreeSet;
+
+/// How its pods are told from others, and how they speak.
+pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
 
 /// By what this policy's rules are known again. Chains and comments are upstream's, which we succeed; routing has it none,
 /// and 140 is in nobody's `/etc/iproute2/rt_protos`.
@@ -90,6 +94,17 @@ impl Policy for CaptureConfig {
             uids: self.proxy_uid.into_iter().collect(),
             gids: self.proxy_gid.into_iter().collect(),
             ..Proxy::default()
+        }
+    }
+
+    fn levers(&self) -> Levers {
+        Levers {
+            ipv6: (Linkerd::Ipv6, "give --ipv6"),
+            proxy: Some(Linkerd::ProxyUid),
+            listeners: vec![
+                (Linkerd::OutgoingProxyPort, self.outbound_listener.into()),
+                (Linkerd::IncomingProxyPort, self.inbound_listener.into()),
+            ],
         }
     }
 

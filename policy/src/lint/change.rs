@@ -1,97 +1,176 @@
 //! A piece of advice as a change of the configuration, so that it can be followed before it is given.
 
 use crate::Setting;
-use crate::istio::{CaptureConfig, DnsCapture, InboundPorts, OutboundCidrs, OwnerGroups};
-use rules::{Cidr, Gid, InterfaceName, PortRange};
-use std::fmt;
+use crate::mesh::{self, Capture, Listed, Named, Policy};
+use crate::sources::{Given, Host, Raw, Reader};
+use rules::{Cidr, Gid, InterfaceName, PortRange, Uid, UidRange};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{fmt, io};
 
 /// What to leave out of an option.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Item {
+pub enum LeftOut {
     Network(Cidr),
     Ports(PortRange),
     Interface(InterfaceName),
+    Users(UidRange),
     Group(Gid),
+    /// A DNS server.
+    Server(IpAddr),
     /// All of it.
     Everything,
 }
 
 /// Something left out of an option.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Change {
-    pub(super) setting: Setting,
-    pub(super) item: Item,
+pub struct Change {
+    pub(crate) setting: Setting,
+    pub(crate) item: LeftOut,
     /// Whether the item stays once.
-    pub(super) once: bool,
+    pub(crate) once: bool,
 }
 
-impl fmt::Display for Item {
+impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Network(cidr) => cidr.fmt(f),
             Self::Ports(range) => range.fmt(f),
             Self::Interface(name) => name.fmt(f),
+            Self::Users(users) => users.dashed().fmt(f),
             Self::Group(gid) => gid.fmt(f),
+            Self::Server(address) => address.fmt(f),
             Self::Everything => f.write_str("the option"),
         }
     }
 }
 
-impl From<Cidr> for Item {
+impl From<Cidr> for LeftOut {
     fn from(cidr: Cidr) -> Self {
         Self::Network(cidr)
     }
 }
 
-impl From<PortRange> for Item {
+impl From<PortRange> for LeftOut {
     fn from(range: PortRange) -> Self {
         Self::Ports(range)
     }
 }
 
+impl LeftOut {
+    /// What a list names; `None` for what the policy itself names.
+    pub(super) fn of(listed: &Listed) -> Option<Self> {
+        Some(match &listed.named {
+            Named::Destination(cidr) | Named::Source(cidr) => Self::Network(*cidr),
+            Named::OutboundPort(ports, _) | Named::InboundPort(ports) => Self::Ports(*ports),
+            Named::Interface(name) | Named::Machine(name) => Self::Interface(name.clone()),
+            Named::User(first, last) => Self::Users(UidRange::new(*first, *last)?),
+            Named::Group(gid) => Self::Group(*gid),
+            Named::Server(address) => Self::Server(*address),
+            Named::Tunnel(_) => return None,
+        })
+    }
+
+    /// Whether a list's item, as it is written, says it. Where an item has parts, interfaces stand first in it and users last.
+    fn is_said_by(&self, text: &str) -> bool {
+        let text = text.trim();
+        match self {
+            Self::Network(cidr) => {
+                text.parse() == Ok(*cidr) || text.parse().map(Cidr::host).ok() == Some(*cidr)
+            }
+            Self::Ports(range) => text.parse() == Ok(*range),
+            Self::Interface(name) => {
+                text.split(':').next().and_then(|text| text.parse().ok()) == Some(name.clone())
+            }
+            Self::Users(users) => {
+                text.rsplit(':').next().and_then(|text| text.trim().parse().ok()) == Some(*users)
+            }
+            Self::Group(gid) => text.parse::<u32>().ok() == Some(gid.number()),
+            Self::Server(address) => text.parse().ok() == Some(*address),
+            Self::Everything => false,
+        }
+    }
+}
+
+/// A configuration with the words that say it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    pub(super) capture: Capture,
+    pub(super) raw: Raw,
+}
+
 impl Change {
-    pub(super) fn without(setting: Setting, item: impl Into<Item>) -> Self {
+    pub(crate) fn without(setting: Setting, item: impl Into<LeftOut>) -> Self {
         Self { setting, item: item.into(), once: false }
     }
 
-    /// The configuration of whoever follows the advice.
-    pub(super) fn follow(&self, config: &CaptureConfig) -> CaptureConfig {
-        let mut changed = config.clone();
-        match (&self.item, self.setting) {
-            (Item::Network(cidr), Setting::ServiceExcludeCidr) => self.cut(&mut changed.excluded_cidrs, cidr),
-            (Item::Network(cidr), Setting::ServiceCidr) => {
-                if let OutboundCidrs::Only(cidrs) = &mut changed.outbound_cidrs {
-                    self.cut(cidrs, cidr);
-                }
-            }
-            (Item::Ports(range), Setting::OutboundPorts) => self.cut(&mut changed.outbound_ports, range),
-            (Item::Ports(range), Setting::OutboundPortsExclude) => {
-                self.cut(&mut changed.excluded_outbound_ports, range);
-            }
-            (Item::Ports(range), Setting::InboundPorts | Setting::InboundPortsExclude) => {
-                let (InboundPorts::AllBut(ranges) | InboundPorts::Only(ranges)) = &mut changed.inbound_ports;
-                self.cut(ranges, range);
-            }
-            (Item::Interface(name), Setting::ExcludeInterfaces) => {
-                self.cut(&mut changed.excluded_interfaces, name);
-            }
-            (Item::Interface(name), Setting::VmInterfaces) => self.cut(&mut changed.vm_interfaces, name),
-            (Item::Group(gid), Setting::OwnerGroupsExclude) => {
-                if let OwnerGroups::AllBut(gids) = &mut changed.owner_groups {
-                    self.cut(gids, gid);
-                }
-            }
-            (Item::Everything, Setting::OutboundPorts) => changed.outbound_ports.clear(),
-            (Item::Everything, Setting::ServiceExcludeCidr) => changed.excluded_cidrs.clear(),
-            (Item::Everything, Setting::RedirectDns) => changed.dns = DnsCapture::Off,
-            // The others left no trace in the configuration.
-            _ => {}
+    /// The configuration of whoever follows the advice; `None` where that can't be told from the words.
+    pub(super) fn follow(&self, said: &Said) -> Option<Said> {
+        if let Some(capture) = said.capture.without(self) {
+            return Some(Said { capture, raw: said.raw.clone() });
         }
-        changed
+        let host = Remembered(&said.capture);
+        if read(&said.raw, &host)? != said.capture {
+            return None;
+        }
+        let raw = self.left_out(&said.raw)?;
+        Some(Said { capture: read(&raw, &host)?, raw })
     }
 
-    fn cut<T: PartialEq>(&self, items: &mut Vec<T>, item: &T) {
+    /// The words without the item.
+    fn left_out(&self, raw: &Raw) -> Option<Raw> {
+        let Given { value, source } = raw.get(self.setting)?;
+        if self.item == LeftOut::Everything {
+            return Some(raw.clone().without(self.setting));
+        }
+        // Items about users hold lists themselves.
+        let separator = if matches!(self.item, LeftOut::Users(_)) { ";" } else { "," };
         let mut kept = !self.once;
-        items.retain(|other| other != item || !std::mem::replace(&mut kept, true));
+        let mut is_left_out = |text: &&str| self.item.is_said_by(text) && std::mem::replace(&mut kept, true);
+        let items: Vec<&str> = value.split(separator).collect();
+        let rest: Vec<&str> = items.iter().copied().filter(|text| !is_left_out(text)).collect();
+        let given = Given { value: rest.join(separator), source: source.clone() };
+        (rest.len() < items.len()).then(|| Raw::of([(self.setting, given)]).over(raw.clone()))
+    }
+}
+
+fn read(raw: &Raw, host: &dyn Host) -> Option<Capture> {
+    let mut reader = Reader::new(raw, Vec::new());
+    let capture = mesh::configure(&mut reader, host, false);
+    reader.finish().ok().map(|_| capture)
+}
+
+/// The host that a configuration was made on, as far as the configuration tells. Whoever reads words by it sees whether
+/// that is enough: the same words make the same configuration.
+struct Remembered<'a>(&'a Capture);
+
+impl Host for Remembered<'_> {
+    fn user(&self, _: &str) -> io::Result<Option<Uid>> {
+        Ok(self.0.proxy().uids.first().copied())
+    }
+
+    fn has_user(&self, uid: Uid) -> io::Result<bool> {
+        Ok(self.0.proxy().uids.contains(&uid))
+    }
+
+    fn group(&self, _: &str) -> io::Result<Option<Gid>> {
+        Ok(self.0.proxy().gids.first().copied())
+    }
+
+    /// Those for documentation (RFC 5737, RFC 3849), of the families that are captured.
+    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        let v6 = self.0.ipv6().then_some(Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7).into());
+        Ok([Ipv4Addr::new(198, 51, 100, 7).into()].into_iter().chain(v6).collect())
+    }
+
+    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
+        let server = |listed: Listed| match listed.named {
+            Named::Server(address) => Some(address),
+            _ => None,
+        };
+        Ok(self.0.lists().into_iter().filter_map(server).collect())
+    }
+
+    fn name_servers_in(&self, _: &str) -> io::Result<Vec<IpAddr>> {
+        self.name_servers()
     }
 }

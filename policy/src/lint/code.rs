@@ -67,6 +67,10 @@ codes! {
     OddValue = "SI017";
     /// A manifest says it in an odd way, or of a pod of which nothing is captured.
     OddManifest = "SI018";
+    /// An item of a list is of a family that is not captured.
+    OtherFamily = "SI019";
+    /// Nothing tells the proxy's own traffic, so that it is captured again.
+    NobodyIsProxy = "SI020";
 }
 
 /// Codes of findings that are not made any more.

@@ -1,25 +1,32 @@
 //! Walks packets before anything is claimed or advised: what lint says of a configuration is what the simulator says too.
 
-use super::change::Change;
+use super::Idle;
+use super::change::{Change, Said};
 use super::probes::probes;
 use crate::Setting;
 use crate::explain::{Pod, Scene};
-use crate::istio::{self, CaptureConfig};
+use crate::mesh::{Capture, Policy};
 use crate::sources::Raw;
 use rules::shadow::Work;
 use rules::simulate::{Observer, Packet, Step, Verdict, walk};
-use rules::{Checked, Family};
+use rules::{Checked, Family, Match, Rule};
 use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Stand-ins for the addresses of a pod that are not known (RFC 5737, RFC 3849).
 const NOBODYS: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(198, 51, 100, 7)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7))];
 
-pub(super) struct Judge<'a> {
-    pub(super) config: &'a CaptureConfig,
+/// Of rules that a piece of advice changes, so many are looked at closely.
+const MOST_CHANGED: usize = 64;
+
+/// Asked what becomes of packets, with a configuration and with another one, as long as there is work left.
+pub struct Judge<'a> {
+    pub(crate) raw: &'a Raw,
+    pub(super) capture: &'a Capture,
     /// The configuration of whoever has followed all advice so far.
-    followed: CaptureConfig,
+    followed: Said,
     pod: Pod,
     /// The rules that the configuration makes, one set a family.
     pub(super) rules: Vec<Checked>,
@@ -29,14 +36,15 @@ pub(super) struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(raw: &Raw, config: &'a CaptureConfig, work: Work) -> Self {
+    pub(super) fn new(raw: &'a Raw, capture: &'a Capture, work: Work) -> Self {
         let mut addresses = declared(raw);
         addresses.extend(
             NOBODYS.into_iter().filter(|a| !declared(raw).iter().any(|d| Family::of(*d) == Family::of(*a))),
         );
-        let pod = Pod::new(addresses, Some(config));
-        let rules = config.families().map(|family| istio::rules(config, family)).collect();
-        Self { config, followed: config.clone(), pod, rules, scenes: OnceCell::new(), work }
+        let pod = Pod::new(addresses, Some(capture));
+        let rules = capture.families().map(|family| capture.rules(family)).collect();
+        let followed = Said { capture: capture.clone(), raw: raw.clone() };
+        Self { raw, capture, followed, pod, rules, scenes: OnceCell::new(), work }
     }
 
     /// How many rules the configuration makes, of both families.
@@ -44,30 +52,59 @@ impl<'a> Judge<'a> {
         self.rules.iter().map(|rules| rules.rules().statements.len()).sum()
     }
 
+    /// Those pieces of advice after which every packet ends as before, whether each is followed alone or all are; the first
+    /// of those that say the same.
+    pub(crate) fn confirmed(&mut self, candidates: Vec<Idle>) -> Vec<Idle> {
+        let mut seen = BTreeSet::new();
+        let mut idle = Vec::new();
+        for candidate in candidates {
+            let Change { setting, item, .. } = &candidate.change;
+            if !seen.insert((*setting, item.clone())) {
+                continue;
+            }
+            if self.is_idle(&candidate.change) {
+                idle.push(candidate);
+            } else if self.work.is_spent() {
+                break;
+            }
+        }
+        idle
+    }
+
     /// Whether whoever follows this advice, alone or after all that was given before, sees every packet end as before; then
-    /// it counts as given. No, if there is not enough work left to tell.
-    pub(super) fn is_idle(&mut self, change: &Change) -> bool {
-        let after_all = change.follow(&self.followed);
-        let idle = self.changes_nothing(change, &change.follow(self.config))
-            && (self.followed == *self.config || self.changes_nothing(change, &after_all));
+    /// it counts as given. No, if there is not enough work left to tell, or if the words don't tell what following means.
+    pub(crate) fn is_idle(&mut self, change: &Change) -> bool {
+        let before = Said { capture: self.capture.clone(), raw: self.raw.clone() };
+        let is_first = self.followed.capture == before.capture;
+        let Some(after) = change.follow(&before) else { return false };
+        if !self.changes_nothing(&after.capture) {
+            return false;
+        }
+        let after_all = if is_first { Some(after) } else { change.follow(&self.followed) };
+        let Some(after_all) = after_all else { return false };
+        let idle = is_first || self.changes_nothing(&after_all.capture);
         if idle {
             self.followed = after_all;
         }
         idle
     }
 
-    fn changes_nothing(&mut self, change: &Change, changed: &CaptureConfig) -> bool {
-        if changed == self.config {
+    fn changes_nothing(&mut self, changed: &Capture) -> bool {
+        if changed == self.capture {
             return true;
         }
+        if changed.families().ne(self.capture.families()) {
+            return false;
+        }
         let scenes = scenes(changed, &self.pod);
-        let Self { config, pod, work, .. } = self;
+        let Self { capture, pod, work, rules, .. } = self;
         if work.spend(rules_in(&scenes)).is_none() {
             return false;
         }
-        let before = self.scenes.get_or_init(|| walkable(&self.rules, config, pod));
-        before.iter().zip(&scenes).all(|(before, after)| {
-            let packets = probes(config, &pod.addresses, before.family, Some(&change.item));
+        let before = self.scenes.get_or_init(|| walkable(rules, *capture, pod));
+        before.iter().zip(&scenes).zip(rules.iter()).all(|((before, after), rules)| {
+            let changed = changed_rules(rules, &changed.rules(before.family));
+            let packets = probes(rules, &pod.addresses, before.family, Some(&changed));
             packets.iter().all(|packet| {
                 let then = verdict(before, packet, work);
                 then.is_some() && then == verdict(after, packet, work)
@@ -76,11 +113,11 @@ impl<'a> Judge<'a> {
     }
 
     /// Whether any of the packets that are meant is captured. Yes, if there is not enough work left to tell.
-    pub(super) fn captures(&mut self, is_meant: impl Fn(&Packet) -> bool) -> bool {
-        let Self { config, pod, work, .. } = self;
-        let scenes = self.scenes.get_or_init(|| walkable(&self.rules, config, pod));
-        scenes.iter().any(|scene| {
-            let packets = probes(config, &pod.addresses, scene.family, None);
+    pub(crate) fn captures(&mut self, is_meant: impl Fn(&Packet) -> bool) -> bool {
+        let Self { capture, pod, work, rules, .. } = self;
+        let scenes = self.scenes.get_or_init(|| walkable(rules, *capture, pod));
+        scenes.iter().zip(rules.iter()).any(|(scene, rules)| {
+            let packets = probes(rules, &pod.addresses, scene.family, None);
             packets.iter().filter(|packet| is_meant(packet)).any(|packet| {
                 match verdict(scene, packet, work) {
                     Some(Verdict::Pass | Verdict::Drop) => false,
@@ -91,18 +128,30 @@ impl<'a> Judge<'a> {
     }
 }
 
+/// What the rules ask that only the one or the other set has.
+fn changed_rules(before: &Checked, after: &Checked) -> Vec<Match> {
+    let mut counts: BTreeMap<&Rule, i32> = BTreeMap::new();
+    for (rules, step) in [(before, 1), (after, -1)] {
+        for statement in &rules.rules().statements {
+            *counts.entry(&statement.rule).or_default() += step;
+        }
+    }
+    let changed = counts.into_iter().filter(|(_, count)| *count != 0).map(|(rule, _)| rule);
+    changed.take(MOST_CHANGED).flat_map(|rule| rule.matches.iter().cloned()).collect()
+}
+
 /// The addresses that the pod is said to have.
 pub(super) fn declared(raw: &Raw) -> Vec<IpAddr> {
     let given = raw.get(Setting::PodIps).map(|given| given.value.as_str()).unwrap_or_default();
     given.split(',').filter_map(|item| item.trim().parse().ok()).collect()
 }
 
-pub(super) fn scenes(config: &CaptureConfig, pod: &Pod) -> Vec<Scene> {
-    config.families().map(|family| Scene::of_config(config, family, pod)).collect()
+pub(super) fn scenes(capture: &Capture, pod: &Pod) -> Vec<Scene> {
+    capture.families().map(|family| Scene::of_config(capture, family, pod)).collect()
 }
 
 /// Rules of a configuration that are made already.
-fn walkable(rules: &[Checked], config: &CaptureConfig, pod: &Pod) -> Vec<Scene> {
+fn walkable(rules: &[Checked], config: &dyn Policy, pod: &Pod) -> Vec<Scene> {
     rules.iter().map(|rules| Scene::of_rules(rules, config, pod)).collect()
 }
 

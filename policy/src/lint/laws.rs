@@ -4,9 +4,11 @@ use super::judge::{Judge, scenes};
 use super::{Finding, Held, Idle, MOST_WORK, lint, lint_within, look, uncaptured_ipv6};
 use crate::Setting;
 use crate::explain::Pod;
+use crate::istio::lint::without;
 use crate::istio::{
     CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups, defaults,
 };
+use crate::mesh::Capture;
 use crate::sources::Raw;
 use proptest::{collection::vec, prelude::*, sample::select, sample::subsequence};
 use rules::shadow::Work;
@@ -190,7 +192,8 @@ fn raw() -> Raw {
 }
 
 fn idle(config: &CaptureConfig) -> Vec<Idle> {
-    look(&raw(), &mut Judge::new(&raw(), config, Work::new(MOST_WORK)), &[]).1
+    let (raw, capture) = (raw(), Capture::from(config.clone()));
+    look(&mut Judge::new(&raw, &capture, Work::new(MOST_WORK)), &[]).idle
 }
 
 proptest! {
@@ -200,10 +203,10 @@ proptest! {
     fn whoever_follows_advice_sees_every_packet_end_as_before(config in config(), packets in vec(packet(), 200)) {
         let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&config));
         let idle = idle(&config);
-        let all = idle.iter().fold(config.clone(), |config, idle| idle.change.follow(&config));
-        let each = idle.iter().map(|idle| (Some(&idle.finding), idle.change.follow(&config)));
+        let all = idle.iter().fold(config.clone(), |config, idle| without(&config, &idle.change));
+        let each = idle.iter().map(|idle| (Some(&idle.finding), without(&config, &idle.change)));
         for (finding, changed) in each.chain([(None, all)]) {
-            for (before, after) in scenes(&config, &pod).iter().zip(&scenes(&changed, &pod)) {
+            for (before, after) in scenes(&config.clone().into(), &pod).iter().zip(&scenes(&changed.clone().into(), &pod)) {
                 for packet in packets.iter().filter(|packet| packet.family() == before.family) {
                     let then = walk(&before.view, &before.routing, packet, &mut ()).verdict;
                     let now = walk(&after.view, &after.routing, packet, &mut ()).verdict;
@@ -355,7 +358,7 @@ fn many_networks_of_many_virtual_machines_are_looked_at_in_time() {
 #[test]
 fn what_is_not_looked_at_is_said() {
     let config = outbound(&["10.1.0.0/16", "10.0.0.0/8"], &[]);
-    let told = |work| lint_within(Work::new(work), usize::MAX, &Raw::default(), &config, &[]);
+    let told = |work| lint_within(Work::new(work), usize::MAX, &Raw::default(), &config.clone().into(), &[]);
     let is_cut = |findings: &[Finding]| findings.iter().any(|f| f.text.ends_with("was not looked at"));
     assert!(is_cut(&told(1000)) && !told(1000).iter().any(|f| f.remedy.starts_with("drop")));
     assert!(!is_cut(&told(MOST_WORK)));

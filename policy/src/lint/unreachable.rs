@@ -1,14 +1,18 @@
 //! Rules that nothing reaches, told by the items that made them.
 
-use super::change::{Change, Item};
+use super::change::{Change, LeftOut};
 use super::judge::Judge;
 use super::{Code, Finding, Idle};
-use crate::istio::Reason;
+use rules::render::iptables::rule as text;
 use rules::shadow::shadowed;
-use rules::{Match, Negatable, Origin, Rule};
+use rules::{Origin, Rule, Target};
 
-/// Rules that nothing reaches, if an item of a list made them that can be left out.
-pub(super) fn check(judge: &mut Judge<'_>) -> Vec<Idle> {
+/// Rules that nothing reaches, if an item of a list made them that can be left out. `made_by` tells the
+/// change that leaves out what made a rule.
+pub(crate) fn unreachable(
+    judge: &mut Judge<'_>,
+    made_by: impl Fn(Origin, &Rule) -> Option<Change>,
+) -> Vec<Idle> {
     let mut found: Vec<Idle> = Vec::new();
     let Judge { rules, work, .. } = judge;
     for rules in rules {
@@ -25,8 +29,34 @@ pub(super) fn check(judge: &mut Judge<'_>) -> Vec<Idle> {
     found
 }
 
-fn finding(origin: Origin, item: &Item, rule: &Rule, first: &Rule, by: Origin) -> Finding {
-    let text = rules::render::iptables::rule;
+/// Captures that no packet reaches, because an option leaves alone all that would come to them.
+pub(super) fn nothing_left(judge: &mut Judge<'_>) -> Vec<Finding> {
+    let mut found: Vec<Finding> = Vec::new();
+    let Judge { rules, work, .. } = judge;
+    for rules in rules {
+        for shadowed in shadowed(rules.rules(), work) {
+            let (Some(origin), Some(by)) = (shadowed.rule.origin, shadowed.by.origin) else { continue };
+            let captures = matches!(shadowed.rule.rule.target, Target::Redirect(_) | Target::Tproxy { .. });
+            let leaves = matches!(shadowed.by.rule.target, Target::Return | Target::Accept);
+            if !captures || !leaves || by.option.is_empty() || by.name == origin.name {
+                continue;
+            }
+            let (rule, first) = (text(&shadowed.rule.rule), text(&shadowed.by.rule));
+            let finding = Finding::warning(
+                Code::Unreachable,
+                &by.option_text(),
+                format!("leaves everything alone: `{first}` comes first, and `{rule}` is never reached"),
+                "leave out of it what is to be captured",
+            );
+            if found.iter().all(|other| other.option != finding.option) {
+                found.push(finding);
+            }
+        }
+    }
+    found
+}
+
+fn finding(origin: Origin, item: &LeftOut, rule: &Rule, first: &Rule, by: Origin) -> Finding {
     let option = by.option_text();
     let otherwise = match by.option {
         "" => String::new(),
@@ -39,29 +69,4 @@ fn finding(origin: Origin, item: &Item, rule: &Rule, first: &Rule, by: Origin) -
         format!("the rule `{}` is never reached: `{}` ({option}) comes first", text(rule), text(first)),
         format!("drop {item}{otherwise}"),
     )
-}
-
-/// The change that leaves out what made the rule.
-fn made_by(origin: Origin, rule: &Rule) -> Option<Change> {
-    let reason = Reason::named(origin.name)?;
-    let [setting] = reason.settings() else { return None };
-    let item = rule.matches.iter().find_map(|m| match (reason, m) {
-        (Reason::ExcludedNetwork | Reason::OutboundNetwork, Match::Destination(Negatable::Is(cidr))) => {
-            Some(Item::Network(*cidr))
-        }
-        (
-            Reason::OutboundPort
-            | Reason::ExcludedOutboundPort
-            | Reason::InboundPort
-            | Reason::ExcludedInboundPort,
-            Match::DestinationPort(Negatable::Is(range)),
-        ) => Some(Item::Ports(*range)),
-        (
-            Reason::ExcludedInterface | Reason::VmInterface,
-            Match::InInterface(Negatable::Is(name)) | Match::OutInterface(Negatable::Is(name)),
-        ) => Some(Item::Interface(name.clone())),
-        (Reason::ExcludedGroup, Match::GidOwner(Negatable::Is(gid))) => Some(Item::Group(*gid)),
-        _ => None,
-    })?;
-    Some(Change::without(*setting, item))
 }

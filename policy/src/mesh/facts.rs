@@ -44,6 +44,28 @@ impl Proxy {
     }
 }
 
+/// That IPv6 is not captured, as advice tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoIpv6 {
+    /// Why, in a sentence without its stop.
+    pub why: &'static str,
+    /// The setting that says so.
+    pub setting: Setting,
+    /// What helps where the pod has IPv6.
+    pub remedy: &'static str,
+}
+
+/// By which settings what every mesh has is changed: advice names them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Levers {
+    /// What says whether IPv6 is captured, and what to do about it, such as `give --dual-stack`.
+    pub ipv6: (Setting, &'static str),
+    /// What says whose traffic is the proxy's own; `None` if nothing does.
+    pub proxy: Option<Setting>,
+    /// What says where the proxy listens, and at which ports it does.
+    pub listeners: Vec<(Setting, PortRange)>,
+}
+
 /// What is named by a list of a setting, or by the policy itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {

@@ -5,7 +5,9 @@
 use super::label::Label;
 use crate::Tone;
 use rules::simulate::{Direction, Packet, Verdict};
-use rules::{Cidr, ConnState, Gid, InterfaceName, PortRange, Protocol, Uid, port::merge};
+use rules::{
+    Cidr, ConnState, Family, Gid, InterfaceName, Mark, PortRange, Protocol, Uid, UidRange, port::merge,
+};
 use std::net::IpAddr;
 
 /// What becomes of packets.
@@ -84,50 +86,76 @@ impl Place {
 }
 
 /// What an arrow asks of a packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Is {
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Is {
     Tcp,
+    Udp,
+    Family(Family),
     /// To one of these ports, in ascending order and apart.
     Ports(Vec<PortRange>),
     To(Vec<Cidr>),
-    From(Vec<IpAddr>),
+    From(Vec<Cidr>),
+    /// From one of these ports.
+    FromPorts(Vec<PortRange>),
     /// Arriving at one of these interfaces, or leaving by it.
     Over(Vec<InterfaceName>),
     /// Of one of these users or groups.
-    Of(Vec<Uid>, Vec<Gid>),
+    Of(Vec<UidRange>, Vec<Gid>),
+    /// With this mark, before any rule has set one.
+    Marked(Mark),
     /// What conntrack can't place.
     Invalid,
     Not(Box<Is>),
 }
 
 impl Is {
-    pub(super) fn ports(ports: &[PortRange]) -> Self {
+    pub(crate) fn ports(ports: &[PortRange]) -> Self {
         Self::Ports(merge(ports.iter().copied()))
     }
 
-    pub(super) fn not(self) -> Self {
-        Self::Not(Box::new(self))
+    /// From one of these addresses.
+    pub(crate) fn from_hosts(addresses: impl IntoIterator<Item = IpAddr>) -> Self {
+        Self::From(addresses.into_iter().map(Cidr::host).collect())
+    }
+
+    /// Of one of these users or groups.
+    pub(crate) fn of(users: &[Uid], groups: &[Gid]) -> Self {
+        Self::Of(users.iter().copied().map(UidRange::from).collect(), groups.to_vec())
+    }
+
+    /// The opposite.
+    pub(crate) fn not(self) -> Self {
+        match self {
+            Self::Not(other) => *other,
+            other => Self::Not(Box::new(other)),
+        }
     }
 
     fn holds(&self, packet: &Packet) -> bool {
         match self {
             Self::Tcp => packet.protocol == Protocol::Tcp,
+            Self::Udp => packet.protocol == Protocol::Udp,
+            Self::Family(family) => packet.family() == *family,
             Self::Ports(ports) => {
                 let port = packet.destination.port();
                 let at = ports.partition_point(|range| range.last().number() < port);
                 ports.get(at).is_some_and(|range| range.contains(port))
             }
             Self::To(networks) => networks.iter().any(|network| network.contains(packet.destination.ip())),
-            Self::From(addresses) => addresses.contains(&packet.source.ip()),
+            Self::From(networks) => networks.iter().any(|network| network.contains(packet.source.ip())),
+            Self::FromPorts(ports) => ports.iter().any(|range| range.contains(packet.source.port())),
             Self::Over(interfaces) => {
                 let (Direction::Inbound { interface, .. } | Direction::Outbound { interface, .. }) =
                     &packet.direction;
                 interfaces.iter().any(|name| name.covers(interface))
             }
             Self::Of(users, groups) => match &packet.direction {
-                Direction::Outbound { uid, gid, .. } => users.contains(uid) || groups.contains(gid),
+                Direction::Outbound { uid, gid, .. } => {
+                    users.iter().any(|range| range.contains(*uid)) || groups.contains(gid)
+                }
                 Direction::Inbound { .. } => false,
             },
+            Self::Marked(mark) => mark.covers(packet.mark),
             Self::Invalid => packet.state == ConnState::Invalid,
             Self::Not(other) => !other.holds(packet),
         }
@@ -137,15 +165,15 @@ impl Is {
 /// Packets that start and end alike, and become the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
-    pub(super) needs: Vec<Is>,
-    pub(super) from: Place,
-    pub(super) to: Place,
-    pub(super) fate: Fate,
-    pub(super) label: Label,
+    pub(crate) needs: Vec<Is>,
+    pub(crate) from: Place,
+    pub(crate) to: Place,
+    pub(crate) fate: Fate,
+    pub(crate) label: Label,
     /// The option that decides, as its author writes it.
-    pub(super) option: Option<String>,
+    pub(crate) option: Option<String>,
     /// Whether it is shown even if no packet asks for it.
-    pub(super) shown: bool,
+    pub(crate) shown: bool,
 }
 
 impl Flow {
@@ -160,7 +188,7 @@ impl Flow {
     }
 
     /// Whose port it is that gets captured packets.
-    pub(super) fn listener(&self) -> Place {
+    pub(crate) fn listener(&self) -> Place {
         if self.to == Place::Agent { Place::Agent } else { Place::Proxy }
     }
 }

@@ -7,13 +7,13 @@ use std::fmt::Display;
 const MOST: usize = 24;
 
 /// What lists of ports are called.
-pub(super) const PORTS: (&str, &str) = ("port", "ports");
-pub(super) const TCP_PORTS: (&str, &str) = ("TCP port", "TCP ports");
-pub(super) const TCP_AND_UDP_PORTS: (&str, &str) = ("TCP and UDP port", "TCP and UDP ports");
+pub(crate) const PORTS: (&str, &str) = ("port", "ports");
+pub(crate) const TCP_PORTS: (&str, &str) = ("TCP port", "TCP ports");
+pub(crate) const TCP_AND_UDP_PORTS: (&str, &str) = ("TCP and UDP port", "TCP and UDP ports");
 
 /// Words, a list, and words behind it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Label {
+pub(crate) struct Label {
     /// Before the list, `of` included.
     before: String,
     /// One item, several.
@@ -23,17 +23,17 @@ pub(super) struct Label {
     /// How many there are.
     count: usize,
     /// Behind the list, with its own space or comma.
-    after: &'static str,
+    after: String,
 }
 
 impl Label {
     /// Words alone.
-    pub(super) fn plain(text: impl Into<String>) -> Self {
+    pub(crate) fn plain(text: impl Into<String>) -> Self {
         Self { before: text.into(), ..Self::default() }
     }
 
     /// Ports, named by `nouns` and counted one by one.
-    pub(super) fn ports(before: &str, nouns: (&'static str, &'static str), ports: &[PortRange]) -> Self {
+    pub(crate) fn ports(before: &str, nouns: (&'static str, &'static str), ports: &[PortRange]) -> Self {
         let count = merge(ports.iter().copied())
             .iter()
             .map(|range| usize::from(range.last().number() - range.first().number()) + 1)
@@ -42,11 +42,11 @@ impl Label {
         Self { count, ..Self::list(before, nouns, items) }
     }
 
-    pub(super) fn networks(before: &str, networks: &[Cidr]) -> Self {
+    pub(crate) fn networks(before: &str, networks: &[Cidr]) -> Self {
         Self::list(before, ("network", "networks"), networks)
     }
 
-    pub(super) fn list(
+    pub(crate) fn list(
         before: &str,
         nouns: (&'static str, &'static str),
         items: impl IntoIterator<Item = impl Display>,
@@ -59,15 +59,16 @@ impl Label {
                 shown.push(item.to_string());
             }
         }
-        Self { before: before.to_owned(), nouns, items: shown, count, after: "" }
+        Self { before: before.to_owned(), nouns, items: shown, count, after: String::new() }
     }
 
-    pub(super) fn with(self, after: &'static str) -> Self {
-        Self { after, ..self }
+    /// The same with words behind the list.
+    pub(crate) fn with(self, after: impl Into<String>) -> Self {
+        Self { after: after.into(), ..self }
     }
 
     /// The words, with as many items as fit.
-    pub(super) fn text(&self, fits: impl Fn(&str) -> bool) -> String {
+    pub(crate) fn text(&self, fits: impl Fn(&str) -> bool) -> String {
         let whole = self.whole();
         match whole {
             Some(text) if self.items.len() <= 1 || fits(&text) => text,

@@ -3,14 +3,18 @@
 
 use super::drawing::{Area, Drawing, Fill, Item};
 use super::layout::drawing;
-use super::{Fate, Picture, of, of_way};
+use super::{Fate, Flow, Panel, Picture, by_rules, of, of_way};
 use crate::explain::{Pod, Scene, explain};
 use crate::istio::{CaptureConfig, OutboundCidrs};
 use crate::lint::laws::{config, nothing, packet, parsed};
+use crate::lint::probes;
+use crate::mesh::random::{any_of, said};
+use crate::mesh::{Capture, Mesh, Policy};
 use crate::settings::mapping;
 use crate::sources::{Dialect, Given, Raw, Source};
 use proptest::{collection::vec, prelude::*};
-use rules::simulate::walk;
+use rules::simulate::{Packet, walk};
+use std::net::IpAddr;
 
 /// The names of whoever speaks by annotations: long ones.
 fn annotations() -> Dialect {
@@ -116,6 +120,47 @@ proptest! {
     }
 }
 
+const OTHERS: &[Mesh] = &[Mesh::Linkerd, Mesh::Kuma, Mesh::Ambient];
+
+/// What the packet's arrow says against its walk.
+fn tells_the_truth(picture: &Picture, capture: &Capture, packets: &[Packet]) -> Result<(), TestCaseError> {
+    let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(capture));
+    for family in capture.families() {
+        let scene = Scene::of_config(capture, family, &pod);
+        let rules = capture.rules(family);
+        let own: Vec<IpAddr> = vec![parsed("10.1.0.9"), parsed("fd00:1::9")];
+        let borders = probes(&rules, &own, family, None);
+        let at_random = packets.iter().filter(|packet| packet.family() == family);
+        for packet in at_random.chain(borders.iter().step_by(7)) {
+            let Some(flow) = picture.flow_of(packet) else { continue };
+            let verdict = walk(&scene.view, &scene.routing, packet, &mut ()).verdict;
+            prop_assert_eq!(flow.fate(), Fate::from(verdict), "{:?}\n{:?}\n{:?}", capture, packet, flow);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn rules_alone_tell_what_becomes_of_packets((_, capture) in any_of(Mesh::ALL), packets in vec(packet(), 100)) {
+        // Of Istio's rules too, though its picture is another one.
+        tells_the_truth(&by_rules::draw(&capture, &Dialect::default()), &capture, &packets)?;
+    }
+
+    #[test]
+    fn a_picture_of_rules_can_be_read((_, capture) in any_of(OTHERS), packets in vec(packet(), 3)) {
+        let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&capture));
+        let picture = of(&capture, &Dialect::default());
+        check(&picture);
+        for packet in &packets {
+            let scene = Scene::of_config(&capture, packet.family(), &pod);
+            check(&picture.clone().with_way(&explain(&scene.view, &scene.routing, packet)));
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
@@ -152,5 +197,50 @@ fn long_lists_are_folded() {
     let svg = picture.svg();
     for text in ["5,000 networks: 10.0.0.0/24, ", "4,999 TCP ports: 2, 4, ", "300 interfaces: interface0, "] {
         assert!(svg.contains(text), "no {text:?}");
+    }
+}
+
+/// The arrows of a picture: word, from, to, what it is about, option.
+fn told(picture: &Picture) -> Vec<String> {
+    let line = |flow: &Flow| {
+        let option = flow.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
+        let fate = match flow.fate {
+            Fate::Captured(ports) => format!("captured {}", ports.dashed()),
+            other => other.word().to_owned(),
+        };
+        format!("{fate}: {}{option}", flow.label.text(|_| true))
+    };
+    let part = |panel: &Panel| {
+        let lines: Vec<String> = panel.shown().map(line).collect();
+        [vec![format!("# {}", panel.part.title())], lines].concat()
+    };
+    picture.panels.iter().flat_map(part).collect()
+}
+
+#[test]
+fn arrows_name_the_settings_of_their_mesh() {
+    let cases: [(Mesh, &[(&str, &str)], &str); 3] = [
+        (
+            Mesh::Linkerd,
+            &[("inbound-ports-to-ignore", "4190,4191,4567"), ("subnets-to-ignore", "10.0.0.0/8,fd00::/8")],
+            "",
+        ),
+        (
+            Mesh::Kuma,
+            &[
+                ("exclude-outbound-ports-for-uids", "tcp:53:106"),
+                ("redirect-all-dns-traffic", "true"),
+                ("drop-invalid-packets", "true"),
+                ("vnet", "br0:172.17.0.0/16"),
+            ],
+            "",
+        ),
+        (Mesh::Ambient, &[("reroute-virtual-interfaces", "vm0")], ""),
+    ];
+    for (mesh, flags, expected) in cases {
+        let (_, capture) = said(mesh, flags).expect("valid");
+        let told = told(&of(&capture, &Dialect::default())).join("\n");
+        println!("{told}\n");
+        assert_eq!(told, expected);
     }
 }

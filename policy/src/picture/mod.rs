@@ -5,31 +5,33 @@
 //! hold each arrow against the simulator's walks through the rules that the same configuration makes. The way of a
 //! packet that somebody asks about is lit in it.
 
-mod arriving;
+mod by_rules;
 mod colours;
 mod drawing;
 mod flow;
+mod join;
 mod label;
 #[cfg(test)]
 mod laws;
 mod layout;
-mod leaving;
 mod letters;
 mod panel;
 mod svg;
 mod text;
+mod walk;
+mod words;
 
+pub(crate) use flow::Is;
 pub use flow::{Fate, Flow, Place};
+pub(crate) use label::{Label, PORTS, TCP_AND_UDP_PORTS, TCP_PORTS};
 pub use panel::{Panel, Part};
 
 use crate::Setting;
 use crate::explain::Explanation;
-use crate::istio::{self, CaptureConfig, Interception};
-use crate::mesh::Capture;
+use crate::mesh::{Capture, Policy};
 use crate::sources::Dialect;
-use label::Label;
 use rules::simulate::{Direction, Packet};
-use rules::{ConnState, Family, InterfaceName};
+use rules::{ConnState, Family, InterfaceName, Mark};
 
 /// What becomes of a pod's traffic.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub struct Picture {
     /// Whether IPv6 is captured too, and which interfaces are virtual machines'.
     ipv6: bool,
     machines: Vec<InterfaceName>,
+    /// Marks of packets that it speaks of, beside those that have none.
+    marks: Vec<Mark>,
     way: Option<Way>,
 }
 
@@ -55,36 +59,18 @@ struct Way {
     rule: Option<String>,
 }
 
-/// What becomes of the traffic that a configuration describes, in the words of whoever has written it.
+/// What becomes of the traffic that a configuration describes, in the words of whoever has written it: as its mesh draws
+/// it, or else as its rules say.
 pub fn of(capture: &Capture, dialect: &Dialect) -> Picture {
-    istio::of(capture).map_or_else(|| of_skipped(""), |config| of_istio(config, dialect))
+    capture.picture(dialect).unwrap_or_else(|| by_rules::draw(capture, dialect))
 }
 
-fn of_istio(config: &CaptureConfig, dialect: &Dialect) -> Picture {
-    let panels = [
-        Some(arriving::inbound(config, dialect)),
-        arriving::machines(config, dialect),
-        Some(leaving::outbound(config, dialect)),
-        leaving::within(config, dialect),
-    ];
-    let dual_stack =
-        dialect.name(Setting::DualStack).map_or_else(|| Setting::DualStack.row().option(), str::to_owned);
-    let families = match config.ipv6 {
-        true => "IPv4 and IPv6".to_owned(),
-        false => format!("IPv4; all IPv6 passes ({dual_stack})"),
-    };
-    let mode = match config.interception {
-        Interception::Redirect => format!("REDIRECT, {families}"),
-        Interception::Tproxy { .. } => format!("TPROXY inbound, REDIRECT outbound, {families}"),
-        Interception::None => "NONE: nothing is captured".to_owned(),
-    };
-    Picture {
-        title: "What becomes of the pod's traffic".to_owned(),
-        notes: vec![format!("Mode {mode}.")],
-        panels: panels.into_iter().flatten().collect(),
-        ipv6: config.ipv6,
-        machines: config.vm_interfaces.clone(),
-        way: None,
+/// A setting as its author writes it: by its letter, where there is one.
+pub(crate) fn option(setting: Setting, dialect: &Dialect) -> String {
+    match (dialect.name(setting), setting.row().short) {
+        (Some(name), _) => name.to_owned(),
+        (None, Some(letter)) => format!("-{letter}"),
+        (None, None) => setting.row().option(),
     }
 }
 
@@ -97,14 +83,8 @@ pub fn of_skipped(reason: &str) -> Picture {
             Flow { needs: Vec::new(), from, to, fate: Fate::Passing, label, option: None, shown: true };
         Panel { part, flows: vec![flow] }
     };
-    Picture {
-        title: "What becomes of the pod's traffic".to_owned(),
-        notes: vec![format!("Nothing of the pod is captured: {reason}.")],
-        panels: vec![panel(Part::Inbound), panel(Part::Outbound)],
-        ipv6: true,
-        machines: Vec::new(),
-        way: None,
-    }
+    let note = format!("Nothing of the pod is captured: {reason}.");
+    Picture::new(note, vec![panel(Part::Inbound), panel(Part::Outbound)], true, Vec::new())
 }
 
 /// The way of a packet through rules that no configuration describes.
@@ -112,15 +92,24 @@ pub fn of_way(explanation: &Explanation<'_>) -> Picture {
     Picture {
         title: String::new(),
         notes: Vec::new(),
-        panels: Vec::new(),
-        ipv6: true,
-        machines: Vec::new(),
-        way: None,
+        ..Picture::new(String::new(), Vec::new(), true, Vec::new())
     }
     .with_way(explanation)
 }
 
 impl Picture {
+    /// A picture of these parts, of which `note` tells what holds for all. `ipv6` says whether it speaks of IPv6 too,
+    /// `machines` by which interfaces virtual machines send.
+    pub(crate) fn new(note: String, panels: Vec<Panel>, ipv6: bool, machines: Vec<InterfaceName>) -> Self {
+        let title = "What becomes of the pod's traffic".to_owned();
+        Self { title, notes: vec![note], panels, ipv6, machines, marks: Vec::new(), way: None }
+    }
+
+    /// The same, that speaks of packets with these marks too.
+    pub(crate) fn and_marked(self, marks: Vec<Mark>) -> Self {
+        Self { marks, ..self }
+    }
+
     /// Names whose traffic it is, such as a pod.
     pub fn of_object(mut self, name: &str) -> Self {
         self.title = format!("What becomes of the traffic of {name}");
@@ -140,7 +129,9 @@ impl Picture {
     }
 
     fn at(&self, packet: &Packet) -> Option<(usize, usize)> {
-        let spoken_of = (packet.mark, packet.connmark) == (0, 0)
+        let is_marked = packet.mark == 0 || self.marks.iter().any(|mark| mark.value == packet.mark);
+        let spoken_of = is_marked
+            && packet.connmark == 0
             && (packet.family() == Family::V4 || self.ipv6)
             && matches!(packet.state, ConnState::New | ConnState::Invalid);
         let part = self.part_of(packet).filter(|_| spoken_of)?;

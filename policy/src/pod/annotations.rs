@@ -1,6 +1,7 @@
 //! What a pod's annotations and its proxy's container say, as settings: how a pod speaks to a plugin.
 
 use super::facts::{Container, Pod, Value};
+use super::mesh;
 use super::said::Said;
 use crate::istio::defaults::PROXY_ID;
 use crate::mesh::Mesh;
@@ -12,6 +13,9 @@ use std::collections::BTreeMap;
 /// Reads a pod by the table of [`crate::settings::mapping`]. What it does not say is taken from `defaults`, setting by setting, and
 /// then from the table's own defaults.
 pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> Said {
+    if let Some((of, source)) = mesh_of(pod, defaults) {
+        return of_mesh(pod, title, defaults, of, source);
+    }
     let mut istio = Said::by(title);
     for row in TABLE {
         of_row(&mut istio, row, &pod.annotations);
@@ -19,7 +23,7 @@ pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> Said {
     if let Some(proxy) = pod.proxy() {
         of_proxy(&mut istio, proxy);
     }
-    let said = ours(title, &pod.annotations).over(istio);
+    let said = ours(title, &pod.annotations, Mesh::default()).over(istio);
     let mut said = said.over(defaults.clone().into()).over(presets(title));
     for row in TABLE.iter().filter(|row| !row.always.is_empty()) {
         complete(&mut said, row);
@@ -27,12 +31,45 @@ pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> Said {
     said
 }
 
+/// The mesh whose pod it is, if another than the default; the defaults know where the pod says nothing.
+fn mesh_of(pod: &Pod, defaults: &Raw) -> Option<(Mesh, Source)> {
+    let of_defaults = || Some((defaults.mesh(), defaults.get(Setting::Mesh)?.source.clone()));
+    mesh::of(pod).or_else(of_defaults).filter(|(mesh, _)| mesh.pods().is_some())
+}
+
+/// The same of a pod of another mesh.
+fn of_mesh(pod: &Pod, title: &str, defaults: &Raw, of: Mesh, source: Source) -> Said {
+    let Some(form) = of.pods() else { return Said::by(title) };
+    let mut own = Said::by(title);
+    for row in of.settings() {
+        let found = row.annotations.iter().find_map(|name| Some((*name, pod.annotations.get(*name)?)));
+        if let Some((name, value)) = found {
+            own.say(row.setting, value, Source::Annotation(name.to_owned()));
+        }
+    }
+    let mut presets = Said::by(title);
+    for (setting, value) in form.presets {
+        let name = setting
+            .row()
+            .annotations
+            .first()
+            .map_or_else(|| setting.row().option(), |name| (*name).to_owned());
+        presets.say(*setting, *value, Source::Preset(name));
+    }
+    let mut said = ours(title, &pod.annotations, of).over(own).over(defaults.clone().into()).over(presets);
+    said.say(Setting::Mesh, of.name(), source);
+    (form.more)(pod, &mut said);
+    said
+}
+
 /// Settings by their own names, as a network configuration holds them under `key`. A name that is none is a problem.
 pub fn configured(key: &str, values: &BTreeMap<String, String>) -> Said {
     let mut said = Said::default();
+    let named_mesh = values.get(Setting::Mesh.row().name()).and_then(|name| name.trim().parse().ok());
+    let mesh: Mesh = named_mesh.unwrap_or_default();
     let source = |name: &str| Source::Key(format!("{key}.{name}"));
     for (name, value) in values {
-        named(&mut said, "", name, value, &source(name));
+        named(&mut said, mesh, "", name, value, &source(name));
     }
     said
 }
@@ -48,19 +85,20 @@ fn of_row(said: &mut Said, row: &Row, annotations: &BTreeMap<String, String>) {
 }
 
 /// Our own annotations.
-fn ours(title: &str, annotations: &BTreeMap<String, String>) -> Said {
+fn ours(title: &str, annotations: &BTreeMap<String, String>, mesh: Mesh) -> Said {
     let mut said = Said::by(title);
     for (annotation, value) in annotations {
         if let Some(name) = annotation.strip_prefix(settings::ANNOTATIONS) {
-            named(&mut said, settings::ANNOTATIONS, name, value, &Source::Annotation(annotation.clone()));
+            let source = Source::Annotation(annotation.clone());
+            named(&mut said, mesh, settings::ANNOTATIONS, name, value, &source);
         }
     }
     said
 }
 
 /// A setting by its name, which stands behind a `prefix`.
-fn named(said: &mut Said, prefix: &str, name: &str, value: &str, source: &Source) {
-    let keys = || settings::of(Mesh::Istio).filter_map(|row| Some((row, row.key()?)));
+fn named(said: &mut Said, mesh: Mesh, prefix: &str, name: &str, value: &str, source: &Source) {
+    let keys = || settings::of(mesh).filter_map(|row| Some((row, row.key()?)));
     match keys().find(|(_, key)| key == name) {
         Some((SettingRow { setting, .. }, _)) => said.say(*setting, value, source.clone()),
         None => {

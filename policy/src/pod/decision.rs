@@ -5,6 +5,7 @@
 //! containers.
 
 use super::facts::{Pod, STATUS, Value};
+use super::mesh;
 use crate::settings::Setting;
 use crate::settings::mapping::{PROXY, Row};
 use crate::sources::boolean;
@@ -38,12 +39,20 @@ pub enum Skip {
     NotInjected,
     /// Its mode is NONE.
     ModeNone,
+    /// What another mesh than Istio's sidecar has to say, and whether its injector has yet to see the pod.
+    OfMesh {
+        text: String,
+        before: bool,
+    },
 }
 
 impl Skip {
     /// Whether the pod would be captured once the injector has added a proxy to it.
     pub fn is_before_injection(&self) -> bool {
-        matches!(self, Self::NoProxy | Self::NotInjected | Self::Nameless)
+        match self {
+            Self::OfMesh { before, .. } => *before,
+            other => matches!(other, Self::NoProxy | Self::NotInjected | Self::Nameless),
+        }
     }
 }
 
@@ -60,6 +69,7 @@ impl fmt::Display for Skip {
             Self::Refused { label: true } => write!(f, "its label {INJECT} says no"),
             Self::Refused { label: false } => write!(f, "its annotation {INJECT} says no"),
             Self::NotInjected => write!(f, "it was not injected: the annotation {STATUS} is absent"),
+            Self::OfMesh { text, .. } => f.write_str(text),
             Self::ModeNone => f.write_str("its annotation sidecar.istio.io/interceptionMode is NONE"),
         }
     }
@@ -80,6 +90,9 @@ pub fn skip_of(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Option<Ski
     }
     if pod.spec.as_ref().is_some_and(|spec| spec.host_network) {
         return Some(Skip::HostNetwork);
+    }
+    if let Some((of, form)) = mesh::of(pod).and_then(|(of, _)| Some((of, of.pods()?))) {
+        return form.skip(of, pod);
     }
     containers(pod).or_else(|| refused(pod)).or_else(|| {
         if !pod.annotations.contains_key(STATUS) {

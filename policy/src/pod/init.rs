@@ -2,6 +2,7 @@
 
 use super::expand::{Environment, Expanded};
 use super::facts::{Container, Value};
+use super::mesh::Form;
 use super::said::Said;
 use crate::mesh::Mesh;
 use crate::settings::{self, Row, Setting, Topic};
@@ -21,50 +22,86 @@ pub(super) struct Init {
     pub(super) name: String,
     /// Why it sets no rules; `None` if it does.
     pub(super) idle: Option<&'static str>,
+    /// Whether the pod's annotations count for what it does not say.
+    pub(super) reads_annotations: bool,
     pub(super) said: Said,
 }
 
 /// Reads an init container; `None` if it is about something else.
 pub(super) fn read(container: &Container, title: &str) -> Option<Init> {
     let words: Vec<&String> = container.command.iter().chain(&container.args).collect();
-    let is_command = |word: &str| COMMANDS.contains(&word.rsplit('/').next().unwrap_or_default());
-    let start = words.iter().position(|word| is_command(word)).map(|at| at + 1);
-    let known = NAMES.contains(&container.name.as_str());
-    // Of other programs' `apply` nothing is known.
-    let ours = container.name == OWN
-        || words
-            .iter()
-            .any(|word| word.rsplit('/').next().is_some_and(|word| word == COMMANDS[0] || word == OWN));
-    if !(known || (start.is_some() && ours)) {
-        return None;
-    }
     let flags_at = words.iter().position(|word| word.starts_with('-')).unwrap_or(words.len());
-    let mut reader = Arguments { flags: flags(), container, title, said: Said::by(title), every: Vec::new() };
+    let (dialect, start) = spoken(container, &words, flags_at)?;
+    let flags = Flags::of(dialect.rows().filter(|row| !row.long.is_empty()));
+    let mut reader = Arguments { dialect, flags, container, title, said: Said::by(title), every: Vec::new() };
+    if let Dialect::Of(mesh, _) | Dialect::Ours(mesh) = dialect
+        && mesh != Mesh::default()
+    {
+        let source = reader.source("its program");
+        reader.said.say(Setting::Mesh, mesh.name(), source);
+    }
     let environment = Environment::of(container);
     reader.words(&words[start.unwrap_or(flags_at)..], &environment);
     reader.variables(&environment);
     Some(reader.finish())
 }
 
+/// The program in whose words a container speaks.
+#[derive(Clone, Copy)]
+enum Dialect {
+    /// Istio's, or ours.
+    Ours(Mesh),
+    /// That of another mesh.
+    Of(Mesh, &'static Form),
+}
+
+impl Dialect {
+    fn rows(self) -> Box<dyn Iterator<Item = &'static Row>> {
+        match self {
+            Self::Ours(mesh) => {
+                let is_run = |row: &&Row| !row.topic.is_of_one_command() && row.topic != Topic::DropIn;
+                Box::new(settings::of(mesh).filter(is_run).filter(|row| row.setting != Setting::Filename))
+            }
+            Self::Of(mesh, _) => Box::new(mesh.settings().iter()),
+        }
+    }
+}
+
+/// In whose words a container speaks, and where its arguments start, if a word says so.
+fn spoken(container: &Container, words: &[&String], flags_at: usize) -> Option<(Dialect, Option<usize>)> {
+    let last = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
+    let start = words.iter().position(|word| COMMANDS.contains(&&*last(word))).map(|at| at + 1);
+    // Of other programs' `apply` nothing is known.
+    let is_ours = |word: &String| [COMMANDS[0], OWN].contains(&&*last(word));
+    let ours = container.name == OWN || words.iter().any(|word| is_ours(word));
+    for (mesh, form) in Mesh::ALL.iter().filter_map(|mesh| Some((*mesh, mesh.pods()?))) {
+        let command = words[..flags_at].iter().rposition(|word| form.commands.contains(&&*last(word)));
+        let named = form.init_containers.contains(&&*container.name) && !(ours && start.is_some());
+        if named || command.is_some() {
+            return Some((Dialect::Of(mesh, form), command.map(|at| at + 1)));
+        }
+    }
+    let known = NAMES.contains(&container.name.as_str());
+    let mesh = || {
+        let flag = Setting::Mesh.row().option();
+        let at = words.iter().rposition(|word| word.starts_with(&flag))?;
+        let joined = words[at].strip_prefix(&flag)?.strip_prefix('=').map(str::to_owned);
+        joined.or_else(|| words.get(at + 1).map(|word| (*word).clone()))?.parse().ok()
+    };
+    (known || (start.is_some() && ours)).then(|| (Dialect::Ours(mesh().unwrap_or_default()), start))
+}
+
 /// What the binary calls itself.
 const OWN: &str = "sidecar-init";
 
 struct Arguments<'a> {
+    dialect: Dialect,
     flags: Flags,
     container: &'a Container,
     title: &'a str,
     said: Said,
     /// All settings that were given, those too that say how to run.
     every: Vec<(Setting, String)>,
-}
-
-/// The flags of the drop-in.
-fn flags() -> Flags {
-    Flags::of(rows().filter(|row| !row.long.is_empty()))
-}
-
-fn rows() -> impl Iterator<Item = &'static Row> {
-    settings::of(Mesh::Istio).filter(|row| !row.topic.is_of_one_command() && row.setting != Setting::Filename)
 }
 
 /// Whether a pod's init container may say this of the pod: what is captured, and not how a container runs.
@@ -143,6 +180,11 @@ impl Arguments<'_> {
     }
 
     fn say(&mut self, row: &'static Row, value: String) {
+        let before = self.every.iter().find(|(setting, _)| *setting == row.setting);
+        let value = match (before, row.joint) {
+            (Some((_, before)), Some(joint)) => format!("{before}{joint}{value}"),
+            _ => value,
+        };
         self.every.retain(|(setting, _)| *setting != row.setting);
         self.every.push((row.setting, value.clone()));
         if is_of_pod(row) {
@@ -153,7 +195,7 @@ impl Arguments<'_> {
 
     /// The variables, for what no flag says. One that is set to nothing counts as not set, but where it is all there is.
     fn variables(&mut self, environment: &Environment<'_>) {
-        for row in rows() {
+        for row in self.dialect.rows() {
             if self.every.iter().any(|(setting, _)| *setting == row.setting) {
                 continue;
             }
@@ -182,7 +224,7 @@ impl Arguments<'_> {
             let given = self.every.iter().find(|(given, _)| *given == setting);
             given.and_then(|(_, value)| boolean(value)).unwrap_or(false)
         };
-        let idle = [
+        let ours = [
             (
                 Setting::SkipRuleApply,
                 "it validates what a plugin has set, and sets no rules (--skip-rule-apply)",
@@ -190,8 +232,12 @@ impl Arguments<'_> {
             (Setting::DryRun, "it prints the rules and sets none (--dry-run)"),
             (Setting::CleanupOnly, "it removes rules and sets none (--cleanup-only)"),
         ];
-        let idle = idle.into_iter().find(|(setting, _)| is_on(*setting)).map(|(_, text)| text);
+        let (idle, reads_annotations) = match self.dialect {
+            Dialect::Ours(_) => (&ours[..], false),
+            Dialect::Of(_, form) => (form.idle, form.init_reads_annotations),
+        };
+        let idle = idle.iter().find(|(setting, _)| is_on(*setting)).map(|(_, text)| *text);
         debug_assert!(self.said.problems().iter().all(|problem| problem.name.starts_with(self.title)));
-        Init { name: self.container.name.clone(), idle, said: self.said }
+        Init { name: self.container.name.clone(), idle, reads_annotations, said: self.said }
     }
 }

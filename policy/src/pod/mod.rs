@@ -47,6 +47,7 @@ mod holders;
 mod init;
 mod malformed;
 mod manifest;
+pub(crate) mod mesh;
 mod node;
 mod reading;
 mod said;

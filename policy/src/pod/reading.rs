@@ -9,6 +9,7 @@ use super::init::{self, Init};
 use super::manifest::Object;
 use super::said::Said;
 use crate::istio::defaults::PROXY_ID;
+use crate::mesh::Mesh;
 use crate::settings::Setting;
 use crate::sources::{Given, Raw, Source};
 use std::collections::BTreeSet;
@@ -46,7 +47,9 @@ pub fn read(object: &Object, excluded_namespaces: &[impl AsRef<str>]) -> Reading
     };
     if let Some(skip) = reading.skip.as_ref().filter(|skip| !skip.is_before_injection()) {
         let mut none = Said::by(title);
-        none.say(Setting::InterceptionMode, "NONE", Source::Field(format!("the pod, because {skip}")));
+        let source = Source::Field(format!("the pod, because {skip}"));
+        none.say(Setting::Mesh, Mesh::default().name(), source.clone());
+        none.say(Setting::InterceptionMode, "NONE", source);
         reading.said = none.over(reading.said);
     }
     reading.said = facts(object, title).over(reading.said).after(&object.problems);
@@ -66,7 +69,10 @@ fn by_init(setter: &Init, annotations: &Said, object: &Object) -> Reading {
     warnings.extend(disagreements(&setter.said.raw, &annotations.raw, "the init container's counts"));
     Reading {
         way: Way::InitContainer(name.clone()),
-        said: setter.said.clone(),
+        said: match setter.reads_annotations {
+            true => setter.said.clone().over(annotations.clone()),
+            false => setter.said.clone(),
+        },
         skip: on_host.then_some(Skip::HostNetwork),
         warnings,
     }
@@ -84,7 +90,7 @@ fn by_plugin(inits: &[Init], said: Said, object: &Object, excluded: &[impl AsRef
         Some(skip) => warnings.push(format!("nothing of it is captured: {skip}")),
         None => {}
     }
-    for Init { name, idle, said: of_init } in inits {
+    for Init { name, idle, said: of_init, .. } in inits {
         let idle = idle.unwrap_or("it sets no rules");
         if name != init::VALIDATION {
             warnings.push(format!("its init container {name} sets no rules: {idle}"));

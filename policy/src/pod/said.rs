@@ -25,11 +25,11 @@ struct Fault {
 
 impl Said {
     /// Nothing, by a pod of this name.
-    pub(super) fn by(pod: &str) -> Self {
+    pub(crate) fn by(pod: &str) -> Self {
         Self { raw: Raw::default().of_pod(pod), ..Self::default() }
     }
 
-    pub(super) fn say(&mut self, setting: Setting, value: impl Into<String>, source: Source) {
+    pub(crate) fn say(&mut self, setting: Setting, value: impl Into<String>, source: Source) {
         let given = Given { value: value.into(), source };
         self.raw = Raw::of([(setting, given)]).over(std::mem::take(&mut self.raw));
     }
@@ -56,6 +56,11 @@ impl Said {
         }));
         let before = self.before.into_iter().chain(below.before).collect();
         Self { raw: self.raw.over(below.raw), faults, before }
+    }
+
+    /// Adds problems that were found before it came to settings.
+    pub(crate) fn suffer(&mut self, problems: Vec<Problem>) {
+        self.before.extend(problems);
     }
 
     /// The same, said after such problems.

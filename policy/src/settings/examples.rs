@@ -88,6 +88,8 @@ pub const TABLE: &[Row] = &[
     open(Setting::Metrics, "0.0.0.0:15072"),
     open(Setting::Netns, "/run/netns/pod"),
     open(Setting::Pid, "4711"),
+    open(Setting::HostAdd, "10.1.2.3,fd00::3"),
+    open(Setting::HostRemove, "10.1.2.3"),
     closed(Setting::Shell, "bash", &["bash", "zsh", "fish"]),
     open(Setting::ManDirectory, "man1"),
 ];

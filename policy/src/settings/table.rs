@@ -170,6 +170,11 @@ settings! {
             "The network namespace to repair: a name of ip netns, a container's id or its start, pid:N, or a path";
         Pid: "pid" _ [], Value("PID"), "The process in whose network namespace to do so";
     }
+    AmbientHost {
+        HostAdd: "add" _ [], Value("IP,.."), "Pods that come: their addresses; those that are there already stay";
+        HostRemove: "remove" _ [], Value("IP,.."), "Pods that go: their addresses; those that are gone already are fine";
+        HostClean: "clean" _ [], Switch, "Remove the table";
+    }
     Generate {
         Shell: "shell" _ [], Value("SHELL"), "For which shell: bash, zsh or fish";
         ManDirectory: "directory" _ [], Value("DIR"), "Where to write the pages; made if it is not there";

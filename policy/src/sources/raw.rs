@@ -76,6 +76,13 @@ impl Raw {
         Self { given: given.into_iter().collect(), ..Self::default() }
     }
 
+    /// The same without what is said of a setting.
+    #[must_use]
+    pub fn without(mut self, setting: Setting) -> Self {
+        self.given.remove(&setting);
+        self
+    }
+
     /// Says whose words they are, for [`Raw::named`].
     pub fn of_pod(self, pod: impl Into<String>) -> Self {
         Self { pod: Some(pod.into()), ..self }

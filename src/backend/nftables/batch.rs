@@ -25,6 +25,10 @@ pub(super) enum Job<'a> {
     DeleteChain(u8, &'a str, &'a str),
     /// Deletes rules of a chain of this family, table and name: the one of this handle, or all.
     DeleteRules(u8, &'a str, &'a str, Option<u64>),
+    /// Adds values to a set of our table of this name.
+    Add(&'a str, &'a bytecode::Set),
+    /// Takes values out of a set of our table of this name; all of them must be there.
+    TakeOut(&'a str, &'a bytecode::Set),
     /// Makes our table, which must not be there.
     Create(&'a bytecode::Table),
     /// Makes our table, of which this was read (first), into that (second). Chains that stay the same but for their rules
@@ -57,6 +61,8 @@ impl Batch {
                 Job::DeleteRules(family, table, chain, handle) => {
                     writer.delete_rules(*family, table, chain, *handle, last);
                 }
+                Job::Add(table, set) => writer.elements(NFT_MSG_NEWSETELEM, table, set, last),
+                Job::TakeOut(table, set) => writer.elements(NFT_MSG_DELSETELEM, table, set, last),
                 Job::Create(table) => writer.create(table, None, last),
                 Job::Exchange(live, wanted) => {
                     writer.empty(live, wanted);
@@ -189,9 +195,8 @@ impl Writer {
         let id = u32::try_from(index).expect("few sets") + 1;
         let order = set.byte_order().to_ne_bytes();
         let userdata = [&[NFTNL_UDATA_SET_KEYBYTEORDER, 4], order.as_slice()].concat();
-        let chunks = set.elements.chunks(ELEMENTS_A_MESSAGE);
-        let mut left = chunks.len();
-        let flags_alone = NLM_F_CREATE | if left == 0 { flags } else { 0 };
+        let is_empty = set.elements.is_empty();
+        let flags_alone = NLM_F_CREATE | if is_empty { flags } else { 0 };
         let message = self
             .ours(NFT_MSG_NEWSET, flags_alone, format!("the set {}", set.name))
             .text(NFTA_SET_TABLE, table)
@@ -204,10 +209,18 @@ impl Writer {
         if set.flags & NFT_SET_TIMEOUT != 0 {
             message.number(NFTA_SET_GC_INTERVAL, rules::nft::NEVER_DAYS * 24 * 60 * 60 * 1_000);
         }
+        self.elements(NFT_MSG_NEWSETELEM, table, set, flags & NLM_F_ACK != 0);
+    }
+
+    /// Messages about all values of a set.
+    fn elements(&mut self, message: u8, table: &str, set: &bytecode::Set, last: bool) {
+        let chunks = set.elements.chunks(ELEMENTS_A_MESSAGE);
+        let mut left = chunks.len();
+        let create = if message == NFT_MSG_NEWSETELEM { NLM_F_CREATE } else { 0 };
         for chunk in chunks {
             left -= 1;
-            let flags = NLM_F_CREATE | if left == 0 { flags } else { 0 };
-            self.ours(NFT_MSG_NEWSETELEM, flags, format!("the values of the set {}", set.name))
+            let flags = create | if last && left == 0 { NLM_F_ACK } else { 0 };
+            self.ours(message, flags, format!("the values of the set {}", set.name))
                 .text(NFTA_SET_ELEM_LIST_TABLE, table)
                 .text(NFTA_SET_ELEM_LIST_SET, &set.name)
                 .nest(NFTA_SET_ELEM_LIST_ELEMENTS, |list| {

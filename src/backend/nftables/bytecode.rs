@@ -132,16 +132,18 @@ fn chain(chain: &nft::Chain) -> Chain {
         policy: NF_ACCEPT,
         devices: Vec::new(),
     });
-    let rule = |rule: &nft::Rule| {
-        let comment = rule.comment.as_bytes();
-        let length = u8::try_from(comment.len() + 1).expect("comments have at most 127 bytes");
-        let userdata = match comment {
-            [] => Vec::new(),
-            _ => [&[NFTNL_UDATA_RULE_COMMENT, length], comment, &[0]].concat(),
-        };
-        Rule { expressions: super::lower::rule(rule), userdata }
-    };
+    let rule =
+        |rule: &nft::Rule| Rule { expressions: super::lower::rule(rule), userdata: comment(&rule.comment) };
     Chain { name: chain.name.clone(), base, rules: chain.rules.iter().map(rule).collect() }
+}
+
+/// A comment of at most 127 bytes as the kernel keeps it.
+pub(super) fn comment(text: &str) -> Vec<u8> {
+    let length = u8::try_from(text.len() + 1).expect("comments have at most 127 bytes");
+    match text.as_bytes() {
+        [] => Vec::new(),
+        text => [&[NFTNL_UDATA_RULE_COMMENT, length], text, &[0]].concat(),
+    }
 }
 
 fn hook(hook: Hook) -> u32 {

@@ -20,6 +20,7 @@ mod raise;
 mod read;
 mod record;
 mod removal;
+pub mod snat;
 mod tables;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,8 @@
 //! The table itself: a row a command, in the order of `--help`.
 
 use super::{Command, Entry};
+use policy::ambient::Ambient;
+use policy::kuma::Kuma;
 use policy::mesh::Mesh;
 use policy::settings::{Setting, Topic};
 
@@ -307,6 +309,32 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         mesh: None,
     },
     Entry {
+        command: Command::AmbientHost,
+        name: "ambient-host",
+        about: "On the host: let its own calls to pods of the ambient mesh come from an address that their rules know",
+        long_about: "Makes a table of nf_tables on the host, inet sidecar_init_ambient_host, with the addresses of the pods that \
+                     are captured (by apply --mesh ambient). Calls of the host's own processes to them by TCP, such as the \
+                     probes of its kubelet, come from the probe address then, which the rules in the pods leave alone. What the \
+                     host only forwards keeps its source, and stays captured.\n\nWithout a flag the table is made, or put right \
+                     if somebody has changed it; its pods stay. --add and --remove may stand in one call. All of it takes effect, \
+                     or nothing. What is there already, or gone already, is fine. A probe address that is given is kept until \
+                     another is.\n\nIt works in the network namespace that it is called in: on a node, the host's; from elsewhere, \
+                     name it with --network-namespace pid:1.\n\nExamples:\n  sidecar-init ambient-host --add 10.1.2.3,fd00::3\n  \
+                     sidecar-init ambient-host --remove 10.1.2.3\n  sidecar-init ambient-host --clean\n\nExit codes: 0 done, 1 \
+                     failed, 2 bad input (nothing was touched).",
+        topics: &[&[Topic::AmbientHost], ANY],
+        also: &[
+            Ambient::ProbeAddress,
+            Ambient::ProbeAddressV4,
+            Ambient::ProbeAddressV6,
+            Setting::NetworkNamespace,
+            Setting::Format,
+        ],
+        without: &[],
+        word: None,
+        mesh: Some(Mesh::Ambient),
+    },
+    Entry {
         command: Command::Completions,
         name: "completions",
         about: "Print the completions of a shell",
@@ -364,5 +392,21 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         without: &[Setting::Mesh],
         word: None,
         mesh: Some(Mesh::Linkerd),
+    },
+    Entry {
+        command: Command::KumaInit,
+        name: "kuma-init",
+        about: "Set or remove the rules, taking the words of kumactl (install transparent-proxy)",
+        long_about: "Sets the rules that send a machine's or a pod's traffic through Kuma's proxy, or removes them, taking \
+                     the words, files and variables of kumactl: kuma-init install transparent-proxy, and kuma-init \
+                     uninstall transparent-proxy. The command line wins over the environment, which wins over files, \
+                     which win over defaults.\n\nEither all of it takes effect or the old state stays. Rules that are \
+                     in place are not written again, and rules that give way to others do so without a gap.\n\nExit \
+                     codes: 0 done, 1 failed, or bad input (nothing was touched).",
+        topics: &[&[Topic::Capture, Topic::Facts, Topic::DropIn], ANY],
+        also: &[Setting::NetworkNamespace, Setting::Backend],
+        without: &[Setting::Mesh],
+        word: Some(Kuma::Verb),
+        mesh: Some(Mesh::Kuma),
     },
 ];

@@ -27,6 +27,7 @@ pub(crate) const NFT_MSG_GETSET: u8 = 10;
 pub(crate) const NFT_MSG_DELSET: u8 = 11;
 pub(crate) const NFT_MSG_NEWSETELEM: u8 = 12;
 pub(crate) const NFT_MSG_GETSETELEM: u8 = 13;
+pub(crate) const NFT_MSG_DELSETELEM: u8 = 14;
 pub(crate) const NFT_MSG_GETGEN: u8 = 16;
 pub(crate) const NFT_MSG_TRACE: u8 = 17;
 pub(crate) const NFT_MSG_GETOBJ: u8 = 19;
@@ -202,12 +203,15 @@ pub(crate) const NFTA_REDIR_REG_PROTO_MAX: u16 = 2;
 pub(crate) const NFTA_REDIR_FLAGS: u16 = 3;
 
 // enum nft_nat_types, enum nft_nat_attributes
+pub(crate) const NFT_NAT_SNAT: u32 = 0;
 pub(crate) const NFT_NAT_DNAT: u32 = 1;
 pub(crate) const NFTA_NAT_TYPE: u16 = 1;
+pub(crate) const NFTA_NAT_FAMILY: u16 = 2;
 pub(crate) const NFTA_NAT_REG_ADDR_MIN: u16 = 3;
 pub(crate) const NFTA_NAT_REG_ADDR_MAX: u16 = 4;
 pub(crate) const NFTA_NAT_REG_PROTO_MIN: u16 = 5;
 pub(crate) const NFTA_NAT_REG_PROTO_MAX: u16 = 6;
+pub(crate) const NFTA_NAT_FLAGS: u16 = 7;
 
 // enum nft_fib_result, enum nft_fib_flags, enum nft_fib_attributes
 pub(crate) const NFT_FIB_RESULT_ADDRTYPE: u32 = 3;

@@ -1,20 +1,18 @@
 //! Options that do nothing beside others, and settings that are known to surprise.
 
-use super::change::{Change, Item};
-use super::judge::Judge;
-use super::{Code, Finding, Idle};
 use crate::istio::defaults::DNS_PORT;
 use crate::istio::{CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups};
+use crate::lint::{Change, Code, Finding, Idle, Judge, LeftOut};
 use crate::settings::Setting;
 use crate::sources::Raw;
 use rules::Uid;
 use rules::simulate::Direction;
 
 /// Looks at options one by one.
-pub(super) fn check(judge: &mut Judge<'_>, captures_outbound: bool) -> Vec<Finding> {
-    let mut findings = proxies(judge, captures_outbound);
-    findings.extend(limits(judge.config));
-    findings.extend(dns(judge));
+pub(super) fn check(config: &CaptureConfig, judge: &mut Judge<'_>, captures_outbound: bool) -> Vec<Finding> {
+    let mut findings = proxies(config, judge, captures_outbound);
+    findings.extend(limits(config));
+    findings.extend(dns(config, judge));
     findings
 }
 
@@ -73,19 +71,18 @@ pub(super) fn without_effect(raw: &Raw, config: &CaptureConfig) -> Vec<Idle> {
             let source = given(setting)?.source.to_string();
             let finding =
                 Finding::warning(Code::NoEffect, &source, format!("has no effect: it {text}"), remedy);
-            Some(Idle { finding, change: Change::without(setting, Item::Everything) })
+            Some(Idle { finding, change: Change::without(setting, LeftOut::Everything) })
         })
         .collect()
 }
 
 /// Queries that are left alone before they could be captured.
-fn dns(judge: &mut Judge<'_>) -> Option<Finding> {
-    let config = judge.config;
+fn dns(config: &CaptureConfig, judge: &mut Judge<'_>) -> Option<Finding> {
     let spares = config.excluded_outbound_ports.iter().any(|range| range.contains(DNS_PORT.number()));
     if !spares || config.dns == DnsCapture::Off {
         return None;
     }
-    let idle = judge.is_idle(&Change::without(Setting::RedirectDns, Item::Everything));
+    let idle = judge.is_idle(&Change::without(Setting::RedirectDns, LeftOut::Everything));
     Some(Finding::warning(
         Code::DnsExcluded,
         "--istio-local-outbound-ports-exclude",
@@ -98,8 +95,7 @@ fn dns(judge: &mut Judge<'_>) -> Option<Finding> {
 }
 
 /// Who counts as the proxy.
-fn proxies(judge: &mut Judge<'_>, captures_outbound: bool) -> Vec<Finding> {
-    let config = judge.config;
+fn proxies(config: &CaptureConfig, judge: &mut Judge<'_>, captures_outbound: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     if captures_outbound && config.proxy_uids.iter().copied().map(Uid::number).any(|uid| uid == 0) {
         findings.push(Finding::warning(Code::RootIsProxy,

@@ -1,10 +1,9 @@
 //! Arrows of what arrives: from the network, and from virtual machines of the pod.
 
-use super::flow::{Fate, Is, Place};
-use super::label::{Label, PORTS, TCP_PORTS};
-use super::panel::{Panel, Part, Writer};
+use super::writer::Writer;
 use crate::Setting;
 use crate::istio::{CaptureConfig, InboundPorts, Interception, OutboundCidrs, Reason};
+use crate::picture::{Fate, Is, Label, PORTS, Panel, Part, Place, TCP_PORTS};
 use crate::sources::Dialect;
 
 /// What others send to the pod.

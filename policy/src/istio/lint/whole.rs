@@ -1,20 +1,15 @@
 //! What a configuration as a whole leaves out, so that most else about it does not matter.
 
-use super::ipv6::{Held, uncaptured_ipv6};
-use super::judge::Judge;
-use super::overlap::{addresses, ports};
-use super::{Code, Finding};
 use crate::Setting;
 use crate::istio::defaults::DNS_PORT;
 use crate::istio::{CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups};
-use crate::sources::Raw;
+use crate::lint::{Code, Finding, Judge, addresses, ports};
 use rules::nft::{Interval, Intervals};
 use rules::simulate::{Direction, Packet};
 use rules::{Family, PortRange};
 
 /// Says that nothing is captured, if so. No other finding matters then.
-pub(super) fn nothing(judge: &mut Judge<'_>) -> Option<Finding> {
-    let config = judge.config;
+pub(super) fn nothing(config: &CaptureConfig, judge: &mut Judge<'_>) -> Option<Finding> {
     if config.interception == Interception::None {
         return Some(Finding::note(
             Code::ModeNone,
@@ -46,8 +41,7 @@ pub(super) fn nothing(judge: &mut Judge<'_>) -> Option<Finding> {
 }
 
 /// Says that what is left alone outbound is all that there is, if so.
-pub(super) fn everything_excluded(judge: &mut Judge<'_>) -> Option<Finding> {
-    let config = judge.config;
+pub(super) fn everything_excluded(config: &CaptureConfig, judge: &mut Judge<'_>) -> Option<Finding> {
     if !wants_outbound(config) {
         return None;
     }
@@ -65,25 +59,6 @@ pub(super) fn is_of_included(setting: Setting) -> bool {
         setting,
         Setting::ServiceCidr | Setting::OutboundPorts | Setting::OwnerGroups | Setting::OwnerGroupsExclude
     )
-}
-
-/// What is odd whatever is included.
-pub(super) fn check(raw: &Raw, config: &CaptureConfig, held: &[Held]) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let (inbound, outbound) = (config.inbound_listener, config.outbound_listener);
-    if inbound.first() <= outbound.last() && outbound.first() <= inbound.last() {
-        let shared = inbound.first().max(outbound.first());
-        findings.push(Finding::warning(
-            Code::SharedListener,
-            &Setting::InboundCapturePort.row().option(),
-            format!(
-                "has port {shared}, as --envoy-port has: the proxy can't tell inbound from outbound there"
-            ),
-            "give the listeners different ports",
-        ));
-    }
-    findings.extend(uncaptured_ipv6(raw, config, held));
-    findings
 }
 
 fn is_proxys(config: &CaptureConfig, packet: &Packet) -> bool {

@@ -1,12 +1,11 @@
 //! Arrows of what processes of the pod send: to others, and to the pod itself.
 
 use super::arriving::inbound_ports;
-use super::flow::{Fate, Is, Place};
-use super::label::{Label, TCP_AND_UDP_PORTS, TCP_PORTS};
-use super::panel::{Panel, Part, Writer};
+use super::writer::Writer;
 use crate::Setting;
 use crate::istio::defaults::{AGENT_PORT, DNS_PORT, PASSTHROUGH_V4, PASSTHROUGH_V6};
 use crate::istio::{CaptureConfig, DnsCapture, Interception, OutboundCidrs, OwnerGroups, Reason};
+use crate::picture::{Fate, Is, Label, Panel, Part, Place, TCP_AND_UDP_PORTS, TCP_PORTS};
 use crate::sources::Dialect;
 use rules::simulate::{Direction, Packet};
 use rules::{Cidr, ConnState, Gid, InterfaceName, Protocol, Uid};
@@ -26,7 +25,7 @@ pub(super) fn outbound(config: &CaptureConfig, dialect: &Dialect) -> Panel {
     excluded_ports(&mut writer);
     let (users, groups) = (&config.proxy_uids, &config.proxy_gids);
     let label = Label::plain(format!("the proxy's own calls ({})", owners(users, groups)));
-    let own = writer.pass(Reason::ProxyOutbound, label, [Is::Of(users.clone(), groups.clone())]);
+    let own = writer.pass(Reason::ProxyOutbound, label, [Is::of(users, groups)]);
     own.from = Place::Proxy;
     others(&mut writer);
     writer.finish()
@@ -44,14 +43,14 @@ pub(super) fn within(config: &CaptureConfig, dialect: &Dialect) -> Option<Panel>
         writer.pass(Reason::ExcludedInterface, Label::plain("everything over lo"), []);
         return Some(writer.finish());
     }
-    let passthrough = Is::From(vec![PASSTHROUGH_V4.into(), PASSTHROUGH_V6.into()]);
+    let passthrough = Is::from_hosts([PASSTHROUGH_V4.into(), PASSTHROUGH_V6.into()]);
     let loopback = writer.loopback();
     if let (true, Some(ports)) = (writer.is_tproxy(), inbound_ports(config)) {
         // Marks in OUTPUT, met again where the packet arrives over lo; nothing of nat stands in between.
         let (users, groups) = (config.proxy_uids.clone(), config.proxy_gids.clone());
         let label =
             Label::plain(format!("the proxy's calls to the pod's own address ({})", owners(&users, &groups)));
-        let all = Is::Of(users, groups);
+        let all = Is::of(&users, &groups);
         let needs =
             [Is::Tcp, all, loopback.clone().not(), passthrough.clone().not()].into_iter().chain(ports);
         writer.capture_inbound(Reason::ProxyCallsOwnPod, label, needs).from = Place::Proxy;
@@ -82,7 +81,7 @@ fn each_owner(writer: &mut Writer<'_>, loopback: &Is) {
     for (users, groups) in users.chain(groups) {
         let is_user = !users.is_empty();
         let who = owners(&users, &groups);
-        let owner = Is::Of(users, groups);
+        let owner = Is::of(&users, &groups);
         let mut needs = vec![Is::Tcp, loopback.clone().not(), tunnel.clone().not(), owner.clone()];
         needs.extend((captures_dns && is_user).then(|| dns.clone().not()));
         let label = Label::plain(format!("the proxy's calls to the pod's own address ({who})"));
@@ -168,7 +167,7 @@ fn others(writer: &mut Writer<'_>) {
 }
 
 fn owner_groups(writer: &mut Writer<'_>) {
-    let nobodys = |groups: &[Gid]| Is::Of(Vec::new(), groups.to_vec());
+    let nobodys = |groups: &[Gid]| Is::of(&[], groups);
     match &writer.config.owner_groups {
         OwnerGroups::AllBut(groups) if groups.is_empty() => {}
         OwnerGroups::AllBut(groups) => {

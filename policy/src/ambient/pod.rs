@@ -1,0 +1,20 @@
+//! Pods of Istio's ambient mode: how they are told from others, and by which annotations they speak.
+
+use crate::pod::mesh::Form;
+
+pub(crate) const FORM: Form = Form {
+    init_containers: &[],
+    commands: &[],
+    init_reads_annotations: false,
+    idle: &[],
+    // ztunnel runs in a pod of its own.
+    proxy: None,
+    signs: &[
+        ("istio.io/dataplane-mode", &["ambient"]),
+        ("ambient.istio.io/redirection", &["enabled", "pending"]),
+    ],
+    refusals: &[("istio.io/dataplane-mode", &["none"]), ("sidecar.istio.io/status", &[])],
+    injected: &[],
+    presets: &[],
+    more: |_, _| {},
+};

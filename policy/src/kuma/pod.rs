@@ -1,0 +1,58 @@
+//! Pods of Kuma: how its injector leaves them, and by which annotations they speak (`traffic.kuma.io/`).
+
+use super::{Kuma, keys};
+use crate::pod::mesh::Form;
+use crate::pod::{Pod, Said};
+use crate::sources::Source;
+
+/// The annotation that holds a whole configuration, as YAML.
+const CONFIGURATION: &str = "traffic.kuma.io/transparent-proxy-config";
+
+pub(crate) const FORM: Form = Form {
+    init_containers: &["kuma-init"],
+    commands: &["transparent-proxy", "kuma-init", "kumactl"],
+    // Its arguments name the file into which the annotation is projected.
+    init_reads_annotations: true,
+    idle: &[(Kuma::DryRun, "it prints the rules and sets none (--dry-run)")],
+    proxy: Some("kuma-sidecar"),
+    signs: &[("kuma.io/sidecar-injection", &["enabled", "true"]), (CONFIGURATION, &[])],
+    refusals: &[
+        ("kuma.io/sidecar-injection", &["disabled", "false"]),
+        ("kuma.io/sidecar-injected", &["false"]),
+    ],
+    injected: &[("kuma.io/sidecar-injected", &["true"])],
+    presets: &[],
+    more,
+};
+
+/// The configuration that an annotation holds, which single annotations have been made into already where the injector has
+/// written it; and a gateway, which takes what arrives by itself.
+fn more(pod: &Pod, said: &mut Said) {
+    if let Some(text) = pod.annotations.get(CONFIGURATION) {
+        let file =
+            keys::read(CONFIGURATION, text, |key| Source::Annotation(format!("{CONFIGURATION}: {key}")));
+        for (setting, given) in file.given {
+            if said.raw.get(setting).is_none_or(|known| !known.source.is_of_pod()) {
+                said.say(setting, given.value, given.source);
+            }
+        }
+        said.suffer(file.problems);
+    }
+    let gateway = "kuma.io/gateway";
+    if pod.annotations.get(gateway).is_some_and(|value| value.trim() == "enabled") {
+        said.say(Kuma::RedirectInbound, "false", Source::Annotation(gateway.to_owned()));
+    }
+    let probes = "kuma.io/application-probe-proxy-port";
+    let port = pod.annotations.get(probes).map_or(PROBE_PROXY, |text| text.trim());
+    let setting = Kuma::InboundPortsExclude;
+    if let Some(given) = said.raw.get(setting).cloned()
+        && matches!(&given.source, Source::Annotation(name) if !name.starts_with(CONFIGURATION))
+    {
+        said.say(setting, format!("{},{port}", given.value), given.source);
+    } else if said.raw.get(setting).is_none() && port != "0" {
+        said.say(setting, port, Source::Preset(probes.to_owned()));
+    }
+}
+
+/// Where the proxy answers the kubelet's probes in the place of the application, never captured.
+const PROBE_PROXY: &str = "9001";

@@ -1,0 +1,49 @@
+//! Pods of linkerd: how its injector leaves them, and by which annotations they speak (`config.linkerd.io/`).
+
+use super::Linkerd;
+use super::defaults::{ADMIN_PORT, CONTROL_PORT, SKIPPED_BY_CONTROL_PLANE, SKIPPED_PORTS};
+use crate::pod::mesh::Form;
+use crate::pod::{Pod, Said};
+use crate::sources::Source;
+use rules::Port;
+
+pub(crate) const FORM: Form = Form {
+    init_containers: &["linkerd-init"],
+    commands: &["proxy-init", "linkerd2-proxy-init", "linkerd-init"],
+    init_reads_annotations: false,
+    idle: &[(Linkerd::Simulate, "it tells the commands and runs none (--simulate)")],
+    proxy: Some("linkerd-proxy"),
+    signs: &[("linkerd.io/inject", &["enabled", "ingress"])],
+    refusals: &[("linkerd.io/inject", &["disabled"])],
+    injected: &[("linkerd.io/proxy-version", &[]), ("linkerd.io/created-by", &[])],
+    presets: &[
+        (Linkerd::IncomingProxyPort, "4143"),
+        (Linkerd::OutgoingProxyPort, "4140"),
+        (Linkerd::ProxyUid, "2102"),
+        (Linkerd::InboundPortsToIgnore, SKIPPED_PORTS),
+        (Linkerd::OutboundPortsToIgnore, SKIPPED_PORTS),
+        (Linkerd::Ipv6, "false"),
+    ],
+    more,
+};
+
+/// The proxy's own ports, which are never captured and which other annotations may move; and the API server, which pods
+/// of the control plane call past the proxy.
+fn more(pod: &Pod, said: &mut Said) {
+    let port = |name: &str, default: Port| {
+        let given = pod.annotations.get(&format!("config.linkerd.io/{name}"));
+        // The injector passes over what is no number.
+        given.and_then(|text| text.trim().parse().ok()).unwrap_or(default)
+    };
+    let (control, admin) = (port("control-port", CONTROL_PORT), port("admin-port", ADMIN_PORT));
+    let setting = Linkerd::InboundPortsToIgnore;
+    if let Some(given) = said.raw.get(setting).cloned() {
+        said.say(setting, format!("{control},{admin},{}", given.value), given.source);
+    }
+    let component = "linkerd.io/control-plane-component";
+    let is_component = pod.labels.as_ref().is_some_and(|labels| labels.contains_key(component));
+    if is_component {
+        let source = Source::Field(format!("its label {component}"));
+        said.say(Linkerd::OutboundPortsToIgnore, SKIPPED_BY_CONTROL_PLANE, source);
+    }
+}

@@ -1,0 +1,200 @@
+//! What rules ask of packets, as values to try: of each kind of rule some, of the rules in focus all.
+
+use rules::{Checked, Cidr, ConnState, Family, Gid, InterfaceName, Match, PortRange, Uid, UidRange};
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::{Discriminant, discriminant};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Of long lists that are not what the question is about, so many items stand for all.
+const SAMPLES: usize = 6;
+
+/// Ports to try whatever the rules name: of DNS, its usual listener, the tunnel, and one that is nothing special.
+const USUAL_PORTS: [u16; 4] = [53, 81, 15008, 15053];
+
+/// The values.
+#[derive(Default)]
+pub(super) struct Asked {
+    /// Destinations, and of the focus all that lie in them.
+    networks: BTreeSet<Cidr>,
+    /// Destinations of which every border counts.
+    closely: BTreeSet<Cidr>,
+    sources: BTreeSet<Cidr>,
+    ports: BTreeSet<PortRange>,
+    /// Interfaces by which packets only arrive, as far as rules ask.
+    pub(super) arrives: BTreeSet<InterfaceName>,
+    /// Interfaces by which packets come and go.
+    pub(super) leaves: BTreeSet<InterfaceName>,
+    users: BTreeSet<UidRange>,
+    groups: BTreeSet<Gid>,
+    pub(super) marks: BTreeSet<u32>,
+    pub(super) connmarks: BTreeSet<u32>,
+    /// Whether anything asks for packets of no connection.
+    pub(super) invalid: bool,
+}
+
+impl Asked {
+    /// What these rules ask, and all that `focus` asks.
+    pub(super) fn of(rules: &Checked, focus: &[Match]) -> Self {
+        // The items of a list stand in rules of one origin, and in some lists there are thousands.
+        let mut lists: BTreeMap<&str, Vec<(Discriminant<Match>, BTreeSet<&Match>)>> = BTreeMap::new();
+        for statement in &rules.rules().statements {
+            let reason = statement.origin.map_or("", |origin| origin.name);
+            let kinds = lists.entry(reason).or_default();
+            for asks in &statement.rule.matches {
+                let kind = discriminant(asks);
+                let at = kinds.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
+                    kinds.push((kind, BTreeSet::new()));
+                    kinds.len() - 1
+                });
+                kinds[at].1.insert(asks);
+            }
+        }
+        let mut asked = Self::default();
+        let lists: Vec<Vec<&Match>> =
+            lists.into_values().flatten().map(|(_, values)| values.into_iter().collect()).collect();
+        for values in &lists {
+            sample(values).for_each(|asks| asked.add(asks, SAMPLES));
+        }
+        let is_interface = |asks: &&&Match| matches!(asks, Match::InInterface(_) | Match::OutInterface(_));
+        let focus: BTreeSet<&Match> = focus.iter().collect();
+        // Where a network is captured behind many interfaces, some of these stand for all.
+        let interfaces: Vec<&Match> = focus.iter().filter(is_interface).copied().collect();
+        sample(&interfaces).for_each(|asks| asked.add(asks, SAMPLES));
+        for asks in focus.iter().filter(|asks| !is_interface(asks)) {
+            asked.add(asks, usize::MAX);
+            let Match::Destination(operand) = asks else { continue };
+            let network = *operand.value();
+            asked.closely.insert(network);
+            for values in &lists {
+                let inside: Vec<Cidr> = values.iter().filter_map(|asks| destination(asks)).collect();
+                let inside: Vec<Cidr> =
+                    inside.into_iter().filter(|other| network.contains(other.address())).collect();
+                asked.closely.extend(sample(&inside));
+            }
+        }
+        let both = |name: &InterfaceName| asked.leaves.contains(name);
+        asked.arrives = asked.arrives.iter().filter(|name| !both(name)).cloned().collect();
+        asked
+    }
+
+    fn add(&mut self, asks: &Match, most: usize) {
+        match asks {
+            Match::Source(operand) => drop(self.sources.insert(*operand.value())),
+            Match::Destination(operand) => drop(self.networks.insert(*operand.value())),
+            Match::InInterface(operand) => drop(self.arrives.insert(operand.value().clone())),
+            Match::OutInterface(operand) if *operand.value() == InterfaceName::loopback() => {}
+            Match::OutInterface(operand) => drop(self.leaves.insert(operand.value().clone())),
+            Match::SourcePort(operand) | Match::DestinationPort(operand) => {
+                self.ports.insert(*operand.value());
+            }
+            Match::DestinationPorts(operand) => {
+                let ranges = operand.value().ranges();
+                match ranges.len() > most {
+                    true => self.ports.extend(sample(ranges)),
+                    false => self.ports.extend(ranges),
+                }
+            }
+            Match::UidOwner(operand) => drop(self.users.insert(*operand.value())),
+            Match::GidOwner(operand) => drop(self.groups.insert(*operand.value())),
+            Match::ConnState(operand) => {
+                self.invalid |= operand.value().states().contains(&ConnState::Invalid);
+            }
+            Match::Mark(operand) => drop(self.marks.insert(operand.value().value)),
+            Match::Connmark(operand) => drop(self.connmarks.insert(operand.value().value)),
+            Match::Protocol(_) | Match::ProtocolModule(_) | Match::Comment(_) => {}
+        }
+    }
+
+    /// Destinations of a family.
+    pub(super) fn addresses(&self, own: &[IpAddr], family: Family) -> BTreeSet<IpAddr> {
+        let mut found: BTreeSet<IpAddr> = own.iter().copied().collect();
+        found.extend(["127.0.0.1", "127.0.0.6", "192.0.2.77"].map(address));
+        found.extend(["::1", "::6", "2001:db8::77"].map(address));
+        found.extend(self.networks.iter().flat_map(|cidr| [cidr.address(), last(cidr)]));
+        let small = self.networks.iter().filter(|cidr| cidr.address().is_loopback());
+        found.extend(self.closely.iter().chain(small).flat_map(borders));
+        found.retain(|address| Family::of(*address) == family);
+        found
+    }
+
+    /// Addresses of a family from where others call.
+    pub(super) fn callers(&self, family: Family) -> Vec<IpAddr> {
+        let elsewhere = ["192.0.2.9", "2001:db8::9"].map(address);
+        let named = self.sources.iter().flat_map(|cidr| [cidr.address(), last(cidr)]);
+        let of_family = |address: &IpAddr| Family::of(*address) == family && !address.is_loopback();
+        let callers: BTreeSet<IpAddr> = elsewhere.into_iter().chain(named).filter(of_family).collect();
+        callers.into_iter().collect()
+    }
+
+    pub(super) fn ports(&self) -> BTreeSet<u16> {
+        self.ports.iter().flat_map(ends).chain(USUAL_PORTS).collect()
+    }
+
+    /// Whoever a rule names, by user and by group, and somebody whom none names.
+    pub(super) fn senders(&self) -> BTreeSet<(Uid, Gid)> {
+        let is_named = |uid: &Uid| {
+            self.users.iter().any(|range| range.contains(*uid)) || self.groups.contains(&Gid::from(*uid))
+        };
+        let nobody = (1000..).filter_map(Uid::new).find(|uid| !is_named(uid));
+        let nobody = nobody.expect("rules name few users");
+        let users: BTreeSet<Uid> =
+            self.users.iter().flat_map(|range| [range.first(), range.last()]).collect();
+        let mut found = BTreeSet::from([(nobody, Gid::from(nobody))]);
+        found.extend(users.iter().map(|uid| (*uid, Gid::from(nobody))));
+        found.extend(self.groups.iter().map(|gid| (nobody, *gid)));
+        let both =
+            users.iter().take(1).flat_map(|uid| self.groups.iter().take(SAMPLES).map(|gid| (*uid, *gid)));
+        found.extend(both);
+        found
+    }
+}
+
+fn destination(asks: &Match) -> Option<Cidr> {
+    match asks {
+        Match::Destination(operand) => Some(*operand.value()),
+        _ => None,
+    }
+}
+
+fn address(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+fn last(cidr: &Cidr) -> IpAddr {
+    match cidr.address() {
+        IpAddr::V4(address) => {
+            let host = u32::MAX.checked_shr(u32::from(cidr.length())).unwrap_or(0);
+            Ipv4Addr::from_bits(address.to_bits() | host).into()
+        }
+        IpAddr::V6(address) => {
+            let host = u128::MAX.checked_shr(u32::from(cidr.length())).unwrap_or(0);
+            Ipv6Addr::from_bits(address.to_bits() | host).into()
+        }
+    }
+}
+
+/// The first and the last address, and those beside them.
+fn borders(cidr: &Cidr) -> Vec<IpAddr> {
+    let beside = |address: IpAddr, step: i8| match address {
+        IpAddr::V4(a) => Ipv4Addr::from_bits(a.to_bits().wrapping_add_signed(step.into())).into(),
+        IpAddr::V6(a) => Ipv6Addr::from_bits(a.to_bits().wrapping_add_signed(step.into())).into(),
+    };
+    let (first, last) = (cidr.address(), last(cidr));
+    vec![first, last, beside(first, -1), beside(last, 1)]
+}
+
+fn ends(range: &PortRange) -> impl Iterator<Item = u16> + use<> {
+    let (first, last) = (range.first().number(), range.last().number());
+    [first - 1, first, last, last.saturating_add(1)].into_iter().filter(|port| *port != 0)
+}
+
+/// Some of a list, from its start to its end.
+fn sample<T: Clone>(items: &[T]) -> impl Iterator<Item = T> {
+    let step = items.len().div_ceil(SAMPLES).max(1);
+    items.iter().step_by(step).chain(items.last()).cloned()
+}
+
+/// A name that the pattern covers.
+pub(super) fn covered(name: &InterfaceName) -> String {
+    name.prefix().map_or_else(|| name.as_str().to_owned(), |prefix| format!("{prefix}0"))
+}

@@ -1,0 +1,288 @@
+//! What rules do to a part of the traffic, as arrows: every way through the chains, told by what it asks of a packet.
+//!
+//! A walk is made once for all packets. What a rule asks is kept as a condition, or is settled at once where the part of
+//! the traffic settles it: packets out of the pod arrive by no interface. Calls of chains are followed in place, so that
+//! arrows stand in the order in which rules decide. That a packet is captured ends its way: what policies write stands before.
+
+use super::flow::{Fate, Is};
+use super::panel::Part;
+use rules::{
+    Chain, ConnState, Hook, InterfaceName, Mark, Match, Negatable, Origin, RuleSet, Statement, Table, Target,
+};
+use std::collections::BTreeMap;
+
+/// Packets that fulfil all conditions, and no earlier arrow's, come to this end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Arrow {
+    pub(super) needs: Vec<Is>,
+    pub(super) fate: Fate,
+    /// Why the rule that decides is there; `None` where no rule does.
+    pub(super) origin: Option<Origin>,
+}
+
+/// What is known of the packets before any rule is met.
+pub(super) struct Ground<'a> {
+    pub(super) part: Part,
+    /// By which interfaces virtual machines send.
+    pub(super) machines: &'a [InterfaceName],
+    /// Marks that packets may have from their sender, beside none.
+    pub(super) marks: &'a [Mark],
+}
+
+/// The arrows of a part. The last one speaks of all packets that are left. Packets that belong to no connection have their
+/// arrows first, where any are dropped.
+pub(super) fn arrows(rules: &RuleSet, ground: &Ground<'_>) -> Vec<Arrow> {
+    let of_state = |state| {
+        let mut walker = Walker::new(rules, ground, state);
+        let needs = if state == ConnState::Invalid { vec![Is::Invalid] } else { Vec::new() };
+        walker.stage(0, State { needs, ..State::default() });
+        walker.arrows
+    };
+    let mut arrows = of_state(ConnState::Invalid);
+    // Whoever drops none of them has nothing to tell about them.
+    let dropped = arrows.iter().rposition(|arrow| arrow.fate == Fate::Dropped);
+    arrows.truncate(dropped.map_or(0, |last| last + 1));
+    if dropped.is_some() {
+        arrows.push(Arrow { needs: vec![Is::Invalid], fate: Fate::Passing, origin: None });
+    }
+    arrows.extend(of_state(ConnState::New));
+    arrows
+}
+
+/// Some of the packets on their way.
+#[derive(Clone, Default)]
+struct State {
+    needs: Vec<Is>,
+    /// The mark that a rule has set; `None` while it is the sender's.
+    mark: Option<u32>,
+    connmark: u32,
+    /// The rule that let them go last.
+    passed: Option<Origin>,
+}
+
+/// A chain that is being walked.
+#[derive(Clone, Copy)]
+struct Frame<'a> {
+    rules: &'a [&'a Statement],
+    next: usize,
+    /// The rule that led here, where the chain only does what that rule is for.
+    led_by: Option<Origin>,
+}
+
+type Chains<'a> = BTreeMap<Chain, Vec<&'a Statement>>;
+
+struct Walker<'a> {
+    ground: &'a Ground<'a>,
+    connection: ConnState,
+    chains: BTreeMap<Table, Chains<'a>>,
+    stages: Vec<(Hook, Table)>,
+    arrows: Vec<Arrow>,
+}
+
+impl<'a> Walker<'a> {
+    fn new(rules: &'a RuleSet, ground: &'a Ground<'a>, connection: ConnState) -> Self {
+        let hooks: &[Hook] = match ground.part {
+            Part::Inbound | Part::Machines => &[Hook::Prerouting, Hook::Input],
+            Part::Outbound => &[Hook::Output, Hook::Postrouting],
+            Part::Within => &[Hook::Output, Hook::Postrouting, Hook::Prerouting, Hook::Input],
+        };
+        let chains: BTreeMap<Table, Chains<'a>> =
+            Table::ALL.into_iter().map(|table| (table, rules.chains(table))).collect();
+        let starts = connection == ConnState::New;
+        let stages = hooks.iter().enumerate().flat_map(|(number, hook)| {
+            // Where a connection goes is asked at its first hook alone, and only at its start.
+            let asks = move |table: &Table| *table != Table::Nat || (starts && number == 0);
+            Table::ALL.into_iter().filter(asks).map(|table| (*hook, table))
+        });
+        Self { ground, connection, stages: stages.collect(), chains, arrows: Vec::new() }
+    }
+
+    fn chain(&self, table: Table, chain: &Chain) -> Vec<&'a Statement> {
+        self.chains.get(&table).and_then(|chains| chains.get(chain)).cloned().unwrap_or_default()
+    }
+
+    /// Packets come to a base chain, or are through.
+    fn stage(&mut self, number: usize, state: State) {
+        let Some(&(hook, table)) = self.stages.get(number) else {
+            let State { needs, passed: origin, .. } = state;
+            self.arrows.push(Arrow { needs, fate: Fate::Passing, origin });
+            return;
+        };
+        let rules = self.chain(table, &Chain::Base(hook));
+        self.walk(number, &[Frame { rules: &rules, next: 0, led_by: None }], state);
+    }
+
+    /// Packets go on in the innermost of these chains.
+    fn walk(&mut self, number: usize, frames: &[Frame<'_>], mut state: State) {
+        let (hook, table) = self.stages[number];
+        let mut frames = frames.to_vec();
+        loop {
+            let Some(frame) = frames.last_mut() else { return self.stage(number + 1, state) };
+            let Some(statement) = frame.rules.get(frame.next) else {
+                frames.pop();
+                continue;
+            };
+            frame.next += 1;
+            let led_by = frame.led_by;
+            let Some(taken) = self.taken(hook, &statement.rule.matches, &state) else { continue };
+            let is_always = taken.needs.len() == state.needs.len();
+            let decider = led_by.or(statement.origin);
+            let passed = || State { passed: statement.origin, ..taken.clone() };
+            match &statement.rule.target {
+                Target::Accept => self.stage(number + 1, passed()),
+                Target::Return => self.walk(number, &frames[..frames.len() - 1], passed()),
+                Target::Drop => self.end(taken, Fate::Dropped, decider),
+                Target::Redirect(ports) => self.end(taken, Fate::Captured(*ports), decider),
+                Target::Tproxy { port, .. } => self.end(taken, Fate::Captured((*port).into()), decider),
+                Target::Jump(name) => {
+                    let rules = self.chain(table, &Chain::User(name.clone()));
+                    let is_end = rules.iter().all(|statement| is_end(&statement.rule.target));
+                    let led_by = if is_end { decider } else { None };
+                    let mut inner = frames.clone();
+                    inner.push(Frame { rules: &rules, next: 0, led_by });
+                    self.walk(number, &inner, taken);
+                }
+                target => match written(target, &taken) {
+                    None => continue,
+                    Some(written) if is_always => {
+                        state = written;
+                        continue;
+                    }
+                    Some(written) => self.walk(number, &frames, written),
+                },
+            }
+            if is_always {
+                return;
+            }
+        }
+    }
+
+    fn end(&mut self, state: State, fate: Fate, origin: Option<Origin>) {
+        self.arrows.push(Arrow { needs: state.needs, fate, origin });
+    }
+
+    /// Those of the packets that fulfil the conditions; `None` if there are none.
+    fn taken(&self, hook: Hook, matches: &[Match], state: &State) -> Option<State> {
+        let mut taken = state.clone();
+        for asked in matches {
+            match self.asked(hook, asked, state) {
+                Asked::Settled(true) => {}
+                Asked::Settled(false) => return None,
+                Asked::Open(need) => add(&mut taken.needs, need)?,
+            }
+        }
+        Some(taken)
+    }
+
+    fn asked(&self, hook: Hook, asked: &Match, state: &State) -> Asked {
+        use Asked::{Open, Settled};
+        let leaves = matches!(hook, Hook::Output | Hook::Postrouting);
+        match asked {
+            Match::Comment(_) | Match::ProtocolModule(_) => Settled(true),
+            Match::Source(operand) | Match::Destination(operand) if operand.value().is_everything() => {
+                Settled(operand.holds(true))
+            }
+            Match::Source(operand) => negatable(operand, |network| Is::From(vec![*network])),
+            Match::Destination(operand) => negatable(operand, |network| Is::To(vec![*network])),
+            Match::InInterface(operand) if leaves => Settled(operand.holds(false)),
+            Match::OutInterface(operand) if !leaves => Settled(operand.holds(false)),
+            Match::InInterface(operand) | Match::OutInterface(operand) => self.interface(operand),
+            Match::Protocol(rules::Protocol::Tcp) => Open(Is::Tcp),
+            Match::Protocol(rules::Protocol::Udp) => Open(Is::Udp),
+            Match::SourcePort(operand) => negatable(operand, |ports| Is::FromPorts(vec![*ports])),
+            Match::DestinationPort(operand) => negatable(operand, |ports| Is::Ports(vec![*ports])),
+            Match::DestinationPorts(operand) => negatable(operand, |ports| Is::ports(ports.ranges())),
+            // Whoever sent a packet that arrives is not known.
+            Match::UidOwner(operand) if !leaves => Settled(operand.holds(false)),
+            Match::GidOwner(operand) if !leaves => Settled(operand.holds(false)),
+            Match::UidOwner(operand) => negatable(operand, |users| Is::Of(vec![*users], Vec::new())),
+            Match::GidOwner(operand) => negatable(operand, |group| Is::Of(Vec::new(), vec![*group])),
+            Match::ConnState(operand) => {
+                Settled(operand.holds(operand.value().states().contains(&self.connection)))
+            }
+            Match::Mark(operand) => self.mark(operand, state),
+            Match::Connmark(operand) => Settled(operand.holds(operand.value().covers(state.connmark))),
+        }
+    }
+
+    fn interface(&self, operand: &Negatable<InterfaceName>) -> Asked {
+        let name = operand.value();
+        let is_loopback = |name: &InterfaceName| name.covers(InterfaceName::loopback().as_str());
+        let settled = match self.ground.part {
+            Part::Within => Some(is_loopback(name)),
+            Part::Outbound => (*name == InterfaceName::loopback()).then_some(false),
+            // These have a part of their own.
+            Part::Inbound => self.ground.machines.contains(name).then_some(false),
+            Part::Machines => (self.ground.machines == [name.clone()]).then_some(true),
+        };
+        match settled {
+            Some(has) => Asked::Settled(operand.holds(has)),
+            None => negatable(operand, |name| Is::Over(vec![name.clone()])),
+        }
+    }
+
+    fn mark(&self, operand: &Negatable<Mark>, state: &State) -> Asked {
+        let asked = operand.value();
+        let has = |mark: u32| asked.covers(mark);
+        let marks = self.ground.marks;
+        match state.mark {
+            Some(mark) => Asked::Settled(operand.holds(has(mark))),
+            None if marks.iter().all(|mark| has(mark.value) == has(0)) => {
+                Asked::Settled(operand.holds(has(0)))
+            }
+            None => negatable(operand, |mark| Is::Marked(*mark)),
+        }
+    }
+}
+
+/// What a condition comes to.
+enum Asked {
+    Settled(bool),
+    Open(Is),
+}
+
+fn negatable<T>(operand: &Negatable<T>, need: impl Fn(&T) -> Is) -> Asked {
+    Asked::Open(match operand {
+        Negatable::Is(value) => need(value),
+        Negatable::Not(value) => need(value).not(),
+    })
+}
+
+/// Adds a condition; `None` if no packet fulfils it beside the others.
+fn add(needs: &mut Vec<Is>, need: Is) -> Option<()> {
+    let opposite = need.clone().not();
+    let is_other_protocol = match need {
+        Is::Tcp => needs.contains(&Is::Udp),
+        Is::Udp => needs.contains(&Is::Tcp),
+        _ => false,
+    };
+    if is_other_protocol || needs.contains(&opposite) {
+        return None;
+    }
+    if !needs.contains(&need) {
+        needs.push(need);
+    }
+    Some(())
+}
+
+/// Whether a chain of such rules does nothing but end what comes to it.
+fn is_end(target: &Target) -> bool {
+    match target {
+        Target::Return | Target::Jump(_) => false,
+        Target::Accept | Target::Drop | Target::Redirect(_) | Target::Tproxy { .. } => true,
+        _ => target.continues(),
+    }
+}
+
+/// The packets behind a rule that changes their marks; `None` if it changes nothing that a rule of ours asks.
+fn written(target: &Target, state: &State) -> Option<State> {
+    Some(match target {
+        Target::SetMark(mark) => {
+            State { mark: Some(mark.set_in(state.mark.unwrap_or_default())), ..state.clone() }
+        }
+        Target::SetConnmark(mark) => State { connmark: mark.set_in(state.connmark), ..state.clone() },
+        Target::SaveMark => State { connmark: state.mark.unwrap_or_default(), ..state.clone() },
+        Target::RestoreMark => State { mark: Some(state.connmark), ..state.clone() },
+        _ => return None,
+    })
+}

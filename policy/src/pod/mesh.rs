@@ -1,0 +1,98 @@
+//! Of which mesh a pod is, and how pods of that mesh speak.
+//!
+//! Istio's own way of speaking has a table of its own ([`crate::settings::mapping`]) and reasons of its own to leave a pod
+//! alone. What the other meshes have in common stands here, and what differs is a [`Form`] in each mesh's folder.
+
+use super::decision::Skip;
+use super::facts::Pod;
+use super::said::Said;
+use crate::mesh::Mesh;
+use crate::settings::{ANNOTATIONS, Setting};
+use crate::sources::Source;
+
+/// A label or an annotation, and the values by which it says something; none for any value.
+pub(crate) type Word = (&'static str, &'static [&'static str]);
+
+/// How pods of a mesh look and speak.
+pub(crate) struct Form {
+    /// Init containers that set the mesh's rules by themselves.
+    pub(crate) init_containers: &'static [&'static str],
+    /// Programs behind which the arguments stand that such a container has, the last of a path and of the words.
+    pub(crate) commands: &'static [&'static str],
+    /// Whether annotations count where such a container says nothing: it reads them itself.
+    pub(crate) init_reads_annotations: bool,
+    /// Switches of such a container's arguments by which it sets no rules, and why.
+    pub(crate) idle: &'static [(Setting, &'static str)],
+    /// The proxy's container; `None` where the proxy runs elsewhere.
+    pub(crate) proxy: Option<&'static str>,
+    /// By what a pod says that it is the mesh's.
+    pub(crate) signs: &'static [Word],
+    /// By what it says that it is not to be captured.
+    pub(crate) refusals: &'static [Word],
+    /// By what it says that its injector has seen it; none where it needs no injection.
+    pub(crate) injected: &'static [Word],
+    /// What pods mean that say nothing.
+    pub(crate) presets: &'static [(Setting, &'static str)],
+    /// What a pod says in other ways than by the annotations of the settings' table.
+    pub(crate) more: fn(&Pod, &mut Said),
+}
+
+impl Form {
+    /// Why nothing of the pod is captured by whoever sets rules from outside; `None` if it is.
+    pub(super) fn skip(&self, mesh: Mesh, pod: &Pod) -> Option<Skip> {
+        let refused = self.refusals.iter().find(|word| says(pod, word).is_some());
+        if let Some((name, _)) = refused {
+            return Some(Skip::OfMesh { text: format!("its {name} says no"), before: false });
+        }
+        let Some(spec) = &pod.spec else {
+            let told = self.injected.is_empty() || self.injected.iter().any(|word| says(pod, word).is_some());
+            return (!told).then(|| not_injected(mesh));
+        };
+        let init = spec.init_containers.iter().find(|one| self.init_containers.contains(&&*one.name));
+        if let Some(init) = init {
+            let text = format!("its init container {} sets the rules", init.name);
+            return Some(Skip::OfMesh { text, before: false });
+        }
+        let proxy = self.proxy?;
+        let mut containers = spec.containers.iter().chain(&spec.init_containers);
+        (!containers.any(|one| one.name == proxy)).then(|| Skip::OfMesh {
+            text: format!("it was not injected: it has no container {proxy}"),
+            before: true,
+        })
+    }
+
+    /// Whether a pod is the mesh's, and what says so.
+    fn is_of(&self, pod: &Pod) -> Option<Source> {
+        let word = self.signs.iter().chain(self.injected).find_map(|word| says(pod, word));
+        let container = || {
+            let spec = pod.spec.as_ref()?;
+            let mut all = spec.init_containers.iter().chain(&spec.containers).map(|one| one.name.as_str());
+            let name = all.find(|name| self.init_containers.contains(name) || Some(*name) == self.proxy)?;
+            Some(Source::Field(format!("its container {name}")))
+        };
+        word.or_else(container)
+    }
+}
+
+fn not_injected(mesh: Mesh) -> Skip {
+    Skip::OfMesh { text: format!("it was not injected: nothing says that {mesh} has seen it"), before: true }
+}
+
+/// The label or annotation of a pod that says this.
+fn says(pod: &Pod, (name, values): &Word) -> Option<Source> {
+    let label = pod.labels.as_ref().and_then(|labels| labels.get(*name));
+    let value = label.or_else(|| pod.annotations.get(*name))?.trim();
+    let is_meant = values.is_empty() || values.contains(&value);
+    is_meant.then(|| Source::Annotation((*name).to_owned()))
+}
+
+/// The mesh whose pod it is, and what says so: the pod's own word for it, or what the meshes know their pods by. `None` if
+/// nothing does.
+pub(super) fn of(pod: &Pod) -> Option<(Mesh, Source)> {
+    let own = format!("{ANNOTATIONS}{}", Setting::Mesh.row().name());
+    let named = pod.annotations.get(&own).and_then(|name| name.trim().parse().ok());
+    if let Some(mesh) = named {
+        return Some((mesh, Source::Annotation(own)));
+    }
+    Mesh::ALL.iter().find_map(|mesh| Some((*mesh, mesh.pods()?.is_of(pod)?)))
+}

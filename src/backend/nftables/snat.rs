@@ -1,0 +1,239 @@
+//! A table that changes the source of what this machine's own processes send to listed addresses.
+//!
+//! Pods know calls of their host by that source, such as the kubelet's probes. What is only forwarded keeps its own: such
+//! packets belong to no socket. The table is one of its own beside that of the capture, as it stands on the host and
+//! not in a pod. It is read, compared and committed as a whole, but for its values, which come and go singly.
+
+use super::batch::Job;
+use super::bytecode::{self, BaseChain, Chain, Element, Rule, Set, Table};
+use super::expression::{Expression, Header, Meta, Operator, Register};
+use super::{Nftables, Refusal, same};
+use crate::sys::header::*;
+use rules::Family;
+use std::{
+    collections::BTreeSet,
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+/// The rules and their values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snat {
+    /// To whom calls get another source.
+    pub pods: BTreeSet<IpAddr>,
+    /// The source of calls over IPv4.
+    pub v4: Ipv4Addr,
+    /// The source of calls over IPv6.
+    pub v6: Ipv6Addr,
+}
+
+/// What is there of such a table. What somebody has taken out of it is missing here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    pub pods: BTreeSet<IpAddr>,
+    pub v4: Option<Ipv4Addr>,
+    pub v6: Option<Ipv6Addr>,
+}
+
+/// The hook behind which nothing changes sources but NAT itself, as iptables calls its table (`NF_IP_PRI_NAT_SRC`); one
+/// less, so that ours comes before the masquerading of others.
+const PRIORITY: i32 = 99;
+
+const CHAIN: &str = "nat_POSTROUTING";
+
+/// `TYPE_IPADDR` and `TYPE_IP6ADDR` of `datatype.h`, and how many bytes such keys have.
+const fn key(family: Family) -> (u32, u32) {
+    match family {
+        Family::V4 => (7, 4),
+        Family::V6 => (8, 16),
+    }
+}
+
+const fn set_name(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "pods_v4",
+        Family::V6 => "pods_v6",
+    }
+}
+
+impl Snat {
+    /// As the kernel holds it. Each rule carries the comment.
+    pub fn table(&self, name: &str, comment: &str) -> Table {
+        let rule = |family| Rule {
+            expressions: expressions(family, self.source(family)),
+            userdata: bytecode::comment(comment),
+        };
+        let base = BaseChain {
+            kind: "nat".to_owned(),
+            hook: NF_INET_POST_ROUTING,
+            priority: PRIORITY,
+            policy: NF_ACCEPT,
+            devices: Vec::new(),
+        };
+        Table {
+            name: name.to_owned(),
+            sets: Family::BOTH.map(|family| set(family, &self.pods)).to_vec(),
+            chains: vec![Chain {
+                name: CHAIN.to_owned(),
+                base: Some(base),
+                rules: Family::BOTH.map(rule).to_vec(),
+            }],
+            ..Table::default()
+        }
+    }
+
+    fn source(&self, family: Family) -> IpAddr {
+        match family {
+            Family::V4 => self.v4.into(),
+            Family::V6 => self.v6.into(),
+        }
+    }
+}
+
+impl Found {
+    /// What a table holds, whoever has changed it since.
+    pub fn of(table: &Table) -> Self {
+        let mut found = Self::default();
+        for family in Family::BOTH {
+            let set = table.sets.iter().find(|set| set.name == set_name(family));
+            let is_such = |set: &&Set| (set.key_type, set.key_length) == key(family);
+            let elements = set.filter(is_such).into_iter().flat_map(|set| &set.elements);
+            found.pods.extend(elements.filter_map(|element| address(&element.key, family)));
+        }
+        let rules = table.chains.iter().filter(|chain| chain.name == CHAIN).flat_map(|chain| &chain.rules);
+        for expression in rules.flat_map(|rule| &rule.expressions) {
+            match expression {
+                Expression::Immediate(Register::First, bytes) if bytes.len() == 4 => {
+                    found.v4 = address(bytes, Family::V4).and_then(|address| match address {
+                        IpAddr::V4(address) => Some(address),
+                        IpAddr::V6(_) => None,
+                    });
+                }
+                Expression::Immediate(Register::First, bytes) if bytes.len() == 16 => {
+                    found.v6 = address(bytes, Family::V6).and_then(|address| match address {
+                        IpAddr::V6(address) => Some(address),
+                        IpAddr::V4(_) => None,
+                    });
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+}
+
+impl Nftables {
+    /// Brings our table from what was read of it to this, in one step; values alone, where only they differ. That it is
+    /// no longer what was read is a conflict.
+    ///
+    /// # Errors
+    /// When the kernel refuses; nothing has changed then.
+    pub fn replace_snat(&mut self, live: Option<&Table>, wanted: &Table) -> Result<(), Refusal> {
+        let bare = |table: &Table| {
+            let sets = table.sets.iter().map(|set| Set { elements: Vec::new(), ..set.clone() });
+            Table { sets: sets.collect(), ..table.clone() }
+        };
+        match live {
+            Some(live) if same(Some(&bare(live)), Some(&bare(wanted))) => self.change_values(live, wanted),
+            _ => self.replace(live, Some(wanted)),
+        }
+    }
+
+    fn change_values(&mut self, live: &Table, wanted: &Table) -> Result<(), Refusal> {
+        let generation = self.generation().map_err(Refusal::Conflict)?;
+        let now = self.read().map_err(Refusal::Conflict)?;
+        if !same(now.as_ref(), Some(live)) {
+            return Err(Refusal::Conflict(io::ErrorKind::ResourceBusy.into()));
+        }
+        let (come, go) = (difference(wanted, live), difference(live, wanted));
+        let name = wanted.name.as_str();
+        let jobs: Vec<Job<'_>> = go
+            .iter()
+            .map(|set| Job::TakeOut(name, set))
+            .chain(come.iter().map(|set| Job::Add(name, set)))
+            .collect();
+        if jobs.is_empty() { Ok(()) } else { self.commit(&jobs, Some(generation)) }
+    }
+}
+
+/// The sets of a table with what the other one's lack, as far as there is anything.
+fn difference(table: &Table, other: &Table) -> Vec<Set> {
+    let lacking = table.sets.iter().map(|set| {
+        let there = other.sets.iter().find(|one| one.name == set.name);
+        let is_there = |element: &Element| {
+            there.is_some_and(|one| one.elements.iter().any(|held| held.key == element.key))
+        };
+        Set {
+            elements: set.elements.iter().filter(|element| !is_there(element)).copied().collect(),
+            ..set.clone()
+        }
+    });
+    lacking.filter(|set| !set.elements.is_empty()).collect()
+}
+
+fn set(family: Family, pods: &BTreeSet<IpAddr>) -> Set {
+    let (key_type, key_length) = key(family);
+    let element = |address: &IpAddr| {
+        let mut key = [0; 16];
+        match (address, family) {
+            (IpAddr::V4(address), Family::V4) => key[..4].copy_from_slice(&address.octets()),
+            (IpAddr::V6(address), Family::V6) => key = address.octets(),
+            (IpAddr::V4(_) | IpAddr::V6(_), _) => return None,
+        }
+        Some(Element { key, is_end: false })
+    };
+    let mut elements: Vec<Element> = pods.iter().filter_map(element).collect();
+    bytecode::sort(&mut elements);
+    Set { name: set_name(family).to_owned(), key_type, key_length, flags: 0, elements, others: 0 }
+}
+
+fn address(bytes: &[u8], family: Family) -> Option<IpAddr> {
+    match family {
+        Family::V4 => bytes.first_chunk::<4>().map(|bytes| Ipv4Addr::from(*bytes).into()),
+        Family::V6 => bytes.first_chunk::<16>().map(|bytes| Ipv6Addr::from(*bytes).into()),
+    }
+}
+
+/// `meta l4proto tcp meta skuid != 4294967295 ip daddr @pods_v4 counter snat ip to SOURCE`. Nobody has that user id, so the
+/// question is whether the packet has a socket of a process (`nft_meta_get_eval_skugid` ends the rule where it has none).
+fn expressions(family: Family, source: IpAddr) -> Vec<Expression> {
+    let (nfproto, offset, length, bytes) = match (family, source) {
+        (_, IpAddr::V4(source)) => (NFPROTO_IPV4, 16, 4, source.octets().to_vec()),
+        (_, IpAddr::V6(source)) => (NFPROTO_IPV6, 24, 16, source.octets().to_vec()),
+    };
+    vec![
+        Expression::Meta(Meta::Nfproto),
+        Expression::Cmp(Operator::Eq, vec![nfproto]),
+        Expression::Meta(Meta::L4proto),
+        Expression::Cmp(Operator::Eq, vec![TCP]),
+        Expression::Meta(Meta::Skuid),
+        Expression::Cmp(Operator::Neq, u32::MAX.to_ne_bytes().to_vec()),
+        Expression::Payload { header: Header::Network, offset, length },
+        Expression::Lookup { set: set_name(family).to_owned(), negated: false },
+        Expression::Counter,
+        Expression::Immediate(Register::First, bytes),
+        Expression::Other { name: "nat".to_owned(), data: nat(nfproto) },
+    ]
+}
+
+/// The protocol's number (RFC 9293).
+const TCP: u8 = 6;
+
+/// The data of an expression that changes the source to the address in the first register, attribute by attribute as the
+/// kernel tells them (`nft_nat_dump`), so that what is read equals what was written.
+fn nat(nfproto: u8) -> Vec<u8> {
+    let attributes = [
+        (NFTA_NAT_TYPE, NFT_NAT_SNAT),
+        (NFTA_NAT_FAMILY, nfproto.into()),
+        (NFTA_NAT_REG_ADDR_MIN, NFT_REG_1),
+        (NFTA_NAT_REG_ADDR_MAX, NFT_REG_1),
+        (NFTA_NAT_FLAGS, NF_NAT_RANGE_MAP_IPS),
+    ];
+    // Length and kind as this machine writes them, then the number in network order (`struct nlattr`).
+    let length: u16 = 8;
+    let bytes = |(kind, number): (u16, u32)| {
+        let head = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
+        [head, number.to_be_bytes().to_vec()].concat()
+    };
+    attributes.into_iter().flat_map(bytes).collect()
+}

@@ -1,0 +1,124 @@
+//! `sidecar-init ambient-host`: the host's part of the ambient mesh. An agent on the node calls it for pods that come and
+//! go; what is in the pods is set by `apply`.
+
+use super::run::Format;
+use super::{Exit, report, run, start_logging};
+use policy::ambient::{self, Reason, defaults};
+use policy::sources::{Raw, Reader};
+use policy::{Problems, Setting};
+use serde::Serialize;
+use sidecar_init::backend::Error;
+use sidecar_init::engine::{self, SnatChange, SnatSummary, Sources};
+use std::{collections::BTreeSet, net::IpAddr};
+
+/// What is asked for.
+enum Wish {
+    Change(SnatChange),
+    Clean,
+}
+
+/// What is the case afterwards, for programs.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Report {
+    /// The table's name, of the family inet.
+    table: &'static str,
+    /// Whether anything was written.
+    changed: bool,
+    /// The addresses of all pods in the table.
+    pods: Vec<IpAddr>,
+    /// From where the host's calls to them come, over IPv4 and over IPv6; none where there is no table.
+    probe_addresses: Vec<IpAddr>,
+}
+
+/// Runs the command.
+pub(super) fn run(raw: &Raw, problems: Vec<policy::Problem>) -> Result<Exit, Problems> {
+    let mut reader = Reader::new(raw, problems);
+    let (run, logging) = run::read(&mut reader);
+    let wish = wish(&mut reader);
+    let warnings = reader.finish()?;
+    start_logging(raw, &logging, run.stdout())?;
+    for text in warnings {
+        tracing::warn!(target: "config", "{text}");
+    }
+    Ok(match done(&wish) {
+        Ok(report) => {
+            tracing::info!(target: "nftables", changed = report.changed, "{}", told(&report));
+            match run.format {
+                Format::Text => Exit::Done,
+                Format::Data(encoding) => report::change(encoding, &report, &told(&report)),
+            }
+        }
+        Err(error) => report::failure(&error, Exit::Failed),
+    })
+}
+
+fn wish(reader: &mut Reader<'_>) -> Wish {
+    let add: BTreeSet<IpAddr> = reader.list(Setting::HostAdd, Reader::address_item).into_iter().collect();
+    let remove: BTreeSet<IpAddr> =
+        reader.list(Setting::HostRemove, Reader::address_item).into_iter().collect();
+    for (setting, addresses) in [(Setting::HostAdd, &add), (Setting::HostRemove, &remove)] {
+        let (_, source) = reader.items(setting);
+        let is_none =
+            |address: &&IpAddr| address.is_loopback() || address.is_unspecified() || address.is_multicast();
+        for address in addresses.iter().filter(is_none) {
+            let text = "is no pod's address; expected one by which others call it, such as 10.1.2.3";
+            reader.problem(&source, &address.to_string(), text);
+        }
+    }
+    let (_, source) = reader.items(Setting::HostRemove);
+    for address in add.intersection(&remove) {
+        let text = "stands in --add too; say whether the pod comes or goes";
+        reader.problem(&source, &address.to_string(), text);
+    }
+    let (v4, v6) = ambient::probe_addresses(reader);
+    if reader.switch(Setting::HostClean) {
+        for setting in [Setting::HostAdd, Setting::HostRemove] {
+            reader.blame(
+                setting,
+                "has no place beside --clean, which removes the table with all pods; give one of them",
+            );
+        }
+        return Wish::Clean;
+    }
+    Wish::Change(SnatChange {
+        table: defaults::HOST_TABLE,
+        comment: Reason::Probe.name(),
+        add,
+        remove,
+        v4,
+        v6,
+        defaults: Sources { v4: defaults::PROBE_V4, v6: defaults::PROBE_V6 },
+    })
+}
+
+fn done(wish: &Wish) -> Result<Report, Error> {
+    let table = defaults::HOST_TABLE;
+    match wish {
+        Wish::Clean => {
+            let changed = engine::remove_snat(table)?;
+            Ok(Report { table, changed, pods: Vec::new(), probe_addresses: Vec::new() })
+        }
+        Wish::Change(change) => {
+            let SnatSummary { changed, pods, sources: Sources { v4, v6 } } = engine::change_snat(change)?;
+            let probe_addresses = vec![v4.into(), v6.into()];
+            Ok(Report { table, changed, pods: pods.into_iter().collect(), probe_addresses })
+        }
+    }
+}
+
+/// In words.
+fn told(Report { table, pods, probe_addresses, .. }: &Report) -> String {
+    let plural = if pods.len() == 1 { "" } else { "es" };
+    match probe_addresses.as_slice() {
+        [] => format!("the table inet {table} is gone"),
+        addresses => {
+            let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            let from = addresses.join(" and ");
+            format!(
+                "calls of the host's own processes to {} pod address{plural} come from {from}",
+                pods.len()
+            )
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The drop-in for `kumactl install transparent-proxy` and `kumactl uninstall transparent-proxy`.
+//!
+//! Words become settings here, those of configuration files among them: flags win over variables, these over files, and
+//! of two files the later wins. What is done with them is what every command does.
+
+use super::host::System;
+use super::run::{self, BackendChoice, Call, Mode, Preview, Run};
+use super::{Exit, change, report, start_logging};
+use policy::kuma::{Kuma, keys, preview};
+use policy::mesh::{self, Mesh, Policy};
+use policy::sources::{Given, Raw, Reader, Source};
+use policy::{Problem, Problems, Setting};
+use rules::number::unsigned;
+use sidecar_init::{
+    backend::Variant,
+    engine::{OnDrift, Options, Preference},
+    sys::{exec, namespace},
+};
+use std::{
+    fs,
+    io::{self, Read},
+    path::Path,
+    time::Duration,
+};
+
+/// The one thing that can be installed.
+const COMPONENT: &str = "transparent-proxy";
+
+/// The file that old releases have left of the pod's resolv.conf.
+const BACKUP: &str = "/etc/resolv.conf.kuma-backup";
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    Install,
+    Uninstall,
+}
+
+/// Runs the command. Upstream knows two exit codes: 0, and 1 for whatever went wrong.
+pub(super) fn run(raw: Raw, problems: Vec<Problem>) -> Exit {
+    let done = match understood(raw, problems) {
+        Ok((raw, verb, call, verbose)) => started(&raw, &call).map(|()| done(verb, &call, verbose)),
+        Err(problems) => Err(problems),
+    };
+    match done {
+        Ok(Exit::Failed) => Exit::Failed,
+        // Rules of others that come before ours are told, and are none of upstream's business.
+        Ok(_) => Exit::Done,
+        Err(problems) => {
+            report::bad_input(&problems);
+            Exit::Failed
+        }
+    }
+}
+
+/// All that was said, understood.
+fn understood(raw: Raw, problems: Vec<Problem>) -> Result<(Raw, Verb, Call, bool), Problems> {
+    let (raw, before) = with_files(raw, problems);
+    let mut reader = Reader::new(&raw, before);
+    let verb = verb(&mut reader);
+    let (run, logging) = run::read(&mut reader);
+    let (run, verbose) = adapted(&mut reader, run, verb);
+    let capture = mesh::configure(&mut reader, &System, run.cni);
+    let warnings = reader.finish()?;
+    Ok((raw, verb, Call { capture, run, logging, warnings }, verbose))
+}
+
+fn started(raw: &Raw, call: &Call) -> Result<(), Problems> {
+    start_logging(raw, &call.logging, call.run.stdout())?;
+    call.warnings.iter().for_each(|warning| tracing::warn!(target: "config", "{warning}"));
+    Ok(())
+}
+
+/// What to do with what.
+fn verb(reader: &mut Reader<'_>) -> Verb {
+    let text = "is not known; expected install transparent-proxy or uninstall transparent-proxy";
+    let read = reader.optional(Kuma::Verb, text, |word| match word {
+        "install" => Some(Verb::Install),
+        "uninstall" => Some(Verb::Uninstall),
+        _ => None,
+    });
+    let text = "is not known; expected transparent-proxy";
+    let component = reader.optional(Kuma::Component, text, |word| (word == COMPONENT).then_some(()));
+    let is_missing = |setting| reader.raw.get(setting).is_none_or(|given| given.value.trim().is_empty());
+    if is_missing(Kuma::Verb) || (component.is_none() && is_missing(Kuma::Component)) {
+        let text = "says not what to do; expected install transparent-proxy or uninstall transparent-proxy";
+        reader.whole(&Source::Key("kuma-init".to_owned()), text);
+    }
+    read.unwrap_or(Verb::Install)
+}
+
+/// What was said, with what the files say below it, for Kuma.
+fn with_files(raw: Raw, mut problems: Vec<Problem>) -> (Raw, Vec<Problem>) {
+    let mut of_files = Raw::default();
+    let mut input = None;
+    let reader = Reader::new(&raw, Vec::new());
+    for setting in [Kuma::ConfigFile, Kuma::Config] {
+        let (paths, source) = reader.items(setting);
+        for path in paths {
+            let text = match path {
+                "-" => read_input(&mut input),
+                path => fs::read_to_string(path),
+            };
+            let named = if path == "-" { "standard input" } else { path };
+            match text {
+                Ok(text) => {
+                    let file = keys::read(named, &text, |key| Source::Key(format!("{named}: {key}")));
+                    of_files = Raw::of(file.given).over(of_files);
+                    problems.extend(file.problems);
+                }
+                Err(error) => {
+                    let text =
+                        format!("can't be read: {error}; expected a file of YAML or JSON, or - for input");
+                    problems.push(Problem::with_item(&source, path, text));
+                }
+            }
+        }
+    }
+    let mut own =
+        vec![(Setting::Mesh, Given { value: Mesh::Kuma.to_string(), source: Source::Flag("mesh") })];
+    // The old name of a flag.
+    match (raw.get(Kuma::DpUid).cloned(), raw.get(Kuma::ProxyUser)) {
+        (Some(given), Some(Given { source: Source::Flag(_), .. })) => {
+            let text = "is the old name of --kuma-dp-user, which is given too; give one of them";
+            problems.push(Problem::with_item(&given.source, &given.value, text));
+        }
+        (Some(given), _) => own.push((Kuma::ProxyUser, given)),
+        (None, _) => {}
+    }
+    (Raw::of(own).over(raw).over(of_files), problems)
+}
+
+/// Standard input, which can be read once.
+fn read_input(read: &mut Option<String>) -> io::Result<String> {
+    if let Some(text) = read {
+        return Ok(text.clone());
+    }
+    let mut text = String::new();
+    io::stdin().read_to_string(&mut text)?;
+    Ok(read.insert(text).clone())
+}
+
+/// How to run, as Kuma's words have it.
+fn adapted(reader: &mut Reader<'_>, run: Run, verb: Verb) -> (Run, bool) {
+    let dry_run = reader.switch(Kuma::DryRun);
+    let verbose = reader.switch(Kuma::Verbose);
+    let number = "is no number; expected one from 0 to 4294967295";
+    let lock_wait = reader.scalar(Kuma::LockWait, number, unsigned).unwrap_or(5);
+    reader.scalar(Kuma::LockWaitInterval, number, unsigned);
+    reader.scalar(Kuma::MaxRetries, number, unsigned);
+    reader.duration(Kuma::RetrySleep, Duration::ZERO);
+    let on_node = reader.switch(Kuma::CniMode);
+    if reader.switch(Kuma::StoreFirewalld) {
+        reader.warn("--store-firewalld: firewalld is given no rules; what it loads anew may remove these");
+    }
+    let variant = variant(reader);
+    let backend = match (run.backend, variant) {
+        (BackendChoice::Any, Some(variant)) => BackendChoice::Iptables(Some(variant)),
+        (said, _) => said,
+    };
+    let mode = match (verb, dry_run) {
+        (Verb::Install, false) => Mode::Apply,
+        (Verb::Install, true) => Mode::Preview(Preview::Restore),
+        (Verb::Uninstall, false) => Mode::Clean,
+        (Verb::Uninstall, true) => Mode::PreviewClean,
+    };
+    (Run { mode, backend, lock_wait, cni: run.cni || on_node, ..run }.noting(reader.raw), verbose)
+}
+
+/// The variant of the programs that are named, which have to be those of a family together.
+fn variant(reader: &mut Reader<'_>) -> Option<Variant> {
+    const FORM: &str = "expected NAME:PATH for iptables, iptables-save and iptables-restore together, or the same of ip6tables";
+    let programs = reader.list(Kuma::Executables, |reader, source, item| {
+        let pair = item.split_once(':').map(|(name, path)| (name.trim().to_owned(), path.trim().to_owned()));
+        let known = |(name, path): &(String, String)| {
+            let verb = name.strip_prefix("iptables").or_else(|| name.strip_prefix("ip6tables"));
+            verb.is_some_and(|verb| ["", "-save", "-restore"].contains(&verb)) && !path.is_empty()
+        };
+        let pair = pair.filter(known);
+        match &pair {
+            None => reader.problem(source, item, format!("is no program of iptables; {FORM}")),
+            Some((_, path)) if !Path::new(path).is_file() => {
+                reader.problem(source, item, format!("names a program that is not there; {FORM}"));
+            }
+            Some(_) => {}
+        }
+        pair
+    });
+    let has = |name: &str| programs.iter().any(|(named, _)| named == name);
+    for family in ["iptables", "ip6tables"] {
+        let all = ["", "-save", "-restore"].map(|verb| has(&format!("{family}{verb}")));
+        if all.contains(&true) && all.contains(&false) {
+            reader.blame(Kuma::Executables, &format!("names some programs of {family} and not all; {FORM}"));
+        }
+    }
+    let (_, path) = programs.first()?;
+    let answer = exec::run(Path::new(path), &["--version"]).ok()?.stdout;
+    Some(if answer.contains("(nf_tables)") { Variant::Nft } else { Variant::Legacy })
+}
+
+fn done(verb: Verb, call: &Call, verbose: bool) -> Exit {
+    let Call { capture, run, .. } = call;
+    if matches!(run.mode, Mode::Apply | Mode::Clean) && namespace::is_host() != Some(false) {
+        tracing::info!(target: "iptables", "this is, or may be, the machine's own network namespace");
+    }
+    match run.mode {
+        Mode::Preview(_) => {
+            let policy: &dyn Policy = capture;
+            let rules: Vec<_> = policy.families().map(|family| policy.rules(family)).collect();
+            report::whole(&preview::dry_run(&rules, verbose))
+        }
+        Mode::PreviewClean => change::preview_removal(run),
+        Mode::Clean | Mode::Apply | Mode::Nothing => {
+            let changed = match verb {
+                Verb::Install => {
+                    let choice = run.backend.choice(Preference::Iptables);
+                    let options =
+                        Options { choice, on_drift: OnDrift::Replace, anew: false, others: mesh::OWNERS };
+                    change::set(run, "kuma-init", capture, &options)
+                }
+                Verb::Uninstall => change::remove(run).and_then(|done| Ok(restored().map(|()| done)?)),
+            };
+            match changed {
+                Ok(report) => report.exit(),
+                Err(error) => report::failure(&*error, Exit::Failed),
+            }
+        }
+    }
+}
+
+/// Puts back the resolv.conf that an old release has replaced. The file is written and not exchanged: in a container it is
+/// one of the runtime's.
+fn restored() -> io::Result<()> {
+    let text = match fs::read(BACKUP) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        text => text?,
+    };
+    fs::write(RESOLV_CONF, text)?;
+    fs::remove_file(BACKUP)?;
+    tracing::info!(target: "config", "{RESOLV_CONF} is again what {BACKUP} held");
+    Ok(())
+}

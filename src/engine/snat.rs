@@ -1,0 +1,116 @@
+//! The table on the host that gives the host's own calls to some pods a source of their own
+//! ([`crate::backend::nftables::snat`]): pods come to it and go, in one step and as often as one likes.
+
+use crate::backend::Error;
+use crate::backend::nftables::snat::{Found, Snat};
+use crate::backend::nftables::{Nftables, Refusal, same};
+use crate::sys::netfilter::lacks_netlink;
+use std::{
+    collections::BTreeSet,
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+/// How often to start again when another program's change comes between.
+const TRIES: usize = 10;
+
+/// Where calls are to come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sources {
+    pub v4: Ipv4Addr,
+    pub v6: Ipv6Addr,
+}
+
+/// What is to change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnatChange {
+    /// The name of the table, of the family `inet`.
+    pub table: &'static str,
+    /// What each rule says of itself, in at most 127 bytes.
+    pub comment: &'static str,
+    /// Pods that come; one that is there already is fine.
+    pub add: BTreeSet<IpAddr>,
+    /// Pods that go; one that is not there is fine.
+    pub remove: BTreeSet<IpAddr>,
+    /// The source over IPv4; `None` keeps what the table says, else that of `defaults`.
+    pub v4: Option<Ipv4Addr>,
+    /// The same over IPv6.
+    pub v6: Option<Ipv6Addr>,
+    pub defaults: Sources,
+}
+
+/// What is the case afterwards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnatSummary {
+    /// Whether anything was written.
+    pub changed: bool,
+    /// All pods of the table.
+    pub pods: BTreeSet<IpAddr>,
+    pub sources: Sources,
+}
+
+/// Makes the table what the change asks for, in the network namespace of this thread, whatever stands there under its
+/// name. All of it takes effect, or nothing.
+///
+/// # Errors
+/// When the kernel refuses, or has no nf_tables.
+pub fn change_snat(change: &SnatChange) -> Result<SnatSummary, Error> {
+    let mut nftables = open(change.table)?;
+    with_retries(|| {
+        let live = nftables.read().map_err(Refusal::Conflict)?;
+        let found = live.as_ref().map(Found::of).unwrap_or_default();
+        let pods: BTreeSet<IpAddr> = found.pods.union(&change.add).copied().collect();
+        let wanted = Snat {
+            pods: pods.difference(&change.remove).copied().collect(),
+            v4: change.v4.or(found.v4).unwrap_or(change.defaults.v4),
+            v6: change.v6.or(found.v6).unwrap_or(change.defaults.v6),
+        };
+        let table = wanted.table(change.table, change.comment);
+        let changed = !same(live.as_ref(), Some(&table));
+        if changed {
+            nftables.replace_snat(live.as_ref(), &table)?;
+        }
+        Ok(SnatSummary { changed, pods: wanted.pods, sources: Sources { v4: wanted.v4, v6: wanted.v6 } })
+    })
+}
+
+/// Removes the table of this name, if it is there. Says whether it was.
+///
+/// # Errors
+/// When the kernel refuses. That it has no nf_tables is fine.
+pub fn remove_snat(table: &'static str) -> Result<bool, Error> {
+    let mut nftables = match open(table) {
+        Err(Error::NoNftables) => return Ok(false),
+        opened => opened?,
+    };
+    with_retries(|| {
+        let live = nftables.read().map_err(Refusal::Conflict)?;
+        nftables.replace(live.as_ref(), None)?;
+        Ok(live.is_some())
+    })
+}
+
+fn open(table: &'static str) -> Result<Nftables, Error> {
+    match Nftables::open(table) {
+        Err(error) if lacks_netlink(&error) => Err(Error::NoNftables),
+        opened => opened.map_err(|source| netlink("opening a netlink socket", source)),
+    }
+}
+
+/// Does it again as long as another program's change comes between.
+fn with_retries<T>(mut once: impl FnMut() -> Result<T, Refusal>) -> Result<T, Error> {
+    for _ in 1..TRIES {
+        match once() {
+            Err(Refusal::Conflict(_)) => {}
+            other => return other.map_err(Error::Nftables),
+        }
+    }
+    once().map_err(|refusal| match refusal {
+        Refusal::Conflict(source) => netlink("reading and changing nf_tables", source),
+        Refusal::Refused { .. } => Error::Nftables(refusal),
+    })
+}
+
+fn netlink(what: &str, source: io::Error) -> Error {
+    Error::Netlink { what: what.to_owned(), source }
+}

@@ -1,0 +1,250 @@
+//! The words of `kumactl`: what they do, and what is printed.
+
+use crate::namespace::Namespace;
+use assert_cmd::cargo::cargo_bin;
+use std::{ffi::OsStr, fs, os::unix::fs::symlink, path::PathBuf, process::Command};
+
+/// How a call ended.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Calls the program in a namespace, with nothing in its environment but PATH and these variables.
+pub(crate) fn call_as(
+    program: &OsStr,
+    namespace: &Namespace,
+    words: &[&str],
+    variables: &[(&str, &str)],
+    input: &str,
+) -> Ended {
+    let path = std::env::var("PATH").expect("PATH");
+    let variables: Vec<String> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let mut all = vec!["-i".to_owned(), format!("PATH={path}")];
+    all.extend(variables);
+    all.push(program.to_str().expect("UTF-8").to_owned());
+    all.extend(words.iter().map(|word| (*word).to_owned()));
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let output = namespace.output("env", &all, input);
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// `kuma-init` with these words.
+pub(crate) fn call(namespace: &Namespace, words: &[&str], variables: &[(&str, &str)]) -> Ended {
+    let words = [&["kuma-init"][..], words].concat();
+    call_as(cargo_bin("sidecar-init").as_os_str(), namespace, &words, variables, "")
+}
+
+/// What a dry run prints, without comments.
+fn dry_run(words: &[&str], variables: &[(&str, &str)], input: &str) -> String {
+    let words = [&["kuma-init", "install", "transparent-proxy", "--dry-run"][..], words].concat();
+    let namespace = Namespace::new();
+    let ended = call_as(cargo_bin("sidecar-init").as_os_str(), &namespace, &words, variables, input);
+    assert_eq!(ended.code, Some(0), "{words:?}: {}", ended.stderr);
+    without_comments(&ended.stdout)
+}
+
+fn without_comments(text: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("-m comment --comment \"") {
+        kept.push_str(before);
+        rest = after.split_once("\" ").expect("a comment ends").1;
+    }
+    kept + rest
+}
+
+/// Whether the dry run has all these lines.
+fn check(words: &[&str], variables: &[(&str, &str)], input: &str, lines: &[&str]) {
+    let text = dry_run(words, variables, input);
+    for line in lines {
+        assert!(text.lines().any(|one| one == *line), "{words:?} {variables:?}: no {line:?} in\n{text}");
+    }
+}
+
+/// A folder of the test's own, gone with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("sidecar-init-kuma-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        fs::write(&path, text).expect("a file");
+        path.to_str().expect("UTF-8").to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_dry_run_prints_each_family_under_its_heading_and_sets_nothing() {
+    let words = ["install", "transparent-proxy", "--dry-run", "--pod-ips", "10.0.0.1,fd00::1"];
+    let namespace = Namespace::new();
+    let ended = call(&namespace, &words, &[]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(ended.stderr, "");
+    let (v4, v6) = ended.stdout.split_once("\n### IPv6 ###\n\n").expect("both families");
+    let v4 = v4.strip_prefix("### IPv4 ###\n\n").expect("a heading");
+    assert!(v4.starts_with("* nat\n-N KUMA_MESH_INBOUND\n") && v4.ends_with("\nCOMMIT\n"), "{v4}");
+    for (program, text) in [("iptables-restore", v4), ("ip6tables-restore", v6)] {
+        let output = namespace.output(program, &["--noflush", "--test"], text);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert!(!namespace.stdout("nft", &["list", "ruleset"]).contains("KUMA"));
+    assert!(!namespace.stdout("ip", &["-6", "addr", "show", "dev", "lo"]).contains("::6/"));
+    // Long options are taken as well.
+    let verbose = call(&namespace, &[&words[..], &["--verbose"]].concat(), &[]);
+    let text = verbose.stdout.split("\n### IPv6").next().unwrap_or_default().replace("### IPv4 ###", "");
+    let output = namespace.output("iptables-restore", &["--noflush", "--test"], &text);
+    assert!(output.status.success(), "{}\n{text}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn files_stand_below_variables_and_these_below_flags() {
+    let folder = Folder::new("files");
+    let one = folder
+        .file("one.yaml", "redirect:\n  inbound: {port: 1, excludePorts: [5, 6]}\n  outbound: {port: 1}\n");
+    let two = folder
+        .file("two.json", r#"{"redirect": {"inbound": {"excludePorts": [7]}, "outbound": {"port": 2}}}"#);
+    let lines = [
+        "-A KUMA_MESH_INBOUND -p tcp --dport 7 -j RETURN",
+        "-A KUMA_MESH_INBOUND_REDIRECT -p tcp -j REDIRECT --to-ports 1",
+        "-A KUMA_MESH_OUTBOUND_REDIRECT -p tcp -j REDIRECT --to-ports 2",
+    ];
+    check(&["--config", &one, "--config", &two], &[], "", &lines);
+    check(&["--config", &format!("{one},{two}")], &[], "", &lines);
+    let text = dry_run(&["--config", &one, "--config", &two], &[], "");
+    assert!(!text.contains("--dport 5 "), "lists are replaced: {text}");
+    let variables = [("KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_PORT", "3")];
+    let to = |port: &str| format!("-A KUMA_MESH_OUTBOUND_REDIRECT -p tcp -j REDIRECT --to-ports {port}");
+    check(&["--config", &two], &variables, "", &[&to("3")]);
+    check(&[], &variables, "", &[&to("3")]);
+    check(&["--config", &two, "--redirect-outbound-port", "4"], &variables, "", &[&to("4")]);
+    let input = "redirect: {outbound: {port: 5}}";
+    check(&["--config", "-"], &[], input, &[&to("5")]);
+    check(&["--config-file", "-"], &[], input, &[&to("5")]);
+}
+
+#[test]
+fn repeated_flags_add_to_lists_or_replace_what_was_said() {
+    check(
+        &[
+            "--exclude-outbound-ports-for-uids=tcp:1900,1000-2000:106-108",
+            "--exclude-outbound-ports-for-uids=123",
+            "--exclude-outbound-ips",
+            "10.0.0.1",
+            "--exclude-outbound-ips",
+            "10.0.0.2,10.0.0.3",
+            "--vnet",
+            "docker0:172.17.0.0/16",
+            "--vnet",
+            "br+:172.18.0.0/16",
+            "--exclude-inbound-ports",
+            "1",
+            "--exclude-inbound-ports",
+            "2",
+        ],
+        &[],
+        "",
+        &[
+            "-I OUTPUT 1 -m multiport -p tcp --dport 1900,1000:2000 -m owner --uid-owner 106:108 -j RETURN",
+            "-I OUTPUT 3 -m multiport -p udp --dport 1:65535 -m owner --uid-owner 123 -j RETURN",
+            "-I OUTPUT 4 -d 10.0.0.1 -j RETURN",
+            "-I OUTPUT 6 -d 10.0.0.3 -j RETURN",
+            "-I PREROUTING 2 ! -d 172.18.0.0/16 -i br+ -p tcp -j REDIRECT --to-ports 15001",
+            "-I PREROUTING 5 -p tcp -j KUMA_MESH_INBOUND",
+            "-A KUMA_MESH_INBOUND -p tcp --dport 2 -j RETURN",
+        ],
+    );
+    let text = dry_run(&["--exclude-inbound-ports", "1", "--exclude-inbound-ports", "2"], &[], "");
+    assert!(!text.contains("--dport 1 "), "the last counts: {text}");
+}
+
+#[test]
+fn old_names_still_mean_the_same() {
+    check(&["--kuma-dp-uid", "77"], &[], "", &["-A KUMA_MESH_OUTBOUND -m owner --uid-owner 77 -j RETURN"]);
+    let both = ["install", "transparent-proxy", "--kuma-dp-uid", "77", "--kuma-dp-user", "78"];
+    let ended = call(&Namespace::new(), &both, &[]);
+    assert_eq!(ended.code, Some(1));
+    assert!(
+        ended.stderr.contains("--kuma-dp-uid: \"77\" is the old name of --kuma-dp-user"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn by_the_name_kumactl_it_is_kumactl() {
+    let folder = Folder::new("name");
+    let program = folder.0.join("kumactl");
+    symlink(cargo_bin("sidecar-init"), &program).expect("a link");
+    let namespace = Namespace::new();
+    let install = [
+        "install",
+        "transparent-proxy",
+        "--kuma-dp-user",
+        "5678",
+        "--redirect-dns",
+        "--dns-servers",
+        "10.0.0.10",
+    ];
+    let ended = call_as(program.as_os_str(), &namespace, &install, &[], "");
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let rules = namespace.stdout("iptables-save", &[]);
+    assert!(rules.contains("-A OUTPUT -d 10.0.0.10/32 -p udp"), "{rules}");
+    let again = call_as(program.as_os_str(), &namespace, &install, &[], "");
+    assert_eq!(again.code, Some(0), "{}", again.stderr);
+    assert!(again.stderr.contains("changed=false"), "{}", again.stderr);
+    // Other flags take the place of those of before, and no rule of others goes.
+    namespace.stdout("iptables", &["-t", "nat", "-A", "OUTPUT", "-p", "tcp", "--dport", "7", "-j", "ACCEPT"]);
+    let other = ["install", "transparent-proxy", "--exclude-outbound-ports", "9"];
+    let ended = call_as(program.as_os_str(), &namespace, &other, &[], "");
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let rules = namespace.stdout("iptables-save", &[]);
+    assert!(
+        rules.contains("--dport 9 ") && !rules.contains("10.0.0.10") && rules.contains("--dport 7 -j ACCEPT"),
+        "{rules}"
+    );
+    let preview =
+        call_as(program.as_os_str(), &namespace, &["uninstall", "transparent-proxy", "--dry-run"], &[], "");
+    assert_eq!(preview.code, Some(0), "{}", preview.stderr);
+    assert!(preview.stdout.contains("KUMA_MESH_OUTBOUND"), "{}", preview.stdout);
+    assert_eq!(
+        namespace.stdout("iptables-save", &["-t", "nat"]).matches("KUMA").count(),
+        rules.matches("KUMA").count()
+    );
+    for _ in 0..2 {
+        let ended = call_as(program.as_os_str(), &namespace, &["uninstall", "transparent-proxy"], &[], "");
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    }
+    let rules = namespace.stdout("iptables-save", &["-t", "nat"]);
+    assert!(!rules.contains("KUMA") && rules.contains("--dport 7 -j ACCEPT"), "{rules}");
+}
+
+#[test]
+fn other_commands_take_the_mesh_by_its_name() {
+    let output = Command::new(cargo_bin("sidecar-init"))
+        .env_clear()
+        .args(["apply", "--mesh", "kuma", "--dry-run", "--exclude-inbound-ports", "9"])
+        .args(["--pod-ips", "10.0.0.1"])
+        .output()
+        .expect("it runs");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(
+        text.contains("table inet sidecar_init_kuma"),
+        "{text}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}

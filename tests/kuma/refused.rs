@@ -1,0 +1,130 @@
+//! What is refused, flag by flag: named, with the value and what would be right, all at once, and nothing touched.
+
+use crate::drop_in::call;
+use crate::namespace::Namespace;
+use policy::kuma::Kuma;
+use policy::mesh::Mesh;
+use policy::settings::{Kind, Row, Topic};
+
+/// A value that each flag refuses; `None` for what takes any text.
+fn bad(row: &Row) -> Option<&'static str> {
+    match row.setting {
+        _ if row.kind == Kind::Switch => Some("maybe"),
+        Kuma::ProxyUser | Kuma::DpUid => Some("nobody-is-called-so"),
+        Kuma::IpFamilyMode => Some("ipv6"),
+        Kuma::InboundPort | Kuma::OutboundPort | Kuma::DnsPort => Some("0"),
+        Kuma::InboundPortsInclude
+        | Kuma::OutboundPortsInclude
+        | Kuma::InboundPortsExclude
+        | Kuma::OutboundPortsExclude => Some("80,http"),
+        Kuma::InboundIpsExclude | Kuma::OutboundIpsExclude => Some("10.0.0.0/33"),
+        Kuma::OutboundPortsForUids => Some("tcp:80:"),
+        Kuma::InboundPortsForUids => Some("7"),
+        Kuma::ResolvConf => Some("/is/not/there"),
+        Kuma::Vnet => Some("br0"),
+        Kuma::LogLevel => Some("8"),
+        Kuma::Verb => Some("inspect"),
+        Kuma::Component => Some("control-plane"),
+        Kuma::Config | Kuma::ConfigFile => Some("/is/not/there.yaml"),
+        Kuma::LockWait | Kuma::LockWaitInterval | Kuma::MaxRetries => Some("-1"),
+        Kuma::RetrySleep => Some("2 seconds"),
+        Kuma::Executables => Some("iptables:/is/not/there"),
+        _ => None,
+    }
+}
+
+fn rows() -> impl Iterator<Item = &'static Row> {
+    Mesh::Kuma.settings().iter().filter(|row| matches!(row.topic, Topic::Capture | Topic::DropIn))
+}
+
+#[test]
+fn every_flag_refuses_what_it_can_not_mean() {
+    let namespace = Namespace::new();
+    for row in rows() {
+        let bad = bad(row).unwrap_or_else(|| panic!("no bad value is known for {}", row.name()));
+        let said = match row.long {
+            "" => row.variables[0].to_owned(),
+            long => format!("--{long}"),
+        };
+        let flag = format!("{said}={bad}");
+        let mut words: Vec<&str> = match row.setting {
+            Kuma::Verb => vec![bad, "transparent-proxy"],
+            Kuma::Component => vec!["install", bad],
+            _ => vec!["install", "transparent-proxy"],
+        };
+        let is_word = matches!(row.setting, Kuma::Verb | Kuma::Component);
+        words.extend((!row.long.is_empty() && !is_word).then_some(flag.as_str()));
+        // Only where servers are asked for is anybody asked for a file of them.
+        words.extend((row.setting == Kuma::ResolvConf).then_some("--redirect-dns"));
+        let variables =
+            row.long.is_empty().then_some((row.variables.first().copied().unwrap_or_default(), bad));
+        let ended = call(&namespace, &words, variables.as_slice());
+        assert_eq!(ended.code, Some(1), "{words:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains("nothing was changed"), "{words:?}: {}", ended.stderr);
+        let told = ended.stderr.lines().any(|line| line.trim_start().starts_with(&format!("{said}: \"")));
+        assert!(told && ended.stdout.is_empty(), "{words:?}: {}", ended.stderr);
+    }
+    let rules = namespace.stdout("nft", &["list", "ruleset"]);
+    assert_eq!(rules, "");
+}
+
+#[test]
+fn every_variable_is_read_and_refused_by_its_name() {
+    let namespace = Namespace::new();
+    let variables: Vec<(&str, &str)> = rows()
+        .filter(|row| row.setting != Kuma::ResolvConf)
+        .filter_map(|row| Some((*row.variables.first()?, bad(row)?)))
+        .collect();
+    let ended = call(&namespace, &["install", "transparent-proxy"], &variables);
+    assert_eq!(ended.code, Some(1));
+    for (name, _) in variables {
+        assert!(ended.stderr.contains(&format!("\n  {name}: \"")), "{name}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn what_to_do_has_to_be_said() {
+    let namespace = Namespace::new();
+    for (words, told) in [
+        (
+            &[][..],
+            "kuma-init: says not what to do; expected install transparent-proxy or uninstall transparent-proxy",
+        ),
+        (
+            &["install"],
+            "kuma-init: says not what to do; expected install transparent-proxy or uninstall transparent-proxy",
+        ),
+        (&["install", "transparent-proxy", "now"], "argument: \"now\" is not expected"),
+        (
+            &["install", "transparent-proxy", "--redirect-dns", "--redirect-all-dns-traffic"],
+            "--redirect-all-dns-traffic: \"true\" contradicts --redirect-dns",
+        ),
+        (&["install", "transparent-proxy", "--ebpf-enabled"], "--ebpf-enabled: no such flag"),
+        (
+            &["install", "transparent-proxy", "--iptables-executables", "iptables:/bin/sh"],
+            "names some programs of iptables and not all",
+        ),
+    ] {
+        let ended = call(&namespace, words, &[]);
+        assert_eq!(ended.code, Some(1), "{words:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(told), "{words:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_faulty_file_is_told_key_by_key() {
+    let folder = std::env::temp_dir().join(format!("sidecar-init-kuma-faulty-{}.yaml", std::process::id()));
+    std::fs::write(&folder, "redirect: {inbound: {port: x, prot: 1}}\nkumaDPUser: [1]\n").expect("a file");
+    let path = folder.to_str().expect("UTF-8");
+    let ended = call(&Namespace::new(), &["install", "transparent-proxy", "--config", path, "--vnet=x"], &[]);
+    std::fs::remove_file(&folder).expect("it was there");
+    assert_eq!(ended.code, Some(1));
+    for told in [
+        format!("{path}: kumaDPUser: is a list or a mapping; expected a single value"),
+        format!("{path}: redirect.inbound.prot: no such key; did you mean redirect.inbound.port?"),
+        format!("{path}: redirect.inbound.port: \"x\" is no port; expected a number from 1 to 65535"),
+        "--vnet: \"x\" has no colon".to_owned(),
+    ] {
+        assert!(ended.stderr.contains(&told), "no {told:?} in {}", ended.stderr);
+    }
+}
