@@ -87,6 +87,13 @@ fn a_match() {
 }
 
 #[test]
+fn a_target() {
+    let words = ["Target::", "Action::", "Self::", "    "].map(|before| format!("{before}SetConnmark"));
+    let used = saying(&words.each_ref().map(String::as_str), &["rules/src", "policy/src", "src"]);
+    assert_eq!(listed("A target"), used);
+}
+
+#[test]
 fn a_backend() {
     let words = ["BackendName::Nftables", "Self::Nftables", "Contents::Nftables", "Step::Nftables"];
     let mut used = saying(&words, &["src"]);

@@ -94,7 +94,7 @@ fn top_level_items(group: &str) -> Vec<&str> {
 
 /// The modules of the crate `rules`, lowest first; each may use those of lower layers and of its own.
 const LAYERS: [&[&str]; 10] = [
-    &["name", "net", "number", "port", "report", "version"],
+    &["log", "name", "net", "number", "port", "report", "version"],
     &["field", "matches", "routing", "target"],
     &["model"],
     &["predecessor"],

@@ -33,9 +33,19 @@ pub enum Fault {
     /// An address of the other family.
     #[error("an address of the other family")]
     WrongFamily,
+    /// Outside of the network of all addresses: the nft variant of iptables makes a rule of it that the kernel refuses.
+    #[error("no address is outside of the network of all")]
+    NoAddress,
     /// A port without `-p tcp` or `-p udp` before it; iptables reads from the left.
     #[error("ports need exactly one protocol, before them")]
     PortsWithoutProtocol,
+    /// A single port behind `-m multiport`: to iptables `--dport` is short for the `--dports` of that module there.
+    #[error("a single port behind a list of ports, where iptables takes it for another list")]
+    PortBehindList,
+    /// Marks of packets and of connections in turns: both modules have an option `--mark`, and iptables takes the third
+    /// one for the second module's again.
+    #[error("marks of packets and of connections in turns; all of one kind have to stand together")]
+    MarksInTurns,
     /// A condition that iptables takes once in a rule.
     #[error("the same condition twice")]
     Repeated,
@@ -54,6 +64,9 @@ pub enum Fault {
     /// A report's prefix that NFLOG has no room for.
     #[error("the report's prefix is longer than 63 bytes")]
     PrefixTooLong,
+    /// A jump to a chain of somebody else's that cleaning would take for the owner's.
+    #[error("the chain is said to be somebody else's, but its name starts as the owner's do")]
+    ChainNotForeign,
     /// A chain that cleaning would not know again.
     #[error("the chain's name does not start as the owner's do")]
     ChainNotOwned,
@@ -122,6 +135,8 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
     }
     let jumps_elsewhere = matches!(&rule.target, Target::Jump(name) if !owner.owns_chain_named(name));
     note(jumps_elsewhere, Fault::ChainNotOwned);
+    let comes_back = matches!(&rule.target, Target::JumpForeign(name) if owner.owns_chain_named(name));
+    note(comes_back, Fault::ChainNotForeign);
     note(place.loops, Fault::Loop);
     let reports_too_much = matches!(&rule.target, Target::Nflog { prefix, .. } if prefix.as_str().len() > Comment::LONGEST_PREFIX);
     note(reports_too_much, Fault::PrefixTooLong);
@@ -137,10 +152,14 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
         match m {
             Match::Source(cidr) | Match::Destination(cidr) => {
                 note(cidr.value().family() != rules.family, Fault::WrongFamily);
+                note(cidr.is_negated() && cidr.value().is_everything(), Fault::NoAddress);
             }
-            Match::SourcePort(_) | Match::DestinationPort(_) | Match::DestinationPorts(_) => {
+            Match::SourcePort(_) | Match::DestinationPort(_) => {
                 note(protocols(before) != 1, Fault::PortsWithoutProtocol);
+                let is_list = |m: &Match| matches!(m, Match::DestinationPorts(_));
+                note(before.iter().any(is_list), Fault::PortBehindList);
             }
+            Match::DestinationPorts(_) => note(protocols(before) != 1, Fault::PortsWithoutProtocol),
             Match::InInterface(_) => note(at(Hook::Output) || at(Hook::Postrouting), Fault::MatchOutOfPlace),
             Match::OutInterface(_) => note(at(Hook::Prerouting) || at(Hook::Input), Fault::MatchOutOfPlace),
             Match::ProtocolModule(protocol) => {
@@ -153,11 +172,14 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
             Match::UidOwner(_) | Match::GidOwner(_) => {
                 note(at(Hook::Prerouting) || at(Hook::Input) || at(Hook::Forward), Fault::MatchOutOfPlace);
             }
-            Match::Protocol(_)
-            | Match::ConnState(_)
-            | Match::Mark(_)
-            | Match::Connmark(_)
-            | Match::Comment(_) => {}
+            Match::Mark(_) | Match::Connmark(_) => {
+                let is_same = |other: &Match| discriminant(other) == discriminant(m);
+                let is_mark = |other: &&Match| matches!(other, Match::Mark(_) | Match::Connmark(_));
+                let last = before.iter().rev().find(is_mark);
+                let is_back = last.is_some_and(|last| !is_same(last)) && before.iter().any(is_same);
+                note(is_back, Fault::MarksInTurns);
+            }
+            Match::Protocol(_) | Match::ConnState(_) | Match::Comment(_) => {}
         }
     }
     faults
@@ -165,7 +187,12 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
 
 fn target_fits(target: &Target, table: Table, hooks: &BTreeSet<Hook>) -> bool {
     match target {
-        Target::Accept | Target::Return | Target::Jump(_) | Target::Nflog { .. } | Target::Log { .. } => true,
+        Target::Accept
+        | Target::Return
+        | Target::Jump(_)
+        | Target::JumpForeign(_)
+        | Target::Nflog { .. }
+        | Target::Log { .. } => true,
         // iptables refuses it: only the first packet of a connection passes here.
         Target::Drop => table != Table::Nat,
         Target::Redirect(_) => {

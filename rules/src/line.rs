@@ -146,7 +146,7 @@ impl Action {
     /// The chain that it leads to.
     pub fn chain(&self) -> Option<&ChainName> {
         match self {
-            Self::Target(Target::Jump(name)) | Self::Goto(name) => Some(name),
+            Self::Target(Target::Jump(name) | Target::JumpForeign(name)) | Self::Goto(name) => Some(name),
             Self::Target(_)
             | Self::Call { .. }
             | Self::Continue(_)
@@ -171,6 +171,7 @@ impl Action {
                 | Target::Drop
                 | Target::Return
                 | Target::Jump(_)
+                | Target::JumpForeign(_)
                 | Target::Redirect(_)
                 | Target::Tproxy { .. }
                 | Target::SetMark(_)

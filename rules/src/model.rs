@@ -143,7 +143,8 @@ impl Rule {
         Self { matches: matches.into_iter().collect(), target }
     }
 
-    /// The same rule as the kernel would list it: conditions sorted, those that say nothing left out.
+    /// The same rule as the kernel would list it: conditions sorted, those that say nothing left out, and no word of whose
+    /// chain a jump leads to.
     ///
     /// Two rules mean the same to us if their canonical forms are equal: no condition of [`Match`] has side effects, so
     /// their order is of no consequence. One is kept all the same: marks before a port stay there. Istio's agent writes
@@ -171,7 +172,11 @@ impl Rule {
         let mut ranked: Vec<(i32, &Match)> = kept.map(|(place, m)| (rank(place, m), m)).collect();
         ranked.sort();
         let matches = ranked.into_iter().map(|(_, m)| m.clone()).collect();
-        Self { matches, target: self.target.clone() }
+        let target = match &self.target {
+            Target::JumpForeign(chain) => Target::Jump(chain.clone()),
+            target => target.clone(),
+        };
+        Self { matches, target }
     }
 }
 

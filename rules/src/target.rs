@@ -13,6 +13,10 @@ pub enum Target {
     Return,
     /// Walks a user-defined chain, then continues with the next rule.
     Jump(ChainName),
+    /// Walks a user-defined chain that somebody else keeps, such as Docker's `DOCKER_OUTPUT`, then continues with the next
+    /// rule, if that chain lets it. The rule set does not make the chain; iptables refuses the rule where it is absent.
+    /// The kernel lists it as any other jump, and so does [`crate::Rule::canonical`].
+    JumpForeign(ChainName),
     /// NAT to the local machine at this port, or at one of these ports. Table `nat` only.
     Redirect(PortRange),
     /// Hands the packet to a local transparent socket at `port` without changing it, and marks it.
@@ -62,6 +66,7 @@ pub struct Writes {
 
 impl Writes {
     pub const NOTHING: Self = Self { mark: false, connmark: false, zone: false };
+    pub const ANYTHING: Self = Self { mark: true, connmark: true, zone: true };
 
     /// What the one or the other changes.
     #[must_use]
@@ -82,6 +87,8 @@ impl Target {
                 Writes { mark: true, ..Writes::NOTHING }
             }
             Self::SetConnmark(_) | Self::SaveMark => Writes { connmark: true, ..Writes::NOTHING },
+            // Whatever its owner puts there.
+            Self::JumpForeign(_) => Writes::ANYTHING,
             Self::SetZone(_) => Writes { zone: true, ..Writes::NOTHING },
             Self::Accept
             | Self::Drop
@@ -97,6 +104,7 @@ impl Target {
     pub fn continues(&self) -> bool {
         match self {
             Self::Jump(_)
+            | Self::JumpForeign(_)
             | Self::SetMark(_)
             | Self::SetConnmark(_)
             | Self::SaveMark

@@ -112,6 +112,7 @@ fn translates(action: &Action) -> bool {
             Target::Accept
             | Target::Return
             | Target::Jump(_)
+            | Target::JumpForeign(_)
             | Target::Tproxy { .. }
             | Target::SetMark(_)
             | Target::SetConnmark(_)

@@ -26,4 +26,5 @@ mod rights;
 #[expect(dead_code, reason = "the laws of the model use all of it")]
 mod small;
 mod support;
+mod vocabulary;
 mod whole;

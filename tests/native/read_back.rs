@@ -14,7 +14,7 @@ use rules::{
 use sidecar_init::backend::nftables::{Nftables, Refusal, bytecode};
 use std::fs;
 
-const NAME: &str = "t";
+pub(crate) const NAME: &str = "t";
 
 /// How many rule sets are tried.
 const CASES: usize = 150;
@@ -28,7 +28,7 @@ fn read(family: Family) -> ListedTable {
 }
 
 /// Writes the table; `None` where the kernel refuses it, as it does where chains lead in circles.
-fn write(table: &nft::Table) -> Option<()> {
+pub(crate) fn write(table: &nft::Table) -> Option<()> {
     let mut nftables = Nftables::open(NAME).expect("a socket");
     let live = nftables.read().expect("readable");
     match nftables.replace(live.as_ref(), Some(&bytecode::Table::of(table))) {

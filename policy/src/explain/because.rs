@@ -85,6 +85,11 @@ impl Explanation<'_> {
                     self.place(at),
                     rule_text(rule)
                 ),
+                Some(ViewRule {
+                    action: Action::Target(Target::JumpForeign(chain)), leads_to: None, ..
+                }) => {
+                    format!("{} leads to {chain}, which is somebody else's and decides", self.place(at))
+                }
                 Some(rule) if self.outcome.verdict == Verdict::Unknown => {
                     format!("{} ({}) is not understood and could decide", self.place(at), rule_text(rule))
                 }

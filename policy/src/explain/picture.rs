@@ -85,6 +85,7 @@ fn effect(action: &Action) -> Effect<'_> {
             Target::Nflog { .. } => here("report"),
             Target::Log { .. } => here("log"),
             Target::Jump(name) => Effect::Chain(name.as_str()),
+            Target::JumpForeign(name) => Effect::End(format!("somebody else's {name}")),
             Target::Redirect(ports) => Effect::End(format!("listener at {}", ports.dashed())),
             Target::Tproxy { port, .. } => Effect::End(format!("transparent listener at {port}")),
             Target::Drop => Effect::End("dropped".to_owned()),

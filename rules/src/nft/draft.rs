@@ -197,6 +197,10 @@ fn action(table: Table, target: &Target) -> Action {
         Target::Drop => Action::Drop,
         Target::Return => Action::Return,
         Target::Jump(chain) => Action::Jump(chain_name(table, chain.as_str())),
+        // No rule of our table leads to a chain of another one. But ours come first, so that whoever keeps that chain calls
+        // it afterwards by a base chain of its own. Our rules have no more to say about the packet: what they would say if
+        // that chain let it go comes too early here.
+        Target::JumpForeign(_) => Action::Accept,
         Target::Redirect(ports) => Action::Redirect(*ports),
         Target::Tproxy { port, mark } => Action::Tproxy { family: None, port: *port, mark: *mark },
         Target::SetMark(mark) => Action::SetMark(*mark),

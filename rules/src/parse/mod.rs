@@ -8,8 +8,10 @@ mod target;
 
 use crate::{
     Chain, Family, Line, Listed, Listing, Ownership, Policy, Position, RuleSet, State, Statement, Table,
+    Target,
 };
 use line::Entry;
+use std::collections::BTreeSet;
 
 /// A line that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,13 +78,17 @@ pub fn save(text: &str, family: Family, ownership: &Ownership) -> Result<State, 
     listing(text, family).map(|listing| listing.state(ownership))
 }
 
-/// A preview of ours, statement by statement, in the order and spelling in which it was written.
+/// A preview of ours, statement by statement, in the order and spelling in which it was written. A chain that rules lead
+/// to and that the text does not make is somebody else's.
 ///
 /// # Errors
 /// The first line that can't be read, or that the model can't say.
 pub fn restore(text: &str, family: Family) -> Result<RuleSet, ParseError> {
     let mut rules = RuleSet::empty(family);
+    let mut made: BTreeSet<(Table, String)> = BTreeSet::new();
     read(text, |table, entry| {
+        let (Entry::Chain { chain: name, .. } | Entry::Rule { chain: name, .. }) = &entry;
+        made.extend(table.map(|table| (table, (*name).to_owned())));
         let Entry::Rule { chain, position, words, text, .. } = entry else { return Ok(()) };
         let (Some(table), Line::Typed(rule)) = (table, rule::read(&words, &text, family).line) else {
             return Err(Problem::Foreign(text));
@@ -91,6 +97,13 @@ pub fn restore(text: &str, family: Family) -> Result<RuleSet, ParseError> {
         rules.statements.push(Statement { table, chain, position, rule, origin: None });
         Ok(())
     })?;
+    for Statement { table, rule, .. } in &mut rules.statements {
+        if let Target::Jump(name) = &rule.target
+            && !made.contains(&(*table, name.as_str().to_owned()))
+        {
+            rule.target = Target::JumpForeign(name.clone());
+        }
+    }
     Ok(rules)
 }
 

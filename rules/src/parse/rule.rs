@@ -126,6 +126,9 @@ impl<'a> Reader<'a> {
             }
             return;
         }
+        if !option.negated && matches!((option.name, option.values.as_slice()), ("-p", ["all" | "0"])) {
+            return; // It asks nothing, and is not listed either.
+        }
         let condition = self.condition(option).unwrap_or_else(|| Condition::Unknown(option.text()));
         if let Some(module) = &mut self.module {
             module.is_used |= option.name.starts_with("--");
@@ -148,12 +151,17 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether options of a protocol's own module may stand here: iptables loads that module by itself.
-    fn speaks_of_ports(&self) -> bool {
-        let protocol = self.conditions.iter().find_map(|condition| match condition {
+    /// The name of the rule's protocol, as far as the rule was read.
+    fn protocol(&self) -> Option<String> {
+        self.conditions.iter().find_map(|condition| match condition {
             Condition::Known(Match::Protocol(protocol)) => Some(protocol.to_string()),
             _ => None,
-        });
+        })
+    }
+
+    /// Whether options of a protocol's own module may stand here: iptables loads that module by itself.
+    fn speaks_of_ports(&self) -> bool {
+        let protocol = self.protocol();
         let is_own = |module: &Module<'_>| protocol.as_deref() == Some(module.name) || module.is_used;
         protocol.is_some() && self.module.as_ref().is_none_or(is_own)
     }
@@ -249,7 +257,7 @@ fn ports(negated: bool, value: &str) -> Option<Negatable<PortRange>> {
     (!value.contains('-')).then(|| negatable(negated, value))?
 }
 
-/// `None` for `all`, which asks nothing and is not listed either.
+/// `None` for `! all`, which no packet fulfils and iptables refuses.
 fn protocol(negated: bool, value: &str) -> Option<Condition> {
     let protocol = match value {
         "tcp" | "6" => Some(Protocol::Tcp),
@@ -345,6 +353,32 @@ mod tests {
             "-p tcp -j REDIRECT --to-ports 80 --random",
             &[Condition::Known(Match::Protocol(Protocol::Tcp))],
             &Action::Target(Target::Redirect("80".parse().unwrap())),
+        );
+    }
+
+    fn check_exact(text: &str, same: &str, is_our_spelling: bool) {
+        let read = |text: &str| {
+            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            super::read(&words, text, Family::V4)
+        };
+        let (told, same) = (read(text), read(same));
+        assert!(matches!(told.line, Line::Typed(_)), "{text:?}");
+        assert_eq!((told.line, told.is_our_spelling), (same.line, is_our_spelling), "{text:?}");
+    }
+
+    #[test]
+    fn what_asks_nothing_is_left_out() {
+        check_exact("-p all -j ACCEPT", "-j ACCEPT", true);
+        check_exact("-p 0 -s 10.0.0.0/8 -j RETURN", "-s 10.0.0.0/8 -j RETURN", true);
+        // By our words iptables would not find these.
+        check_exact("-p tcp -m tcp -j ACCEPT", "-p tcp -j ACCEPT", false);
+        check_exact("-p udp -m udp -m mark --mark 1 -j DROP", "-p udp -m mark --mark 1 -j DROP", false);
+        check_exact("-p udp -m udp --dport 53 -j ACCEPT", "-p udp --dport 53 -j ACCEPT", true);
+        check("! -p all -j ACCEPT", &[unknown("! -p all")], &Action::Target(Target::Accept));
+        check(
+            "-p udp -m tcp -j ACCEPT",
+            &[Condition::Known(Match::Protocol(Protocol::Udp))],
+            &Action::Target(Target::Accept),
         );
     }
 

@@ -90,6 +90,7 @@ fn row(graph: &mut Graph, places: &BTreeMap<Chain, usize>, statement: &Statement
         }
         Target::SetZone(_) => (Some("zone"), None),
         Target::Jump(name) => (None, places.get(&Chain::User(name.clone())).copied()),
+        Target::JumpForeign(name) => (None, Some(end(graph, format!("somebody else's {name}")))),
         Target::Redirect(ports) => (None, Some(end(graph, format!("listener at {}", ports.dashed())))),
         Target::Tproxy { port, .. } => (None, Some(end(graph, format!("transparent listener at {port}")))),
         Target::Drop => (None, Some(end(graph, "dropped".to_owned()))),

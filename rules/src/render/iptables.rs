@@ -190,7 +190,7 @@ fn target(text: &mut String, target: &Target) {
         Target::Accept => word(text, "-j ACCEPT"),
         Target::Drop => word(text, "-j DROP"),
         Target::Return => word(text, "-j RETURN"),
-        Target::Jump(chain) => word(text, format_args!("-j {chain}")),
+        Target::Jump(chain) | Target::JumpForeign(chain) => word(text, format_args!("-j {chain}")),
         Target::Redirect(ports) => word(text, format_args!("-j REDIRECT --to-ports {}", ports.dashed())),
         Target::Tproxy { port, mark: Mark { value, mask } } => {
             word(text, format_args!("-j TPROXY --tproxy-mark {value}/{mask:#x} --on-port {port}"));

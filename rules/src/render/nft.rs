@@ -86,7 +86,7 @@ pub fn action_text(action: &line::Action) -> String {
             Target::Accept => "accept",
             Target::Drop => "drop",
             Target::Return => "return",
-            Target::Jump(chain) => return format!("jump {chain}"),
+            Target::Jump(chain) | Target::JumpForeign(chain) => return format!("jump {chain}"),
             Target::Redirect(ports) => return format!("redirect to :{}", ports.dashed()),
             Target::Tproxy { port, mark } => return tproxy(None, *port, *mark),
             Target::SetMark(mark) => return set_mark("meta mark", *mark),

@@ -62,8 +62,6 @@ pub fn shadowed<'a>(rules: &'a RuleSet, work: &mut Work) -> Vec<Shadowed<'a>> {
     found
 }
 
-const ANYTHING: Writes = Writes { mark: true, connmark: true, zone: true };
-
 type Chains<'a> = BTreeMap<Chain, Vec<&'a Statement>>;
 
 fn of_chain<'a>(
@@ -86,7 +84,7 @@ fn of_chain<'a>(
             .filter(|condition| !condition.asks_nothing())
             .map(|condition| {
                 let is_written = |writes: &&Writes| condition.depends_on(**writes);
-                let time = match condition.depends_on(ANYTHING) {
+                let time = match condition.depends_on(Writes::ANYTHING) {
                     true => writers.iter().filter(is_written).count(),
                     false => 0,
                 };
@@ -120,7 +118,8 @@ fn taker(target: &Target) -> Option<Taker> {
             Some(Taker::Always)
         }
         Target::Jump(name) => Some(Taker::Chain(name.clone())),
-        Target::SetMark(_)
+        Target::JumpForeign(_)
+        | Target::SetMark(_)
         | Target::SetConnmark(_)
         | Target::SaveMark
         | Target::RestoreMark
@@ -145,6 +144,7 @@ fn ends_in(chains: &Chains<'_>, chain: &Chain, conditions: &[&Match], work: &mut
             // It may lead out again, or change what later conditions see.
             Target::Return
             | Target::Jump(_)
+            | Target::JumpForeign(_)
             | Target::SetMark(_)
             | Target::SetConnmark(_)
             | Target::SaveMark

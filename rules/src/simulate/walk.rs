@@ -280,7 +280,8 @@ impl<O: Observer> Walker<'_, O> {
                 self.let_go(at);
                 return Ok(Some(End::Returned));
             }
-            Target::Jump(_) => {
+            // Where rules of ours stand alone, somebody else's chain is not there, and what it decides is unknown.
+            Target::Jump(_) | Target::JumpForeign(_) => {
                 if let End::Accepted = self.call(leads_to, at)? {
                     return Ok(Some(End::Accepted));
                 }

@@ -6,7 +6,10 @@ use rules::{
     LogLevel, LogPrefix, Mark, Match, Negatable, Ownership, PolicyRules, Port, PortRange, PortSet, Position,
     Protocol, Rule, RuleSet, State, Statement, Table, Target, Uid, UidRange, Zone, check::check, parse,
 };
-use std::net::{IpAddr, Ipv6Addr};
+use std::{
+    net::{IpAddr, Ipv6Addr},
+    ops::RangeInclusive,
+};
 
 /// The owner of [`OURS`].
 pub(super) const OWNER: Ownership = Ownership {
@@ -31,6 +34,9 @@ pub(super) const EVERYBODY: Ownership = Ownership { chains: Chains::Prefix(""), 
 pub(super) const OURS: &[&str] = &["ISTIO_A", "ISTIO_B", "ISTIO_C", "ISTIO_OUTPUT"];
 /// Chains of ours and of others.
 pub(super) const ANY: &[&str] = &["ISTIO_A", "ISTIO_B", "OTHER", "other-1.x:y"];
+
+/// Chains of others. Where everything is ours, `check` lets no rule lead there.
+pub(super) const OTHERS: &[&str] = &["DOCKER_OUTPUT", "cali-OUTPUT"];
 
 /// What others keep in the tables; the last four lead to us and so count as ours.
 const FOREIGN: &[&str] = &[
@@ -147,6 +153,7 @@ fn target(names: &'static [&'static str]) -> impl Strategy<Value = Target> {
         1 => Just(Target::Drop),
         1 => Just(Target::Return),
         5 => select(names).prop_map(|name| Target::Jump(name.parse().expect("valid"))),
+        1 => select(OTHERS).prop_map(|name| Target::JumpForeign(name.parse().expect("valid"))),
         1 => range().prop_map(Target::Redirect),
         1 => (port(), mark()).prop_map(|(port, mark)| Target::Tproxy { port, mark }),
         1 => mark().prop_map(Target::SetMark),

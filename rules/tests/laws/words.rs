@@ -135,6 +135,29 @@ fn ports_before_their_protocol_are_refused() {
 }
 
 #[test]
+fn a_single_port_behind_a_list_of_ports_is_refused() {
+    let ports = Match::DestinationPorts(Negatable::Is(PortSet::new([http()]).expect("one port")));
+    for port in [Match::SourcePort(Negatable::Is(http())), Match::DestinationPort(Negatable::Is(http()))] {
+        check_refuses(Table::Nat, &[Match::Protocol(Protocol::Tcp), ports.clone(), port], Target::Return);
+    }
+}
+
+#[test]
+fn marks_of_packets_and_of_connections_in_turns_are_refused() {
+    let mark = || Match::Mark(Negatable::Not(Mark::whole(1)));
+    let connmark = || Match::Connmark(Negatable::Not(Mark::whole(1)));
+    check_refuses(Table::Mangle, &[mark(), connmark(), mark()], Target::Return);
+    check_refuses(Table::Mangle, &[connmark(), mark(), mark(), connmark()], Target::Return);
+}
+
+#[test]
+fn addresses_outside_of_the_network_of_all_are_refused() {
+    let all: Cidr = "0.0.0.0/0".parse().expect("valid");
+    check_refuses(Table::Mangle, &[Match::Source(Negatable::Not(all))], Target::Return);
+    check_refuses(Table::Mangle, &[Match::Destination(Negatable::Not(all))], Target::Return);
+}
+
+#[test]
 fn conditions_that_can_be_said_once_are_refused_twice() {
     let (tcp, udp) = (Match::Protocol(Protocol::Tcp), Match::Protocol(Protocol::Udp));
     let cidr: Cidr = "10.0.0.0/8".parse().expect("valid");

@@ -1,0 +1,124 @@
+//! Jumps to chains that somebody else keeps: rules of ours name them, and neither make nor remove them.
+
+use super::arbitrary::OWNER;
+use rules::{
+    Chain, Chains, Checked, ConnState, Family, Gid, Hook, Line, Ownership, Protocol, RuleSet, State, Table,
+    Target, Uid,
+    check::{Fault, check},
+    nft, parse,
+    plan::plan,
+    render::iptables::{change, restore},
+    shadow::{Work, shadowed},
+    simulate::{Direction, Packet, Routing, Verdict, View, walk},
+};
+
+/// DNS of one user goes where Docker answers it, that of others to a proxy.
+const RULES: &str = "* nat
+-N ISTIO_A
+-A OUTPUT -p udp --dport 53 -m owner --uid-owner 5 -m comment --comment \"sidecar-init\" -j DOCKER_OUTPUT
+-A OUTPUT -p udp -j ISTIO_A
+-A ISTIO_A -p udp -j REDIRECT --to-ports 15053
+COMMIT
+";
+
+fn rules() -> RuleSet {
+    parse::restore(RULES, Family::V4).expect("a preview")
+}
+
+fn checked() -> Checked {
+    check(rules(), &OWNER).expect("lawful")
+}
+
+fn verdict(view: &View, uid: u32) -> Verdict {
+    let uid = Uid::new(uid).expect("an id");
+    let packet = Packet {
+        direction: Direction::Outbound { interface: "lo".to_owned(), uid, gid: Gid::from(uid) },
+        protocol: Protocol::Udp,
+        source: "127.0.0.1:40000".parse().expect("valid"),
+        destination: "127.0.0.11:53".parse().expect("valid"),
+        mark: 0,
+        connmark: 0,
+        state: ConnState::New,
+    };
+    walk(view, &Routing::default(), &packet, &mut ()).verdict
+}
+
+fn faults(owner: &Ownership) -> Vec<Fault> {
+    check(rules(), owner).err().into_iter().flatten().map(|violation| violation.fault).collect()
+}
+
+#[test]
+fn a_chain_that_a_preview_does_not_make_is_somebody_elses() {
+    let chain = "DOCKER_OUTPUT".parse().expect("a name");
+    assert_eq!(rules().statements[0].rule.target, Target::JumpForeign(chain));
+    assert_eq!(rules().user_chains(Table::Nat).len(), 1);
+    assert_eq!(restore(&checked()), RULES);
+}
+
+#[test]
+fn a_chain_of_the_owners_is_nobody_elses() {
+    assert_eq!(faults(&OWNER), []);
+    assert_eq!(faults(&Ownership { chains: Chains::Prefix("DOCKER_"), ..OWNER })[0], Fault::ChainNotForeign);
+}
+
+/// To the kernel it is a jump as any other, so that what it lists is what was wanted.
+#[test]
+fn somebody_elses_chain_is_neither_made_nor_missed_nor_removed() {
+    let wanted = State::of(&rules());
+    let theirs = ":DOCKER_OUTPUT - [0:0]\n-A DOCKER_OUTPUT -d 127.0.0.11/32 -p udp -j DNAT --to-destination 127.0.0.11:4053\n";
+    let text = |rules: &str| format!("*nat\n:OUTPUT ACCEPT [0:0]\n{theirs}{rules}COMMIT\n");
+    let state = |rules: &str| parse::save(&text(rules), Family::V4, &OWNER).expect("a listing");
+    let steps = plan(&state(""), &wanted, &OWNER);
+    let script: String = steps.iter().map(change).collect();
+    assert!(script.contains("-j DOCKER_OUTPUT\n") && !script.contains("DOCKER_OUTPUT -"), "{script}");
+    let done = steps.iter().fold(state(""), |state, step| state.after(step));
+    assert_eq!(plan(&done, &wanted, &OWNER), []);
+    let cleaned = plan(&done, &State::default(), &OWNER).iter().fold(done, |state, step| state.after(step));
+    let kept = |state: &State| state.lines(Table::Nat, &"DOCKER_OUTPUT".parse().expect("a name")).to_vec();
+    assert_eq!(kept(&cleaned).len(), 1);
+    assert_eq!(cleaned.lines(Table::Nat, &Chain::Base(Hook::Output)), &[] as &[Line]);
+}
+
+#[test]
+fn of_rules_alone_nobody_knows_what_somebody_elses_chain_decides() {
+    let ours = View::of_rules(&rules());
+    assert_eq!(verdict(&ours, 5), Verdict::Unknown);
+    assert_eq!(verdict(&ours, 6), Verdict::Redirect("15053".parse().expect("a port")));
+}
+
+#[test]
+fn where_the_chain_is_there_it_is_walked() {
+    let live = |decides: &str| {
+        let text = RULES
+            .replace("-N ISTIO_A\n", &format!("-N ISTIO_A\n-N DOCKER_OUTPUT\n-A DOCKER_OUTPUT {decides}\n"));
+        verdict(&View::of_listing(parse::listing(&text, Family::V4).expect("a listing")), 5)
+    };
+    assert_eq!(live("-j ACCEPT"), Verdict::Pass);
+    assert_eq!(live("-p tcp -j ACCEPT"), Verdict::Redirect("15053".parse().expect("a port")));
+}
+
+/// Its owner's base chain comes behind ours and decides itself.
+#[test]
+fn in_nf_tables_our_rules_leave_the_packet_to_whoever_keeps_the_chain() {
+    let table = nft::table("t", &checked(), None).expect("rules");
+    let mut view = View::empty(Family::V4);
+    view.add_nftables(table.listed(), &|_| None);
+    assert_eq!(verdict(&view, 5), Verdict::Pass);
+    assert_eq!(verdict(&view, 6), Verdict::Redirect("15053".parse().expect("a port")));
+    let theirs = "*nat\n-A OUTPUT -p udp -j REDIRECT --to-ports 4053\nCOMMIT\n";
+    view.add_listing(parse::listing(theirs, Family::V4).expect("a listing"), None);
+    assert_eq!(verdict(&view, 5), Verdict::Redirect("4053".parse().expect("a port")));
+}
+
+#[test]
+fn behind_somebody_elses_chain_nothing_is_taken_for_granted() {
+    let idle = |target: &str| {
+        let text = format!(
+            "*mangle\n-A OUTPUT -m mark --mark 1 -j RETURN\n-A OUTPUT -j {target}\n\
+             -A OUTPUT -m mark --mark 1 -j DROP\nCOMMIT\n"
+        );
+        shadowed(&parse::restore(&text, Family::V4).expect("rules"), &mut Work::new(1000)).len()
+    };
+    assert_eq!(idle("DOCKER_OUTPUT"), 0);
+    assert_eq!(idle("LOG --log-prefix a --log-level 7"), 1);
+}
