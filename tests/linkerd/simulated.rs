@@ -79,11 +79,11 @@ fn json_holds_the_same() {
     assert!(lines.iter().all(|line| line["level"] == "info" && line["time"].is_string()), "{lines:?}");
     let message = lines[0]["msg"].as_str().expect("a text");
     assert!(message.ends_with("iptables-legacy-save -t nat"), "{message}");
-    assert_eq!(lines.len(), 8);
+    assert_eq!(lines.len(), 9);
 }
 
 #[test]
 fn a_level_hides_no_simulation() {
     let ended = call(None, &[&BASE[..], &["--log-level=error"]].concat()).with(0);
-    assert_eq!((ended.stdout.lines().count(), ended.stderr.as_str()), (16, ""));
+    assert_eq!((ended.stdout.lines().count(), ended.stderr.as_str()), (18, ""));
 }
