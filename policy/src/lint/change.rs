@@ -3,7 +3,7 @@
 use crate::Setting;
 use crate::mesh::{self, Capture, Listed, Named, Policy};
 use crate::sources::{Given, Host, Raw, Reader};
-use rules::{Cidr, Gid, InterfaceName, PortRange, Uid, UidRange};
+use rules::{Cidr, Family, Gid, InterfaceName, PortRange, Statement, Target, Uid, UidRange};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::{fmt, io};
 
@@ -168,6 +168,13 @@ impl Host for Remembered<'_> {
             _ => None,
         };
         Ok(self.0.lists().into_iter().filter_map(server).collect())
+    }
+
+    /// Somebody else's chain, where rules lead there.
+    fn has_nat_chain(&self, family: Family, name: &str) -> io::Result<bool> {
+        let rules = self.0.rules(family);
+        let leads = |statement: &Statement| matches!(&statement.rule.target, Target::JumpForeign(chain) if chain.as_str() == name);
+        Ok(rules.rules().statements.iter().any(leads))
     }
 
     fn name_servers_in(&self, _: &str) -> io::Result<Vec<IpAddr>> {

@@ -135,6 +135,8 @@ impl<'a> Walker<'a> {
                 Target::Drop => self.end(taken, Fate::Dropped, decider),
                 Target::Redirect(ports) => self.end(taken, Fate::Captured(*ports), decider),
                 Target::Tproxy { port, .. } => self.end(taken, Fate::Captured((*port).into()), decider),
+                // What somebody else's chain does is not known here.
+                Target::JumpForeign(_) => self.end(taken, Fate::Unknown, decider),
                 Target::Jump(name) => {
                     let rules = self.chain(table, &Chain::User(name.clone()));
                     let is_end = rules.iter().all(|statement| is_end(&statement.rule.target));
@@ -281,9 +283,18 @@ fn add(needs: &mut Vec<Is>, need: Is) -> Option<()> {
 /// Whether a chain of such rules does nothing but end what comes to it.
 fn is_end(target: &Target) -> bool {
     match target {
-        Target::Return | Target::Jump(_) => false,
-        Target::Accept | Target::Drop | Target::Redirect(_) | Target::Tproxy { .. } => true,
-        _ => target.continues(),
+        Target::Return | Target::Jump(_) | Target::JumpForeign(_) => false,
+        Target::Accept
+        | Target::Drop
+        | Target::Redirect(_)
+        | Target::Tproxy { .. }
+        | Target::SetMark(_)
+        | Target::SetConnmark(_)
+        | Target::SaveMark
+        | Target::RestoreMark
+        | Target::SetZone(_)
+        | Target::Nflog { .. }
+        | Target::Log { .. } => true,
     }
 }
 
@@ -296,6 +307,15 @@ fn written(target: &Target, state: &State) -> Option<State> {
         Target::SetConnmark(mark) => State { connmark: mark.set_in(state.connmark), ..state.clone() },
         Target::SaveMark => State { connmark: state.mark.unwrap_or_default(), ..state.clone() },
         Target::RestoreMark => State { mark: Some(state.connmark), ..state.clone() },
-        _ => return None,
+        Target::SetZone(_)
+        | Target::Nflog { .. }
+        | Target::Log { .. }
+        | Target::Accept
+        | Target::Drop
+        | Target::Return
+        | Target::Jump(_)
+        | Target::JumpForeign(_)
+        | Target::Redirect(_)
+        | Target::Tproxy { .. } => return None,
     })
 }
