@@ -5,11 +5,13 @@
 //! a [`Policy`], and knows no mesh by name.
 
 mod facts;
+mod feature;
 mod policy;
 #[cfg(test)]
 pub(crate) mod random;
 
 pub use facts::{Levers, Listed, Listeners, Named, NoIpv6, Proxy};
+pub use feature::Feature;
 pub use policy::Policy;
 
 use crate::lint::{Change, Held, Judge, Oddities};
@@ -59,6 +61,13 @@ macro_rules! meshes {
             pub fn usual(self) -> &'static [(Setting, &'static str, &'static [Setting])] {
                 match self {
                     $(Self::$mesh => crate::$module::USUAL,)*
+                }
+            }
+
+            /// What it lets people say, each with a setting that says it.
+            pub fn features(self) -> &'static [(Feature, Setting)] {
+                match self {
+                    $(Self::$mesh => crate::$module::FEATURES,)*
                 }
             }
 

@@ -14,8 +14,13 @@ pub(crate) fn folder() -> PathBuf {
     above.into_iter().find(|folder| folder.is_dir()).expect("the catalogue")
 }
 
-/// The folder of each scenario, in order.
+/// The folder of each scenario of Istio's sidecar, in order.
 pub(crate) fn scenarios() -> Vec<PathBuf> {
+    all().into_iter().filter(|folder| Case::read(folder).mesh().is_none()).collect()
+}
+
+/// The folder of each scenario, in order, whatever mesh it is for.
+pub(crate) fn all() -> Vec<PathBuf> {
     let entries = fs::read_dir(folder()).expect("the catalogue");
     let mut folders: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
     folders.retain(|path| path.is_dir());
@@ -35,6 +40,11 @@ impl Case {
 
     pub(crate) fn about(&self) -> &str {
         self.0["about"].as_str().expect("about")
+    }
+
+    /// The mesh that it is for, where that is not Istio's sidecar.
+    pub(crate) fn mesh(&self) -> Option<&str> {
+        self.0["mesh"].as_str()
     }
 
     /// The flags of its call, with the declared facts.

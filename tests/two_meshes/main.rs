@@ -14,4 +14,5 @@ mod support;
 mod meshes;
 
 mod faults;
+mod packets;
 mod replaced;

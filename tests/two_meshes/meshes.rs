@@ -95,7 +95,17 @@ impl Goal {
             (Self::Namesake, _) => NAMESAKES_RULES,
         };
         let loopback = if family == Family::V4 { "127.0.0.1/32" } else { "::1/128" };
-        text.replace("LOOPBACK", loopback)
+        let text = text.replace("LOOPBACK", loopback);
+        match self {
+            // The catalogue's leaves what goes out alone.
+            Self::Transparent => {
+                let last = format!("-A ISTIO_OUTPUT -d {loopback} -j RETURN\n");
+                let captures = format!("{last}-A ISTIO_OUTPUT -j ISTIO_REDIRECT\n");
+                assert!(text.contains(&last), "{text}");
+                text.replace(&last, &captures)
+            }
+            Self::Redirect | Self::Other | Self::Namesake => text,
+        }
     }
 
     fn routing(self) -> Vec<Object> {

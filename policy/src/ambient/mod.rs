@@ -20,7 +20,7 @@ pub(crate) use reading::Known;
 pub use reason::Reason;
 pub use resolve::{configure, probe_addresses};
 pub use settings::Ambient;
-pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
+pub(crate) use settings::{EXAMPLES, FEATURES, TABLE as SETTINGS};
 
 use crate::Setting;
 use crate::mesh::{Capture, Levers, Listed, Listeners, Named, Policy, Proxy};

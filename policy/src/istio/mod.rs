@@ -32,7 +32,7 @@ pub(crate) use reading::Known;
 pub use reason::Reason;
 pub use resolve::{Resolved, configure, resolve};
 pub use routing::{PolicyRoute, Routing, routing};
-pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
+pub(crate) use settings::{EXAMPLES, FEATURES, TABLE as SETTINGS};
 
 use crate::Setting;
 use crate::lint::{Change, Held, Judge, Oddities};

@@ -23,7 +23,7 @@ pub(crate) use reading::Known;
 pub use reason::Reason;
 pub use resolve::configure;
 pub use settings::Kuma;
-pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
+pub(crate) use settings::{EXAMPLES, FEATURES, TABLE as SETTINGS};
 
 use crate::mesh::{Capture, Levers, Listed, Listeners, Named, Policy, Proxy};
 use crate::settings::Setting;

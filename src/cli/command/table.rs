@@ -70,14 +70,21 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         command: Command::Clean,
         name: "clean",
         about: "Remove all that is ours",
-        long_about: "Removes every rule, policy rule, route and address that this program (or istio-iptables) has \
-                     set, in both variants of iptables and both families. It needs no flags to know what is \
-                     ours: chains named ISTIO_*, jumps to them, rules that carry the comment sidecar-init, \
-                     routing of protocol 137, and what only istio-iptables makes. Rules of other programs \
-                     stay.\n\nExit codes: 0 nothing of ours is left (or ever was there), 1 failed, or something \
+        long_about: "Removes every rule, policy rule, route and address that this program, or one whose place it takes, \
+                     has set for any mesh, in both variants of iptables and both families, and tells whose they \
+                     were. With --mesh, those of that mesh alone. It needs no other flags to know what is ours. Of \
+                     Istio's sidecar that is: chains named ISTIO_*, jumps to them, rules that carry the comment \
+                     sidecar-init, routing of protocol 137, and what only istio-iptables makes. Rules of other \
+                     programs stay.\n\nExit codes: 0 nothing of ours is left (or ever was there), 1 failed, or something \
                      is left that may be anybody's, 2 bad input.",
         topics: &[ANY],
-        also: &[Setting::NetworkNamespace, Setting::CniMode, Setting::LockWait, Setting::Format],
+        also: &[
+            Setting::Mesh,
+            Setting::NetworkNamespace,
+            Setting::CniMode,
+            Setting::LockWait,
+            Setting::Format,
+        ],
         without: &[],
         word: None,
         mesh: None,
