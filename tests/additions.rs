@@ -50,10 +50,10 @@ fn saying(words: &[&str], below: &[&str]) -> BTreeSet<String> {
 #[test]
 fn a_flag() {
     // A switch that makes rules touches what a flag can touch.
-    assert_eq!(
-        listed("A flag"),
-        saying(&["DropInvalid", "config.drop_invalid"], &["rules/src", "policy/src", "src"])
-    );
+    let mut saying = saying(&["DropInvalid", "config.drop_invalid"], &["rules/src", "policy/src", "src"]);
+    // Another mesh has one of the same name.
+    saying.retain(|file| !file.starts_with("policy/src/kuma/") && !file.ends_with("/tests.rs"));
+    assert_eq!(listed("A flag"), saying);
 }
 
 #[test]

@@ -73,7 +73,7 @@ pub enum Meaning {
     /// Keeps DNS queries of the proxy and of others apart for conntrack.
     DnsZone,
     /// Drops what belongs to no connection.
-    DropInvalid,
+    Dropped,
     /// Reports to a log, and changes nothing.
     Log,
 }

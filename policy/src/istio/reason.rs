@@ -7,7 +7,7 @@ reasons! {
     Istio of Setting;
     ApplicationLoopback "application-loopback" ApplicationLoopback [ProxyUid, ProxyGid];
     Dns "dns" Dns [RedirectDns];
-    DropInvalid "drop-invalid" DropInvalid [DropInvalid];
+    DropInvalid "drop-invalid" Dropped [DropInvalid];
     ExcludedGroup "excluded-group" ExcludedOwner [OwnerGroupsExclude];
     ExcludedInboundPort "excluded-inbound-port" ExcludedInboundPort [InboundPortsExclude];
     ExcludedInterface "excluded-interface" ExcludedInterface [ExcludeInterfaces];

@@ -9,7 +9,7 @@ reasons! {
     Dns "kuma-dns" Dns [RedirectDns, CaptureAllDns];
     DnsOverTcp "kuma-dns-over-tcp" ExcludedDns [RedirectDns, CaptureAllDns];
     DnsZone "kuma-dns-zone" DnsZone [RedirectDns, CaptureAllDns];
-    DropInvalid "kuma-drop-invalid" DropInvalid [DropInvalid];
+    DropInvalid "kuma-drop-invalid" Dropped [DropInvalid];
     ExcludedDestination "kuma-excluded-destination" ExcludedDestination [OutboundIpsExclude];
     ExcludedInboundPort "kuma-excluded-inbound-port" ExcludedInboundPort [InboundPortsExclude];
     ExcludedOutboundPort "kuma-excluded-outbound-port" ExcludedOutboundPort [OutboundPortsExclude];

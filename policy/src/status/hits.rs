@@ -150,7 +150,7 @@ fn meaning(meant: &Meant<'_>, reason: Reason) -> (&'static str, String) {
         Meaning::Dns | Meaning::DnsZone => ("led_on", "DNS, kept apart for conntrack".to_owned()),
         Meaning::ToOutboundListener => ("led_on", "connections handed to the proxy, outbound".to_owned()),
         Meaning::ToInboundListener => ("led_on", "connections handed to the proxy, inbound".to_owned()),
-        Meaning::DropInvalid => ("dropped", "packets that belong to no connection".to_owned()),
+        Meaning::Dropped => ("dropped", "packets that belong to no connection".to_owned()),
         Meaning::KnownConnection => {
             ("led_on", "packets of connections that were handed over before".to_owned())
         }

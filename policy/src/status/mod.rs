@@ -197,7 +197,12 @@ pub(super) fn word(family: Family) -> &'static str {
 }
 
 fn summary(held: &[Held], families: &[Family], meshes: &[Mesh], told: &parts::Told) -> String {
-    let by: Vec<&str> = held.iter().map(|held| held.backend.as_str()).collect();
+    let mut by: Vec<&str> = Vec::new();
+    for held in held {
+        if !by.contains(&held.backend.as_str()) {
+            by.push(&held.backend);
+        }
+    }
     match (families, held) {
         ([], []) => "nothing is captured: no rule here sends traffic to a mesh proxy".to_owned(),
         ([], _) => format!("nothing is captured, though rules of the mesh are there ({})", by.join(", ")),

@@ -214,7 +214,7 @@ pub(super) fn claim(view: &View, meant: &Meant<'_>) -> Option<Claim> {
             let sentence = ("", "", ": a virtual machine's, which inbound rules leave alone");
             ((Fate::Passing, "inbound", sentence), items(&asks.in_interface))
         }
-        Meaning::DropInvalid if matches!(meant.role, Role::Base(_)) => {
+        Meaning::Dropped if matches!(meant.role, Role::Base(_)) => {
             ((Fate::Dropped, "inbound", ("", "packets that belong to no connection", "")), None)
         }
         // Nothing is captured then, which what no rule is about says.
@@ -232,7 +232,7 @@ pub(super) fn claim(view: &View, meant: &Meant<'_>) -> Option<Claim> {
         | Meaning::Inbound
         | Meaning::KnownConnection
         | Meaning::DnsZone
-        | Meaning::DropInvalid
+        | Meaning::Dropped
         | Meaning::Log => return None,
     };
     let (before, all, after) = sentence;
