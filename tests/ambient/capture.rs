@@ -1,6 +1,6 @@
 //! What becomes of a pod's traffic.
 
-use crate::scene::{OUTSIDE, POD, PROBE, Place, RESOLVER, SERVICE, Scene, everywhere};
+use crate::scene::{OUTSIDE, POD, PROBE, Place, RESOLVER, SERVICE, Scene, binary, everywhere};
 use crate::support::namespace::{Namespace, join};
 use crate::support::setting::{Family, Variant};
 use crate::support::traffic::{Call, Protocol};
@@ -180,6 +180,20 @@ fn a_second_run_writes_nothing_and_cleaning_leaves_nothing() {
             assert!(rules.contains("32764:\tfrom all fwmark 0x111/0xfff lookup 100"), "{rules}");
             let routes = scene.pod.stdout("ip", &[family, "route", "show", "table", "100"]);
             assert!(routes.starts_with("local default dev lo"), "{routes}");
+        }
+        let path = scene.pod.path();
+        let clean = binary().args(["clean", "--mesh", "ambient", "--network-namespace", &path]).output();
+        let clean = clean.expect("the binary starts");
+        assert!(clean.status.success(), "{}", String::from_utf8_lossy(&clean.stderr));
+        let left = scene.pod.stdout("nft", &["list", "ruleset"]);
+        assert!(!left.contains("ISTIO") && !left.contains("sidecar_init"), "{left}");
+        for family in ["-4", "-6"] {
+            let rules = scene.pod.stdout("ip", &[family, "rule"]);
+            assert!(!rules.contains("lookup 100"), "{rules}");
+        }
+        for family in Family::BOTH {
+            let saved = scene.pod.stdout(&Variant::Legacy.program(family, "-save"), &[]);
+            assert!(!saved.contains("ISTIO"), "{saved}");
         }
     });
 }

@@ -1,3 +1,5 @@
+//! What pods and agents may say, and the rules and the routing that come of it.
+
 use super::{Ambient, CaptureConfig, OWNERSHIP, Reason, configure, defaults};
 use crate::mesh::{Capture, Mesh, Policy};
 use crate::settings::Setting;
