@@ -3,6 +3,7 @@
 //! `UPDATE_GOLDENS=1` writes the texts instead of comparing them.
 
 #[path = "support/catalogue.rs"]
+#[expect(dead_code, reason = "a part of it is enough here")]
 mod catalogue;
 
 use assert_cmd::Command;

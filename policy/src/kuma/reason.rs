@@ -72,8 +72,13 @@ impl Reason {
     pub(super) fn origin(self) -> Origin {
         match self.settings() {
             [setting] => self.made_by(*setting),
-            _ => Origin { name: self.name(), option: "" },
+            _ => self.unsaid(),
         }
+    }
+
+    /// The same of a rule that is there because nobody says otherwise.
+    pub(super) fn unsaid(self) -> Origin {
+        Origin { name: self.name(), option: "" }
     }
 
     /// The same, where several settings make such rules.
