@@ -3,7 +3,7 @@
 //! Its flags say what to capture, which the policy understands, and how to run, which is understood here. All else is what
 //! `apply` does.
 
-use super::run::{self, BackendChoice, Call, Logging, Run};
+use super::run::{self, BackendChoice, Call, Logging, Mode, Run};
 use super::{Exit, change, report};
 use policy::linkerd::{self, Linkerd, commands};
 use policy::mesh::{Capture, Mesh};
@@ -96,6 +96,7 @@ pub(super) fn run(raw: &Raw, before: Vec<Problem>) -> Result<Exit, Problems> {
     for warning in &call.warnings {
         tracing::warn!(target: "config", "{warning}");
     }
+    super::warn(raw, &call);
     if extra.simulates {
         return Ok(simulated(raw, &call.capture, &extra));
     }
@@ -123,7 +124,8 @@ fn resolve(raw: &Raw, before: Vec<Problem>) -> Result<(Call, Extra), Problems> {
         simulates: reader.switch(Linkerd::Simulate),
         waits: reader.switch(Linkerd::UseWaitFlag),
     };
-    let run = Run { backend: extra.programs.into(), ..run };
+    let mode = if extra.simulates { Mode::Preview(run.form()) } else { run.mode };
+    let run = Run { backend: extra.programs.into(), mode, ..run };
     let logging = logging(&mut reader);
     let call = run::configured(reader, &super::System, run, logging)?;
     Ok((call, extra))

@@ -1,14 +1,13 @@
 //! Every scenario of Kuma in the catalogue: what `apply` sets `check` finds equal and a second call leaves alone, with each
 //! backend, and uninstalling leaves nothing.
 
-use crate::catalogue::{Case, all};
+use crate::catalogue::{Case, scenarios};
 use crate::drop_in::call;
 use crate::namespace::Namespace;
 use std::process::Command;
 
 fn settles(backend: &str) {
-    let folders: Vec<_> =
-        all().into_iter().filter(|folder| Case::read(folder).mesh() == Some("kuma")).collect();
+    let folders: Vec<_> = scenarios(|mesh| mesh == Some("kuma"));
     assert!(folders.len() >= 30, "the catalogue has shrunk");
     for folder in folders {
         let case = Case::read(&folder);

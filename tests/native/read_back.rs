@@ -70,7 +70,7 @@ fn check_walks(table: &nft::Table, packets: &[Packet]) {
 
 #[test]
 fn every_scenario_is_read_back_as_it_was_written() {
-    for folder in catalogue::scenarios() {
+    for folder in catalogue::scenarios(|mesh| mesh.is_none()) {
         let rules = |file: &str, family| {
             let text = fs::read_to_string(folder.join(file)).ok()?;
             let rules = rules::parse::restore(&text, family).expect("a scenario");

@@ -14,16 +14,11 @@ pub(crate) fn folder() -> PathBuf {
     above.into_iter().find(|folder| folder.is_dir()).expect("the catalogue")
 }
 
-/// The folder of each scenario of Istio's sidecar, in order.
-pub(crate) fn scenarios() -> Vec<PathBuf> {
-    all().into_iter().filter(|folder| Case::read(folder).mesh().is_none()).collect()
-}
-
-/// The folder of each scenario, in order, whatever mesh it is for.
-pub(crate) fn all() -> Vec<PathBuf> {
+/// The folder of each scenario of some meshes, in order. Istio's sidecar is that without a name.
+pub(crate) fn scenarios(of: impl Fn(Option<&str>) -> bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder()).expect("the catalogue");
     let mut folders: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
-    folders.retain(|path| path.is_dir());
+    folders.retain(|path| path.is_dir() && of(Case::read(path).mesh()));
     folders.sort();
     assert!(folders.len() > 30, "the catalogue has shrunk");
     folders
@@ -42,9 +37,17 @@ impl Case {
         self.0["about"].as_str().expect("about")
     }
 
-    /// The mesh that it is for, where that is not Istio's sidecar.
+    /// The mesh whose rules it shows; `None` for Istio's sidecar.
     pub(crate) fn mesh(&self) -> Option<&str> {
-        self.0["mesh"].as_str()
+        self.0.get("mesh").map(|mesh| mesh.as_str().expect("a string"))
+    }
+
+    /// What is called to set the rules: the drop-in for Istio's, and for another mesh the command that any has.
+    pub(crate) fn command(&self) -> Vec<String> {
+        match self.mesh() {
+            Some(mesh) => vec!["apply".to_owned(), format!("--mesh={mesh}")],
+            None => vec!["istio-iptables".to_owned()],
+        }
     }
 
     /// The flags of its call, with the declared facts.

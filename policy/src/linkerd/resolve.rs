@@ -5,7 +5,7 @@ use super::defaults::{INBOUND_LISTENER, OUTBOUND_LISTENER, PROXY_ID};
 use super::settings::Linkerd;
 use crate::settings::Setting;
 use crate::sources::{Host, Raw, Reader};
-use rules::{Family, Gid, Port, Uid};
+use rules::{Gid, Port, Uid};
 use std::str::FromStr;
 
 /// What says that nobody is meant, where a user or a group is expected.
@@ -31,7 +31,6 @@ pub fn configure(reader: &mut Reader<'_>, _host: &dyn Host, _numbers_only: bool)
             "is where --incoming-proxy-port sends inbound connections; the proxy needs a port for each",
         );
     }
-    warn(reader, &config);
     config
 }
 
@@ -68,25 +67,6 @@ fn subnets(reader: &mut Reader<'_>) -> Vec<Subnet> {
         reader.cidr_item(source, item)?;
         Subnet::new(item)
     })
-}
-
-/// What is valid and hardly meant.
-fn warn(reader: &mut Reader<'_>, config: &CaptureConfig) {
-    if config.proxy_uid.is_none() && config.proxy_gid.is_none() {
-        reader.warn(
-            "nobody's traffic counts as the proxy's own, so that its calls are sent back to it without end; give \
-             --proxy-uid",
-        );
-    }
-    if config.proxy_uid.is_some_and(|uid| uid.number() == 0) {
-        reader.warn("--proxy-uid: whatever runs as root in the pod passes the proxy by");
-    }
-    let (_, source) = reader.items(Linkerd::SubnetsToIgnore);
-    let is_lost = |subnet: &&Subnet| !config.ipv6 && subnet.network().family() == Family::V6;
-    for subnet in config.ignored_subnets.iter().filter(is_lost) {
-        let written = subnet.written();
-        reader.warn(format!("{source}: {written} has no effect, because IPv6 is not captured in this pod"));
-    }
 }
 
 /// The flags of which `proxy-init` has no default, where nobody has said them.
