@@ -3,7 +3,6 @@
 //! `UPDATE_GOLDENS=1` writes the texts instead of comparing them.
 
 #[path = "support/catalogue.rs"]
-#[expect(dead_code, reason = "shared with those who ask for Istio's scenarios alone")]
 mod catalogue;
 
 use assert_cmd::Command;

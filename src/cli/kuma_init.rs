@@ -8,7 +8,7 @@ use super::run::{self, BackendChoice, Call, Mode, Preview, Run};
 use super::{Exit, change, report, start_logging};
 use policy::kuma::{Kuma, keys, preview};
 use policy::mesh::{self, Mesh, Policy};
-use policy::sources::{Given, Raw, Reader, Source};
+use policy::sources::{Given, NoHost, Raw, Reader, Source};
 use policy::{Problem, Problems, Setting};
 use rules::number::unsigned;
 use sidecar_init::{
@@ -61,7 +61,13 @@ fn understood(raw: Raw, problems: Vec<Problem>) -> Result<(Raw, Verb, Call, bool
     let verb = verb(&mut reader);
     let (run, logging) = run::read(&mut reader);
     let (run, verbose) = adapted(&mut reader, run, verb);
-    let capture = mesh::configure(&mut reader, &System, run.cni);
+    let capture = match verb {
+        Verb::Install => mesh::configure(&mut reader, &System, run.cni),
+        // What was captured matters to nobody any more: that the proxy's user is gone must not keep the rules.
+        Verb::Uninstall => {
+            mesh::configure(&mut Reader::new(&Raw::of([of_kuma()]), Vec::new()), &NoHost, true)
+        }
+    };
     let warnings = reader.finish()?;
     Ok((raw, verb, Call { capture, run, logging, warnings }, verbose))
 }
@@ -117,8 +123,7 @@ fn with_files(raw: Raw, mut problems: Vec<Problem>) -> (Raw, Vec<Problem>) {
             }
         }
     }
-    let mut own =
-        vec![(Setting::Mesh, Given { value: Mesh::Kuma.to_string(), source: Source::Flag("mesh") })];
+    let mut own = vec![of_kuma()];
     // The old name of a flag.
     match (raw.get(Kuma::DpUid).cloned(), raw.get(Kuma::ProxyUser)) {
         (Some(given), Some(Given { source: Source::Flag(_), .. })) => {
@@ -129,6 +134,11 @@ fn with_files(raw: Raw, mut problems: Vec<Problem>) -> (Raw, Vec<Problem>) {
         (None, _) => {}
     }
     (Raw::of(own).over(raw).over(of_files), problems)
+}
+
+/// What says whose words these are.
+fn of_kuma() -> (Setting, Given) {
+    (Setting::Mesh, Given { value: Mesh::Kuma.to_string(), source: Source::Flag("mesh") })
 }
 
 /// Standard input, which can be read once.

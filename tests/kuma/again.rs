@@ -134,3 +134,24 @@ fn a_second_time_nothing_is_written_and_cleaning_leaves_nothing() {
         assert!(!addresses.contains("::6/"), "{addresses}");
     }
 }
+
+#[test]
+fn dockers_dns_stays_reachable_for_the_proxy() {
+    for variant in VARIANTS {
+        let namespace = Namespace::new();
+        let docker = "*nat\n-N DOCKER_OUTPUT\n-A OUTPUT -d 127.0.0.11/32 -j DOCKER_OUTPUT\n\
+                      -A DOCKER_OUTPUT -d 127.0.0.11/32 -p udp --dport 53 -j DNAT --to-destination 127.0.0.11:5353\nCOMMIT\n";
+        restore(&namespace, variant, false, docker);
+        let words = ["install", "transparent-proxy", "--redirect-all-dns-traffic"];
+        let ended = crate::drop_in::call(&namespace, &words, &[]);
+        assert_eq!(ended.code, Some(0), "{variant}: {}", ended.stderr);
+        let rules = text(&namespace, variant, false);
+        let jump = "proxy-dns\" -j DOCKER_OUTPUT";
+        assert!(rules.contains(jump) && !rules.contains("--zone"), "{variant}: {rules}\n{}", ended.stderr);
+        let again = crate::drop_in::call(&namespace, &words, &[]);
+        assert!(again.stderr.contains("changed=false"), "{variant}: {}", again.stderr);
+        assert!(clean(&namespace) > 0);
+        let left = text(&namespace, variant, false);
+        assert_eq!(left.matches("DOCKER_OUTPUT").count(), 2, "{variant}: {left}");
+    }
+}

@@ -112,6 +112,13 @@ fn what_to_do_has_to_be_said() {
 }
 
 #[test]
+fn what_was_captured_keeps_nobody_from_uninstalling() {
+    let gone = [("KUMA_TRANSPARENT_PROXY_KUMA_DP_USER", "nobody-is-called-so")];
+    let ended = call(&Namespace::new(), &["uninstall", "transparent-proxy"], &gone);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+}
+
+#[test]
 fn a_faulty_file_is_told_key_by_key() {
     let folder = std::env::temp_dir().join(format!("sidecar-init-kuma-faulty-{}.yaml", std::process::id()));
     std::fs::write(&folder, "redirect: {inbound: {port: x, prot: 1}}\nkumaDPUser: [1]\n").expect("a file");

@@ -56,7 +56,7 @@ pub(crate) fn restore(case: &Case, v6: bool) -> String {
                 out.a(&format!("-s {s} -d {l} -p udp -j CT --zone 1"));
             }
         }
-        text += &table("raw", &[], [pre, out]);
+        text += &table("raw", &[], &[pre, out]);
     }
     let mut pre = Chain::of("PREROUTING");
     if case.logs {
@@ -91,9 +91,9 @@ pub(crate) fn restore(case: &Case, v6: bool) -> String {
         out.i(&format!("-p udp --dport 53 -m owner --uid-owner {u} -j RETURN"));
         let by_tcp = format!("-p tcp --dport 53 -m owner ! --uid-owner {u} -j RETURN");
         if case.outbound.insert {
-            out.i(&by_tcp)
+            out.i(&by_tcp);
         } else {
-            out.a(&by_tcp)
+            out.a(&by_tcp);
         }
         if all {
             out.i(&format!("-p udp --dport 53 -j REDIRECT --to-ports {d}"));
@@ -143,11 +143,11 @@ pub(crate) fn restore(case: &Case, v6: bool) -> String {
     to_in.a(&format!("-p tcp -j REDIRECT --to-ports {}", case.inbound.port));
     to_out.a(&format!("-p tcp -j REDIRECT --to-ports {}", case.outbound.port));
     let names = [inbound.name, outbound.name, to_in.name, to_out.name];
-    text += &table("nat", &names, [pre, out, inbound, outbound, to_in, to_out]);
+    text += &table("nat", &names, &[pre, out, inbound, outbound, to_in, to_out]);
     if case.drops_invalid {
         let mut pre = Chain::of("PREROUTING");
         pre.a("-m conntrack --ctstate INVALID -j DROP");
-        text += &table("mangle", &[], [pre]);
+        text += &table("mangle", &[], &[pre]);
     }
     text
 }
@@ -164,7 +164,7 @@ fn excluded(chain: &mut Chain, flow: &Flow) {
     }
 }
 
-fn table<const N: usize>(name: &str, new: &[&str], chains: [Chain; N]) -> String {
+fn table<const N: usize>(name: &str, new: &[&str], chains: &[Chain; N]) -> String {
     let new: String = new.iter().map(|chain| format!("-N {chain}\n")).collect();
     let lines: String =
         chains.iter().flat_map(|chain| &chain.lines).map(|line| format!("{line}\n")).collect();

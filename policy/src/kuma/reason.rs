@@ -2,6 +2,7 @@
 
 use super::settings::Kuma;
 use crate::reason::reasons;
+use rules::Origin;
 
 reasons! {
     Kuma of Kuma;
@@ -34,6 +35,11 @@ reasons! {
 }
 
 impl Reason {
+    /// What a rule carries along that is there because nobody says otherwise.
+    pub(super) fn unsaid(self) -> Origin {
+        Origin { name: self.name(), option: "" }
+    }
+
     /// Why such a rule decides, in words. `value` is the item of the setting's list that the rule is about, `option`
     /// the setting as its author writes it. `None` for rules that only lead on to others.
     pub fn sentence(self, value: Option<&str>, option: &str) -> Option<String> {

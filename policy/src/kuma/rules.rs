@@ -1,7 +1,7 @@
 //! Which rules a configuration asks for, in upstream's order: a table after the other, of each the base chains first.
 
 use super::config::{CaptureConfig, DnsCapture, Flow, OwnerPorts, Ports};
-use super::defaults::{CLIENT_ZONE, DNS_PORT, PROXY_ZONE};
+use super::defaults::{CLIENT_ZONE, DNS_PORT, DOCKER_CHAIN, PROXY_ZONE};
 use super::reason::Reason;
 use super::settings::Kuma;
 use super::writer::Writer;
@@ -122,7 +122,11 @@ fn output(writer: &mut Writer<'_>) {
     let inserts = config.outbound.is_inserted;
     if config.captures_dns(writer.family) {
         let own_query = [udp(), port(DNS_PORT), user(config.proxy_uid)];
-        let target = Target::Return;
+        // Docker's rules in the same chain have to see it: they send it to the server that knows the network's names.
+        let target = match config.docker.contains(&writer.family) {
+            true => Target::JumpForeign(DOCKER_CHAIN.parse().expect("a name of a chain")),
+            false => Target::Return,
+        };
         writer.insert(Table::Nat, OUTPUT, own_query, target, Reason::ProxyDns.origin());
         // Behind the jump it would never be met.
         let others = [tcp(), port(DNS_PORT), not_user(config.proxy_uid)];
@@ -174,7 +178,7 @@ fn inbound(writer: &mut Writer<'_>) {
                 let origin = Reason::ExcludedInboundPort.origin();
                 writer.append(Table::Nat, INBOUND, [tcp(), ports(range)], Target::Return, origin);
             }
-            writer.append(Table::Nat, INBOUND, [tcp()], capture(), origin);
+            writer.append(Table::Nat, INBOUND, [tcp()], capture(), Reason::InboundPort.unsaid());
         }
     }
 }
@@ -199,7 +203,9 @@ fn outbound(writer: &mut Writer<'_>) {
                 writer.append(Table::Nat, OUTBOUND, [tcp(), ports(range)], capture(), origin);
             }
         }
-        Ports::AllBut(_) => writer.append(Table::Nat, OUTBOUND, [], capture(), origin),
+        Ports::AllBut(_) => {
+            writer.append(Table::Nat, OUTBOUND, [], capture(), Reason::OutboundPort.unsaid());
+        }
     }
 }
 

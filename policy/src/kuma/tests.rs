@@ -14,9 +14,12 @@ use std::{io, net::IpAddr};
 struct Pod {
     servers: &'static [&'static str],
     has_standard_user: bool,
+    /// The family in which Docker answers DNS.
+    docker: Option<Family>,
 }
 
-const POD: Pod = Pod { servers: &["10.0.0.10", "127.0.0.53", "fd00::a"], has_standard_user: true };
+const POD: Pod =
+    Pod { servers: &["10.0.0.10", "127.0.0.53", "fd00::a"], has_standard_user: true, docker: None };
 
 impl Host for Pod {
     fn user(&self, name: &str) -> io::Result<Option<Uid>> {
@@ -33,6 +36,10 @@ impl Host for Pod {
 
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
         Ok(self.servers.iter().map(|text| text.parse().expect("an address")).collect())
+    }
+
+    fn has_nat_chain(&self, family: Family, name: &str) -> io::Result<bool> {
+        Ok(self.docker == Some(family) && name == "DOCKER_OUTPUT")
     }
 
     fn name_servers_in(&self, path: &str) -> io::Result<Vec<IpAddr>> {
@@ -259,6 +266,21 @@ fn dns_of_the_servers_is_captured_family_by_family() {
 }
 
 #[test]
+fn where_docker_answers_dns_the_proxys_queries_are_left_to_it() {
+    let dns = [(Kuma::CaptureAllDns, "true")];
+    let host = Pod { docker: Some(Family::V4), ..POD };
+    let config = read(&dns, &host).expect("valid flags").0;
+    let lines = without_comments(&restore(&config.rules(Family::V4), false));
+    assert!(
+        lines.contains("-I OUTPUT 1 -p udp --dport 53 -m owner --uid-owner 5678 -j DOCKER_OUTPUT\n"),
+        "{lines}"
+    );
+    assert!(!lines.contains("--zone"), "Docker's answers come in the zone of its queries: {lines}");
+    let lines = without_comments(&restore(&config.rules(Family::V6), false));
+    assert!(lines.contains("-m owner --uid-owner 5678 -j RETURN\n") && lines.contains("--zone"), "{lines}");
+}
+
+#[test]
 fn ports_of_users_are_left_alone_by_a_rule_for_each_protocol() {
     check(
         &[(Kuma::OutboundPortsForUids, "tcp:1900,1000-2000:106-108;123")],
@@ -350,36 +372,4 @@ fn an_inserted_jump_leaves_no_rule_behind_it_that_is_never_met() {
             "-I OUTPUT 4 -p tcp -j KUMA_MESH_OUTBOUND",
         ],
     );
-}
-
-#[test]
-fn long_options_say_the_same() {
-    let flags =
-        [(Kuma::RedirectDns, "true"), (Kuma::OutboundPortsForUids, "tcp:80:7"), (Kuma::DropInvalid, "true")];
-    let rules = config(&flags).rules(Family::V4);
-    let long = restore(&rules, true);
-    let lines: Vec<String> = long.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect();
-    let short: Vec<String> = lines
-        .iter()
-        .map(|line| {
-            [
-                ("--new-chain", "-N"),
-                ("--append", "-A"),
-                ("--insert", "-I"),
-                ("--match", "-m"),
-                ("--source-port", "--sport"),
-                ("--destination-port", "--dport"),
-                ("--source", "-s"),
-                ("--destination", "-d"),
-                ("--in-interface", "-i"),
-                ("--out-interface", "-o"),
-                ("--protocol", "-p"),
-                ("--jump", "-j"),
-            ]
-            .iter()
-            .fold(line.clone(), |line, (long, short)| line.replace(long, short))
-        })
-        .collect();
-    assert_eq!(short.join("\n") + "\n", restore(&rules, false));
-    assert!(long.contains("# rules of KUMA_MESH_OUTBOUND\n--append KUMA_MESH_OUTBOUND "), "{long}");
 }

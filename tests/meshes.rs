@@ -1,0 +1,118 @@
+//! Every command over every mesh: none of them knows a mesh by name, so all have to work for each.
+//!
+//! Needs root; never skips.
+
+#[path = "kernel/support/namespace.rs"]
+#[expect(dead_code, reason = "a part of it is enough here")]
+mod namespace;
+
+use namespace::Namespace;
+use policy::mesh::Mesh;
+use std::process::{Command, Output};
+
+const IPS: [&str; 2] = ["--pod-ips", "10.1.2.3,fd00::3"];
+const BACKENDS: [&str; 3] = ["nftables", "iptables-nft", "iptables-legacy"];
+
+fn program() -> Command {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_sidecar-init"));
+    program.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    program
+}
+
+/// Both outputs of a call that ended with this code.
+fn told(output: &Output, code: i32, call: &str) -> String {
+    let text = [&output.stdout[..], &output.stderr].concat();
+    let text = String::from_utf8(text).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(code), "{call}\n{text}");
+    text
+}
+
+/// What a command says of a mesh, without any network namespace.
+fn asked(mesh: Mesh, words: &[&str]) -> String {
+    let mut call = program();
+    call.args(words).args(["--mesh", mesh.name()]).args(IPS);
+    told(&call.output().expect("the binary runs"), 0, &format!("{mesh}: {words:?}"))
+}
+
+/// What it says within one.
+fn within(namespace: &Namespace, mesh: Mesh, words: &[&str], code: i32) -> String {
+    let mut call = program();
+    call.args(words);
+    let output = namespace.run(|| call.output().expect("the binary runs"));
+    told(&output, code, &format!("{mesh}: {words:?}"))
+}
+
+#[test]
+fn questions_that_need_no_namespace() {
+    for &mesh in Mesh::ALL {
+        for format in ["iptables", "commands", "nft", "json", "yaml", "picture", "svg", "mermaid", "dot"] {
+            let text = asked(mesh, &["render", "--format", format]);
+            assert!(text.lines().count() > 5, "{mesh} as {format}:\n{text}");
+        }
+        let packet = ["explain", "--destination", "192.0.2.1:80"];
+        let expected = asked(mesh, &[&packet[..], &usual(mesh), &["--expect", "captured"]].concat());
+        assert!(expected.starts_with("captured: goes to the proxy's outbound port"), "{mesh}:\n{expected}");
+        let inbound = ["explain", "--as", "external", "--destination", "8080"];
+        let expected = asked(mesh, &[&inbound[..], &usual(mesh), &["--expect", "captured"]].concat());
+        assert!(expected.starts_with("captured: goes to the proxy's inbound port"), "{mesh}:\n{expected}");
+        for format in ["json", "yaml", "picture", "svg", "mermaid"] {
+            asked(mesh, &[&packet[..], &["--format", format]].concat());
+        }
+        asked(mesh, &["explain", "--matrix"]);
+        asked(mesh, &["lint"]);
+        asked(mesh, &["apply", "--dry-run"]);
+    }
+}
+
+/// What makes Istio capture; the others do without a word.
+fn usual(mesh: Mesh) -> Vec<&'static str> {
+    match mesh {
+        Mesh::Istio => vec!["-b", "*", "-i", "*"],
+        Mesh::Linkerd | Mesh::Kuma | Mesh::Ambient => Vec::new(),
+    }
+}
+
+#[test]
+fn a_life_in_a_namespace() {
+    for (&mesh, backend) in Mesh::ALL.iter().flat_map(|mesh| BACKENDS.map(|backend| (mesh, backend))) {
+        let namespace = Namespace::new();
+        let of_mesh = [vec!["--mesh", mesh.name()], IPS.to_vec(), usual(mesh)].concat();
+        let say = |words: &[&str], code| within(&namespace, mesh, &[words, &of_mesh].concat(), code);
+        let plain = |words: &[&str], code| within(&namespace, mesh, words, code);
+        say(&["check", "--backend", backend], 3);
+        say(&["apply", "--backend", backend], 0);
+        say(&["check"], 0);
+        let again = say(&["apply", "-o", "json"].map(|word| if word == "-o" { "--format" } else { word }), 0);
+        assert!(again.contains("\"changed\": false") || again.contains("\"steps\": []"), "{mesh}:\n{again}");
+        let live = plain(&["explain", "--live", "--destination", "192.0.2.1:80"], 0);
+        assert!(live.starts_with("captured"), "{mesh} by {backend}:\n{live}");
+        let status = plain(&["status", "--format", "text"], 0);
+        assert!(status.contains(mesh.ownership().name), "{mesh} by {backend}:\n{status}");
+        let doctor = within(&namespace, mesh, &["doctor", "--mesh", mesh.name()], 1);
+        assert!(doctor.contains("listens"), "nobody does: {doctor}");
+        for &other in Mesh::ALL.iter().filter(|other| **other != mesh) {
+            let words = [vec!["apply", "--mesh", other.name()], IPS.to_vec(), usual(other)].concat();
+            let refused = plain(&words, 1);
+            for name in [mesh, other].map(|mesh| mesh.ownership().name) {
+                assert!(refused.contains(name), "{other} beside {mesh}:\n{refused}");
+            }
+        }
+        say(&["check"], 0);
+        plain(&["clean", "--mesh", mesh.name()], 0);
+        say(&["check", "--backend", backend], 3);
+    }
+}
+
+#[test]
+fn a_sandbox_of_each() {
+    for &mesh in Mesh::ALL {
+        let mut call = program();
+        call.args(["sandbox", "--mesh", mesh.name()]);
+        let text = told(&call.output().expect("the binary runs"), 0, &format!("{mesh}: the tour"));
+        assert!(text.contains("captured"), "{mesh}:\n{text}");
+        let mut call = program();
+        call.args(["sandbox", "--mesh", mesh.name(), "--proxy", "none", "--run-as", "root", "--"]);
+        call.args([env!("CARGO_BIN_EXE_sidecar-init"), "probe", "--mesh", mesh.name()]);
+        told(&call.output().expect("the binary runs"), 0, &format!("{mesh}: a probe"));
+    }
+}
