@@ -6,14 +6,20 @@
 mod catalogue;
 
 use assert_cmd::Command;
-use catalogue::{Case, of_all_meshes};
+use catalogue::{Case, all};
 use std::{fs, path::Path};
 
-/// Standard output and standard error of the scenario's preview.
-fn preview(case: &Case, more: &[&str]) -> (String, String) {
+/// Standard output and standard error of the scenario's preview, natively or as text of iptables.
+fn preview(case: &Case, natively: bool) -> (String, String) {
     let mut command = Command::cargo_bin("sidecar-init").expect("the binary");
-    command.env_clear().envs(case.variables()).args(case.command()).arg("--dry-run").args(case.flags());
-    command.args(more);
+    command.env_clear().envs(case.variables());
+    match (case.mesh(), natively) {
+        (None, false) => command.arg("istio-iptables"),
+        (None, true) => command.args(["istio-iptables", "--native-nftables"]),
+        (Some(mesh), false) => command.args(["apply", "--mesh", mesh, "--backend", "iptables"]),
+        (Some(mesh), true) => command.args(["apply", "--mesh", mesh, "--backend", "nftables"]),
+    };
+    command.arg("--dry-run").args(case.flags());
     let output = command.assert().success().get_output().clone();
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     (text(output.stdout), text(output.stderr))
@@ -35,9 +41,9 @@ fn check(folder: &Path, file: &str, text: Option<&str>) {
 
 #[test]
 fn previews_are_the_texts_of_the_catalogue() {
-    for folder in of_all_meshes() {
+    for folder in all() {
         let case = Case::read(&folder);
-        let (stdout, stderr) = preview(&case, &["--backend=iptables"]);
+        let (stdout, stderr) = preview(&case, false);
         let rest = stdout.strip_prefix("# iptables-restore\n").expect("the header of IPv4");
         let (v4, v6) = match rest.split_once("# ip6tables-restore\n") {
             Some((v4, v6)) => (v4, Some(v6)),
@@ -45,7 +51,7 @@ fn previews_are_the_texts_of_the_catalogue() {
         };
         check(&folder, "v4.rules", Some(v4));
         check(&folder, "v6.rules", v6);
-        let (script, _) = preview(&case, &["--backend=nftables"]);
+        let (script, _) = preview(&case, true);
         let script = script.strip_prefix("# nft -f\n").expect("the header of nft");
         check(&folder, "table.nft", Some(script));
         let warnings = case.warnings();
@@ -62,7 +68,7 @@ fn the_catalogue_lists_every_scenario() {
     let (_, table) = readme.split_once("| scenario |").expect("the table of scenarios");
     let mut rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| `")).collect();
     rows.sort_unstable();
-    let expected = of_all_meshes().into_iter().map(|folder| {
+    let expected = all().into_iter().map(|folder| {
         let case = Case::read(&folder);
         let first = case.about().split_inclusive(". ").next().unwrap_or_default().trim();
         format!("| `{}` | {first} |", folder.file_name().expect("a name").display())

@@ -8,7 +8,7 @@ mod catalogue;
 #[expect(dead_code, reason = "a part of it is enough here")]
 mod namespace;
 
-use catalogue::{Case, of_all_meshes};
+use catalogue::{Case, all};
 use namespace::Namespace;
 use std::process::{Command, Output};
 
@@ -44,7 +44,7 @@ fn check(name: &str, output: &Output, says: &str) {
 }
 
 fn settles(variant: &str) {
-    for folder in of_all_meshes() {
+    for folder in all() {
         let name = format!("{} ({variant})", folder.display());
         let case = Case::read(&folder);
         let call = Call { pod: Namespace::new(), case: &case, variant };

@@ -21,7 +21,7 @@ pub mod pod;
 pub mod preview;
 pub mod probe;
 mod problem;
-mod reason_macro;
+pub mod reason;
 pub mod settings;
 pub mod sources;
 pub mod status;
@@ -32,6 +32,7 @@ mod writing;
 
 pub use fold::{columns, fold, plain};
 pub use problem::{Problem, Problems};
+pub use reason::Reason;
 pub use settings::Setting;
 pub use sources::Host;
 pub use subject::Subject;

@@ -5,11 +5,13 @@
 //! a [`Policy`], and knows no mesh by name.
 
 mod facts;
+mod feature;
 mod policy;
 #[cfg(test)]
 pub(crate) mod random;
 
 pub use facts::{Levers, Listed, Listeners, Named, NoIpv6, Proxy};
+pub use feature::Feature;
 pub use policy::Policy;
 
 use crate::lint::{Change, Held, Judge, Oddities};
@@ -62,10 +64,24 @@ macro_rules! meshes {
                 }
             }
 
+            /// What it lets people say, each with a setting that says it.
+            pub fn features(self) -> &'static [(Feature, Setting)] {
+                match self {
+                    $(Self::$mesh => crate::$module::FEATURES,)*
+                }
+            }
+
             /// How its pods are told from others, and how they speak; `None` for those of the default.
             pub(crate) fn pods(self) -> Option<&'static Form> {
                 match self {
                     $(Self::$mesh => crate::$module::PODS,)*
+                }
+            }
+
+            /// What is known of its rules by whoever meets them.
+            pub(crate) fn reasons(self) -> &'static dyn crate::reason::Reasons {
+                match self {
+                    $(Self::$mesh => &crate::$module::Known,)*
                 }
             }
 

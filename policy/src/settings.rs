@@ -280,4 +280,16 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn the_table_of_features_has_every_setting_of_capture() {
+        for mesh in Mesh::ALL {
+            let shown: Vec<Setting> = mesh.features().iter().map(|(_, setting)| *setting).collect();
+            let of_capture = mesh.settings().iter().filter(|row| row.topic == Topic::Capture);
+            for row in of_capture {
+                assert!(shown.contains(&row.setting), "{mesh}: {:?} is no feature", row.setting);
+            }
+            assert!(shown.iter().all(|setting| setting.mesh() == Some(*mesh)), "{mesh}");
+        }
+    }
 }

@@ -124,15 +124,20 @@ fn is_inherited_in_part(state: &State) -> bool {
     chains.any(|held| held.lines.iter().any(|line| matches!(line, Line::Inherited(_))))
 }
 
-/// The rules in base chains that have a form of the predecessor's and are not known for its own, chain by chain.
+/// The rules in base chains that have a form of a predecessor's and are not known for its own, chain by chain.
 pub fn doubtful<'a>(state: &'a State, owner: &'a Ownership) -> impl Iterator<Item = (Table, Hook, &'a Line)> {
-    let predecessor = owner.predecessor.into_iter();
-    predecessor.flat_map(move |predecessor| {
-        Table::LISTED.into_iter().flat_map(move |table| {
-            candidates(state, table, owner, predecessor)
-                .map(move |rule| (table, rule.hook, &state.lines(table, &Chain::Base(rule.hook))[rule.index]))
-        })
+    Table::LISTED.into_iter().flat_map(move |table| {
+        let of = move |predecessor| candidates(state, table, owner, predecessor);
+        let places: BTreeSet<(Hook, usize)> =
+            predecessors(owner).flat_map(of).map(|rule| (rule.hook, rule.index)).collect();
+        let line = move |(hook, index)| (table, hook, &state.lines(table, &Chain::Base(hook))[index]);
+        places.into_iter().map(line)
     })
+}
+
+/// Those whose work the owner takes over, and whoever it is joined with.
+pub fn predecessors(owner: &Ownership) -> impl Iterator<Item = &'static Predecessor> {
+    owner.each().filter_map(|one| one.predecessor)
 }
 
 /// A rule that may be the predecessor's.
@@ -239,16 +244,40 @@ impl Evidence {
 pub struct Inheritance {
     /// The predecessor's.
     pub routing: BTreeSet<Standing>,
+    /// Of those that the owner is joined with, by their protocols.
+    pub joined: BTreeSet<Standing>,
     /// What may be the predecessor's, or anybody's.
     pub doubtful: BTreeSet<Standing>,
 }
+
+impl Inheritance {
+    /// Adds what another predecessor has made. What is proven for one is doubtful for none.
+    pub fn extend(&mut self, other: Self) {
+        self.routing.extend(other.routing);
+        self.joined.extend(other.joined);
+        self.doubtful.extend(other.doubtful);
+        let Self { routing, joined, doubtful } = self;
+        doubtful.retain(|standing| !routing.contains(standing) && !joined.contains(standing));
+    }
+
+    /// All that is taken over.
+    pub fn taken(&self) -> impl Iterator<Item = &Standing> {
+        self.routing.iter().chain(&self.joined)
+    }
+}
+
+/// The highest routing protocol that nobody has for himself (`RTPROT_STATIC` in `linux/rtnetlink.h`). Whoever gives a higher
+/// one is known by it, and is no predecessor, none of which gives any.
+const STATIC: u8 = 4;
 
 /// Sorts objects that others than the owner have made; what is surely none of the predecessor's is left out.
 pub fn routing(owner: &Ownership, evidence: &Evidence, of_others: &BTreeSet<Standing>) -> Inheritance {
     let mut found = Inheritance::default();
     let Some(predecessor) = owner.predecessor else { return found };
+    let of_others: BTreeSet<Standing> =
+        of_others.iter().copied().filter(|standing| standing.protocol <= STATIC).collect();
     let stands = |wanted: Object| of_others.iter().any(|standing| standing.object == wanted);
-    for &standing in of_others {
+    for &standing in &of_others {
         if let Object::Rule { family, mark, table, .. } = standing.object {
             if Some((mark, table)) == predecessor.policy_rule
                 || mark.is_whole() && evidence.marks.contains(&mark.value)
@@ -268,7 +297,7 @@ pub fn routing(owner: &Ownership, evidence: &Evidence, of_others: &BTreeSet<Stan
     // It adds the address where it captures IPv6. Where nothing tells the owner's rules from its own, they count as its.
     let is_its_address = (evidence.captures_ipv6 || found.routing.iter().any(is_ipv6))
         && (evidence.inherited || !found.routing.is_empty() || !evidence.owned);
-    for &standing in of_others {
+    for &standing in &of_others {
         match standing.object {
             Object::Rule { .. } => {}
             Object::Route { family, table } => {

@@ -74,7 +74,11 @@ impl Listing {
             let lines = lines.collect();
             state.tables.entry(*table).or_default().insert(chain.clone(), ChainState { lines });
         }
-        inheritance::claim(&mut state, owner);
+        match owner.joined {
+            [] => inheritance::claim(&mut state, owner),
+            // What speaks for one predecessor is known where nothing but its own heir's work counts.
+            _ => owner.each().for_each(|one| state.inherit(&self.state(&one))),
+        }
         state
     }
 

@@ -82,6 +82,11 @@ impl Predecessor {
         self.forms.iter().find(|form| (form.table, form.hook) == (table, hook) && form.fits(rule))
     }
 
+    /// Whether a rule has one of this program's forms, wherever it stands.
+    pub(crate) fn may_have_made(&self, rule: &Rule) -> bool {
+        self.logs(rule) || self.forms.iter().any(|form| form.fits(rule))
+    }
+
     /// Whether a rule reports to this program's group.
     pub fn logs(&self, rule: &Rule) -> bool {
         matches!(rule.target, Target::Nflog { group, .. } if Some(group) == self.log_group)

@@ -1,6 +1,6 @@
 //! What the tables of one family hold, foreign rules included: read from the kernel, or worked out.
 
-use crate::{Chain, Line, Ownership, RuleSet, Statement, Table, TableChange};
+use crate::{Chain, ChainName, Line, Ownership, RuleSet, Statement, Table, TableChange};
 use std::collections::BTreeMap;
 
 /// The rules of one chain.
@@ -82,6 +82,39 @@ impl State {
         filled(self) == filled(other)
     }
 
+    /// The state as it would have been read for one of the owners that it was read for: chains of namesakes among the others
+    /// are left out, and so are the rules that lead there, or that another one inherits.
+    #[must_use]
+    pub fn seen_by(&self, owner: &Ownership) -> Self {
+        let mut state = self.clone();
+        for (table, chains) in &mut state.tables {
+            let is_a_namesakes = |chain: &ChainName| {
+                let chain = Chain::User(chain.clone());
+                owner.owns_chain(&chain) && !self.is_owned(*table, &chain, owner)
+            };
+            let is_anothers = |line: &Line| match line {
+                Line::Inherited(rule) => !owner.predecessor.is_some_and(|known| known.may_have_made(rule)),
+                Line::Typed(_) | Line::Foreign(_) => line.action().chain().is_some_and(is_a_namesakes),
+            };
+            chains.retain(|chain, _| !matches!(chain, Chain::User(name) if is_a_namesakes(name)));
+            chains.values_mut().for_each(|held| held.lines.retain(|line| !is_anothers(line)));
+        }
+        state
+    }
+
+    /// Takes those rules for inherited that are so in `known`, another reading of the same tables.
+    pub(crate) fn inherit(&mut self, known: &Self) {
+        for (table, chains) in &mut self.tables {
+            for (chain, held) in chains {
+                for (line, known) in held.lines.iter_mut().zip(known.lines(*table, chain)) {
+                    if matches!(known, Line::Inherited(_)) {
+                        *line = known.clone();
+                    }
+                }
+            }
+        }
+    }
+
     /// Whether a chain of a table is the owner's, by its name and by what else stands in the table.
     pub fn is_owned(&self, table: Table, chain: &Chain, owner: &Ownership) -> bool {
         let stands = |name: &str| self.chains(table).any(|(other, _)| other.as_str() == name);
@@ -91,7 +124,9 @@ impl State {
     /// By what the owner is known to capture here, in words; `None` if nothing of its own is here. The state may be one that
     /// was read for somebody else.
     pub fn evidence_of(&self, owner: &Ownership) -> Option<String> {
-        self.tables.iter().find_map(|(table, chains)| {
+        // What captures stands in `nat` first of all.
+        let tables = self.tables.iter().filter(|(table, _)| **table == Table::Nat);
+        tables.chain(&self.tables).find_map(|(table, chains)| {
             let chain = chains.keys().find(|chain| self.is_owned(*table, chain, owner));
             let marked = |line: &Line| match line {
                 Line::Typed(rule) => owner.owns_comments_of(rule),

@@ -219,6 +219,11 @@ impl Backend for Kernel {
         if let Some(nftables) = self.nftables()? {
             let table = nftables.read_among(&tables);
             snapshot.set_nftables(table.map_err(|source| netlink("reading nf_tables", source))?);
+            for other in owner.others() {
+                let table = nftables.read_named(&tables, other.table);
+                let table = table.map_err(|source| netlink("reading nf_tables", source))?;
+                snapshot.tables_joined.insert(other.table.to_owned(), table);
+            }
         }
         snapshot.tables_of_others = tables.of_others(&owner);
         for variant in Variant::ALL {

@@ -57,7 +57,7 @@ impl Backend for Memory {
         match step {
             Step::Iptables { .. } | Step::Clear(_) => {}
             _ if fails => {}
-            Step::Nftables { wanted, .. } => self.snapshot.set_nftables(wanted.clone()),
+            Step::Nftables { live, wanted } => self.snapshot.exchange(live.as_ref(), wanted.clone()),
             Step::Add(object) => {
                 self.snapshot.routes.insert(*object);
             }

@@ -35,9 +35,9 @@ pub enum Step {
     /// All that is the owner's goes from the tables of iptables (nft), and with it the tables and base chains that are
     /// left without rules then. In one step where the kernel can be told so; else as [`Step::Iptables`] of each family.
     Clear(Vec<(Family, Vec<TableChange>)>),
-    /// The table of nf_tables, as a whole.
+    /// A table of nf_tables as a whole, of the owner's or of whoever the owner is joined with.
     Nftables {
-        /// What it replaces; `None` if it is not there.
+        /// What is replaced, be it by a table of another name; `None` if there is nothing.
         live: Option<bytecode::Table>,
         /// What it becomes; `None` if it goes.
         wanted: Option<bytecode::Table>,
@@ -108,8 +108,13 @@ impl fmt::Display for Step {
                     (None, Some(_)) => "creating",
                     (Some(_), Some(_)) => "replacing",
                 };
-                let table = wanted.as_ref().or(live.as_ref()).map_or("", |table| &table.name);
-                write!(f, "{verb} the nf_tables table {table}")
+                let name = |table: &Option<bytecode::Table>| table.as_ref().map(|table| table.name.clone());
+                let table = name(live).or_else(|| name(wanted)).unwrap_or_default();
+                write!(f, "{verb} the nf_tables table {table}")?;
+                match name(wanted).filter(|wanted| *wanted != table) {
+                    Some(wanted) => write!(f, " by {wanted}"),
+                    None => Ok(()),
+                }
             }
             Self::Add(object) => write!(f, "adding {object}"),
             Self::Adopt(object) => write!(f, "taking over {object}"),

@@ -4,7 +4,7 @@ use super::{BackendName, Variant, nftables::bytecode};
 use rules::inheritance::{self, Evidence, Inheritance};
 use rules::routing::{Object, Standing};
 use rules::{ByFamily, Family, Ownership, State};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Rules, as what holds them holds them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +64,8 @@ pub struct Snapshot {
     pub unlike_ours: BTreeSet<String>,
     /// The names of the tables of nf_tables, of the family `inet`, but for the owner's.
     pub tables_of_others: BTreeSet<String>,
+    /// Of those, the tables of whoever the owner is joined with, by their names; `None` for what is not there.
+    pub tables_joined: BTreeMap<String, Option<bytecode::Table>>,
     /// Tables that exist and that no program on `PATH` can read.
     pub unreadable: Vec<(Variant, Family)>,
     /// Whether the kernel has no nf_tables, so that iptables-legacy is all there is.
@@ -89,6 +91,16 @@ impl Snapshot {
             Some(Contents::Iptables { tables, .. }) => tables.get(family).clone(),
             Some(Contents::Nftables(_)) | None => State::default(),
         }
+    }
+
+    /// The table of nf_tables of this name, if it is the owner's, or of whoever the owner is joined with.
+    pub fn table_named(&self, name: &str) -> Option<&bytecode::Table> {
+        self.nftables().into_iter().chain(self.joined()).find(|table| table.name == name)
+    }
+
+    /// The tables of nf_tables that are there of whoever the owner is joined with.
+    pub fn joined(&self) -> impl Iterator<Item = &bytecode::Table> {
+        self.tables_joined.values().flatten()
     }
 
     /// The owner's table of nf_tables.
@@ -119,6 +131,22 @@ impl Snapshot {
         }
     }
 
+    /// Puts one table of nf_tables in the place of another, be they of the owner's or of whoever the owner is joined with.
+    pub fn exchange(&mut self, live: Option<&bytecode::Table>, wanted: Option<bytecode::Table>) {
+        if let Some(live) = live {
+            match self.tables_joined.get_mut(&live.name) {
+                Some(joined) => *joined = None,
+                None => self.set_nftables(None),
+            }
+        }
+        if let Some(wanted) = wanted {
+            match self.tables_joined.get_mut(&wanted.name) {
+                Some(joined) => *joined = Some(wanted),
+                None => self.set_nftables(Some(wanted)),
+            }
+        }
+    }
+
     fn take(&mut self, backend: BackendName) -> Option<Contents> {
         let index = self.contents.iter().position(|contents| contents.backend() == backend)?;
         Some(self.contents.remove(index))
@@ -139,20 +167,38 @@ impl Snapshot {
         self.routes_of_others.iter().any(|standing| standing.object == *object)
     }
 
-    /// What others have put there, as far as the predecessor comes into question.
-    pub fn inheritance(&self, owner: &Ownership) -> Inheritance {
-        let states = self.contents.iter().flat_map(Contents::states);
-        let evidence = Evidence::of(states, owner).and(
-            self.inherited_tables(owner).next().is_some(),
-            !self.routes.is_empty() || self.nftables().is_some(),
-        );
-        inheritance::routing(owner, &evidence, &self.routes_of_others)
+    /// What another owner has put there, by its protocol.
+    pub fn routes_of(&self, other: &Ownership) -> impl Iterator<Item = &Standing> {
+        let protocol = other.protocol;
+        self.routes_of_others.iter().filter(move |standing| standing.protocol == protocol)
     }
 
-    /// The predecessor's tables of nf_tables.
-    pub fn inherited_tables(&self, owner: &Ownership) -> impl Iterator<Item = &str> {
-        let tables = owner.predecessor.map_or(&[][..], |predecessor| predecessor.tables);
-        self.tables_of_others.iter().map(String::as_str).filter(|name| tables.contains(name))
+    /// What others have put there, as far as the owner takes it over, or may.
+    pub fn inheritance(&self, owner: &Ownership) -> Inheritance {
+        let others: Vec<Ownership> = owner.others().collect();
+        let joined = others.iter().flat_map(|other| self.routes_of(other)).copied().collect();
+        let mut found = Inheritance { joined, ..Inheritance::default() };
+        for one in owner.each() {
+            let states = self.contents.iter().flat_map(Contents::states);
+            let states: Vec<_> = states.map(|(family, state)| (family, state.seen_by(&one))).collect();
+            let has_routing = match one.table == owner.table {
+                true => !self.routes.is_empty(),
+                false => self.routes_of(&one).next().is_some(),
+            };
+            let evidence = Evidence::of(states.iter().map(|(family, state)| (*family, state)), &one).and(
+                self.inherited_tables(&one).next().is_some(),
+                has_routing || self.table_named(one.table).is_some(),
+            );
+            found.extend(inheritance::routing(&one, &evidence, &self.routes_of_others));
+        }
+        found
+    }
+
+    /// The tables of nf_tables of the owner's predecessor, and of those of whoever it is joined with.
+    pub fn inherited_tables<'a>(&'a self, owner: &Ownership) -> impl Iterator<Item = &'a str> + use<'a> {
+        let tables: BTreeSet<&str> =
+            inheritance::predecessors(owner).flat_map(|one| one.tables).copied().collect();
+        self.tables_of_others.iter().map(String::as_str).filter(move |name| tables.contains(name))
     }
 
     /// Whether nothing stands there that anybody could take for something of the owner's or its predecessor's.
@@ -174,7 +220,8 @@ impl Snapshot {
             owner.owns_table(name)
                 || owner.predecessor.is_some_and(|predecessor| predecessor.tables.contains(&name.as_str()))
         };
-        let by_table = || self.tables_of_others.iter().find(is_owned);
+        let own = self.nftables().map(|table| &table.name);
+        let by_table = || own.into_iter().chain(&self.tables_of_others).find(is_owned);
         by_rules.or_else(|| by_table().map(|name| format!("table inet {name} of nf_tables")))
     }
 

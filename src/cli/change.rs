@@ -2,8 +2,7 @@
 
 use super::run::{Call, Format, Mode, Preview, Run};
 use super::{Exit, render, report};
-use policy::istio;
-use policy::mesh::Capture;
+use policy::mesh::{Capture, OWNERS};
 use rules::{Ownership, desired::Desired};
 use serde::Serialize;
 use sidecar_init::{
@@ -33,10 +32,14 @@ enum Host {
 #[error(
     "what is surely ours is gone; left is what {} may have made as well as anybody else: remove it by hand if nobody \
      needs it{}",
-    istio::PREDECESSOR,
-    .0.iter().map(|doubtful| format!("\n  {doubtful}")).collect::<String>()
+    .by,
+    .left.iter().map(|doubtful| format!("\n  {doubtful}")).collect::<String>()
 )]
-struct Left(Vec<String>);
+struct Left {
+    /// Who may have made it.
+    by: String,
+    left: Vec<String>,
+}
 
 /// `sidecar-init apply`.
 pub(super) fn apply(call: &Call) -> Exit {
@@ -52,7 +55,7 @@ pub(super) fn apply(call: &Call) -> Exit {
             run,
             "apply",
             capture,
-            &Options { choice, on_drift: OnDrift::Replace, anew: run.force, others: policy::mesh::OWNERS },
+            &Options { choice, on_drift: OnDrift::Replace, anew: run.force, others: OWNERS },
         ),
     };
     told(run, done)
@@ -69,7 +72,7 @@ pub(super) fn form(run: &Run) -> Preview {
 
 /// `sidecar-init clean`.
 pub(super) fn clean(run: &Run) -> Exit {
-    told(run, remove(run))
+    told(run, remove(run, run.cleaned()))
 }
 
 pub(super) fn told(run: &Run, done: Result<Report, Box<dyn error::Error>>) -> Exit {
@@ -93,8 +96,8 @@ pub(super) fn set(
     options: &Options,
 ) -> Result<Report, Box<dyn error::Error>> {
     let start = Instant::now();
-    let mut kernel = run.open()?;
-    let desired = Desired { made: Some(run.made(command)), ..capture.desired() };
+    let mut kernel = run.open_for(run.owner())?;
+    let desired = Desired { owner: run.owner(), made: Some(run.made(command)), ..capture.desired() };
     let summary = engine::apply(&mut kernel, &desired, options)?;
     let mut report = Report::new(&summary, start, "rules are in place");
     // The rules stand, whatever can't be read of others.
@@ -114,11 +117,11 @@ pub(super) fn before(kernel: &mut Kernel, owner: &Ownership) -> Result<Vec<Strin
     Ok(told)
 }
 
-/// Removes all that is ours.
-pub(super) fn remove(run: &Run) -> Result<Report, Box<dyn error::Error>> {
+/// Removes all that is an owner's, and whose it is joined with.
+pub(super) fn remove(run: &Run, owner: Ownership) -> Result<Report, Box<dyn error::Error>> {
     let start = Instant::now();
-    let mut kernel = run.open()?;
-    let mut summary = engine::clean(&mut kernel, run.mesh.ownership(), policy::mesh::OWNERS)?;
+    let mut kernel = run.open_for(owner)?;
+    let mut summary = engine::clean(&mut kernel, owner, OWNERS)?;
     if kernel.remove_leftover_trace()? {
         tracing::info!(target: "iptables", "removed what a trace --enable had left that was killed");
     }
@@ -127,13 +130,14 @@ pub(super) fn remove(run: &Run) -> Result<Report, Box<dyn error::Error>> {
         true => "nothing of ours is left",
         false => "what is surely ours is gone",
     };
-    Ok(Report { left, ..Report::new(&summary, start, done) }.logged())
+    let predecessors = engine::predecessors(&owner);
+    Ok(Report { left, predecessors, ..Report::new(&summary, start, done) }.logged())
 }
 
 /// Prints what cleaning would do: steps, and what programs of iptables would read.
-pub(super) fn preview_removal(run: &Run) -> Exit {
+pub(super) fn preview_removal(run: &Run, owner: Ownership) -> Exit {
     let plan = || -> Result<Plan, Box<dyn error::Error>> {
-        Ok(engine::plan_clean(&mut run.open()?, run.mesh.ownership(), policy::mesh::OWNERS)?)
+        Ok(engine::plan_clean(&mut run.open_for(owner)?, owner, OWNERS)?)
     };
     match plan() {
         Ok(Plan { before, steps, .. }) => {
@@ -141,7 +145,7 @@ pub(super) fn preview_removal(run: &Run) -> Exit {
             if steps.is_empty() {
                 text.push_str("# nothing of ours is there\n");
             }
-            for doubtful in engine::doubtful(&before, &run.mesh.ownership()) {
+            for doubtful in engine::doubtful(&before, &owner) {
                 text.push_str(&format!("# would be left, as it may be anybody's: {doubtful}\n"));
             }
             report::text(&text)
@@ -173,6 +177,9 @@ pub(super) struct Report {
     before: Vec<String>,
     /// What may be ours as well as anybody's, and was left.
     left: Vec<String>,
+    /// Whose it may be.
+    #[serde(skip)]
+    predecessors: String,
     /// How long it took.
     milliseconds: f64,
 }
@@ -189,6 +196,7 @@ impl Report {
             forgotten_flows: summary.forgotten_flows,
             before: Vec::new(),
             left: Vec::new(),
+            predecessors: String::new(),
             milliseconds: start.elapsed().as_secs_f64() * 1e3,
         }
     }
@@ -196,7 +204,8 @@ impl Report {
     /// Whether packets go where they should, and nothing is left that should go. What is left is told.
     pub(super) fn exit(&self) -> Exit {
         if !self.left.is_empty() {
-            return report::failure(&Left(self.left.clone()), Exit::Failed);
+            let left = Left { by: self.predecessors.clone(), left: self.left.clone() };
+            return report::failure(&left, Exit::Failed);
         }
         if self.before.is_empty() { Exit::Done } else { Exit::Drift }
     }

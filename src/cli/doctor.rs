@@ -4,11 +4,8 @@ use super::run::{Call, Format, Run};
 use super::{Exit, ipv6, report};
 use policy::{
     Problems, Tone, fold,
-    istio::{
-        OWNERSHIP,
-        defaults::{AGENT_PORT, INBOUND_LISTENER, OUTBOUND_LISTENER, PROXY_ID},
-    },
-    mesh::Policy,
+    istio::defaults::{AGENT_PORT, INBOUND_LISTENER, OUTBOUND_LISTENER, PROXY_ID},
+    mesh::{OWNERS, Policy},
     sources::Raw,
 };
 use rules::PortRange;
@@ -18,7 +15,8 @@ use std::{fmt::Write, ops::RangeInclusive};
 
 /// Runs the command. What is wrong with the capture flags is a finding like any other.
 pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>, is_unicode: bool) -> Exit {
-    let mut kernel = match run.open() {
+    let owner = run.mesh.ownership().joined_with(OWNERS);
+    let mut kernel = match run.open_for(owner) {
         Ok(kernel) => kernel,
         Err(error) => return report::failure(&error, Exit::Failed),
     };
@@ -34,7 +32,7 @@ pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>, is_unicod
             ],
         },
     };
-    let mut findings = examine(&mut kernel, &OWNERSHIP.joined_with(policy::mesh::OWNERS), &proxy);
+    let mut findings = examine(&mut kernel, &owner, &proxy);
     match call {
         Ok(call) => findings.extend(
             ipv6::uncaptured(raw, &call.capture).map(|found| Finding::warn("ipv6", found.text, found.remedy)),

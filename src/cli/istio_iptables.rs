@@ -22,8 +22,8 @@ pub(super) fn run(call: &Call) -> Exit {
     }
     let done = match run.mode {
         Mode::Preview(form) => return render::preview(capture, form),
-        Mode::PreviewClean => return change::preview_removal(run),
-        Mode::Clean => return exit(change::remove(run)),
+        Mode::PreviewClean => return change::preview_removal(run, run.mesh.ownership()),
+        Mode::Clean => return exit(change::remove(run, run.mesh.ownership())),
         Mode::Apply => {
             // Rules of ours that are not as wanted are an error, unless they may be reconciled.
             let on_drift = if run.reconcile { OnDrift::Replace } else { OnDrift::Refuse };

@@ -210,7 +210,7 @@ fn done(verb: Verb, call: &Call, verbose: bool) -> Exit {
             let rules: Vec<_> = policy.families().map(|family| policy.rules(family)).collect();
             report::whole(&preview::dry_run(&rules, verbose))
         }
-        Mode::PreviewClean => change::preview_removal(run),
+        Mode::PreviewClean => change::preview_removal(run, capture.owner()),
         Mode::Clean | Mode::Apply | Mode::Nothing => {
             let changed = match verb {
                 Verb::Install => {
@@ -219,7 +219,9 @@ fn done(verb: Verb, call: &Call, verbose: bool) -> Exit {
                         Options { choice, on_drift: OnDrift::Replace, anew: false, others: mesh::OWNERS };
                     change::set(run, "kuma-init", capture, &options)
                 }
-                Verb::Uninstall => change::remove(run).and_then(|done| Ok(restored().map(|()| done)?)),
+                Verb::Uninstall => {
+                    change::remove(run, capture.owner()).and_then(|done| Ok(restored().map(|()| done)?))
+                }
             };
             match changed {
                 Ok(report) => report.exit(),

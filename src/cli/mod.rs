@@ -24,6 +24,8 @@ mod lint;
 mod logging;
 mod man;
 mod manifest;
+#[cfg(test)]
+mod meshes;
 mod node;
 mod paint;
 mod pflag;

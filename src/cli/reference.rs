@@ -53,7 +53,7 @@ fn headed(row: &Row) -> String {
     names.join(", ")
 }
 
-fn setting(row: &Row) -> String {
+pub(super) fn setting(row: &Row) -> String {
     let (meaning, default) = match row.help.split_once(" [default: ") {
         Some((meaning, default)) => (meaning, default.trim_end_matches(']')),
         None => (row.help, ""),

@@ -12,8 +12,7 @@ use policy::settings::{
 use policy::sources::{Host, Raw, Reader};
 use policy::trace::utc;
 use policy::{Problem, Problems};
-use rules::desired::Made;
-use rules::{Port, Version, number::unsigned};
+use rules::{Ownership, Port, Version, desired::Made, number::unsigned};
 use sidecar_init::{
     backend::{self, BackendName, Kernel, Variant, iptables::Lock},
     engine::{Choice, Preference},
@@ -105,6 +104,8 @@ pub(super) struct Run {
     pub(super) iptables_version: Option<Version>,
     /// Replace rules that are not as wanted.
     pub(super) reconcile: bool,
+    /// Take the place of another mesh.
+    pub(super) replace: bool,
     /// Apply even where the state looks right.
     pub(super) force: bool,
     /// Seconds to wait for the lock that programs of iptables share.
@@ -119,6 +120,8 @@ pub(super) struct Run {
     pub(super) validation: Validation,
     /// Whose rules are meant.
     pub(super) mesh: Mesh,
+    /// Whether that was said.
+    pub(super) names_mesh: bool,
     /// What was said to be captured, to be noted beside the rules.
     pub(super) said: String,
 }
@@ -152,10 +155,27 @@ impl Run {
 
     /// The network namespace that we are in.
     pub(super) fn open(&self) -> Result<Kernel, backend::Error> {
+        self.open_for(self.mesh.ownership())
+    }
+
+    /// Whose rules are set: those of the mesh that is meant, which take the place of all others where that is asked for.
+    pub(super) fn owner(&self) -> Ownership {
+        let owner = self.mesh.ownership();
+        if self.replace { owner.joined_with(mesh::OWNERS) } else { owner }
+    }
+
+    /// Whose rules are removed: those of the mesh that was named, else those of all.
+    pub(super) fn cleaned(&self) -> Ownership {
+        let owner = self.mesh.ownership();
+        if self.names_mesh { owner } else { owner.joined_with(mesh::OWNERS) }
+    }
+
+    /// The same, seen by an owner.
+    pub(super) fn open_for(&self, owner: Ownership) -> Result<Kernel, backend::Error> {
         let wait = self.lock_wait;
         let lock = if self.cni { Lock::on_node(wait) } else { Lock { wait, ..Lock::default() } };
         let lock = Lock { version: self.iptables_version, ..lock };
-        Kernel::open(lock, self.mesh.ownership())
+        Kernel::open(lock, owner)
     }
 }
 
@@ -255,6 +275,7 @@ fn run(reader: &mut Reader<'_>) -> Run {
             |text| text.parse::<Version>().ok(),
         ),
         reconcile: reader.switch(Setting::Reconcile),
+        replace: reader.switch(Setting::Replace),
         force: reader.switch(Setting::ForceApply),
         lock_wait: reader
             .scalar(Setting::LockWait, "is no time to wait; expected a number of seconds", unsigned)
@@ -269,6 +290,7 @@ fn run(reader: &mut Reader<'_>) -> Run {
         validates: reader.switch(Setting::RunValidation),
         validation: probe,
         mesh: mesh::of(reader),
+        names_mesh: reader.raw.get(Setting::Mesh).is_some(),
         // Nobody else keeps it.
         said: if mode == Mode::Apply { istio::said(reader.raw) } else { String::new() },
     }

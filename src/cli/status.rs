@@ -5,10 +5,10 @@ mod screen;
 use super::run::{self, Format, Run};
 use super::{Exit, logging::Stdout, report, start_logging};
 use nix::libc;
-use policy::istio::{OWNERSHIP, PREDECESSOR, Reason};
+use policy::istio::OWNERSHIP;
 use policy::sources::{Raw, Reader, duration};
 use policy::status::{self, Finding, Level, Record, Seen, Socket, Status};
-use policy::{Problems, Setting};
+use policy::{Problems, Reason, Setting};
 use rules::simulate::Routing;
 use rules::{ByFamily, Family, Protocol, routing::Object};
 use screen::Screen;
@@ -101,7 +101,10 @@ struct Observer {
 
 impl Observer {
     fn open(run: &Run) -> Result<Self, Failure> {
-        Ok(Self { kernel: run.open()?, holders: BTreeMap::new() })
+        Ok(Self {
+            kernel: run.open_for(OWNERSHIP.joined_with(policy::mesh::OWNERS))?,
+            holders: BTreeMap::new(),
+        })
     }
 
     fn look(&mut self) -> Result<Status, Failure> {
@@ -187,11 +190,16 @@ fn unseen(topic: &'static str, error: &io::Error) -> Finding {
 }
 
 fn held(held: &Held) -> status::Held {
-    let Held { place, families, rules, maker } = held;
+    let Held { owner, place, families, rules, maker } = held;
+    let predecessor = owner.predecessor.map_or("another program", |predecessor| predecessor.name);
     let program = match maker {
         Maker::Owner => "sidecar-init".to_owned(),
-        Maker::Either => format!("sidecar-init or {PREDECESSOR}, which writes the same"),
-        Maker::Predecessor => PREDECESSOR.to_owned(),
+        Maker::Either => format!("sidecar-init or {predecessor}, which writes the same"),
+        Maker::Predecessor => predecessor.to_owned(),
+    };
+    let program = match owner.table == OWNERSHIP.table {
+        true => program,
+        false => format!("{program}, for {}", owner.name),
     };
     let families = families.iter().copied().map(report::family).collect();
     status::Held { backend: place.clone(), families, rules: *rules, program }

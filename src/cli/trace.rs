@@ -8,10 +8,10 @@ use super::run::{self, Format, Run};
 use super::{Exit, logging::Stdout, report, start_logging};
 use known::Known;
 use nix::libc;
-use policy::istio::{Reason, defaults::LOG_GROUP};
+use policy::istio::defaults::LOG_GROUP;
 use policy::sources::{Raw, Reader, duration};
 use policy::trace::{Block, Filter};
-use policy::{Problem, Problems, Setting};
+use policy::{Problem, Problems, Reason, Setting};
 use sidecar_init::backend::nftables::Refusal;
 use sidecar_init::sys::wait::{Requests, Woken};
 use sources::{Enabled, Reports, Source};
@@ -59,7 +59,7 @@ enum Failure {
 pub(super) fn run(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
     let mut reader = Reader::new(raw, problems);
     let (run, logging) = run::read(&mut reader);
-    let names: Vec<&str> = Reason::ALL.iter().map(|reason| reason.name()).collect();
+    let names: Vec<&str> = Reason::all().map(Reason::name).collect();
     let name = |text: &str| names.contains(&text).then(|| text.to_owned());
     let protocol = |text: &str| number(text).map(|_| text.to_owned());
     let where_to = "an address, a network, a port, or ADDRESS:PORT";

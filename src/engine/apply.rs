@@ -143,6 +143,13 @@ pub fn plan_clean(
     for (other, by_what) in before.others(&owner, all) {
         tracing::info!(target: "backend", "{} captures here ({by_what}), which stays", other.name);
     }
+    if !owner.joined.is_empty() {
+        for one in owner.each() {
+            if let Some(by_what) = before.evidence_of(&one) {
+                tracing::info!(target: "backend", "{} captures here ({by_what}), which goes", one.name);
+            }
+        }
+    }
     let steps = steps(&before, &wanted, false);
     Ok(Plan { before, wanted, steps })
 }

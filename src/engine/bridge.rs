@@ -21,6 +21,8 @@ impl Bridge {
         for contents in before.all_contents().chain(&wanted.contents) {
             marks.entry(contents.backend()).or_default().extend(marks_of(contents, &wanted.owner));
         }
+        let joined = before.joined().flat_map(nftables::marks);
+        marks.entry(BackendName::Nftables).or_default().extend(joined);
         Self { marks, owner: wanted.owner }
     }
 
@@ -34,15 +36,18 @@ impl Bridge {
                 let tables = ByFamily { v4: state(Family::V4), v6: state(Family::V6) };
                 Contents::Iptables { variant: *variant, tables }
             }
-            // Its rules for `mangle` come before those of iptables, and meet no mark of theirs.
-            Contents::Nftables(table) => {
-                let marks = match nftables::marks(table).is_empty() {
-                    true => self.all_marks(),
-                    false => self.marks_elsewhere(backend),
-                };
-                Contents::Nftables(nftables::guarded(table.clone(), &marks))
-            }
+            Contents::Nftables(table) => Contents::Nftables(self.table(table)),
         }
+    }
+
+    /// The same of a table of nf_tables. Its rules for `mangle` come before those of iptables, and meet no mark of theirs. No
+    /// two that are joined set marks by TPROXY.
+    pub(super) fn table(&self, table: &nftables::bytecode::Table) -> nftables::bytecode::Table {
+        let marks = match nftables::marks(table).is_empty() {
+            true => self.all_marks(),
+            false => self.marks_elsewhere(BackendName::Nftables),
+        };
+        nftables::guarded(table.clone(), &marks)
     }
 
     fn state(&self, backend: BackendName, state: State) -> State {

@@ -47,7 +47,8 @@ pub fn compare(snapshot: &Snapshot, wanted: &Wanted) -> Differences {
     }
     differences.nftables = nftables::differences(snapshot.nftables(), wanted.nftables());
     differences.unfinished &= differences.nftables.is_empty() || snapshot.nftables().is_none();
-    for name in snapshot.inherited_tables(&wanted.owner) {
+    let joined = snapshot.joined().map(|table| table.name.as_str());
+    for name in snapshot.inherited_tables(&wanted.owner).chain(joined) {
         differences.unfinished = false;
         differences.nftables.push(nftables::Difference::of_predecessor(name));
     }
@@ -57,8 +58,8 @@ pub fn compare(snapshot: &Snapshot, wanted: &Wanted) -> Differences {
         differences.unfinished &= !rules_stand;
         differences.routes.push((*object, Reason::Missing));
     }
-    let inherited = snapshot.inheritance(&wanted.owner).routing;
-    let inherited = inherited.iter().map(|standing| standing.object);
+    let inherited = snapshot.inheritance(&wanted.owner);
+    let inherited = inherited.taken().map(|standing| standing.object);
     let unwanted: BTreeSet<Object> =
         inherited.chain(snapshot.routes.iter().copied()).filter(|o| !wanted.routes.contains(o)).collect();
     for object in unwanted.iter().chain(&snapshot.duplicates) {

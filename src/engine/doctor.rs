@@ -222,6 +222,7 @@ fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
         Contents::Nftables(_) => Vec::new(),
     });
     for (variant, family, state) in of_iptables {
+        let state = state.seen_by(owner);
         for table in Table::ALL {
             for (chain, held) in state.chains(table).filter(|(chain, _)| !owner.owns_chain(chain)) {
                 if let Some(line) = plan::foreign_before(&held.lines, owner) {

@@ -4,7 +4,7 @@ use super::doctor::Finding;
 use super::doubtful::doubtful;
 use crate::backend::{Contents, Snapshot, Variant};
 use rules::simulate::View;
-use rules::{Chain, Family, Line, Ownership, State};
+use rules::{Chain, Family, Line, Ownership, State, inheritance};
 use std::collections::BTreeSet;
 
 /// Whose rules a family's tables of iptables hold.
@@ -16,85 +16,121 @@ pub enum Maker {
     Predecessor,
 }
 
-/// What there is, each with who made it.
+/// What there is, each with who made it: of the owner, and of whoever it is joined with.
 pub(super) fn findings(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     const TOPIC: &str = "rules";
-    let (all, owner) = (owner.joined, &owner.alone());
+    let (mut found, one) = (of_owner(snapshot, &owner.alone()), owner.alone());
+    // Nothing is said where none is seen but not all can be.
+    if found.is_empty() && snapshot.unreadable.is_empty() {
+        found.push(Finding::ok(TOPIC, "none of ours"));
+    }
+    for standing in snapshot.inheritance(&one).routing {
+        let text = format!("made by {}: {}", predecessor(&one), standing.object);
+        found.push(Finding::warn("routing", text, TAKES_OVER));
+    }
+    for doubtful in doubtful(snapshot, owner) {
+        let text = format!("made by {} or anybody else: {doubtful}", predecessors(owner));
+        found.push(Finding::warn("foreign", text, STAYS));
+    }
+    let others: Vec<_> = snapshot.others(&one, owner.joined).collect();
+    for (other, by_what) in &others {
+        let held = held(snapshot, other, &[Maker::Owner, Maker::Either, Maker::Predecessor]);
+        let rules = if held.is_empty() { String::new() } else { format!(": {}", held.join(", ")) };
+        let text = format!("{} captures here ({by_what}), so apply refuses{rules}", other.name);
+        found.push(Finding::warn("foreign", text, remedy_of(other)));
+    }
+    let owners = snapshot.evidence_of(&one).map(|by_what| (one, by_what)).into_iter().chain(others);
+    let names: Vec<&str> = owners.map(|(one, _)| one.name).collect();
+    if names.len() > 1 {
+        found.push(Finding::fail(TOPIC, together(&names), PARTS));
+    }
+    found
+}
+
+/// That several capture in one namespace.
+pub(super) fn together(names: &[&str]) -> String {
+    let text = "capture here at once: a connection is taken by whichever comes first, and the proxy of one is captured by the rules of another";
+    format!("{} {text}", names.join(" and "))
+}
+
+/// What parts those that capture at once.
+pub(super) const PARTS: &str = "sidecar-init apply --replace with the pod's flags leaves one of them; sidecar-init clean --mesh takes one away";
+
+const TAKES_OVER: &str = "sidecar-init apply takes them over, sidecar-init clean removes them";
+
+/// What helps about what may be anybody's.
+pub(super) const STAYS: &str = "sidecar-init clean leaves it; remove it by hand if nobody needs it";
+
+fn of_owner(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
+    const TOPIC: &str = "rules";
     let mut found = Vec::new();
-    let held = |maker| {
-        let contents = snapshot.all_contents();
-        let held: Vec<String> = contents.flat_map(|contents| held_by(maker, contents, owner)).collect();
-        (!held.is_empty()).then(|| held.join(", "))
-    };
-    if let Some(held) = held(Maker::Owner) {
+    let told = |maker| Some(held(snapshot, owner, &[maker]).join(", ")).filter(|told| !told.is_empty());
+    if let Some(held) = told(Maker::Owner) {
         found.push(Finding::ok(TOPIC, format!("ours: {held}")));
     }
-    let predecessor = owner.predecessor.map_or("nobody else", |predecessor| predecessor.name);
-    if let Some(held) = held(Maker::Either) {
+    let predecessor = predecessor(owner);
+    if let Some(held) = told(Maker::Either) {
         let text = format!("ours: {held}; or those of {predecessor}, which writes the same");
         found.push(Finding::ok(TOPIC, text));
     }
-    let remedy = "sidecar-init apply takes them over, sidecar-init clean removes them";
-    if let Some(held) = held(Maker::Predecessor) {
-        found.push(Finding::warn(TOPIC, format!("made by {predecessor}: {held}"), remedy));
+    if let Some(held) = told(Maker::Predecessor) {
+        found.push(Finding::warn(TOPIC, format!("made by {predecessor}: {held}"), TAKES_OVER));
     }
     let tables: Vec<&str> = snapshot.inherited_tables(owner).collect();
     if !tables.is_empty() {
         let text =
             format!("made by {predecessor} in its native mode: tables of nf_tables {}", tables.join(", "));
-        found.push(Finding::warn(TOPIC, text, remedy));
-    }
-    // Nothing is said where none is seen but not all can be.
-    if found.is_empty() && snapshot.unreadable.is_empty() {
-        found.push(Finding::ok(TOPIC, "none of ours"));
-    }
-    for standing in snapshot.inheritance(owner).routing {
-        let text = format!("made by {predecessor}: {}", standing.object);
-        found.push(Finding::warn("routing", text, remedy));
-    }
-    for doubtful in doubtful(snapshot, owner) {
-        let text = format!("made by {predecessor} or anybody else: {doubtful}");
-        found.push(Finding::warn(
-            "foreign",
-            text,
-            "sidecar-init clean leaves it; remove it by hand if nobody needs it",
-        ));
-    }
-    for (other, by_what) in snapshot.others(owner, all) {
-        let text = format!("{} captures here ({by_what}), so apply refuses", other.name);
-        found.push(Finding::warn("foreign", text, remedy_of(&other)));
+        found.push(Finding::warn(TOPIC, text, TAKES_OVER));
     }
     found
 }
 
-/// Who has made what tables of iptables hold, each with the families.
-pub(super) fn makers(contents: &Contents, owner: &Ownership) -> Vec<(Maker, Vec<Family>)> {
-    let mut found: Vec<(Maker, Vec<Family>)> = Vec::new();
+/// The name of the program whose work the owner takes over.
+fn predecessor(owner: &Ownership) -> &'static str {
+    owner.predecessor.map_or("nobody else", |predecessor| predecessor.name)
+}
+
+/// The names of those that may have made what nothing tells apart, of all that the owner is joined with.
+pub fn predecessors(owner: &Ownership) -> String {
+    let makes_rules = inheritance::predecessors(owner).filter(|one| !one.forms.is_empty());
+    let names: Vec<&str> = makes_rules.map(|predecessor| predecessor.name).collect();
+    if names.is_empty() { "nobody".to_owned() } else { names.join(", ") }
+}
+
+/// Who has made what tables of iptables hold of one owner, each with the families and the number of its rules.
+pub(super) fn makers(contents: &Contents, owner: &Ownership) -> Vec<(Maker, Vec<Family>, usize)> {
+    let mut found: Vec<(Maker, Vec<Family>, usize)> = Vec::new();
     for (family, state) in contents.states() {
-        let Some(maker) = maker_of(state, owner) else { continue };
-        match found.iter_mut().find(|(known, _)| *known == maker) {
-            Some((_, families)) => families.push(family),
-            None => found.push((maker, vec![family])),
+        let state = state.seen_by(owner);
+        let Some(maker) = maker_of(&state, owner) else { continue };
+        let count = state.count_of(owner);
+        match found.iter_mut().find(|(known, ..)| *known == maker) {
+            Some((_, families, rules)) => {
+                families.push(family);
+                *rules += count;
+            }
+            None => found.push((maker, vec![family], count)),
         }
     }
     found
 }
 
-/// What of the contents is of this maker, family by family.
-fn held_by(maker: Maker, contents: &Contents, owner: &Ownership) -> Vec<String> {
-    match contents {
+/// What is there of one owner's, by these makers: how many rules, where.
+fn held(snapshot: &Snapshot, owner: &Ownership, makers: &[Maker]) -> Vec<String> {
+    let of_iptables = snapshot.all_contents().flat_map(|contents| match contents {
         Contents::Iptables { variant, tables } => {
-            let of_maker = |(_, state): &(Family, &State)| maker_of(state, owner) == Some(maker);
-            let text = |(family, state): (Family, &State)| counted(*variant, family, state, owner);
-            tables.iter().filter(of_maker).map(text).collect()
+            tables.iter().map(|(family, state)| (*variant, family, state.seen_by(owner))).collect()
         }
-        Contents::Nftables(table) if maker == Maker::Owner => vec![format!("{} (nftables)", table.rules())],
         Contents::Nftables(_) => Vec::new(),
-    }
-}
-
-fn counted(variant: Variant, family: Family, state: &State, owner: &Ownership) -> String {
-    format!("{} {family} ({variant})", state.count_of(owner))
+    });
+    let is_such = |(_, _, state): &(Variant, Family, State)| {
+        maker_of(state, owner).is_some_and(|maker| makers.contains(&maker))
+    };
+    let told = of_iptables
+        .filter(is_such)
+        .map(|(variant, family, state)| format!("{} {family} ({variant})", state.count_of(owner)));
+    let table = snapshot.table_named(owner.table).filter(|_| makers.contains(&Maker::Owner));
+    told.chain(table.map(|table| format!("{} (nftables)", table.rules()))).collect()
 }
 
 fn maker_of(state: &State, owner: &Ownership) -> Option<Maker> {

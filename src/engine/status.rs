@@ -7,7 +7,7 @@
 use super::{
     doubtful::doubtful,
     foreign::{droppers, rivals_in},
-    kin::{Maker, makers, remedy_of},
+    kin::{Maker, PARTS, STAYS, makers, predecessors, remedy_of, together},
     live::live,
 };
 use crate::backend::{self, Backend, BackendName, Contents, Kernel, Snapshot, nftables::Record};
@@ -30,16 +30,18 @@ pub struct Status {
     pub addresses: io::Result<Vec<IpAddr>>,
     /// Every socket that waits for peers.
     pub listeners: io::Result<Vec<Listener>>,
-    /// What holds rules of the owner's or its predecessor's.
+    /// What holds rules of the owner's or its predecessor's, or of whoever the owner is joined with.
     pub held: Vec<Held>,
     /// How the owner's table of nf_tables was made, and whether it says the same still.
     pub record: Option<(Record, bool)>,
     pub notes: Vec<Note>,
 }
 
-/// Rules of the owner's, or of its predecessor's, in one place.
+/// Rules of an owner's, or of its predecessor's, in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
+    /// Whose, of those that were asked for.
+    pub owner: Ownership,
     /// A backend; of the predecessor's tables of nf_tables, those.
     pub place: String,
     pub families: Vec<Family>,
@@ -77,7 +79,6 @@ pub fn status(
     owner: &Ownership,
     origin_of: OriginOf<'_>,
 ) -> Result<Status, backend::Error> {
-    let (all, owner) = (owner.joined, &owner.alone());
     let snapshot = kernel.read()?;
     let routing = kernel.routing()?;
     let views =
@@ -85,43 +86,41 @@ pub fn status(
     let held = held(&snapshot, &views, owner);
     let record =
         snapshot.nftables().and_then(|table| table.record.as_deref().cloned().zip(table.is_as_made()));
-    let notes = notes(&snapshot, &views, owner, &held, all);
+    let notes = notes(&snapshot, &views, owner, &held);
     let (addresses, listeners) = (address::all(), listener::all());
     Ok(Status { views, routing, addresses, listeners, held, record, notes })
 }
 
-/// What holds rules, in the order of the backends.
+/// What holds rules, of the owner first, then of each that it is joined with; each in the order of the backends.
 fn held(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership) -> Vec<Held> {
+    owner.each().flat_map(|one| held_of(snapshot, views, one)).collect()
+}
+
+fn held_of(snapshot: &Snapshot, views: &ByFamily<View>, owner: Ownership) -> Vec<Held> {
     let mut found = Vec::new();
     for contents in snapshot.all_contents() {
-        match contents {
-            Contents::Iptables { variant, .. } => {
-                let states = || contents.states().filter(|(_, state)| state.holds_any_of(owner));
-                for (maker, families) in makers(contents, owner) {
-                    let rules = states().filter(|(family, _)| families.contains(family));
-                    let rules = rules.map(|(_, state)| state.count_of(owner)).sum();
-                    found.push(Held { place: variant.to_string(), families, rules, maker });
-                }
-            }
-            Contents::Nftables(table) => found.push(Held {
-                place: BackendName::Nftables.to_string(),
-                families: families_of(views, &format!("inet {}", table.name)),
-                rules: table.rules(),
-                maker: Maker::Owner,
-            }),
-        }
+        let Contents::Iptables { variant, .. } = contents else { continue };
+        let makers = makers(contents, &owner).into_iter();
+        found.extend(makers.map(|(maker, families, rules)| Held {
+            owner,
+            place: variant.to_string(),
+            families,
+            rules,
+            maker,
+        }));
     }
-    for name in snapshot.inherited_tables(owner) {
+    if let Some(table) = snapshot.table_named(owner.table) {
+        let families = families_of(views, &format!("inet {}", table.name));
+        let place = BackendName::Nftables.to_string();
+        found.push(Held { owner, place, families, rules: table.rules(), maker: Maker::Owner });
+    }
+    for name in snapshot.inherited_tables(&owner) {
         let table = format!("inet {name}");
         let chains = views.v4.chains().iter().filter(|chain| chain.table == table);
         let rules = chains.map(|chain| chain.rules.len()).sum();
         let families = families_of(views, &table);
-        found.push(Held {
-            place: format!("table {table} of nf_tables"),
-            families,
-            rules,
-            maker: Maker::Predecessor,
-        });
+        let place = format!("table {table} of nf_tables");
+        found.push(Held { owner, place, families, rules, maker: Maker::Predecessor });
     }
     found
 }
@@ -138,38 +137,39 @@ fn families_of(views: &ByFamily<View>, table: &str) -> Vec<Family> {
     views.iter().filter(|(_, view)| is_for(view)).map(|(family, _)| family).collect()
 }
 
-fn notes(
-    snapshot: &Snapshot,
-    views: &ByFamily<View>,
-    owner: &Ownership,
-    held: &[Held],
-    all: &[Ownership],
-) -> Vec<Note> {
-    let mut notes = Vec::new();
+fn notes(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership, held: &[Held]) -> Vec<Note> {
+    let (mut notes, one) = (Vec::new(), owner.alone());
     for (variant, family) in &snapshot.unreadable {
         let text = format!("{family} tables of {variant} are there, and no program on PATH to read them");
         notes.push(Note::fault("rules", format!("{text}: rules may be in them"), "install iptables"));
     }
-    let places: BTreeSet<&str> = held.iter().map(|held| held.place.as_str()).collect();
-    if places.iter().filter(|place| !place.starts_with("table ")).count() > 1 {
-        let text = format!("{} all hold rules of the mesh: a change was cut short", join(&places));
-        notes.push(Note::new("rules", text, "sidecar-init apply with the pod's flags leaves one of them"));
+    for one in owner.each() {
+        let of_one = held.iter().filter(|held| held.owner == one);
+        let places: BTreeSet<&str> = of_one.map(|held| held.place.as_str()).collect();
+        if places.iter().filter(|place| !place.starts_with("table ")).count() > 1 {
+            let text = format!("{} all hold rules of the mesh: a change was cut short", join(&places));
+            notes.push(Note::new(
+                "rules",
+                text,
+                "sidecar-init apply with the pod's flags leaves one of them",
+            ));
+        }
     }
-    notes.extend(before(snapshot, owner));
-    notes.extend(others(views, owner));
+    notes.extend(before(snapshot, &one));
+    notes.extend(others(views, &one));
     notes.extend(of_routing(snapshot, owner, held));
     for doubtful in doubtful(snapshot, owner) {
-        let name = owner.predecessor.map_or("nobody", |predecessor| predecessor.name);
-        let text = format!("made by {name} or anybody else: {doubtful}");
-        notes.push(Note::new(
-            "foreign",
-            text,
-            "sidecar-init clean leaves it; remove it by hand if nobody needs it",
-        ));
+        let text = format!("made by {} or anybody else: {doubtful}", predecessors(owner));
+        notes.push(Note::new("foreign", text, STAYS));
     }
-    for (other, by_what) in snapshot.others(owner, all) {
+    for (other, by_what) in snapshot.others(&one, owner.joined) {
         let text = format!("{} captures here ({by_what}), so apply refuses", other.name);
         notes.push(Note::new("foreign", text, remedy_of(&other)));
+    }
+    let names: Vec<&str> =
+        owner.each().filter(|one| held.iter().any(|held| held.owner == *one)).map(|one| one.name).collect();
+    if names.len() > 1 {
+        notes.push(Note::fault("rules", together(&names), PARTS));
     }
     notes
 }
@@ -184,6 +184,7 @@ fn before(snapshot: &Snapshot, owner: &Ownership) -> Vec<Note> {
     for contents in snapshot.all_contents() {
         let Contents::Iptables { variant, .. } = contents else { continue };
         for (family, state) in contents.states() {
+            let state = state.seen_by(owner);
             for table in Table::ALL {
                 for (chain, held) in state.chains(table).filter(|(chain, _)| !owner.owns_chain(chain)) {
                     let Some(line) = plan::foreign_before(&held.lines, owner) else { continue };
@@ -215,23 +216,35 @@ fn others(views: &ByFamily<View>, owner: &Ownership) -> Vec<Note> {
     notes
 }
 
-/// Policy rules that stand twice, what is the predecessor's, and the address that the proxy calls from.
+/// Policy rules that stand twice, the address that the proxy calls from, and what is left of rules that are gone.
 fn of_routing(snapshot: &Snapshot, owner: &Ownership, held: &[Held]) -> Vec<Note> {
     let mut notes = Vec::new();
     for object in &snapshot.duplicates {
         let text = format!("{object} is there more than once");
         notes.push(Note::new("routing", text, "sidecar-init apply with the pod's flags removes the copies"));
     }
-    let captures_ipv6 = held.iter().any(|held| held.families.contains(&Family::V6));
+    let is_of = |one: &Ownership, held: &&Held| held.owner == *one;
+    let one = owner.alone();
+    let captures_ipv6 =
+        held.iter().filter(|held| is_of(&one, held)).any(|held| held.families.contains(&Family::V6));
     let missing = owner.address.filter(|address| !snapshot.has(&Object::Address(*address)));
     if let Some(address) = missing.filter(|_| captures_ipv6 && !snapshot.lo_lacks_ipv6) {
         let text = format!("{address} is not on lo: the proxy can't call the application over IPv6 by it");
         notes.push(Note::fault("routing", text, "sidecar-init apply with the pod's flags puts it back"));
     }
-    if held.is_empty() && !snapshot.routes.is_empty() {
-        let left: Vec<String> = snapshot.routes.iter().map(ToString::to_string).collect();
-        let text = format!("left over from rules that are gone: {}", left.join(", "));
-        notes.push(Note::new("routing", text, "sidecar-init clean removes it"));
+    for one in owner.each().filter(|one| !held.iter().any(|held| is_of(one, &held))) {
+        let (left, remedy) = match one.table == owner.table {
+            true => (snapshot.routes.clone(), "sidecar-init clean removes it".to_owned()),
+            false => (
+                snapshot.routes_of(&one).map(|standing| standing.object).collect(),
+                format!("sidecar-init clean --mesh {} removes it", one.mesh),
+            ),
+        };
+        if !left.is_empty() {
+            let left: Vec<String> = left.iter().map(ToString::to_string).collect();
+            let text = format!("left over from rules that are gone: {}", left.join(", "));
+            notes.push(Note::new("routing", text, remedy));
+        }
     }
     notes
 }

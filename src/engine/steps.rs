@@ -6,6 +6,7 @@
 use super::bridge::{Bridge, is_transparent, part_of};
 use super::wanted::Wanted;
 use crate::backend::{BackendName, Contents, Snapshot, Step, Variant, nftables};
+use rules::inheritance::Inheritance;
 use rules::routing::{Object, Standing};
 use rules::{Family, Ownership, State, Table, TableChange, plan};
 use std::collections::BTreeSet;
@@ -14,7 +15,7 @@ use std::collections::BTreeSet;
 /// more. Whatever captures from now on stands before what captured until now goes, and while both stand, guards keep
 /// them from taking the same packet. `anew` makes everything again, be it in place or not.
 pub fn steps(before: &Snapshot, wanted: &Wanted, anew: bool) -> Vec<Step> {
-    let inherited = before.inheritance(&wanted.owner).routing;
+    let Inheritance { routing: inherited, joined, .. } = before.inheritance(&wanted.owner);
     let mut steps = adoption(before, &inherited);
     let missing = wanted.routes.iter().filter(|object| !before.has(object));
     steps.extend(missing.copied().map(Step::Add));
@@ -23,12 +24,14 @@ pub fn steps(before: &Snapshot, wanted: &Wanted, anew: bool) -> Vec<Step> {
     let ours: BTreeSet<Object> = before.routes.iter().copied().chain(adopted).collect();
     let leftover = ours.iter().rev().filter(|object| !wanted.routes.contains(object));
     steps.extend(leftover.chain(&before.duplicates).copied().map(Step::Remove));
+    steps.extend(change_of_hands(before, wanted, &joined));
     let tables: Vec<String> = before.inherited_tables(&wanted.owner).map(str::to_owned).collect();
     if !tables.is_empty() {
         steps.push(Step::RemoveTables(tables));
     }
     // Where nothing else is to do, what proves it inherited stays, and so may the name that it goes by.
-    if steps.iter().all(|step| matches!(step, Step::Adopt(object) if wanted.routes.contains(object))) {
+    let only_adopts = |step: &Step| matches!(step, Step::Adopt(object) if wanted.routes.contains(object));
+    if joined.is_empty() && steps.iter().all(only_adopts) {
         steps.clear();
     }
     steps
@@ -41,6 +44,21 @@ fn adoption(before: &Snapshot, inherited: &BTreeSet<Standing>) -> Vec<Step> {
     let adopted = objects.into_iter().filter(|object| !before.routes.contains(object)).map(Step::Adopt);
     let is_rule = |standing: &&Standing| matches!(standing.object, Object::Rule { .. });
     adopted.chain(inherited.iter().filter(is_rule).copied().map(Step::RemoveInherited)).collect()
+}
+
+/// Routing of those whose place the owner takes: what is wanted becomes the owner's, and the rest goes. Whose it is says its
+/// protocol, whatever becomes of the rules, so this comes last: until then, all of it may be taken back.
+fn change_of_hands(before: &Snapshot, wanted: &Wanted, joined: &BTreeSet<Standing>) -> Vec<Step> {
+    let is_wanted = |object: &Object| wanted.routes.contains(object);
+    let objects: BTreeSet<Object> = joined.iter().map(|standing| standing.object).collect();
+    let adopted = objects.into_iter().filter(|object| is_wanted(object) && !before.routes.contains(object));
+    // One that is adopted where it stands is gone already.
+    let goes =
+        |standing: &&Standing| matches!(standing.object, Object::Rule { .. }) || !is_wanted(&standing.object);
+    adopted
+        .map(Step::Adopt)
+        .chain(joined.iter().rev().filter(goes).copied().map(Step::RemoveInherited))
+        .collect()
 }
 
 const NFT: BackendName = BackendName::Iptables(Variant::Nft);
@@ -64,6 +82,12 @@ impl<'a> Way<'a> {
                 way.lead(contents.backend(), Some(&guarded), false);
             }
         }
+        for table in before.joined() {
+            let guarded = bridge.table(table);
+            if guarded != *table {
+                way.exchange(Some(table.clone()), Some(guarded));
+            }
+        }
         let stays = wanted.contents.as_ref();
         if let Some(contents) = stays {
             way.lead(contents.backend(), Some(&bridge.guarded(contents)), anew);
@@ -75,6 +99,8 @@ impl<'a> Way<'a> {
                 (NFT, None | Some(Contents::Nftables(_))) => way.clear(),
                 _ => way.lead(backend, None, false),
             });
+            let joined: Vec<_> = way.now.joined().cloned().collect();
+            joined.into_iter().for_each(|table| way.exchange(Some(table), None));
         });
         if let Some(contents) = stays {
             way.settled(|way| way.lead(contents.backend(), Some(contents), false));
@@ -155,10 +181,23 @@ impl<'a> Way<'a> {
         }
     }
 
+    /// Makes the owner's table into this, or puts it in the place of another's in the same transaction.
     fn table(&mut self, wanted: Option<&nftables::bytecode::Table>) {
-        let live = self.now.nftables().cloned();
-        self.steps.push(Step::Nftables { live, wanted: wanted.cloned() });
-        self.now.set_nftables(wanted.cloned());
+        let captures_alike = |table: &&nftables::bytecode::Table| {
+            let is_transparent = |table| !nftables::marks(table).is_empty();
+            wanted.is_some_and(|wanted| !is_transparent(wanted)) && !is_transparent(*table)
+        };
+        let live = self.now.nftables().or_else(|| self.now.joined().find(captures_alike)).cloned();
+        self.exchange(live, wanted.cloned());
+    }
+
+    fn exchange(
+        &mut self,
+        live: Option<nftables::bytecode::Table>,
+        wanted: Option<nftables::bytecode::Table>,
+    ) {
+        self.now.exchange(live.as_ref(), wanted.clone());
+        self.steps.push(Step::Nftables { live, wanted });
     }
 
     /// Makes further steps, once no packet is on its way any more that has met nothing of the steps so far.
@@ -223,10 +262,9 @@ pub(super) fn way_back(
         }
         match step {
             Step::Nftables { live, wanted } => {
-                let took_effect = nftables::same(now.nftables(), wanted.as_ref());
-                if took_effect && live != wanted {
+                if took_effect(&now, live.as_ref(), wanted.as_ref()) && live != wanted {
                     back.push(Step::Nftables { live: wanted.clone(), wanted: live.clone() });
-                    now.set_nftables(live.clone());
+                    now.exchange(wanted.as_ref(), live.clone());
                 }
             }
             Step::Iptables { .. }
@@ -239,15 +277,35 @@ pub(super) fn way_back(
             | Step::Settle => {}
         }
     }
-    let attempts = |step: &Step| matches!(step, Step::Nftables { .. });
-    if attempted.iter().any(attempts) && now.nftables() != before.nftables() {
-        back.push(Step::Nftables { live: now.nftables().cloned(), wanted: before.nftables().cloned() });
+    if attempted.iter().any(|step| matches!(step, Step::Nftables { .. })) {
+        let own = (now.nftables().cloned(), before.nftables().cloned());
+        let joined =
+            before.tables_joined.iter().map(|(name, old)| (now.table_named(name).cloned(), old.clone()));
+        let differ = joined.chain([own]).filter(|(live, wanted)| live != wanted);
+        back.extend(differ.map(|(live, wanted)| Step::Nftables { live, wanted }));
     }
     let is_new = |object: &&Object| {
         !before.routes.contains(object) && (!before.others_have(object) || now.others_have(object))
     };
     back.extend(now.routes.iter().filter(is_new).copied().map(Step::Remove));
     back
+}
+
+/// Whether a table of nf_tables has taken the place of another.
+fn took_effect(
+    now: &Snapshot,
+    live: Option<&nftables::bytecode::Table>,
+    wanted: Option<&nftables::bytecode::Table>,
+) -> bool {
+    let is_there =
+        |table: &nftables::bytecode::Table| nftables::same(now.table_named(&table.name), Some(table));
+    let is_gone = |table: &nftables::bytecode::Table| now.table_named(&table.name).is_none();
+    match (live, wanted) {
+        (Some(live), Some(wanted)) if live.name != wanted.name => is_gone(live) && is_there(wanted),
+        (_, Some(wanted)) => is_there(wanted),
+        (Some(live), None) => is_gone(live),
+        (None, None) => true,
+    }
 }
 
 /// The states of iptables' tables before, between and after the steps.

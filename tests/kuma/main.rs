@@ -4,6 +4,9 @@
 //! `KUMA_CASES` sets how many random configurations are tried (default 300), `KUMA_SEED` where the random numbers start.
 //! Needs root, `iptables` of both variants, and `ip6tables`; never skips.
 
+#[path = "../support/catalogue.rs"]
+#[expect(dead_code, reason = "a part of it is enough here")]
+mod catalogue;
 #[path = "../kernel/support/namespace.rs"]
 #[expect(dead_code, reason = "a part of it is enough here")]
 mod namespace;
@@ -15,4 +18,5 @@ mod case;
 mod drop_in;
 mod refused;
 mod same_rules;
+mod scenarios;
 mod upstream;

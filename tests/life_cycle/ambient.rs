@@ -85,7 +85,7 @@ fn ambient_stays_and_nothing_is_set_beside_it() {
                 );
             }
         }
-        let told = succeed(&namespace, &["clean"]).stderr;
+        let told = succeed(&namespace, &["clean", "--mesh", "istio"]).stderr;
         assert!(told.contains("ambient mode captures here") && told.contains("stays"), "{told}");
         let told = succeed(&namespace, &["doctor", "--pod-ips", "10.77.0.2"]).stdout;
         assert!(told.contains("ambient mode captures here") && told.contains("none of ours"), "{told}");
@@ -101,7 +101,42 @@ fn ambient_stays_and_nothing_is_set_beside_it() {
     }
 }
 
-/// Cleaning takes what is ours or upstream's beside it, but for the chain whose name both use.
+/// Cleaning after nobody in particular takes ambient's too, and says so.
+#[test]
+fn clean_of_all_meshes_takes_ambient_away() {
+    for variant in [Variant::Legacy, Variant::Nft, Variant::Native] {
+        let namespace = Namespace::new();
+        let before = state(&namespace);
+        set(&namespace, variant);
+        let told = succeed(&namespace, &["clean"]).stderr;
+        assert!(told.contains("ambient mode captures here") && told.contains("goes"), "{told}");
+        same(&before, &state(&namespace), "something of ambient is left");
+    }
+}
+
+/// The sidecar takes ambient's place where that is asked for.
+#[test]
+fn the_sidecar_takes_ambients_place() {
+    for (variant, ours) in [
+        (Variant::Legacy, Variant::Legacy),
+        (Variant::Nft, Variant::Nft),
+        (Variant::Nft, Variant::Native),
+        (Variant::Native, Variant::Native),
+    ] {
+        let (namespace, fresh) = (Namespace::new(), Namespace::new());
+        set(&namespace, variant);
+        succeed(&namespace, &call("apply", ours, &[REDIRECT, &["--replace"]].concat()));
+        succeed(&namespace, &call("check", ours, REDIRECT));
+        let told = succeed(&namespace, &["doctor", "--pod-ips", "10.77.0.2"]).stdout;
+        assert!(!told.contains("ambient"), "{told}");
+        succeed(&fresh, &call("apply", ours, REDIRECT));
+        succeed(&namespace, &["clean"]);
+        succeed(&fresh, &["clean"]);
+        same(&state(&fresh), &state(&namespace), "something of ambient is left");
+    }
+}
+
+/// Cleaning after the sidecar takes what is ours or upstream's beside it, but for the chain whose name both use.
 #[test]
 fn clean_beside_ambient_takes_the_rest() {
     for variant in VARIANTS {
@@ -110,7 +145,7 @@ fn clean_beside_ambient_takes_the_rest() {
         let before = everything(&namespace);
         let rest = "*nat\n-N ISTIO_INBOUND\n-A PREROUTING -p tcp -j ISTIO_INBOUND\n-A ISTIO_INBOUND -j RETURN\nCOMMIT\n";
         upstream::restore(&namespace, variant, Family::V4, rest);
-        succeed(&namespace, &["clean"]);
+        succeed(&namespace, &["clean", "--mesh", "istio"]);
         same(&before, &everything(&namespace), "clean");
     }
 }

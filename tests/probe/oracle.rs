@@ -1,8 +1,9 @@
 //! What a walk through the rules that are there says of the calls of a probe.
 
 use crate::pod::{Pod, Scenario};
+use policy::Reason;
 use policy::explain::{self, Scene};
-use policy::istio::{self, CaptureConfig, OWNERSHIP, Reason};
+use policy::istio::{self, CaptureConfig, OWNERSHIP};
 use policy::probe::{Call, Facts, Way, calls};
 use policy::sources::{Dialect, Given, NoHost, Raw, Source};
 use rules::routing::Object;

@@ -16,18 +16,16 @@ pub(crate) fn folder() -> PathBuf {
 
 /// The folder of each scenario of Istio's sidecar, in order.
 pub(crate) fn scenarios() -> Vec<PathBuf> {
-    let mut folders = of_all_meshes();
-    folders.retain(|folder| Case::read(folder).mesh().is_none());
-    assert!(folders.len() > 30, "the catalogue has shrunk");
-    folders
+    all().into_iter().filter(|folder| Case::read(folder).mesh().is_none()).collect()
 }
 
-/// The folder of each scenario, in order.
-pub(crate) fn of_all_meshes() -> Vec<PathBuf> {
+/// The folder of each scenario, in order, whatever mesh it is for.
+pub(crate) fn all() -> Vec<PathBuf> {
     let entries = fs::read_dir(folder()).expect("the catalogue");
     let mut folders: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
     folders.retain(|path| path.is_dir());
     folders.sort();
+    assert!(folders.len() > 30, "the catalogue has shrunk");
     folders
 }
 
@@ -44,17 +42,9 @@ impl Case {
         self.0["about"].as_str().expect("about")
     }
 
-    /// The mesh whose rules it shows; `None` for Istio's sidecar.
+    /// The mesh that it is for, where that is not Istio's sidecar.
     pub(crate) fn mesh(&self) -> Option<&str> {
-        self.0.get("mesh").map(|mesh| mesh.as_str().expect("a string"))
-    }
-
-    /// What is called to set the rules: the drop-in for Istio's, and for another mesh the command that any has.
-    pub(crate) fn command(&self) -> Vec<String> {
-        match self.mesh() {
-            Some(mesh) => vec!["apply".to_owned(), format!("--mesh={mesh}")],
-            None => vec!["istio-iptables".to_owned()],
-        }
+        self.0["mesh"].as_str()
     }
 
     /// The flags of its call, with the declared facts.

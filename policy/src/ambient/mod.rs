@@ -8,6 +8,7 @@ mod config;
 pub mod defaults;
 mod kin;
 mod pod;
+mod reading;
 mod reason;
 mod resolve;
 mod routing;
@@ -15,10 +16,11 @@ mod rules;
 mod settings;
 
 pub use config::CaptureConfig;
+pub(crate) use reading::Known;
 pub use reason::Reason;
 pub use resolve::{configure, probe_addresses};
 pub use settings::Ambient;
-pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
+pub(crate) use settings::{EXAMPLES, FEATURES, TABLE as SETTINGS};
 
 use crate::Setting;
 use crate::mesh::{Capture, Levers, Listed, Listeners, Named, Policy, Proxy};

@@ -1,34 +1,31 @@
 //! Why each rule is there: its name, the setting that makes it, and the sentence that tells it.
 
 use super::settings::Ambient;
-use crate::reason_macro::reasons;
+use crate::reason::reasons;
 
 reasons! {
-    Ambient;
-    Arriving "ambient-arriving" [];
-    Dns "ambient-dns" [DnsCapture];
-    DnsZone "ambient-dns-zone" [DnsCapture];
-    Inbound "ambient-inbound" [Ingress];
-    Leaving "ambient-leaving" [];
-    Machine "ambient-machine" [RerouteInterfaces];
-    Outbound "ambient-outbound" [];
-    OwnPod "ambient-own-pod" [];
-    Probe "ambient-probe" [ProbeAddress];
-    ProxyToApplication "ambient-proxy-to-application" [];
+    Ambient of Ambient;
+    Arriving "ambient-arriving" Inbound [];
+    Dns "ambient-dns" Dns [DnsCapture];
+    DnsZone "ambient-dns-zone" DnsZone [DnsCapture];
+    Inbound "ambient-inbound" InboundPort [Ingress];
+    Leaving "ambient-leaving" Outbound [];
+    Machine "ambient-machine" Machine [RerouteInterfaces];
+    Outbound "ambient-outbound" OutboundNetwork [];
+    OwnPod "ambient-own-pod" ApplicationLoopback [];
+    Probe "ambient-probe" ExcludedSource [ProbeAddress];
+    ProxyToApplication "ambient-proxy-to-application" ProxyToApplication [];
 }
 
 impl Reason {
-    /// What a chain is for, of those that do one thing under a name that upstream gave them. Both of ambient's do several.
-    pub fn of_chain(_chain: &str) -> Option<Self> {
-        None
-    }
-
-    /// Why such a rule decides, in words. `value` is the item that the rule is about, `option` the setting as its author
-    /// writes it. `None` for rules that only lead on to others.
+    /// Why such a rule decides, in words. `value` is the item that the rule is about, `option` the setting as its
+    /// author writes it. `None` for rules that only lead on to others.
     pub fn sentence(self, value: Option<&str>, option: &str) -> Option<String> {
         Some(match (self, value) {
             (Self::Arriving | Self::Leaving, _) => return None,
-            (Self::Dns, _) => format!("{option} sends DNS queries to ztunnel, whichever server they ask"),
+            (Self::Dns, _) => {
+                format!("{option} sends DNS queries to ztunnel, whichever server they ask")
+            }
             (Self::DnsZone, _) => {
                 "ztunnel's own DNS queries are kept apart from those of the application".to_owned()
             }
@@ -36,8 +33,12 @@ impl Reason {
                 "everything that arrives by TCP goes to ztunnel, but for its tunnel and its own calls"
                     .to_owned()
             }
-            (Self::Machine, Some(name)) => format!("{option} says that {name} belongs to a virtual machine"),
-            (Self::Machine, None) => format!("{option} says that it comes from a virtual machine"),
+            (Self::Machine, Some(name)) => {
+                format!("{option} says that {name} belongs to a virtual machine")
+            }
+            (Self::Machine, None) => {
+                format!("{option} says that it comes from a virtual machine")
+            }
             (Self::Outbound, _) => {
                 "everything that leaves by TCP goes to ztunnel, but for what it sends itself".to_owned()
             }

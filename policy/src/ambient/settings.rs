@@ -1,10 +1,10 @@
 //! What can be said of capture in the ambient mesh. The variables are those of Istio's node agent, the annotations those
 //! that it reads of a pod.
 
-use crate::mesh::Mesh;
+use crate::mesh::{Feature, Mesh};
 use crate::settings::Kind::{Switch, Value};
 use crate::settings::examples::{self, open};
-use crate::settings::{Table, table_macro::settings};
+use crate::settings::{Setting, Table, table_macro::settings};
 
 /// Holds the settings.
 #[derive(Clone, Copy, Debug)]
@@ -36,4 +36,15 @@ pub(crate) const EXAMPLES: &[examples::Row] = &[
     open(Ambient::ProbeAddress, "169.254.7.127,fd16:9254:7127:1337:ffff:ffff:ffff:ffff"),
     open(Ambient::ProbeAddressV4, "169.254.7.127"),
     open(Ambient::ProbeAddressV6, "fd16:9254:7127:1337:ffff:ffff:ffff:ffff"),
+];
+
+/// What they let people say.
+pub(crate) const FEATURES: &[(Feature, Setting)] = &[
+    (Feature::Directions, Ambient::Ingress),
+    (Feature::Machines, Ambient::RerouteInterfaces),
+    (Feature::DnsAll, Ambient::DnsCapture),
+    (Feature::Ipv6, Ambient::Ipv6),
+    (Feature::Probes, Ambient::ProbeAddress),
+    (Feature::Probes, Ambient::ProbeAddressV4),
+    (Feature::Probes, Ambient::ProbeAddressV6),
 ];

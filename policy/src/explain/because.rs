@@ -4,7 +4,10 @@
 //! there is to say.
 
 use super::{Explanation, captures, rule_text};
-use crate::istio::Reason;
+use crate::Reason;
+use crate::mesh::Mesh;
+use crate::reason::Meaning;
+use crate::status::reading::read_at;
 use rules::nft::{Field, interface_number};
 use rules::simulate::{At, Direction, Matched, Packet, Verdict, ViewRule};
 use rules::{Action, Condition, ConnState, Match, Origin, Target, render};
@@ -54,15 +57,34 @@ impl Explanation<'_> {
             captures(rule) && handed == matches!(rule.action, Action::Target(Target::Tproxy { .. }))
         };
         let at = steps.map(|step| step.at).find(|&at| self.view.rule(at).is_some_and(names_it));
-        let reason = at.and_then(|at| match self.view.rule(at)?.origin {
+        let reason = at.and_then(|at| self.reason_of(at));
+        let whose = |reason: Reason| match reason.meaning() {
+            Meaning::OutboundNetwork
+            | Meaning::OutboundPort
+            | Meaning::Machine
+            | Meaning::ToOutboundListener => Some("the proxy's outbound".to_owned()),
+            Meaning::InboundPort | Meaning::ProxyCallsOwnPod | Meaning::ToInboundListener => {
+                Some("the proxy's inbound".to_owned())
+            }
+            Meaning::Dns | Meaning::MachineDns => {
+                Some(format!("{}'s DNS", reason.mesh().reasons().resolver()))
+            }
+            _ => None,
+        };
+        reason.and_then(whose).map_or(noun.to_owned(), |whose| format!("{whose} {noun}"))
+    }
+
+    /// Why a rule is there: by its own word, as it is read, or by its chain.
+    fn reason_of(&self, at: At) -> Option<Reason> {
+        let of_chain = || Reason::of_chain(&self.view.chains()[at.chain].chain);
+        self.told_reason(at).or_else(|| self.view.rule(at)?.origin.is_none().then(of_chain)?)
+    }
+
+    /// The same, where sentences may tell of it.
+    fn told_reason(&self, at: At) -> Option<Reason> {
+        match self.view.rule(at)?.origin {
             Some(origin) => Reason::named(origin.name),
-            None => Reason::of_chain(&self.view.chains()[at.chain].chain),
-        });
-        match reason {
-            Some(Reason::ToOutboundListener) => format!("the proxy's outbound {noun}"),
-            Some(Reason::ToInboundListener) => format!("the proxy's inbound {noun}"),
-            Some(Reason::Dns) => format!("the agent's DNS {noun}"),
-            Some(_) | None => noun.to_owned(),
+            None => read_at(self.view, at).map(|(reason, _)| reason),
         }
     }
 
@@ -93,9 +115,9 @@ impl Explanation<'_> {
                 Some(rule) if self.outcome.verdict == Verdict::Unknown => {
                     format!("{} ({}) is not understood and could decide", self.place(at), rule_text(rule))
                 }
-                Some(rule @ ViewRule { origin: None, .. }) => {
-                    format!("{} says {}", self.place(at), rule_text(rule))
-                }
+                Some(rule @ ViewRule { origin: None, .. }) => self
+                    .of_listed(at)
+                    .unwrap_or_else(|| format!("{} says {}", self.place(at), rule_text(rule))),
                 Some(ViewRule { origin: Some(origin), .. }) => self.of_origin(at, *origin),
             },
         }
@@ -111,35 +133,47 @@ impl Explanation<'_> {
                 Condition::Nft(condition) => condition.field == Field::Protocol,
                 _ => false,
             };
-            captures(rule) && is_protocol
+            let leads_there = || {
+                let meaning = self.reason_of(step.at).map(Reason::meaning);
+                matches!(meaning, Some(Meaning::Inbound | Meaning::Outbound))
+            };
+            is_protocol && (captures(rule) || leads_there())
         })
     }
 
     /// Which of the lists that name what is captured do not name it. `None` for rules that don't say why they are there.
     fn lists_lack_it(&self) -> Option<String> {
-        let rules = || self.view.chains().iter().flat_map(|chain| &chain.rules);
-        let reason_of = |rule: &ViewRule| Reason::named(rule.origin?.name);
-        if !rules().any(|rule| reason_of(rule).is_some()) {
-            return None;
-        }
-        let lists: &[(Reason, &str, &str)] = match self.packet.direction {
-            Direction::Inbound { .. } => &[(Reason::InboundPort, "-b", "port")],
+        let chains = self.view.chains().iter().enumerate();
+        let places =
+            chains.flat_map(|(chain, held)| (0..held.rules.len()).map(move |rule| At { chain, rule }));
+        let known: Vec<(Reason, At)> = places.filter_map(|at| Some((self.told_reason(at)?, at))).collect();
+        let lists: &[(Meaning, &str)] = match self.packet.direction {
+            Direction::Inbound { .. } => &[(Meaning::InboundPort, "port")],
             Direction::Outbound { .. } => {
-                &[(Reason::OutboundNetwork, "-i", "network"), (Reason::OutboundPort, "-q", "port")]
+                &[(Meaning::OutboundNetwork, "network"), (Meaning::OutboundPort, "port")]
             }
         };
-        let told = lists.iter().enumerate().filter_map(|(index, &(reason, option, noun))| {
+        let meshes = Mesh::ALL.iter().filter(|mesh| known.iter().any(|(reason, _)| reason.mesh() == **mesh));
+        let lists = meshes.flat_map(|mesh| {
+            let of_mesh = lists.iter().filter_map(move |(meaning, noun)| {
+                let mut made = Reason::all().filter(|reason| reason.mesh() == *mesh);
+                let is_list = |reason: &Reason| reason.meaning() == *meaning && !reason.settings().is_empty();
+                Some((made.find(is_list)?, *noun))
+            });
+            // The first list is the one that is meant to capture.
+            of_mesh.enumerate().map(|(index, (reason, noun))| (index == 0, reason, noun))
+        });
+        let told = lists.filter_map(|(is_first, reason, noun)| {
+            let option = crate::status::option(reason.settings()[0]);
             let mut items: Vec<String> = Vec::new();
-            for item in
-                rules().filter(|rule| reason_of(rule) == Some(reason)).flat_map(|r| values(&r.conditions))
-            {
+            let rules = known.iter().filter(|(known, _)| *known == reason);
+            for item in rules.filter_map(|(_, at)| self.view.rule(*at)).flat_map(|r| values(&r.conditions)) {
                 if !items.contains(&item) {
                     items.push(item);
                 }
             }
             match items.len() {
-                // The first list is the one that is meant to capture.
-                0 => (index == 0).then(|| format!("{option} captures no {noun}")),
+                0 => is_first.then(|| format!("{option} captures no {noun}")),
                 1..=SHOWN => Some(format!("{option} captures only {}", items.join(","))),
                 more => Some(format!(
                     "{option} captures only {} and {} more",
@@ -148,7 +182,8 @@ impl Explanation<'_> {
                 )),
             }
         });
-        Some(told.collect::<Vec<_>>().join(" and "))
+        let told: Vec<String> = told.collect();
+        (!told.is_empty()).then(|| told.join(" and "))
     }
 
     pub(super) fn place(&self, at: At) -> String {
@@ -160,8 +195,10 @@ impl Explanation<'_> {
     }
 
     /// What the rule is about: of a list that nf_tables holds in one rule, the item that the packet has.
-    fn value(&self, conditions: &[Condition]) -> Option<String> {
-        let condition = conditions.iter().find(|condition| !items(condition).is_empty())?;
+    fn value(&self, conditions: &[Condition], meaning: Meaning) -> Option<String> {
+        let mut with_items = conditions.iter().filter(|condition| !items(condition).is_empty());
+        let condition =
+            conditions.iter().find(|condition| is_point(condition, meaning)).or(with_items.next())?;
         let of_packet = match condition {
             Condition::Nft(condition) => own(condition.field, self.packet),
             _ => None,
@@ -178,12 +215,42 @@ impl Explanation<'_> {
     }
 
     fn of_origin(&self, at: At, origin: Origin) -> String {
-        let conditions = self.view.rule(at).map_or(&[][..], |rule| &rule.conditions);
-        let value = self.value(conditions);
-        let reason = Reason::named(origin.name);
-        let sentence = reason.and_then(|reason| reason.sentence(value.as_deref(), &origin.option_text()));
-        let sentence = sentence.map(|sentence| self.dialect.translate(&sentence));
+        let sentence = Reason::named(origin.name).and_then(|reason| self.say(at, reason, origin));
         sentence.unwrap_or_else(|| format!("the rule {} ({}) says so", origin.name, self.place(at)))
+    }
+
+    /// The same of a rule that does not say why it is there, where that can be told.
+    fn of_listed(&self, at: At) -> Option<String> {
+        let (reason, setting) = read_at(self.view, at)?;
+        let origin = match setting {
+            Some(setting) => reason.made_by(setting),
+            None => Origin { name: reason.name(), option: "" },
+        };
+        self.say(at, reason, origin)
+    }
+
+    fn say(&self, at: At, reason: Reason, origin: Origin) -> Option<String> {
+        let value = self.value(&self.view.rule(at)?.conditions, reason.meaning());
+        let sentence = reason.sentence(value.as_deref(), &origin.option_text())?;
+        Some(self.dialect.translate(&sentence))
+    }
+}
+
+/// Whether a condition is what rules of this meaning are about, though others stand before it.
+fn is_point(condition: &Condition, meaning: Meaning) -> bool {
+    let (is_owner, is_interface) = match condition {
+        Condition::Known(m) => {
+            (matches!(m, Match::UidOwner(_) | Match::GidOwner(_)), matches!(m, Match::InInterface(_)))
+        }
+        Condition::Nft(condition) => {
+            (matches!(condition.field, Field::Uid | Field::Gid), condition.field == Field::InInterface)
+        }
+        _ => (false, false),
+    };
+    match meaning {
+        Meaning::ExcludedOwner | Meaning::ProxyOutbound => is_owner,
+        Meaning::Machine | Meaning::MachineDns => is_interface,
+        _ => false,
     }
 }
 

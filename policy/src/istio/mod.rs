@@ -15,6 +15,7 @@ mod names;
 mod outbound;
 mod owner;
 mod picture;
+mod reading;
 mod reason;
 mod resolve;
 mod routing;
@@ -27,10 +28,11 @@ pub use config::{
     CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups, RouteTable,
 };
 pub use made::{made, said};
+pub(crate) use reading::Known;
 pub use reason::Reason;
 pub use resolve::{Resolved, configure, resolve};
 pub use routing::{PolicyRoute, Routing, routing};
-pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
+pub(crate) use settings::{EXAMPLES, FEATURES, TABLE as SETTINGS};
 
 use crate::Setting;
 use crate::lint::{Change, Held, Judge, Oddities};

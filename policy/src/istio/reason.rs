@@ -1,46 +1,35 @@
 //! Why each rule is there: its name, the settings that make it, and the sentence that tells it.
 
-use crate::reason_macro::reasons;
+use crate::reason::reasons;
 use crate::settings::Setting;
 
 reasons! {
-    Setting;
-    ApplicationLoopback "application-loopback" [ProxyUid, ProxyGid];
-    Dns "dns" [RedirectDns];
-    DropInvalid "drop-invalid" [DropInvalid];
-    ExcludedGroup "excluded-group" [OwnerGroupsExclude];
-    ExcludedInboundPort "excluded-inbound-port" [InboundPortsExclude];
-    ExcludedInterface "excluded-interface" [ExcludeInterfaces];
-    ExcludedNetwork "excluded-network" [ServiceExcludeCidr];
-    ExcludedOutboundPort "excluded-outbound-port" [OutboundPortsExclude];
-    InboundPort "inbound-port" [InboundPorts];
-    Loopback "loopback" [];
-    OtherGroups "other-groups" [OwnerGroups];
-    Outbound "outbound" [];
-    OutboundNetwork "outbound-network" [ServiceCidr];
-    OutboundPort "outbound-port" [OutboundPorts];
-    ProxyCallsOwnPod "proxy-calls-own-pod" [ProxyUid, ProxyGid];
-    ProxyOutbound "proxy-outbound" [ProxyUid, ProxyGid];
-    ProxyToApplication "proxy-to-application" [];
-    ToInboundListener "to-inbound-listener" [InboundCapturePort];
-    ToOutboundListener "to-outbound-listener" [EnvoyPort];
-    TproxyMark "tproxy-mark" [TproxyMark];
-    TunnelPort "tunnel-port" [InboundTunnelPort];
-    VmInterface "vm-interface" [VmInterfaces];
+    Istio of Setting;
+    ApplicationLoopback "application-loopback" ApplicationLoopback [ProxyUid, ProxyGid];
+    Dns "dns" Dns [RedirectDns];
+    DropInvalid "drop-invalid" DropInvalid [DropInvalid];
+    ExcludedGroup "excluded-group" ExcludedOwner [OwnerGroupsExclude];
+    ExcludedInboundPort "excluded-inbound-port" ExcludedInboundPort [InboundPortsExclude];
+    ExcludedInterface "excluded-interface" ExcludedInterface [ExcludeInterfaces];
+    ExcludedNetwork "excluded-network" ExcludedDestination [ServiceExcludeCidr];
+    ExcludedOutboundPort "excluded-outbound-port" ExcludedOutboundPort [OutboundPortsExclude];
+    InboundPort "inbound-port" InboundPort [InboundPorts];
+    Loopback "loopback" Loopback [];
+    OtherGroups "other-groups" OtherOwners [OwnerGroups];
+    Outbound "outbound" Outbound [];
+    OutboundNetwork "outbound-network" OutboundNetwork [ServiceCidr];
+    OutboundPort "outbound-port" OutboundPort [OutboundPorts];
+    ProxyCallsOwnPod "proxy-calls-own-pod" ProxyCallsOwnPod [ProxyUid, ProxyGid];
+    ProxyOutbound "proxy-outbound" ProxyOutbound [ProxyUid, ProxyGid];
+    ProxyToApplication "proxy-to-application" ProxyToApplication [];
+    ToInboundListener "to-inbound-listener" ToInboundListener [InboundCapturePort];
+    ToOutboundListener "to-outbound-listener" ToOutboundListener [EnvoyPort];
+    TproxyMark "tproxy-mark" KnownConnection [TproxyMark];
+    TunnelPort "tunnel-port" TunnelPort [InboundTunnelPort];
+    VmInterface "vm-interface" MachineInterface [VmInterfaces];
 }
 
 impl Reason {
-    /// What a chain is for, of those that do one thing under a name that upstream gave them: for listings, which
-    /// do not say why their rules are there.
-    pub fn of_chain(chain: &str) -> Option<Self> {
-        match chain {
-            "ISTIO_REDIRECT" => Some(Self::ToOutboundListener),
-            "ISTIO_IN_REDIRECT" | "ISTIO_TPROXY" => Some(Self::ToInboundListener),
-            "ISTIO_OUTPUT_DNS" => Some(Self::Dns),
-            _ => None,
-        }
-    }
-
     /// Why such a rule decides, in words. `value` is the item of the setting's list that the rule is about, `option`
     /// the setting as its author writes it. `None` for rules that only lead on to others.
     pub fn sentence(self, value: Option<&str>, option: &str) -> Option<String> {

@@ -1,6 +1,6 @@
 //! What Istio's sidecar can be told about capture: upstream's flags, and ours.
 
-use crate::mesh::Mesh;
+use crate::mesh::{Feature, Mesh};
 use crate::settings::Kind::{Switch, Value};
 use crate::settings::examples::{self, closed, open};
 use crate::settings::{Setting, Table, table_macro::settings};
@@ -83,4 +83,39 @@ pub(crate) const EXAMPLES: &[examples::Row] = &[
     open(Setting::OwnerGroupsExclude, "2000"),
     open(Setting::LoopbackCidr, "127.0.0.0/8"),
     open(Setting::EnvoyUser, "root"),
+];
+
+/// What they let people say.
+pub(crate) const FEATURES: &[(Feature, Setting)] = &[
+    (Feature::Listeners, Setting::EnvoyPort),
+    (Feature::Listeners, Setting::InboundCapturePort),
+    (Feature::Listeners, Setting::InboundTunnelPort),
+    (Feature::Identity, Setting::ProxyUid),
+    (Feature::Identity, Setting::ProxyGid),
+    (Feature::Identity, Setting::EnvoyUser),
+    (Feature::Directions, Setting::InboundPorts),
+    (Feature::Directions, Setting::ServiceCidr),
+    (Feature::InboundOnly, Setting::InboundPorts),
+    (Feature::InboundExcept, Setting::InboundPortsExclude),
+    (Feature::OutboundNetworks, Setting::ServiceCidr),
+    (Feature::OutboundNetworksExcept, Setting::ServiceExcludeCidr),
+    (Feature::OutboundOnly, Setting::OutboundPorts),
+    (Feature::OutboundExcept, Setting::OutboundPortsExclude),
+    (Feature::Ranges, Setting::InboundPorts),
+    (Feature::Ranges, Setting::InboundPortsExclude),
+    (Feature::Ranges, Setting::OutboundPorts),
+    (Feature::Ranges, Setting::OutboundPortsExclude),
+    (Feature::Groups, Setting::OwnerGroups),
+    (Feature::Groups, Setting::OwnerGroupsExclude),
+    (Feature::Interfaces, Setting::ExcludeInterfaces),
+    (Feature::Machines, Setting::VmInterfaces),
+    (Feature::Loopback, Setting::LoopbackCidr),
+    (Feature::Dns, Setting::RedirectDns),
+    (Feature::DnsAll, Setting::CaptureAllDns),
+    (Feature::Tproxy, Setting::InterceptionMode),
+    (Feature::Tproxy, Setting::TproxyMark),
+    (Feature::Tproxy, Setting::TproxyRouteTable),
+    (Feature::Ipv6, Setting::DualStack),
+    (Feature::Invalid, Setting::DropInvalid),
+    (Feature::Logs, Setting::TraceLogging),
 ];

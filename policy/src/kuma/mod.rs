@@ -9,6 +9,7 @@ mod exclusions;
 pub mod keys;
 mod pod;
 pub mod preview;
+mod reading;
 mod reason;
 mod resolve;
 mod rules;
@@ -18,10 +19,11 @@ mod tests;
 mod writer;
 
 pub use config::{CaptureConfig, Dns, DnsCapture, Flow, OwnerPorts, Ports, VirtualNetwork};
+pub(crate) use reading::Known;
 pub use reason::Reason;
 pub use resolve::configure;
 pub use settings::Kuma;
-pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
+pub(crate) use settings::{EXAMPLES, FEATURES, TABLE as SETTINGS};
 
 use crate::mesh::{Capture, Levers, Listed, Listeners, Named, Policy, Proxy};
 use crate::settings::Setting;

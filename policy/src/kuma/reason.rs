@@ -1,86 +1,39 @@
 //! Why each rule is there: its name, the settings that make it, and the sentence that tells it.
 
 use super::settings::Kuma;
-use crate::settings::Setting;
-use rules::Origin;
-
-macro_rules! reasons {
-    ($($reason:ident $name:literal [$($setting:ident),*];)*) => {
-        /// A rule of the policy. Rules that do the same for the same reason share one.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Reason {
-            $($reason,)*
-        }
-
-        impl Reason {
-            /// Every reason, in the order of their names.
-            pub const ALL: &[Self] = &[$(Self::$reason,)*];
-
-            /// The short name in kebab case: comment in nf_tables, and behind `kuma-` the end of the comment in iptables.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$reason => $name,)*
-                }
-            }
-
-            /// The settings of which one makes the rule; none for what is always there.
-            pub fn settings(self) -> &'static [Setting] {
-                match self {
-                    $(Self::$reason => &[$(Kuma::$setting,)*],)*
-                }
-            }
-        }
-    };
-}
+use crate::reason::reasons;
 
 reasons! {
-    ApplicationLoopback "kuma-application-loopback" [ProxyUser];
-    Dns "kuma-dns" [RedirectDns, CaptureAllDns];
-    DnsOverTcp "kuma-dns-over-tcp" [RedirectDns, CaptureAllDns];
-    DnsZone "kuma-dns-zone" [RedirectDns, CaptureAllDns];
-    DropInvalid "kuma-drop-invalid" [DropInvalid];
-    ExcludedDestination "kuma-excluded-destination" [OutboundIpsExclude];
-    ExcludedInboundPort "kuma-excluded-inbound-port" [InboundPortsExclude];
-    ExcludedOutboundPort "kuma-excluded-outbound-port" [OutboundPortsExclude];
-    ExcludedSource "kuma-excluded-source" [InboundIpsExclude];
-    ExcludedUser "kuma-excluded-user" [OutboundPortsForUids];
-    Inbound "kuma-inbound" [];
-    InboundOff "kuma-inbound-off" [RedirectInbound];
-    InboundPort "kuma-inbound-port" [InboundPortsInclude];
-    Log "kuma-log" [Logs];
-    Loopback "kuma-loopback" [];
-    Outbound "kuma-outbound" [];
-    OutboundOff "kuma-outbound-off" [RedirectOutbound];
-    OutboundPort "kuma-outbound-port" [OutboundPortsInclude];
-    ProxyCallsOwnPod "kuma-proxy-calls-own-pod" [ProxyUser];
-    ProxyDns "kuma-proxy-dns" [ProxyUser];
-    ProxyOutbound "kuma-proxy-outbound" [ProxyUser];
-    ProxyToApplication "kuma-proxy-to-application" [];
-    ToInboundListener "kuma-to-inbound-listener" [InboundPort];
-    ToOutboundListener "kuma-to-outbound-listener" [OutboundPort];
-    VirtualNetwork "kuma-virtual-network" [Vnet];
-    VirtualNetworkDns "kuma-virtual-network-dns" [Vnet];
+    Kuma of Kuma;
+    ApplicationLoopback "kuma-application-loopback" ApplicationLoopback [ProxyUser];
+    Dns "kuma-dns" Dns [RedirectDns, CaptureAllDns];
+    DnsOverTcp "kuma-dns-over-tcp" ExcludedDns [RedirectDns, CaptureAllDns];
+    DnsZone "kuma-dns-zone" DnsZone [RedirectDns, CaptureAllDns];
+    DropInvalid "kuma-drop-invalid" DropInvalid [DropInvalid];
+    ExcludedDestination "kuma-excluded-destination" ExcludedDestination [OutboundIpsExclude];
+    ExcludedInboundPort "kuma-excluded-inbound-port" ExcludedInboundPort [InboundPortsExclude];
+    ExcludedOutboundPort "kuma-excluded-outbound-port" ExcludedOutboundPort [OutboundPortsExclude];
+    ExcludedSource "kuma-excluded-source" ExcludedSource [InboundIpsExclude];
+    ExcludedUser "kuma-excluded-user" ExcludedOwner [OutboundPortsForUids];
+    Inbound "kuma-inbound" Inbound [];
+    InboundOff "kuma-inbound-off" InboundOff [RedirectInbound];
+    InboundPort "kuma-inbound-port" InboundPort [InboundPortsInclude];
+    Log "kuma-log" Log [Logs];
+    Loopback "kuma-loopback" Loopback [];
+    Outbound "kuma-outbound" Outbound [];
+    OutboundOff "kuma-outbound-off" OutboundOff [RedirectOutbound];
+    OutboundPort "kuma-outbound-port" OutboundPort [OutboundPortsInclude];
+    ProxyCallsOwnPod "kuma-proxy-calls-own-pod" ProxyCallsOwnPod [ProxyUser];
+    ProxyDns "kuma-proxy-dns" ProxyOutbound [ProxyUser];
+    ProxyOutbound "kuma-proxy-outbound" ProxyOutbound [ProxyUser];
+    ProxyToApplication "kuma-proxy-to-application" ProxyToApplication [];
+    ToInboundListener "kuma-to-inbound-listener" ToInboundListener [InboundPort];
+    ToOutboundListener "kuma-to-outbound-listener" ToOutboundListener [OutboundPort];
+    VirtualNetwork "kuma-virtual-network" Machine [Vnet];
+    VirtualNetworkDns "kuma-virtual-network-dns" MachineDns [Vnet];
 }
 
 impl Reason {
-    /// The reason of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|reason| reason.name() == name)
-    }
-
-    /// What the rule carries along: its name, and the setting that made it where only one can.
-    pub(super) fn origin(self) -> Origin {
-        match self.settings() {
-            [setting] => self.made_by(*setting),
-            _ => Origin { name: self.name(), option: "" },
-        }
-    }
-
-    /// The same, where several settings make such rules.
-    pub(super) fn made_by(self, setting: Setting) -> Origin {
-        Origin { name: self.name(), option: setting.row().name() }
-    }
-
     /// Why such a rule decides, in words. `value` is the item of the setting's list that the rule is about, `option`
     /// the setting as its author writes it. `None` for rules that only lead on to others.
     pub fn sentence(self, value: Option<&str>, option: &str) -> Option<String> {
@@ -145,22 +98,5 @@ impl Reason {
                 _,
             ) => return None,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_kebab_case_in_order_begin_with_the_mesh_and_find_their_reason() {
-        assert!(Reason::ALL.is_sorted_by_key(|reason| reason.name()));
-        for &reason in Reason::ALL {
-            let name = reason.name();
-            assert!(name.starts_with("kuma-") && name.len() < 36, "{name}");
-            assert!(name.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{name}");
-            assert_eq!(Reason::named(name), Some(reason));
-        }
-        assert_eq!(Reason::named("nobody"), None);
     }
 }

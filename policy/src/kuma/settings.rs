@@ -1,11 +1,11 @@
 //! What Kuma's proxy can be told about capture: upstream's flags and variables, and flags of ours for what upstream knows
 //! by variables alone.
 
-use crate::mesh::Mesh;
+use crate::mesh::{Feature, Mesh};
 use crate::settings::Kind::{Switch, Value};
-use crate::settings::Table;
 use crate::settings::examples::{self, closed, open};
 use crate::settings::table_macro::settings;
+use crate::settings::{Setting, Table};
 
 /// The settings of Kuma, as constants.
 #[derive(Clone, Copy, Debug)]
@@ -147,4 +147,34 @@ pub(crate) const EXAMPLES: &[examples::Row] = &[
     open(Kuma::MaxRetries, "4"),
     open(Kuma::RetrySleep, "2s"),
     open(Kuma::Executables, "iptables:/usr/sbin/iptables-nft"),
+];
+
+/// What they let people say.
+pub(crate) const FEATURES: &[(Feature, Setting)] = &[
+    (Feature::Listeners, Kuma::InboundPort),
+    (Feature::Listeners, Kuma::OutboundPort),
+    (Feature::Listeners, Kuma::DnsPort),
+    (Feature::Identity, Kuma::ProxyUser),
+    (Feature::Directions, Kuma::RedirectInbound),
+    (Feature::Directions, Kuma::RedirectOutbound),
+    (Feature::InboundOnly, Kuma::InboundPortsInclude),
+    (Feature::InboundExcept, Kuma::InboundPortsExclude),
+    (Feature::SourcesExcept, Kuma::InboundIpsExclude),
+    (Feature::OutboundNetworksExcept, Kuma::OutboundIpsExclude),
+    (Feature::OutboundOnly, Kuma::OutboundPortsInclude),
+    (Feature::OutboundExcept, Kuma::OutboundPortsExclude),
+    (Feature::PortsByUser, Kuma::OutboundPortsForUids),
+    (Feature::PortsByUser, Kuma::InboundPortsForUids),
+    (Feature::Machines, Kuma::Vnet),
+    (Feature::Dns, Kuma::RedirectDns),
+    (Feature::Dns, Kuma::ResolvConf),
+    (Feature::Dns, Kuma::SkipZoneSplit),
+    (Feature::DnsAll, Kuma::CaptureAllDns),
+    (Feature::Ipv6, Kuma::IpFamilyMode),
+    (Feature::Invalid, Kuma::DropInvalid),
+    (Feature::Logs, Kuma::Logs),
+    (Feature::Logs, Kuma::LogLevel),
+    (Feature::Form, Kuma::DisableComments),
+    (Feature::Form, Kuma::InboundInsert),
+    (Feature::Form, Kuma::OutboundInsert),
 ];

@@ -9,16 +9,18 @@ mod commands;
 mod config;
 pub mod defaults;
 mod pod;
+mod reading;
 mod reason;
 mod resolve;
 mod settings;
 
 pub use commands::commands;
 pub use config::{CaptureConfig, InboundPorts, Subnet};
+pub(crate) use reading::Known;
 pub use reason::Reason;
 pub use resolve::{NOBODY, configure, missing};
 pub use settings::Linkerd;
-pub(crate) use settings::{EXAMPLES, TABLE as SETTINGS};
+pub(crate) use settings::{EXAMPLES, FEATURES, TABLE as SETTINGS};
 
 use crate::Setting;
 use crate::mesh::{Capture, Levers, Listed, Listeners, Named, Policy, Proxy};

@@ -1,29 +1,24 @@
 //! Why each rule is there: its name, the settings that make it, and the sentence that tells it.
 
 use super::settings::Linkerd;
-use crate::reason_macro::reasons;
+use crate::reason::reasons;
 
 reasons! {
-    Linkerd;
-    IgnoredInboundPort "linkerd-ignored-inbound-port" [InboundPortsToIgnore];
-    IgnoredOutboundPort "linkerd-ignored-outbound-port" [OutboundPortsToIgnore];
-    IgnoredSubnet "linkerd-ignored-subnet" [SubnetsToIgnore];
-    Inbound "linkerd-inbound" [];
-    InboundPort "linkerd-inbound-port" [PortsToRedirect];
-    Loopback "linkerd-loopback" [];
-    Outbound "linkerd-outbound" [];
-    ProxyGroup "linkerd-proxy-group" [ProxyGid];
-    ProxyUser "linkerd-proxy-user" [ProxyUid];
-    ToInboundListener "linkerd-to-inbound-listener" [IncomingProxyPort];
-    ToOutboundListener "linkerd-to-outbound-listener" [OutgoingProxyPort];
+    Linkerd of Linkerd;
+    IgnoredInboundPort "linkerd-ignored-inbound-port" ExcludedInboundPort [InboundPortsToIgnore];
+    IgnoredOutboundPort "linkerd-ignored-outbound-port" ExcludedOutboundPort [OutboundPortsToIgnore];
+    IgnoredSubnet "linkerd-ignored-subnet" ExcludedSource [SubnetsToIgnore];
+    Inbound "linkerd-inbound" Inbound [];
+    InboundPort "linkerd-inbound-port" InboundPort [PortsToRedirect];
+    Loopback "linkerd-loopback" Loopback [];
+    Outbound "linkerd-outbound" Outbound [];
+    ProxyGroup "linkerd-proxy-group" ProxyOutbound [ProxyGid];
+    ProxyUser "linkerd-proxy-user" ProxyOutbound [ProxyUid];
+    ToInboundListener "linkerd-to-inbound-listener" InboundPort [IncomingProxyPort];
+    ToOutboundListener "linkerd-to-outbound-listener" OutboundNetwork [OutgoingProxyPort];
 }
 
 impl Reason {
-    /// What a chain is for, of those that do one thing under a name that upstream gave them. Both of linkerd's do several.
-    pub fn of_chain(_chain: &str) -> Option<Self> {
-        None
-    }
-
     /// Why such a rule decides, in words. `value` is the item of the setting's list that the rule is about, `option`
     /// the setting as its author writes it. `None` for rules that only lead on to others.
     pub fn sentence(self, value: Option<&str>, option: &str) -> Option<String> {

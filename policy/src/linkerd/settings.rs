@@ -1,10 +1,10 @@
 //! What linkerd's proxy can be told about capture: the flags of its `proxy-init`, and the annotations of pods that say the
 //! same.
 
-use crate::mesh::Mesh;
+use crate::mesh::{Feature, Mesh};
 use crate::settings::Kind::{Switch, Value};
 use crate::settings::examples::{self, closed, open};
-use crate::settings::{Table, table_macro::settings};
+use crate::settings::{Setting, Table, table_macro::settings};
 
 /// The holder of linkerd's settings, whose names other meshes have too.
 pub struct Linkerd;
@@ -75,4 +75,19 @@ pub(crate) const EXAMPLES: &[examples::Row] = &[
     closed(Linkerd::IptablesMode, "nft", &["legacy", "nft", "plain"]),
     closed(Linkerd::FirewallBinPath, "iptables-nft", &["iptables-legacy", "iptables-nft", "iptables"]),
     open(Linkerd::FirewallSaveBinPath, "iptables-nft-save"),
+];
+
+/// What they let people say.
+pub(crate) const FEATURES: &[(Feature, Setting)] = &[
+    (Feature::Listeners, Linkerd::IncomingProxyPort),
+    (Feature::Listeners, Linkerd::OutgoingProxyPort),
+    (Feature::Identity, Linkerd::ProxyUid),
+    (Feature::Identity, Linkerd::ProxyGid),
+    (Feature::InboundOnly, Linkerd::PortsToRedirect),
+    (Feature::InboundExcept, Linkerd::InboundPortsToIgnore),
+    (Feature::SourcesExcept, Linkerd::SubnetsToIgnore),
+    (Feature::OutboundExcept, Linkerd::OutboundPortsToIgnore),
+    (Feature::Ranges, Linkerd::InboundPortsToIgnore),
+    (Feature::Ranges, Linkerd::OutboundPortsToIgnore),
+    (Feature::Ipv6, Linkerd::Ipv6),
 ];

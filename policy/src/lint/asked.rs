@@ -20,6 +20,8 @@ pub(super) struct Asked {
     closely: BTreeSet<Cidr>,
     sources: BTreeSet<Cidr>,
     ports: BTreeSet<PortRange>,
+    /// All interfaces that rules name.
+    interfaces: BTreeSet<InterfaceName>,
     /// Interfaces by which packets only arrive, as far as rules ask.
     pub(super) arrives: BTreeSet<InterfaceName>,
     /// Interfaces by which packets come and go.
@@ -32,15 +34,22 @@ pub(super) struct Asked {
     pub(super) invalid: bool,
 }
 
+/// Conditions of one kind.
+type Kind<'a> = (Discriminant<Match>, BTreeSet<&'a Match>);
+
 impl Asked {
     /// What these rules ask, and all that `focus` asks.
     pub(super) fn of(rules: &Checked, focus: &[Match]) -> Self {
+        let mut asked = Self::default();
         // The items of a list stand in rules of one origin, and in some lists there are thousands.
-        let mut lists: BTreeMap<&str, Vec<(Discriminant<Match>, BTreeSet<&Match>)>> = BTreeMap::new();
+        let mut lists: BTreeMap<&str, Vec<Kind<'_>>> = BTreeMap::new();
         for statement in &rules.rules().statements {
             let reason = statement.origin.map_or("", |origin| origin.name);
             let kinds = lists.entry(reason).or_default();
             for asks in &statement.rule.matches {
+                if let Match::InInterface(operand) | Match::OutInterface(operand) = asks {
+                    asked.interfaces.insert(operand.value().clone());
+                }
                 let kind = discriminant(asks);
                 let at = kinds.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
                     kinds.push((kind, BTreeSet::new()));
@@ -49,7 +58,6 @@ impl Asked {
                 kinds[at].1.insert(asks);
             }
         }
-        let mut asked = Self::default();
         let lists: Vec<Vec<&Match>> =
             lists.into_values().flatten().map(|(_, values)| values.into_iter().collect()).collect();
         for values in &lists {
@@ -103,6 +111,17 @@ impl Asked {
             Match::Connmark(operand) => drop(self.connmarks.insert(operand.value().value)),
             Match::Protocol(_) | Match::ProtocolModule(_) | Match::Comment(_) => {}
         }
+    }
+
+    /// An interface that the name stands for, and if possible no other one that is named but for wider ones.
+    pub(super) fn member(&self, name: &InterfaceName) -> String {
+        let Some(prefix) = name.prefix() else { return name.as_str().to_owned() };
+        let is_wider =
+            |other: &InterfaceName| other.prefix().is_some_and(|others| prefix.starts_with(others));
+        let is_other =
+            |member: &String| self.interfaces.iter().any(|other| other.covers(member) && !is_wider(other));
+        let members = ('0'..='9').chain('a'..='z').map(|last| format!("{prefix}{last}"));
+        members.clone().find(|member| !is_other(member)).unwrap_or_else(|| format!("{prefix}0"))
     }
 
     /// Destinations of a family.
@@ -192,9 +211,4 @@ fn ends(range: &PortRange) -> impl Iterator<Item = u16> + use<> {
 fn sample<T: Clone>(items: &[T]) -> impl Iterator<Item = T> {
     let step = items.len().div_ceil(SAMPLES).max(1);
     items.iter().step_by(step).chain(items.last()).cloned()
-}
-
-/// A name that the pattern covers.
-pub(super) fn covered(name: &InterfaceName) -> String {
-    name.prefix().map_or_else(|| name.as_str().to_owned(), |prefix| format!("{prefix}0"))
 }

@@ -4,13 +4,13 @@ use super::change::{Change, LeftOut};
 use super::ipv6::{Held, uncaptured_ipv6};
 use super::judge::Judge;
 use super::overlap::{addresses, covered, ports};
-use super::unreachable::{nothing_left, unreachable};
+use super::unreachable::unreachable;
 use super::{Code, Finding, Idle, Oddities};
 use crate::mesh::{Listed, Named, Policy, Proxy};
 use crate::settings::{Kind, Row, Setting};
 use crate::sources::Raw;
 use rules::simulate::{Direction, Packet};
-use rules::{Cidr, Family, Match, Negatable, Origin, PortRange, Rule};
+use rules::{Cidr, Family, Match, Negatable, Origin, PortRange, Protocol, Rule};
 use std::collections::BTreeSet;
 
 /// So many items of all lists are tried one by one; a longer list is looked at for items that lie in others.
@@ -29,7 +29,7 @@ pub(super) fn look(judge: &mut Judge<'_>, held: &[Held]) -> Oddities {
     let others = of_other_family(policy, &lists);
     let told: BTreeSet<Setting> = others.iter().map(|(setting, _)| *setting).collect();
     findings.extend(others.into_iter().map(|(_, finding)| finding));
-    findings.extend(nothing_left(judge));
+    findings.extend(all_left_alone(judge, &lists, &proxy));
     let options: Vec<Idle> = whole_lists(judge).filter(|idle| !told.contains(&idle.change.setting)).collect();
     let mut idle = judge.confirmed(options);
     let whole: BTreeSet<Setting> = idle.iter().map(|idle| idle.change.setting).collect();
@@ -129,6 +129,40 @@ fn of_other_family(policy: &dyn Policy, lists: &[Listed]) -> Vec<(Setting, Findi
     lists.iter().filter_map(finding).collect()
 }
 
+/// Items that name all there is, so that the rules behind theirs capture nothing.
+fn all_left_alone(judge: &mut Judge<'_>, lists: &[Listed], proxy: &Proxy) -> Vec<Finding> {
+    let every = |ports: &PortRange| ports.first().number() == 1 && ports.last().number() == u16::MAX;
+    let mut findings = Vec::new();
+    for listed in lists.iter().filter(|listed| !listed.captured) {
+        let (arrives, family) = match &listed.named {
+            Named::Source(cidr) if cidr.is_everything() => (true, Some(cidr.family())),
+            Named::Destination(cidr) if cidr.is_everything() => (false, Some(cidr.family())),
+            Named::InboundPort(ports) if every(ports) => (true, None),
+            Named::OutboundPort(ports, _) if every(ports) => (false, None),
+            _ => continue,
+        };
+        let is_meant = |packet: &Packet| {
+            matches!(packet.direction, Direction::Inbound { .. }) == arrives
+                && family.is_none_or(|family| packet.family() == family)
+                && packet.protocol == Protocol::Tcp
+                && !is_proxys(proxy, packet)
+        };
+        if judge.captures(is_meant) {
+            continue;
+        }
+        let Some(item) = LeftOut::of(listed) else { continue };
+        let family = family.map(|family| format!("{family} ")).unwrap_or_default();
+        let goes = if arrives { "arrives" } else { "leaves" };
+        findings.push(Finding::warning(
+            Code::Unreachable,
+            &listed.setting.row().option(),
+            format!("lists {item}, so that no rule behind it captures any {family}connection that {goes}"),
+            "leave out of it what is to be captured",
+        ));
+    }
+    findings
+}
+
 /// Lists that were given, as candidates for what does nothing beside the others.
 fn whole_lists(judge: &Judge<'_>) -> impl Iterator<Item = Idle> {
     let raw = judge.raw;
@@ -181,7 +215,7 @@ fn network(listed: &Listed) -> Option<Cidr> {
 
 /// The item of a list that makes a rule, as the rule's origin and what it asks say.
 fn made_by(lists: &[Listed], origin: Origin, rule: &Rule) -> Option<Change> {
-    let of_setting = lists.iter().filter(|listed| listed.setting.row().name() == origin.option);
+    let mut of_setting = lists.iter().filter(|listed| listed.setting.row().name() == origin.option);
     let asks = |listed: &&Listed| {
         rule.matches.iter().any(|asks| match (&listed.named, asks) {
             (Named::Destination(cidr), Match::Destination(Negatable::Is(asked)))
@@ -201,7 +235,7 @@ fn made_by(lists: &[Listed], origin: Origin, rule: &Rule) -> Option<Change> {
             _ => false,
         })
     };
-    let listed = of_setting.filter(asks).next()?;
+    let listed = of_setting.find(asks)?;
     Some(Change::without(listed.setting, LeftOut::of(listed)?))
 }
 

@@ -1,9 +1,9 @@
 //! Packets that find out whether two configurations do the same: from the borders of what rules ask, in both directions,
 //! over loopback and to the pod's own address, of everybody whom a rule names and of somebody else.
 
-use super::asked::{Asked, covered};
+use super::asked::Asked;
 use rules::simulate::{Direction, Packet};
-use rules::{Checked, ConnState, Family, Gid, InterfaceName, Match, Protocol, Uid};
+use rules::{Checked, ConnState, Family, Gid, Match, Protocol, Uid};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -25,17 +25,19 @@ pub(crate) fn probes(
     let few: BTreeSet<u16> = ports.iter().copied().take(2).chain([DNS_PORT]).collect();
     let senders = asked.senders();
     let callers = asked.callers(family);
+    let [leaves, arrives] = [&asked.leaves, &asked.arrives]
+        .map(|names| names.iter().map(|name| asked.member(name)).collect::<BTreeSet<String>>());
     let mut packets = Packets { own, family, callers, kinds: kinds(&asked), made: Vec::new() };
     for &address in &asked.addresses(own, family) {
         for &port in &ports {
             let to = SocketAddr::new(address, port);
-            packets.outbound(to, &senders, &asked.leaves);
+            packets.outbound(to, &senders, &leaves);
             OUTSIDE.iter().for_each(|name| packets.inbound(to, name));
-            asked.leaves.iter().for_each(|name| packets.inbound(to, &covered(name)));
+            leaves.iter().for_each(|name| packets.inbound(to, name));
         }
         for &port in &few {
             let to = SocketAddr::new(address, port);
-            asked.arrives.iter().for_each(|name| packets.inbound(to, &covered(name)));
+            arrives.iter().for_each(|name| packets.inbound(to, name));
         }
     }
     packets.made
@@ -62,12 +64,7 @@ struct Packets<'a> {
 }
 
 impl Packets<'_> {
-    fn outbound(
-        &mut self,
-        to: SocketAddr,
-        senders: &BTreeSet<(Uid, Gid)>,
-        interfaces: &BTreeSet<InterfaceName>,
-    ) {
+    fn outbound(&mut self, to: SocketAddr, senders: &BTreeSet<(Uid, Gid)>, interfaces: &BTreeSet<String>) {
         let own = self.own.iter().copied().find(|own| Family::of(*own) == self.family);
         // The address by which proxies hand calls to the application, beside 127.0.0.1.
         let (loopback, passthrough): (IpAddr, IpAddr) = match self.family {
@@ -79,7 +76,7 @@ impl Packets<'_> {
         let mut ways = vec![("lo".to_owned(), own), ("lo".to_owned(), passthrough)];
         if !to.ip().is_loopback() {
             ways.extend(OUTSIDE.map(|name| (name.to_owned(), own)));
-            ways.extend(interfaces.iter().map(|name| (covered(name), own)));
+            ways.extend(interfaces.iter().map(|name| (name.clone(), own)));
         }
         for (interface, source) in ways {
             for &(uid, gid) in senders {

@@ -5,7 +5,7 @@ use super::judge::Judge;
 use super::{Code, Finding, Idle};
 use rules::render::iptables::rule as text;
 use rules::shadow::shadowed;
-use rules::{Origin, Rule, Target};
+use rules::{Origin, Rule};
 
 /// Rules that nothing reaches, if an item of a list made them that can be left out. `made_by` tells the
 /// change that leaves out what made a rule.
@@ -22,35 +22,11 @@ pub(crate) fn unreachable(
                 continue;
             }
             let Some(change) = made_by(origin, &shadowed.rule.rule) else { continue };
-            let finding = finding(origin, &change.item, &shadowed.rule.rule, &shadowed.by.rule, by);
-            found.push(Idle { finding, change });
-        }
-    }
-    found
-}
-
-/// Captures that no packet reaches, because an option leaves alone all that would come to them.
-pub(super) fn nothing_left(judge: &mut Judge<'_>) -> Vec<Finding> {
-    let mut found: Vec<Finding> = Vec::new();
-    let Judge { rules, work, .. } = judge;
-    for rules in rules {
-        for shadowed in shadowed(rules.rules(), work) {
-            let (Some(origin), Some(by)) = (shadowed.rule.origin, shadowed.by.origin) else { continue };
-            let captures = matches!(shadowed.rule.rule.target, Target::Redirect(_) | Target::Tproxy { .. });
-            let leaves = matches!(shadowed.by.rule.target, Target::Return | Target::Accept);
-            if !captures || !leaves || by.option.is_empty() || by.name == origin.name {
+            if made_by(by, &shadowed.by.rule).as_ref() == Some(&change) {
                 continue;
             }
-            let (rule, first) = (text(&shadowed.rule.rule), text(&shadowed.by.rule));
-            let finding = Finding::warning(
-                Code::Unreachable,
-                &by.option_text(),
-                format!("leaves everything alone: `{first}` comes first, and `{rule}` is never reached"),
-                "leave out of it what is to be captured",
-            );
-            if found.iter().all(|other| other.option != finding.option) {
-                found.push(finding);
-            }
+            let finding = finding(origin, &change.item, &shadowed.rule.rule, &shadowed.by.rule, by);
+            found.push(Idle { finding, change });
         }
     }
     found

@@ -2,6 +2,7 @@
 //! in which they decide, and each names the setting that makes its rule.
 
 use super::flow::Flow;
+use super::label::Label;
 use super::panel::{Panel, Part};
 use super::walk::{Arrow, Ground, arrows};
 use super::{Picture, join, option, words};
@@ -21,7 +22,9 @@ pub(super) fn draw(capture: &Capture, dialect: &Dialect) -> Picture {
     let parts = [Part::Inbound, Part::Machines, Part::Outbound, Part::Within];
     let panels =
         parts.into_iter().filter(|part| *part != Part::Machines || !machines.is_empty()).map(|part| {
-            let ground = Ground { part, machines: &machines, marks: &marks };
+            // What arrives has no mark yet.
+            let marks = if part.is_sent_here() { &marks[..] } else { &[] };
+            let ground = Ground { part, machines: &machines, marks };
             let of_family = |rules: &Checked| join::joined(arrows(rules.rules(), &ground));
             let arrows = match &rules[..] {
                 [v4, v6] => join::both(&of_family(v4), &of_family(v6)),
@@ -50,20 +53,18 @@ fn machine(listed: crate::mesh::Listed) -> Option<InterfaceName> {
 }
 
 fn flows(arrows: Vec<Arrow>, proxy: &Proxy, part: Part, capture: &Capture, dialect: &Dialect) -> Vec<Flow> {
-    let mut is_first = true;
     let flow = |Arrow { needs, fate, origin }: Arrow| {
         let settings = capture.mesh().settings();
         let setting = origin.and_then(|origin| settings.iter().find(|row| row.name() == origin.option));
         let option = setting.map(|row| option(row.setting, dialect));
-        let label = words::label(&needs, proxy, part, is_first);
-        is_first = false;
         let (from, to) = (words::sender(&needs, proxy, part), part.ends().1);
-        Flow { needs, from, to, fate, label, option, shown: false }
+        // What it is called depends on what is shown before it.
+        Flow { needs, from, to, fate, label: Label::default(), option, shown: false }
     };
     arrows.into_iter().map(flow).collect()
 }
 
-/// Shows the arrows that some packet takes: of traffic within the pod, those of usual calls.
+/// Shows the arrows that some packet takes, and names them: of traffic within the pod, those of usual calls.
 fn shown(mut picture: Picture, rules: &[Checked], proxy: &Proxy) -> Picture {
     let packets: Vec<Packet> = rules
         .iter()
@@ -81,6 +82,13 @@ fn shown(mut picture: Picture, rules: &[Checked], proxy: &Proxy) -> Picture {
     let usual = usual(rules, proxy);
     for panel in picture.panels.iter_mut().filter(|panel| panel.part == Part::Within) {
         panel.keep_what_matters(&usual);
+    }
+    for Panel { part, flows } in &mut picture.panels {
+        let mut is_first = true;
+        for flow in flows {
+            flow.label = words::label(&flow.needs, proxy, *part, is_first);
+            is_first &= !flow.shown;
+        }
     }
     picture
 }

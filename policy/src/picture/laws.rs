@@ -219,11 +219,24 @@ fn told(picture: &Picture) -> Vec<String> {
 
 #[test]
 fn arrows_name_the_settings_of_their_mesh() {
-    let cases: [(Mesh, &[(&str, &str)], &str); 3] = [
+    type Case = (Mesh, &'static [(&'static str, &'static str)], &'static [&'static str]);
+    let cases: [Case; 3] = [
         (
             Mesh::Linkerd,
             &[("inbound-ports-to-ignore", "4190,4191,4567"), ("subnets-to-ignore", "10.0.0.0/8,fd00::/8")],
-            "",
+            &[
+                "# Into the pod",
+                "passes: TCP ports 4190-4191, 4567 (--inbound-ports-to-ignore)",
+                "passes: everything from networks 10.0.0.0/8, fd00::/8 (--subnets-to-ignore)",
+                "captured 4143: all other TCP (-p)",
+                "passes: all else",
+                "# Out of the pod",
+                "passes: the proxy's own calls (user 2102) (-u)",
+                "captured 4140: all other TCP (-o)",
+                "passes: all else",
+                "# Within the pod, usual calls",
+                "passes: everything",
+            ],
         ),
         (
             Mesh::Kuma,
@@ -233,14 +246,58 @@ fn arrows_name_the_settings_of_their_mesh() {
                 ("drop-invalid-packets", "true"),
                 ("vnet", "br0:172.17.0.0/16"),
             ],
-            "",
+            &[
+                "# Into the pod",
+                "dropped: packets that belong to no connection (--drop-invalid-packets)",
+                "captured 15006: all other TCP (--include-inbound-ports)",
+                "passes: all else",
+                "# From virtual machines",
+                "dropped: packets that belong to no connection (--drop-invalid-packets)",
+                "captured 15053: IPv4 UDP port 53 (--vnet)",
+                "captured 15001: all other IPv4 TCP, but not to network 172.17.0.0/16 (--vnet)",
+                "captured 15006: all other TCP (--include-inbound-ports)",
+                "passes: all else",
+                "# Out of the pod",
+                "passes: TCP port 53 of user 106 (--exclude-outbound-ports-for-uids)",
+                "passes: UDP port 53 of the proxy (user 5678) (--kuma-dp-user)",
+                "captured 15053: UDP port 53 (--redirect-all-dns-traffic)",
+                "passes: TCP port 53, but not of the proxy (user 5678) (--redirect-all-dns-traffic)",
+                "passes: the proxy's own TCP calls (user 5678) (--kuma-dp-user)",
+                "captured 15001: all other TCP (--include-outbound-ports)",
+                "passes: all else",
+                "# Within the pod, usual calls",
+                "captured 15053: UDP port 53 (--redirect-all-dns-traffic)",
+                "passes: TCP from 127.0.0.6 or ::6, by which the proxy hands calls on",
+                "captured 15006: TCP of the proxy (user 5678), but not to addresses 127.0.0.1, ::1 (--kuma-dp-user)",
+                "passes: all other TCP, but not of the proxy (user 5678) (--kuma-dp-user)",
+                "passes: all else",
+            ],
         ),
-        (Mesh::Ambient, &[("reroute-virtual-interfaces", "vm0")], ""),
+        (
+            Mesh::Ambient,
+            &[("reroute-virtual-interfaces", "vm0")],
+            &[
+                "# Into the pod",
+                "passes: TCP from addresses 169.254.7.127, fd16:9254:7127:1337:ffff:ffff:ffff:ffff (--probe-address)",
+                "captured 15006: all other TCP, but not to port 15008 (--ingress)",
+                "passes: all else",
+                "# From virtual machines",
+                "captured 15001: all TCP (--reroute-virtual-interfaces)",
+                "passes: all else",
+                "# Out of the pod",
+                "passes: TCP to addresses 169.254.7.127, fd16:9254:7127:1337:ffff:ffff:ffff:ffff (--probe-address)",
+                "captured 15053: UDP port 53, but not of the proxy (mark 0x539/0xfff)",
+                "captured 15053: TCP port 53, but not to addresses 127.0.0.1, ::1 or of the proxy (mark 0x539/0xfff)",
+                "captured 15001: all other TCP, but not to addresses 127.0.0.1, ::1 or of the proxy (mark 0x539/0xfff)",
+                "passes: all else",
+                "# Within the pod, usual calls",
+                "passes: everything",
+            ],
+        ),
     ];
     for (mesh, flags, expected) in cases {
         let (_, capture) = said(mesh, flags).expect("valid");
-        let told = told(&of(&capture, &Dialect::default())).join("\n");
-        println!("{told}\n");
+        let told = told(&of(&capture, &Dialect::default()));
         assert_eq!(told, expected);
     }
 }

@@ -129,13 +129,13 @@ impl Picture {
     }
 
     fn at(&self, packet: &Packet) -> Option<(usize, usize)> {
-        let is_marked = packet.mark == 0 || self.marks.iter().any(|mark| mark.value == packet.mark);
-        let spoken_of = is_marked
+        let part = self.part_of(packet)?;
+        let is_known = |mark: &Mark| part.is_sent_here() && mark.value == packet.mark;
+        let spoken_of = (packet.mark == 0 || self.marks.iter().any(is_known))
             && packet.connmark == 0
             && (packet.family() == Family::V4 || self.ipv6)
             && matches!(packet.state, ConnState::New | ConnState::Invalid);
-        let part = self.part_of(packet).filter(|_| spoken_of)?;
-        let panel = self.panels.iter().position(|panel| panel.part == part)?;
+        let panel = self.panels.iter().position(|panel| spoken_of && panel.part == part)?;
         let flow = self.panels[panel].of(packet)?;
         // What belongs to no connection is dropped at most; what captures never sees it.
         let last = self.panels[panel].flows.iter().rposition(|flow| flow.fate == Fate::Dropped);

@@ -29,6 +29,14 @@ impl Part {
         }
     }
 
+    /// Whether processes of the pod send its packets.
+    pub(crate) fn is_sent_here(self) -> bool {
+        match self {
+            Self::Inbound | Self::Machines => false,
+            Self::Outbound | Self::Within => true,
+        }
+    }
+
     /// Where its packets come from, and where they were sent to.
     pub(crate) fn ends(self) -> (Place, Place) {
         match self {

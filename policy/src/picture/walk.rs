@@ -7,7 +7,8 @@
 use super::flow::{Fate, Is};
 use super::panel::Part;
 use rules::{
-    Chain, ConnState, Hook, InterfaceName, Mark, Match, Negatable, Origin, RuleSet, Statement, Table, Target,
+    Chain, Cidr, ConnState, Family, Hook, InterfaceName, Mark, Match, Negatable, Origin, RuleSet, Statement,
+    Table, Target,
 };
 use std::collections::BTreeMap;
 
@@ -182,6 +183,10 @@ impl<'a> Walker<'a> {
             Match::Source(operand) | Match::Destination(operand) if operand.value().is_everything() => {
                 Settled(operand.holds(true))
             }
+            // The kernel takes no such packet from outside.
+            Match::Destination(operand) if self.is_arriving() && is_loopback(*operand.value()) => {
+                Settled(operand.holds(false))
+            }
             Match::Source(operand) => negatable(operand, |network| Is::From(vec![*network])),
             Match::Destination(operand) => negatable(operand, |network| Is::To(vec![*network])),
             Match::InInterface(operand) if leaves => Settled(operand.holds(false)),
@@ -205,11 +210,14 @@ impl<'a> Walker<'a> {
         }
     }
 
+    fn is_arriving(&self) -> bool {
+        !self.ground.part.is_sent_here()
+    }
+
     fn interface(&self, operand: &Negatable<InterfaceName>) -> Asked {
         let name = operand.value();
-        let is_loopback = |name: &InterfaceName| name.covers(InterfaceName::loopback().as_str());
         let settled = match self.ground.part {
-            Part::Within => Some(is_loopback(name)),
+            Part::Within => Some(name.covers(InterfaceName::loopback().as_str())),
             Part::Outbound => (*name == InterfaceName::loopback()).then_some(false),
             // These have a part of their own.
             Part::Inbound => self.ground.machines.contains(name).then_some(false),
@@ -233,6 +241,11 @@ impl<'a> Walker<'a> {
             None => negatable(operand, |mark| Is::Marked(*mark)),
         }
     }
+}
+
+/// Whether all of a network's addresses are loopback's.
+fn is_loopback(network: Cidr) -> bool {
+    network.address().is_loopback() && (network.family() == Family::V6 || network.length() >= 8)
 }
 
 /// What a condition comes to.

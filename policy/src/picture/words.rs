@@ -4,10 +4,9 @@ use super::flow::{Is, Place};
 use super::label::{Label, PORTS, TCP_PORTS};
 use super::panel::Part;
 use crate::mesh::Proxy;
-use rules::{Family, Gid, UidRange};
+use rules::{Cidr, Family, Gid, UidRange};
 
 const UDP_PORTS: (&str, &str) = ("UDP port", "UDP ports");
-const NETWORKS: (&str, &str) = ("network", "networks");
 
 /// So many items of a list are written where another list is the longer one.
 const FEW: usize = 4;
@@ -46,9 +45,7 @@ pub(super) fn label(needs: &[Is], proxy: &Proxy, part: Part, is_first: bool) -> 
     let longest = (0..pieces.len()).rev().max_by_key(|at| pieces[*at].items.len());
     let Some(longest) = longest.filter(|at| pieces[*at].instead.is_none()) else {
         let text: String = pieces.iter().map(|piece| piece.text()).collect();
-        let own = pieces.len() == 1 && needs.len() == 1;
-        let whole = if own { text.trim_start_matches(" of ").to_owned() } else { subject + &text };
-        return Label::plain(whole + &but);
+        return Label::plain(own_calls(needs, proxy).unwrap_or_else(|| subject + &text) + &but);
     };
     let before: String = pieces[..longest].iter().map(|piece| piece.text()).collect();
     let after: String = pieces[longest + 1..].iter().map(|piece| piece.text()).collect();
@@ -66,6 +63,26 @@ pub(super) fn sender(needs: &[Is], proxy: &Proxy, part: Part) -> Place {
     });
     let is_own = matches!(part, Part::Outbound | Part::Within);
     if is_proxys && is_own { Place::Proxy } else { part.ends().0 }
+}
+
+/// What all of the proxy's own packets are called.
+fn own_calls(needs: &[Is], proxy: &Proxy) -> Option<String> {
+    match needs {
+        [Is::Of(users, groups)] if is_proxys(users, groups, proxy) => {
+            Some(format!("the proxy's own calls ({})", owners(users, groups)))
+        }
+        [Is::Marked(mark)] if proxy.mark == Some(*mark) => {
+            Some(format!("the proxy's own packets (mark {mark})"))
+        }
+        [handed @ Is::From(_)] if is_handed_on(handed, proxy) => {
+            Some(format!("calls that the proxy hands on, from {}", from(handed)))
+        }
+        [Is::Tcp, Is::Of(users, groups)] if is_proxys(users, groups, proxy) => {
+            Some(format!("the proxy's own TCP calls ({})", owners(users, groups)))
+        }
+        [Is::Invalid] => Some("packets that belong to no connection".to_owned()),
+        _ => None,
+    }
 }
 
 fn subject(needs: &[Is], is_first: bool) -> String {
@@ -103,11 +120,11 @@ fn piece(need: &Is, proxy: &Proxy, part: Part) -> Option<Piece> {
     let instead =
         |text: String| Some(Piece { before: "", nouns: ("", ""), items: Vec::new(), instead: Some(text) });
     match need {
-        Is::To(networks) => list(" to ", NETWORKS, texts(networks)),
+        Is::To(networks) => list(" to ", nouns(networks), addresses(networks)),
         Is::From(_) if is_handed_on(need, proxy) => {
-            instead(format!(" that the proxy hands on, from {}", from(need)))
+            instead(format!(" from {}, by which the proxy hands calls on", from(need)))
         }
-        Is::From(networks) => list(" from ", NETWORKS, texts(networks)),
+        Is::From(networks) => list(" from ", nouns(networks), addresses(networks)),
         Is::FromPorts(ports) => list(" from ", PORTS, ports.iter().map(|p| p.dashed().to_string()).collect()),
         Is::Over(names) => {
             let before = match part {
@@ -153,6 +170,24 @@ impl Piece {
     }
 }
 
+/// What networks are called of which all may be hosts.
+fn nouns(networks: &[Cidr]) -> (&'static str, &'static str) {
+    match networks.iter().all(is_host) {
+        true => ("address", "addresses"),
+        false => ("network", "networks"),
+    }
+}
+
+fn addresses(networks: &[Cidr]) -> Vec<String> {
+    let hosts = networks.iter().all(is_host);
+    let text = |network: &Cidr| if hosts { network.address().to_string() } else { network.to_string() };
+    networks.iter().map(text).collect()
+}
+
+fn is_host(network: &Cidr) -> bool {
+    network.length() == network.family().bits()
+}
+
 fn texts<T: ToString>(items: &[T]) -> Vec<String> {
     items.iter().map(ToString::to_string).collect()
 }
@@ -165,10 +200,9 @@ fn is_proxys(users: &[UidRange], groups: &[Gid], proxy: &Proxy) -> bool {
 fn is_handed_on(need: &Is, proxy: &Proxy) -> bool {
     let own = Family::BOTH.map(|family| proxy.passthrough(family));
     match need {
-        Is::From(networks) => networks.iter().all(|network| {
-            let is_host = network.length() == network.family().bits();
-            is_host && own.contains(&Some(network.address()))
-        }),
+        Is::From(networks) => {
+            networks.iter().all(|network| is_host(network) && own.contains(&Some(network.address())))
+        }
         _ => false,
     }
 }

@@ -2,34 +2,39 @@
 //! few words.
 
 use rules::nft::Field;
-use rules::{Cidr, Condition, Match, Negatable, render};
+use rules::{Cidr, Condition, Match, Negatable, Protocol, render};
 use std::fmt::Display;
 
 /// The values that a field may have, or, negated, may not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Asked {
-    pub(super) negated: bool,
-    pub(super) items: Vec<String>,
+pub(crate) struct Asked {
+    pub(crate) negated: bool,
+    pub(crate) items: Vec<String>,
 }
 
 /// The fields that rules of the policy ask about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Asks {
-    pub(super) in_interface: Option<Asked>,
-    pub(super) out_interface: Option<Asked>,
-    pub(super) source: Option<Asked>,
-    pub(super) destination: Option<Asked>,
-    pub(super) destination_port: Option<Asked>,
-    pub(super) uid: Option<Asked>,
-    pub(super) gid: Option<Asked>,
+pub(crate) struct Asks {
+    pub(crate) in_interface: Option<Asked>,
+    pub(crate) out_interface: Option<Asked>,
+    pub(crate) source: Option<Asked>,
+    pub(crate) destination: Option<Asked>,
+    pub(crate) destination_port: Option<Asked>,
+    pub(crate) uid: Option<Asked>,
+    pub(crate) gid: Option<Asked>,
+    /// The mark of the packet, as `VALUE/MASK`.
+    pub(crate) mark: Option<Asked>,
+    /// Whether it asks for TCP; for UDP. Neither, if it asks for no protocol.
+    pub(crate) tcp: bool,
+    pub(crate) udp: bool,
     /// The state of the connection, a mark, anything that is not understood: what tells nothing to people.
-    pub(super) more: bool,
+    pub(crate) more: bool,
     /// The rule's own words about it.
-    pub(super) comment: Option<String>,
+    pub(crate) comment: Option<String>,
 }
 
 impl Asks {
-    pub(super) fn of(conditions: &[Condition]) -> Self {
+    pub(crate) fn of(conditions: &[Condition]) -> Self {
         let mut asks = Self::default();
         for condition in conditions {
             match condition {
@@ -68,8 +73,14 @@ impl Asks {
             }
             Match::GidOwner(gid) => merge(&mut self.gid, one(gid)),
             Match::Comment(comment) => self.comment = Some(comment.as_str().to_owned()),
-            Match::ConnState(_) | Match::Mark(_) | Match::Connmark(_) => self.more = true,
-            Match::Protocol(_) | Match::ProtocolModule(_) | Match::SourcePort(_) => {}
+            Match::Mark(mark) => {
+                self.mark = Some(one(mark));
+                self.more = true;
+            }
+            Match::ConnState(_) | Match::Connmark(_) => self.more = true,
+            Match::Protocol(Protocol::Tcp) => self.tcp = true,
+            Match::Protocol(Protocol::Udp) => self.udp = true,
+            Match::ProtocolModule(_) | Match::SourcePort(_) => {}
         }
     }
 
@@ -82,7 +93,15 @@ impl Asks {
             Field::DestinationPort => self.destination_port = Some(asked),
             Field::Uid => self.uid = Some(asked),
             Field::Gid => self.gid = Some(asked),
-            Field::ConnState | Field::Mark(_) | Field::Connmark(_) => self.more = true,
+            Field::Mark(_) => {
+                self.mark = Some(asked);
+                self.more = true;
+            }
+            Field::ConnState | Field::Connmark(_) => self.more = true,
+            Field::Protocol if !asked.negated => {
+                self.tcp |= asked.items.iter().any(|item| item == "tcp");
+                self.udp |= asked.items.iter().any(|item| item == "udp");
+            }
             Field::Family | Field::Protocol | Field::SourcePort => {}
         }
     }

@@ -1,9 +1,10 @@
 //! What rules have counted, in groups that mean the same.
 
 use super::parts::{option, shown};
-use super::reading::{Meant, Role, captures};
+use super::reading::{Meant, Role, captures, returns};
 use super::word;
-use crate::istio::Reason;
+use crate::Reason;
+use crate::reason::Meaning;
 use rules::{ByFamily, Hits};
 use serde::Serialize;
 
@@ -11,6 +12,8 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hit {
+    /// The mesh whose rules they are, as `--mesh` takes it.
+    pub mesh: &'static str,
     /// The name of the rules, as comments and log lines have it.
     #[serde(rename = "rule")]
     pub reason: &'static str,
@@ -79,6 +82,7 @@ pub(super) fn counted(meant: &ByFamily<Vec<Meant<'_>>>) -> Vec<Hit> {
                     group.rules.push(rule);
                 }
                 None => groups.push(Hit {
+                    mesh: reason.mesh().name(),
                     reason: reason.name(),
                     fate,
                     text,
@@ -103,7 +107,7 @@ fn meaning(meant: &Meant<'_>, reason: Reason) -> (&'static str, String) {
         None => String::new(),
     };
     let ports = list("port", &asks.destination_port);
-    let networks = list("to", &asks.destination);
+    let to = list("to", &asks.destination);
     let owner = match &asks.uid {
         Some(_) => list("user", &asks.uid),
         None => list("group", &asks.gid),
@@ -114,48 +118,69 @@ fn meaning(meant: &Meant<'_>, reason: Reason) -> (&'static str, String) {
     };
     let or = |text: String, all: &str| if text.is_empty() { all.to_owned() } else { text };
     let leads_on = matches!(meant.role, Role::Base(_)) && meant.rule.leads_to.is_some();
-    let (fate, text) = match reason {
-        Reason::InboundPort | Reason::Outbound | Reason::Dns if leads_on => (
+    let to_all = asks.destination.as_ref().is_none_or(|asked| asked.negated);
+    let tail = |text: String| if text.is_empty() { text } else { format!(", {text}") };
+    match reason.meaning() {
+        Meaning::InboundPort | Meaning::Outbound | Meaning::Inbound | Meaning::Dns if leads_on => (
             "led_on",
-            match reason {
-                Reason::InboundPort => "inbound: came by".to_owned(),
-                Reason::Dns => "DNS: came by".to_owned(),
+            match reason.meaning() {
+                Meaning::InboundPort | Meaning::Inbound => "inbound: came by".to_owned(),
+                Meaning::Dns => "DNS: came by".to_owned(),
                 _ => "outbound: came by".to_owned(),
             },
         ),
-        Reason::InboundPort => ("captured", format!("inbound, {}", or(ports, "all other ports"))),
-        Reason::OutboundPort => ("captured", format!("outbound, {ports}")),
-        Reason::OutboundNetwork if asks.in_interface.is_some() => {
+        Meaning::InboundPort => ("captured", format!("inbound, {}", or(ports, "all other ports"))),
+        Meaning::OutboundPort => ("captured", format!("outbound, {}", or(ports, "all other destinations"))),
+        Meaning::OutboundNetwork | Meaning::Machine if asks.in_interface.is_some() => {
             ("captured", format!("outbound, {interface}"))
         }
-        Reason::OutboundNetwork => {
-            ("captured", format!("outbound, {}", or(networks, "all other destinations")))
+        Meaning::OutboundNetwork | Meaning::Machine if to_all => {
+            ("captured", "outbound, all other destinations".to_owned())
         }
-        Reason::ProxyCallsOwnPod => ("captured", format!("the proxy's calls to its own pod, {owner}")),
-        Reason::Dns if meant.rule.leads_to.is_some() => {
+        Meaning::OutboundNetwork | Meaning::Machine => ("captured", format!("outbound, {to}")),
+        Meaning::ProxyCallsOwnPod => ("captured", format!("the proxy's calls to its own pod, {owner}")),
+        Meaning::Dns if meant.rule.leads_to.is_some() => {
             ("led_on", "outbound, to the rules for DNS".to_owned())
         }
-        Reason::Dns if captures(meant.rule) => {
-            ("captured", format!("DNS queries {}", or(networks, "to every server")))
+        Meaning::Dns if captures(meant.rule) => {
+            let to = if to_all { "to every server".to_owned() } else { to };
+            ("captured", format!("DNS queries {to}"))
         }
-        Reason::Dns => ("led_on", "DNS, kept apart for conntrack".to_owned()),
-        Reason::ToOutboundListener => ("led_on", "connections handed to the proxy, outbound".to_owned()),
-        Reason::ToInboundListener => ("led_on", "connections handed to the proxy, inbound".to_owned()),
-        Reason::DropInvalid => ("dropped", "packets that belong to no connection".to_owned()),
-        Reason::TproxyMark => ("led_on", "packets of connections that were handed over before".to_owned()),
-        Reason::Outbound => ("led_on", "outbound".to_owned()),
-        Reason::ApplicationLoopback => ("left_alone", "the application's calls to its own pod".to_owned()),
-        Reason::ExcludedGroup | Reason::OtherGroups => {
-            ("left_alone", format!("outbound, {}", or(owner, "every group")))
+        Meaning::MachineDns => ("captured", format!("DNS queries, {interface}")),
+        Meaning::Dns | Meaning::DnsZone => ("led_on", "DNS, kept apart for conntrack".to_owned()),
+        Meaning::ToOutboundListener => ("led_on", "connections handed to the proxy, outbound".to_owned()),
+        Meaning::ToInboundListener => ("led_on", "connections handed to the proxy, inbound".to_owned()),
+        Meaning::DropInvalid => ("dropped", "packets that belong to no connection".to_owned()),
+        Meaning::KnownConnection => {
+            ("led_on", "packets of connections that were handed over before".to_owned())
         }
-        Reason::ExcludedInboundPort => ("left_alone", format!("inbound, {ports}")),
-        Reason::ExcludedInterface | Reason::VmInterface => ("left_alone", interface),
-        Reason::ExcludedNetwork => ("left_alone", format!("outbound, {networks}")),
-        Reason::ExcludedOutboundPort => ("left_alone", format!("outbound, {ports}")),
-        Reason::Loopback => ("left_alone", "outbound, to loopback".to_owned()),
-        Reason::ProxyOutbound => ("left_alone", format!("the proxy's own calls, {owner}")),
-        Reason::ProxyToApplication => ("left_alone", "what the proxy hands to the application".to_owned()),
-        Reason::TunnelPort => ("left_alone", format!("inbound, {ports}: the tunnel")),
-    };
-    (fate, text)
+        Meaning::Outbound => ("led_on", "outbound".to_owned()),
+        Meaning::Inbound => ("led_on", "inbound".to_owned()),
+        Meaning::Log => ("led_on", "told to the kernel's log".to_owned()),
+        Meaning::ApplicationLoopback => ("left_alone", "the application's calls to its own pod".to_owned()),
+        Meaning::ExcludedOwner | Meaning::OtherOwners => {
+            ("left_alone", format!("outbound, {}{}", or(owner, "every group"), tail(ports)))
+        }
+        Meaning::ExcludedInboundPort => ("left_alone", format!("inbound, {ports}")),
+        Meaning::ExcludedInterface | Meaning::MachineInterface => ("left_alone", interface),
+        Meaning::ExcludedDestination => ("left_alone", format!("outbound, {to}")),
+        Meaning::ExcludedSource if asks.source.is_some() => {
+            ("left_alone", format!("inbound, {}", list("from", &asks.source)))
+        }
+        Meaning::ExcludedSource => ("left_alone", format!("outbound, {to}")),
+        Meaning::ExcludedOutboundPort => ("left_alone", format!("outbound, {ports}")),
+        Meaning::ExcludedDns => ("left_alone", "DNS queries over TCP, but for the proxy's".to_owned()),
+        Meaning::InboundOff => ("left_alone", "inbound, all of it".to_owned()),
+        Meaning::OutboundOff => ("left_alone", "outbound, all of it".to_owned()),
+        Meaning::Loopback => ("left_alone", "outbound, to loopback".to_owned()),
+        Meaning::ProxyOutbound if asks.udp => ("left_alone", format!("the proxy's own DNS queries, {owner}")),
+        Meaning::ProxyOutbound => ("left_alone", format!("the proxy's own calls, {owner}")),
+        Meaning::ProxyToApplication if returns(meant.rule) => {
+            ("left_alone", "what the proxy hands to the application".to_owned())
+        }
+        Meaning::ProxyToApplication => {
+            ("led_on", "what the proxy hands to the application, and the answers".to_owned())
+        }
+        Meaning::TunnelPort => ("left_alone", format!("inbound, {ports}: the tunnel")),
+    }
 }

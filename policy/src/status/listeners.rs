@@ -2,9 +2,9 @@
 
 use super::parts::{Fate, claim};
 use super::reading::{Meant, meant};
-use super::{Finding, Seen, word};
-use crate::istio::Reason;
-use crate::istio::defaults::{PASSTHROUGH_V4, PASSTHROUGH_V6};
+use super::{Finding, Seen, is_put_there, word};
+use crate::mesh::Mesh;
+use crate::reason::Meaning;
 use rules::simulate::View;
 use rules::{ByFamily, Family, Protocol};
 use serde::Serialize;
@@ -30,6 +30,8 @@ pub struct Socket {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Listening {
+    /// The meshes whose rules send packets there, as `--mesh` takes them.
+    pub meshes: Vec<&'static str>,
     pub port: u16,
     /// `tcp` or `udp`.
     pub protocol: &'static str,
@@ -64,6 +66,7 @@ pub struct Process {
 struct Sent {
     purposes: BTreeSet<&'static str>,
     families: BTreeSet<Family>,
+    meshes: BTreeSet<Mesh>,
     is_transparent: bool,
 }
 
@@ -73,27 +76,32 @@ const MOST_PORTS: usize = 64;
 /// The ports of all rules that capture, in order.
 pub(super) fn listening(seen: &Seen<'_>, meant: &ByFamily<Vec<Meant<'_>>>) -> Vec<Listening> {
     let mut ports: BTreeMap<(u16, &'static str), Sent> = BTreeMap::new();
-    let mut proxy = BTreeSet::new();
+    let mut proxies: BTreeMap<Mesh, BTreeSet<String>> = BTreeMap::new();
     for (family, meant) in meant.iter() {
         for meant in meant {
             let Some(claim) = claim(seen.views.get(family), meant) else { continue };
-            if claim.reason == Reason::ProxyOutbound {
-                proxy.extend(claim.items.iter().cloned());
+            if claim.reason.meaning() == Meaning::ProxyOutbound {
+                proxies.entry(meant.mesh).or_default().extend(claim.items.iter().cloned());
             }
             let Some(listener) = claim.listener.filter(|_| claim.fate == Fate::Captured) else { continue };
-            let protocols: &[&'static str] =
-                if claim.reason == Reason::Dns { &["tcp", "udp"] } else { &["tcp"] };
+            let is_dns = matches!(claim.reason.meaning(), Meaning::Dns | Meaning::MachineDns);
+            let protocols: &[&'static str] = match (is_dns, meant.asks.tcp, meant.asks.udp) {
+                (true, false, true) => &["udp"],
+                (true, true, false) | (false, ..) => &["tcp"],
+                (true, ..) => &["tcp", "udp"],
+            };
             for port in (listener.ports.first().number()..=listener.ports.last().number()).take(MOST_PORTS) {
                 for protocol in protocols {
                     let sent = ports.entry((port, protocol)).or_default();
                     sent.purposes.insert(claim.direction);
                     sent.families.insert(family);
+                    sent.meshes.insert(meant.mesh);
                     sent.is_transparent |= listener.is_transparent;
                 }
             }
         }
     }
-    ports.into_iter().map(|((port, protocol), sent)| told(seen, port, protocol, &sent, &proxy)).collect()
+    ports.into_iter().map(|((port, protocol), sent)| told(seen, port, protocol, &sent, &proxies)).collect()
 }
 
 /// The ports to which live rules send packets.
@@ -115,7 +123,7 @@ fn told(
     port: u16,
     protocol: &'static str,
     sent: &Sent,
-    proxy: &BTreeSet<String>,
+    proxies: &BTreeMap<Mesh, BTreeSet<String>>,
 ) -> Listening {
     let is_there = |socket: &&Socket| socket.port == port && name(socket.protocol) == protocol;
     let sockets = seen.sockets.map(|sockets| sockets.iter().filter(is_there).collect::<Vec<_>>());
@@ -133,7 +141,9 @@ fn told(
     };
     let deaf = sent.is_transparent && !by.is_empty() && by.iter().all(|one| one.transparent == Some(false));
     let families = |these: &[Family]| these.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
-    let who: Vec<String> = by.iter().map(|one| who(one, proxy)).collect();
+    let proxy: BTreeSet<String> =
+        sent.meshes.iter().filter_map(|mesh| proxies.get(mesh)).flatten().cloned().collect();
+    let who: Vec<String> = by.iter().map(|one| who(one, &proxy)).collect();
     let (text, fault) = match (&sockets, missing.as_slice(), sent.families.len()) {
         (None, ..) => ("who listens can't be seen".to_owned(), None),
         (Some(_), missing, all) if missing.len() == all => {
@@ -151,6 +161,7 @@ fn told(
         }
     };
     Listening {
+        meshes: sent.meshes.iter().map(|mesh| mesh.name()).collect(),
         port,
         protocol,
         purposes: sent.purposes.iter().copied().collect(),
@@ -171,9 +182,8 @@ fn redirected(seen: &Seen<'_>, sent: &Sent, family: Family) -> IpAddr {
     };
     let is_own = |address: &&IpAddr| {
         let address = **address;
-        let is_proxys = address == IpAddr::V4(PASSTHROUGH_V4) || address == IpAddr::V6(PASSTHROUGH_V6);
         let is_local = matches!(address, IpAddr::V6(address) if address.is_unicast_link_local());
-        Family::of(address) == family && !address.is_loopback() && !is_proxys && !is_local
+        Family::of(address) == family && !address.is_loopback() && !is_put_there(address) && !is_local
     };
     let comes_in = sent.purposes.contains("inbound");
     let own = seen.addresses.iter().find(is_own).filter(|_| comes_in);

@@ -5,20 +5,24 @@
 //! reasons. What they claim is walked with a packet each, so that a rule of somebody else that decides before is seen.
 //! Nothing here reads a kernel or a clock: what was seen comes in, what is to be told goes out.
 
-mod asks;
+pub(crate) mod asks;
 mod hits;
 mod listeners;
 mod parts;
-mod reading;
+pub(crate) mod reading;
+#[cfg(test)]
+mod tests;
 mod text;
 mod witness;
 
 pub use hits::{Counted, Hit};
 pub use listeners::{Listening, Socket, ports};
 pub use parts::Part;
+pub(crate) use parts::option;
 pub use reading::reasons;
 
 use crate::Tone;
+use crate::mesh::Mesh;
 use rules::simulate::{Routing, View};
 use rules::{ByFamily, Family};
 use serde::Serialize;
@@ -116,6 +120,8 @@ pub struct Status {
     pub capturing: bool,
     /// The whole in a sentence.
     pub summary: String,
+    /// The meshes that capture something, as `--mesh` takes them.
+    pub meshes: Vec<&'static str>,
     /// The families of which something is captured.
     pub families: Vec<&'static str>,
     pub held_by: Vec<Held>,
@@ -138,15 +144,18 @@ pub fn status(seen: Seen<'_>) -> Status {
     let listeners = listeners::listening(&seen, &meant);
     let mut findings = witness::findings(&seen, &meant);
     findings.extend(listeners::findings(&listeners));
-    findings.extend(gaps(&seen, &families));
+    let captures = |mesh: &Mesh| told.captured.iter().any(|part| part.mesh == mesh.name());
+    let meshes: Vec<Mesh> = Mesh::ALL.iter().copied().filter(captures).collect();
+    findings.extend(gaps(&seen, &families, &meshes));
     findings.extend(drift(record.as_ref()));
-    let summary = summary(held, &families, &told);
+    let summary = summary(held, &families, &meshes, &told);
     let (held, record) = (held.clone(), record.clone());
     findings.extend(seen.findings);
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
     Status {
         capturing: !families.is_empty(),
         summary,
+        meshes: meshes.into_iter().map(Mesh::name).collect(),
         families: families.iter().copied().map(word).collect(),
         held_by: held,
         made: record,
@@ -187,7 +196,7 @@ pub(super) fn word(family: Family) -> &'static str {
     }
 }
 
-fn summary(held: &[Held], families: &[Family], told: &parts::Told) -> String {
+fn summary(held: &[Held], families: &[Family], meshes: &[Mesh], told: &parts::Told) -> String {
     let by: Vec<&str> = held.iter().map(|held| held.backend.as_str()).collect();
     match (families, held) {
         ([], []) => "nothing is captured: no rule here sends traffic to a mesh proxy".to_owned(),
@@ -204,27 +213,36 @@ fn summary(held: &[Held], families: &[Family], told: &parts::Told) -> String {
                 Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
                 _ => ways.concat(),
             };
-            format!("{ways} traffic is captured over {}, by {by}", names.join(" and "))
+            // Of the mesh that is meant where none is named, nothing need be said.
+            let whose = match meshes {
+                [mesh] if *mesh == Mesh::default() => String::new(),
+                meshes => {
+                    let names: Vec<&str> = meshes.iter().map(|mesh| mesh.ownership().name).collect();
+                    format!(", for {}", names.join(" and "))
+                }
+            };
+            format!("{ways} traffic is captured over {}, by {by}{whose}", names.join(" and "))
         }
     }
 }
 
+/// Whether an address is one that a policy puts on `lo`, for the proxy alone.
+fn is_put_there(address: IpAddr) -> bool {
+    Mesh::ALL.iter().any(|mesh| mesh.ownership().address.map(IpAddr::V6) == Some(address))
+}
+
 /// Addresses whose traffic no rule takes to the proxy, while that of the other family goes there.
-fn gaps(seen: &Seen<'_>, captured: &[Family]) -> Vec<Finding> {
+fn gaps(seen: &Seen<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<Finding> {
     let reachable = crate::explain::Pod::new(seen.addresses.iter().copied(), None).addresses;
     let missing =
         Family::BOTH.into_iter().filter(|family| !captured.is_empty() && !captured.contains(family));
     let of = |family: Family| {
-        let own = |address: &&IpAddr| {
-            Family::of(**address) == family && **address != IpAddr::V6(crate::istio::defaults::PASSTHROUGH_V6)
-        };
+        let own = |address: &&IpAddr| Family::of(**address) == family && !is_put_there(**address);
         reachable.iter().find(own).map(|address| (family, *address))
     };
     let finding = |(family, address): (Family, IpAddr)| {
-        let remedy = match family {
-            Family::V4 => "name the pod's IPv4 address in --pod-ips when the rules are set",
-            Family::V6 => "set the rules with --dual-stack, and with the address in --pod-ips if it is given",
-        };
+        let remedies = meshes.iter().map(|mesh| mesh.reasons().remedy_of_gap(family));
+        let remedy = remedies.collect::<Vec<_>>().join("; ");
         let text =
             format!("{family} passes the proxy by: the pod has {address}, and no rule captures {family}");
         Finding::fail(if family == Family::V6 { "ipv6" } else { "ipv4" }, text, remedy)

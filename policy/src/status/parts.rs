@@ -1,8 +1,11 @@
 //! What becomes of traffic, part by part, as the rules say: captured, left alone, dropped.
 
-use super::reading::{Meant, Role};
+use super::asks::{Asked, Asks};
+use super::reading::{Meant, Role, captures, returns};
 use super::{Seen, word};
-use crate::istio::Reason;
+use crate::Reason;
+use crate::mesh::Mesh;
+use crate::reason::Meaning;
 use crate::settings::Setting;
 use rules::simulate::View;
 use rules::{Action, ByFamily, Family, PortRange, Target};
@@ -12,6 +15,8 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Part {
+    /// The mesh whose rules say so, as `--mesh` takes it.
+    pub mesh: &'static str,
     /// `outbound`, `inbound`, `dns`, or `both` ways.
     pub direction: &'static str,
     /// The sentence; of a long list, its first items.
@@ -42,6 +47,8 @@ struct Sentence {
     /// Instead of the list, where there is none.
     all: &'static str,
     after: &'static str,
+    /// Who gets it, behind the rest; empty where that is said.
+    whom: &'static str,
 }
 
 /// How many items of a list a sentence shows.
@@ -79,6 +86,16 @@ pub(super) struct Claim {
     pub(super) items: Vec<String>,
     /// Where captured packets go, and whether unchanged.
     pub(super) listener: Option<Listener>,
+    /// What the rule leaves alone in the same breath.
+    spared: Vec<Spared>,
+    sentence: Sentence,
+}
+
+/// What a rule that captures leaves alone.
+#[derive(Clone, Debug)]
+struct Spared {
+    direction: &'static str,
+    items: Vec<String>,
     sentence: Sentence,
 }
 
@@ -108,116 +125,195 @@ pub(super) fn listener(view: &View, meant: &Meant<'_>) -> Option<Listener> {
 pub(super) fn claim(view: &View, meant: &Meant<'_>) -> Option<Claim> {
     let reason = meant.reason.filter(|_| meant.is_reached)?;
     let asks = &meant.asks;
-    let items = |asked: &Option<super::asks::Asked>| asked.as_ref().map(|asked| asked.items.clone());
+    let items = |asked: &Option<Asked>| asked.as_ref().map(|asked| asked.items.clone());
     let listener = listener(view, meant);
-    let (fate, direction, sentence, found) = match reason {
-        Reason::OutboundNetwork if asks.in_interface.is_some() && listener.is_some() => {
+    let own = (Fate::Passing, "outbound", ("the proxy's own connections: ", "", ""));
+    let ((fate, direction, sentence), found) = match reason.meaning() {
+        // What only leads on says nothing of its own.
+        Meaning::OutboundNetwork | Meaning::OutboundPort | Meaning::Machine if listener.is_none() => {
+            return None;
+        }
+        Meaning::Machine | Meaning::OutboundNetwork if asks.in_interface.is_some() => {
             let sentence = ("what virtual machines send by ", "", "goes to the proxy");
-            (Fate::Captured, "outbound", sentence, items(&asks.in_interface))
+            ((Fate::Captured, "outbound", sentence), items(&asks.in_interface))
         }
-        Reason::OutboundNetwork if listener.is_some() => {
+        Meaning::OutboundNetwork => {
             let sentence = ("TCP to ", "TCP to all other destinations", "goes to the proxy");
-            (Fate::Captured, "outbound", sentence, items(&asks.destination))
+            // Of who is loopback anyway nothing is said.
+            let destination = asks.destination.as_ref().filter(|asked| !asked.negated);
+            ((Fate::Captured, "outbound", sentence), destination.map(|asked| asked.items.clone()))
         }
-        Reason::OutboundPort if listener.is_some() => {
-            let sentence = ("TCP to port ", "", "goes to the proxy");
-            (Fate::Captured, "outbound", sentence, items(&asks.destination_port))
+        Meaning::OutboundPort => {
+            let sentence = ("TCP to port ", "TCP to all other destinations", "goes to the proxy");
+            ((Fate::Captured, "outbound", sentence), items(&asks.destination_port))
         }
-        // A connection that is known is no new part of the traffic.
-        Reason::InboundPort if meant.role == Role::Inbound && !asks.more && listener.is_some() => {
+        Meaning::InboundPort if !matches!(meant.role, Role::Base(_)) && listener.is_some() => {
             let sentence = ("TCP to port ", "TCP to all other ports", "goes to the proxy");
-            (Fate::Captured, "inbound", sentence, items(&asks.destination_port))
+            let ports = asks.destination_port.as_ref().filter(|asked| !asked.negated);
+            ((Fate::Captured, "inbound", sentence), ports.map(|asked| asked.items.clone()))
         }
-        Reason::Dns if meant.role == Role::Dns && listener.is_some() => {
-            let sentence = ("DNS queries to ", "DNS queries to every server", "go to the agent");
-            (Fate::Captured, "dns", sentence, items(&asks.destination))
+        Meaning::Dns if captures(meant.rule) => {
+            let sentence = ("DNS queries to ", "DNS queries to every server", "go to");
+            let servers = asks.destination.as_ref().filter(|asked| !asked.negated);
+            ((Fate::Captured, "dns", sentence), servers.map(|asked| asked.items.clone()))
         }
-        Reason::ProxyCallsOwnPod if listener.is_some() => {
+        Meaning::MachineDns if captures(meant.rule) => {
+            let sentence = ("DNS queries of virtual machines by ", "", "go to");
+            ((Fate::Captured, "dns", sentence), items(&asks.in_interface))
+        }
+        Meaning::ProxyCallsOwnPod if listener.is_some() => {
             let sentence = ("calls of the proxy (", "", ") to its own pod come in through the proxy");
-            (Fate::Captured, "inbound", sentence, owner(meant))
+            ((Fate::Captured, "inbound", sentence), owner(meant))
         }
-        Reason::ExcludedOutboundPort => {
-            (Fate::Passing, "outbound", ("port ", "", ""), items(&asks.destination_port))
+        Meaning::ExcludedOutboundPort => {
+            ((Fate::Passing, "outbound", ("port ", "", "")), items(&asks.destination_port))
         }
-        Reason::ExcludedNetwork => (Fate::Passing, "outbound", ("to ", "", ""), items(&asks.destination)),
-        Reason::ProxyOutbound => {
-            (Fate::Passing, "outbound", ("the proxy's own connections: ", "", ""), owner(meant))
+        Meaning::ExcludedDestination => {
+            ((Fate::Passing, "outbound", ("to ", "", "")), items(&asks.destination))
         }
-        Reason::ExcludedGroup => (Fate::Passing, "outbound", ("", "", ""), owner(meant)),
-        Reason::OtherGroups => {
-            (Fate::Passing, "outbound", ("every group but ", "every group", ""), owner(meant))
+        Meaning::ExcludedSource => match &asks.source {
+            None => ((Fate::Passing, "outbound", ("to ", "", "")), items(&asks.destination)),
+            from => ((Fate::Passing, "inbound", ("from ", "", "")), items(from)),
+        },
+        Meaning::ProxyOutbound if asks.udp => {
+            ((Fate::Passing, "dns", ("the proxy's own queries: ", "", "")), owner(meant))
         }
-        Reason::Loopback => {
-            (Fate::Passing, "outbound", ("loopback, ", "loopback", ""), items(&asks.destination))
+        Meaning::ProxyOutbound => (own, owner(meant)),
+        Meaning::ExcludedOwner => {
+            let ports = items(&asks.destination_port).map(|ports| format!(": port {}", ports.join(",")));
+            let ports = ports.unwrap_or_default();
+            let owners = owner(meant).into_iter().flatten().map(|owner| format!("{owner}{ports}"));
+            ((Fate::Passing, "outbound", ("", "", "")), Some(owners.collect()))
         }
-        Reason::ApplicationLoopback if !asks.more => {
-            (Fate::Passing, "outbound", ("", "calls of the application to its own pod", ""), None)
+        Meaning::OtherOwners => {
+            ((Fate::Passing, "outbound", ("every group but ", "every group", "")), owner(meant))
         }
-        Reason::ProxyToApplication => {
-            (Fate::Passing, "inbound", ("", "what the proxy hands to the application", ""), None)
+        Meaning::Loopback => {
+            ((Fate::Passing, "outbound", ("loopback, ", "loopback", "")), items(&asks.destination))
         }
-        Reason::ExcludedInboundPort => {
-            (Fate::Passing, "inbound", ("port ", "", ""), items(&asks.destination_port))
+        Meaning::ApplicationLoopback if !asks.more => {
+            ((Fate::Passing, "outbound", ("", "calls of the application to its own pod", "")), None)
         }
-        Reason::TunnelPort => {
-            (Fate::Passing, "inbound", ("port ", "", ": the mesh's tunnel"), items(&asks.destination_port))
+        Meaning::ProxyToApplication if returns(meant.rule) => {
+            ((Fate::Passing, "inbound", ("", "what the proxy hands to the application", "")), None)
         }
-        Reason::ExcludedInterface => {
+        Meaning::ExcludedDns => {
+            ((Fate::Passing, "dns", ("", "DNS queries over TCP, but for the proxy's", "")), None)
+        }
+        Meaning::ExcludedInboundPort => {
+            ((Fate::Passing, "inbound", ("port ", "", "")), items(&asks.destination_port))
+        }
+        Meaning::TunnelPort => {
+            ((Fate::Passing, "inbound", ("port ", "", ": the mesh's tunnel")), items(&asks.destination_port))
+        }
+        Meaning::ExcludedInterface => {
             let names = items(&asks.in_interface).or_else(|| items(&asks.out_interface));
-            (Fate::Passing, "both", ("interface ", "", ""), names)
+            ((Fate::Passing, "both", ("interface ", "", "")), names)
         }
-        Reason::VmInterface => {
+        Meaning::MachineInterface => {
             let sentence = ("", "", ": a virtual machine's, which inbound rules leave alone");
-            (Fate::Passing, "inbound", sentence, items(&asks.in_interface))
+            ((Fate::Passing, "inbound", sentence), items(&asks.in_interface))
         }
-        Reason::DropInvalid if matches!(meant.role, Role::Base(_)) => {
-            (Fate::Dropped, "inbound", ("", "packets that belong to no connection", ""), None)
+        Meaning::DropInvalid if matches!(meant.role, Role::Base(_)) => {
+            ((Fate::Dropped, "inbound", ("", "packets that belong to no connection", "")), None)
         }
-        _ => return None,
+        // Nothing is captured then, which what no rule is about says.
+        Meaning::InboundOff | Meaning::OutboundOff => return None,
+        Meaning::InboundPort
+        | Meaning::Dns
+        | Meaning::MachineDns
+        | Meaning::ProxyCallsOwnPod
+        | Meaning::Machine
+        | Meaning::ToOutboundListener
+        | Meaning::ToInboundListener
+        | Meaning::ProxyToApplication
+        | Meaning::ApplicationLoopback
+        | Meaning::Outbound
+        | Meaning::Inbound
+        | Meaning::KnownConnection
+        | Meaning::DnsZone
+        | Meaning::DropInvalid
+        | Meaning::Log => return None,
     };
     let (before, all, after) = sentence;
-    let sentence = Sentence { before, all, after };
+    let whom = if after == "go to" { reason.mesh().reasons().resolver() } else { "" };
+    let sentence = Sentence { before, all, after, whom };
     let listener = listener.filter(|_| fate == Fate::Captured);
+    let spared = if fate == Fate::Captured { spared(direction, asks) } else { Vec::new() };
     let items = found.unwrap_or_default();
-    Some(Claim { fate, direction, reason, setting: meant.setting, items, listener, sentence })
+    Some(Claim { fate, direction, reason, setting: meant.setting, items, listener, spared, sentence })
+}
+
+/// What a rule that captures leaves alone by its own words.
+fn spared(direction: &'static str, asks: &Asks) -> Vec<Spared> {
+    let but =
+        |asked: &Option<Asked>| asked.as_ref().filter(|asked| asked.negated).map(|asked| asked.items.clone());
+    let tunnel = but(&asks.destination_port).filter(|_| direction == "inbound").map(|items| Spared {
+        direction: "inbound",
+        items,
+        sentence: Sentence { before: "port ", after: ": the mesh's tunnel", ..Sentence::default() },
+    });
+    let own = but(&asks.mark).map(|marks| Spared {
+        direction: "outbound",
+        items: marks.iter().map(|mark| format!("mark {mark}")).collect(),
+        sentence: Sentence { before: "the proxy's own connections: ", ..Sentence::default() },
+    });
+    tunnel.into_iter().chain(own).collect()
 }
 
 /// Users and groups, each with what it is.
 fn owner(meant: &Meant<'_>) -> Option<Vec<String>> {
-    let named = |noun: &str, asked: &Option<super::asks::Asked>| {
+    let named = |noun: &str, asked: &Option<Asked>| {
         asked.iter().flat_map(|asked| &asked.items).map(|id| format!("{noun} {id}")).collect::<Vec<_>>()
     };
     Some([named("user", &meant.asks.uid), named("group", &meant.asks.gid)].concat())
 }
 
-/// The parts that the rules of both families make, and what none of them is about.
+/// The parts that the rules of both families make, and what none of them is about, mesh by mesh.
 pub(super) fn told(seen: &Seen<'_>, meant: &ByFamily<Vec<Meant<'_>>>) -> Told {
     let mut told = Told::default();
-    for (family, meant) in meant.iter() {
-        let view = seen.views.get(family);
-        let claims: Vec<Claim> = meant.iter().filter_map(|meant| claim(view, meant)).collect();
-        let captured: Vec<&Claim> = claims.iter().filter(|claim| claim.fate == Fate::Captured).collect();
-        if captured.is_empty() {
-            continue;
-        }
-        for rest in rests(&captured) {
-            add(&mut told.left_alone, family, None, rest);
-        }
-        for claim in &claims {
-            let list = match claim.fate {
-                Fate::Captured => &mut told.captured,
-                Fate::Passing => &mut told.left_alone,
-                Fate::Dropped => &mut told.dropped,
-            };
-            add(list, family, Some(claim), (claim.direction, claim.sentence));
+    for mesh in Mesh::ALL {
+        for (family, meant) in meant.iter() {
+            let view = seen.views.get(family);
+            let of_mesh = meant.iter().filter(|meant| meant.mesh == *mesh);
+            let claims: Vec<Claim> = of_mesh.filter_map(|meant| claim(view, meant)).collect();
+            add_all(&mut told, family, *mesh, &claims);
         }
     }
     for list in [&mut told.captured, &mut told.left_alone, &mut told.dropped] {
         list.iter_mut().for_each(|part| part.text = sentence(part));
+        let mesh = |part: &Part| Mesh::ALL.iter().position(|mesh| mesh.name() == part.mesh);
         // Stable: within a direction in the order of the rules, and what no rule is about last.
-        list.sort_by_key(|part| (place(part.direction), part.reason.is_none()));
+        list.sort_by_key(|part| (mesh(part), place(part.direction), part.reason.is_none()));
     }
     told
+}
+
+fn add_all(told: &mut Told, family: Family, mesh: Mesh, claims: &[Claim]) {
+    let captured: Vec<&Claim> = claims.iter().filter(|claim| claim.fate == Fate::Captured).collect();
+    if captured.is_empty() {
+        return;
+    }
+    for spared in captured.iter().flat_map(|claim| &claim.spared) {
+        add(
+            &mut told.left_alone,
+            Part { items: spared.items.clone(), ..part(mesh, family, spared.direction, spared.sentence) },
+            false,
+        );
+    }
+    for (direction, sentence) in rests(&captured) {
+        add(&mut told.left_alone, part(mesh, family, direction, sentence), false);
+    }
+    for claim in claims {
+        let list = match claim.fate {
+            Fate::Captured => &mut told.captured,
+            Fate::Passing => &mut told.left_alone,
+            Fate::Dropped => &mut told.dropped,
+        };
+        // What is said of the proxy's users and groups is one thing, whichever of two options said it.
+        let is_shared = claim.reason.settings().len() > 1;
+        add(list, of_claim(mesh, family, claim), is_shared);
+    }
 }
 
 fn place(direction: &str) -> usize {
@@ -226,21 +322,24 @@ fn place(direction: &str) -> usize {
 
 /// What no rule is about.
 fn rests(captured: &[&Claim]) -> Vec<(&'static str, Sentence)> {
-    let of = |reason: Reason| captured.iter().filter(move |claim| claim.reason == reason);
-    let whole = |reason: Reason| of(reason).any(|claim| claim.items.is_empty());
-    let any_dns = of(Reason::Dns).next().is_some();
+    let of = |meaning: Meaning| captured.iter().filter(move |claim| claim.reason.meaning() == meaning);
+    let any = |meaning: Meaning| of(meaning).next().is_some();
+    let whole = |meaning: Meaning| of(meaning).any(|claim| claim.items.is_empty());
     let rest = |direction, all| (direction, Sentence { all, ..Sentence::default() });
-    let outbound = if whole(Reason::OutboundNetwork) {
-        if any_dns { "all but TCP and DNS" } else { "all but TCP: UDP and DNS, too" }
-    } else if of(Reason::OutboundNetwork).next().is_some() || of(Reason::OutboundPort).next().is_some() {
+    let outbound = if whole(Meaning::OutboundNetwork) || whole(Meaning::OutboundPort) {
+        if any(Meaning::Dns) { "all but TCP and DNS" } else { "all but TCP: UDP and DNS, too" }
+    } else if any(Meaning::OutboundNetwork) || any(Meaning::OutboundPort) {
         "everything else"
     } else {
         "everything: nothing captures what the pod sends"
     };
     let mut rests = vec![rest("outbound", outbound)];
-    if !whole(Reason::InboundPort) {
-        let any = of(Reason::InboundPort).next().is_some();
-        let all = if any { "all other ports" } else { "everything: nothing captures what comes in" };
+    if !whole(Meaning::InboundPort) {
+        let all = if any(Meaning::InboundPort) {
+            "all other ports"
+        } else {
+            "everything: nothing captures what comes in"
+        };
         rests.push(rest("inbound", all));
     } else {
         rests.push(rest("inbound", "all but TCP"));
@@ -248,69 +347,78 @@ fn rests(captured: &[&Claim]) -> Vec<(&'static str, Sentence)> {
     rests
 }
 
-/// Adds a claim to the part that says the same, of whatever family.
-fn add(list: &mut Vec<Part>, family: Family, claim: Option<&Claim>, said: (&'static str, Sentence)) {
-    let (direction, sentence) = said;
-    let option = claim.and_then(|claim| claim.setting).map(option);
-    let reason = claim.map(|claim| claim.reason.name());
-    let listener = claim.and_then(|claim| claim.listener);
-    let port = listener.map(|listener| listener.ports.first().number());
-    let last_port =
-        listener.map(|listener| listener.ports.last().number()).filter(|last| Some(*last) != port);
-    let is_transparent = listener.map(|listener| listener.is_transparent);
-    let items = claim.map(|claim| claim.items.clone()).unwrap_or_default();
-    // What is said of the proxy's users and groups is one thing, whichever of two options said it.
-    let is_shared = claim.is_some_and(|claim| claim.reason.settings().len() > 1);
-    let same = |part: &&mut Part| {
-        let is_same = (part.sentence, &part.reason) == (sentence, &reason);
-        let goes_there =
-            (part.port, part.last_port, part.is_transparent) == (port, last_port, is_transparent);
-        let joins = part.items.is_empty() == items.is_empty() && (is_shared || part.option == option);
-        is_same && goes_there && joins
-    };
-    if let Some(part) = list.iter_mut().find(same) {
-        for item in items {
-            if !part.items.contains(&item) {
-                part.items.push(item);
-            }
-        }
-        if !part.is_of(family) {
-            part.families.push(word(family));
-        }
-        let known = part.option.get_or_insert_default();
-        match option {
-            Some(more) if !known.split(", ").any(|one| one == more) => {
-                let comma = if known.is_empty() { "" } else { ", " };
-                known.push_str(&format!("{comma}{more}"));
-            }
-            _ => {}
-        }
-        part.option.take_if(|known| known.is_empty());
-        return;
-    }
-    let families = vec![word(family)];
-    list.push(Part {
+/// A part that no rule is about.
+fn part(mesh: Mesh, family: Family, direction: &'static str, sentence: Sentence) -> Part {
+    Part {
+        mesh: mesh.name(),
         direction,
         text: String::new(),
-        items,
-        option,
-        reason,
-        port,
-        last_port,
-        is_transparent,
-        families,
+        items: Vec::new(),
+        option: None,
+        reason: None,
+        port: None,
+        last_port: None,
+        is_transparent: None,
+        families: vec![word(family)],
         sentence,
-    });
+    }
+}
+
+fn of_claim(mesh: Mesh, family: Family, claim: &Claim) -> Part {
+    let port = claim.listener.map(|listener| listener.ports.first().number());
+    let last_port = claim.listener.map(|listener| listener.ports.last().number());
+    Part {
+        items: claim.items.clone(),
+        option: claim.setting.map(option),
+        reason: Some(claim.reason.name()),
+        port,
+        last_port: last_port.filter(|last| Some(*last) != port),
+        is_transparent: claim.listener.map(|listener| listener.is_transparent),
+        ..part(mesh, family, claim.direction, claim.sentence)
+    }
+}
+
+/// Adds a part to the one that says the same, of whatever family; if it is shared, whichever option said it.
+fn add(list: &mut Vec<Part>, new: Part, is_shared: bool) {
+    let same = |part: &&mut Part| {
+        let is_same = (part.mesh, part.sentence, part.reason) == (new.mesh, new.sentence, new.reason);
+        let to = |part: &Part| (part.port, part.last_port, part.is_transparent);
+        let joins = part.items.is_empty() == new.items.is_empty() && (is_shared || part.option == new.option);
+        is_same && to(part) == to(&new) && joins
+    };
+    let Some(part) = list.iter_mut().find(same) else {
+        list.push(new);
+        return;
+    };
+    for item in new.items {
+        if !part.items.contains(&item) {
+            part.items.push(item);
+        }
+    }
+    for family in new.families {
+        if !part.families.contains(&family) {
+            part.families.push(family);
+        }
+    }
+    let known = part.option.get_or_insert_default();
+    match new.option {
+        Some(more) if !known.split(", ").any(|one| one == more) => {
+            let comma = if known.is_empty() { "" } else { ", " };
+            known.push_str(&format!("{comma}{more}"));
+        }
+        _ => {}
+    }
+    part.option.take_if(|known| known.is_empty());
 }
 
 /// The option as people write it: its letter, or else its name.
-pub(super) fn option(setting: Setting) -> String {
+pub(crate) fn option(setting: Setting) -> String {
     let row = setting.row();
     row.short.map_or_else(|| row.option(), |letter| format!("-{letter}"))
 }
 
 fn sentence(part: &Part) -> String {
-    let Sentence { before, all, after } = part.sentence;
+    let Sentence { before, all, after, .. } = part.sentence;
     let subject = match part.items.as_slice() {
         [] => all.to_owned(),
         items if items.len() > 1 => format!("{}{}", before.replace("port ", "ports "), shown(items)),
@@ -321,6 +429,9 @@ fn sentence(part: &Part) -> String {
         after if after.starts_with([':', ')']) => format!("{subject}{after}"),
         after => format!("{subject} {after}"),
     };
+    if !part.sentence.whom.is_empty() {
+        text.push_str(&format!(" {}", part.sentence.whom));
+    }
     if let Some(port) = part.port {
         let last = part.last_port.map(|last| format!("-{last}")).unwrap_or_default();
         text.push_str(&format!(" at port {port}{last}"));

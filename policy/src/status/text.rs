@@ -2,6 +2,7 @@
 
 use super::{Finding, Held, Hit, Level, Part, Record, Status, tone};
 use crate::Tone;
+use crate::mesh::Mesh;
 use std::fmt::{self, Display, Write};
 
 /// Sections whose lines stand behind a word of this width.
@@ -17,9 +18,18 @@ pub(super) fn text(status: &Status, width: usize) -> String {
     if status.held_by.is_empty() && !status.capturing {
         page.line(0, "", Tone::Quiet, "sidecar-init apply with the pod's flags sets rules.");
     }
-    page.parts("Captured", Tone::Captured, &status.captured);
-    page.parts("Left alone", Tone::Passing, &status.left_alone);
-    page.parts("Dropped", Tone::Dropped, &status.dropped);
+    for mesh in Mesh::ALL.iter().filter(|mesh| status.meshes.contains(&mesh.name())) {
+        let title = |word: &str| match status.meshes.len() {
+            1 => word.to_owned(),
+            _ => format!("{word} for {}", mesh.ownership().name),
+        };
+        let of_mesh = |parts: &[Part]| -> Vec<Part> {
+            parts.iter().filter(|part| part.mesh == mesh.name()).cloned().collect()
+        };
+        page.parts(&title("Captured"), Tone::Captured, &of_mesh(&status.captured));
+        page.parts(&title("Left alone"), Tone::Passing, &of_mesh(&status.left_alone));
+        page.parts(&title("Dropped"), Tone::Dropped, &of_mesh(&status.dropped));
+    }
     page.listeners(status);
     page.hits(&status.hits);
     page.made(status);

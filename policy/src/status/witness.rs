@@ -5,7 +5,7 @@ use super::parts::{Claim, Fate, claim};
 use super::reading::{Meant, Role};
 use super::{Finding, Seen};
 use crate::explain::{Pod, Sender, explain, usual};
-use crate::istio::Reason;
+use crate::reason::Meaning;
 use rules::simulate::{At, Packet, Verdict};
 use rules::{Action, ByFamily, Cidr, Family, PortRange, Protocol, Target};
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,7 +69,7 @@ fn pod(seen: &Seen<'_>, claims: &[Claim]) -> Pod {
             pod.addresses.push(address);
         }
     }
-    let owners = claims.iter().filter(|claim| claim.reason == Reason::ProxyOutbound);
+    let owners = claims.iter().filter(|claim| claim.reason.meaning() == Meaning::ProxyOutbound);
     for item in owners.flat_map(|claim| &claim.items) {
         if let Some(uid) = item.strip_prefix("user ").and_then(|uid| uid.parse().ok()) {
             pod.proxy.0 = uid;
@@ -100,25 +100,26 @@ fn witness(claim: &Claim, family: Family, pod: &Pod, claims: &[Claim]) -> Option
             one => one,
         })
     };
-    let (sender, to) = match claim.reason {
-        Reason::OutboundNetwork if claim.items.iter().any(|item| item.parse::<Cidr>().is_err()) => {
+    let (sender, to) = match claim.reason.meaning() {
+        Meaning::OutboundNetwork if claim.items.iter().any(|item| item.parse::<Cidr>().is_err()) => {
             return None;
         }
-        Reason::OutboundNetwork if claim.items.is_empty() => {
+        Meaning::OutboundNetwork if claim.items.is_empty() => {
             (Sender::App, SocketAddr::new(elsewhere, free()))
         }
-        Reason::OutboundNetwork => (Sender::App, SocketAddr::new(network()?, free())),
-        Reason::OutboundPort => (Sender::App, SocketAddr::new(elsewhere, first_port()?)),
-        Reason::InboundPort if claim.items.is_empty() => (Sender::External, SocketAddr::new(own, free())),
-        Reason::InboundPort => (Sender::External, SocketAddr::new(own, first_port()?)),
-        Reason::Dns if claim.items.is_empty() => (Sender::App, SocketAddr::new(elsewhere, 53)),
-        Reason::Dns => (Sender::App, SocketAddr::new(network()?, 53)),
+        Meaning::OutboundNetwork => (Sender::App, SocketAddr::new(network()?, free())),
+        Meaning::OutboundPort if claim.items.is_empty() => (Sender::App, SocketAddr::new(elsewhere, free())),
+        Meaning::OutboundPort => (Sender::App, SocketAddr::new(elsewhere, first_port()?)),
+        Meaning::InboundPort if claim.items.is_empty() => (Sender::External, SocketAddr::new(own, free())),
+        Meaning::InboundPort => (Sender::External, SocketAddr::new(own, first_port()?)),
+        Meaning::Dns if claim.items.is_empty() => (Sender::App, SocketAddr::new(elsewhere, 53)),
+        Meaning::Dns => (Sender::App, SocketAddr::new(network()?, 53)),
         _ => return None,
     };
-    let protocol = if claim.reason == Reason::Dns { Protocol::Udp } else { Protocol::Tcp };
+    let protocol = if claim.reason.meaning() == Meaning::Dns { Protocol::Udp } else { Protocol::Tcp };
     let packet = usual(sender, pod, protocol, to)?;
-    let what = match (sender, claim.reason) {
-        (_, Reason::Dns) => format!("a DNS query to {to}"),
+    let what = match (sender, claim.reason.meaning()) {
+        (_, Meaning::Dns) => format!("a DNS query to {to}"),
         (Sender::External, _) => format!("TCP from outside to port {}", to.port()),
         _ => format!("TCP of the application to {to}"),
     };
@@ -131,7 +132,7 @@ fn unreached(family: Family, meant: &[Meant<'_>]) -> Vec<Finding> {
     for meant in meant.iter().filter(|meant| !meant.chain.table.starts_with("inet ")) {
         let matters = match meant.role {
             Role::Outbound => true,
-            Role::Inbound => meant.reason == Some(Reason::InboundPort),
+            Role::Inbound => meant.reason.is_some_and(|reason| reason.meaning() == Meaning::InboundPort),
             _ => false,
         };
         if matters {

@@ -16,7 +16,7 @@ pub use tell::{Rules, of_reports, of_walk, reports_anything};
 pub use utc::utc;
 pub use walks::{Frame, Walk, Walks};
 
-use crate::istio::Reason;
+use crate::Reason;
 
 /// The options that make rules of this name; none for what is always there, and for names that are not ours.
 fn options(rule: &str) -> Vec<String> {

@@ -6,9 +6,10 @@
 use super::block::{Block, MetRule};
 use super::walks::Walk;
 use super::{hook, options};
-use crate::Tone;
 use crate::explain::{Explanation, captures};
-use crate::istio::Reason;
+use crate::reason::Meaning;
+use crate::status::reading::read_at;
+use crate::{Reason, Tone};
 use rules::report::{Headers, Report, Seen, Traced, TracedStep, protocol_name};
 use rules::simulate::{
     At, Direction, Matched, Outcome, Packet, Routing, Step, Trace, Verdict, View, ViewRule, replay, walk,
@@ -153,9 +154,12 @@ fn block(seen: &Seen) -> Block {
 
 fn met(view: &View, at: At) -> Option<MetRule> {
     let (chain, rule) = (view.chains().get(at.chain)?, view.rule(at)?);
-    // What upstream's chains are for is known by their names.
-    let of_chain = || Reason::of_chain(&chain.chain).filter(|_| captures(rule)).map(|reason| reason.name());
-    let name = rule.origin.map(|origin| origin.name).or_else(of_chain);
+    // What upstream's chains are for is known by their names; rules of some meshes are known one by one.
+    let of_chain = || Reason::of_chain(&chain.chain).filter(|_| captures(rule)).map(Reason::name);
+    let read = if rule.origin.is_none() { read_at(view, at) } else { None };
+    let of_listing = || read.map(|(reason, _)| reason.name()).or_else(of_chain);
+    let name = rule.origin.map(|origin| origin.name).or_else(of_listing);
+    let made_by = read.and_then(|(_, setting)| setting).map(|setting| setting.row().option());
     Some(MetRule {
         table: Some(chain.table.to_string()),
         chain: Some(chain.chain.clone()),
@@ -163,7 +167,7 @@ fn met(view: &View, at: At) -> Option<MetRule> {
         text: rule.text.clone(),
         options: match rule.origin {
             Some(origin) if !origin.option.is_empty() => vec![origin.option_text()],
-            _ => name.map(options).unwrap_or_default(),
+            _ => made_by.map(|option| vec![option]).or_else(|| name.map(options)).unwrap_or_default(),
         },
         name: name.map(str::to_owned),
     })
@@ -246,7 +250,8 @@ fn judged(block: Block, view: &View, explained: &Explanation<'_>, knows_what_fai
 /// Whether a rule hands packets to a transparent listener, or says what becomes of them without one.
 fn hands_over(view: &View, at: At) -> bool {
     view.rule(at).is_some_and(|rule| {
-        let is_named = rule.origin.is_some_and(|origin| origin.name == Reason::ToInboundListener.name());
+        let reason = rule.origin.and_then(|origin| Reason::named(origin.name));
+        let is_named = reason.is_some_and(|reason| reason.meaning() == Meaning::ToInboundListener);
         is_named || matches!(rule.action, Action::Target(Target::Tproxy { .. }))
     })
 }

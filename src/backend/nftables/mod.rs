@@ -98,7 +98,15 @@ impl Nftables {
     /// # Errors
     /// When the kernel refuses.
     pub fn read_among(&mut self, tables: &Tables) -> io::Result<Option<bytecode::Table>> {
-        let ours = tables.0.iter().find(|table| table.family == NFPROTO_INET && table.name == self.table);
+        self.read_named(tables, self.table)
+    }
+
+    /// The table of the family `inet` and this name; `None` if it is not among these.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn read_named(&mut self, tables: &Tables, name: &str) -> io::Result<Option<bytecode::Table>> {
+        let ours = tables.0.iter().find(|table| table.family == NFPROTO_INET && table.name == name);
         match ours.map(|ours| read::table(&mut self.socket, ours)).transpose() {
             // It has gone since.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -132,8 +140,8 @@ impl Nftables {
         Ok(tables)
     }
 
-    /// Puts `wanted` in the place of our table, in one step. `live` is what was read of it; if that is no longer so, it is
-    /// a conflict.
+    /// Puts the table `wanted` in the place of `live`, in one step, be it the same one or another. `live` is what was read; if
+    /// it is gone, it is a conflict, and if the same one has changed.
     ///
     /// # Errors
     /// When the kernel refuses; nothing has changed then.
@@ -142,23 +150,26 @@ impl Nftables {
         live: Option<&bytecode::Table>,
         wanted: Option<&bytecode::Table>,
     ) -> Result<(), Refusal> {
-        let delete = live.map(|_| Job::Delete(NFPROTO_INET, self.table));
+        let delete = live.map(|live| Job::Delete(NFPROTO_INET, &live.name));
         let jobs: Vec<Job<'_>> = delete.into_iter().chain(wanted.map(Job::Create)).collect();
         match (live, wanted) {
             (None, None) => Ok(()),
             // The kernel calls no chain of a dormant table, say.
-            (Some(live), Some(wanted)) if live.flags == wanted.flags => match self.exchange(live, wanted) {
-                // Somebody has put there what can't be taken out by name, such as a chain without one.
-                Err(Refusal::Refused { .. }) => self.commit(&jobs, None),
-                done => done,
-            },
+            (Some(live), Some(wanted)) if (&live.name, live.flags) == (&wanted.name, wanted.flags) => {
+                match self.exchange(live, wanted) {
+                    // Somebody has put there what can't be taken out by name, such as a chain without one.
+                    Err(Refusal::Refused { .. }) => self.commit(&jobs, None),
+                    done => done,
+                }
+            }
             _ => self.commit(&jobs, None),
         }
     }
 
     fn exchange(&mut self, live: &bytecode::Table, wanted: &bytecode::Table) -> Result<(), Refusal> {
         let generation = self.generation().map_err(Refusal::Conflict)?;
-        let now = self.read().map_err(Refusal::Conflict)?;
+        let tables = self.tables().map_err(Refusal::Conflict)?.unwrap_or_default();
+        let now = self.read_named(&tables, &live.name).map_err(Refusal::Conflict)?;
         match now.filter(|now| same(Some(now), Some(live))) {
             Some(now) => self.commit(&[Job::Exchange(&now, wanted)], Some(generation)),
             None => Err(Refusal::Conflict(io::ErrorKind::ResourceBusy.into())),

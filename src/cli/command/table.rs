@@ -33,7 +33,8 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
                      empty, half done, changed by somebody, or set up with other flags. Either all of it takes \
                      effect or the old state stays. While one state replaces another, no connection that both \
                      capture gets past the proxy. Rules of other programs stay as they are; ours stand before \
-                     them.\n\nRun it as often as you like: if everything is in place, nothing is written.\n\nExit \
+                     them. Where another mesh captures, it is refused; --replace exchanges one for the other.\n\nRun it as \
+                     often as you like: if everything is in place, nothing is written.\n\nExit \
                      codes: 0 in place, 1 failed, 2 bad input (nothing was touched), 3 in place, but rules of \
                      others come before ours.",
         topics: &[CAPTURE, &[Topic::Operation], ANY],
@@ -69,14 +70,21 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         command: Command::Clean,
         name: "clean",
         about: "Remove all that is ours",
-        long_about: "Removes every rule, policy rule, route and address that this program (or istio-iptables) has \
-                     set, in both variants of iptables and both families. It needs no flags to know what is \
-                     ours: chains named ISTIO_*, jumps to them, rules that carry the comment sidecar-init, \
-                     routing of protocol 137, and what only istio-iptables makes. Rules of other programs \
-                     stay.\n\nExit codes: 0 nothing of ours is left (or ever was there), 1 failed, or something \
+        long_about: "Removes every rule, policy rule, route and address that this program, or one whose place it takes, \
+                     has set for any mesh, in both variants of iptables and both families, and tells whose they \
+                     were. With --mesh, those of that mesh alone. It needs no other flags to know what is ours. Of \
+                     Istio's sidecar that is: chains named ISTIO_*, jumps to them, rules that carry the comment \
+                     sidecar-init, routing of protocol 137, and what only istio-iptables makes. Rules of other \
+                     programs stay.\n\nExit codes: 0 nothing of ours is left (or ever was there), 1 failed, or something \
                      is left that may be anybody's, 2 bad input.",
         topics: &[ANY],
-        also: &[Setting::NetworkNamespace, Setting::CniMode, Setting::LockWait, Setting::Format],
+        also: &[
+            Setting::Mesh,
+            Setting::NetworkNamespace,
+            Setting::CniMode,
+            Setting::LockWait,
+            Setting::Format,
+        ],
         without: &[],
         word: None,
         mesh: None,
@@ -374,7 +382,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
                      failed.",
         topics: &[PASTED],
         also: &[],
-        without: &[Setting::Format, Setting::AllowHostNamespace, Setting::Mesh],
+        without: &[Setting::Format, Setting::AllowHostNamespace, Setting::Mesh, Setting::Replace],
         word: None,
         mesh: Some(Mesh::Istio),
     },

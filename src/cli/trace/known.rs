@@ -3,9 +3,8 @@
 use crate::cli::explain::live_routing;
 use crate::cli::{host::System, run::Run};
 use policy::explain::Pod;
-use policy::istio::Reason;
 use policy::trace::Rules;
-use policy::{Host, trace::Block};
+use policy::{Host, Reason, trace::Block};
 use rules::Family;
 use rules::routing::Object;
 use rules::simulate::{At, Routing, View};

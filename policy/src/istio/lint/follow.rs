@@ -9,7 +9,7 @@ pub(crate) fn without(config: &CaptureConfig, change: &Change) -> CaptureConfig 
     let mut changed = config.clone();
     match (&change.item, change.setting) {
         (LeftOut::Network(cidr), Setting::ServiceExcludeCidr) => {
-            cut(change, &mut changed.excluded_cidrs, cidr)
+            cut(change, &mut changed.excluded_cidrs, cidr);
         }
         (LeftOut::Network(cidr), Setting::ServiceCidr) => {
             if let OutboundCidrs::Only(cidrs) = &mut changed.outbound_cidrs {

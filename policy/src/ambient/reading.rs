@@ -1,0 +1,62 @@
+//! Rules of ambient mode that do not say why they are there: ours in iptables, and those of Istio's node agent in iptables
+//! and in nf_tables. None of them has a comment; the chain, what a rule asks and what it does tell.
+
+use super::reason::{ROWS, Reason};
+use crate::reason::{Reasons, Row};
+use crate::status::asks::Asked;
+use crate::status::reading::{Kind, Met, Role, captures, is_loopback};
+use rules::Family;
+use rules::Hook;
+
+/// What is known of the mesh's rules.
+pub(crate) struct Known;
+
+impl Reasons for Known {
+    fn rows(&self) -> &'static [Row] {
+        ROWS
+    }
+
+    fn chains(&self) -> &'static [(&'static str, Role)] {
+        &[
+            ("ISTIO_PRERT", Role::Inbound),
+            ("ISTIO_PREROUTING", Role::Inbound),
+            ("ISTIO_OUTPUT", Role::Outbound),
+        ]
+    }
+
+    fn remedy_of_gap(&self, family: Family) -> &'static str {
+        match family {
+            Family::V4 => "set the rules again: those of ambient mode always capture IPv4",
+            Family::V6 => "set the rules with --ipv6",
+        }
+    }
+
+    fn read(&self, met: &Met<'_>) -> Option<crate::Reason> {
+        read(met).map(Into::into)
+    }
+
+    fn resolver(&self) -> &'static str {
+        "ztunnel"
+    }
+}
+
+fn read(met: &Met<'_>) -> Option<Reason> {
+    let (asks, leads_on) = (met.asks, met.to.is_some());
+    let is_one = |asked: &Option<Asked>| asked.as_ref().is_some_and(|asked| !asked.negated);
+    match (met.kind(), met.role) {
+        (Kind::Mangle, _) => Some(Reason::ProxyToApplication),
+        (Kind::Raw, _) => Some(Reason::DnsZone),
+        (Kind::Nat, Role::Base(Hook::Prerouting)) if leads_on => Some(Reason::Arriving),
+        (Kind::Nat, Role::Base(Hook::Output)) if leads_on => Some(Reason::Leaving),
+        (Kind::Nat, Role::Inbound) if asks.in_interface.is_some() => Some(Reason::Machine),
+        (Kind::Nat, Role::Inbound) if captures(met.rule) => Some(Reason::Inbound),
+        (Kind::Nat, Role::Inbound) if is_one(&asks.source) => Some(Reason::Probe),
+        (Kind::Nat, Role::Outbound) if captures(met.rule) => {
+            Some(if is_one(&asks.destination_port) { Reason::Dns } else { Reason::Outbound })
+        }
+        (Kind::Nat, Role::Outbound) if is_one(&asks.destination) => Some(Reason::Probe),
+        (Kind::Nat, Role::Outbound) if is_loopback(asks.out_interface.as_ref()) => Some(Reason::OwnPod),
+        (Kind::Nat, Role::Outbound) if asks.mark.is_some() => Some(Reason::ProxyToApplication),
+        _ => None,
+    }
+}

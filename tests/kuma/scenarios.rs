@@ -1,0 +1,49 @@
+//! Every scenario of Kuma in the catalogue: what `apply` sets `check` finds equal and a second call leaves alone, with each
+//! backend, and uninstalling leaves nothing.
+
+use crate::catalogue::{Case, all};
+use crate::drop_in::call;
+use crate::namespace::Namespace;
+use std::process::Command;
+
+fn settles(backend: &str) {
+    let folders: Vec<_> =
+        all().into_iter().filter(|folder| Case::read(folder).mesh() == Some("kuma")).collect();
+    assert!(folders.len() >= 30, "the catalogue has shrunk");
+    for folder in folders {
+        let case = Case::read(&folder);
+        let namespace = Namespace::new();
+        let run = |command: &str, says: &str| {
+            let mut program = Command::new(env!("CARGO_BIN_EXE_sidecar-init"));
+            program.args([command, "--mesh", "kuma", "--backend", backend]).args(case.flags());
+            program.envs(case.variables());
+            let output = namespace.run(|| program.output().expect("the binary runs"));
+            let told = String::from_utf8_lossy(&output.stderr).into_owned()
+                + &String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && told.contains(says), "{} {command}: {told}", folder.display());
+        };
+        run("apply", "changed=true");
+        run("check", "");
+        run("apply", "changed=false");
+        let ended = call(&namespace, &["uninstall", "transparent-proxy"], &[]);
+        assert_eq!(ended.code, Some(0), "{}: {}", folder.display(), ended.stderr);
+        let rules =
+            namespace.stdout("nft", &["list", "ruleset"]) + &namespace.stdout("iptables-legacy-save", &[]);
+        assert!(!rules.contains("KUMA") && !rules.contains("kuma"), "{}: {rules}", folder.display());
+    }
+}
+
+#[test]
+fn every_scenario_settles_with_nft() {
+    settles("iptables-nft");
+}
+
+#[test]
+fn every_scenario_settles_with_legacy() {
+    settles("iptables-legacy");
+}
+
+#[test]
+fn every_scenario_settles_natively() {
+    settles("nftables");
+}

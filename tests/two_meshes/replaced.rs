@@ -1,0 +1,185 @@
+//! What is done where one mesh takes the place of another, step by step.
+
+use crate::meshes::{ALL, Goal, SIDECAR, captures, holding, options, replace, same};
+use rules::Family;
+use sidecar_init::{
+    backend::{Backend, BackendName, Step, Variant, memory::Memory},
+    engine::{self, Error},
+};
+
+const NFT: BackendName = BackendName::Iptables(Variant::Nft);
+const LEGACY: BackendName = BackendName::Iptables(Variant::Legacy);
+
+/// Calls `check` for every change from one mesh to another, from every backend to every other.
+fn for_each_change(mut check: impl FnMut(Memory, BackendName, Goal, BackendName)) {
+    for (old, new) in Goal::pairs() {
+        for (from, to) in BackendName::ALL.into_iter().flat_map(|a| BackendName::ALL.map(|b| (a, b))) {
+            check(holding(old, from, new.owner().joined_with(ALL)), from, new, to);
+        }
+    }
+}
+
+#[test]
+fn nothing_is_set_beside_another_mesh() {
+    for (old, new) in Goal::pairs() {
+        for (from, to) in BackendName::ALL.into_iter().flat_map(|a| BackendName::ALL.map(|b| (a, b))) {
+            let mut memory = holding(old, from, new.owner());
+            let before = memory.snapshot.clone();
+            let refused = engine::apply(&mut memory, &new.desired(new.owner()), &options(to));
+            let Err(error @ Error::Captured { .. }) = &refused else {
+                panic!("{old:?} {new:?}: {refused:?}")
+            };
+            let told = error.to_string();
+            let evidence = match from {
+                BackendName::Iptables(variant) => format!("of table nat, {variant}, IPv4)"),
+                BackendName::Nftables => format!("(table inet {} of nf_tables)", old.owner().table),
+            };
+            for word in [
+                old.owner().name,
+                new.owner().name,
+                &evidence,
+                &format!("sidecar-init clean --mesh {}", old.owner().mesh),
+                "--replace",
+                old.owner().opt_out,
+            ] {
+                assert!(told.contains(word), "{word} is not in: {told}");
+            }
+            assert!(same(&memory.snapshot, &before) && memory.committed.is_empty());
+        }
+    }
+}
+
+#[test]
+fn nothing_of_the_other_is_left_and_strangers_stay() {
+    for_each_change(|mut memory, _, new, to| {
+        replace(&mut memory, new, to).expect("nothing breaks");
+        let expected = holding(new, to, new.owner().joined_with(ALL));
+        assert!(
+            same(&memory.snapshot, &expected.snapshot),
+            "{new:?}\n{:#?}\n{:#?}",
+            memory.snapshot,
+            expected.snapshot
+        );
+        let again = replace(&mut memory, new, to).expect("nothing breaks");
+        assert_eq!(again.steps, [], "{new:?} by {to}");
+    });
+}
+
+#[test]
+fn one_of_the_two_captures_at_every_moment() {
+    for_each_change(|mut memory, _, new, to| {
+        let steps = replace(&mut memory.clone(), new, to).expect("nothing breaks").steps;
+        for step in steps {
+            for family in Family::BOTH {
+                assert!(captures(&memory.snapshot, family), "{new:?} by {to}, before {step}");
+            }
+            memory.commit(&step).expect("nothing breaks");
+        }
+        assert!(Family::BOTH.into_iter().all(|family| captures(&memory.snapshot, family)));
+    });
+}
+
+/// The steps of a change of rules, in words.
+fn told(old: Goal, from: BackendName, new: Goal, to: BackendName) -> Vec<String> {
+    let mut memory = holding(old, from, new.owner().joined_with(ALL));
+    let steps = replace(&mut memory, new, to).expect("nothing breaks").steps;
+    let is_of_rules = |step: &&Step| {
+        matches!(step, Step::Iptables { .. } | Step::Nftables { .. } | Step::Clear(_) | Step::Settle)
+    };
+    steps
+        .iter()
+        .filter(is_of_rules)
+        .map(|step| step.to_string().replace("waiting for packets on their way", "wait"))
+        .collect()
+}
+
+#[test]
+fn it_is_one_step_where_the_kernel_can_do_it_in_one() {
+    let check = |old, new, backend, expected: &[&str]| {
+        assert_eq!(told(old, backend, new, backend), expected, "{old:?} to {new:?}");
+    };
+    check(
+        Goal::Other,
+        Goal::Redirect,
+        BackendName::Nftables,
+        &["replacing the nf_tables table sidecar_init_other by sidecar_init"],
+    );
+    check(
+        Goal::Redirect,
+        Goal::Namesake,
+        BackendName::Nftables,
+        &["replacing the nf_tables table sidecar_init by sidecar_init_namesake"],
+    );
+    for (old, new) in [(Goal::Other, Goal::Namesake), (Goal::Namesake, Goal::Other)] {
+        check(old, new, NFT, &["IPv4 rules (iptables-nft: nat)", "IPv6 rules (iptables-nft: nat)"]);
+    }
+    // The chain whose name both use changes hands within the table's commit.
+    check(
+        Goal::Redirect,
+        Goal::Namesake,
+        NFT,
+        &["IPv4 rules (iptables-nft: nat, raw)", "IPv6 rules (iptables-nft: nat, raw)"],
+    );
+}
+
+#[test]
+fn it_is_bridged_where_the_kernel_can_not() {
+    let check = |(old, from), (new, to), expected: &[&str]| {
+        assert_eq!(told(old, from, new, to), expected, "{old:?} {from} to {new:?} {to}");
+    };
+    let native = BackendName::Nftables;
+    check(
+        (Goal::Other, LEGACY),
+        (Goal::Namesake, native),
+        &[
+            "creating the nf_tables table sidecar_init_namesake",
+            "wait",
+            "IPv4 rules (iptables-legacy: nat)",
+            "IPv6 rules (iptables-legacy: nat)",
+        ],
+    );
+    check(
+        (Goal::Other, native),
+        (Goal::Namesake, LEGACY),
+        &[
+            "IPv4 rules (iptables-legacy: nat)",
+            "IPv6 rules (iptables-legacy: nat)",
+            "wait",
+            "removing the nf_tables table sidecar_init_other",
+        ],
+    );
+    // TPROXY on one side: guards first, and both stand for a while.
+    check(
+        (Goal::Other, native),
+        (Goal::Transparent, native),
+        &[
+            "replacing the nf_tables table sidecar_init_other",
+            "creating the nf_tables table sidecar_init",
+            "wait",
+            "removing the nf_tables table sidecar_init_other",
+        ],
+    );
+    check(
+        (Goal::Transparent, native),
+        (Goal::Other, native),
+        &[
+            "creating the nf_tables table sidecar_init_other",
+            "wait",
+            "removing the nf_tables table sidecar_init",
+            "wait",
+            "replacing the nf_tables table sidecar_init_other",
+        ],
+    );
+}
+
+#[test]
+fn routing_that_both_want_stays_where_it_is() {
+    let mut memory = holding(Goal::Other, NFT, SIDECAR.joined_with(ALL));
+    let steps = replace(&mut memory, Goal::Redirect, NFT).expect("nothing breaks").steps;
+    let routing: Vec<String> = steps
+        .iter()
+        .filter(|step| !matches!(step, Step::Iptables { .. } | Step::Settle))
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(routing, ["taking over address ::6/128 on lo"]);
+}
