@@ -3,7 +3,7 @@
 //! Its flags say what to capture, which the policy understands, and how to run, which is understood here. All else is what
 //! `apply` does.
 
-use super::run::{self, BackendChoice, Call, Logging, Mode, Run};
+use super::run::{self, BackendChoice, Call, Logging, Run};
 use super::{Exit, change, report};
 use policy::linkerd::{self, Linkerd, commands};
 use policy::mesh::{Capture, Mesh};
@@ -96,7 +96,9 @@ pub(super) fn run(raw: &Raw, before: Vec<Problem>) -> Result<Exit, Problems> {
     for warning in &call.warnings {
         tracing::warn!(target: "config", "{warning}");
     }
-    super::warn(raw, &call);
+    for warning in doubts(&call.capture) {
+        tracing::warn!(target: "config", "{warning}");
+    }
     if extra.simulates {
         return Ok(simulated(raw, &call.capture, &extra));
     }
@@ -107,6 +109,21 @@ pub(super) fn run(raw: &Raw, before: Vec<Problem>) -> Result<Exit, Problems> {
         Ok(()) => Exit::Done,
         Err(error) => report::failure(&*error, Exit::Failed),
     })
+}
+
+/// What is valid and hardly meant, of what breaks a pod. The rest is told by `lint`, which takes its time.
+fn doubts(capture: &Capture) -> Vec<String> {
+    let proxy = capture.proxy();
+    let option = Linkerd::ProxyUid.row().option();
+    let nobody = proxy.uids.is_empty() && proxy.gids.is_empty();
+    let root = proxy.uids.iter().any(|uid| uid.number() == 0);
+    let nobody = nobody.then(|| {
+        format!(
+            "nobody's traffic counts as the proxy's own, so that its calls come back to it; give {option}"
+        )
+    });
+    let root = root.then(|| format!("{option}: whatever runs as root in the pod passes the proxy by"));
+    nobody.into_iter().chain(root).collect()
 }
 
 fn resolve(raw: &Raw, before: Vec<Problem>) -> Result<(Call, Extra), Problems> {
@@ -124,8 +141,7 @@ fn resolve(raw: &Raw, before: Vec<Problem>) -> Result<(Call, Extra), Problems> {
         simulates: reader.switch(Linkerd::Simulate),
         waits: reader.switch(Linkerd::UseWaitFlag),
     };
-    let mode = if extra.simulates { Mode::Preview(run.form()) } else { run.mode };
-    let run = Run { backend: extra.programs.into(), mode, ..run };
+    let run = Run { backend: extra.programs.into(), ..run };
     let logging = logging(&mut reader);
     let call = run::configured(reader, &super::System, run, logging)?;
     Ok((call, extra))

@@ -101,7 +101,7 @@ fn real_connections_end_as_the_rules_say_whatever_holds_them() {
     for backend in ["nftables", "iptables-nft", "iptables-legacy"] {
         let pod = Namespace::new();
         pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\naddr add fd77::2/64 dev eth0\n\
-                link set eth0 up\nlink set far up\nroute add default dev eth0\n-6 route add default dev eth0\n");
+                link set eth0 up\nlink set far up\nroute add default dev eth0\nroute add ::/0 dev eth0\n");
         let flags = [
             "--mesh=linkerd",
             "--backend",

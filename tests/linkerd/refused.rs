@@ -90,3 +90,15 @@ fn problems_are_data_where_log_lines_are() {
     assert_eq!(told["error"]["exit_code"], 1);
     assert_eq!(told["problems"][0]["option"], "--outgoing-proxy-port");
 }
+
+#[test]
+fn what_breaks_a_pod_is_told_though_it_is_valid() {
+    let check = |uid: &str, says: &str| {
+        let ended = call(None, &[&GOOD[..], &["--simulate", "--proxy-uid", uid]].concat()).with(0);
+        assert_eq!(ended.stderr.matches("WARN").count(), usize::from(!says.is_empty()), "{}", ended.stderr);
+        assert!(ended.stderr.contains(says), "{}", ended.stderr);
+    };
+    check("-1", "its calls come back to it; give --proxy-uid");
+    check("0", "--proxy-uid: whatever runs as root in the pod passes the proxy by");
+    check("2102", "");
+}

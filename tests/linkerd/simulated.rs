@@ -23,7 +23,7 @@ fn told(words: &[&str]) -> Vec<String> {
 #[test]
 fn each_family_has_upstreams_commands_between_two_looks() {
     let mut random = Random::new(7);
-    for _ in 0..100 {
+    for _ in 0..40 {
         let configuration = Configuration { subnets: Vec::new(), ..Configuration::random(&mut random) };
         let flags = configuration.flags();
         let words: Vec<&str> = ["linkerd-init", "--simulate", "--firewall-bin-path=iptables-nft"]
