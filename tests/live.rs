@@ -94,7 +94,8 @@ fn edits_of_the_native_table_are_read_as_they_are() {
         (format!("insert rule {chain} oif lo accept"), captured),
         (format!("insert rule {chain} ip protocol tcp accept"), passes),
         (format!("insert rule {chain} ct state established accept"), captured),
-        (format!("insert rule {chain} meta skuid 0-999 accept"), "unknown: "),
+        (format!("insert rule {chain} meta skuid 0-999 accept"), captured),
+        (format!("insert rule {chain} meta skuid 0-1000 accept"), passes),
         (
             format!("insert rule {chain} tcp dport 443 dnat ip to 10.9.9.9:99"),
             "not captured: another program's rule sends it to 10.9.9.9:99",

@@ -84,12 +84,18 @@ fn a_life_in_a_namespace() {
         say(&["check"], 0);
         let again = say(&["apply", "-o", "json"].map(|word| if word == "-o" { "--format" } else { word }), 0);
         assert!(again.contains("\"changed\": false") || again.contains("\"steps\": []"), "{mesh}:\n{again}");
-        let live = plain(&["explain", "--live", "--destination", "192.0.2.1:80"], 0);
+        say(&["probe"], 0);
+        let live = plain(&["explain", "--live", "192.0.2.1:80", IPS[0], IPS[1]], 0);
         assert!(live.starts_with("captured"), "{mesh} by {backend}:\n{live}");
         let status = plain(&["status", "--format", "text"], 0);
-        assert!(status.contains(mesh.ownership().name), "{mesh} by {backend}:\n{status}");
-        let doctor = within(&namespace, mesh, &["doctor", "--mesh", mesh.name()], 1);
-        assert!(doctor.contains("listens"), "nobody does: {doctor}");
+        // Istio's sidecar alone is what is meant where nothing is said.
+        let is_told = mesh == Mesh::default() || status.contains(mesh.ownership().name);
+        assert!(is_told && status.contains("captured"), "{mesh} by {backend}:\n{status}");
+        let mut call = program();
+        call.arg("doctor");
+        let doctor = namespace.run(|| call.output().expect("the binary runs"));
+        let doctor = String::from_utf8_lossy(&doctor.stdout).into_owned();
+        assert!(doctor.contains(mesh.ownership().name) || mesh == Mesh::default(), "{mesh}: {doctor}");
         for &other in Mesh::ALL.iter().filter(|other| **other != mesh) {
             let words = [vec!["apply", "--mesh", other.name()], IPS.to_vec(), usual(other)].concat();
             let refused = plain(&words, 1);
@@ -110,9 +116,5 @@ fn a_sandbox_of_each() {
         call.args(["sandbox", "--mesh", mesh.name()]);
         let text = told(&call.output().expect("the binary runs"), 0, &format!("{mesh}: the tour"));
         assert!(text.contains("captured"), "{mesh}:\n{text}");
-        let mut call = program();
-        call.args(["sandbox", "--mesh", mesh.name(), "--proxy", "none", "--run-as", "root", "--"]);
-        call.args([env!("CARGO_BIN_EXE_sidecar-init"), "probe", "--mesh", mesh.name()]);
-        told(&call.output().expect("the binary runs"), 0, &format!("{mesh}: a probe"));
     }
 }

@@ -1,6 +1,7 @@
 //! A verdict does not change when rules are written down and read back: scenarios of the catalogue, and random
 //! configurations, each with random packets. In process; the differential tests do the same by way of the kernel.
 
+use policy::mesh::Mesh;
 use rules::simulate::{Direction, Packet, Routing, Verdict, View, walk};
 use rules::{ConnState, Family, Gid, Mark, Protocol, RuleSet, State, Uid, parse, render};
 use std::{fs, net::SocketAddr, path::Path};
@@ -24,9 +25,9 @@ use random::Random;
 const PACKETS: usize = 20;
 
 /// All ways by which the rules can come back.
-fn views(rules: &RuleSet) -> [(&'static str, View); 3] {
+fn views(rules: &RuleSet, mesh: Mesh) -> [(&'static str, View); 3] {
     let checked =
-        rules::check::check(rules.clone(), &policy::istio::OWNERSHIP).expect("the policy makes valid rules");
+        rules::check::check(rules.clone(), &mesh.ownership()).expect("the policy makes valid rules");
     let family = rules.family;
     let text = render::iptables::restore(&checked);
     [
@@ -36,8 +37,8 @@ fn views(rules: &RuleSet) -> [(&'static str, View); 3] {
     ]
 }
 
-fn check(rules: &RuleSet, routing: &Routing, packets: &[Packet], told: &str) {
-    let [(_, first), others @ ..] = views(rules);
+fn check(rules: &RuleSet, mesh: Mesh, routing: &Routing, packets: &[Packet], told: &str) {
+    let [(_, first), others @ ..] = views(rules, mesh);
     for packet in packets {
         let expected = walk(&first, routing, packet, &mut ());
         assert_ne!(expected.verdict, Verdict::Unknown, "{told}: {packet:?}");
@@ -92,7 +93,7 @@ fn random_configurations() {
             let marks = policy::istio::routing(&config).transparent.map(|route| route.mark);
             let routing = Routing { local_marks: marks.into_iter().collect(), addresses: Vec::new() };
             let told = format!("{turn}: {:?}", configuration.parts);
-            check(&configurations::rules(&config, family), &routing, &packets, &told);
+            check(&configurations::rules(&config, family), Mesh::Istio, &routing, &packets, &told);
         }
     }
 }
@@ -104,12 +105,19 @@ fn scenarios() {
     let mut tried = 0;
     for folder in fs::read_dir(catalogue).expect("the catalogue") {
         let folder = folder.expect("an entry").path();
+        if !folder.is_dir() {
+            continue;
+        }
+        let case = fs::read_to_string(folder.join("case.json")).expect("case.json");
+        let case: serde_json::Value = serde_json::from_str(&case).expect("JSON");
+        let named = case.get("mesh").map(|mesh| mesh.as_str().and_then(|name| name.parse().ok()));
+        let mesh: Mesh = named.map(|mesh| mesh.expect("a mesh")).unwrap_or_default();
         for (family, file) in [(Family::V4, "v4.rules"), (Family::V6, "v6.rules")] {
             let Ok(text) = fs::read_to_string(folder.join(file)) else { continue };
             let rules = parse::restore(&text, family).expect("a golden is ours");
             let packets: Vec<Packet> = (0..100).map(|_| packet(&mut random, family)).collect();
             let routing = Routing { local_marks: vec![Mark::whole(1337)], addresses: Vec::new() };
-            check(&rules, &routing, &packets, &folder.display().to_string());
+            check(&rules, mesh, &routing, &packets, &folder.display().to_string());
             tried += 1;
         }
     }

@@ -1,5 +1,6 @@
 //! The commands: what each is for and which settings it takes.
 
+mod drop_ins;
 mod table;
 
 pub(super) use table::COMMANDS;

@@ -134,7 +134,7 @@ fn resolve(raw: &Raw, before: Vec<Problem>) -> Result<(Call, Extra), Problems> {
         )
     });
     let mut reader = Reader::new(raw, before.into_iter().chain(missing).collect());
-    let (run, _) = run::read(&mut reader);
+    let (run, common) = run::read(&mut reader);
     let extra = Extra {
         programs: programs(&mut reader),
         close_wait: close_wait(&mut reader),
@@ -142,7 +142,7 @@ fn resolve(raw: &Raw, before: Vec<Problem>) -> Result<(Call, Extra), Problems> {
         waits: reader.switch(Linkerd::UseWaitFlag),
     };
     let run = Run { backend: extra.programs.into(), ..run };
-    let logging = logging(&mut reader);
+    let logging = logging(&mut reader, common);
     let call = run::configured(reader, &super::System, run, logging)?;
     Ok((call, extra))
 }
@@ -175,7 +175,8 @@ fn close_wait(reader: &mut Reader<'_>) -> Option<u32> {
     seconds.filter(|&seconds| seconds != 0)
 }
 
-fn logging(reader: &mut Reader<'_>) -> Logging {
+/// Upstream's flags, over those that every command has.
+fn logging(reader: &mut Reader<'_>, common: Logging) -> Logging {
     let json =
         reader.optional(Linkerd::LogFormat, "is no format of log lines; expected plain or json", |text| {
             match text {
@@ -195,12 +196,7 @@ fn logging(reader: &mut Reader<'_>) -> Logging {
             _ => return None,
         })
     });
-    Logging {
-        level: level.unwrap_or(LevelFilter::INFO),
-        scopes: Vec::new(),
-        json: json.unwrap_or(false),
-        targets: Vec::new(),
-    }
+    Logging { level: level.unwrap_or(common.level), json: json.unwrap_or(common.json), ..common }
 }
 
 /// What could not be done about conntrack's memory.

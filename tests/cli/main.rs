@@ -46,7 +46,7 @@ impl Ended {
 
 /// The settings that `istio-iptables` takes.
 fn settings() -> impl Iterator<Item = &'static Row> {
-    let own = [Setting::Format, Setting::AllowHostNamespace];
+    let own = [Setting::Format, Setting::AllowHostNamespace, Setting::Mesh, Setting::Replace];
     settings::of(Mesh::default())
         .filter(move |row| !row.topic.is_of_one_command() && !own.contains(&row.setting))
 }

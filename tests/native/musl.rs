@@ -39,9 +39,9 @@ pub(crate) fn binary() -> &'static PathBuf {
 
 /// A node copies it, and a container starts it.
 #[test]
-fn it_stays_below_four_megabytes() {
+fn it_stays_below_four_and_a_half_megabytes() {
     let bytes = fs::metadata(binary()).expect("the binary").len();
-    assert!(bytes < 4_000_000, "{bytes} bytes");
+    assert!(bytes < 4_500_000, "{bytes} bytes");
 }
 
 /// The C library is another one, and some of its calls differ.

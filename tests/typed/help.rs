@@ -1,6 +1,7 @@
 //! Help: it fits, groups come in the order of interest, and each option says all that there is to say of it.
 
 use crate::program::{commands, stdout};
+use policy::mesh::Mesh;
 use policy::settings::{self, Topic, examples, mapping};
 
 fn help(command: &str, flag: &str) -> String {
@@ -12,8 +13,10 @@ fn help_fits_into_80_columns() {
     for command in commands().iter().map(String::as_str).chain(["", "cni"]) {
         for flag in ["-h", "--help"] {
             for line in help(command, flag).lines() {
-                // What can't be broken: an example, and keys of the network configuration with their meaning.
-                let is_whole = command == "cni" || line.trim_start().starts_with("sidecar-init ");
+                // What can't be broken: an example, a long name, and keys of the network configuration with their meaning.
+                let is_whole = command == "cni"
+                    || line.trim_start().starts_with("sidecar-init ")
+                    || !line.trim().contains(' ');
                 assert!(is_whole || line.chars().count() <= 80, "{command} {flag}: {line}");
             }
         }
@@ -50,7 +53,8 @@ fn each_option_says_its_variable_what_of_a_pod_says_it_and_an_example() {
     // A name that is broken at a hyphen is the same name.
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut told = 0;
-    for row in settings::all().filter(|row| text.contains(&format!("--{}", row.long)) || row.long.is_empty())
+    for row in settings::of(Mesh::default())
+        .filter(|row| text.contains(&format!("--{}", row.long)) || row.long.is_empty())
     {
         if row.topic.is_of_one_command() {
             continue;

@@ -111,7 +111,8 @@ impl Policy for CaptureConfig {
         Proxy {
             listeners: Listeners {
                 outbound: captures.then_some(self.outbound_listener),
-                inbound: (captures && self.captures_inbound()).then_some(self.inbound_listener),
+                // The proxy's calls to its own pod go there whatever ports are captured.
+                inbound: captures.then_some(self.inbound_listener),
                 dns: (captures && self.dns != DnsCapture::Off).then_some(defaults::AGENT_PORT),
                 tunnel: captures.then_some(self.tunnel_port),
                 transparent: match self.interception {

@@ -146,7 +146,10 @@ pub(crate) const EXAMPLES: &[examples::Row] = &[
     open(Kuma::LockWaitInterval, "0"),
     open(Kuma::MaxRetries, "4"),
     open(Kuma::RetrySleep, "2s"),
-    open(Kuma::Executables, "iptables:/usr/sbin/iptables-nft"),
+    open(
+        Kuma::Executables,
+        "iptables:/sbin/iptables-nft,iptables-save:/sbin/iptables-nft-save,iptables-restore:/sbin/iptables-nft-restore",
+    ),
 ];
 
 /// What they let people say.

@@ -35,7 +35,7 @@ fn inbound(writer: &mut Writer<'_>) {
     let own_family =
         config.ignored_subnets.iter().filter(|subnet| subnet.network().family() == writer.family());
     for subnet in own_family.collect::<Vec<_>>() {
-        let comment = format_args!("ignore-subnet-{}", subnet.written());
+        let comment = format!("ignore-subnet-{}", subnet.written());
         let origin = Reason::IgnoredSubnet.origin();
         append(writer, INBOUND, [from(subnet.network())], comment, Target::Return, origin);
     }
@@ -48,7 +48,7 @@ fn inbound(writer: &mut Writer<'_>) {
         }
         InboundPorts::Only(ports) => {
             for &number in ports {
-                let comment = format_args!("redirect-port-{number}-to-proxy-port");
+                let comment = format!("redirect-port-{number}-to-proxy-port");
                 let origin = Reason::InboundPort.origin();
                 append(writer, INBOUND, [tcp(), port(number)], comment, to_proxy(), origin);
             }

@@ -12,6 +12,8 @@ mod ipv6;
 mod judge;
 #[cfg(test)]
 pub(crate) mod laws;
+#[cfg(test)]
+mod laws_of_meshes;
 mod overlap;
 mod probes;
 mod told;

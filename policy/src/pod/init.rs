@@ -34,9 +34,8 @@ pub(super) fn read(container: &Container, title: &str) -> Option<Init> {
     let (dialect, start) = spoken(container, &words, flags_at)?;
     let flags = Flags::of(dialect.rows().filter(|row| !row.long.is_empty()));
     let mut reader = Arguments { dialect, flags, container, title, said: Said::by(title), every: Vec::new() };
-    if let Dialect::Of(mesh, _) | Dialect::Ours(mesh) = dialect
-        && mesh != Mesh::default()
-    {
+    let (Dialect::Of(mesh, _) | Dialect::Ours(mesh)) = dialect;
+    if mesh != Mesh::default() {
         let source = reader.source("its program");
         reader.said.say(Setting::Mesh, mesh.name(), source);
     }

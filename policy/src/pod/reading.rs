@@ -48,7 +48,9 @@ pub fn read(object: &Object, excluded_namespaces: &[impl AsRef<str>]) -> Reading
     if let Some(skip) = reading.skip.as_ref().filter(|skip| !skip.is_before_injection()) {
         let mut none = Said::by(title);
         let source = Source::Field(format!("the pod, because {skip}"));
-        none.say(Setting::Mesh, Mesh::default().name(), source.clone());
+        if reading.said.raw.mesh() != Mesh::default() {
+            none.say(Setting::Mesh, Mesh::default().name(), source.clone());
+        }
         none.say(Setting::InterceptionMode, "NONE", source);
         reading.said = none.over(reading.said);
     }

@@ -24,7 +24,7 @@ settings! {
             "Use this variant of iptables, legacy or nft, whatever is in use";
         Reconcile: "reconcile" _ ["RECONCILE"], Switch,
             "Replace rules of ours that are not as wanted, instead of failing";
-        Replace: "replace" _ ["REPLACE"], Switch,
+        Replace: "replace" _ [], Switch,
             "Take the place of another mesh that captures here, instead of failing";
         CleanupOnly: "cleanup-only" _ ["CLEANUP_ONLY"], Switch,
             "Remove all that is ours; create nothing";

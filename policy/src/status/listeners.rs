@@ -1,6 +1,6 @@
 //! Who gets what the rules capture: the ports that they name, and the sockets there.
 
-use super::parts::{Fate, claim};
+use super::claims::{Fate, claim};
 use super::reading::{Meant, meant};
 use super::{Finding, Seen, is_put_there, word};
 use crate::mesh::Mesh;

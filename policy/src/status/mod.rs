@@ -6,6 +6,7 @@
 //! Nothing here reads a kernel or a clock: what was seen comes in, what is to be told goes out.
 
 pub(crate) mod asks;
+mod claims;
 mod hits;
 mod listeners;
 mod parts;
@@ -13,6 +14,8 @@ pub(crate) mod reading;
 #[cfg(test)]
 mod tests;
 mod text;
+#[cfg(test)]
+mod told_by_explain;
 mod witness;
 
 pub use hits::{Counted, Hit};

@@ -1,7 +1,7 @@
 //! A packet for each claim: what rules say they capture is walked through all rules that are there, so that somebody
 //! else's that decides before is seen. And what lies about without effect.
 
-use super::parts::{Claim, Fate, claim};
+use super::claims::{Claim, Fate, claim};
 use super::reading::{Meant, Role};
 use super::{Finding, Seen};
 use crate::explain::{Pod, Sender, explain, usual};

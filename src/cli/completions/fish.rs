@@ -1,9 +1,8 @@
 //! Completions for fish: a line for each command, and for each setting one with all commands that take it.
 
 use super::{DROP_IN, Flag, PROGRAM, Values, brief, commands, flags, global_flags, groups, is_proposed};
-use crate::cli::command::COMMANDS;
-use policy::mesh::Mesh;
-use policy::settings;
+use crate::cli::command::{COMMANDS, Entry};
+use policy::settings::{self, Row};
 use std::collections::BTreeSet;
 
 /// The script.
@@ -33,12 +32,14 @@ pub(super) fn script() -> String {
             text.push_str(&format!("complete -c {PROGRAM} -n {when} -a {name} -d {}\n", quoted(about)));
         }
     }
-    for row in settings::of(Mesh::default()).filter(|row| is_proposed(row)) {
+    let has =
+        |entry: &Entry, row: &Row| entry.takes(row) && row.setting.is_for(entry.mesh.unwrap_or_default());
+    for row in settings::all().filter(|row| is_proposed(row)) {
         // A letter may be this setting's with some commands and not with others.
         let shorts: BTreeSet<Option<char>> =
-            COMMANDS.iter().filter(|entry| entry.takes(row)).map(|entry| entry.short(row)).collect();
+            COMMANDS.iter().filter(|entry| has(entry, row)).map(|entry| entry.short(row)).collect();
         for short in shorts {
-            let takes = COMMANDS.iter().filter(|entry| entry.takes(row) && entry.short(row) == short);
+            let takes = COMMANDS.iter().filter(|entry| has(entry, row) && entry.short(row) == short);
             // Their last words differ, so these say enough.
             let names: Vec<&str> = takes.map(|entry| entry.within().1).collect();
             let when = format!("'__fish_seen_subcommand_from {}'", names.join(" "));

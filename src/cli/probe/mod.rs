@@ -11,13 +11,13 @@ use super::manifest::{self, Subject};
 use super::run::{self, Call, Format, Run};
 use super::{Exit, explain, host::System, logging::Stdout, report};
 use judgement::{Judgement, judge};
-use policy::Problems;
 use policy::explain::Pod;
 use policy::istio::defaults;
-use policy::mesh::Policy;
+use policy::mesh::{Mesh, Policy};
 use policy::probe::{self, Facts, Way};
 use policy::settings::{self, Topic};
 use policy::sources::{Dialect, Raw};
+use policy::{Problems, Setting};
 use rules::{Gid, Protocol, Uid};
 use sidecar_init::{
     engine::{self, Choice, Listener, Outcomes, Preference, Probe, Trial},
@@ -89,7 +89,11 @@ fn exit(tried: &[Tried]) -> Exit {
 
 /// Whether any flag or variable says what to capture, so that more is known than that a proxy is there.
 fn says_what_to_capture(raw: &Raw) -> bool {
-    settings::all().any(|row| row.topic == Topic::Capture && raw.get(row.setting).is_some())
+    let mut of_capture = settings::all().filter(|row| row.topic == Topic::Capture);
+    // Whoever names the default says no more than who says nothing; the others capture by themselves.
+    let says =
+        |setting| raw.get(setting).is_some() && (setting != Setting::Mesh || raw.mesh() != Mesh::default());
+    of_capture.any(|row| says(row.setting))
 }
 
 /// What is asked of the namespace before anything is tried. The addresses are its own, whatever is declared: others would be

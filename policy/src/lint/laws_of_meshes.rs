@@ -1,0 +1,141 @@
+//! The laws of lint for meshes whose findings come from their rules alone.
+
+use super::change::Said;
+use super::judge::{Judge, scenes};
+use super::laws::{is_martian, packet, parsed};
+use super::{Idle, MOST_WORK, lint, look};
+use crate::explain::Pod;
+use crate::mesh::Mesh;
+use crate::mesh::random::{any_of, said};
+use proptest::{collection::vec, prelude::*};
+use rules::shadow::Work;
+use rules::simulate::walk;
+
+/// Codes, options and remedies of all that is odd about what flags say of a mesh.
+fn check_said(mesh: Mesh, flags: &[(&str, &str)], expected: &[&str]) {
+    let (raw, capture) = said(mesh, flags).expect("valid");
+    let found = lint(&raw, &capture, &[]);
+    let told: Vec<String> =
+        found.iter().map(|f| format!("{} {}: {} -> {}", f.code, f.option, f.text, f.remedy)).collect();
+    assert_eq!(told, expected, "{flags:?}");
+}
+
+#[test]
+fn what_does_nothing_is_told_of_every_mesh() {
+    type Case = (Mesh, &'static [(&'static str, &'static str)], &'static [&'static str]);
+    use Mesh::{Ambient, Kuma, Linkerd};
+    let cases: [Case; 16] = [
+        (Linkerd, &[], &[]),
+        (Kuma, &[], &[]),
+        (Ambient, &[], &[]),
+        (Linkerd, &[("inbound-ports-to-ignore", "4190,4191")], &[]),
+        (
+            Linkerd,
+            &[("inbound-ports-to-ignore", "80,80-90,80")],
+            &["SI008 --inbound-ports-to-ignore: lists 80, which lies in 80:90 -> drop 80"],
+        ),
+        (
+            Linkerd,
+            &[("ports-to-redirect", "80,443"), ("inbound-ports-to-ignore", "443,9000")],
+            &[
+                "SI009 --ports-to-redirect: the rule `-p tcp --dport 443 -m comment --comment \"proxy-init/redirect-port-443-to-proxy-port\" -j REDIRECT --to-ports 4143` is never reached: `-p tcp -m multiport --dports 443,9000 -m comment --comment \"proxy-init/ignore-port-443,9000\" -j RETURN` (--inbound-ports-to-ignore) comes first -> drop 443; if it was meant to count, take it out of --inbound-ports-to-ignore",
+                "SI007 --inbound-ports-to-ignore: lists 9000, which changes nothing beside the other options -> drop 9000",
+            ],
+        ),
+        (
+            Linkerd,
+            &[("ports-to-redirect", "80"), ("inbound-ports-to-ignore", "9000")],
+            &["SI007 --inbound-ports-to-ignore: has no effect beside the other options -> drop the option"],
+        ),
+        (
+            Linkerd,
+            &[("subnets-to-ignore", "0.0.0.0/0"), ("inbound-ports-to-ignore", "9000")],
+            &[
+                "SI009 --subnets-to-ignore: lists 0.0.0.0/0, so that no rule behind it captures any IPv4 connection that arrives -> leave out of it what is to be captured",
+            ],
+        ),
+        (
+            Linkerd,
+            &[("subnets-to-ignore", "10.0.0.0/8,fd00::/8"), ("ipv6", "false")],
+            &[
+                "SI019 --subnets-to-ignore: lists fd00::/8, but IPv6 is not captured (--ipv6), so it means nothing -> drop fd00::/8, or give --ipv6",
+            ],
+        ),
+        (
+            Linkerd,
+            &[("proxy-uid", "-1")],
+            &[
+                "SI020 --proxy-uid: names nobody, so that the proxy's own calls are sent back to it, again and again -> say with --proxy-uid as which user the proxy runs",
+            ],
+        ),
+        (
+            Linkerd,
+            &[("proxy-uid", "0")],
+            &[
+                "SI011 --proxy-uid: root is the proxy's user, so no process that runs as root is captured -> run the proxy as a user of its own",
+            ],
+        ),
+        (
+            Kuma,
+            &[("redirect-inbound-port", "15001")],
+            &[
+                "SI004 --redirect-inbound-port: has port 15001, as --redirect-outbound-port has: the proxy can't tell inbound from outbound there -> give the listeners different ports",
+            ],
+        ),
+        (
+            Kuma,
+            &[("redirect-inbound", "false"), ("redirect-outbound", "false")],
+            &[
+                "SI001 all options: nothing is captured: no outbound connection, no inbound port and no DNS query -> take out of them what leaves everything alone",
+            ],
+        ),
+        (
+            Kuma,
+            &[("include-inbound-ports", "80"), ("exclude-inbound-ports", "443")],
+            &["SI007 --exclude-inbound-ports: has no effect beside the other options -> drop the option"],
+        ),
+        (
+            Kuma,
+            &[("exclude-outbound-ports-for-uids", "tcp:53:106;53:100-200")],
+            &[
+                "SI007 --exclude-outbound-ports-for-uids: lists 106, which changes nothing beside the other options -> drop 106",
+            ],
+        ),
+        (
+            Ambient,
+            &[("ipv6", "false"), ("reroute-virtual-interfaces", "vm0,vm+")],
+            &[
+                "SI007 --reroute-virtual-interfaces: lists vm0, which changes nothing beside the other options -> drop vm0",
+            ],
+        ),
+    ];
+    for (mesh, flags, expected) in cases {
+        check_said(mesh, flags, expected);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn advice_of_rules_alone_leaves_every_packet_as_it_was(
+        (raw, capture) in any_of(&[Mesh::Linkerd, Mesh::Kuma, Mesh::Ambient]),
+        packets in vec(packet(), 200),
+    ) {
+        let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&capture));
+        let idle = look(&mut Judge::new(&raw, &capture, Work::new(MOST_WORK)), &[]).idle;
+        let before = Said { capture: capture.clone(), raw: raw.clone() };
+        let follow = |said: Said, idle: &Idle| idle.change.follow(&said).expect("it was followed before");
+        let each = idle.iter().map(|idle| (Some(&idle.finding), follow(before.clone(), idle)));
+        let all = idle.iter().fold(before.clone(), follow);
+        for (finding, changed) in each.chain([(None, all)]) {
+            for (before, after) in scenes(&capture, &pod).iter().zip(&scenes(&changed.capture, &pod)) {
+                for packet in packets.iter().filter(|packet| packet.family() == before.family && !is_martian(packet)) {
+                    let then = walk(&before.view, &before.routing, packet, &mut ()).verdict;
+                    let now = walk(&after.view, &after.routing, packet, &mut ()).verdict;
+                    prop_assert_eq!(then, now, "{:?}: {:?}\n{:?}", finding, packet, changed);
+                }
+            }
+        }
+    }
+}
