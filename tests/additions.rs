@@ -115,7 +115,20 @@ fn a_front_end() {
 #[test]
 fn a_mesh() {
     let listed = listed("A mesh");
-    assert!(listed.contains("policy/src/lib.rs") && listed.contains("policy/src/settings/table.rs"));
+    assert!(listed.contains("policy/src/lib.rs") && listed.contains("policy/src/mesh.rs"));
+    let list =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/policy/src/mesh.rs")).expect("the list");
+    // What it asks of a folder, it asks of each.
+    for mesh in ["istio", "linkerd", "kuma", "ambient"] {
+        let other_lists = saying(
+            &[&format!("crate::{mesh}::OWNERSHIP")],
+            &["policy/src/mesh", "policy/src/lint", "policy/src/explain"],
+        );
+        assert!(
+            list.contains(&format!(" {mesh} \"{mesh}\";")) && other_lists.is_empty(),
+            "{mesh}: {other_lists:?}"
+        );
+    }
     // Neither the vocabulary nor the engine speaks of a mesh.
     let speaking = saying(&["istio::", "policy::"], &["rules/src", "src/engine", "src/backend", "src/sys"]);
     assert_eq!(speaking, BTreeSet::new());

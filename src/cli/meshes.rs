@@ -14,9 +14,9 @@ const HEAD: &str = "# Meshes
 | mesh | its rules are those of | as a drop-in |
 |---|---|---|
 | `istio` | `istio-iptables`, for Istio's sidecar; the default | `sidecar-init istio-iptables`, [an init container](init-container.md) |
-| `linkerd` | linkerd's `proxy-init` | `sidecar-init linkerd-init` |
+| `linkerd` | linkerd's `proxy-init` | `sidecar-init linkerd-init`, [linkerd](linkerd.md) |
 | `kuma` | `kumactl install transparent-proxy` | `sidecar-init kuma-init`, [Kuma](kuma.md) |
-| `ambient` | the part of Istio's node agent inside of pods | `sidecar-init apply --mesh ambient` |
+| `ambient` | the part of Istio's node agent inside of pods | none, the agent is no command: [ambient mode](ambient.md) |
 
 Every command takes it: `apply`, `check`, `clean`, `explain`, `lint`, `render`, `status`, `probe`, `sandbox` and the rest
 know no mesh by name. A manifest (`-f`) and the CNI plugin tell the mesh by what a pod says: its labels, annotations and
