@@ -53,7 +53,7 @@ fuzz_target!(|input: &[u8]| {
                 [IpAddr::from(Ipv4Addr::new(10, 1, 2, 3)), "fd00::3".parse().expect("an address")];
             match understand(raw, problems, &addresses) {
                 Ok(Understood { capture, raw, .. }) => {
-                    let _ = policy::istio::desired(&capture).nft_table();
+                    let _ = capture.desired().nft_table();
                     // What is remembered of it means the same.
                     let again = understand(raw, Vec::new(), &[]).unwrap_or_else(|fault| panic!("{fault:?}"));
                     assert_eq!(again.capture, capture);

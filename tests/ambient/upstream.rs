@@ -143,12 +143,12 @@ fn check(variant: Variant, seed: u64, count: usize) {
 
 #[test]
 fn rules_are_the_agents_letter_for_letter_by_nft() {
-    check(Variant::Nft, 1, 150);
+    check(Variant::Nft, 1, 60);
 }
 
 #[test]
 fn rules_are_the_agents_letter_for_letter_by_legacy() {
-    check(Variant::Legacy, 2, 150);
+    check(Variant::Legacy, 2, 60);
 }
 
 /// What the agent has set, without a protocol of its own, goes by our cleaning and becomes ours by our applying.

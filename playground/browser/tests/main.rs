@@ -12,6 +12,7 @@ use std::{
 
 mod browser;
 #[path = "../../../tests/support/catalogue.rs"]
+#[expect(dead_code, reason = "a part of it is enough here")]
 mod catalogue;
 mod keyboard;
 mod looks;
