@@ -16,7 +16,8 @@ impl Dialect {
     /// where there is none yet.
     pub fn of(raw: &Raw) -> Self {
         let by_annotations = raw.iter().any(|(_, given)| matches!(given.source, Source::Preset(_)));
-        let capture = settings::all().filter(|row| row.topic == Topic::Capture);
+        let is_said = |row: &&settings::Row| row.topic == Topic::Capture && row.setting.is_for(raw.mesh());
+        let capture = settings::all().filter(is_said);
         let names = capture.filter_map(|row| {
             let name = match raw.get(row.setting) {
                 Some(Given { source: Source::Preset(name), .. }) => Some(name.clone()),

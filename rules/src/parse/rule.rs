@@ -370,9 +370,6 @@ mod tests {
     fn what_asks_nothing_is_left_out() {
         check_exact("-p all -j ACCEPT", "-j ACCEPT", true);
         check_exact("-p 0 -s 10.0.0.0/8 -j RETURN", "-s 10.0.0.0/8 -j RETURN", true);
-        // By our words iptables would not find these.
-        check_exact("-p tcp -m tcp -j ACCEPT", "-p tcp -j ACCEPT", false);
-        check_exact("-p udp -m udp -m mark --mark 1 -j DROP", "-p udp -m mark --mark 1 -j DROP", false);
         check_exact("-p udp -m udp --dport 53 -j ACCEPT", "-p udp --dport 53 -j ACCEPT", true);
         check("! -p all -j ACCEPT", &[unknown("! -p all")], &Action::Target(Target::Accept));
         check(
@@ -380,6 +377,20 @@ mod tests {
             &[Condition::Known(Match::Protocol(Protocol::Udp))],
             &Action::Target(Target::Accept),
         );
+    }
+
+    #[test]
+    fn a_protocols_module_without_an_option_is_kept() {
+        let read = |text: &str| {
+            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            super::read(&words, text, Family::V4)
+        };
+        for protocol in [Protocol::Tcp, Protocol::Udp] {
+            let told = read(&format!("-p {protocol} -m {protocol} -j ACCEPT"));
+            let matches = [Match::Protocol(protocol), Match::ProtocolModule(protocol)];
+            assert_eq!(told.line, Line::Typed(Rule::new(matches, Target::Accept)));
+            assert!(told.is_our_spelling);
+        }
     }
 
     #[test]
