@@ -381,12 +381,10 @@ mod tests {
 
     #[test]
     fn a_protocols_module_without_an_option_is_kept() {
-        let read = |text: &str| {
-            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-            super::read(&words, text, Family::V4)
-        };
         for protocol in [Protocol::Tcp, Protocol::Udp] {
-            let told = read(&format!("-p {protocol} -m {protocol} -j ACCEPT"));
+            let text = format!("-p {protocol} -m {protocol} -j ACCEPT");
+            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            let told = super::read(&words, &text, Family::V4);
             let matches = [Match::Protocol(protocol), Match::ProtocolModule(protocol)];
             assert_eq!(told.line, Line::Typed(Rule::new(matches, Target::Accept)));
             assert!(told.is_our_spelling);
