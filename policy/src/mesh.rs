@@ -10,7 +10,8 @@ mod policy;
 #[cfg(test)]
 pub(crate) mod random;
 
-pub use facts::{Levers, Listed, Listeners, Named, NoIpv6, Proxy};
+pub(crate) use facts::port;
+pub use facts::{DNS_PORT, Levers, Listed, Listeners, Named, NoIpv6, Proxy};
 pub use feature::Feature;
 pub use policy::Policy;
 

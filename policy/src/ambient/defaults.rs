@@ -1,11 +1,9 @@
 //! The numbers and addresses that ztunnel and Istio's node agent agree on, each once. Only the addresses can be chosen.
 
+pub use crate::mesh::DNS_PORT;
+use crate::mesh::port;
 use rules::{Mark, Port, Zone};
 use std::net::{Ipv4Addr, Ipv6Addr};
-
-const fn port(number: u16) -> Port {
-    Port::new(number).expect("not 0")
-}
 
 /// Where ztunnel listens for outbound connections (`ZtunnelOutboundPort`).
 pub const OUTBOUND_LISTENER: Port = port(15001);
@@ -15,8 +13,6 @@ pub const INBOUND_LISTENER: Port = port(15006);
 pub const TUNNEL_PORT: Port = port(15008);
 /// Where it answers DNS, over UDP and TCP.
 pub const DNS_LISTENER: Port = port(15053);
-/// The port of DNS (RFC 1035, 4.2).
-pub const DNS_PORT: Port = port(53);
 
 /// Which bits of marks ztunnel and the agent look at. The others are anybody's.
 const MASK: u32 = 0xfff;

@@ -1,12 +1,10 @@
 //! The numbers and addresses that upstream has chosen, each once. Settings change most of them.
 
 use super::config::RouteTable;
+pub use crate::mesh::DNS_PORT;
+use crate::mesh::port;
 use rules::{Mark, Port};
 use std::net::{Ipv4Addr, Ipv6Addr};
-
-const fn port(number: u16) -> Port {
-    Port::new(number).expect("not 0")
-}
 
 /// Where the proxy listens for outbound connections.
 pub const OUTBOUND_LISTENER: Port = port(15001);
@@ -18,8 +16,6 @@ pub const TUNNEL_PORT: Port = port(15008);
 pub const PROBE_PORT: Port = port(15002);
 /// Where the agent answers DNS, over UDP and TCP (upstream's `IstioAgentDNSListenerPort`).
 pub const AGENT_PORT: Port = port(15053);
-/// The port of DNS (RFC 1035, 4.2).
-pub const DNS_PORT: Port = port(53);
 
 /// The user and the group of the proxy when nobody says anything (upstream's `DefaultProxyUID`).
 pub const PROXY_ID: u32 = 1337;

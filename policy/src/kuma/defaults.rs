@@ -1,11 +1,9 @@
 //! The numbers, names and addresses that upstream has chosen, each once. Settings change most of them.
 
+pub use crate::mesh::DNS_PORT;
+use crate::mesh::port;
 use rules::{LogLevel, Port, Zone};
 use std::net::{Ipv4Addr, Ipv6Addr};
-
-const fn port(number: u16) -> Port {
-    Port::new(number).expect("not 0")
-}
 
 /// Where the proxy listens for outbound connections.
 pub const OUTBOUND_LISTENER: Port = port(15001);
@@ -13,8 +11,6 @@ pub const OUTBOUND_LISTENER: Port = port(15001);
 pub const INBOUND_LISTENER: Port = port(15006);
 /// Where it answers DNS queries.
 pub const DNS_LISTENER: Port = port(15053);
-/// The port of DNS (RFC 1035, 4.2).
-pub const DNS_PORT: Port = port(53);
 
 /// The user of the proxy when nobody says anything: that of upstream's images.
 pub const PROXY_ID: u32 = 5678;

@@ -1,10 +1,7 @@
 //! The numbers that linkerd's charts have chosen, each once, and those that its injector always says.
 
+use crate::mesh::port;
 use rules::Port;
-
-const fn port(number: u16) -> Port {
-    Port::new(number).expect("not 0")
-}
 
 /// Where the proxy listens for connections that arrive (`proxy.ports.inbound`).
 pub const INBOUND_LISTENER: Port = port(4143);

@@ -5,6 +5,14 @@ use crate::settings::Setting;
 use rules::{Cidr, Family, Gid, InterfaceName, Mark, Port, PortRange, Protocol, Uid};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// A port by its number, for the defaults of meshes.
+pub(crate) const fn port(number: u16) -> Port {
+    Port::new(number).expect("not 0")
+}
+
+/// The port of DNS (RFC 1035, 4.2).
+pub const DNS_PORT: Port = port(53);
+
 /// Where the proxy listens; `None` where nothing is sent to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listeners {
