@@ -5,7 +5,8 @@
 
 use divan::{Bencher, black_box};
 use policy::Setting;
-use policy::istio::{self, CaptureConfig, OWNERSHIP, Resolved, resolve};
+use policy::istio::OWNERSHIP;
+use policy::mesh::{Capture, Resolved, resolve};
 use policy::sources::{NoHost, Raw};
 use rules::{Checked, Family, State, parse, plan, render::iptables};
 use std::fmt;
@@ -75,12 +76,12 @@ fn resolved(raw: &Raw) -> Resolved {
     resolve(raw, &NoHost, Vec::new()).expect("valid flags")
 }
 
-fn config(pod: Pod) -> CaptureConfig {
+fn config(pod: Pod) -> Capture {
     resolved(&raw(pod)).capture
 }
 
 fn checked(pod: Pod) -> Checked {
-    istio::rules(&config(pod), Family::V4)
+    config(pod).rules(Family::V4)
 }
 
 fn state(pod: Pod) -> State {
@@ -110,7 +111,7 @@ fn configuration(bencher: Bencher<'_, '_>, pod: Pod) {
 #[divan::bench(args = PODS)]
 fn policy(bencher: Bencher<'_, '_>, pod: Pod) {
     let config = config(pod);
-    bencher.bench(|| istio::rules(black_box(&config), Family::V4));
+    bencher.bench(|| black_box(&config).rules(Family::V4));
 }
 
 #[divan::bench(args = PODS)]

@@ -3,8 +3,7 @@
 //! Every setting gets texts made to break out of their place: line breaks, options, quotes, negations. The
 //! configuration either refuses them, or the preview reads back as exactly the rules that were meant.
 
-use policy::istio::{self, CaptureConfig, Resolved, resolve};
-use policy::mesh::Mesh;
+use policy::mesh::{Capture, Mesh, Resolved, resolve};
 use policy::settings::{self, Setting};
 use policy::sources::{Host, Raw};
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestCaseResult};
@@ -132,9 +131,9 @@ fn resolved(flags: &[(Setting, String)]) -> Option<Resolved> {
 }
 
 /// Both forms of the preview say what the model says, no more and no less.
-fn check(config: &CaptureConfig) -> TestCaseResult {
+fn check(capture: &Capture) -> TestCaseResult {
     for family in Family::BOTH {
-        let checked = istio::rules(config, family);
+        let checked = capture.rules(family);
         let meant = text_order(checked.rules());
         let text = iptables::restore(&checked);
         prop_assert_eq!(parse::restore(&text, family), Ok(meant));

@@ -4,7 +4,7 @@
 //! `UPDATE_GOLDENS=1 cargo test --test pods` writes the `.said` files anew.
 
 use assert_cmd::Command;
-use policy::istio::CaptureConfig;
+use policy::mesh::Capture;
 use policy::pod::mapping::{FIELDS, TABLE, VARIABLES};
 use policy::pod::{Container, EXCLUDED_NAMESPACES, Pod, Spec, Value, Variable, annotated, objects, read};
 use policy::settings::{self, Setting};
@@ -79,20 +79,18 @@ fn pod(annotations: &[(&str, &str)]) -> Pod {
     Pod::annotated("web", "shop", annotations.collect())
 }
 
-fn captured(pod: &Pod) -> Result<CaptureConfig, String> {
+fn captured(pod: &Pod) -> Result<Capture, String> {
     let said = annotated(pod, "Pod shop/web", &Raw::of([(Setting::PodIps, address())]));
-    let istio =
-        |resolved: policy::mesh::Resolved| policy::istio::of(&resolved.capture).expect("Istio's").clone();
-    said.resolve(&NoHost).map(istio).map_err(|problems| problems.to_string())
+    said.resolve(&NoHost).map(|resolved| resolved.capture).map_err(|problems| problems.to_string())
 }
 
 /// What flags say.
-fn flagged(flags: &[(Setting, &str)]) -> CaptureConfig {
+fn flagged(flags: &[(Setting, &str)]) -> Capture {
     let given = |(setting, value): &(Setting, &str)| {
         (*setting, Given { value: (*value).to_owned(), source: Source::Flag(setting.row().long) })
     };
     let raw = Raw::of(flags.iter().map(given).chain([(Setting::PodIps, address())]));
-    policy::istio::resolve(&raw, &NoHost, Vec::new()).expect("good flags").capture
+    policy::mesh::resolve(&raw, &NoHost, Vec::new()).expect("good flags").capture
 }
 
 const DEFAULTS: [(Setting, &str); 7] = [
@@ -145,8 +143,8 @@ fn of_two_annotations_for_one_setting_the_first_of_the_row_counts() {
         ("traffic.sidecar.istio.io/kubevirtInterfaces", "old0"),
         ("istio.io/reroute-virtual-interfaces", "new0"),
     ]);
-    let interfaces = captured(&both).expect("good annotations").vm_interfaces;
-    assert_eq!(interfaces.iter().map(ToString::to_string).collect::<Vec<_>>(), ["new0"]);
+    let new = DEFAULTS.into_iter().chain([(Setting::VmInterfaces, "new0")]);
+    assert_eq!(captured(&both), Ok(flagged(&new.collect::<Vec<_>>())));
 }
 
 #[test]

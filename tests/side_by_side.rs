@@ -7,7 +7,8 @@ mod namespace;
 
 use namespace::Namespace;
 use policy::Setting;
-use policy::istio::{self, OWNERSHIP};
+use policy::istio::OWNERSHIP;
+use policy::mesh;
 use policy::sources::{NoHost, Raw};
 use rules::desired::Desired;
 use sidecar_init::{
@@ -21,7 +22,7 @@ fn desired(flags: &[(Setting, &str)]) -> Desired {
     let pod = [(Setting::PodIps, "10.0.0.1,fd00::1"), (Setting::DualStack, "true")];
     let flags = pod.iter().chain(flags).map(|(setting, value)| (*setting, (*value).to_owned()));
     let raw = Raw::new(flags, |_| true, |_| None);
-    istio::desired(&istio::resolve(&raw, &NoHost, Vec::new()).expect("valid").capture)
+    mesh::resolve(&raw, &NoHost, Vec::new()).expect("valid").capture.desired()
 }
 
 fn kernel() -> Kernel {

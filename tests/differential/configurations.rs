@@ -3,7 +3,7 @@
 use super::random::Random;
 use crate::support::address::{RESOLVERS, SERVICE_CIDRS};
 use policy::istio::{self, CaptureConfig};
-use policy::mesh::Mesh;
+use policy::mesh::{self, Mesh, Policy};
 use policy::settings::{self, Setting};
 use policy::sources::{NoHost, Raw};
 use rules::{Family, RuleSet};
@@ -117,13 +117,14 @@ impl Configuration {
         let variable =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into());
         let raw = Raw::new(flags, |_| true, variable);
-        istio::resolve(&raw, &NoHost, Vec::new()).expect("configurations are valid").capture
+        let resolved = mesh::resolve(&raw, &NoHost, Vec::new()).expect("configurations are valid");
+        istio::of(&resolved.capture).expect("Istio's").clone()
     }
 }
 
 /// The rules of a configuration for one family.
 pub(crate) fn rules(config: &CaptureConfig, family: Family) -> RuleSet {
-    istio::rules(config, family).rules().clone()
+    config.rules(family).rules().clone()
 }
 
 fn setting(flag: &str) -> Setting {

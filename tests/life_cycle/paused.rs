@@ -1,8 +1,8 @@
 //! Changes through nf_tables that stop before each step: over netlink no program stands between, so the engine is called
 //! here with a backend that waits.
 
-use policy::istio::{self, OWNERSHIP};
-use policy::mesh::Mesh;
+use policy::istio::OWNERSHIP;
+use policy::mesh::{self, Mesh};
 use policy::settings::{self, Kind, Setting};
 use policy::sources::{NoHost, Raw};
 use rules::desired::{Desired, StaleFlows};
@@ -42,7 +42,7 @@ fn desired(flags: &[&str]) -> Desired {
         given.push((row.setting, value.to_owned()));
     }
     let raw = Raw::new(given, |_| true, |_| None);
-    istio::desired(&istio::resolve(&raw, &NoHost, Vec::new()).expect("flags of the test").capture)
+    mesh::resolve(&raw, &NoHost, Vec::new()).expect("flags of the test").capture.desired()
 }
 
 struct Paused<F> {

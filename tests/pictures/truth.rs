@@ -4,7 +4,7 @@
 use crate::catalogue::{Case, scenarios};
 use policy::explain::{Pod, Scene};
 use policy::istio::{self, CaptureConfig, DnsCapture, InboundPorts, OutboundCidrs, OwnerGroups};
-use policy::mesh::Mesh;
+use policy::mesh::{self, Mesh};
 use policy::picture::{self, Fate, Flow};
 use policy::settings::{self, Topic};
 use policy::sources::pflag::{Flags, Word, word};
@@ -34,7 +34,8 @@ fn configuration(case: &Case) -> (CaptureConfig, Vec<IpAddr>) {
     let variables = case.variables();
     let variable = |name: &str| variables.iter().find(|(own, _)| own == name).map(|(_, value)| value.into());
     let raw = Raw::new(given.into_iter().map(|(row, text)| (row.setting, text)), |_| true, variable);
-    (istio::resolve(&raw, &NoHost, Vec::new()).expect("scenarios are valid").capture, addresses)
+    let resolved = mesh::resolve(&raw, &NoHost, Vec::new()).expect("scenarios are valid");
+    (istio::of(&resolved.capture).expect("Istio's").clone(), addresses)
 }
 
 /// Packets to the borders of all that the lists name, of everybody that they name, over every interface.

@@ -3,7 +3,8 @@
 use crate::pod::{Pod, Scenario};
 use policy::Reason;
 use policy::explain::{self, Scene};
-use policy::istio::{self, CaptureConfig, OWNERSHIP};
+use policy::istio::OWNERSHIP;
+use policy::mesh::{self, Capture};
 use policy::probe::{Call, Facts, Way, calls};
 use policy::sources::{Dialect, Given, NoHost, Raw, Source};
 use rules::routing::Object;
@@ -13,10 +14,10 @@ use sidecar_init::backend::{Kernel, iptables::Lock};
 use sidecar_init::{engine, sys::way};
 use std::net::IpAddr;
 
-fn configuration(scenario: Scenario) -> CaptureConfig {
+fn configuration(scenario: Scenario) -> Capture {
     let given = |value: &str| Given { value: value.to_owned(), source: Source::Flag("test") };
     let raw = Raw::of(scenario.iter().map(|(setting, value)| (*setting, given(value))));
-    istio::resolve(&raw, &NoHost, Vec::new()).expect("the scenario is valid").capture
+    mesh::resolve(&raw, &NoHost, Vec::new()).expect("the scenario is valid").capture
 }
 
 fn addresses() -> [IpAddr; 2] {
@@ -28,13 +29,13 @@ pub(crate) fn expectations(pod: &Pod) -> Vec<Call> {
     let config = configuration(pod.scenario);
     pod.inside.run(|| {
         let facts = Facts {
-            pod: explain::Pod::new(addresses(), Some(&config)),
+            pod: explain::Pod::new(addresses(), Some(&*config)),
             own: (Uid::new(0).expect("root"), Gid::new(0).expect("root")),
             port: Port::new(15002).expect("a port"),
             way: &|to| way::to(to).ok().map(|way| Way { interface: way.interface, source: way.source }),
             dialect: Dialect::default(),
         };
-        calls(&config, &facts)
+        calls(&*config, &facts)
     })
 }
 

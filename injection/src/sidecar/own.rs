@@ -5,7 +5,7 @@ use policy::pod::{Pod, annotated};
 use policy::settings::ANNOTATIONS;
 use policy::sources::{Given, Raw, Source};
 use policy::subject::Elsewhere;
-use policy::{Problem, Problems, Setting, istio};
+use policy::{Problem, Problems, Setting, mesh};
 use std::collections::BTreeMap;
 
 /// Settings by our own annotations, understood by the policy as a plugin would.
@@ -43,6 +43,6 @@ fn bare(value: &str) -> String {
 /// # Errors
 /// Every problem.
 pub(super) fn check(settings: Vec<(Setting, Given)>) -> Result<Vec<String>, Vec<Problem>> {
-    let resolved = istio::resolve(&Raw::of(settings), &Elsewhere::Open, Vec::new());
+    let resolved = mesh::resolve(&Raw::of(settings), &Elsewhere::Open, Vec::new());
     resolved.map(|resolved| resolved.warnings).map_err(|Problems(problems)| problems)
 }

@@ -30,7 +30,7 @@ pub use config::{
 pub use made::{made, said};
 pub(crate) use reading::Known;
 pub use reason::Reason;
-pub use resolve::{Resolved, configure, resolve};
+pub use resolve::configure;
 pub use routing::{PolicyRoute, Routing, routing};
 pub(crate) use settings::{EXAMPLES, FEATURES, TABLE as SETTINGS};
 
@@ -40,8 +40,7 @@ use crate::mesh::{Capture, Levers, Listed, Listeners, Named, NoIpv6, Policy, Pro
 use crate::picture::Picture;
 use crate::sources::{Dialect, Raw};
 use rules::{
-    Chains, Checked, Family, Ownership, PolicyRules, Protocol, RuleSet, Table, Target,
-    desired::{Desired, StaleFlows},
+    Chains, Checked, Family, Ownership, PolicyRules, Protocol, RuleSet, Table, Target, desired::StaleFlows,
     routing::Object,
 };
 use std::collections::BTreeSet;
@@ -225,24 +224,6 @@ fn lists(config: &CaptureConfig) -> Vec<Listed> {
         OwnerGroups::AllBut(excluded) => add(Setting::OwnerGroupsExclude, false, groups(excluded)),
     }
     lists
-}
-
-/// The rules for one family, in the order in which they take effect.
-///
-/// For a family that is not captured, and with interception `NONE`, there are none.
-///
-/// # Panics
-/// If the policy broke the rules of the rule model, which would be a defect of this module.
-pub fn rules(config: &CaptureConfig, family: Family) -> Checked {
-    Policy::rules(config, family)
-}
-
-/// All that a configuration asks of a network namespace.
-///
-/// # Panics
-/// As [`rules()`].
-pub fn desired(config: &CaptureConfig) -> Desired {
-    (config as &dyn Policy).desired()
 }
 
 fn write(config: &CaptureConfig, family: Family) -> RuleSet {

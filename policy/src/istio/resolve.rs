@@ -4,29 +4,9 @@ use super::config::{CaptureConfig, DnsCapture, InboundPorts, Interception, Outbo
 use super::defaults;
 use super::names::Names;
 use crate::settings::Setting;
-use crate::sources::{Host, Raw, Reader, Source, Wildcard};
-use crate::{Problem, Problems};
+use crate::sources::{Host, Reader, Source, Wildcard};
 use rules::{Cidr, Family, Mark, number::unsigned};
 use std::net::{IpAddr, Ipv4Addr};
-
-/// A configuration, and what is odd about the words that made it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resolved {
-    pub capture: CaptureConfig,
-    pub warnings: Vec<String>,
-}
-
-/// Understands the settings that say what to capture, and no others. `before` are problems that were found before it
-/// came to values; they come first.
-///
-/// # Errors
-/// Every problem found.
-pub fn resolve(raw: &Raw, host: &dyn Host, before: Vec<Problem>) -> Result<Resolved, Problems> {
-    let mut reader = Reader::new(raw, before);
-    let capture = configure(&mut reader, host, false);
-    let warnings = reader.finish()?;
-    Ok(Resolved { capture, warnings })
-}
 
 /// Reads the configuration. Where the reader has met a problem, the outcome means nothing. `numbers_only` says that
 /// the host's users and groups are not the pod's, so that names can't be looked up.
