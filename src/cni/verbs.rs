@@ -173,7 +173,8 @@ impl Scene<'_> {
         let others = self.state.keys().map_err(|error| unknown(&error))?;
         for other in others.iter().filter(|other| *other != key && other.is_of(&key.attachment.container)) {
             let theirs = self.state.known(other).map_err(|error| unknown(&error))?;
-            let differs = matches!((known.mesh(), theirs.mesh()), (Some(ours), Some(theirs)) if ours != theirs);
+            let differs =
+                matches!((known.mesh(), theirs.mesh()), (Some(ours), Some(theirs)) if ours != theirs);
             if theirs != Known::Nothing && !differs {
                 return Ok(true);
             }

@@ -28,6 +28,10 @@ pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> Said {
     for row in TABLE.iter().filter(|row| !row.always.is_empty()) {
         complete(&mut said, row);
     }
+    if said.raw.mesh() != Mesh::default() {
+        // What the defaults name is not the pod's.
+        said.say(Setting::Mesh, Mesh::default().name(), Source::Annotation(STATUS.to_owned()));
+    }
     said
 }
 
