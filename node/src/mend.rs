@@ -85,7 +85,7 @@ fn capture(
     mut warnings: Vec<String>,
 ) -> Result<Mended, Failure> {
     if capture.captures_nothing() {
-        return Ok(Mended::LeftAlone("its interception mode is NONE".to_owned()));
+        return Ok(Mended::LeftAlone("its settings capture nothing".to_owned()));
     }
     let mut kernel = Kernel::open(Lock::on_node(LOCK_WAIT), capture.owner()).map_err(engine::Error::from)?;
     let at = policy::trace::utc(SystemTime::now());
@@ -97,7 +97,7 @@ fn capture(
     if !compared.differences.is_empty() {
         return Err(Failure::Unproven(compared.differences));
     }
-    warnings.extend(rivals(&mut kernel));
+    warnings.extend(rivals(&mut kernel, capture));
     Ok(Mended::Captured {
         backend: compared.backend.to_string(),
         rules: summary.rules,
@@ -107,8 +107,8 @@ fn capture(
 }
 
 /// What of others comes before our rules. No change of ours can mend it.
-fn rivals(kernel: &mut Kernel) -> Vec<String> {
-    let found: Result<_, backend::Error> = engine::rivals(kernel, &istio::OWNERSHIP);
+fn rivals(kernel: &mut Kernel, capture: &dyn Policy) -> Vec<String> {
+    let found: Result<_, backend::Error> = engine::rivals(kernel, &capture.owner());
     match found {
         Ok(rivals) => rivals.iter().map(ToString::to_string).collect(),
         Err(error) => vec![format!("whether rules of others come before ours can't be told: {error}")],
@@ -124,8 +124,6 @@ impl Host for Inside {
     }
 
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
-        Err(io::Error::other(
-            "the node's are not the pod's: capture all DNS with sidecar-init/capture-all-dns",
-        ))
+        Err(io::Error::other("the node's are not the pod's"))
     }
 }

@@ -141,7 +141,12 @@ fn resolve(raw: &Raw, before: Vec<Problem>) -> Result<(Call, Extra), Problems> {
         simulates: reader.switch(Linkerd::Simulate),
         waits: reader.switch(Linkerd::UseWaitFlag),
     };
-    let run = Run { backend: extra.programs.into(), ..run };
+    // An image without programs of iptables says so in our own words, whatever the charts name.
+    let backend = match run.backend {
+        BackendChoice::Any => extra.programs.into(),
+        said => said,
+    };
+    let run = Run { backend, ..run };
     let logging = logging(&mut reader, common);
     let call = run::configured(reader, &super::System, run, logging)?;
     Ok((call, extra))

@@ -2,7 +2,7 @@
 
 use super::protocol::{Backend, Code, Fault};
 use nix::errno::Errno;
-use policy::istio;
+use rules::Ownership;
 use sidecar_init::{
     backend::{self, Kernel, Variant, iptables::Lock},
     engine::{self, Choice},
@@ -93,13 +93,13 @@ pub(super) fn addresses() -> Result<Vec<IpAddr>, Fault> {
     }
 }
 
-/// The namespace that this thread is in. A lock is waited for until shortly before the call has to end.
+/// The namespace that this thread is in, as an owner sees it. A lock is waited for until shortly before the call has to end.
 ///
 /// # Errors
 /// When the kernel refuses.
-pub(super) fn open(timeout: Duration) -> Result<Kernel, Fault> {
+pub(super) fn open(timeout: Duration, owner: Ownership) -> Result<Kernel, Fault> {
     let wait = u32::try_from(timeout.as_secs().saturating_sub(1)).unwrap_or(u32::MAX);
-    Kernel::open(Lock::on_node(wait), istio::OWNERSHIP)
+    Kernel::open(Lock::on_node(wait), owner)
         .map_err(|error| failed("the namespace can't be read", &engine::Error::from(error)))
 }
 

@@ -69,7 +69,7 @@ pub(super) fn status(
         others: policy::mesh::OWNERS,
     };
     let tried = namespace::within_new(|| {
-        let mut kernel = super::namespace::open(timeout)?;
+        let mut kernel = super::namespace::open(timeout, capture.owner())?;
         engine::apply(&mut kernel, &capture.desired(), &options)
             .map_err(|error| super::namespace::failed("rules can't be set in a new namespace", &error))
     });

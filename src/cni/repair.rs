@@ -44,10 +44,7 @@ impl Host for Container {
                 let root = Path::new("/proc").join(id.to_string()).join("root");
                 Ok(name_servers(&fs::read(root.join("etc/resolv.conf"))?))
             }
-            Self::Namespace(_) => Err(io::Error::other(
-                "a namespace has none: name a process with --pid, or the servers with --dns-servers, or capture all with \
-                 --capture-all-dns",
-            )),
+            Self::Namespace(_) => Err(io::Error::other("a namespace has none; name a process with --pid")),
         }
     }
 }

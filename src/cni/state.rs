@@ -6,6 +6,7 @@
 use super::files::{self, Durability};
 use super::protocol::{Attachment, Backend};
 use policy::{
+    mesh::Mesh,
     settings::{self, Setting},
     sources::{Given, Raw, Source},
 };
@@ -38,7 +39,7 @@ pub(super) struct Record {
     pub(super) pod: Option<String>,
     /// What holds the rules, as the network configuration names it.
     backend: String,
-    /// Settings by their names.
+    /// The mesh's settings by their names.
     settings: BTreeMap<String, String>,
 }
 
@@ -60,8 +61,9 @@ const BETWEEN: char = '@';
 
 impl Record {
     pub(super) fn new(pod: Option<String>, backend: Backend, raw: &Raw) -> Self {
-        let settings =
-            raw.iter().map(|(setting, given)| (setting.row().name().to_owned(), given.value.clone()));
+        // Other meshes have settings of the same names, which configurations may hold for their pods.
+        let meant = raw.iter().filter(|(setting, _)| setting.is_for(raw.mesh()));
+        let settings = meant.map(|(setting, given)| (setting.row().name().to_owned(), given.value.clone()));
         Self { form: FORM, pod, backend: backend.name().to_owned(), settings: settings.collect() }
     }
 
@@ -70,14 +72,31 @@ impl Record {
         Backend::of(&self.backend)
     }
 
+    /// Whose rules they make.
+    pub(super) fn mesh(&self) -> Mesh {
+        let named = self.settings.get(Setting::Mesh.row().name());
+        named.and_then(|name| name.trim().parse().ok()).unwrap_or_default()
+    }
+
     /// The settings, as they were understood before.
     pub(super) fn raw(&self) -> Raw {
-        let setting = |name: &str| Some(settings::all().find(|row| row.name() == name)?.setting);
+        let mesh = self.mesh();
+        let setting = |name: &str| Some(settings::of(mesh).find(|row| row.name() == name)?.setting);
         let given = |(name, value): (&String, &String)| {
             let source = Source::Key(format!("settings.{name}"));
             Some((setting(name)?, Given { value: value.clone(), source }))
         };
         Raw::of(self.settings.iter().filter_map(given).collect::<Vec<(Setting, Given)>>())
+    }
+}
+
+impl Known {
+    /// The mesh whose rules were set; `None` where nobody knows of any.
+    pub(super) fn mesh(&self) -> Option<Mesh> {
+        match self {
+            Self::Whole(record) => Some(record.mesh()),
+            Self::Nothing | Self::Torn(_) => None,
+        }
     }
 }
 
@@ -202,5 +221,22 @@ mod tests {
         }
         assert_eq!(serde_json::from_slice::<Record>(&text).expect("whole"), record);
         assert_eq!(record.raw().get(Setting::InboundPorts).map(|given| given.value.as_str()), Some("*"));
+    }
+
+    /// Several meshes have a setting of the same name.
+    #[test]
+    fn a_record_holds_the_settings_of_its_own_mesh() {
+        let given = |value: &str| Given { value: value.to_owned(), source: Source::Key("x".to_owned()) };
+        let users = |mesh: Mesh| mesh.settings().iter().find(|row| row.name() == "proxy-uid");
+        let user = |mesh: Mesh| users(mesh).expect("it has one").setting;
+        for mesh in [Mesh::Istio, Mesh::Linkerd] {
+            let all = [Mesh::Istio, Mesh::Linkerd].map(|of| (user(of), given(of.name())));
+            let raw = Raw::of([(Setting::Mesh, given(mesh.name()))].into_iter().chain(all));
+            let record = Record::new(None, Backend::Nftables, &raw);
+            assert_eq!(record.mesh(), mesh);
+            let read = record.raw();
+            assert_eq!(read.iter().count(), 2, "{record:?}");
+            assert_eq!(read.get(user(mesh)).map(|given| given.value.as_str()), Some(mesh.name()));
+        }
     }
 }

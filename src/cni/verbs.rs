@@ -8,8 +8,8 @@ use super::{
     wanted::{Understood, Wanted, understand, wanted},
 };
 use policy::istio;
-use policy::mesh::Policy;
-use rules::desired::Desired;
+use policy::mesh::{Mesh, OWNERS, Policy};
+use rules::{Ownership, desired::Desired};
 use sidecar_init::{
     backend::Kernel,
     engine::{self, Choice, OnDrift, Options},
@@ -44,28 +44,46 @@ impl Scene<'_> {
         enter_existing(netns)?;
         let Understood { capture, raw, warnings } = understand(raw, problems, &namespace::addresses()?)?;
         if capture.captures_nothing() {
-            return Ok(skipped("the interception mode is NONE".to_owned()));
+            return Ok(skipped("its settings capture nothing".to_owned()));
         }
         warnings.iter().for_each(|warning| tracing::warn!(target: "config", "{warning}"));
-        let mut kernel = namespace::open(self.timeout)?;
+        let mut kernel = namespace::open(self.timeout, capture.owner())?;
+        let key = key(target, &configuration.name);
+        self.is_first_or_again(&key, capture.mesh())?;
         let record = Record::new(target.pod.label(), configuration.backend, &raw);
-        self.state.keep(&key(target, &configuration.name), &record).map_err(|error| unkept(&error))?;
+        self.state.keep(&key, &record).map_err(|error| unkept(&error))?;
         let options = Options {
             choice: choice(configuration.backend),
             on_drift: OnDrift::Replace,
             anew: false,
-            others: policy::mesh::OWNERS,
+            others: OWNERS,
         };
         let at = policy::trace::utc(SystemTime::now());
         let made = istio::made(env!("CARGO_PKG_VERSION"), "cni-add", istio::said(&raw), &at);
         let desired = Desired { made: Some(made), ..capture.desired() };
         let summary = engine::apply(&mut kernel, &desired, &options)
             .map_err(|error| namespace::failed("the container's traffic can't be captured", &error))?;
-        warn_of_rivals(&mut kernel);
+        warn_of_rivals(&mut kernel, &capture.owner());
         let backend = summary.backend.map(|backend| backend.to_string()).unwrap_or_default();
         let how = if summary.steps.is_empty() { "was in place" } else { "is in place" };
         let reason = format!("{} rules, {backend}: {how}", summary.rules);
         Ok(Done::new("captured", reason).answering(result(configuration)))
+    }
+
+    /// Sees to it that nothing was set here for another mesh. What is known of an attachment names one mesh, so that DEL
+    /// removes that one's rules and no others.
+    fn is_first_or_again(&self, key: &Key, mesh: Mesh) -> Result<(), Fault> {
+        match self.state.known(key).map_err(|error| unknown(&error))?.mesh() {
+            Some(earlier) if earlier != mesh => {
+                let msg = format!(
+                    "an earlier ADD has captured this container for {}, and {} is asked for now",
+                    earlier.ownership().name,
+                    mesh.ownership().name
+                );
+                Err(Fault::new(Code::Configuration, msg, "DEL removes what is there; call ADD after it"))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn wanted(&self, configuration: &Configuration<'_>, target: &Target) -> Result<Wanted, Fault> {
@@ -109,9 +127,9 @@ impl Scene<'_> {
         // What is recorded holds the addresses of then.
         let addresses = if recorded.is_some() { Vec::new() } else { namespace::addresses()? };
         let Understood { capture, .. } = understand(raw, problems, &addresses)?;
-        let mut kernel = namespace::open(self.timeout)?;
+        let mut kernel = namespace::open(self.timeout, capture.owner())?;
         let compared = compare(&mut kernel, &capture, choice(backend))?;
-        warn_of_rivals(&mut kernel);
+        warn_of_rivals(&mut kernel, &capture.owner());
         Ok(compared)
     }
 
@@ -122,22 +140,24 @@ impl Scene<'_> {
     /// When something of ours is left.
     pub(super) fn del(&self, target: &Target, netns: Option<&Path>, network: &str) -> Result<Done, Fault> {
         let key = key(target, network);
-        if self.state.known(&key).map_err(|error| unknown(&error))? == Known::Nothing {
+        let known = self.state.known(&key).map_err(|error| unknown(&error))?;
+        if known == Known::Nothing {
             return Ok(Done::new("nothing", "nothing was done for it".to_owned()));
         }
-        let others = self.state.keys().map_err(|error| unknown(&error))?.into_iter();
-        let shared = others.filter(|other| *other != key).any(|other| other.is_of(&target.container));
         let (outcome, reason) = match netns {
-            _ if shared => ("forgotten", "another attachment of the container has the rules".to_owned()),
+            _ if self.is_shared(&key, &known)? => {
+                ("forgotten", "another attachment of the container has the rules".to_owned())
+            }
             None => ("forgotten", "no namespace was named".to_owned()),
             Some(path) => match namespace::enter(path)? {
                 Entered::Gone => ("forgotten", "its namespace is gone".to_owned()),
                 Entered::Inside => {
-                    let cleaned = engine::clean(
-                        &mut namespace::open(self.timeout)?,
-                        istio::OWNERSHIP,
-                        policy::mesh::OWNERS,
-                    );
+                    // Where nobody can read what was set, it may be any mesh's.
+                    let owner = known
+                        .mesh()
+                        .map_or_else(|| Mesh::default().ownership().joined_with(OWNERS), Mesh::ownership);
+                    let mut kernel = namespace::open(self.timeout, owner)?;
+                    let cleaned = engine::clean(&mut kernel, owner, OWNERS);
                     let summary =
                         cleaned.map_err(|error| namespace::failed("our rules can't be removed", &error))?;
                     ("cleaned", format!("{} steps", summary.steps.len()))
@@ -146,6 +166,20 @@ impl Scene<'_> {
         };
         self.state.forget(&key).map_err(|error| unkept(&error))?;
         Ok(Done::new(outcome, reason))
+    }
+
+    /// Whether another attachment of the container has the rules of the same mesh, or may have them.
+    fn is_shared(&self, key: &Key, known: &Known) -> Result<bool, Fault> {
+        let others = self.state.keys().map_err(|error| unknown(&error))?;
+        for other in others.iter().filter(|other| *other != key && other.is_of(&key.attachment.container)) {
+            let theirs = self.state.known(other).map_err(|error| unknown(&error))?;
+            let differs =
+                matches!((known.mesh(), theirs.mesh()), (Some(ours), Some(theirs)) if ours != theirs);
+            if theirs != Known::Nothing && !differs {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 
@@ -170,8 +204,8 @@ fn compare(kernel: &mut Kernel, capture: &dyn Policy, choice: Choice) -> Result<
 }
 
 /// What of others comes before our rules. No change of ours can mend it.
-fn warn_of_rivals(kernel: &mut Kernel) {
-    match engine::rivals(kernel, &istio::OWNERSHIP) {
+fn warn_of_rivals(kernel: &mut Kernel, owner: &Ownership) {
+    match engine::rivals(kernel, owner) {
         Ok(rivals) => rivals.iter().for_each(|rival| tracing::warn!(target: "iptables", "{rival}")),
         Err(error) => {
             tracing::warn!(target: "iptables", "whether rules of others come before ours can't be told: {error}");

@@ -67,7 +67,7 @@ fn injected(pod: &pod::Pod, title: &str, defaults: &Raw) -> Wanted {
 
 /// What nobody injected has no proxy that more could be meant of than is said.
 fn of_every_container(pod: &pod::Pod, title: &str, capture: &Raw) -> Wanted {
-    let said = annotated(pod, title, &Raw::default());
+    let said = annotated(pod, title, capture);
     let words = said.raw.iter().filter(|(_, given)| matches!(given.source, Source::Annotation(_)));
     let words = Raw::of(words.map(|(setting, given)| (setting, given.clone()))).of_pod(title);
     Wanted::Capture(words.over(capture.clone()), said.problems())
@@ -114,6 +114,6 @@ impl Host for Node {
     }
 
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
-        Err(io::Error::other("the node's is not the container's: capture all DNS with capture-all-dns"))
+        Err(io::Error::other("the node's is not the container's"))
     }
 }

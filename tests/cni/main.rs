@@ -9,6 +9,7 @@ mod input;
 mod kills;
 mod lookup;
 mod many;
+mod meshes;
 #[path = "../kernel/support/namespace.rs"]
 #[expect(dead_code, reason = "a part of it is enough here")]
 mod namespace;

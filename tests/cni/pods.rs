@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 const INJECTED: (&str, &str) =
     ("sidecar.istio.io/status", r#"{"initContainers":["istio-validation"],"containers":["istio-proxy"]}"#);
 
-fn annotated(node: &Node, annotations: &[(&str, &str)], more: &Value) -> Value {
+pub(crate) fn annotated(node: &Node, annotations: &[(&str, &str)], more: &Value) -> Value {
     let annotations: serde_json::Map<String, Value> =
         annotations.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
     let mut configuration = node.configuration(more);

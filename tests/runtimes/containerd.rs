@@ -17,7 +17,7 @@ use crate::{
         namespace::Namespace,
         pod::Answerer::{Destination, Inbound, Outbound},
     },
-    traffic::{Case, Container, In, Out, rules},
+    traffic::{Case, Container, ISTIO, In, KUMA, LINKERD, Out, Proxy, ZTUNNEL, rules},
     verbs,
 };
 use prost::Message;
@@ -30,13 +30,13 @@ const INJECTED: (&str, &str) =
 const INBOUND_PORTS: &str = "traffic.sidecar.istio.io/includeInboundPorts";
 const NOT_OUTBOUND_PORTS: &str = "traffic.sidecar.istio.io/excludeOutboundPorts";
 
-struct Containerd {
-    stage: Stage,
+pub(crate) struct Containerd {
+    pub(crate) stage: Stage,
 }
 
 impl Containerd {
     /// containerd with our plugin, which has these keys on top, and an image to run; it is ready.
-    fn new(name: &str, ours: Value) -> Self {
+    pub(crate) fn new(name: &str, ours: Value) -> Self {
         crate::need(&["containerd", "containerd-shim-runc-v2", "ctr", "runc"]);
         let stage = Stage::new(name, |folder| {
             network::write(folder, "sidecar-cni", V4, ours);
@@ -48,10 +48,15 @@ impl Containerd {
         let containerd = Self { stage };
         let ready = until(|| containerd.is_ready().ok().filter(|ready| *ready));
         assert_eq!(ready, Some(true), "containerd does not get ready: {}", containerd.stage.logs());
-        let [socket, image] = ["socket", "image.tar"].map(|name| containerd.stage.folder.file(name));
-        let import = ["images", "import", "--snapshotter", "native", &image];
-        containerd.stage.stdout(&[&["ctr", "--address", &socket, "-n", "k8s.io"], &import[..]].concat(), &[]);
+        containerd.import("image.tar");
         containerd
+    }
+
+    /// Brings in images from an archive in the stage's folder.
+    pub(crate) fn import(&self, archive: &str) {
+        let [socket, archive] = ["socket", archive].map(|name| self.stage.folder.file(name));
+        let import = ["images", "import", "--snapshotter", "native", &archive];
+        self.stage.stdout(&[&["ctr", "--address", &socket, "-n", "k8s.io"], &import[..]].concat(), &[]);
     }
 
     fn call<Q: Message, A: Message + Default>(
@@ -63,7 +68,7 @@ impl Containerd {
     }
 
     /// The same where it has to succeed.
-    fn ask<Q: Message, A: Message + Default>(&self, method: &str, question: &Q) -> A {
+    pub(crate) fn ask<Q: Message, A: Message + Default>(&self, method: &str, question: &Q) -> A {
         self.call(method, question)
             .unwrap_or_else(|error| panic!("{method} failed: {error}\n{}", self.stage.logs()))
     }
@@ -81,7 +86,7 @@ impl Containerd {
     }
 
     /// A sandbox with these annotations.
-    fn sandbox(&self, name: &str, annotations: &[(&str, &str)]) -> Sandbox<'_> {
+    pub(crate) fn sandbox(&self, name: &str, annotations: &[(&str, &str)]) -> Sandbox<'_> {
         let config = self.pod(name, annotations);
         let id = self.run(&config).unwrap_or_else(|error| panic!("{error}\n{}", self.stage.logs()));
         let attachment = Attachment::of(&self.stage, &id);
@@ -122,24 +127,32 @@ fn settings(folder: &Path) -> String {
 }
 
 /// A pod sandbox that runs.
-struct Sandbox<'a> {
+pub(crate) struct Sandbox<'a> {
     containerd: &'a Containerd,
     id: String,
     config: PodSandboxConfig,
     attachment: Attachment,
-    inside: Namespace,
+    pub(crate) inside: Namespace,
 }
 
 impl Sandbox<'_> {
     /// Starts a container without capabilities in it; tells its id.
-    fn start(&self) -> String {
-        let capabilities = Capability { drop: vec!["ALL".to_owned()] };
-        let security_context = LinuxContainerSecurityContext { capabilities: Some(capabilities) };
-        let config = ContainerConfig {
+    pub(crate) fn start(&self) -> String {
+        let capabilities = Capability { drop: vec!["ALL".to_owned()], ..Capability::default() };
+        let security_context = LinuxContainerSecurityContext {
+            capabilities: Some(capabilities),
+            ..LinuxContainerSecurityContext::default()
+        };
+        self.run(ContainerConfig {
             metadata: Some(Metadata { name: "app".to_owned(), ..Metadata::default() }),
             image: Some(ImageSpec { image: image::NAME.to_owned() }),
             linux: Some(LinuxContainerConfig { security_context: Some(security_context) }),
-        };
+            ..ContainerConfig::default()
+        })
+    }
+
+    /// Starts a container in it; tells its id.
+    pub(crate) fn run(&self, config: ContainerConfig) -> String {
         let request = CreateContainerRequest {
             pod_sandbox_id: self.id.clone(),
             config: Some(config),
@@ -152,6 +165,11 @@ impl Sandbox<'_> {
 
     /// Sees where connections land, which a container without capabilities makes and gets.
     fn check(&self, container: &str, cases: &[Case]) {
+        self.check_of(ISTIO, container, cases);
+    }
+
+    /// The same with another mesh's proxy.
+    pub(crate) fn check_of(&self, proxy: Proxy, container: &str, cases: &[Case]) {
         let run = |command: &[&str]| {
             let request = ExecSyncRequest {
                 container_id: container.to_owned(),
@@ -168,16 +186,17 @@ impl Sandbox<'_> {
             stage: &self.containerd.stage,
             inside: &self.inside,
             address: address.parse().expect("an address"),
+            proxy,
             run: &run,
         };
         container.check(cases);
     }
 
-    fn stop(&self) {
+    pub(crate) fn stop(&self) {
         let Nothing {} = self.containerd.ask("StopPodSandbox", &Id { id: self.id.clone() });
     }
 
-    fn remove(&self) {
+    pub(crate) fn remove(&self) {
         let Nothing {} = self.containerd.ask("RemovePodSandbox", &Id { id: self.id.clone() });
     }
 }
@@ -199,6 +218,57 @@ fn a_pod_is_captured_by_its_annotations_until_it_is_stopped() {
     sandbox.stop();
     verbs::is_gone(&containerd.stage, attachment, &sandbox.inside);
     sandbox.remove();
+}
+
+/// How pods of the other meshes speak, each with its proxy and where connections land.
+type OfMesh = (&'static str, Proxy, &'static [(&'static str, &'static str)], &'static [Case]);
+const OF_MESHES: [OfMesh; 3] = [
+    (
+        "linkerd",
+        LINKERD,
+        &[
+            ("linkerd.io/proxy-version", "edge-26.8.1"),
+            ("config.linkerd.io/skip-inbound-ports", "9090"),
+            ("config.linkerd.io/skip-outbound-ports", "5432"),
+        ],
+        &[
+            (Out, 80, Outbound),
+            (Out, 5432, Destination),
+            (In, 8080, Inbound),
+            (In, 9090, Destination),
+            (In, 4191, Destination),
+        ],
+    ),
+    (
+        "kuma",
+        KUMA,
+        &[
+            ("kuma.io/sidecar-injected", "true"),
+            ("traffic.kuma.io/exclude-inbound-ports", "9090"),
+            ("traffic.kuma.io/exclude-outbound-ports", "5432"),
+        ],
+        &[(Out, 80, Outbound), (Out, 5432, Destination), (In, 8080, Inbound), (In, 9090, Destination)],
+    ),
+    (
+        "ambient",
+        ZTUNNEL,
+        &[("ambient.istio.io/redirection", "enabled")],
+        &[(Out, 80, Outbound), (In, 8080, Inbound), (In, 15008, Destination)],
+    ),
+];
+
+#[test]
+fn a_pod_of_each_mesh_is_captured_by_its_own_words_until_it_is_stopped() {
+    let containerd = Containerd::new("containerd-mesh", json!({}));
+    for (name, proxy, annotations, cases) in OF_MESHES {
+        let sandbox = containerd.sandbox(name, annotations);
+        let container = sandbox.start();
+        sandbox.check_of(proxy, &container, cases);
+        verbs::check_finds_tampering(&containerd.stage, &sandbox.attachment, &sandbox.inside);
+        sandbox.stop();
+        verbs::is_gone(&containerd.stage, &sandbox.attachment, &sandbox.inside);
+        sandbox.remove();
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! An image from a folder: Debian's static busybox, packed as `docker save` would. Nothing is pulled.
+//! Images from folders, packed as `docker save` would: Debian's static busybox, and our binary. Nothing is pulled.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{
     env::consts::ARCH,
     fs,
@@ -10,32 +10,77 @@ use std::{
 };
 
 pub(crate) const NAME: &str = "localhost/pod:1";
+/// Our own images by their entry points: the one that `docker/Dockerfile` makes, and one from it for charts that name no
+/// command.
+pub(crate) const TOOL: &str = "localhost/sidecar-init:1";
+pub(crate) const PROXY_INIT: &str = "localhost/proxy-init:1";
 
 /// Writes the image into this folder.
 pub(crate) fn pack(folder: &Path) -> PathBuf {
-    let (root, parts) = (folder.join("rootfs"), folder.join("image"));
-    for folder in [&root.join("bin"), &parts] {
-        fs::create_dir_all(folder).expect("a folder of our own");
-    }
+    let root = folder.join("rootfs");
+    fs::create_dir_all(root.join("bin")).expect("a folder of our own");
     fs::copy("/bin/busybox", root.join("bin/busybox"))
         .unwrap_or_else(|error| panic!("copying /bin/busybox failed ({error}): run scripts/setup --checks"));
     for applet in ["cat", "nc", "sh", "sleep"] {
         symlink("busybox", root.join("bin").join(applet)).expect("a link");
     }
-    tar(&root, &parts.join("layer.tar"), &["."]);
-    let config = json!({
-        "architecture": architecture(),
-        "os": "linux",
-        "config": { "Cmd": ["/bin/sleep", "600"] },
-        "rootfs": { "type": "layers", "diff_ids": [format!("sha256:{}", sha256(&parts.join("layer.tar")))] },
-        "history": [{ "created_by": "tests/runtimes" }],
-    });
-    let manifest = json!([{ "Config": "config.json", "RepoTags": [NAME], "Layers": ["layer.tar"] }]);
-    for (name, content) in [("config.json", config), ("manifest.json", manifest)] {
-        fs::write(parts.join(name), content.to_string()).expect("a file in a folder of our own");
+    let config = json!({ "Cmd": ["/bin/sleep", "600"] });
+    packed(folder, "image", &root, &[(NAME, config)])
+}
+
+/// Writes our own images into this folder: no program but the binary, which has the file capability and the names that it
+/// has in images. This build is no static one, so its libraries come along.
+pub(crate) fn pack_tool(folder: &Path) -> PathBuf {
+    let root = folder.join("tool-rootfs");
+    let binary = root.join("usr/local/bin/sidecar-init");
+    for name in ["usr/local/bin", "usr/bin", "usr/lib/linkerd", "tmp"] {
+        fs::create_dir_all(root.join(name)).expect("a folder of our own");
     }
-    let image = folder.join("image.tar");
-    tar(&parts, &image, &["manifest.json", "config.json", "layer.tar"]);
+    let built = Path::new(env!("CARGO_BIN_EXE_sidecar-init"));
+    run(Command::new("strip").arg("-o").arg(&binary).arg(built));
+    for word in run(Command::new("ldd").arg(built)).split_whitespace().filter(|word| word.starts_with('/')) {
+        let library = root.join(word.trim_start_matches('/'));
+        fs::create_dir_all(library.parent().expect("a folder")).expect("a folder of our own");
+        fs::copy(word, library).expect("a library");
+    }
+    run(Command::new("setcap").arg("cap_net_admin+ep").arg(&binary));
+    for name in ["local/bin/proxy-init", "lib/linkerd/linkerd2-proxy-init", "bin/kumactl"] {
+        symlink("/usr/local/bin/sidecar-init", root.join("usr").join(name)).expect("a link");
+    }
+    let config = |name: &str| {
+        json!({
+            "Entrypoint": [format!("/usr/local/bin/{name}")],
+            "Env": ["NATIVE_NFTABLES=true"],
+            "User": "1337:1337",
+        })
+    };
+    let images = [(TOOL, config("sidecar-init")), (PROXY_INIT, config("proxy-init"))];
+    packed(folder, "tool", &root, &images)
+}
+
+/// Packs images of one layer, each by its name and what it runs.
+fn packed(folder: &Path, name: &str, root: &Path, images: &[(&str, Value)]) -> PathBuf {
+    let parts = folder.join(format!("{name}-parts"));
+    fs::create_dir(&parts).expect("a folder of our own");
+    tar(root, &parts.join("layer.tar"), &["."]);
+    let diff = format!("sha256:{}", sha256(&parts.join("layer.tar")));
+    let (mut manifest, mut files) = (Vec::new(), vec!["layer.tar".to_owned(), "manifest.json".to_owned()]);
+    for (number, (name, config)) in images.iter().enumerate() {
+        let config = json!({
+            "architecture": architecture(),
+            "os": "linux",
+            "config": config,
+            "rootfs": { "type": "layers", "diff_ids": [diff] },
+            "history": [{ "created_by": "tests/runtimes" }],
+        });
+        let file = format!("config{number}.json");
+        fs::write(parts.join(&file), config.to_string()).expect("a file in a folder of our own");
+        manifest.push(json!({ "Config": file, "RepoTags": [name], "Layers": ["layer.tar"] }));
+        files.push(file);
+    }
+    fs::write(parts.join("manifest.json"), Value::from(manifest).to_string()).expect("a file");
+    let image = folder.join(format!("{name}.tar"));
+    tar(&parts, &image, &files.iter().map(String::as_str).collect::<Vec<_>>());
     image
 }
 
@@ -49,7 +94,8 @@ fn architecture() -> &'static str {
 }
 
 fn tar(folder: &Path, archive: &Path, files: &[&str]) {
-    run(Command::new("tar").arg("-C").arg(folder).arg("-cf").arg(archive).args(files));
+    let attributes = ["--xattrs", "--xattrs-include=security.capability"];
+    run(Command::new("tar").args(attributes).arg("-C").arg(folder).arg("-cf").arg(archive).args(files));
 }
 
 fn sha256(file: &Path) -> String {

@@ -21,6 +21,7 @@ mod traffic;
 mod verbs;
 
 mod containerd;
+mod init;
 mod podman;
 
 use std::{env, path::Path};

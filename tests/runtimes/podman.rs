@@ -8,7 +8,7 @@ use crate::{
         namespace::Namespace,
         pod::Answerer::{Destination, Inbound, Outbound},
     },
-    traffic::{Case, Container, In, Out, rules},
+    traffic::{Case, Container, ISTIO, In, Out, rules},
     verbs,
 };
 use serde_json::json;
@@ -83,6 +83,7 @@ fn check(podman: &Podman, attachment: &Attachment, inside: &Namespace, cases: &[
         stage: &podman.stage,
         inside,
         address: attachment.address().parse().expect("an address"),
+        proxy: ISTIO,
         run: &|command| podman.call(&[&["exec", "one"], command].concat()),
     };
     container.check(cases);

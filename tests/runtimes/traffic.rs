@@ -19,7 +19,22 @@ use std::{
 /// A host outside, in both families.
 const SERVICES: (Ipv4Addr, Ipv6Addr) =
     (Ipv4Addr::new(10, 99, 0, 1), Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, 1));
-const PROXY: Identity = Identity { uid: 1337, gid: 1337 };
+
+/// A mesh's proxy: who it is, and where it listens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Proxy {
+    pub(crate) uid: u32,
+    /// Of its own sockets, where that is how it is known.
+    pub(crate) mark: Option<u32>,
+    pub(crate) outbound: u16,
+    pub(crate) inbound: u16,
+}
+
+pub(crate) const ISTIO: Proxy = Proxy { uid: 1337, mark: None, outbound: 15001, inbound: 15006 };
+pub(crate) const LINKERD: Proxy = Proxy { uid: 2102, mark: None, outbound: 4140, inbound: 4143 };
+pub(crate) const KUMA: Proxy = Proxy { uid: 5678, ..ISTIO };
+/// Root, as ztunnel runs in a pod of its own.
+pub(crate) const ZTUNNEL: Proxy = Proxy { uid: 0, mark: Some(0x539), ..ISTIO };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -38,6 +53,7 @@ pub(crate) struct Container<'a> {
     pub(crate) stage: &'a Stage,
     pub(crate) inside: &'a Namespace,
     pub(crate) address: IpAddr,
+    pub(crate) proxy: Proxy,
     /// Runs a program in the container and tells what it prints.
     pub(crate) run: &'a dyn Fn(&[&str]) -> String,
 }
@@ -58,8 +74,10 @@ impl Container<'_> {
             let socket = Socket { protocol: Protocol::Tcp, address: (ip, port).into(), owner };
             Listener::start(host, socket, name, notes.clone())
         };
-        let _proxy = [(15001, Answerer::Outbound), (15006, Answerer::Inbound)]
-            .map(|(port, name)| listen(self.inside, any, port, PROXY, name));
+        let Proxy { uid, mark, outbound: out, inbound } = self.proxy;
+        let proxy = Identity { uid, gid: uid };
+        let _proxy = [(out, Answerer::Outbound), (inbound, Answerer::Inbound)]
+            .map(|(port, name)| listen(self.inside, any, port, proxy, name));
         for case in cases {
             let &(way, port, _) = case;
             let (host, to) = match way {
@@ -79,6 +97,13 @@ impl Container<'_> {
                 self.stage.logs(),
             );
         }
+        // What the proxy itself sends goes where it is sent.
+        let to = SocketAddr::new(service, 80);
+        let _destination = listen(&outside, service, 80, APP, Answerer::Destination);
+        let call = Call { protocol: Protocol::Tcp, identity: proxy, from: None, mark, to };
+        let answered = call.place(self.inside);
+        let arrivals: Vec<Answerer> = noted.try_iter().map(|arrival: Arrival<_>| arrival.listener).collect();
+        assert_eq!(arrivals, [Answerer::Destination], "{call:?}: {answered:?}\n{}", rules(self.inside));
     }
 
     /// All five sets of capabilities are empty (`proc_pid_status(5)`).

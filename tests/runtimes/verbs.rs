@@ -7,9 +7,11 @@ use serde_json::{Value, json};
 pub(crate) fn check_finds_tampering(stage: &Stage, attachment: &Attachment, inside: &Namespace) {
     let whole = rules(inside);
     assert_eq!(attachment.call(stage, "CHECK"), Ok(String::new()), "{whole}");
+    let table = whole.lines().find_map(|line| line.strip_prefix("table ")?.strip_suffix(" {"));
+    let table: Vec<&str> = table.expect("a table of ours").split(' ').collect();
     let chains = whole.lines().filter_map(|line| line.trim().strip_prefix("chain ")?.split(' ').next());
     for chain in chains {
-        inside.stdout("nft", &["insert", "rule", "inet", "sidecar_init", chain, "accept"]);
+        inside.stdout("nft", &[&["insert", "rule"], &table[..], &[chain, "accept"]].concat());
         let error = attachment.call(stage, "CHECK").expect_err("a rule more is a difference");
         assert_eq!(error["code"], 101, "{error}");
         assert!(error["details"].as_str().is_some_and(|details| details.contains(chain)), "{error}");
@@ -43,5 +45,7 @@ pub(crate) fn gc_forgets(stage: &Stage, stays: &Attachment, goes: &Attachment) {
 /// After DEL nothing of ours is left in the namespace, which this test keeps, nor on the node.
 pub(crate) fn is_gone(stage: &Stage, attachment: &Attachment, inside: &Namespace) {
     assert_eq!(rules(inside), "", "{}", stage.logs());
+    let routing = inside.stdout("sh", &["-ec", "ip rule; ip -6 rule; ip addr show lo"]);
+    assert!(!routing.contains("fwmark") && !routing.contains("::6/128"), "{routing}");
     assert!(!attachment.is_remembered(stage), "{}", stage.logs());
 }

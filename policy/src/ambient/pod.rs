@@ -16,5 +16,6 @@ pub(crate) const FORM: Form = Form {
     refusals: &[("istio.io/dataplane-mode", &["none"]), ("sidecar.istio.io/status", &[])],
     injected: &[],
     presets: &[],
+    added_to: &[],
     more: |_, _| {},
 };

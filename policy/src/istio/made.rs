@@ -13,7 +13,8 @@ pub fn made(version: &str, command: &str, settings: String, at: &str) -> Made {
 
 /// What was said to be captured, as flags that a shell takes: short where a flag has a letter, since there is little room.
 pub fn said(raw: &Raw) -> String {
-    let capture = raw.iter().map(|(setting, given)| (setting.row(), given.value.trim()));
+    let meant = raw.iter().filter(|(setting, _)| setting.is_for(raw.mesh()));
+    let capture = meant.map(|(setting, given)| (setting.row(), given.value.trim()));
     let words = capture.filter(|(row, _)| row.topic == Topic::Capture).map(|(row, value)| {
         let flag = match row.short {
             Some(letter) => format!("-{letter}"),

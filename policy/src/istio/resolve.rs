@@ -183,7 +183,10 @@ fn dns(reader: &mut Reader<'_>, host: &dyn Host) -> DnsCapture {
         match host.name_servers() {
             Ok(found) => servers = found,
             Err(error) => {
-                let text = format!("resolv.conf can't be read: {error}; declare the servers with this flag");
+                let text = format!(
+                    "resolv.conf can't be read: {error}; declare the servers with this flag, or capture queries to any with \
+                     --capture-all-dns"
+                );
                 reader.whole(&Source::Default(Setting::DnsServers), text);
                 return DnsCapture::Off;
             }

@@ -22,6 +22,7 @@ pub(crate) const FORM: Form = Form {
     ],
     injected: &[("kuma.io/sidecar-injected", &["true"])],
     presets: &[],
+    added_to: &[],
     more,
 };
 

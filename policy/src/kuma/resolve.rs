@@ -222,7 +222,7 @@ fn name_servers(reader: &mut Reader<'_>, host: &dyn Host) -> Option<Vec<IpAddr>>
     };
     found
         .map_err(|error| {
-            let remedy = "declare the servers with --dns-servers";
+            let remedy = "declare the servers with --dns-servers, or capture queries to any with --redirect-all-dns-traffic";
             match path {
                 Some(_) => reader.blame(Kuma::ResolvConf, &format!("can't be read: {error}; {remedy}")),
                 None => {

@@ -24,6 +24,8 @@ pub(crate) const FORM: Form = Form {
         (Linkerd::OutboundPortsToIgnore, SKIPPED_PORTS),
         (Linkerd::Ipv6, "false"),
     ],
+    // As linkerd's plugin does; its injector has no configuration of the node's to add to.
+    added_to: &[Linkerd::InboundPortsToIgnore],
     more,
 };
 
@@ -38,12 +40,20 @@ fn more(pod: &Pod, said: &mut Said) {
     let (control, admin) = (port("control-port", CONTROL_PORT), port("admin-port", ADMIN_PORT));
     let setting = Linkerd::InboundPortsToIgnore;
     if let Some(given) = said.raw.get(setting).cloned() {
-        said.say(setting, format!("{control},{admin},{}", given.value), given.source);
+        let items: Vec<&str> = given.value.split(',').map(str::trim).collect();
+        // A node's configuration names them too.
+        let own = [control, admin].map(|port| port.to_string());
+        let missing = own.iter().map(String::as_str).filter(|port| !items.contains(port));
+        let all: Vec<&str> = missing.chain([given.value.as_str()]).collect();
+        said.say(setting, all.join(","), given.source);
     }
     let component = "linkerd.io/control-plane-component";
     let is_component = pod.labels.as_ref().is_some_and(|labels| labels.contains_key(component));
     if is_component {
+        let setting = Linkerd::OutboundPortsToIgnore;
+        let configured = said.raw.get(setting).filter(|given| matches!(given.source, Source::Key(_)));
+        let before = configured.map(|given| format!("{},", given.value)).unwrap_or_default();
         let source = Source::Field(format!("its label {component}"));
-        said.say(Linkerd::OutboundPortsToIgnore, SKIPPED_BY_CONTROL_PLANE, source);
+        said.say(setting, format!("{before}{SKIPPED_BY_CONTROL_PLANE}"), source);
     }
 }

@@ -1,6 +1,6 @@
 //! What a pod's annotations and its proxy's container say, as settings: how a pod speaks to a plugin.
 
-use super::facts::{Container, Pod, Value};
+use super::facts::{Container, Pod, STATUS, Value};
 use super::mesh;
 use super::said::Said;
 use crate::istio::defaults::PROXY_ID;
@@ -28,12 +28,19 @@ pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> Said {
     for row in TABLE.iter().filter(|row| !row.always.is_empty()) {
         complete(&mut said, row);
     }
+    if said.raw.mesh() != Mesh::default() {
+        // What the defaults name is not the pod's.
+        said.say(Setting::Mesh, Mesh::default().name(), Source::Annotation(STATUS.to_owned()));
+    }
     said
 }
 
-/// The mesh whose pod it is, if another than the default; the defaults know where the pod says nothing.
+/// The mesh whose pod it is, if another than the default; the defaults know where the pod says nothing, as one does that
+/// the default's injector has seen.
 fn mesh_of(pod: &Pod, defaults: &Raw) -> Option<(Mesh, Source)> {
+    let says_nothing = !pod.annotations.contains_key(STATUS);
     let of_defaults = || Some((defaults.mesh(), defaults.get(Setting::Mesh)?.source.clone()));
+    let of_defaults = || of_defaults().filter(|_| says_nothing);
     mesh::of(pod).or_else(of_defaults).filter(|(mesh, _)| mesh.pods().is_some())
 }
 
@@ -44,6 +51,11 @@ fn of_mesh(pod: &Pod, title: &str, defaults: &Raw, of: Mesh, source: Source) -> 
     for row in of.settings() {
         let found = row.annotations.iter().find_map(|name| Some((*name, pod.annotations.get(*name)?)));
         if let Some((name, value)) = found {
+            let configured = defaults.get(row.setting).filter(|_| form.added_to.contains(&row.setting));
+            let value = match configured {
+                Some(given) => format!("{},{value}", given.value),
+                None => value.clone(),
+            };
             own.say(row.setting, value, Source::Annotation(name.to_owned()));
         }
     }

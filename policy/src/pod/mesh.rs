@@ -33,6 +33,9 @@ pub(crate) struct Form {
     pub(crate) injected: &'static [Word],
     /// What pods mean that say nothing.
     pub(crate) presets: &'static [(Setting, &'static str)],
+    /// Lists to which an annotation of the mesh adds, where a network configuration has said something of them. Others are
+    /// replaced.
+    pub(crate) added_to: &'static [Setting],
     /// What a pod says in other ways than by the annotations of the settings' table.
     pub(crate) more: fn(&Pod, &mut Said),
 }

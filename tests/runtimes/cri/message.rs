@@ -119,8 +119,28 @@ pub(crate) struct ContainerConfig {
     pub(crate) metadata: Option<Metadata>,
     #[prost(message, optional, tag = "2")]
     pub(crate) image: Option<ImageSpec>,
+    /// In the place of the image's entry point.
+    #[prost(string, repeated, tag = "3")]
+    pub(crate) command: Vec<String>,
+    #[prost(string, repeated, tag = "4")]
+    pub(crate) args: Vec<String>,
+    #[prost(message, repeated, tag = "7")]
+    pub(crate) mounts: Vec<Mount>,
+    /// Below the sandbox's folder of logs.
+    #[prost(string, tag = "11")]
+    pub(crate) log_path: String,
     #[prost(message, optional, tag = "15")]
     pub(crate) linux: Option<LinuxContainerConfig>,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(crate) struct Mount {
+    #[prost(string, tag = "1")]
+    pub(crate) container_path: String,
+    #[prost(string, tag = "2")]
+    pub(crate) host_path: String,
+    #[prost(bool, tag = "3")]
+    pub(crate) readonly: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Message)]
@@ -139,12 +159,47 @@ pub(crate) struct LinuxContainerConfig {
 pub(crate) struct LinuxContainerSecurityContext {
     #[prost(message, optional, tag = "1")]
     pub(crate) capabilities: Option<Capability>,
+    #[prost(message, optional, tag = "5")]
+    pub(crate) run_as_user: Option<Number>,
+    #[prost(bool, tag = "7")]
+    pub(crate) readonly_rootfs: bool,
+    #[prost(bool, tag = "11")]
+    pub(crate) no_new_privs: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(crate) struct Number {
+    #[prost(int64, tag = "1")]
+    pub(crate) value: i64,
 }
 
 #[derive(Clone, PartialEq, Eq, Message)]
 pub(crate) struct Capability {
+    #[prost(string, repeated, tag = "1")]
+    pub(crate) add: Vec<String>,
     #[prost(string, repeated, tag = "2")]
     pub(crate) drop: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(crate) struct ContainerStatusRequest {
+    #[prost(string, tag = "1")]
+    pub(crate) container_id: String,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(crate) struct ContainerStatusResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) status: Option<ContainerStatus>,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(crate) struct ContainerStatus {
+    /// In nanoseconds since 1970; 0 while it has not ended.
+    #[prost(int64, tag = "6")]
+    pub(crate) finished_at: i64,
+    #[prost(int32, tag = "7")]
+    pub(crate) exit_code: i32,
 }
 
 #[derive(Clone, PartialEq, Eq, Message)]

@@ -83,7 +83,8 @@ fn all_that_is_wrong_is_told_at_once() {
             &users("\"7-6\" ends in \"7-6\", which is no user or range of users"),
             &users("\"web\" ends in \"web\", which is no user or range of users"),
             "--redirect-dns-port: \"x\" is no port; expected a number from 1 to 65535",
-            "--resolv-config-path: \"/nowhere\" can't be read: entity not found; declare the servers with --dns-servers",
+            "--resolv-config-path: \"/nowhere\" can't be read: entity not found; declare the servers with --dns-servers, \
+             or capture queries to any with --redirect-all-dns-traffic",
             "--vnet: \"br0\" has no colon; expected an interface and its network, such as docker0:172.17.0.0/16 or br+:fd00::/64",
             "--vnet: \"br0:10.0.0.0/40\" has no prefix length from 0 to 32 after the slash; expected an interface and its network, such as docker0:172.17.0.0/16 or br+:fd00::/64",
             "--iptables-log-level: \"8\" is no level of the kernel's log; expected a number from 0 to 7",
