@@ -216,8 +216,11 @@ fn text(bytes: &[u8]) -> String {
 /// Flags that say what was read from an object, where a flag can.
 fn flags_of(raw: &Raw) -> (Vec<String>, BTreeMap<&'static str, String>) {
     let (mut flags, mut variables) = (Vec::new(), BTreeMap::new());
+    let all_dns = raw.iter().any(|(setting, _)| setting.row().long == "redirect-all-dns-traffic");
     for (setting, given) in raw.iter() {
         match setting.row().long {
+            // A file says both, and of the flags one stands for both.
+            "redirect-dns" if all_dns => {}
             "" => {
                 variables.insert(setting.row().variables[0], given.value.clone());
             }

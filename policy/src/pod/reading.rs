@@ -68,7 +68,11 @@ fn by_init(setter: &Init, annotations: &Said, object: &Object) -> Reading {
             Skip::HostNetwork
         ));
     }
-    warnings.extend(disagreements(&setter.said.raw, &annotations.raw, "the init container's counts"));
+    // One that reads annotations itself contradicts only those whose settings its arguments say too.
+    let counts = |setting| !setter.reads_annotations || setter.said.raw.get(setting).is_some();
+    let told = annotations.raw.iter().filter(|(setting, _)| counts(*setting));
+    let told = Raw::of(told.map(|(setting, given)| (setting, given.clone())));
+    warnings.extend(disagreements(&setter.said.raw, &told, "the init container's counts"));
     Reading {
         way: Way::InitContainer(name.clone()),
         said: match setter.reads_annotations {

@@ -28,12 +28,12 @@ pub(super) const LINKERD_INIT: Entry = Entry {
     name: "linkerd-init",
     about: "Set the rules of linkerd, taking the flags of its proxy-init",
     long_about: "Sets the rules that send a pod's traffic through linkerd's proxy, taking the flags of proxy-init, in \
-                 whose place it stands where the program is called proxy-init or linkerd2-proxy-init. No variable of \
-                 the environment is read.\n\nItems of lists are separated by commas, or the flag is given again. \
+                 whose place it stands where the program is called proxy-init or linkerd2-proxy-init. Of the \
+                 environment one variable is read, NATIVE_NFTABLES, by which an image says that it holds no iptables.\n\nItems of lists are separated by commas, or the flag is given again. \
                  Either all rules take effect or the old state stays, and a second call changes nothing that is as \
                  wanted.\n\nExit codes: 0 done, 1 failed or bad input (nothing was touched).",
     topics: &[&[Topic::Capture, Topic::DropIn], ANY],
-    also: &[],
+    also: &[Setting::NativeNftables],
     without: &[Setting::Mesh],
     word: None,
     mesh: Some(Mesh::Linkerd),
@@ -50,7 +50,7 @@ pub(super) const KUMA_INIT: Entry = Entry {
                  in place are not written again, and rules that give way to others do so without a gap.\n\nExit \
                  codes: 0 done, 1 failed, or bad input (nothing was touched).",
     topics: &[&[Topic::Capture, Topic::Facts, Topic::DropIn], ANY],
-    also: &[Setting::NetworkNamespace, Setting::Backend],
+    also: &[Setting::NetworkNamespace, Setting::Backend, Setting::NativeNftables],
     without: &[Setting::Mesh],
     word: Some(Kuma::Verb),
     mesh: Some(Mesh::Kuma),
