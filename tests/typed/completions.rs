@@ -28,7 +28,7 @@ const CASES: &[(&str, &[&str])] = &[
         "sidecar-init explain --mesh=kuma --exclude-outbound-p",
         &["--exclude-outbound-ports", "--exclude-outbound-ports-for-uids"],
     ),
-    ("sidecar-init clean --mesh kuma --dr", &["--dry-run"]),
+    ("sidecar-init clean --mesh kuma --cn", &["--cni-mode"]),
     ("sidecar-init linkerd-init --iptables-mode ", &["legacy", "nft", "plain"]),
     ("sidecar-init kuma-init ", &["install", "uninstall"]),
     ("sidecar-init completions ", &["bash", "zsh", "fish"]),
