@@ -37,6 +37,9 @@ macro_rules! meshes {
             /// All, the default first.
             pub const ALL: &[Self] = &[$(Self::$mesh,)*];
 
+            /// Their names, in the same order.
+            pub const NAMES: &[&str] = &[$($name,)*];
+
             /// Its name as `--mesh` takes it.
             pub fn name(self) -> &'static str {
                 match self {
@@ -244,8 +247,7 @@ pub fn of(reader: &mut Reader<'_>) -> Mesh {
 
 /// The names of all, for sentences.
 fn names() -> String {
-    let names: Vec<&str> = Mesh::ALL.iter().map(|mesh| mesh.name()).collect();
-    match names.split_last() {
+    match Mesh::NAMES.split_last() {
         Some((last, [])) => (*last).to_owned(),
         Some((last, others)) => format!("{} or {last}", others.join(", ")),
         None => String::new(),

@@ -44,6 +44,9 @@ fn claims(
     let holds_more = !claimed.is_empty()
         || state.chains(table).any(|(chain, _)| owner.owns_chain(chain))
         || base().any(|(_, held)| held.lines.iter().any(|line| line.belongs_to(owner)));
+    if rules.iter().any(|rule| rule.proof == Proof::Bare) && is_bare(state, owner) {
+        claimed.extend(rules.iter().filter(|rule| rule.proof == Proof::Bare).map(Candidate::place));
+    }
     // Where rules carry the owner's comment, the owner has made the table anew, and left no rule of the other's.
     if !holds_more || base().any(|(_, held)| held.lines.iter().any(is_ours)) {
         return claimed;
@@ -100,6 +103,17 @@ fn claims(
     claimed
 }
 
+/// Whether the base chains of `nat` lead to chains of the owner's prefix, and none of the owner's rules there has a comment.
+fn is_bare(state: &State, owner: &Ownership) -> bool {
+    let base = state.chains(Table::Nat).filter(|(chain, _)| matches!(chain, Chain::Base(_)));
+    let mut owned = base.flat_map(|(_, held)| &held.lines).filter_map(|line| match line {
+        Line::Typed(rule) if owner.owns_rule(rule) => Some(rule),
+        Line::Typed(_) | Line::Inherited(_) | Line::Foreign(_) => None,
+    });
+    let is_bare = |rule: &Rule| !rule.matches.iter().any(|m| matches!(m, Match::Comment(_)));
+    owned.next().is_some_and(|first| is_bare(first) && owned.all(is_bare))
+}
+
 /// Whether chains of the owner's prefix redirect anything without asking for its port.
 fn captures_networks(state: &State, table: Table, owner: &Ownership) -> bool {
     let asks_for_port = |rule: &Rule| {
@@ -127,7 +141,10 @@ fn is_inherited_in_part(state: &State) -> bool {
 /// The rules in base chains that have a form of a predecessor's and are not known for its own, chain by chain.
 pub fn doubtful<'a>(state: &'a State, owner: &'a Ownership) -> impl Iterator<Item = (Table, Hook, &'a Line)> {
     Table::LISTED.into_iter().flat_map(move |table| {
-        let of = move |predecessor| candidates(state, table, owner, predecessor);
+        let of = move |predecessor| {
+            // Without proof such a rule is as likely anybody's as any other.
+            candidates(state, table, owner, predecessor).filter(|rule| rule.proof != Proof::Bare)
+        };
         let places: BTreeSet<(Hook, usize)> =
             predecessors(owner).flat_map(of).map(|rule| (rule.hook, rule.index)).collect();
         let line = move |(hook, index)| (table, hook, &state.lines(table, &Chain::Base(hook))[index]);
@@ -273,7 +290,7 @@ const STATIC: u8 = 4;
 /// Sorts objects that others than the owner have made; what is surely none of the predecessor's is left out.
 pub fn routing(owner: &Ownership, evidence: &Evidence, of_others: &BTreeSet<Standing>) -> Inheritance {
     let mut found = Inheritance::default();
-    let Some(predecessor) = owner.predecessor else { return found };
+    let Some(predecessor) = owner.predecessor.filter(|one| one.policy_rule.is_some()) else { return found };
     let of_others: BTreeSet<Standing> =
         of_others.iter().copied().filter(|standing| standing.protocol <= STATIC).collect();
     let stands = |wanted: Object| of_others.iter().any(|standing| standing.object == wanted);

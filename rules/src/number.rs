@@ -256,7 +256,7 @@ impl Zone {
         }
     }
 
-    pub fn number(self) -> u16 {
+    pub const fn number(self) -> u16 {
         self.0.get()
     }
 }

@@ -29,7 +29,7 @@ impl Port {
         }
     }
 
-    pub fn number(self) -> u16 {
+    pub const fn number(self) -> u16 {
         self.0.get()
     }
 }

@@ -41,6 +41,9 @@ pub enum Proof {
     Table,
     /// As [`Proof::Table`], and by its place or by another rule for the same interface.
     Place,
+    /// Others make such rules. It is the predecessor's where the jumps of the table `nat` to its chains carry no comment:
+    /// it comments all of its rules, by which they are known, or none.
+    Bare,
 }
 
 /// One condition of a form.
@@ -48,6 +51,18 @@ pub enum Proof {
 pub enum Ask {
     /// `-p tcp`.
     Tcp,
+    /// `-p udp`.
+    Udp,
+    /// `-s` of any network.
+    From,
+    /// `-d` of any network.
+    To,
+    /// `--sport` of this port, or of any.
+    FromPort(Option<u16>),
+    /// `--dport` of this port.
+    ToPort(u16),
+    /// `--dports` of any.
+    ToPorts,
     /// `--ctstate INVALID`.
     Invalid,
     /// `-i` of any interface.
@@ -60,6 +75,8 @@ pub enum Ask {
     NotTo,
     /// `--uid-owner` or `--gid-owner` of anybody.
     Owner,
+    /// `! --uid-owner` of anybody.
+    NotOwner,
     /// `-m mark` of this mark, or of any.
     Mark(Option<u32>),
     /// `-m connmark` of this mark, or of any.
@@ -70,6 +87,14 @@ pub enum Ask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Deed {
     Return,
+    /// `-j` to a chain of this name.
+    Jump(&'static str),
+    /// `--to-ports` of any.
+    Redirect,
+    /// `--zone`.
+    SetZone(u16),
+    /// `--log-prefix`.
+    Log(&'static str),
     Drop,
     SaveMark,
     RestoreMark,
@@ -115,10 +140,20 @@ impl Ask {
         };
         match (self, asked) {
             (Self::Tcp, Match::Protocol(Protocol::Tcp))
+            | (Self::Udp, Match::Protocol(Protocol::Udp))
+            | (Self::From, Match::Source(Negatable::Is(_)))
+            | (Self::To, Match::Destination(Negatable::Is(_)))
+            | (Self::ToPorts, Match::DestinationPorts(Negatable::Is(_)))
+            | (Self::FromPort(None), Match::SourcePort(Negatable::Is(_)))
+            | (Self::NotOwner, Match::UidOwner(Negatable::Not(_)))
             | (Self::FromInterface, Match::InInterface(Negatable::Is(_)))
             | (Self::ToInterface, Match::OutInterface(Negatable::Is(_)))
             | (Self::NotTo, Match::Destination(Negatable::Not(_)))
             | (Self::Owner, Match::UidOwner(Negatable::Is(_)) | Match::GidOwner(Negatable::Is(_))) => true,
+            (Self::FromPort(Some(wanted)), Match::SourcePort(Negatable::Is(ports)))
+            | (Self::ToPort(wanted), Match::DestinationPort(Negatable::Is(ports))) => {
+                (ports.first().number(), ports.last().number()) == (wanted, wanted)
+            }
             (Self::Invalid, Match::ConnState(Negatable::Is(states))) => {
                 states.states() == [ConnState::Invalid]
             }
@@ -134,6 +169,10 @@ impl Deed {
     fn is(self, target: &Target) -> bool {
         match self {
             Self::Return => *target == Target::Return,
+            Self::Jump(name) => matches!(target, Target::Jump(chain) if chain.as_str() == name),
+            Self::Redirect => matches!(target, Target::Redirect(_)),
+            Self::SetZone(number) => matches!(target, Target::SetZone(zone) if zone.number() == number),
+            Self::Log(text) => matches!(target, Target::Log { prefix, .. } if prefix.as_str() == text),
             Self::Drop => *target == Target::Drop,
             Self::SaveMark => *target == Target::SaveMark,
             Self::RestoreMark => *target == Target::RestoreMark,

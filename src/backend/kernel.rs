@@ -13,6 +13,7 @@ use crate::sys::{
     namespace,
     netfilter::lacks_netlink,
     route::{Found, Routes},
+    xtables,
 };
 use rules::{
     ByFamily, Family, Listing, Ownership, State, Table, TableChange, desired::StaleFlows, routing::Object,
@@ -295,6 +296,10 @@ impl Backend for Kernel {
 
     fn has_programs(&self, variant: Variant) -> bool {
         self.programs(variant).is_some()
+    }
+
+    fn takes_legacy(&self) -> bool {
+        Family::BOTH.into_iter().all(|family| xtables::is_to_be_had(family, Table::Nat.name()))
     }
 
     fn forget_flows(&mut self, stale: &StaleFlows) -> Result<usize, Error> {

@@ -161,6 +161,11 @@ pub trait Backend {
     /// Whether rules of a variant of iptables can be set here.
     fn has_programs(&self, variant: Variant) -> bool;
 
+    /// Whether the kernel takes rules of iptables-legacy. Asking may make its table `nat`, empty.
+    fn takes_legacy(&self) -> bool {
+        true
+    }
+
     /// Makes conntrack forget flows that the rules capture and that pass them by; says how many.
     ///
     /// # Errors

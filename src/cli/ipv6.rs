@@ -16,7 +16,7 @@ fn held(capture: &dyn Policy) -> io::Result<Vec<Held>> {
 }
 
 /// How closely a configuration is looked at.
-type Look = fn(&Raw, &Capture, &[Held]) -> Vec<Finding>;
+pub(super) type Look = fn(&Raw, &Capture, &[Held]) -> Vec<Finding>;
 
 /// What is odd about a configuration in this namespace.
 pub(super) fn lint(look: Look, raw: &Raw, capture: &Capture) -> Vec<Finding> {

@@ -5,8 +5,9 @@
 
 use super::host::System;
 use super::run::{self, BackendChoice, Call, Mode, Preview, Run};
-use super::{Exit, change, report, start_logging};
-use policy::kuma::{Kuma, keys, preview};
+use super::{Exit, change, report, start_logging, warn_by};
+use policy::kuma::{Kuma, keys, preview, unknown_user};
+use policy::lint::glance;
 use policy::mesh::{self, Mesh, Policy};
 use policy::sources::{Given, NoHost, Raw, Reader, Source};
 use policy::{Problem, Problems, Setting};
@@ -40,7 +41,7 @@ enum Verb {
 /// Runs the command. Upstream knows two exit codes: 0, and 1 for whatever went wrong.
 pub(super) fn run(raw: Raw, problems: Vec<Problem>) -> Exit {
     let done = match understood(raw, problems) {
-        Ok((raw, verb, call, verbose)) => started(&raw, &call).map(|()| done(verb, &call, verbose)),
+        Ok((raw, verb, call, verbose)) => started(&raw, verb, &call).map(|()| done(verb, &call, verbose)),
         Err(problems) => Err(problems),
     };
     match done {
@@ -72,9 +73,16 @@ fn understood(raw: Raw, problems: Vec<Problem>) -> Result<(Raw, Verb, Call, bool
     Ok((raw, verb, Call { capture, run, logging, warnings }, verbose))
 }
 
-fn started(raw: &Raw, call: &Call) -> Result<(), Problems> {
+fn started(raw: &Raw, verb: Verb, call: &Call) -> Result<(), Problems> {
     start_logging(raw, &call.logging, call.run.stdout())?;
-    call.warnings.iter().for_each(|warning| tracing::warn!(target: "config", "{warning}"));
+    let installs = verb == Verb::Install;
+    let unknown = (installs && !call.run.cni).then(|| unknown_user(raw, &System)).flatten();
+    for warning in call.warnings.iter().chain(&unknown) {
+        tracing::warn!(target: "config", "{warning}");
+    }
+    if installs {
+        warn_by(glance, raw, call);
+    }
     Ok(())
 }
 

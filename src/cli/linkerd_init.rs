@@ -3,9 +3,10 @@
 //! Its flags say what to capture, which the policy understands, and how to run, which is understood here. All else is what
 //! `apply` does.
 
-use super::run::{self, BackendChoice, Call, Logging, Run};
+use super::run::{self, BackendChoice, Call, Logging, Mode, Preview, Run};
 use super::{Exit, change, report};
 use policy::linkerd::{self, Linkerd, commands};
+use policy::lint::glance;
 use policy::mesh::{Capture, Mesh};
 use policy::sources::{Given, Raw, Reader, Source};
 use policy::trace::utc;
@@ -27,8 +28,6 @@ struct Extra {
     programs: Programs,
     /// How long conntrack remembers connections that one side has closed, in seconds; `None` leaves that as it is.
     close_wait: Option<u32>,
-    /// Tell commands instead of running any.
-    simulates: bool,
     /// Commands that change something say that they wait for the lock.
     waits: bool,
 }
@@ -36,7 +35,7 @@ struct Extra {
 /// By which programs of iptables rules are set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Programs {
-    /// Nobody says: what is in use. Upstream's default is legacy.
+    /// Nobody says: legacy as with upstream, unless our rules are elsewhere already or the machine lacks it.
     Any,
     Of(Variant),
     /// Those without a suffix, whatever they are.
@@ -64,13 +63,15 @@ impl From<Programs> for BackendChoice {
 }
 
 /// The words of a call with what it means without saying so: whose they are, the namespace by the name that all commands
-/// have for it, and that nobody is the proxy who is not said to be. A simulation enters no namespace.
+/// have for it, and what upstream means by what is not said. A simulation enters no namespace.
 pub(super) fn meant(raw: Raw) -> Raw {
     let mesh = Given { value: Mesh::Linkerd.name().to_owned(), source: Source::Default(Setting::Mesh) };
-    let uid = Given { value: linkerd::NOBODY.to_owned(), source: Source::Default(Linkerd::ProxyUid) };
+    let unsaid = linkerd::UNSAID.iter().map(|&(setting, value)| {
+        (setting, Given { value: value.to_owned(), source: Source::Default(setting) })
+    });
     let namespace = raw.get(Linkerd::NetworkNamespace).filter(|_| !raw.is_on(Linkerd::Simulate)).cloned();
     let namespace = namespace.map(|given| (Setting::NetworkNamespace, given));
-    raw.over(Raw::of([(Setting::Mesh, mesh), (Linkerd::ProxyUid, uid)].into_iter().chain(namespace)))
+    raw.over(Raw::of([(Setting::Mesh, mesh)].into_iter().chain(unsaid).chain(namespace)))
 }
 
 /// Whether failures are told as data.
@@ -96,10 +97,8 @@ pub(super) fn run(raw: &Raw, before: Vec<Problem>) -> Result<Exit, Problems> {
     for warning in &call.warnings {
         tracing::warn!(target: "config", "{warning}");
     }
-    for warning in doubts(&call.capture) {
-        tracing::warn!(target: "config", "{warning}");
-    }
-    if extra.simulates {
+    super::warn_by(glance, raw, &call);
+    if let Mode::Preview(_) = call.run.mode {
         return Ok(simulated(raw, &call.capture, &extra));
     }
     if namespace::is_host() != Some(false) {
@@ -109,21 +108,6 @@ pub(super) fn run(raw: &Raw, before: Vec<Problem>) -> Result<Exit, Problems> {
         Ok(()) => Exit::Done,
         Err(error) => report::failure(&*error, Exit::Failed),
     })
-}
-
-/// What is valid and hardly meant, of what breaks a pod. The rest is told by `lint`, which takes its time.
-fn doubts(capture: &Capture) -> Vec<String> {
-    let proxy = capture.proxy();
-    let option = Linkerd::ProxyUid.row().option();
-    let nobody = proxy.uids.is_empty() && proxy.gids.is_empty();
-    let root = proxy.uids.iter().any(|uid| uid.number() == 0);
-    let nobody = nobody.then(|| {
-        format!(
-            "nobody's traffic counts as the proxy's own, so that its calls come back to it; give {option}"
-        )
-    });
-    let root = root.then(|| format!("{option}: whatever runs as root in the pod passes the proxy by"));
-    nobody.into_iter().chain(root).collect()
 }
 
 fn resolve(raw: &Raw, before: Vec<Problem>) -> Result<(Call, Extra), Problems> {
@@ -138,15 +122,16 @@ fn resolve(raw: &Raw, before: Vec<Problem>) -> Result<(Call, Extra), Problems> {
     let extra = Extra {
         programs: programs(&mut reader),
         close_wait: close_wait(&mut reader),
-        simulates: reader.switch(Linkerd::Simulate),
         waits: reader.switch(Linkerd::UseWaitFlag),
     };
+    // A simulation tells commands instead of running any.
+    let mode = if reader.switch(Linkerd::Simulate) { Mode::Preview(Preview::Commands) } else { run.mode };
     // An image without programs of iptables says so in our own words, whatever the charts name.
     let backend = match run.backend {
         BackendChoice::Any => extra.programs.into(),
         said => said,
     };
-    let run = Run { backend, ..run };
+    let run = Run { mode, backend, ..run };
     let logging = logging(&mut reader, common);
     let call = run::configured(reader, &super::System, run, logging)?;
     Ok((call, extra))
@@ -231,7 +216,7 @@ fn set(call: &Call, extra: &Extra) -> Result<(), Box<dyn error::Error>> {
         None => None,
     };
     let options = Options {
-        choice: run.backend.choice(Preference::Iptables),
+        choice: run.backend.choice(Preference::Legacy),
         on_drift: OnDrift::Replace,
         anew: false,
         others: policy::mesh::OWNERS,

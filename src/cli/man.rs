@@ -97,6 +97,14 @@ fn page(entry: &Entry) -> String {
         }
         text.push_str(&option(entry, row));
     }
+    for mesh in Mesh::ALL.iter().filter(|mesh| entry.mesh.is_none() && **mesh != Mesh::default()) {
+        let own = || mesh.settings().iter().filter(|row| entry.takes(row) && !row.long.is_empty());
+        if own().next().is_some() {
+            let flag = escaped(&format!("{} {mesh}", Setting::Mesh.row().option()));
+            text.push_str(&format!(".SH CAPTURE WITH {flag}\n"));
+        }
+        own().for_each(|row| text.push_str(&option(entry, row)));
+    }
     let variables: Vec<&Row> = entry.rows(Mesh::default()).filter(|row| row.long.is_empty()).collect();
     if !variables.is_empty() {
         text.push_str(".SH ONLY IN THE ENVIRONMENT\n");

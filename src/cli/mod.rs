@@ -193,9 +193,14 @@ fn with_capture(
 
 /// Tells what is most probably not what was meant, before it takes effect. A preview asks nothing of the namespace.
 fn warn(raw: &Raw, call: &Call) {
+    warn_by(brief, raw, call);
+}
+
+/// The same, of what somebody looks at.
+fn warn_by(look: ipv6::Look, raw: &Raw, call: &Call) {
     warn_of(match call.run.mode {
-        Mode::Preview(_) => brief(raw, &call.capture, &[]),
-        _ => ipv6::lint(brief, raw, &call.capture),
+        Mode::Preview(_) => look(raw, &call.capture, &[]),
+        _ => ipv6::lint(look, raw, &call.capture),
     });
 }
 

@@ -56,10 +56,7 @@ pub(super) fn sift(words: impl IntoIterator<Item = OsString>) -> Sifted {
                 sieve.take(given);
                 sieve.known.push(word);
             }
-            Verdict::KeepAs(row, value) => {
-                sieve.known.push(format!("--{}={value}", row.long).into());
-                sieve.take(vec![(row, value)]);
-            }
+            Verdict::KeepAs(row, value) => sieve.take_as(row, value),
             Verdict::KeepWithNext(mut given, row) => match words.next() {
                 Some(value) => {
                     given.push((row, sources::text(&value)));
@@ -73,15 +70,24 @@ pub(super) fn sift(words: impl IntoIterator<Item = OsString>) -> Sifted {
             },
             Verdict::Drop => {}
             Verdict::DropWithValue => drop(words.next_if(|next| sieve.may_be_value(next))),
-            // Whatever clap makes of the rest (`help`, a command that does not exist), it ends there.
             Verdict::End if word == "--" && sieve.entry.is_some_and(Entry::takes_command) => {
                 sieve.known.push(word);
                 behind.extend(words);
                 sieve.known.extend(behind.iter().cloned());
                 break;
             }
+            // What follows is no flag, whatever it looks like.
+            Verdict::End if word == "--" && sieve.entry.is_some() => {
+                for word in words {
+                    if let Verdict::KeepAs(row, value) = sieve.bare(&sources::text(&word)) {
+                        sieve.take_as(row, value);
+                    }
+                }
+                break;
+            }
+            // Whatever clap makes of the rest (`help`, a command that does not exist), it ends there.
             Verdict::End => {
-                sieve.is_for_clap |= word != "--" || words.peek().is_some();
+                sieve.is_for_clap = true;
                 sieve.known.push(word);
                 sieve.known.extend(words);
                 break;
@@ -150,13 +156,19 @@ impl Sieve {
             Word::End => Verdict::End,
             Word::Flags(given) => Verdict::Keep(given),
             Word::NeedsValue(given, row) => Verdict::KeepWithNext(given, row),
-            Word::Unknown { name, has_value } if is_of_clap(&name, has_value) => {
+            Word::Unknown { name, has_value } if self.is_of_clap(&name, has_value) => {
                 self.is_for_clap = true;
                 Verdict::Keep(Vec::new())
             }
             Word::Unknown { name, has_value } => self.unknown(&name, has_value),
             Word::Bare => self.bare(word),
         }
+    }
+
+    /// Takes a word that stands for a flag.
+    fn take_as(&mut self, row: &'static Row, value: String) {
+        self.known.push(format!("--{}={value}", row.long).into());
+        self.take(vec![(row, value)]);
     }
 
     fn take(&mut self, given: Given) {
@@ -182,8 +194,8 @@ impl Sieve {
             return Verdict::KeepAs(setting.row(), word.to_owned());
         }
         let text = match self.entry {
-            Some(entry) if entry.takes_command() => "is not expected; a command stands behind --",
-            Some(_) | None => "is not expected; values of switches are written --dry-run=false",
+            Some(entry) if entry.takes_command() => "is not expected; a command stands behind --".to_owned(),
+            Some(_) | None => pflag::stray(&self.flags),
         };
         self.problems.push(Problem::with_item("argument", word, text));
         Verdict::Drop
@@ -195,13 +207,20 @@ impl Sieve {
         if has_value { Verdict::Drop } else { Verdict::DropWithValue }
     }
 
+    /// Whether clap answers: every command has help, and the program alone has a version.
+    fn is_of_clap(&self, name: &str, has_value: bool) -> bool {
+        match name {
+            "-h" => true,
+            "--help" => !has_value,
+            "-V" => self.entry.is_none(),
+            "--version" => self.entry.is_none() && !has_value,
+            _ => false,
+        }
+    }
+
     /// Whether a word is neither a flag nor a command.
     fn may_be_value(&self, word: &OsString) -> bool {
         let is_command = self.entry.is_none() && COMMANDS.iter().any(|entry| word == entry.name);
         !word.to_string_lossy().starts_with('-') && !is_command
     }
-}
-
-fn is_of_clap(name: &str, has_value: bool) -> bool {
-    matches!(name, "-h" | "-V") || (!has_value && matches!(name, "--help" | "--version"))
 }

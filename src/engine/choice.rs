@@ -19,6 +19,8 @@ pub enum Preference {
     Nftables,
     /// iptables, or nf_tables where no program of iptables is there: rather that than nothing.
     Iptables,
+    /// iptables-legacy, whatever others use; where the machine lacks it, as [`Preference::Iptables`].
+    Legacy,
 }
 
 impl Choice {
@@ -34,11 +36,18 @@ impl Choice {
                     tracing::info!(target: "backend", "this kernel has no nf_tables; iptables-legacy is used");
                     BackendName::Iptables(Variant::Legacy)
                 }
-                (None, Preference::Iptables) if !Variant::ALL.iter().any(|v| backend.has_programs(*v)) => {
+                (None, Preference::Legacy)
+                    if backend.has_programs(Variant::Legacy) && backend.takes_legacy() =>
+                {
+                    BackendName::Iptables(Variant::Legacy)
+                }
+                (None, Preference::Iptables | Preference::Legacy)
+                    if !Variant::ALL.iter().any(|v| backend.has_programs(*v)) =>
+                {
                     tracing::info!(target: "backend", "no program of iptables is on PATH; nftables is used");
                     BackendName::Nftables
                 }
-                (None, Preference::Iptables) => {
+                (None, Preference::Iptables | Preference::Legacy) => {
                     BackendName::Iptables(variant(backend, snapshot, owner, None))
                 }
             },

@@ -36,15 +36,8 @@ const ACCEPT: i32 = -NF_ACCEPT.cast_signed() - 1;
 /// When the kernel refuses: asking needs `CAP_NET_ADMIN`.
 pub fn holds_anything(family: Family, table: &str) -> io::Result<bool> {
     use nix::libc::{EAGAIN, ENOENT, ENOPROTOOPT};
-    let domain = match family {
-        Family::V4 => AddressFamily::Inet,
-        Family::V6 => AddressFamily::Inet6,
-    };
-    let socket = match socket(domain, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None) {
-        // A kernel without IPv6.
-        Err(Errno::EAFNOSUPPORT) => return Ok(false),
-        other => other?,
-    };
+    // A kernel without IPv6 has none.
+    let Some(socket) = opened(family)? else { return Ok(false) };
     // Asked for its counts first, a table that is not there would be sought among modules too. A wrong size is only
     // complained of where there is a table.
     if let Err(error) = entries(&socket, family, table, 0) {
@@ -70,6 +63,28 @@ pub fn holds_anything(family: Family, table: &str) -> io::Result<bool> {
     let accepts =
         |hook: &usize| policy(family, &held, number(HOOK_ENTRIES + 4 * hook) as usize) == Some(ACCEPT);
     Ok(!hooks.iter().all(accepts))
+}
+
+/// Whether our network namespace can have a table. The kernel loads the table's module, and makes the table, empty, as it
+/// would for whoever sets rules there. A family that the kernel lacks is in nobody's way.
+pub fn is_to_be_had(family: Family, table: &str) -> bool {
+    match opened(family) {
+        Ok(Some(socket)) => info(&socket, family, table).is_ok(),
+        Ok(None) => true,
+        Err(_) => false,
+    }
+}
+
+/// A socket to ask by; `None` where the kernel lacks the family.
+fn opened(family: Family) -> io::Result<Option<OwnedFd>> {
+    let domain = match family {
+        Family::V4 => AddressFamily::Inet,
+        Family::V6 => AddressFamily::Inet6,
+    };
+    match socket(domain, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None) {
+        Err(Errno::EAFNOSUPPORT) => Ok(None),
+        other => Ok(Some(other?)),
+    }
 }
 
 /// The verdict of the entry at an offset.

@@ -90,7 +90,15 @@ impl Drop for Folder {
 
 #[test]
 fn a_dry_run_prints_each_family_under_its_heading_and_sets_nothing() {
-    let words = ["install", "transparent-proxy", "--dry-run", "--pod-ips", "10.0.0.1,fd00::1"];
+    let words = [
+        "install",
+        "transparent-proxy",
+        "--dry-run",
+        "--pod-ips",
+        "10.0.0.1,fd00::1",
+        "--kuma-dp-user",
+        "5678",
+    ];
     let namespace = Namespace::new();
     let ended = call(&namespace, &words, &[]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -182,6 +190,33 @@ fn old_names_still_mean_the_same() {
         ended.stderr.contains("--kuma-dp-uid: \"77\" is the old name of --kuma-dp-user"),
         "{}",
         ended.stderr
+    );
+}
+
+#[test]
+fn what_is_odd_is_told_once() {
+    let told = |flags: &[&str]| {
+        let words =
+            [&["install", "transparent-proxy", "--dry-run", "--ip-family-mode", "ipv4"], flags].concat();
+        let ended = call(&Namespace::new(), &words, &[]);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        ended.stderr.lines().map(|line| line.split_once(" WARN ").expect("a warning").1.to_owned()).collect()
+    };
+    let check = |flags: &[&str], expected: &[&str]| {
+        let told: Vec<String> = told(flags);
+        let are = told.iter().zip(expected).all(|(line, says)| line.contains(says));
+        assert!(are && told.len() == expected.len(), "{flags:?}: {told:#?}");
+    };
+    let user = ["--kuma-dp-user", "5678"];
+    check(&user, &[]);
+    check(&[], &["neither a user 5678 nor one called kuma-dp is known here; 5678 counts as the proxy's"]);
+    check(
+        &[&user[..], &["--exclude-inbound-ips", "fd00::1"]].concat(),
+        &["--exclude-inbound-ips: lists fd00::1/128, but IPv6 is not captured"],
+    );
+    check(
+        &["--kuma-dp-user", "0", "--config", "-"],
+        &["--kuma-dp-user: root is the proxy's user, so no process that runs as root is captured"],
     );
 }
 

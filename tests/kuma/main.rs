@@ -7,6 +7,8 @@
 #[path = "../support/catalogue.rs"]
 #[expect(dead_code, reason = "a part of it is enough here")]
 mod catalogue;
+#[path = "../support/flags.rs"]
+mod flags;
 #[path = "../kernel/support/namespace.rs"]
 #[expect(dead_code, reason = "a part of it is enough here")]
 mod namespace;
@@ -19,4 +21,5 @@ mod drop_in;
 mod refused;
 mod same_rules;
 mod scenarios;
+mod uncommented;
 mod upstream;

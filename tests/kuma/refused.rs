@@ -1,6 +1,7 @@
 //! What is refused, flag by flag: named, with the value and what would be right, all at once, and nothing touched.
 
 use crate::drop_in::call;
+use crate::flags;
 use crate::namespace::Namespace;
 use policy::kuma::Kuma;
 use policy::mesh::Mesh;
@@ -35,6 +36,49 @@ fn bad(row: &Row) -> Option<&'static str> {
 
 fn rows() -> impl Iterator<Item = &'static Row> {
     Mesh::Kuma.settings().iter().filter(|row| matches!(row.topic, Topic::Capture | Topic::DropIn))
+}
+
+/// What the flags refuse that Kuma's table does not hold. Those without effect take any text.
+const OTHERS: [(&str, &str); 15] = [
+    ("pod-ips", "x"),
+    ("dns-servers", "x"),
+    ("iptables-version", "x"),
+    ("network-namespace", "/is/not/there"),
+    ("backend", "x"),
+    ("log_output_level", "loud"),
+    ("log_as_json", "maybe"),
+    ("log_target", "/is/not/there"),
+    ("log_caller", "a\nb"),
+    ("log_stacktrace_level", "a\nb"),
+    ("log_rotate", "a\nb"),
+    ("log_rotate_max_age", "a\nb"),
+    ("log_rotate_max_backups", "a\nb"),
+    ("log_rotate_max_size", "a\nb"),
+    ("vklog", "a\nb"),
+];
+
+#[test]
+fn no_flag_is_left_out() {
+    let help = call(&Namespace::new(), &["--help"], &[]);
+    let taken = flags::listed(&help.stdout);
+    assert!(taken.len() >= 50, "{taken:?}");
+    for (flag, _) in taken {
+        let is_tried = rows().any(|row| row.long == flag) || OTHERS.iter().any(|(tried, _)| *tried == flag);
+        assert!(is_tried, "--{flag} refuses nothing");
+    }
+}
+
+#[test]
+fn other_flags_refuse_what_they_can_not_mean() {
+    let namespace = Namespace::new();
+    for (flag, bad) in OTHERS {
+        let word = format!("--{flag}={bad}");
+        let ended = call(&namespace, &["install", "transparent-proxy", &word], &[]);
+        assert_eq!(ended.code, Some(1), "{word:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains("nothing was changed"), "{word:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(&format!("\n  --{flag}: \"")), "{word:?}: {}", ended.stderr);
+    }
+    assert_eq!(namespace.stdout("nft", &["list", "ruleset"]), "");
 }
 
 #[test]
@@ -95,6 +139,11 @@ fn what_to_do_has_to_be_said() {
             "kuma-init: says not what to do; expected install transparent-proxy or uninstall transparent-proxy",
         ),
         (&["install", "transparent-proxy", "now"], "argument: \"now\" is not expected"),
+        (
+            &["install", "transparent-proxy", "--", "--dry-run"],
+            "argument: \"--dry-run\" is not expected; values of switches are written --dry-run=false",
+        ),
+        (&["install", "transparent-proxy", "--version"], "--version: no such flag"),
         (
             &["install", "transparent-proxy", "--redirect-dns", "--redirect-all-dns-traffic"],
             "--redirect-all-dns-traffic: \"true\" contradicts --redirect-dns",

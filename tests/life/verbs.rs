@@ -109,3 +109,16 @@ fn a_kernel_without_nf_tables_gets_rules_of_iptables_legacy() {
         assert_ne!(choice.backend(&memory, &memory.snapshot, &OWNERSHIP), LEGACY, "{preference:?}");
     }
 }
+
+#[test]
+fn who_prefers_legacy_gets_it_where_it_is_and_nothing_of_ours_is_elsewhere() {
+    let choice = Choice::InUse(Preference::Legacy);
+    for (programs, expected) in
+        [(&Variant::ALL[..], LEGACY), (&[Variant::Nft], NFT), (&[], BackendName::Nftables)]
+    {
+        let memory = Memory { programs: programs.to_vec(), ..Memory::default() };
+        assert_eq!(choice.backend(&memory, &memory.snapshot, &OWNERSHIP), expected, "{programs:?}");
+    }
+    let memory = holding(&redirect(), NFT);
+    assert_eq!(choice.backend(&memory, &memory.snapshot, &OWNERSHIP), NFT);
+}

@@ -4,6 +4,8 @@
 //! `LINKERD_PAIRS` sets how many random configurations are tried (default 300), `LINKERD_SEED` where the random numbers
 //! start. Needs what the kernel tests need; never skips.
 
+#[path = "../support/flags.rs"]
+mod flags;
 #[path = "../kernel/support/namespace.rs"]
 #[expect(dead_code, reason = "a part of it is enough here")]
 mod namespace;

@@ -162,3 +162,19 @@ fn legacy_rules_are_upstreams_letter_for_letter() {
 fn nft_rules_are_upstreams_letter_for_letter() {
     check("nft");
 }
+
+#[test]
+fn without_a_mode_it_is_legacy_unless_the_rules_are_elsewhere_already() {
+    let pod = Namespace::new();
+    let has_rules = |variant: &str| {
+        let lines = listed(&pod, &format!("iptables-{variant}"));
+        lines.iter().any(|line| line.starts_with("-A PROXY_INIT_REDIRECT"))
+    };
+    let words = ["linkerd-init", "-p", "4143", "-o", "4140", "-u", "2102"];
+    call(Some(&pod), &words).with(0);
+    assert_eq!((has_rules("legacy"), has_rules("nft")), (true, false));
+    call(Some(&pod), &[&words[..], &["--iptables-mode=nft"]].concat()).with(0);
+    assert_eq!((has_rules("legacy"), has_rules("nft")), (false, true));
+    let again = call(Some(&pod), &words).with(0);
+    assert_eq!((has_rules("legacy"), has_rules("nft")), (false, true), "{}", again.stderr);
+}

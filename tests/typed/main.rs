@@ -4,6 +4,8 @@
 
 mod completions;
 mod examples;
+#[path = "../support/flags.rs"]
+mod flags;
 mod help;
 mod man;
 mod program;

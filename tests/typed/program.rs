@@ -31,14 +31,7 @@ pub(crate) fn commands() -> Vec<String> {
 pub(crate) fn flags(command: &str) -> Vec<(String, Option<String>)> {
     let words: Vec<&str> = command.split(' ').collect();
     let help = stdout(&[&words[..], &["--help"]].concat());
-    let lines = help.lines().filter(|line| line.starts_with("  -") || line.starts_with("      --"));
-    let flag = |line: &str| {
-        let (_, form) = line.split_once("--")?;
-        let end = form.find([' ', '[']).unwrap_or(form.len());
-        let value = form.split_once(" <").map(|(_, value)| value.trim_end_matches('>').to_owned());
-        Some((form[..end].to_owned(), value))
-    };
-    lines.filter_map(flag).filter(|(name, _)| !["help", "version"].contains(&name.as_str())).collect()
+    crate::flags::listed(&help)
 }
 
 /// What the program prints, which must succeed.

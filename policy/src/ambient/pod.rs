@@ -6,6 +6,7 @@ pub(crate) const FORM: Form = Form {
     init_containers: &[],
     commands: &[],
     init_reads_annotations: false,
+    unsaid: &[],
     idle: &[],
     // ztunnel runs in a pod of its own.
     proxy: None,
@@ -13,6 +14,8 @@ pub(crate) const FORM: Form = Form {
         ("istio.io/dataplane-mode", &["ambient"]),
         ("ambient.istio.io/redirection", &["enabled", "pending"]),
     ],
+    // Its labels are of the domain that a sidecar's are of.
+    domains: &[],
     refusals: &[("istio.io/dataplane-mode", &["none"]), ("sidecar.istio.io/status", &[])],
     injected: &[],
     presets: &[],

@@ -7,6 +7,7 @@ mod config;
 pub mod defaults;
 mod exclusions;
 pub mod keys;
+mod kin;
 mod pod;
 pub mod preview;
 mod reading;
@@ -21,7 +22,7 @@ mod writer;
 pub use config::{CaptureConfig, Dns, DnsCapture, Flow, OwnerPorts, Ports, VirtualNetwork};
 pub(crate) use reading::Known;
 pub use reason::Reason;
-pub use resolve::configure;
+pub use resolve::{configure, unknown_user};
 pub use settings::Kuma;
 pub(crate) use settings::{EXAMPLES, FEATURES, TABLE as SETTINGS};
 
@@ -51,7 +52,7 @@ pub const OWNERSHIP: Ownership = Ownership {
     protocol: 139,
     policy_rules: PolicyRules::PLAIN,
     address: Some(defaults::PASSTHROUGH_V6),
-    predecessor: None,
+    predecessor: Some(&kin::KUMACTL),
     opt_out: "annotate the pod with kuma.io/sidecar-injection: disabled",
     joined: &[],
 };

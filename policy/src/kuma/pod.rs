@@ -13,9 +13,11 @@ pub(crate) const FORM: Form = Form {
     commands: &["transparent-proxy", "kuma-init", "kumactl"],
     // Its arguments name the file into which the annotation is projected.
     init_reads_annotations: true,
+    unsaid: &[],
     idle: &[(Kuma::DryRun, "it prints the rules and sets none (--dry-run)")],
     proxy: Some("kuma-sidecar"),
     signs: &[("kuma.io/sidecar-injection", &["enabled", "true"]), (CONFIGURATION, &[])],
+    domains: &["kuma.io"],
     refusals: &[
         ("kuma.io/sidecar-injection", &["disabled", "false"]),
         ("kuma.io/sidecar-injected", &["false"]),

@@ -1,12 +1,12 @@
 //! Turns words into a configuration, or into everything that is wrong with them.
 
-use super::config::{CaptureConfig, Dns, DnsCapture, Flow, Ports};
+use super::config::{CaptureConfig, Dns, DnsCapture, Flow, Ports, VirtualNetwork};
 use super::defaults;
 use super::exclusions::{self, Directions};
 use super::settings::Kuma;
 use crate::settings::Setting;
-use crate::sources::{Given, Host, Reader, Source};
-use rules::{Cidr, Family, LogLevel, Port, PortRange, Uid, number::unsigned};
+use crate::sources::{Given, Host, Raw, Reader, Source};
+use rules::{Family, LogLevel, Port, PortRange, Uid, number::unsigned};
 use std::net::IpAddr;
 
 /// Reads the configuration. Where the reader has met a problem, the outcome means nothing. `numbers_only` says that
@@ -43,12 +43,7 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
         DnsCapture::Servers(_) | DnsCapture::All => docker(reader, host, ipv6),
     };
     if !ipv6 {
-        for (setting, cidrs) in
-            [(Kuma::InboundIpsExclude, &inbound.excluded), (Kuma::OutboundIpsExclude, &outbound.excluded)]
-        {
-            warn_of_ipv6(reader, setting, cidrs.iter().copied());
-        }
-        warn_of_ipv6(reader, Kuma::Vnet, networks.iter().map(|network| network.network));
+        warn_of_ipv6(reader, &networks);
     }
     CaptureConfig {
         ipv6,
@@ -102,9 +97,10 @@ fn ipv6(reader: &mut Reader<'_>, host: &dyn Host) -> bool {
     found
 }
 
-/// A list of networks that means something in the other family only.
-fn warn_of_ipv6(reader: &mut Reader<'_>, setting: Setting, cidrs: impl Iterator<Item = Cidr>) {
-    let (_, source) = reader.items(setting);
+/// Networks of machines that mean something in the other family only. Those of other lists are told by lint.
+fn warn_of_ipv6(reader: &mut Reader<'_>, networks: &[VirtualNetwork]) {
+    let (_, source) = reader.items(Kuma::Vnet);
+    let cidrs = networks.iter().map(|network| network.network);
     for cidr in cidrs.filter(|cidr| cidr.family() == Family::V6) {
         reader.warn(format!("{source}: {cidr} has no effect, because IPv6 is not captured in this pod"));
     }
@@ -136,6 +132,24 @@ fn proxy_user(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -> U
     standard
 }
 
+/// What to say where nobody names the proxy's user, and none of those that it has by itself is known to the host. Upstream
+/// refuses then.
+pub fn unknown_user(raw: &Raw, host: &dyn Host) -> Option<String> {
+    let is_named = raw.get(Kuma::ProxyUser).is_some_and(|given| !given.value.trim().is_empty());
+    let standard = Uid::new(defaults::PROXY_ID)?;
+    // Where users can't be asked for, as in an image without any, nothing is known.
+    let is_unknown = || {
+        let (number, name) = (host.has_user(standard).ok()?, host.user(defaults::PROXY_USER).ok()?);
+        (!number && name.is_none()).then_some(())
+    };
+    (!is_named).then(is_unknown)??;
+    let option = Kuma::ProxyUser.row().option();
+    Some(format!(
+        "{option}: neither a user {standard} nor one called {} is known here; {standard} counts as the proxy's",
+        defaults::PROXY_USER
+    ))
+}
+
 /// The number that the proxy's user has where the standard one is nobody's.
 fn default_user(host: &dyn Host, numbers_only: bool) -> Option<Uid> {
     let standard = Uid::new(defaults::PROXY_ID)?;
@@ -150,10 +164,6 @@ fn flow(reader: &mut Reader<'_>, names: &Directions) -> Flow {
     let listener = reader.port(names.listener, names.default);
     let included: Vec<PortRange> = reader.list(names.included, Reader::port_item);
     let excluded: Vec<PortRange> = reader.list(names.excluded, Reader::port_item);
-    if !included.is_empty() && !excluded.is_empty() {
-        let (excluded, included) = (names.excluded.row().option(), names.included.row().option());
-        reader.warn(format!("{excluded} has no effect, because {included} lists all that is captured"));
-    }
     let ports = match included.is_empty() {
         true => Ports::AllBut(excluded),
         false => Ports::Only(included),

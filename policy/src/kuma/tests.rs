@@ -167,9 +167,6 @@ fn ports_are_left_alone_or_captured_alone() {
         "-A KUMA_MESH_OUTBOUND -p tcp --dport 80 -j KUMA_MESH_OUTBOUND_REDIRECT",
     ];
     check(&only, Family::V6, &lines);
-    let warning =
-        "--exclude-outbound-ports has no effect, because --include-outbound-ports lists all that is captured";
-    check_warnings(&only, &[warning]);
     check(
         &[(Kuma::InboundPort, "1"), (Kuma::OutboundPort, "2")],
         Family::V4,

@@ -13,11 +13,23 @@ pub const CONTROL_PORT: Port = port(4190);
 pub const ADMIN_PORT: Port = port(4191);
 /// The user of the proxy (`proxy.uid`).
 pub const PROXY_ID: u32 = 2102;
-/// Ports left alone on either side where nobody names others: those of Galera's replication, which the proxy can't take
-/// part in (`proxyInit.ignoreInboundPorts`, `..OutboundPorts`).
-pub const SKIPPED_PORTS: &str = "4567,4568";
-/// The same for outbound connections of the control plane's own pods: the API server.
-pub const SKIPPED_BY_CONTROL_PLANE: &str = "443,6443";
+
+/// What the charts say, as flags and annotations have it.
+pub mod text {
+    /// [`super::INBOUND_LISTENER`].
+    pub const INBOUND_LISTENER: &str = "4143";
+    /// [`super::OUTBOUND_LISTENER`].
+    pub const OUTBOUND_LISTENER: &str = "4140";
+    /// [`super::PROXY_ID`].
+    pub const PROXY_ID: &str = "2102";
+    /// Ports left alone on either side where nobody names others: those of Galera's replication, which the proxy can't
+    /// take part in (`proxyInit.ignoreInboundPorts`, `..OutboundPorts`).
+    pub const SKIPPED_PORTS: &str = "4567,4568";
+    /// The same of connections that arrive, with the proxy's control and admin ports.
+    pub const SKIPPED_INBOUND: &str = "4190,4191,4567,4568";
+    /// The same for outbound connections of the control plane's own pods: the API server.
+    pub const SKIPPED_BY_CONTROL_PLANE: &str = "443,6443";
+}
 
 #[cfg(test)]
 mod tests {
@@ -37,13 +49,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_usual_leaves_the_proxys_other_ports_alone() {
-        let usual = |setting: Setting| {
-            let row = crate::linkerd::USUAL.iter().find(|(usual, ..)| *usual == setting);
-            row.map(|(_, value, _)| (*value).to_owned())
-        };
-        let inbound = format!("{CONTROL_PORT},{ADMIN_PORT},{SKIPPED_PORTS}");
-        assert_eq!(usual(Linkerd::InboundPortsToIgnore), Some(inbound));
-        assert_eq!(usual(Linkerd::OutboundPortsToIgnore).as_deref(), Some(SKIPPED_PORTS));
+    fn texts_say_the_numbers() {
+        assert_eq!(text::INBOUND_LISTENER, INBOUND_LISTENER.to_string());
+        assert_eq!(text::OUTBOUND_LISTENER, OUTBOUND_LISTENER.to_string());
+        assert_eq!(text::PROXY_ID, PROXY_ID.to_string());
+        let inbound = format!("{CONTROL_PORT},{ADMIN_PORT},{}", text::SKIPPED_PORTS);
+        assert_eq!(text::SKIPPED_INBOUND, inbound);
     }
 }

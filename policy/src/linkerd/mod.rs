@@ -18,12 +18,13 @@ pub use commands::commands;
 pub use config::{CaptureConfig, InboundPorts, Subnet};
 pub(crate) use reading::Known;
 pub use reason::Reason;
-pub use resolve::{NOBODY, configure, missing};
+pub use resolve::{configure, missing};
 pub use settings::Linkerd;
 pub(crate) use settings::{EXAMPLES, FEATURES, TABLE as SETTINGS};
 
 use crate::Setting;
 use crate::mesh::{Capture, Levers, Listed, Listeners, Named, Policy, Proxy};
+use defaults::text;
 use rules::predecessor::Predecessor;
 use rules::{Chains, Checked, Family, Ownership, PolicyRules, PortRange, Protocol, RuleSet, routing::Object};
 use std::collections::BTreeSet;
@@ -55,12 +56,15 @@ const PROXY_INIT: Predecessor =
 
 /// What injection says of pods that say nothing: the charts' values, each unless one of these settings is said.
 pub(crate) const USUAL: &[(Setting, &str, &[Setting])] = &[
-    (Linkerd::IncomingProxyPort, "4143", &[]),
-    (Linkerd::OutgoingProxyPort, "4140", &[]),
-    (Linkerd::ProxyUid, "2102", &[]),
-    (Linkerd::InboundPortsToIgnore, "4190,4191,4567,4568", &[]),
-    (Linkerd::OutboundPortsToIgnore, "4567,4568", &[]),
+    (Linkerd::IncomingProxyPort, text::INBOUND_LISTENER, &[]),
+    (Linkerd::OutgoingProxyPort, text::OUTBOUND_LISTENER, &[]),
+    (Linkerd::ProxyUid, text::PROXY_ID, &[]),
+    (Linkerd::InboundPortsToIgnore, text::SKIPPED_INBOUND, &[]),
+    (Linkerd::OutboundPortsToIgnore, text::SKIPPED_PORTS, &[]),
 ];
+
+/// What `proxy-init` means by flags that are not given, where that is another thing than what the charts say.
+pub const UNSAID: &[(Setting, &str)] = &[(Linkerd::ProxyUid, resolve::NOBODY)];
 
 impl Policy for CaptureConfig {
     fn owner(&self) -> Ownership {

@@ -1,7 +1,7 @@
 //! Pods of linkerd: how its injector leaves them, and by which annotations they speak (`config.linkerd.io/`).
 
-use super::Linkerd;
-use super::defaults::{ADMIN_PORT, CONTROL_PORT, SKIPPED_BY_CONTROL_PLANE, SKIPPED_PORTS};
+use super::defaults::{ADMIN_PORT, CONTROL_PORT, text};
+use super::{Linkerd, UNSAID};
 use crate::pod::mesh::Form;
 use crate::pod::{Pod, Said};
 use crate::sources::Source;
@@ -11,17 +11,20 @@ pub(crate) const FORM: Form = Form {
     init_containers: &["linkerd-init"],
     commands: &["proxy-init", "linkerd2-proxy-init", "linkerd-init"],
     init_reads_annotations: false,
+    unsaid: UNSAID,
     idle: &[(Linkerd::Simulate, "it tells the commands and runs none (--simulate)")],
     proxy: Some("linkerd-proxy"),
     signs: &[("linkerd.io/inject", &["enabled", "ingress"])],
+    domains: &["linkerd.io"],
     refusals: &[("linkerd.io/inject", &["disabled"])],
     injected: &[("linkerd.io/proxy-version", &[]), ("linkerd.io/created-by", &[])],
     presets: &[
-        (Linkerd::IncomingProxyPort, "4143"),
-        (Linkerd::OutgoingProxyPort, "4140"),
-        (Linkerd::ProxyUid, "2102"),
-        (Linkerd::InboundPortsToIgnore, SKIPPED_PORTS),
-        (Linkerd::OutboundPortsToIgnore, SKIPPED_PORTS),
+        (Linkerd::IncomingProxyPort, text::INBOUND_LISTENER),
+        (Linkerd::OutgoingProxyPort, text::OUTBOUND_LISTENER),
+        (Linkerd::ProxyUid, text::PROXY_ID),
+        // Its own ports come with it, see below.
+        (Linkerd::InboundPortsToIgnore, text::SKIPPED_PORTS),
+        (Linkerd::OutboundPortsToIgnore, text::SKIPPED_PORTS),
         (Linkerd::Ipv6, "false"),
     ],
     // As linkerd's plugin does; its injector has no configuration of the node's to add to.
@@ -54,6 +57,6 @@ fn more(pod: &Pod, said: &mut Said) {
         let configured = said.raw.get(setting).filter(|given| matches!(given.source, Source::Key(_)));
         let before = configured.map(|given| format!("{},", given.value)).unwrap_or_default();
         let source = Source::Field(format!("its label {component}"));
-        said.say(setting, format!("{before}{SKIPPED_BY_CONTROL_PLANE}"), source);
+        said.say(setting, format!("{before}{}", text::SKIPPED_BY_CONTROL_PLANE), source);
     }
 }

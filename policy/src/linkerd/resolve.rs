@@ -9,7 +9,7 @@ use rules::{Gid, Port, Uid};
 use std::str::FromStr;
 
 /// What says that nobody is meant, where a user or a group is expected.
-pub const NOBODY: &str = "-1";
+pub(super) const NOBODY: &str = "-1";
 
 /// Reads the configuration. Where the reader has met a problem, the outcome means nothing. Nothing is asked of the host:
 /// users and groups are numbers here, and no rule depends on an address of the pod.

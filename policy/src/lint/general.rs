@@ -7,7 +7,7 @@ use super::overlap::{addresses, covered, ports};
 use super::unreachable::unreachable;
 use super::{Code, Finding, Idle, Oddities};
 use crate::mesh::{Listed, Named, Policy, Proxy};
-use crate::settings::{Kind, Row, Setting};
+use crate::settings::{Kind, Row, Setting, Topic};
 use crate::sources::Raw;
 use rules::simulate::{Direction, Packet};
 use rules::{Cidr, Family, Match, Negatable, Origin, PortRange, Protocol, Rule};
@@ -39,6 +39,14 @@ pub(super) fn look(judge: &mut Judge<'_>, held: &[Held]) -> Oddities {
     candidates.retain(|candidate| !whole.contains(&candidate.change.setting));
     idle.extend(judge.confirmed(candidates));
     Oddities { findings, idle }
+}
+
+/// What words, lists and the proxy tell without trying a packet.
+pub(super) fn at_once(raw: &Raw, policy: &dyn Policy, held: &[Held]) -> Vec<Finding> {
+    let mut findings = of_all(raw, policy, held);
+    findings.extend(owner(policy, &policy.proxy()));
+    findings.extend(of_other_family(policy, &policy.lists()).into_iter().map(|(_, finding)| finding));
+    findings
 }
 
 /// What is odd whatever the mesh has to say beside it.
@@ -170,7 +178,9 @@ fn whole_lists(judge: &Judge<'_>) -> impl Iterator<Item = Idle> {
         Kind::Value(form) => form.ends_with(".."),
         Kind::Switch => false,
     };
-    let rows = judge.capture.mesh().settings().iter().filter(takes_several);
+    // How a drop-in runs makes no rule, and has its effect all the same.
+    let of_capture = |row: &&Row| row.topic == Topic::Capture;
+    let rows = judge.capture.mesh().settings().iter().filter(of_capture).filter(takes_several);
     rows.filter_map(move |row| {
         let given = raw.get(row.setting).filter(|given| !given.value.trim().is_empty())?;
         let finding = Finding::warning(

@@ -119,6 +119,14 @@ pub fn brief(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
     lint_within(Work::new(MOST_WORK), FEW_RULES, raw, capture, held)
 }
 
+/// As [`brief`], for whoever has no time to try packets: what is odd about the proxy, its ports and the families, and
+/// nothing of what has no effect.
+pub fn glance(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
+    let dialect = Dialect::of(raw);
+    let found = general::at_once(raw, &**capture, held);
+    found.into_iter().map(|finding| finding.told(&dialect)).collect()
+}
+
 fn lint_within(work: Work, most_rules: usize, raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
     let dialect = Dialect::of(raw);
     let told = |findings: Vec<Finding>| findings.into_iter().map(|finding| finding.told(&dialect)).collect();

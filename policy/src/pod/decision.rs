@@ -62,7 +62,7 @@ impl fmt::Display for Skip {
             Self::Nameless => f.write_str("no pod's name and namespace are given"),
             Self::NamespaceExcluded(name) => write!(f, "its namespace {name} is excluded"),
             Self::HostNetwork => f.write_str("it uses the network of its node (hostNetwork)"),
-            Self::InitContainer => write!(f, "its init container {INIT} sets the rules"),
+            Self::InitContainer => write!(f, "its init container {INIT} is to set the rules"),
             Self::EnvoyDisabled => write!(f, "its container {PROXY} has DISABLE_ENVOY set"),
             Self::NoProxy => write!(f, "it has no container {PROXY}"),
             Self::NotSidecar(role) => write!(f, "its container {PROXY} is a proxy of another kind: {role}"),
@@ -125,6 +125,13 @@ fn containers(pod: &Pod) -> Option<Skip> {
         [first, role, ..] if first == "proxy" && role != "sidecar" => Some(Skip::NotSidecar(role.clone())),
         _ => None,
     }
+}
+
+/// Whether a pod says anything in Istio's words, or has its containers: then it is nobody else's by a mere word of theirs.
+pub(super) fn speaks_istio(pod: &Pod) -> bool {
+    let names = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().chain(&spec.containers));
+    names.map(|container| container.name.as_str()).any(|name| [INIT, PROXY].contains(&name))
+        || mesh::words(pod).any(|name| mesh::is_within(name, "istio.io"))
 }
 
 /// The label decides alone where there is one, whatever it says.

@@ -42,6 +42,7 @@ pub(super) fn read(container: &Container, title: &str) -> Option<Init> {
     let environment = Environment::of(container);
     reader.words(&words[start.unwrap_or(flags_at)..], &environment);
     reader.variables(&environment);
+    reader.unsaid();
     Some(reader.finish())
 }
 
@@ -162,7 +163,7 @@ impl Arguments<'_> {
 
     fn bare(&mut self, word: &str) {
         let source = self.source("argument");
-        let text = "is not expected; values of switches are written --dry-run=false";
+        let text = pflag::stray(&self.flags);
         self.said.fault(None, source, Some(word), text);
     }
 
@@ -214,6 +215,17 @@ impl Arguments<'_> {
                     }
                     Some(Value::Text(_) | Value::Unknowable) | None => {}
                 }
+            }
+        }
+    }
+
+    /// What the program means by what nobody says.
+    fn unsaid(&mut self) {
+        let Dialect::Of(_, form) = self.dialect else { return };
+        for (setting, value) in form.unsaid {
+            if self.every.iter().all(|(said, _)| said != setting) {
+                let source = self.source(&setting.row().option());
+                self.said.say(*setting, *value, source);
             }
         }
     }

@@ -3,7 +3,7 @@
 //! Istio's own way of speaking has a table of its own ([`crate::settings::mapping`]) and reasons of its own to leave a pod
 //! alone. What the other meshes have in common stands here, and what differs is a [`Form`] in each mesh's folder.
 
-use super::decision::Skip;
+use super::decision::{Skip, speaks_istio};
 use super::facts::Pod;
 use super::said::Said;
 use crate::mesh::Mesh;
@@ -21,12 +21,16 @@ pub(crate) struct Form {
     pub(crate) commands: &'static [&'static str],
     /// Whether annotations count where such a container says nothing: it reads them itself.
     pub(crate) init_reads_annotations: bool,
+    /// What such a container's program means where it does not say it, if that is not the setting's default.
+    pub(crate) unsaid: &'static [(Setting, &'static str)],
     /// Switches of such a container's arguments by which it sets no rules, and why.
     pub(crate) idle: &'static [(Setting, &'static str)],
     /// The proxy's container; `None` where the proxy runs elsewhere.
     pub(crate) proxy: Option<&'static str>,
     /// By what a pod says that it is the mesh's.
     pub(crate) signs: &'static [Word],
+    /// The domains of the mesh's labels and annotations: whoever has one of them, and nothing of another mesh, is the mesh's.
+    pub(crate) domains: &'static [&'static str],
     /// By what it says that it is not to be captured.
     pub(crate) refusals: &'static [Word],
     /// By what it says that its injector has seen it; none where it needs no injection.
@@ -53,7 +57,7 @@ impl Form {
         };
         let init = spec.init_containers.iter().find(|one| self.init_containers.contains(&&*one.name));
         if let Some(init) = init {
-            let text = format!("its init container {} sets the rules", init.name);
+            let text = format!("its init container {} is to set the rules", init.name);
             return Some(Skip::OfMesh { text, before: false });
         }
         let proxy = self.proxy?;
@@ -75,6 +79,23 @@ impl Form {
         };
         word.or_else(container)
     }
+
+    /// Whether a pod says anything in the mesh's words, be it that it wants no capture, and by which word.
+    fn is_spoken_by(&self, pod: &Pod) -> Option<Source> {
+        let is_own = |name: &&str| self.domains.iter().any(|domain| is_within(name, domain));
+        words(pod).find(is_own).map(|name| Source::Annotation(name.to_owned()))
+    }
+}
+
+/// The names of a pod's labels and annotations.
+pub(super) fn words(pod: &Pod) -> impl Iterator<Item = &str> {
+    pod.labels.iter().flatten().chain(&pod.annotations).map(|(name, _)| name.as_str())
+}
+
+/// Whether a label or an annotation is of a domain, or of one within it.
+pub(super) fn is_within(name: &str, domain: &str) -> bool {
+    let of = name.split_once('/').and_then(|(of, _)| of.strip_suffix(domain));
+    of.is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
 fn not_injected(mesh: Mesh) -> Skip {
@@ -97,5 +118,8 @@ pub(super) fn of(pod: &Pod) -> Option<(Mesh, Source)> {
     if let Some(mesh) = named {
         return Some((mesh, Source::Annotation(own)));
     }
-    Mesh::ALL.iter().find_map(|mesh| Some((*mesh, mesh.pods()?.is_of(pod)?)))
+    let forms = || Mesh::ALL.iter().filter_map(|mesh| Some((*mesh, mesh.pods()?)));
+    let surely = forms().find_map(|(mesh, form)| Some((mesh, form.is_of(pod)?)));
+    let by_word = || forms().find_map(|(mesh, form)| Some((mesh, form.is_spoken_by(pod)?)));
+    surely.or_else(|| if speaks_istio(pod) { None } else { by_word() })
 }

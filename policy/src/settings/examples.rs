@@ -3,6 +3,7 @@
 //! Help, completions, man pages and the reference show them. Tests hold each against the code that reads it.
 
 use super::Setting;
+use crate::mesh::Mesh;
 
 /// What may be given to a setting.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +27,7 @@ pub(crate) const fn closed(setting: Setting, example: &'static str, all: &'stati
 
 /// One row for each setting that takes a value, in the order of the settings. Those of a mesh stand in its own folder.
 pub const TABLE: &[Row] = &[
-    closed(Setting::Mesh, "istio", &["istio", "linkerd"]),
+    closed(Setting::Mesh, "istio", Mesh::NAMES),
     open(Setting::NetworkNamespace, "/run/netns/pod"),
     closed(Setting::ForceBinary, "nft", &["legacy", "nft"]),
     open(Setting::LockWait, "10"),

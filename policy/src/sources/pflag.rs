@@ -62,6 +62,16 @@ pub fn unknown(name: &str, flags: &Flags) -> String {
     }
 }
 
+/// What to say of a word that belongs to no flag. Most are values of switches.
+pub fn stray(flags: &Flags) -> String {
+    let switches = || flags.rows().filter(|row| row.kind == Kind::Switch);
+    let known = switches().find(|row| row.long == "dry-run").or_else(|| switches().next());
+    match known {
+        Some(row) => format!("is not expected; values of switches are written {}=false", row.option()),
+        None => "is not expected".to_owned(),
+    }
+}
+
 fn of_long(flag: &str, mut rows: impl Iterator<Item = &'static Row>) -> Word {
     let (name, value) = match flag.split_once('=') {
         Some((name, value)) => (name, Some(value.to_owned())),

@@ -2,12 +2,13 @@
 //!
 //! bash takes `--flag=value` for three words, and compares prefixes itself.
 
-use super::{DROP_IN, Flag, PROGRAM, Values, commands, flags, global_flags, groups};
+use super::{DROP_IN, Flag, PROGRAM, Values, commands, flags, global_flags, groups, other_meshes};
 use crate::cli::command::COMMANDS;
+use policy::mesh::Mesh;
 
 const START: &str = r#"# What bash completes for sidecar-init. Printed by: sidecar-init completions bash
 _sidecar_init() {
-    local current=${COMP_WORDS[COMP_CWORD]} flag=${COMP_WORDS[COMP_CWORD - 1]} joined='' command='' i
+    local current=${COMP_WORDS[COMP_CWORD]} flag=${COMP_WORDS[COMP_CWORD - 1]} joined='' command='' mesh='' before='' i
     local words='' flags='-h --help' values='' kind='' other=''
     COMPREPLY=()
     # --flag=value comes as three words.
@@ -16,6 +17,15 @@ _sidecar_init() {
     elif [[ $flag == = ]]; then
         flag=${COMP_WORDS[COMP_CWORD - 2]} joined=1
     fi
+"#;
+
+/// Over the words: the mesh is the word behind --mesh, the command's name the one that a case below knows.
+const WALK: &str = r#"    for ((i = 1; i < COMP_CWORD; i++)); do
+        if [[ ${COMP_WORDS[i]} != = ]]; then
+            if [[ $before == --mesh ]]; then mesh=${COMP_WORDS[i]}; fi
+            before=${COMP_WORDS[i]}
+        fi
+        case "$command ${COMP_WORDS[i]}" in
 "#;
 
 const END: &str = r#"    if [[ -n $joined && -z $kind ]]; then
@@ -48,9 +58,7 @@ pub(super) fn script() -> String {
     let mut text = START.to_owned();
     let names = |group| commands(group).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
     text.push_str(&format!("    if [[ ${{COMP_WORDS[0]##*/}} == {DROP_IN} ]]; then command={DROP_IN}; fi\n"));
-    text.push_str(
-        "    for ((i = 1; i < COMP_CWORD; i++)); do\n        case \"$command ${COMP_WORDS[i]}\" in\n",
-    );
+    text.push_str(WALK);
     let patterns = |before: &str, names: &[&str]| {
         names.iter().map(|name| format!("'{before} {name}'")).collect::<Vec<_>>().join(" | ")
     };
@@ -59,11 +67,14 @@ pub(super) fn script() -> String {
         let patterns = patterns(group, &names(Some(group)));
         text.push_str(&format!("        {patterns}) command=\"{group} ${{COMP_WORDS[i]}}\" ;;\n"));
     }
-    text.push_str("        esac\n    done\n    case $command in\n");
+    text.push_str("        esac\n    done\n    case $command/$mesh in\n");
     let root = format!("        flags+=' -V --version' words='{}'\n", names(None).join(" "));
-    text.push_str(&case("''", &(root + &proposals(&global_flags()))));
+    text.push_str(&case("/*", &(root + &proposals(&global_flags()))));
     for group in groups() {
-        text.push_str(&case(group, &format!("        words='{}'\n", names(Some(group)).join(" "))));
+        text.push_str(&case(
+            &format!("{group}/*"),
+            &format!("        words='{}'\n", names(Some(group)).join(" ")),
+        ));
     }
     for entry in COMMANDS {
         let word = match entry.word.map(|setting| Values::of(setting.row())) {
@@ -72,7 +83,12 @@ pub(super) fn script() -> String {
             Some(Values::File) => "        other=file\n".to_owned(),
             Some(Values::Free | Values::Switch) | None => String::new(),
         };
-        text.push_str(&case(&format!("'{}'", entry.name), &(word + &proposals(&flags(entry)))));
+        for mesh in other_meshes(entry) {
+            let pattern = format!("'{}/{mesh}'", entry.name);
+            text.push_str(&case(&pattern, &(word.clone() + &proposals(&flags(entry, mesh)))));
+        }
+        let pattern = format!("'{}/'*", entry.name);
+        text.push_str(&case(&pattern, &(word + &proposals(&flags(entry, Mesh::default())))));
     }
     text.push_str("    esac\n");
     text.push_str(END);

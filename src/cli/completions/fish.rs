@@ -2,8 +2,35 @@
 
 use super::{DROP_IN, Flag, PROGRAM, Values, brief, commands, flags, global_flags, groups, is_proposed};
 use crate::cli::command::{COMMANDS, Entry};
+use policy::mesh::Mesh;
 use policy::settings::{self, Row};
 use std::collections::BTreeSet;
+
+/// What tells whether the words name one of some meshes, or none where the default is among them.
+const MESH: &str = r"function __sidecar_init_mesh
+    set -l found DEFAULT
+    set -l words (commandline -opc)
+    for i in (seq (count $words))
+        switch $words[$i]
+            case '--mesh=*'
+                set found (string replace -- --mesh= '' $words[$i])
+            case --mesh
+                test $i -lt (count $words); and set found $words[(math $i + 1)]
+        end
+    end
+    contains -- $found $argv
+end
+";
+
+/// The condition that one of the meshes is meant that have a setting; none where all have it.
+fn of_meshes(row: &Row) -> String {
+    let has: Vec<&str> =
+        Mesh::ALL.iter().filter(|mesh| row.setting.is_for(**mesh)).map(|mesh| mesh.name()).collect();
+    match has.len() == Mesh::ALL.len() {
+        true => String::new(),
+        false => format!("; and __sidecar_init_mesh {}", has.join(" ")),
+    }
+}
 
 /// The script.
 pub(super) fn script() -> String {
@@ -32,18 +59,25 @@ pub(super) fn script() -> String {
             text.push_str(&format!("complete -c {PROGRAM} -n {when} -a {name} -d {}\n", quoted(about)));
         }
     }
+    text.push_str(&MESH.replace("DEFAULT", Mesh::default().name()));
     let has =
-        |entry: &Entry, row: &Row| entry.takes(row) && row.setting.is_for(entry.mesh.unwrap_or_default());
+        |entry: &Entry, row: &Row| entry.takes(row) && entry.mesh.is_none_or(|mesh| row.setting.is_for(mesh));
     for row in settings::all().filter(|row| is_proposed(row)) {
         // A letter may be this setting's with some commands and not with others.
         let shorts: BTreeSet<Option<char>> =
             COMMANDS.iter().filter(|entry| has(entry, row)).map(|entry| entry.short(row)).collect();
         for short in shorts {
             let takes = COMMANDS.iter().filter(|entry| has(entry, row) && entry.short(row) == short);
-            // Their last words differ, so these say enough.
-            let names: Vec<&str> = takes.map(|entry| entry.within().1).collect();
-            let when = format!("'__fish_seen_subcommand_from {}'", names.join(" "));
-            text.push_str(&format!("complete -c {PROGRAM} -n {when} {}\n", told(&Flag::new(row, short))));
+            let (any, own): (Vec<&Entry>, Vec<&Entry>) = takes.partition(|entry| entry.mesh.is_none());
+            for (entries, which) in [(any, of_meshes(row)), (own, String::new())] {
+                // Their last words differ, so these say enough.
+                let names: Vec<&str> = entries.iter().map(|entry| entry.within().1).collect();
+                if !names.is_empty() {
+                    let when = format!("'__fish_seen_subcommand_from {}{which}'", names.join(" "));
+                    let flag = told(&Flag::new(row, short));
+                    text.push_str(&format!("complete -c {PROGRAM} -n {when} {flag}\n"));
+                }
+            }
         }
     }
     for entry in COMMANDS {
@@ -59,7 +93,7 @@ pub(super) fn script() -> String {
             Some((_, Values::Free | Values::Switch)) | None => {}
         }
         if entry.name == DROP_IN {
-            for flag in flags(entry) {
+            for flag in flags(entry, Mesh::default()) {
                 text.push_str(&format!("complete -c {DROP_IN} {}\n", told(&flag)));
             }
         }

@@ -90,10 +90,19 @@ impl Flag {
     }
 }
 
-/// The flags that a command takes.
-fn flags(entry: &Entry) -> Vec<Flag> {
-    let rows = entry.rows(Mesh::default()).filter(|row| is_proposed(row));
+/// The flags that a command takes for a mesh.
+fn flags(entry: &Entry, mesh: Mesh) -> Vec<Flag> {
+    let rows = entry.rows(mesh).filter(|row| is_proposed(row));
     rows.map(|row| Flag::new(row, entry.short(row))).collect()
+}
+
+/// The meshes for which a command takes other flags than for the default.
+fn other_meshes(entry: &Entry) -> impl Iterator<Item = Mesh> {
+    let differs = |mesh: &Mesh| {
+        let settings = |mesh| entry.rows(mesh).map(|row| row.setting);
+        !settings(*mesh).eq(settings(Mesh::default()))
+    };
+    Mesh::ALL.iter().copied().filter(differs)
 }
 
 /// The flags that may stand before a command.

@@ -1,13 +1,15 @@
 //! Completions for zsh, in the words of its own `_arguments`.
 
-use super::{DROP_IN, Flag, PROGRAM, Values, commands, flags, global_flags, groups};
+use super::{DROP_IN, Flag, PROGRAM, Values, commands, flags, global_flags, groups, other_meshes};
 use crate::cli::command::{COMMANDS, Entry};
+use policy::mesh::Mesh;
 
 /// The script: a file `_sidecar-init` of a folder in `fpath`, or for `source`.
 pub(super) fn script() -> String {
     let mut text = format!(
         "#compdef {PROGRAM} {DROP_IN}\n# What zsh completes for sidecar-init. Printed by: sidecar-init completions zsh\n\n"
     );
+    text.push_str(MESH);
     for entry in COMMANDS {
         text.push_str(&function(entry));
     }
@@ -23,15 +25,40 @@ pub(super) fn script() -> String {
     text
 }
 
+/// What finds the mesh that the words name.
+const MESH: &str = r#"_sidecar-init-mesh() {
+    local i
+    REPLY=''
+    for ((i = 2; i <= $#words; i++)); do
+        case $words[i] in
+        --mesh=*) REPLY=${words[i]#--mesh=} ;;
+        --mesh) REPLY=${words[i + 1]-} ;;
+        esac
+    done
+}
+
+"#;
+
 /// The function of a command, which is given the words from its name on.
 fn function(entry: &Entry) -> String {
-    let mut lines: Vec<String> = flags(entry).iter().flat_map(specs).collect();
-    lines.push(HELP.to_owned());
-    if let Some(word) = entry.word {
-        let row = word.row();
-        lines.push(format!("'1:{}:{}'", row.long, action(Values::of(row))));
+    let call = |mesh| {
+        let mut lines: Vec<String> = flags(entry, mesh).iter().flat_map(specs).collect();
+        lines.push(HELP.to_owned());
+        if let Some(word) = entry.word {
+            let row = word.row();
+            lines.push(format!("'1:{}:{}'", row.long, action(Values::of(row))));
+        }
+        arguments("-s -S", &lines)
+    };
+    let others: String = other_meshes(entry).map(|mesh| format!("    {mesh}) {} ;;\n", call(mesh))).collect();
+    let usual = call(Mesh::default());
+    match others.is_empty() {
+        true => format!("{}() {{\n    {usual}\n}}\n\n", name(entry)),
+        false => format!(
+            "{}() {{\n    local REPLY\n    _{PROGRAM}-mesh\n    case $REPLY in\n{others}    *) {usual} ;;\n    esac\n}}\n\n",
+            name(entry)
+        ),
     }
-    format!("{}() {{\n    {}\n}}\n\n", name(entry), arguments("-s -S", &lines))
 }
 
 /// A function that finds the command among the words, and hands over to the command's.

@@ -28,8 +28,8 @@ fn ipv6_is_captured_where_the_pod_has_it() {
         "--ip-family-mode: no interface has an address of IPv6 but loopback's, so IPv4 alone is captured";
     check_warnings(&[(Setting::PodIps, "10.0.0.1,::1,::6"), (Kuma::IpFamilyMode, "dualstack")], &[told]);
     check_warnings(
-        &[(Kuma::IpFamilyMode, "ipv4"), (Kuma::OutboundIpsExclude, "fd00::/8")],
-        &["--exclude-outbound-ips: fd00::/8 has no effect, because IPv6 is not captured in this pod"],
+        &[(Kuma::IpFamilyMode, "ipv4"), (Kuma::Vnet, "br0:fd00::/8"), (Kuma::RedirectDns, "true")],
+        &["--vnet: fd00::/8 has no effect, because IPv6 is not captured in this pod"],
     );
 }
 

@@ -1,0 +1,96 @@
+//! Whose place we take: kumactl. Its rules stand in chains of names that are ours too, or say in a comment that they are
+//! Kuma's, unless it was told to write none. Then those beside the chains are known by what they ask and do.
+
+use super::defaults::{CLIENT_ZONE, DNS_PORT, DOCKER_CHAIN, PROXY_ZONE};
+use rules::predecessor::{Ask, Deed, Form, Predecessor, Proof};
+use rules::{Hook, Table};
+
+pub(super) const KUMACTL: Predecessor =
+    Predecessor { name: "kumactl", forms: &FORMS, log_group: None, policy_rule: None, tables: &[] };
+
+const DNS: u16 = DNS_PORT.number();
+
+/// Not among them is what others make just so, and what harms nobody where it stays: networks that are left alone, and
+/// packets that are dropped as INVALID.
+const FORMS: [Form; 18] = [
+    zone(Hook::Prerouting, &[Ask::Udp, Ask::FromPort(Some(DNS))], PROXY_ZONE.number()),
+    zone(Hook::Prerouting, &[Ask::From, Ask::Udp, Ask::FromPort(Some(DNS))], PROXY_ZONE.number()),
+    zone(Hook::Output, &[Ask::Udp, Ask::ToPort(DNS), Ask::Owner], PROXY_ZONE.number()),
+    zone(Hook::Output, &[Ask::Udp, Ask::FromPort(None), Ask::Owner], CLIENT_ZONE.number()),
+    zone(Hook::Output, &[Ask::Udp, Ask::ToPort(DNS)], CLIENT_ZONE.number()),
+    zone(Hook::Output, &[Ask::To, Ask::Udp, Ask::ToPort(DNS)], CLIENT_ZONE.number()),
+    zone(Hook::Output, &[Ask::From, Ask::To, Ask::Udp], PROXY_ZONE.number()),
+    nat(Hook::Prerouting, &[], Deed::Log("PREROUTING:")),
+    nat(Hook::Prerouting, &[Ask::FromInterface, Ask::Udp, Ask::ToPort(DNS)], Deed::Redirect),
+    nat(Hook::Prerouting, &[Ask::NotTo, Ask::FromInterface, Ask::Tcp], Deed::Redirect),
+    nat(Hook::Output, &[], Deed::Log("OUTPUT:")),
+    nat(Hook::Output, &[Ask::Tcp, Ask::ToPorts, Ask::Owner], Deed::Return),
+    nat(Hook::Output, &[Ask::Udp, Ask::ToPorts, Ask::Owner], Deed::Return),
+    nat(Hook::Output, &[Ask::Udp, Ask::ToPort(DNS), Ask::Owner], Deed::Return),
+    nat(Hook::Output, &[Ask::Udp, Ask::ToPort(DNS), Ask::Owner], Deed::Jump(DOCKER_CHAIN)),
+    nat(Hook::Output, &[Ask::Tcp, Ask::ToPort(DNS), Ask::NotOwner], Deed::Return),
+    nat(Hook::Output, &[Ask::Udp, Ask::ToPort(DNS)], Deed::Redirect),
+    nat(Hook::Output, &[Ask::To, Ask::Udp, Ask::ToPort(DNS)], Deed::Redirect),
+];
+
+const fn zone(hook: Hook, asks: &'static [Ask], number: u16) -> Form {
+    Form { table: Table::Raw, hook, asks, does: Deed::SetZone(number), proof: Proof::Bare }
+}
+
+const fn nat(hook: Hook, asks: &'static [Ask], does: Deed) -> Form {
+    Form { table: Table::Nat, hook, asks, does, proof: Proof::Bare }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::kuma::OWNERSHIP;
+    use rules::{Family, Line, inheritance, parse, render::iptables::appended};
+
+    const CHAINS: &str = ":PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n";
+    const JUMPS: &str = "-A PREROUTING -p tcp -j KUMA_MESH_INBOUND\n-A OUTPUT -p tcp -j KUMA_MESH_OUTBOUND\n";
+
+    /// Of the rules of the tables raw and nat, those that are inherited. None is doubtful.
+    fn check(raw: &str, nat: &str, inherited: &[&str]) {
+        let text = format!(
+            "*raw\n{CHAINS}{raw}COMMIT\n*nat\n{CHAINS}:KUMA_MESH_INBOUND - [0:0]\n:KUMA_MESH_OUTBOUND - [0:0]\n{nat}COMMIT\n"
+        );
+        let state = parse::save(&text, Family::V4, &OWNERSHIP).expect("a listing");
+        let lines = state.tables.values().flatten();
+        let lines = lines.flat_map(|(chain, held)| held.lines.iter().map(move |line| (chain, line)));
+        let found = lines.filter(|(_, line)| matches!(line, Line::Inherited(_)));
+        let mut found: Vec<String> = found.map(|(chain, line)| appended(chain, line)).collect();
+        found.sort();
+        let mut expected: Vec<&str> = inherited.to_vec();
+        expected.sort_unstable();
+        assert_eq!(found, expected, "{text}");
+        assert_eq!(inheritance::doubtful(&state, &OWNERSHIP).count(), 0, "{text}");
+    }
+
+    #[test]
+    fn rules_without_comments_are_known_where_none_of_kumas_has_one() {
+        let raw = [
+            "-A OUTPUT -p udp --dport 53 -m owner --uid-owner 5678 -j CT --zone 1",
+            "-A OUTPUT -p udp --sport 15053 -m owner --uid-owner 5678 -j CT --zone 2",
+            "-A PREROUTING -s 10.0.0.10/32 -p udp --sport 53 -j CT --zone 1",
+        ];
+        let nat = [
+            "-A OUTPUT -p tcp -m multiport --dports 1900,1000:2000 -m owner --uid-owner 106 -j RETURN",
+            "-A OUTPUT -p udp --dport 53 -m owner --uid-owner 5678 -j RETURN",
+            "-A OUTPUT -d 10.0.0.10/32 -p udp --dport 53 -j REDIRECT --to-ports 15053",
+            "-A PREROUTING ! -d 172.18.0.0/16 -i br+ -p tcp -j REDIRECT --to-ports 15001",
+        ];
+        // Whose these are, nothing tells.
+        let others = "-A OUTPUT -d 192.0.2.1/32 -j RETURN\n-A OUTPUT -p udp --dport 5353 -j REDIRECT --to-ports 15053\n\
+                      -A PREROUTING -p tcp --dport 80 -j REDIRECT --to-ports 15001\n";
+        let text = |rules: &[&str]| rules.iter().map(|rule| format!("{rule}\n")).collect::<String>();
+        let (raw_text, nat_text) = (text(&raw), text(&nat));
+        check(&raw_text, &format!("{nat_text}{others}{JUMPS}"), &[&raw[..], &nat].concat());
+        // Without a jump nothing says that Kuma was here; a comment says that its rules have comments.
+        check(&raw_text, &format!("{nat_text}{others}"), &[]);
+        let comment =
+            "-A OUTPUT -p tcp -m comment --comment \"kuma/mesh/transparent/proxy/x\" -j KUMA_MESH_OUTBOUND\n";
+        check(&raw_text, &format!("{nat_text}{others}{comment}"), &[]);
+        let bare = "-A PREROUTING -p tcp -j KUMA_MESH_INBOUND\n";
+        check(&raw_text, &format!("{nat_text}{bare}{comment}"), &[]);
+    }
+}
