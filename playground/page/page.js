@@ -6,6 +6,8 @@ const fields = { flags: element("flags"), manifest: element("manifest"), packet:
 const names = Object.keys(fields);
 
 const USUAL = "-i '*' -b '*' -d 15090,15021,15020";
+const LINKERD =
+  "--mesh linkerd --inbound-ports-to-ignore 4190,4191,4567,4568 --outbound-ports-to-ignore 4567,4568 --proxy-uid 2102";
 const POD = `apiVersion: v1
 kind: Pod
 metadata:
@@ -29,6 +31,9 @@ const EXAMPLES = [
   ["Some networks, some ports", { flags: "-i 10.0.0.0/8 -x 10.96.0.0/16 -b 8080,9000-9100", packet: "9050" }],
   ["TPROXY", { flags: `-m TPROXY ${USUAL}`, packet: "8080" }],
   ["DNS", { flags: `${USUAL} --redirect-dns --dns-servers 10.96.0.10`, packet: "10.96.0.10:53 --proto udp" }],
+  ["Linkerd", { flags: LINKERD, packet: "10.0.0.5:443" }],
+  ["Kuma", { flags: "--mesh kuma --redirect-all-dns-traffic", packet: "10.96.0.10:53 --proto udp" }],
+  ["Ambient mode", { flags: "--mesh ambient", packet: "8080" }],
   ["A pod’s annotations", { manifest: POD, packet: "9090" }],
 ];
 

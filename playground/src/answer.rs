@@ -68,9 +68,7 @@ const MANIFEST: &str = "manifest";
 
 /// Answers a request.
 pub fn answer(request: &Request) -> Answer {
-    let mut said = Said::default();
-    said.read(Field::Flags, &request.flags);
-    said.read(Field::Packet, &request.packet);
+    let said = Said::read(&[(Field::Flags, &request.flags), (Field::Packet, &request.packet)]);
     let has_manifest = !request.manifest.trim().is_empty();
     let mut answer = Answer { notes: notes(&said, has_manifest), ..Answer::default() };
     for (field, problem) in &said.problems {
@@ -186,4 +184,62 @@ fn usual(capture: &Capture, pod: &Pod, dialect: &Dialect) -> String {
     families.dedup();
     let scenes: Vec<Scene> = families.iter().map(|family| Scene::of_config(capture, *family, pod)).collect();
     matrix(&scenes.iter().collect::<Vec<_>>(), &cases, dialect, COLUMNS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(flags: &str, packet: &str) -> Answer {
+        let flags = format!("{flags} --pod-ips 10.1.2.3,fd00::3");
+        answer(&Request { flags, packet: packet.to_owned(), ..Request::default() })
+    }
+
+    /// What becomes of a packet, in a pod of a mesh that is named in one of the fields.
+    fn sentence(flags: &str, packet: &str) -> String {
+        let answer = asked(flags, packet);
+        let parts = answer.parts.unwrap_or_else(|| panic!("{flags}, {packet}: {:?}", answer.problems));
+        let verdict = parts[0].verdict.as_ref().expect("it is asked about");
+        verdict.sentence.iter().map(|span| span.text.as_str()).collect()
+    }
+
+    #[test]
+    fn every_mesh_is_asked_in_its_own_words() {
+        for (flags, packet, expected) in [
+            ("-b 80", "8080", "not captured: "),
+            ("--mesh linkerd", "8080", "captured: goes to the proxy's inbound port 4143"),
+            ("--mesh linkerd --inbound-ports-to-ignore 4190", "4190", "not captured: "),
+            (
+                "sidecar-init explain --mesh=kuma",
+                "10.0.0.5:443",
+                "captured: goes to the proxy's outbound port 15001",
+            ),
+            ("--exclude-outbound-ports 443", "10.0.0.5:443 --mesh kuma", "not captured: "),
+            (
+                "AMBIENT_DNS_CAPTURE=false sidecar-init apply --mesh ambient",
+                "10.0.0.5:53",
+                "captured: goes to the proxy's outbound",
+            ),
+            ("--mesh ambient", "10.0.0.5:443 --as proxy", "not captured: "),
+        ] {
+            let told = sentence(flags, packet);
+            assert!(told.starts_with(expected), "{flags}, {packet}: {told}");
+        }
+    }
+
+    #[test]
+    fn what_another_mesh_says_is_told_as_such() {
+        let faults = |flags| asked(flags, "8080").problems.flags;
+        assert_eq!(
+            faults("--mesh linkerd -b 80"),
+            ["-b: is a flag of istio; linkerd says it by --ports-to-redirect"]
+        );
+        assert_eq!(
+            faults("--inbound-ports-to-ignore 80"),
+            ["--inbound-ports-to-ignore: is a flag of linkerd; add --mesh linkerd"]
+        );
+        let misspelt =
+            "--mesh: \"ambiant\" is no mesh; did you mean ambient? expected istio, linkerd, kuma or ambient";
+        assert_eq!(faults("--mesh ambiant --ingress"), [misspelt]);
+    }
 }

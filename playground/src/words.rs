@@ -17,6 +17,8 @@ const BEFORE: [&str; 8] =
 /// What fields say.
 #[derive(Default)]
 pub(crate) struct Said {
+    /// The mesh whose flags are taken.
+    mesh: Mesh,
     flags: Vec<(Setting, String)>,
     variables: Vec<(String, String)>,
     /// What is wrong with the form, by field.
@@ -26,20 +28,35 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// Reads the words of a field, after those of others, over which they win.
-    pub(crate) fn read(&mut self, field: Field, text: &str) {
-        // A call that goes on in the next line.
-        let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
-        let Some(words) = shlex::split(&text) else {
-            let text = "ends within a quote, or behind a backslash; close it";
-            self.problems.push((field, Problem::of("input", text)));
-            return;
-        };
+    /// Reads the words of fields, in this order: those of the later win. Whichever of them names a mesh, the flags of all are
+    /// that mesh's.
+    pub(crate) fn read(fields: &[(Field, &str)]) -> Self {
+        let mut said = Self::default();
+        let mut split = Vec::new();
+        for (field, text) in fields {
+            // A call that goes on in the next line.
+            let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
+            match shlex::split(&text) {
+                Some(words) => split.push((*field, words)),
+                None => {
+                    let text = "ends within a quote, or behind a backslash; close it";
+                    said.problems.push((*field, Problem::of("input", text)));
+                }
+            }
+        }
+        let named = split.iter().rev().find_map(|(_, words)| pflag::mesh_of(words));
+        said.mesh = named.unwrap_or_default();
+        split.into_iter().for_each(|(field, words)| said.words(field, words));
+        said
+    }
+
+    fn words(&mut self, field: Field, words: Vec<String>) {
         let mut words = words.into_iter().peekable();
         let mut command = None;
         if field == Field::Flags {
             while let Some((name, value)) = words.peek().and_then(|word| variable(word)) {
-                if !settings::all().any(|row| row.variables.contains(&name.as_str())) {
+                let is_taken = |row: &Row| row.variables.contains(&name.as_str());
+                if !settings::of(self.mesh).any(is_taken) {
                     self.idle.push(name.clone());
                 }
                 self.variables.push((name, value));
@@ -51,7 +68,8 @@ impl Said {
         }
         let explains = field == Field::Packet || command.is_some_and(|command| command == "explain");
         let words: Vec<String> = words.collect();
-        Walk { flags: flags(), field, explains, met_word: false, said: self }.words(words.into_iter());
+        let flags = flags(self.mesh);
+        Walk { flags, field, explains, met_word: false, said: self }.words(words.into_iter());
     }
 
     /// All that was said, as settings. Beside a manifest, variables of capture would be another pod's.
@@ -62,7 +80,10 @@ impl Said {
         };
         Raw::new(
             self.flags.iter().cloned(),
-            |row| !(is_idle(row) || (has_manifest && row.key().is_some())),
+            |row| {
+                let is_of_another_pod = has_manifest && row.key().is_some();
+                !is_idle(row) && !is_of_another_pod && row.setting.is_for(self.mesh)
+            },
             variable,
         )
     }
@@ -87,9 +108,10 @@ fn is_idle(row: &Row) -> bool {
     }
 }
 
-/// The flags that may stand in a field: those of the drop-in and those that say which packet is meant.
-fn flags() -> Flags {
-    Flags::of(settings::of(Mesh::default()).filter(|row| is_of_packet(row) || !row.topic.is_of_one_command()))
+/// The flags that may stand in a field: those of a run for a mesh, and those that say which packet is meant.
+fn flags(mesh: Mesh) -> Flags {
+    let is_of_run = |row: &&Row| !row.topic.is_of_one_command() && row.topic != Topic::DropIn;
+    Flags::of(settings::of(mesh).filter(|row| is_of_packet(row) || is_of_run(row)))
 }
 
 fn is_before(word: &str) -> bool {

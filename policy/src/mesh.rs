@@ -154,6 +154,13 @@ meshes! {
     Ambient ambient "ambient";
 }
 
+impl Mesh {
+    /// The name that a word is most like: its own, where a mesh has it. `None` if it is like none.
+    pub fn nearest(word: &str) -> Option<&'static str> {
+        crate::settings::nearest(word, Self::ALL.iter().map(|mesh| mesh.name()))
+    }
+}
+
 impl fmt::Display for Mesh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -240,7 +247,9 @@ pub(crate) fn checked(rules: RuleSet, owner: &Ownership) -> Checked {
 
 /// The mesh that is asked for. A name that none has is a problem.
 pub fn of(reader: &mut Reader<'_>) -> Mesh {
-    let complaint = format!("is no mesh; expected {}", names());
+    let given = reader.raw.get(Setting::Mesh).map(|given| given.value.trim());
+    let meant = given.and_then(Mesh::nearest).map(|name| format!("did you mean {name}? "));
+    let complaint = format!("is no mesh; {}expected {}", meant.unwrap_or_default(), names());
     reader.optional(Setting::Mesh, &complaint, |text| text.parse::<Mesh>().ok());
     reader.raw.mesh()
 }

@@ -4,6 +4,7 @@
 //! built from them, the environment is read by them, errors are named by them, and a test writes docs/reference.md.
 //! Meanings and defaults are upstream's unless the help says otherwise.
 
+pub(crate) mod counterpart;
 pub mod examples;
 pub mod levels;
 pub mod mapping;

@@ -4,7 +4,7 @@ use crate::istio::defaults::{PROXY_ID, PROXY_USER};
 use crate::mesh::{Capture, Mesh};
 use crate::picture::{self, Picture};
 use crate::pod::{self, EXCLUDED_NAMESPACES, Object, Reading, Said, Skip};
-use crate::settings::Setting;
+use crate::settings::{Setting, counterpart::counterparts};
 use crate::sources::{Dialect, Given, Host, Raw};
 use crate::{Problem, Problems};
 use rules::{Gid, Uid};
@@ -108,9 +108,12 @@ fn foreign(flags: &Raw, mesh: Mesh) -> Vec<Problem> {
     let foreign = flags.iter().filter(|(setting, _)| !setting.is_for(mesh));
     let problem = |(setting, given): (Setting, &Given)| {
         let of = setting.mesh().unwrap_or_default();
-        let text = format!(
-            "is {of}'s, and the pod is {mesh}'s; add --mesh {mesh} and say it in the words of that mesh"
-        );
+        let same = counterparts(setting, mesh);
+        let remedy = match same.is_empty() {
+            true => format!("drop it, as {mesh} has nothing like it"),
+            false => format!("add --mesh {mesh} and say it by {}", same.join(" or ")),
+        };
+        let text = format!("is {of}'s, and the pod is {mesh}'s; {remedy}");
         Problem::of(&flags.named(&given.source), text)
     };
     foreign.map(problem).collect()

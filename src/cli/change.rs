@@ -72,7 +72,7 @@ pub(super) fn form(run: &Run) -> Preview {
 
 /// `sidecar-init clean`.
 pub(super) fn clean(run: &Run) -> Exit {
-    told(run, remove(run, run.cleaned()))
+    told(run, remove(run, run.named()))
 }
 
 pub(super) fn told(run: &Run, done: Result<Report, Box<dyn error::Error>>) -> Exit {
@@ -111,7 +111,7 @@ pub(super) fn set(
 
 /// What may send packets elsewhere before our rules see them, each told. No change of ours can mend that.
 pub(super) fn before(kernel: &mut Kernel, owner: &Ownership) -> Result<Vec<String>, backend::Error> {
-    let rivals = engine::rivals(kernel, owner)?;
+    let rivals = engine::rivals(kernel, &owner.joined_with(OWNERS))?;
     let told: Vec<String> = rivals.iter().map(ToString::to_string).collect();
     told.iter().for_each(|rival| tracing::warn!(target: "iptables", "{rival}"));
     Ok(told)
@@ -177,6 +177,9 @@ pub(super) struct Report {
     before: Vec<String>,
     /// What may be ours as well as anybody's, and was left.
     left: Vec<String>,
+    /// The meshes whose rules were removed, as `--mesh` takes them: all that `clean` has removed, or those in whose place
+    /// `apply --replace` has put others.
+    removed: Vec<&'static str>,
     /// Whose it may be.
     #[serde(skip)]
     predecessors: String,
@@ -196,6 +199,7 @@ impl Report {
             forgotten_flows: summary.forgotten_flows,
             before: Vec::new(),
             left: Vec::new(),
+            removed: summary.removed.iter().map(|one| one.mesh).collect(),
             predecessors: String::new(),
             milliseconds: start.elapsed().as_secs_f64() * 1e3,
         }

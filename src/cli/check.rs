@@ -2,7 +2,8 @@
 
 use super::run::{Call, Format};
 use super::{Exit, change, paint, report};
-use rules::{drift::Compared, render};
+use policy::mesh::{OWNERS, Policy};
+use rules::{Ownership, drift::Compared, render};
 use serde::Serialize;
 use sidecar_init::engine::{self, Comparison, Preference};
 
@@ -18,26 +19,41 @@ pub(super) fn run(call: &Call) -> Exit {
         Ok(compared) => compared,
         Err(error) => return report::failure(&error, Exit::Failed),
     };
-    let Comparison { backend, differences } = &compared;
+    let Comparison { backend, differences, .. } = &compared;
+    let others = others(&compared, &capture.owner());
+    for Other { mesh: _, text, remedy } in &others {
+        tracing::warn!(target: "iptables", "{text}; {remedy}");
+    }
     let is_equal = differences.is_empty();
+    let is_alone = before.is_empty() && others.is_empty();
     let printed = match run.format {
         Format::Text => report::text(&paint::diff(&differences.to_string(), report::line_width())),
-        Format::Data(encoding) => report::data(encoding, &Report::new(&compared, before.clone())),
+        Format::Data(encoding) => report::data(encoding, &Report::new(&compared, before, others)),
     };
     if printed == Exit::Done && !is_equal {
         tracing::warn!(target: "iptables", %backend, "the rules are not as wanted");
     }
     match printed {
-        Exit::Done if !is_equal || !before.is_empty() => Exit::Drift,
+        Exit::Done if !is_equal || !is_alone => Exit::Drift,
         exit => exit,
     }
+}
+
+/// Who else captures in the namespace: `apply` would refuse, whatever our rules are like.
+fn others(compared: &Comparison, owner: &Ownership) -> Vec<Other> {
+    let other = |(other, by_what): (Ownership, String)| Other {
+        mesh: other.mesh,
+        text: format!("{} captures here too ({by_what}), so apply would refuse", other.name),
+        remedy: engine::remedy_of(&other),
+    };
+    compared.there.others(owner, OWNERS).map(other).collect()
 }
 
 /// The outcome as programs read it.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Report {
-    /// Whether all is as wanted, and nothing of others decides before.
+    /// Whether all is as wanted, nothing of others decides before, and no other mesh captures.
     equal: bool,
     /// Which holds our rules, or would.
     backend: String,
@@ -49,6 +65,20 @@ pub(super) struct Report {
     routes: Vec<Route>,
     /// What of others decides before our rules.
     before: Vec<String>,
+    /// The other meshes that capture here too.
+    others: Vec<Other>,
+}
+
+/// Another mesh that captures.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Other {
+    /// The mesh, as `--mesh` takes it.
+    mesh: &'static str,
+    /// By what it is known.
+    text: String,
+    /// What removes it.
+    remedy: String,
 }
 
 /// A chain of iptables that differs.
@@ -106,7 +136,8 @@ impl Rule {
 }
 
 impl Report {
-    fn new(Comparison { backend, differences }: &Comparison, before: Vec<String>) -> Self {
+    fn new(compared: &Comparison, before: Vec<String>, others: Vec<Other>) -> Self {
+        let Comparison { backend, differences, .. } = compared;
         let chains = differences.chains.iter().map(|(variant, family, drift)| Chain {
             backend: variant.to_string(),
             family: report::family(*family),
@@ -127,12 +158,13 @@ impl Report {
             .iter()
             .map(|(object, reason)| Route { text: object.to_string(), reason: reason.to_string() });
         Self {
-            equal: differences.is_empty() && before.is_empty(),
+            equal: differences.is_empty() && before.is_empty() && others.is_empty(),
             backend: backend.to_string(),
             chains: chains.collect(),
             nftables: nftables.collect(),
             routes: routes.collect(),
             before,
+            others,
         }
     }
 }

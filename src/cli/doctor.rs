@@ -3,35 +3,23 @@
 use super::run::{Call, Format, Run};
 use super::{Exit, ipv6, report};
 use policy::{
-    Problems, Tone, fold,
-    istio::defaults::{AGENT_PORT, INBOUND_LISTENER, OUTBOUND_LISTENER, PROXY_ID},
-    mesh::{OWNERS, Policy},
-    sources::Raw,
+    Problems, Setting, Tone, fold,
+    mesh::{self, Capture, Mesh, Policy},
+    sources::{Given, NoHost, Raw, Source},
 };
 use rules::PortRange;
 use serde::Serialize;
 use sidecar_init::engine::{Finding, Level, Proxy, examine};
-use std::{fmt::Write, ops::RangeInclusive};
+use std::fmt::Write;
 
 /// Runs the command. What is wrong with the capture flags is a finding like any other.
 pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>, is_unicode: bool) -> Exit {
-    let owner = run.mesh.ownership().joined_with(OWNERS);
+    let owner = run.everyone();
     let mut kernel = match run.open_for(owner) {
         Ok(kernel) => kernel,
         Err(error) => return report::failure(&error, Exit::Failed),
     };
-    let proxy = match call {
-        Ok(call) => proxy(&call.capture),
-        Err(_) => Proxy {
-            uids: vec![PROXY_ID],
-            gids: vec![PROXY_ID],
-            ports: vec![
-                ("outbound", ports(OUTBOUND_LISTENER.into())),
-                ("inbound", ports(INBOUND_LISTENER.into())),
-                ("DNS", ports(AGENT_PORT.into())),
-            ],
-        },
-    };
+    let proxy = proxy(run.mesh, call.as_ref().ok().map(|call| &*call.capture));
     let mut findings = examine(&mut kernel, &owner, &proxy);
     match call {
         Ok(call) => findings.extend(
@@ -51,24 +39,36 @@ pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>, is_unicod
     }
 }
 
-/// Where the proxy is expected to listen, and as whom.
-fn proxy(capture: &dyn Policy) -> Proxy {
-    let proxy = capture.proxy();
-    let policy::mesh::Listeners { outbound, inbound, .. } = proxy.listeners;
+/// Where the proxy is expected to listen, and as whom: by the flags, and for what they leave open by what pods of the mesh
+/// usually say.
+fn proxy(mesh: Mesh, given: Option<&dyn Policy>) -> Proxy {
+    let usual = usual(mesh);
+    let levers = given.or(usual.as_deref()).map(|capture| capture.levers());
+    let named_by = levers.and_then(|levers| levers.proxy).map(|setting| setting.row().option());
+    let usual = usual.map(|capture| capture.proxy()).unwrap_or_default();
+    let given = given.map(|capture| capture.proxy());
+    let listeners = given.as_ref().map(|proxy| proxy.listeners.clone()).unwrap_or_default();
+    let who = given.as_ref().unwrap_or(&usual);
+    let ports = [
+        ("outbound", listeners.outbound.or(usual.listeners.outbound)),
+        ("inbound", listeners.inbound.or(usual.listeners.inbound)),
+        ("DNS", listeners.dns.or(usual.listeners.dns).map(PortRange::from)),
+    ];
+    let range = |ports: PortRange| ports.first().number()..=ports.last().number();
     Proxy {
-        uids: proxy.uids.iter().map(|uid| uid.number()).collect(),
-        gids: proxy.gids.iter().map(|gid| gid.number()).collect(),
-        ports: vec![
-            ("outbound", ports(outbound.unwrap_or(OUTBOUND_LISTENER.into()))),
-            ("inbound", ports(inbound.unwrap_or(INBOUND_LISTENER.into()))),
-            // Whether DNS is captured is for the rules to say that are there.
-            ("DNS", ports(AGENT_PORT.into())),
-        ],
+        uids: who.uids.iter().map(|uid| uid.number()).collect(),
+        gids: who.gids.iter().map(|gid| gid.number()).collect(),
+        ports: ports.into_iter().filter_map(|(role, ports)| Some((role, range(ports?)))).collect(),
+        named_by,
     }
 }
 
-fn ports(range: PortRange) -> RangeInclusive<u16> {
-    range.first().number()..=range.last().number()
+/// What a pod of the mesh has of which nothing is said.
+fn usual(mesh: Mesh) -> Option<Capture> {
+    let given = |value: &str| Given { value: value.to_owned(), source: Source::Default(Setting::Mesh) };
+    let words = mesh.usual().iter().map(|(setting, value, _)| (*setting, given(value)));
+    let raw = Raw::of(words.chain([(Setting::Mesh, given(mesh.name()))]));
+    mesh::resolve(&raw, &NoHost, Vec::new()).ok().map(|resolved| resolved.capture)
 }
 
 /// A part of the answer: what its findings are about, its heading, and where `docs/troubleshooting.md` helps.
@@ -197,5 +197,24 @@ impl<'a> Item<'a> {
             Level::Fail => "failure",
         };
         Self { level, topic, text, remedy: remedy.as_deref(), help: help(finding) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_pods_of_a_mesh_usually_have_is_its_own() {
+        for (mesh, ports, uids) in [
+            (Mesh::Istio, &[15001, 15006][..], &[1337][..]),
+            (Mesh::Linkerd, &[4140, 4143], &[2102]),
+            (Mesh::Kuma, &[15001, 15006, 15053], &[5678]),
+            (Mesh::Ambient, &[15001, 15006, 15053], &[]),
+        ] {
+            let found = proxy(mesh, None);
+            let first: Vec<u16> = found.ports.iter().map(|(_, ports)| *ports.start()).collect();
+            assert_eq!((&first[..], &found.uids[..]), (ports, uids), "{mesh}");
+        }
     }
 }

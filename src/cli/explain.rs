@@ -8,8 +8,7 @@ use policy::explain::{Case, Explanation, Pod, Scene, explain, matrix, packet, us
 use policy::mesh::{self, Capture, Policy};
 use policy::picture::{self, Picture};
 use policy::sources::{Raw, Reader, Source};
-use policy::{Problems, Setting};
-use policy::{Reason, istio};
+use policy::{Problems, Reason, Setting, status};
 use rules::routing::Object;
 use rules::simulate::{Packet, Routing};
 use rules::{Family, parse};
@@ -54,17 +53,20 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     let asked = manifest::each(subjects, understand)?;
     let Some(first) = asked.first() else { return Ok(Exit::Done) };
     manifest::begin(subjects, &first.logging, asked.iter().map(|asked| &asked.warnings), Stdout::Answer)?;
+    let form = first.form;
     let (mut sections, mut as_expected) = (Vec::new(), true);
-    for (subject, asked) in subjects.iter().zip(&asked) {
-        let answer = match scenes(subject, asked) {
-            Ok(scenes) => answer(&scenes, subject, asked),
+    for (subject, asked) in subjects.iter().zip(asked) {
+        let scenes = match scenes(subject, &asked) {
+            Ok(scenes) => scenes,
             Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
         };
+        let asked = asked.of(&scenes, subject);
+        let answer = answer(&scenes, subject, &asked);
         as_expected &=
             asked.expected.is_none_or(|expected| answer.captured.iter().all(|is| *is == Some(expected)));
         sections.push(Section { title: subject.title.clone(), body: answer.body });
     }
-    let printed = match first.form {
+    let printed = match form {
         Form::Text | Form::Picture => manifest::print(&sections, |title| format!("== {title}")),
         Form::Svg => manifest::print(&sections, render::as_comment),
         Form::Data(encoding) => manifest::print_data(encoding, &sections),
@@ -104,6 +106,20 @@ fn understand(subject: &Subject) -> Result<Asked, Problems> {
     // What is said of the packet's rules matters only where they are those.
     let warnings = if of_words { warnings } else { Vec::new() };
     Ok(Asked { run, logging, warnings, capture, file, form, expected, pod, question })
+}
+
+impl Asked {
+    /// The same, where the rules that are there say who the proxy is and no configuration does.
+    fn of(self, scenes: &[Scene], subject: &Subject) -> Self {
+        if self.capture.is_some() {
+            return self;
+        }
+        let pod = scenes.iter().fold(self.pod, |pod, scene| pod.with_proxy(&status::proxy(&scene.view)));
+        // It has been understood before, and is no other question now.
+        let mut reader = Reader::new(&subject.raw, Vec::new());
+        let question = question(&mut reader, &pod, None, self.form).unwrap_or(self.question);
+        Self { pod, question, ..self }
+    }
 }
 
 fn expected(reader: &mut Reader<'_>) -> Expected {
@@ -243,11 +259,12 @@ fn from_save(file: &str, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
 /// # Errors
 /// When they can't be read.
 pub(super) fn from_kernel(run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
-    let mut kernel = run.open()?;
+    let owner = run.everyone();
+    let mut kernel = run.open_for(owner)?;
     let routes = kernel.routing()?;
     let scene = |family: Family| {
         let view = engine::live(&mut kernel, family, &Reason::origin_of)?;
-        for text in engine::kin(&view, &istio::OWNERSHIP.joined_with(policy::mesh::OWNERS)) {
+        for text in engine::kin(&view, &owner) {
             tracing::info!(target: "backend", %family, "{text}");
         }
         let routing = live_routing(&routes, family, pod);

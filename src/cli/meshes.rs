@@ -28,7 +28,8 @@ sidecar-init explain --mesh kuma --pod-ips 10.0.0.1 --destination 10.96.0.1:80
 ```
 
 Two meshes in one network namespace would take each other's packets. `apply` refuses where another mesh captures, and says
-how to go on: `apply --replace` puts one in the place of the other, and `clean --mesh` removes one of them.
+how to go on: `apply --replace` puts one in the place of the other, and `clean --mesh` removes one of them. Where two capture all
+the same, `check`, `status` and `doctor` name both.
 
 ## What each can say
 

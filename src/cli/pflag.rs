@@ -34,7 +34,7 @@ pub(super) struct Sifted {
 /// Walks over the words. The first one is the program.
 pub(super) fn sift(words: impl IntoIterator<Item = OsString>) -> Sifted {
     let words: Vec<OsString> = words.into_iter().collect();
-    let mesh = mesh_of(&words);
+    let mesh = pflag::mesh_of(&words).unwrap_or_default();
     let mut words = words.into_iter();
     let mut sieve = Sieve {
         entry: None,
@@ -97,24 +97,6 @@ pub(super) fn sift(words: impl IntoIterator<Item = OsString>) -> Sifted {
     let Sieve { entry, mesh, is_for_clap, known, given, problems, .. } = sieve;
     let read = entry.filter(|_| !is_for_clap).map(|entry| (entry, given));
     Sifted { words: known, mesh, problems, read, behind }
-}
-
-/// The mesh that a call is for, which decides what its other words mean: the last that is named, or else the default. A
-/// name that no mesh has is refused where values are read.
-fn mesh_of(words: &[OsString]) -> Mesh {
-    let flag = Setting::Mesh.row().option();
-    let mut words = words.iter().take_while(|word| *word != "--");
-    let mut mesh = Mesh::default();
-    while let Some(word) = words.next() {
-        let word = word.to_string_lossy();
-        let value = match word.strip_prefix(&flag) {
-            Some("") => words.next().map(|value| sources::text(value)),
-            Some(rest) => rest.strip_prefix('=').map(str::to_owned),
-            None => None,
-        };
-        mesh = value.and_then(|value| value.parse().ok()).unwrap_or(mesh);
-    }
-    mesh
 }
 
 /// Flags with their values.
@@ -202,7 +184,13 @@ impl Sieve {
     }
 
     fn unknown(&mut self, name: &str, has_value: bool) -> Verdict {
-        let text = pflag::unknown(name, &self.flags);
+        let mut of_commands = settings::of(self.mesh).filter(|row| !row.long.is_empty());
+        let text = match self.entry {
+            None if of_commands.any(|row| name == row.option()) => {
+                format!("stands behind a command: sidecar-init COMMAND {name}")
+            }
+            Some(_) | None => pflag::unknown(name, &self.flags),
+        };
         self.problems.push(Problem::of(name, text));
         if has_value { Verdict::Drop } else { Verdict::DropWithValue }
     }

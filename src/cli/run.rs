@@ -160,14 +160,17 @@ impl Run {
 
     /// Whose rules are set: those of the mesh that is meant, which take the place of all others where that is asked for.
     pub(super) fn owner(&self) -> Ownership {
-        let owner = self.mesh.ownership();
-        if self.replace { owner.joined_with(mesh::OWNERS) } else { owner }
+        if self.replace { self.everyone() } else { self.mesh.ownership() }
     }
 
-    /// Whose rules are removed: those of the mesh that was named, else those of all.
-    pub(super) fn cleaned(&self) -> Ownership {
-        let owner = self.mesh.ownership();
-        if self.names_mesh { owner } else { owner.joined_with(mesh::OWNERS) }
+    /// The mesh that is meant, joined with all others, for whoever looks at all that is there.
+    pub(super) fn everyone(&self) -> Ownership {
+        self.mesh.ownership().joined_with(mesh::OWNERS)
+    }
+
+    /// Whose rules are removed or told: those of the mesh that was named, else those of all.
+    pub(super) fn named(&self) -> Ownership {
+        if self.names_mesh { self.mesh.ownership() } else { self.everyone() }
     }
 
     /// The same, seen by an owner.

@@ -5,12 +5,12 @@ mod screen;
 use super::run::{self, Format, Run};
 use super::{Exit, logging::Stdout, report, start_logging};
 use nix::libc;
-use policy::istio::OWNERSHIP;
+use policy::mesh::Mesh;
 use policy::sources::{Raw, Reader, duration};
 use policy::status::{self, Finding, Level, Record, Seen, Socket, Status};
 use policy::{Problems, Reason, Setting};
 use rules::simulate::Routing;
-use rules::{ByFamily, Family, Protocol, routing::Object};
+use rules::{ByFamily, Family, Ownership, Protocol, routing::Object};
 use screen::Screen;
 use sidecar_init::{
     backend::{self, Kernel, nftables},
@@ -92,27 +92,25 @@ fn watch(run: &Run, interval: Duration) -> Result<Exit, Failure> {
     }
 }
 
-/// Looks at one network namespace.
+/// Looks at one network namespace, for all meshes alike, or for one.
 struct Observer {
     kernel: Kernel,
+    owner: Ownership,
+    only: Option<Mesh>,
     /// Who holds which socket: known sockets are not looked for again.
     holders: BTreeMap<u64, Option<Holder>>,
 }
 
 impl Observer {
     fn open(run: &Run) -> Result<Self, Failure> {
-        Ok(Self {
-            kernel: run.open_for(OWNERSHIP.joined_with(policy::mesh::OWNERS))?,
-            holders: BTreeMap::new(),
-        })
+        // Of a mesh that is named, its own alone.
+        let owner = run.named();
+        let only = run.names_mesh.then_some(run.mesh);
+        Ok(Self { kernel: run.open_for(owner)?, owner, only, holders: BTreeMap::new() })
     }
 
     fn look(&mut self) -> Result<Status, Failure> {
-        let seen = engine::status(
-            &mut self.kernel,
-            &OWNERSHIP.joined_with(policy::mesh::OWNERS),
-            &Reason::origin_of,
-        )?;
+        let seen = engine::status(&mut self.kernel, &self.owner, &Reason::origin_of)?;
         let mut findings: Vec<Finding> = seen.notes.iter().map(finding).collect();
         let addresses = seen.addresses.unwrap_or_else(|error| {
             findings.push(unseen("addresses", &error));
@@ -143,7 +141,7 @@ impl Observer {
             addresses: &addresses,
             sockets: sockets.as_deref(),
             held: seen.held.iter().map(held).collect(),
-            record: seen.record.as_ref().map(|(record, is_as_made)| told(record, *is_as_made)),
+            only: self.only,
             findings,
         }))
     }
@@ -190,19 +188,21 @@ fn unseen(topic: &'static str, error: &io::Error) -> Finding {
 }
 
 fn held(held: &Held) -> status::Held {
-    let Held { owner, place, families, rules, maker } = held;
+    let Held { owner, place, families, rules, maker, record } = held;
     let predecessor = owner.predecessor.map_or("another program", |predecessor| predecessor.name);
     let program = match maker {
         Maker::Owner => "sidecar-init".to_owned(),
         Maker::Either => format!("sidecar-init or {predecessor}, which writes the same"),
         Maker::Predecessor => predecessor.to_owned(),
     };
-    let program = match owner.table == OWNERSHIP.table {
+    // Of the mesh that is meant where none is named, nothing need be said.
+    let program = match owner.mesh == Mesh::default().name() {
         true => program,
         false => format!("{program}, for {}", owner.name),
     };
     let families = families.iter().copied().map(report::family).collect();
-    status::Held { backend: place.clone(), families, rules: *rules, program }
+    let made = record.as_ref().map(|(record, is_as_made)| told(record, *is_as_made));
+    status::Held { mesh: owner.mesh, backend: place.clone(), families, rules: *rules, program, made }
 }
 
 fn told(record: &nftables::Record, is_as_made: bool) -> Record {

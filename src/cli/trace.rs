@@ -64,6 +64,7 @@ pub(super) fn run(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
     let protocol = |text: &str| number(text).map(|_| text.to_owned());
     let where_to = "an address, a network, a port, or ADDRESS:PORT";
     let filter = Filter {
+        mesh: run.names_mesh.then_some(run.mesh),
         rule: reader.one_of(Setting::TraceRule, &format!("a rule's name: {}", names.join(", ")), name),
         protocol: reader.one_of(Setting::TraceProtocol, "tcp, udp, icmp or icmpv6", protocol),
         destination: reader.one_of(Setting::TraceDestination, where_to, |text| text.parse().ok()),

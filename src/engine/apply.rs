@@ -80,6 +80,9 @@ pub struct Summary {
     pub forgotten_flows: usize,
     /// What cleaning has left because it may be anybody's.
     pub left: Vec<Doubtful>,
+    /// Who captured before and captures no more: those in whose place the owner's rules have come, or whose rules cleaning
+    /// has removed.
+    pub removed: Vec<Ownership>,
 }
 
 /// Plans the way to the desired state. Changes nothing.
@@ -110,7 +113,7 @@ pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> 
 /// # Errors
 /// As [`plan()`], or when a step fails; the error says in which state the namespace is.
 pub fn apply(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> Result<Summary, Error> {
-    let Plan { wanted, steps, .. } = carry_out(backend, |backend| plan(backend, desired, options))?;
+    let Plan { before, wanted, steps } = carry_out(backend, |backend| plan(backend, desired, options))?;
     let forgotten_flows = match &desired.stale_flows {
         // The rules stand: that a flow is not forgotten is no reason to take them back.
         Some(stale) => backend.forget_flows(stale).unwrap_or_else(|error| {
@@ -126,6 +129,10 @@ pub fn apply(backend: &mut dyn Backend, desired: &Desired, options: &Options) ->
         steps,
         forgotten_flows,
         left: Vec::new(),
+        removed: before
+            .others(&desired.owner.alone(), desired.owner.joined)
+            .map(|(other, _)| other)
+            .collect(),
     })
 }
 
@@ -167,7 +174,8 @@ pub fn clean(
     let Plan { before, steps, .. } = carry_out(backend, |backend| plan_clean(backend, owner, all))?;
     // No step touches what is doubtful.
     let left = doubtful(&before, &owner);
-    Ok(Summary { backend: None, families: Vec::new(), rules: 0, steps, forgotten_flows: 0, left })
+    let removed = owner.each().filter(|one| before.evidence_of(one).is_some()).collect();
+    Ok(Summary { backend: None, families: Vec::new(), rules: 0, steps, forgotten_flows: 0, left, removed })
 }
 
 /// Compares a namespace with the desired state. Changes nothing.
@@ -178,7 +186,8 @@ pub fn check(backend: &mut dyn Backend, desired: &Desired, choice: Choice) -> Re
     let snapshot = readable(backend)?;
     let name = choice.backend(backend, &snapshot, &desired.owner);
     let wanted = Wanted::of(desired, name, &snapshot);
-    Ok(Comparison { backend: name, differences: compare(&snapshot, &wanted) })
+    let differences = compare(&snapshot, &wanted);
+    Ok(Comparison { backend: name, differences, there: snapshot })
 }
 
 /// What is there, all of it: what can't be read is not absent.

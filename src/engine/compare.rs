@@ -16,6 +16,8 @@ pub struct Comparison {
     /// What was expected to hold the rules.
     pub backend: BackendName,
     pub differences: Differences,
+    /// What was there: it tells who else captures ([`Snapshot::others`]).
+    pub there: Snapshot,
 }
 
 /// All differences; none if the namespace is as wanted.

@@ -81,7 +81,7 @@ pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy: &Proxy) -> Vec<Fin
     }
     match views(kernel) {
         Ok(views) => {
-            findings.extend(foreign_chains(&views, &owner.alone()));
+            findings.extend(foreign_chains(&views, owner));
             findings.extend(listeners::findings(&views, proxy));
         }
         Err(error) => {
@@ -257,8 +257,8 @@ fn foreign_chains(views: &[View], owner: &Ownership) -> Vec<Finding> {
     told.into_iter().map(finding).collect()
 }
 
-/// Processes that are meant to run as the proxy's user.
-const PROXIES: [&str; 2] = ["envoy", "pilot-agent"];
+/// Processes that are meant to run as the proxy's user, as the kernel cuts their names (`TASK_COMM_LEN`).
+const PROXIES: [&str; 5] = ["envoy", "pilot-agent", "linkerd2-proxy", "kuma-dp", "coredns"];
 
 fn processes(proxy_uids: &[u32]) -> Vec<Finding> {
     let processes = match process::of_users(proxy_uids) {

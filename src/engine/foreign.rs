@@ -12,6 +12,8 @@ pub struct Rival {
     pub family: Family,
     /// Chain and table, for people.
     pub place: String,
+    /// Whose it is, where it is of one that the owner is joined with.
+    pub of: Option<&'static str>,
     /// Where the kernel calls it: the least first.
     pub priority: i32,
     /// The first rule there that sends packets elsewhere, or that nobody here understands.
@@ -20,16 +22,17 @@ pub struct Rival {
 
 impl std::fmt::Display for Rival {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { place, priority, rule, .. } = self;
+        let Self { place, of, priority, rule, .. } = self;
+        let of = of.map(|name| format!(", of {name},")).unwrap_or_default();
         write!(
             f,
-            "{place} (priority {priority}) may send packets elsewhere before our rules see them: {rule}"
+            "{place} (priority {priority}){of} may send packets elsewhere before our rules see them: {rule}"
         )
     }
 }
 
-/// Those of both families, each once. Where nothing but iptables' usual chains and ours does NAT, that is seen without
-/// reading any rule.
+/// Those of both families, each once: of all but the owner alone, and by name of whoever it is joined with. Where nothing
+/// but iptables' usual chains and ours does NAT, that is seen without reading any rule.
 ///
 /// # Errors
 /// When something that is there can't be read.
@@ -52,25 +55,27 @@ pub fn rivals(kernel: &mut Kernel, owner: &Ownership) -> Result<Vec<Rival>, back
 
 /// Those of one family.
 pub(super) fn rivals_in(view: &View, owner: &Ownership) -> Vec<Rival> {
-    let before = view.nat_before(|chain| is_ours(view, chain, owner)).into_iter();
+    let before = view.nat_before(|chain| is_of(view, chain, &owner.alone())).into_iter();
     let rival = |chain: usize| {
         let at = view.find(chain, &translates)?;
         let held = &view.chains()[chain];
         let priority = held.base.map_or(0, |base| base.priority);
-        Some(Rival { family: view.family(), place: place(held), priority, rule: told(view, at) })
+        let of = owner.others().find(|other| is_of(view, held, other)).map(|other| other.name);
+        Some(Rival { family: view.family(), place: place(held), of, priority, rule: told(view, at) })
     };
     before.filter_map(rival).collect()
 }
 
-/// The base chains of others that drop, each with the rule that does, or the policy.
+/// The base chains that drop and are not the owner's, nor of whoever it is joined with, each with the rule that does, or
+/// the policy.
 pub(super) fn droppers(view: &View, owner: &Ownership) -> Vec<(String, String)> {
     let foreign = view.chains().iter().enumerate();
-    let foreign = foreign.filter(|(_, held)| held.base.is_some() && !is_ours(view, held, owner));
+    let foreign = foreign.filter(|(_, held)| held.base.is_some() && !is_of(view, held, owner));
     let dropper = |(chain, held): (usize, &ViewChain)| {
         let rule =
             view.find(chain, &|action| matches!(action, Action::Target(Target::Drop) | Action::Reject));
         // A chain of ours may be led to from a chain of iptables that everybody shares.
-        let rule = rule.filter(|at| !is_owners(&view.chains()[at.chain].chain, owner));
+        let rule = rule.filter(|at| !owns_chain(view, &view.chains()[at.chain], owner));
         match (rule, held.policy) {
             (Some(at), _) => Some((place(held), told(view, at))),
             (None, Policy::Drop) => Some((place(held), "its policy, where no rule of it accepts".to_owned())),
@@ -80,16 +85,20 @@ pub(super) fn droppers(view: &View, owner: &Ownership) -> Vec<(String, String)> 
     foreign.filter_map(dropper).collect()
 }
 
-fn is_ours(view: &View, held: &ViewChain, owner: &Ownership) -> bool {
-    let leads_to_us = || {
+/// Whether a chain that the kernel calls is an owner's, or of whoever it is joined with: by its table, or because it leads
+/// to their chains.
+fn is_of(view: &View, held: &ViewChain, owner: &Ownership) -> bool {
+    let leads_there = || {
         let mut led_to = held.rules.iter().filter_map(|rule| rule.leads_to);
-        led_to.any(|chain| is_owners(&view.chains()[chain].chain, owner))
+        led_to.any(|chain| owns_chain(view, &view.chains()[chain], owner))
     };
-    held.table == format!("inet {}", owner.table) || leads_to_us()
+    held.table.strip_prefix("inet ").is_some_and(|name| owner.owns_table(name)) || leads_there()
 }
 
-fn is_owners(chain: &str, owner: &Ownership) -> bool {
-    chain.parse().is_ok_and(|chain| owner.owns_chain_named(&chain))
+fn owns_chain(view: &View, held: &ViewChain, owner: &Ownership) -> bool {
+    let stands =
+        |name: &str| view.chains().iter().any(|other| other.table == held.table && other.chain == name);
+    owner.owns_chain_among(&held.chain, &stands)
 }
 
 fn place(ViewChain { table, chain, .. }: &ViewChain) -> String {

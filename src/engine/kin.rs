@@ -170,7 +170,7 @@ pub fn kin(view: &View, owner: &Ownership) -> BTreeSet<String> {
 }
 
 /// What frees a namespace of another one's capture.
-pub(super) fn remedy_of(other: &Ownership) -> String {
+pub fn remedy_of(other: &Ownership) -> String {
     format!(
         "sidecar-init clean --mesh {} removes it; to keep it from coming back: {}",
         other.mesh, other.opt_out

@@ -2,8 +2,9 @@
 
 use super::doctor::Finding;
 use crate::sys::listener::{self, Holder, Listener, Transport};
-use rules::simulate::View;
-use rules::{Action, Family, Target};
+use rules::field::{Field, protocol_number};
+use rules::simulate::{View, ViewRule};
+use rules::{Action, Condition, Family, Match, Protocol, Target};
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -21,6 +22,8 @@ pub struct Proxy {
     pub gids: Vec<u32>,
     /// Where it listens, and for what: `outbound`, `inbound`, `DNS`.
     pub ports: Vec<(&'static str, RangeInclusive<u16>)>,
+    /// The option that names its users; `None` where nothing does.
+    pub named_by: Option<String>,
 }
 
 impl Proxy {
@@ -30,7 +33,9 @@ impl Proxy {
 
     fn is(&self, listener: &Listener, holder: Option<&Holder>) -> bool {
         let gid = holder.and_then(|holder| holder.gid);
-        self.uids.contains(&listener.uid) || gid.is_some_and(|gid| self.gids.contains(&gid))
+        // One that is known by something else may run as anybody.
+        let is_anybody = self.uids.is_empty() && self.gids.is_empty();
+        is_anybody || self.uids.contains(&listener.uid) || gid.is_some_and(|gid| self.gids.contains(&gid))
     }
 }
 
@@ -40,6 +45,9 @@ struct Sent {
     families: Vec<Family>,
     /// Whether it is handed over as it is, which only a transparent socket takes.
     is_tproxy: bool,
+    /// By which protocols.
+    is_tcp: bool,
+    is_udp: bool,
 }
 
 /// Who listens for whom. `views` are all rules that a packet meets, a family each.
@@ -80,6 +88,8 @@ fn targets(views: &[View]) -> BTreeMap<u16, Sent> {
             for port in ports {
                 let sent = targets.entry(port).or_default();
                 sent.is_tproxy |= is_tproxy;
+                sent.is_udp |= asks_for(rule, Protocol::Udp);
+                sent.is_tcp |= asks_for(rule, Protocol::Tcp);
                 if !sent.families.contains(&view.family()) {
                     sent.families.push(view.family());
                 }
@@ -87,6 +97,17 @@ fn targets(views: &[View]) -> BTreeMap<u16, Sent> {
         }
     }
     targets
+}
+
+/// Whether a rule asks for a protocol. One that changes ports asks for one.
+fn asks_for(rule: &ViewRule, protocol: Protocol) -> bool {
+    rule.conditions.iter().any(|condition| match condition {
+        Condition::Known(Match::Protocol(asked)) => *asked == protocol,
+        Condition::Nft(asked) => {
+            asked.field == Field::Protocol && asked.holds(protocol_number(protocol).into())
+        }
+        _ => false,
+    })
 }
 
 /// Where no rule sends anything, nobody has to listen.
@@ -118,10 +139,14 @@ fn at(
     holders: &BTreeMap<u64, Holder>,
     proxy: &Proxy,
 ) -> Vec<Finding> {
-    let role = proxy.role(port);
+    // Nothing but questions for names is sent to a proxy by UDP.
+    let role = proxy.role(port).or_else(|| sent.is_udp.then_some("DNS"));
     let place = role.map_or_else(|| format!("port {port}"), |role| format!("port {port} ({role})"));
-    let transports =
-        if role == Some("DNS") { &[Transport::Udp, Transport::Tcp][..] } else { &[Transport::Tcp] };
+    let transports = match (sent.is_tcp, sent.is_udp) {
+        (true, true) => &[Transport::Udp, Transport::Tcp][..],
+        (false, true) => &[Transport::Udp],
+        (_, false) => &[Transport::Tcp],
+    };
     let mut findings = Vec::new();
     for &transport in transports {
         let of: Vec<&&Listener> =
@@ -157,7 +182,7 @@ fn at(
             findings.push(Finding::warn(
                 TOPIC,
                 text,
-                "set transparent: true on the proxy's listener, or use -m REDIRECT",
+                "set transparent: true on the proxy's listener, or have packets redirected instead",
             ));
         }
         findings.extend(
@@ -208,9 +233,10 @@ fn whose(
         return Finding::ok(TOPIC, text);
     }
     let uids: Vec<String> = proxy.uids.iter().map(ToString::to_string).collect();
+    let named_by = proxy.named_by.iter().map(|option| format!(", or name its user with {option}"));
     Finding::warn(
         TOPIC,
         format!("{text}, who is not the proxy's ({}): what it sends on comes back to it", uids.join(", ")),
-        "run the proxy as its own user, or name its user with --proxy-uid",
+        format!("run the proxy as its own user{}", named_by.collect::<String>()),
     )
 }

@@ -31,7 +31,7 @@ pub use compare::{Comparison, Differences, compare};
 pub use doctor::{Finding, Level, examine};
 pub use doubtful::{Doubtful, doubtful};
 pub use foreign::{Rival, rivals};
-pub use kin::{Maker, kin, predecessors};
+pub use kin::{Maker, kin, predecessors, remedy_of};
 pub use listeners::Proxy;
 pub use live::live;
 pub use probe::{End, Listener, Outcomes, Probe, Proof, Seen, Trial, Untried, probe};

@@ -32,8 +32,6 @@ pub struct Status {
     pub listeners: io::Result<Vec<Listener>>,
     /// What holds rules of the owner's or its predecessor's, or of whoever the owner is joined with.
     pub held: Vec<Held>,
-    /// How the owner's table of nf_tables was made, and whether it says the same still.
-    pub record: Option<(Record, bool)>,
     pub notes: Vec<Note>,
 }
 
@@ -47,6 +45,8 @@ pub struct Held {
     pub families: Vec<Family>,
     pub rules: usize,
     pub maker: Maker,
+    /// How the table of nf_tables was made, and whether it says the same still; `None` where nothing says it.
+    pub record: Option<(Record, bool)>,
 }
 
 /// Something that is not as it should be.
@@ -70,7 +70,8 @@ impl Note {
     }
 }
 
-/// Reads all of it. `origin_of` says why a rule of nf_tables is there, by its comment.
+/// Reads all of it. Of the owner and those that it is joined with none comes first: each is looked at as if its rules were
+/// the only ones meant. `origin_of` says why a rule of nf_tables is there, by its comment.
 ///
 /// # Errors
 /// When rules that are there can't be read.
@@ -84,11 +85,9 @@ pub fn status(
     let views =
         ByFamily { v4: live(kernel, Family::V4, origin_of)?, v6: live(kernel, Family::V6, origin_of)? };
     let held = held(&snapshot, &views, owner);
-    let record =
-        snapshot.nftables().and_then(|table| table.record.as_deref().cloned().zip(table.is_as_made()));
     let notes = notes(&snapshot, &views, owner, &held);
     let (addresses, listeners) = (address::all(), listener::all());
-    Ok(Status { views, routing, addresses, listeners, held, record, notes })
+    Ok(Status { views, routing, addresses, listeners, held, notes })
 }
 
 /// What holds rules, of the owner first, then of each that it is joined with; each in the order of the backends.
@@ -107,12 +106,14 @@ fn held_of(snapshot: &Snapshot, views: &ByFamily<View>, owner: Ownership) -> Vec
             families,
             rules,
             maker,
+            record: None,
         }));
     }
     if let Some(table) = snapshot.table_named(owner.table) {
         let families = families_of(views, &format!("inet {}", table.name));
         let place = BackendName::Nftables.to_string();
-        found.push(Held { owner, place, families, rules: table.rules(), maker: Maker::Owner });
+        let record = table.record.as_deref().cloned().zip(table.is_as_made());
+        found.push(Held { owner, place, families, rules: table.rules(), maker: Maker::Owner, record });
     }
     for name in snapshot.inherited_tables(&owner) {
         let table = format!("inet {name}");
@@ -120,7 +121,7 @@ fn held_of(snapshot: &Snapshot, views: &ByFamily<View>, owner: Ownership) -> Vec
         let rules = chains.map(|chain| chain.rules.len()).sum();
         let families = families_of(views, &table);
         let place = format!("table {table} of nf_tables");
-        found.push(Held { owner, place, families, rules, maker: Maker::Predecessor });
+        found.push(Held { owner, place, families, rules, maker: Maker::Predecessor, record: None });
     }
     found
 }
@@ -138,16 +139,18 @@ fn families_of(views: &ByFamily<View>, table: &str) -> Vec<Family> {
 }
 
 fn notes(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership, held: &[Held]) -> Vec<Note> {
-    let (mut notes, one) = (Vec::new(), owner.alone());
+    let mut notes = Vec::new();
+    let present: Vec<Ownership> =
+        owner.each().filter(|one| held.iter().any(|held| held.owner == *one)).collect();
     for (variant, family) in &snapshot.unreadable {
         let text = format!("{family} tables of {variant} are there, and no program on PATH to read them");
         notes.push(Note::fault("rules", format!("{text}: rules may be in them"), "install iptables"));
     }
-    for one in owner.each() {
-        let of_one = held.iter().filter(|held| held.owner == one);
+    for one in &present {
+        let of_one = held.iter().filter(|held| held.owner == *one);
         let places: BTreeSet<&str> = of_one.map(|held| held.place.as_str()).collect();
         if places.iter().filter(|place| !place.starts_with("table ")).count() > 1 {
-            let text = format!("{} all hold rules of the mesh: a change was cut short", join(&places));
+            let text = format!("{} all hold rules of {}: a change was cut short", join(&places), one.name);
             notes.push(Note::new(
                 "rules",
                 text,
@@ -155,20 +158,30 @@ fn notes(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership, held: &
             ));
         }
     }
-    notes.extend(before(snapshot, &one));
-    notes.extend(others(views, &one));
-    notes.extend(of_routing(snapshot, owner, held));
+    for one in &present {
+        notes.extend(before(snapshot, one));
+    }
+    notes.extend(others(views, owner, &present));
+    for one in owner.each() {
+        let held: Vec<&Held> = held.iter().filter(|held| held.owner == one).collect();
+        notes.extend(of_routing(snapshot, owner, &one, &held));
+    }
+    for object in &snapshot.duplicates {
+        let text = format!("{object} is there more than once");
+        notes.push(Note::new("routing", text, "sidecar-init apply with the pod's flags removes the copies"));
+    }
     for doubtful in doubtful(snapshot, owner) {
         let text = format!("made by {} or anybody else: {doubtful}", predecessors(owner));
         notes.push(Note::new("foreign", text, STAYS));
     }
-    for (other, by_what) in snapshot.others(&one, owner.joined) {
-        let text = format!("{} captures here ({by_what}), so apply refuses", other.name);
-        notes.push(Note::new("foreign", text, remedy_of(&other)));
-    }
-    let names: Vec<&str> =
-        owner.each().filter(|one| held.iter().any(|held| held.owner == *one)).map(|one| one.name).collect();
-    if names.len() > 1 {
+    if present.len() > 1 {
+        for one in &present {
+            let by_what =
+                snapshot.evidence_of(one).map(|by_what| format!(" ({by_what})")).unwrap_or_default();
+            let text = format!("{} captures here{by_what}, beside others", one.name);
+            notes.push(Note::new("foreign", text, remedy_of(one)));
+        }
+        let names: Vec<&str> = present.iter().map(|one| one.name).collect();
         notes.push(Note::fault("rules", together(&names), PARTS));
     }
     notes
@@ -198,13 +211,16 @@ fn before(snapshot: &Snapshot, owner: &Ownership) -> Vec<Note> {
     notes
 }
 
-/// Chains of others: those that do NAT before ours, and those that drop, before or behind.
-fn others(views: &ByFamily<View>, owner: &Ownership) -> Vec<Note> {
+/// Chains of others: those that do NAT before those that are meant, and those that drop, before or behind. Where nobody
+/// captures, it is the owner who is meant.
+fn others(views: &ByFamily<View>, owner: &Ownership, present: &[Ownership]) -> Vec<Note> {
     let remedy = "see what it does with nft list ruleset or iptables-save";
     let mut told = BTreeSet::new();
     let mut notes = Vec::new();
+    let meant = if present.is_empty() { vec![owner.alone()] } else { present.to_vec() };
     for (_, view) in views.iter() {
-        let rivals = rivals_in(view, owner).into_iter().map(|rival| rival.to_string());
+        let rivals = meant.iter().flat_map(|one| rivals_in(view, &one.joined_with(owner.joined)));
+        let rivals = rivals.map(|rival| rival.to_string());
         let drops = droppers(view, owner).into_iter();
         let drops = drops.map(|(place, rule)| format!("{place} may drop packets, captured or not: {rule}"));
         for text in rivals.chain(drops) {
@@ -216,35 +232,24 @@ fn others(views: &ByFamily<View>, owner: &Ownership) -> Vec<Note> {
     notes
 }
 
-/// Policy rules that stand twice, the address that the proxy calls from, and what is left of rules that are gone.
-fn of_routing(snapshot: &Snapshot, owner: &Ownership, held: &[Held]) -> Vec<Note> {
+/// The address that the proxy of one calls from, and what is left of rules of its that are gone. `owner` is whom the
+/// snapshot was read for.
+fn of_routing(snapshot: &Snapshot, owner: &Ownership, one: &Ownership, held: &[&Held]) -> Vec<Note> {
     let mut notes = Vec::new();
-    for object in &snapshot.duplicates {
-        let text = format!("{object} is there more than once");
-        notes.push(Note::new("routing", text, "sidecar-init apply with the pod's flags removes the copies"));
-    }
-    let is_of = |one: &Ownership, held: &&Held| held.owner == *one;
-    let one = owner.alone();
-    let captures_ipv6 =
-        held.iter().filter(|held| is_of(&one, held)).any(|held| held.families.contains(&Family::V6));
-    let missing = owner.address.filter(|address| !snapshot.has(&Object::Address(*address)));
+    let captures_ipv6 = held.iter().any(|held| held.families.contains(&Family::V6));
+    let missing = one.address.filter(|address| !snapshot.has(&Object::Address(*address)));
     if let Some(address) = missing.filter(|_| captures_ipv6 && !snapshot.lo_lacks_ipv6) {
         let text = format!("{address} is not on lo: the proxy can't call the application over IPv6 by it");
         notes.push(Note::fault("routing", text, "sidecar-init apply with the pod's flags puts it back"));
     }
-    for one in owner.each().filter(|one| !held.iter().any(|held| is_of(one, &held))) {
-        let (left, remedy) = match one.table == owner.table {
-            true => (snapshot.routes.clone(), "sidecar-init clean removes it".to_owned()),
-            false => (
-                snapshot.routes_of(&one).map(|standing| standing.object).collect(),
-                format!("sidecar-init clean --mesh {} removes it", one.mesh),
-            ),
-        };
-        if !left.is_empty() {
-            let left: Vec<String> = left.iter().map(ToString::to_string).collect();
-            let text = format!("left over from rules that are gone: {}", left.join(", "));
-            notes.push(Note::new("routing", text, remedy));
-        }
+    let left: Vec<String> = match one.table == owner.table {
+        true => snapshot.routes.iter().map(ToString::to_string).collect(),
+        false => snapshot.routes_of(one).map(|standing| standing.object.to_string()).collect(),
+    };
+    if held.is_empty() && !left.is_empty() {
+        let text = format!("left over from rules of {} that are gone: {}", one.name, left.join(", "));
+        let remedy = format!("sidecar-init clean --mesh {} removes it", one.mesh);
+        notes.push(Note::new("routing", text, remedy));
     }
     notes
 }

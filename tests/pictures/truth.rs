@@ -1,22 +1,24 @@
-//! Every arrow of every scenario's picture against the simulator: packets of all kinds that the configuration names end as
-//! the first arrow that fits them says, and no arrow is left without a packet.
+//! Every arrow of every scenario's picture against the simulator, for each mesh: packets of all kinds that the rules ask for
+//! end as the first arrow that fits them says, and no arrow is left without a packet.
 
 use crate::catalogue::{Case, scenarios};
+use policy::Setting;
 use policy::explain::{Pod, Scene};
-use policy::istio::{self, CaptureConfig, DnsCapture, InboundPorts, OutboundCidrs, OwnerGroups};
-use policy::mesh::{self, Mesh};
+use policy::mesh::{self, Capture, DNS_PORT, Mesh};
 use policy::picture::{self, Fate, Flow};
 use policy::settings::{self, Topic};
 use policy::sources::pflag::{Flags, Word, word};
 use policy::sources::{Dialect, NoHost, Raw};
 use rules::simulate::{Direction, Packet, walk};
-use rules::{Cidr, ConnState, Family, Gid, PortRange, Protocol, Uid};
+use rules::{ConnState, Family, Gid, Match, PortRange, Protocol, Uid};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 /// What a scenario's call asks for, and the pod's addresses.
-fn configuration(case: &Case) -> (CaptureConfig, Vec<IpAddr>) {
+fn configuration(case: &Case) -> (Capture, Vec<IpAddr>) {
+    let mesh: Mesh = case.mesh().map_or_else(Mesh::default, |name| name.parse().expect("a mesh"));
     let topics = [Topic::Capture, Topic::Facts];
-    let flags = Flags::of(settings::of(Mesh::default()).filter(|row| topics.contains(&row.topic)));
+    let flags = Flags::of(settings::of(mesh).filter(|row| topics.contains(&row.topic)));
     let (mut given, mut words) = (Vec::new(), case.flags().into_iter());
     while let Some(text) = words.next() {
         match word(&text, &flags) {
@@ -33,69 +35,130 @@ fn configuration(case: &Case) -> (CaptureConfig, Vec<IpAddr>) {
     let addresses = addresses.map(|text| text.parse().expect("an address")).collect();
     let variables = case.variables();
     let variable = |name: &str| variables.iter().find(|(own, _)| own == name).map(|(_, value)| value.into());
-    let raw = Raw::new(given.into_iter().map(|(row, text)| (row.setting, text)), |_| true, variable);
-    let resolved = mesh::resolve(&raw, &NoHost, Vec::new()).expect("scenarios are valid");
-    (istio::of(&resolved.capture).expect("Istio's").clone(), addresses)
+    let given = given.into_iter().map(|(row, text)| (row.setting, text));
+    let given = given.chain([(Setting::Mesh, mesh.name().to_owned())]);
+    let raw = Raw::new(given, |row| row.setting.is_for(mesh), variable);
+    (mesh::resolve(&raw, &NoHost, Vec::new()).expect("scenarios are valid").capture, addresses)
 }
 
-/// Packets to the borders of all that the lists name, of everybody that they name, over every interface.
-fn packets(config: &CaptureConfig, own: &[IpAddr]) -> Vec<Packet> {
+/// What rules ask of packets, as values to try: of each kind of rule some, each value with its neighbour.
+#[derive(Default)]
+struct Asked {
+    addresses: BTreeSet<IpAddr>,
+    sources: BTreeSet<IpAddr>,
+    ports: BTreeSet<u16>,
+    uids: BTreeSet<u32>,
+    gids: BTreeSet<u32>,
+    interfaces: BTreeSet<String>,
+}
+
+impl Asked {
+    /// Rules of a kind, and items of a rule, beyond which others say no more.
+    const ENOUGH: usize = 6;
+
+    fn of(config: &Capture, family: Family) -> Self {
+        let (mut asked, mut met) = (Self::default(), BTreeMap::new());
+        let rules = config.rules(family);
+        for statement in &rules.rules().statements {
+            let count: &mut usize =
+                met.entry(statement.origin.map(|origin| (origin.name, origin.option))).or_default();
+            *count += 1;
+            if *count <= Self::ENOUGH {
+                statement.rule.matches.iter().for_each(|one| asked.take(one));
+            }
+        }
+        asked
+    }
+
+    fn take(&mut self, asked: &Match) {
+        let ends = |range: &PortRange| [range.first().number(), range.last().number().saturating_add(1)];
+        match asked {
+            Match::Destination(network) => drop(self.addresses.insert(network.value().address())),
+            Match::Source(network) => drop(self.sources.insert(network.value().address())),
+            Match::DestinationPort(port) => self.ports.extend(ends(port.value())),
+            Match::DestinationPorts(ports) => {
+                self.ports.extend(ports.value().ranges().iter().take(Self::ENOUGH).flat_map(ends));
+            }
+            Match::UidOwner(uids) => {
+                let (first, last) = (uids.value().first().number(), uids.value().last().number());
+                self.uids.extend([first, last]);
+            }
+            Match::GidOwner(gid) => drop(self.gids.insert(gid.value().number())),
+            Match::InInterface(name) | Match::OutInterface(name) => {
+                self.interfaces.insert(name.value().as_str().replace('+', "7"));
+            }
+            Match::Protocol(_)
+            | Match::ProtocolModule(_)
+            | Match::SourcePort(_)
+            | Match::Mark(_)
+            | Match::Connmark(_)
+            | Match::ConnState(_)
+            | Match::Comment(_) => {}
+        }
+    }
+}
+
+/// Packets to the borders of all that the rules ask, of everybody whom they name, over every interface.
+fn packets(config: &Capture, own: &[IpAddr], family: Family) -> Vec<Packet> {
     let id = |number: u32| (Uid::new(number).expect("an id"), Gid::new(number).expect("an id"));
+    let of_family = |texts: &[&str]| -> Vec<IpAddr> {
+        let all = texts.iter().map(|text| text.parse().expect("an address"));
+        all.filter(|address| Family::of(*address) == family).collect()
+    };
+    let mut asked = Asked::of(config, family);
+    let proxy = config.proxy();
     let mut senders = vec![id(1000), id(4242)];
-    senders.extend(config.proxy_uids.iter().flat_map(|uid| [(*uid, Gid::from(*uid)), (*uid, id(1000).1)]));
-    let (OwnerGroups::AllBut(groups) | OwnerGroups::Only(groups)) = &config.owner_groups;
-    senders.extend(config.proxy_gids.iter().chain(groups).map(|gid| (id(1000).0, *gid)));
-    let mut addresses: Vec<IpAddr> = own.to_vec();
-    for text in ["127.0.0.1", "127.0.0.6", "127.9.9.9", "203.0.113.9", "::1", "::6", "2001:db8::99"] {
-        addresses.push(text.parse().expect("an address"));
-    }
-    addresses.extend(config.excluded_cidrs.iter().map(Cidr::address));
-    if let OutboundCidrs::Only(networks) = &config.outbound_cidrs {
-        addresses.extend(networks.iter().map(Cidr::address));
-    }
-    if let DnsCapture::Servers(servers) = &config.dns {
-        addresses.extend(servers);
-    }
-    let (InboundPorts::AllBut(inbound) | InboundPorts::Only(inbound)) = &config.inbound_ports;
-    let lists = [inbound, &config.outbound_ports, &config.excluded_outbound_ports];
-    let ends = |range: &PortRange| [range.first().number(), range.last().number().saturating_add(1)];
-    let mut ports: Vec<u16> = lists.into_iter().flat_map(|list| list.iter().take(4)).flat_map(ends).collect();
-    ports.extend([53, 80, config.tunnel_port.number()]);
-    let interfaces = config.excluded_interfaces.iter().chain(&config.vm_interfaces);
-    let mut interfaces: Vec<String> = interfaces.map(|name| name.as_str().replace('+', "7")).collect();
-    interfaces.push("eth0".to_owned());
+    let uids = proxy.uids.iter().copied().chain(asked.uids.iter().map(|uid| id(*uid).0));
+    senders.extend(uids.flat_map(|uid| [(uid, Gid::from(uid)), (uid, id(1000).1)]));
+    let gids = proxy.gids.iter().copied().chain(asked.gids.iter().map(|gid| id(*gid).1));
+    senders.extend(gids.map(|gid| (id(1000).0, gid)));
+    senders.sort_unstable();
+    senders.dedup();
+    let marks: Vec<u32> = [0].into_iter().chain(proxy.mark.map(|mark| mark.value)).collect();
+    asked.addresses.extend(own.iter().filter(|address| Family::of(**address) == family));
+    asked.addresses.extend(of_family(&[
+        "127.0.0.1",
+        "127.0.0.6",
+        "127.9.9.9",
+        "203.0.113.9",
+        "::1",
+        "::6",
+        "2001:db8::99",
+    ]));
+    asked.sources.extend(of_family(&["127.0.0.6", "::6", "192.0.2.1", "2001:db8::1"]));
+    asked.ports.extend([DNS_PORT.number(), 80]);
+    asked.ports.extend(proxy.listeners.tunnel.map(|port| port.number()));
+    asked.interfaces.extend(["eth0", "lo"].map(str::to_owned));
     let mut found = Vec::new();
     for (&address, &port) in
-        addresses.iter().flat_map(|address| ports.iter().map(move |port| (address, port)))
+        asked.addresses.iter().flat_map(|address| asked.ports.iter().map(move |port| (address, port)))
     {
         let destination = SocketAddr::new(address, port);
-        let sources =
-            ["127.0.0.6", "::6", "192.0.2.1", "2001:db8::1"].map(|text| text.parse::<IpAddr>().expect("one"));
-        let sources = sources.into_iter().filter(|source| Family::of(*source) == Family::of(address));
-        for source in sources.map(|source| SocketAddr::new(source, 40_000)) {
-            for protocol in [Protocol::Tcp, Protocol::Udp] {
-                let packet = |direction, state| Packet {
-                    direction,
-                    protocol,
-                    source,
-                    destination,
-                    mark: 0,
-                    connmark: 0,
-                    state,
-                };
-                for interface in &interfaces {
-                    let inbound =
-                        Direction::Inbound { interface: interface.clone(), local: own.contains(&address) };
-                    found.push(packet(inbound.clone(), ConnState::New));
-                    found.push(packet(inbound, ConnState::Invalid));
-                    for &(uid, gid) in &senders {
-                        let interface = interface.clone();
-                        found.push(packet(Direction::Outbound { interface, uid, gid }, ConnState::New));
-                    }
+        for (&source, protocol) in
+            asked.sources.iter().flat_map(|one| [(one, Protocol::Tcp), (one, Protocol::Udp)])
+        {
+            let source = SocketAddr::new(source, 40_000);
+            let packet = |direction, state, mark| Packet {
+                direction,
+                protocol,
+                source,
+                destination,
+                mark,
+                connmark: 0,
+                state,
+            };
+            for interface in &asked.interfaces {
+                if interface != "lo" {
+                    let local = own.contains(&address);
+                    let inbound = Direction::Inbound { interface: interface.clone(), local };
+                    found.push(packet(inbound.clone(), ConnState::New, 0));
+                    found.push(packet(inbound, ConnState::Invalid, 0));
                 }
-                for &(uid, gid) in &senders {
-                    let interface = "lo".to_owned();
-                    found.push(packet(Direction::Outbound { interface, uid, gid }, ConnState::New));
+                for (&(uid, gid), &mark) in
+                    senders.iter().flat_map(|one| marks.iter().map(move |mark| (one, mark)))
+                {
+                    let interface = interface.clone();
+                    found.push(packet(Direction::Outbound { interface, uid, gid }, ConnState::New, mark));
                 }
             }
         }
@@ -105,15 +168,16 @@ fn packets(config: &CaptureConfig, own: &[IpAddr]) -> Vec<Packet> {
 
 #[test]
 fn every_arrow_of_every_scenario_tells_what_becomes_of_its_packets() {
-    for folder in scenarios(|mesh| mesh.is_none()) {
+    let mut met = BTreeSet::new();
+    for folder in scenarios(|_| true) {
         let (config, own) = configuration(&Case::read(&folder));
-        let picture = picture::of(&config.clone().into(), &Dialect::default());
-        let pod = Pod::new(own.clone(), Some(&config));
-        let packets = packets(&config, &own);
+        met.insert(config.mesh());
+        let picture = picture::of(&config, &Dialect::default());
+        let pod = Pod::new(own.clone(), Some(&*config));
         let mut told: Vec<&Flow> = Vec::new();
         for family in config.families() {
-            let scene = Scene::of_config(&config, family, &pod);
-            for packet in packets.iter().filter(|packet| packet.family() == family) {
+            let scene = Scene::of_config(&*config, family, &pod);
+            for packet in &packets(&config, &own, family) {
                 let Some(flow) = picture.flow_of(packet) else { continue };
                 let verdict = walk(&scene.view, &scene.routing, packet, &mut ()).verdict;
                 assert_eq!(flow.fate(), Fate::from(verdict), "{}: {packet:?}\n{flow:?}", folder.display());
@@ -127,4 +191,5 @@ fn every_arrow_of_every_scenario_tells_what_becomes_of_its_packets() {
             assert!(is_told, "{}: no packet takes {flow:?}", folder.display());
         }
     }
+    assert_eq!(met, Mesh::ALL.iter().copied().collect(), "each mesh has scenarios");
 }

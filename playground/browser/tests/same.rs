@@ -129,10 +129,12 @@ fn check(
 fn of_every_scenario() {
     let browser = Browser::start();
     browser.open_page("");
-    for folder in scenarios(|mesh| mesh.is_none()) {
+    for folder in scenarios(|_| true) {
         let case = Case::read(&folder);
         assert!(!case.about().is_empty() && case.warnings().iter().all(|warning| !warning.is_empty()));
-        let had_rules = check(&browser, &folder, &case.flags(), &case.variables(), "");
+        let mesh = case.mesh().map(|name| format!("--mesh={name}"));
+        let flags: Vec<String> = mesh.into_iter().chain(case.flags()).collect();
+        let had_rules = check(&browser, &folder, &flags, &case.variables(), "");
         assert!(had_rules, "{} is refused", folder.display());
     }
 }
@@ -178,6 +180,10 @@ fn of_every_fault() {
         "-Z 1 --nope 2 -q 99999 -o 0",
         "-c sixteen-letters-- -k vnet+",
         "--redirect-dns --dns-servers 1.2.3 --pod-ips nowhere",
+        "--mesh ambiant --ingress",
+        "--mesh linkerd -b 80 --inbound-ports-to-ignore http --proxy-uid root",
+        "--mesh kuma --exclude-outbound-ports-for-uids 5:6 --inbound-ports-to-ignor 7",
+        "--inbound-ports-to-ignore 80",
     ] {
         let flags: Vec<String> = flags.split(' ').map(str::to_owned).collect();
         let declared = flags.iter().any(|flag| flag == "--pod-ips");

@@ -2,7 +2,7 @@
 
 use super::pod::{OUTSIDE, Pod, Sender};
 use super::question;
-use crate::mesh::{Listed, Named, Policy};
+use crate::mesh::{DNS_PORT, Listed, Named, Policy};
 use crate::settings::Setting;
 use rules::simulate::{Direction, Packet};
 use rules::{Cidr, Family, InterfaceName, PortRange, Protocol};
@@ -57,7 +57,6 @@ pub(super) const TO_POD: &str = "From outside to";
 
 /// Ports of which one is nothing special to most configurations.
 const PLAIN_PORTS: [u16; 6] = [8080, 80, 9000, 12_345, 23_456, 34_567];
-const DNS_PORT: u16 = 53;
 
 /// More items of a list than that make no cases: their rows would be read by nobody.
 const MOST_ITEMS: usize = 200;
@@ -109,7 +108,7 @@ impl Cases<'_> {
                     self.call(&Row::ports(*ports, listed), SocketAddr::new(to, ports.first().number()));
                 }
                 Named::Server(server) if Family::of(*server) == self.family => {
-                    self.call(&Row::of("DNS at", server), SocketAddr::new(*server, DNS_PORT));
+                    self.call(&Row::of("DNS at", server), SocketAddr::new(*server, DNS_PORT.number()));
                 }
                 Named::Interface(interface) => {
                     let row = Row::listed("by", interface, listed);
@@ -125,7 +124,7 @@ impl Cases<'_> {
                 | Named::Group(_) => {}
             }
         }
-        self.call(&Row::plain("DNS elsewhere"), SocketAddr::new(elsewhere, DNS_PORT));
+        self.call(&Row::plain("DNS elsewhere"), SocketAddr::new(elsewhere, DNS_PORT.number()));
         self.call(&Row::plain("anywhere else"), SocketAddr::new(elsewhere, port));
     }
 

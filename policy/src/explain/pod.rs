@@ -1,7 +1,7 @@
 //! What is known of a pod beside its rules: its addresses, who its proxy is, who else sends packets.
 
 use crate::istio::defaults::{PASSTHROUGH_V6, PROXY_ID};
-use crate::mesh::Policy;
+use crate::mesh::{Policy, Proxy};
 use crate::settings::Setting;
 use crate::sources::{Host, Raw};
 use rules::{Gid, Uid};
@@ -14,6 +14,8 @@ pub struct Pod {
     pub addresses: Vec<IpAddr>,
     /// The proxy's user and group.
     pub proxy: (Uid, Gid),
+    /// The mark of the proxy's packets; 0 where they have none.
+    pub mark: u32,
 }
 
 /// Who sends a packet.
@@ -35,14 +37,21 @@ impl Pod {
     /// A pod that has some of these addresses: those by which others reach it.
     pub fn new(addresses: impl IntoIterator<Item = IpAddr>, config: Option<&dyn Policy>) -> Self {
         let default = Uid::new(PROXY_ID).expect("the number is valid");
-        let proxy = config.map(|config| config.proxy()).unwrap_or_default();
-        let uid = proxy.uids.first().copied().unwrap_or(default);
-        let gid = proxy.gids.first().copied().unwrap_or(Gid::from(default));
         let is_pods = |address: &IpAddr| match address {
             IpAddr::V4(address) => !address.is_loopback(),
             IpAddr::V6(address) => !address.is_loopback() && !address.is_unicast_link_local(),
         };
-        Self { addresses: addresses.into_iter().filter(is_pods).collect(), proxy: (uid, gid) }
+        let addresses = addresses.into_iter().filter(is_pods).collect();
+        let unknown = Self { addresses, proxy: (default, default.into()), mark: 0 };
+        unknown.with_proxy(&config.map(|config| config.proxy()).unwrap_or_default())
+    }
+
+    /// The same with what is known of the proxy; what is not stays as it is.
+    #[must_use]
+    pub fn with_proxy(self, proxy: &Proxy) -> Self {
+        let (uid, gid) = self.proxy;
+        let proxys = (proxy.uids.first().copied().unwrap_or(uid), proxy.gids.first().copied().unwrap_or(gid));
+        Self { proxy: proxys, mark: proxy.mark.map_or(self.mark, |mark| mark.value), ..self }
     }
 
     /// A pod by the addresses that were declared, or else by those that the host has, where there is one to ask.
@@ -60,6 +69,11 @@ impl Pod {
             Sender::App | Sender::External => (app, app.into()),
             Sender::Proxy => self.proxy,
         }
+    }
+
+    /// The mark of what somebody sends.
+    pub(super) fn mark(&self, sender: Sender) -> u32 {
+        if sender == Sender::Proxy { self.mark } else { 0 }
     }
 
     /// The interface by which packets to an address leave.

@@ -56,13 +56,13 @@ pub fn packet(reader: &mut Reader<'_>, pod: &Pod) -> Option<Packet> {
         protocol: protocol.unwrap_or(Protocol::Tcp),
         source: source?,
         destination,
-        mark: mark.unwrap_or(0),
+        mark: mark.unwrap_or_else(|| pod.mark(sender.unwrap_or(Sender::App))),
         connmark: 0,
         state: state.unwrap_or(ConnState::New),
     })
 }
 
-/// A packet of the usual kind: new, unmarked, from where such packets come. `None` where nothing is known
+/// A packet of the usual kind: new, marked by the proxy alone, from where such packets come. `None` where nothing is known
 /// of the pod's address, or where nobody outside can send it.
 pub(crate) fn usual(
     sender: Sender,
@@ -80,7 +80,8 @@ pub(crate) fn usual(
         false => Direction::Outbound { interface: pod.route(destination.ip()).to_owned(), uid, gid },
     };
     let source = default_source(pod, inbound, destination)?;
-    Some(Packet { direction, protocol, source, destination, mark: 0, connmark: 0, state: ConnState::New })
+    let mark = pod.mark(sender);
+    Some(Packet { direction, protocol, source, destination, mark, connmark: 0, state: ConnState::New })
 }
 
 fn inbound(reader: &mut Reader<'_>, sender: Option<Sender>) -> bool {

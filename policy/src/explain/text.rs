@@ -49,7 +49,7 @@ impl Explanation<'_> {
         Ok(())
     }
 
-    /// The packet in one line: protocol, ends, sender or interface, state.
+    /// The packet in one line: protocol, ends, sender or interface, mark if it has one, state.
     pub fn packet_line(&self) -> String {
         let packet = self.packet;
         let way = match &packet.direction {
@@ -63,7 +63,8 @@ impl Explanation<'_> {
             0 => packet.source.ip().to_string(),
             _ => packet.source.to_string(),
         };
-        format!("{} {from} -> {}, {way}, {state}", packet.protocol, packet.destination)
+        let mark = if packet.mark == 0 { String::new() } else { format!(", mark {:#x}", packet.mark) };
+        format!("{} {from} -> {}, {way}{mark}, {state}", packet.protocol, packet.destination)
     }
 
     fn step(&self, step: &Step) -> String {

@@ -2,6 +2,7 @@
 //! over loopback and to the pod's own address, of everybody whom a rule names and of somebody else.
 
 use super::asked::Asked;
+use crate::mesh::DNS_PORT;
 use rules::simulate::{Direction, Packet};
 use rules::{Checked, ConnState, Family, Gid, Match, Protocol, Uid};
 use std::collections::BTreeSet;
@@ -9,8 +10,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Interfaces that no list names by chance.
 const OUTSIDE: [&str; 2] = ["eth0", "net-9"];
-
-const DNS_PORT: u16 = 53;
 
 /// The packets of a family that show what rules do, and closely what `focus` asks, where it is given. `own` are the pod's
 /// addresses.
@@ -22,7 +21,7 @@ pub(crate) fn probes(
 ) -> Vec<Packet> {
     let asked = Asked::of(rules, focus.unwrap_or_default());
     let ports = asked.ports();
-    let few: BTreeSet<u16> = ports.iter().copied().take(2).chain([DNS_PORT]).collect();
+    let few: BTreeSet<u16> = ports.iter().copied().take(2).chain([DNS_PORT.number()]).collect();
     let senders = asked.senders();
     let callers = asked.callers(family);
     let [leaves, arrives] = [&asked.leaves, &asked.arrives]

@@ -7,7 +7,7 @@ use super::panel::{Panel, Part};
 use super::walk::{Arrow, Ground, arrows};
 use super::{Picture, join, option, words};
 use crate::lint::probes;
-use crate::mesh::{Capture, Named, Policy, Proxy};
+use crate::mesh::{Capture, DNS_PORT, Named, Policy, Proxy};
 use crate::sources::Dialect;
 use rules::simulate::{Direction, Packet};
 use rules::{Checked, ConnState, Family, Gid, InterfaceName, Mark, Protocol, Uid};
@@ -104,9 +104,8 @@ fn own(family: Family) -> IpAddr {
 /// What a pod usually sends to itself: the application to the pod's address and to loopback, the proxy to the pod's address
 /// and what it hands on, and DNS to a resolver in the pod.
 fn usual(rules: &[Checked], proxy: &Proxy) -> Vec<Packet> {
-    /// The port of an application, and of a resolver.
+    /// The port of an application.
     const PORT: u16 = 8080;
-    const DNS: u16 = 53;
     let nobody = (1000..)
         .filter_map(Uid::new)
         .find(|uid| !proxy.uids.contains(uid) && !proxy.gids.contains(&Gid::from(*uid)));
@@ -138,7 +137,7 @@ fn usual(rules: &[Checked], proxy: &Proxy) -> Vec<Packet> {
         put(Protocol::Tcp, application, own, (own, PORT));
         put(Protocol::Tcp, application, loopback, (loopback, PORT));
         put(Protocol::Udp, application, loopback, (loopback, PORT));
-        put(Protocol::Udp, application, loopback, (loopback, DNS));
+        put(Protocol::Udp, application, loopback, (loopback, DNS_PORT.number()));
         put(Protocol::Tcp, (user, group, mark), own, (own, PORT));
         if let Some(passthrough) = proxy.passthrough(family) {
             put(Protocol::Tcp, (user, group, mark), passthrough, (own, PORT));

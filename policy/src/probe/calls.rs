@@ -2,8 +2,7 @@
 
 use super::{Call, Caller, Facts, expect, loopback, nobody};
 use crate::explain::Scene;
-use crate::istio::defaults::DNS_PORT;
-use crate::mesh::{Listed, Named, Policy, Proxy};
+use crate::mesh::{DNS_PORT, Listed, Named, Policy, Proxy};
 use crate::settings::Setting;
 use rules::{Cidr, Family, Gid, Port, Protocol, Uid};
 use std::collections::BTreeMap;

@@ -9,7 +9,7 @@ settings! {
     Setting of Table::Common;
     Capture {
         Mesh: "mesh" _ [], Value("MESH"),
-            "Whose rules: istio, linkerd, kuma or ambient [default: what the pod says, else istio]";
+            "Whose rules, and whose flags --help lists: istio, linkerd, kuma or ambient [default: what the pod says, else istio]";
     }
     Operation {
         DryRun: "dry-run" 'n' ["DRY_RUN"], Switch,

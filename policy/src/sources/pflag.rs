@@ -4,7 +4,10 @@
 //! `--envoy-port=15001`; switches bare or with `=true`; a flag that takes a value takes the word that follows, whatever
 //! it is.
 
-use crate::settings::{Kind, Row, nearest};
+use super::raw::text;
+use crate::mesh::Mesh;
+use crate::settings::{Kind, Row, Setting, counterpart, nearest};
+use std::ffi::OsStr;
 
 /// What a word is.
 #[derive(Debug)]
@@ -52,8 +55,32 @@ pub fn word(word: &str, flags: &Flags) -> Word {
     }
 }
 
-/// What to say of a flag that nobody knows.
+/// The mesh that words are for, which decides what the others mean: the last that is named before `--`.
+pub fn mesh_of(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Option<Mesh> {
+    let flag = Setting::Mesh.row().option();
+    let mut words = words.into_iter().map(|word| text(word.as_ref())).take_while(|word| word != "--");
+    let mut mesh = None;
+    // A name that is misspelt is refused where it is read; until then it means what it may have been meant for.
+    let meant = |value: String| Mesh::nearest(value.trim()).and_then(|name| name.parse().ok());
+    while let Some(word) = words.next() {
+        let value = match word.strip_prefix(&flag) {
+            Some("") => words.next(),
+            Some(rest) => rest.strip_prefix('=').map(str::to_owned),
+            None => None,
+        };
+        mesh = value.and_then(meant).or(mesh);
+    }
+    mesh
+}
+
+/// What to say of a flag that is none of those that may stand in a place. Where another mesh could be named there, its flags
+/// are known as such.
 pub fn unknown(name: &str, flags: &Flags) -> String {
+    let takes_mesh = flags.rows().any(|row| row.setting == Setting::Mesh);
+    let mesh = flags.rows().find_map(|row| row.setting.mesh()).filter(|_| takes_mesh);
+    if let Some(text) = mesh.and_then(|mesh| counterpart::foreign(name, mesh)) {
+        return text;
+    }
     let similar =
         name.strip_prefix("--").and_then(|wanted| nearest(wanted, flags.rows().map(|row| row.long)));
     match similar {

@@ -10,6 +10,7 @@ mod claims;
 mod hits;
 mod listeners;
 mod parts;
+mod proxy;
 pub(crate) mod reading;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ pub use hits::{Counted, Hit};
 pub use listeners::{Listening, Socket, ports};
 pub use parts::Part;
 pub(crate) use parts::option;
+pub use proxy::proxy;
 pub use reading::reasons;
 
 use crate::Tone;
@@ -42,27 +44,31 @@ pub struct Seen<'a> {
     pub addresses: &'a [IpAddr],
     /// Who listens; `None` where that can't be seen.
     pub sockets: Option<&'a [Socket]>,
-    /// What holds rules of the mesh's.
+    /// What holds rules of meshes.
     pub held: Vec<Held>,
-    /// How our table was made, where it says so.
-    pub record: Option<Record>,
+    /// The one mesh to tell of; `None` for all that are there.
+    pub only: Option<Mesh>,
     /// What the engine has found that is not as it should be.
     pub findings: Vec<Finding>,
 }
 
-/// Rules of the mesh's in one place.
+/// Rules of a mesh in one place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Held {
+    /// Whose they are, as `--mesh` takes it.
+    pub mesh: &'static str,
     pub backend: String,
     pub families: Vec<&'static str>,
     #[serde(rename = "rule_count")]
     pub rules: usize,
     /// The program that made them, as far as the rules tell.
     pub program: String,
+    /// How they were made; null where nothing says it, as in iptables.
+    pub made: Option<Record>,
 }
 
-/// How our table was made.
+/// How a table of ours was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Record {
@@ -128,6 +134,7 @@ pub struct Status {
     /// The families of which something is captured.
     pub families: Vec<&'static str>,
     pub held_by: Vec<Held>,
+    /// The first that is said in `held_by`.
     pub made: Option<Record>,
     pub captured: Vec<Part>,
     pub left_alone: Vec<Part>,
@@ -139,8 +146,13 @@ pub struct Status {
 
 /// Tells what was seen.
 pub fn status(seen: Seen<'_>) -> Status {
-    let Seen { views, held, record, .. } = &seen;
-    let meant = ByFamily { v4: reading::meant(&views.v4), v6: reading::meant(&views.v6) };
+    let Seen { views, held, .. } = &seen;
+    let meant = |view| {
+        let mut meant = reading::meant(view);
+        meant.retain(|meant| seen.only.is_none_or(|only| only == meant.mesh));
+        meant
+    };
+    let meant = ByFamily { v4: meant(&views.v4), v6: meant(&views.v6) };
     let told = parts::told(&seen, &meant);
     let captured_in = |family: Family| told.captured.iter().any(|part| part.is_of(family));
     let families: Vec<Family> = Family::BOTH.into_iter().filter(|family| captured_in(*family)).collect();
@@ -150,9 +162,9 @@ pub fn status(seen: Seen<'_>) -> Status {
     let captures = |mesh: &Mesh| told.captured.iter().any(|part| part.mesh == mesh.name());
     let meshes: Vec<Mesh> = Mesh::ALL.iter().copied().filter(captures).collect();
     findings.extend(gaps(&seen, &families, &meshes));
-    findings.extend(drift(record.as_ref()));
+    findings.extend(held.iter().filter_map(|held| drift(held.made.as_ref()?)));
     let summary = summary(held, &families, &meshes, &told);
-    let (held, record) = (held.clone(), record.clone());
+    let held = held.clone();
     findings.extend(seen.findings);
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
     Status {
@@ -160,8 +172,8 @@ pub fn status(seen: Seen<'_>) -> Status {
         summary,
         meshes: meshes.into_iter().map(Mesh::name).collect(),
         families: families.iter().copied().map(word).collect(),
+        made: held.iter().find_map(|held| held.made.clone()),
         held_by: held,
-        made: record,
         captured: told.captured,
         left_alone: told.left_alone,
         dropped: told.dropped,
@@ -258,8 +270,8 @@ fn gaps(seen: &Seen<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<Finding> {
     missing.filter_map(of).map(finding).collect()
 }
 
-fn drift(record: Option<&Record>) -> Option<Finding> {
-    record.filter(|record| record.changed_since).map(|record| {
+fn drift(record: &Record) -> Option<Finding> {
+    record.changed_since.then(|| {
         let Record { program_version, command, at, .. } = record;
         let text = format!(
             "the rules are not those that {command} (sidecar-init {program_version}) wrote at {at}: somebody has \

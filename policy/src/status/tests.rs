@@ -136,7 +136,7 @@ fn seen(views: &ByFamily<View>, addresses: &[IpAddr]) -> Status {
         addresses,
         sockets: None,
         held: Vec::new(),
-        record: None,
+        only: None,
         findings: Vec::new(),
     })
 }

@@ -155,36 +155,42 @@ impl Page {
             return;
         }
         self.title("Made");
-        for Held { backend, families, rules, program } in &status.held_by {
-            let names = families.iter().map(|family| if *family == "ipv4" { "IPv4" } else { "IPv6" });
-            let names = names.collect::<Vec<_>>().join(" and ");
-            self.line(4, "", None, &format!("{rules} rules in {backend}, {names}, by {program}"));
+        for held in &status.held_by {
+            self.held(held);
         }
-        match &status.made {
-            Some(Record {
-                program_version, command, at, settings, settings_digest, changed_since, ..
-            }) => {
-                let text = format!("sidecar-init {program_version}, command {command}, at {at}");
-                self.line(4, "", None, &text);
-                let said = match settings.as_deref() {
-                    Some("") => "said nothing of what to capture".to_owned(),
-                    Some(settings) => format!("told {settings}"),
-                    None => format!("told more than there is room for; its digest is {settings_digest}"),
-                };
-                self.line(4, "", None, &said);
-                match changed_since {
-                    true => self.line(4, "", Tone::Dropped, "changed since"),
-                    false => self.line(4, "", Tone::Quiet, "unchanged since"),
-                }
-            }
-            None if status.held_by.iter().any(|held| held.backend == "nftables") => {
-                self.line(4, "", Tone::Quiet, "the table says nothing of when it was made, nor by whom");
-            }
-            None => {
-                let text =
-                    "iptables keeps no note of when rules were made, nor of whether they were changed since";
+        if status.held_by.iter().all(|held| held.backend.starts_with("iptables")) {
+            let text =
+                "iptables keeps no note of when rules were made, nor of whether they were changed since";
+            self.line(4, "", Tone::Quiet, text);
+        }
+    }
+
+    /// What stands in one place, and how it was made.
+    fn held(&mut self, held: &Held) {
+        let Held { backend, families, rules, program, made, .. } = held;
+        let names = families.iter().map(|family| if *family == "ipv4" { "IPv4" } else { "IPv6" });
+        let names = names.collect::<Vec<_>>().join(" and ");
+        self.line(4, "", None, &format!("{rules} rules in {backend}, {names}, by {program}"));
+        let Some(Record { program_version, command, at, settings, settings_digest, changed_since, .. }) =
+            made
+        else {
+            if !backend.starts_with("iptables") {
+                let text = "the table says nothing of when it was made, nor by whom";
                 self.line(4, "", Tone::Quiet, text);
             }
+            return;
+        };
+        let text = format!("sidecar-init {program_version}, command {command}, at {at}");
+        self.line(4, "", None, &text);
+        let said = match settings.as_deref() {
+            Some("") => "said nothing of what to capture".to_owned(),
+            Some(settings) => format!("told {settings}"),
+            None => format!("told more than there is room for; its digest is {settings_digest}"),
+        };
+        self.line(4, "", None, &said);
+        match changed_since {
+            true => self.line(4, "", Tone::Dropped, "changed since"),
+            false => self.line(4, "", Tone::Quiet, "unchanged since"),
         }
     }
 

@@ -2,9 +2,11 @@
 //! else's that decides before is seen. And what lies about without effect.
 
 use super::claims::{Claim, Fate, claim};
+use super::proxy::left_alone;
 use super::reading::{Meant, Role};
 use super::{Finding, Seen};
 use crate::explain::{Pod, Sender, explain, usual};
+use crate::mesh::DNS_PORT;
 use crate::reason::Meaning;
 use rules::simulate::{At, Packet, Verdict};
 use rules::{Action, ByFamily, Cidr, Family, PortRange, Protocol, Target};
@@ -69,13 +71,7 @@ fn pod(seen: &Seen<'_>, claims: &[Claim]) -> Pod {
             pod.addresses.push(address);
         }
     }
-    let owners = claims.iter().filter(|claim| claim.reason.meaning() == Meaning::ProxyOutbound);
-    for item in owners.flat_map(|claim| &claim.items) {
-        if let Some(uid) = item.strip_prefix("user ").and_then(|uid| uid.parse().ok()) {
-            pod.proxy.0 = uid;
-        }
-    }
-    pod
+    pod.with_proxy(&left_alone(claims))
 }
 
 /// A packet that the claim is about, with what it is.
@@ -112,8 +108,10 @@ fn witness(claim: &Claim, family: Family, pod: &Pod, claims: &[Claim]) -> Option
         Meaning::OutboundPort => (Sender::App, SocketAddr::new(elsewhere, first_port()?)),
         Meaning::InboundPort if claim.items.is_empty() => (Sender::External, SocketAddr::new(own, free())),
         Meaning::InboundPort => (Sender::External, SocketAddr::new(own, first_port()?)),
-        Meaning::Dns if claim.items.is_empty() => (Sender::App, SocketAddr::new(elsewhere, 53)),
-        Meaning::Dns => (Sender::App, SocketAddr::new(network()?, 53)),
+        Meaning::Dns if claim.items.is_empty() => {
+            (Sender::App, SocketAddr::new(elsewhere, DNS_PORT.number()))
+        }
+        Meaning::Dns => (Sender::App, SocketAddr::new(network()?, DNS_PORT.number())),
         _ => return None,
     };
     let protocol = if claim.reason.meaning() == Meaning::Dns { Protocol::Udp } else { Protocol::Tcp };

@@ -1,6 +1,8 @@
 //! Which packets and rules to show.
 
 use super::Block;
+use crate::Reason;
+use crate::mesh::Mesh;
 use rules::Cidr;
 use std::{
     net::{IpAddr, SocketAddr},
@@ -10,6 +12,8 @@ use std::{
 /// What a packet must be; nothing given lets everything through.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
+    /// The mesh that a rule is of that it has met.
+    pub mesh: Option<Mesh>,
     /// The name of a rule that it has met.
     pub rule: Option<String>,
     /// The protocol's name.
@@ -50,7 +54,12 @@ impl Filter {
             to.network.is_none_or(inside) && to.port.is_none_or(|port| block.destination_port == Some(port))
         };
         let has_met = |name: &String| block.rules.iter().any(|rule| rule.name.as_ref() == Some(name));
+        let is_of = |mesh: Mesh| {
+            let mut reasons = block.rules.iter().filter_map(|rule| Reason::named(rule.name.as_ref()?));
+            reasons.any(|reason| reason.mesh() == mesh)
+        };
         self.rule.as_ref().is_none_or(has_met)
+            && self.mesh.is_none_or(is_of)
             && self.protocol.as_ref().is_none_or(|protocol| block.protocol.as_ref() == Some(protocol))
             && self.destination.as_ref().is_none_or(goes_there)
     }

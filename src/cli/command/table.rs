@@ -52,7 +52,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
                      with - is there, a line with + is wanted, and behind # stands why: missing, extra, moved, \
                      changed, or a foreign rule that stands before ours and may decide about packets.\n\nExit \
                      codes: 0 equal, 1 could not be read, 2 bad input, 3 different, or rules of others come \
-                     before ours.",
+                     before ours, or another mesh captures here too.",
         topics: &[CAPTURE, ANY],
         also: &[
             Setting::NetworkNamespace,
@@ -114,8 +114,8 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
                      rule decided. Every rule that it meets is shown: + for those it fulfils, with the condition \
                      that failed for the others, and with the option that made the rule.\n\nWhere a rule of \
                      another program is not understood and could decide, the verdict is unknown. Changes nothing. \
-                     All flags of istio-iptables are taken, so that a manifest's arguments can be pasted.\n\n\
-                     Examples:\n  sidecar-init explain -i '*' 10.0.0.5:443\n  sidecar-init explain -b '*' 8080\n  sidecar-init explain --live --uid 1337 \
+                     All flags of istio-iptables are taken, so that a manifest's arguments can be pasted; those of another mesh \
+                     with --mesh.\n\nExamples:\n  sidecar-init explain -i '*' 10.0.0.5:443\n  sidecar-init explain -b '*' 8080\n  sidecar-init explain --live --uid 1337 \
                      10.0.0.5:443\n  kubectl get pod web -o yaml | sidecar-init explain -f - 8080\n\nExit codes: 0 answered, 1 \
                      the rules can't be read, 2 bad input, 3 the packet does not end as --expect says.",
         topics: &[&[Topic::Packet, Topic::Explain], PASTED],
@@ -157,17 +157,17 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         command: Command::Status,
         name: "status",
         about: "Tell what is captured here, who listens, and what has come by",
-        long_about: "Reads the rules of the network namespace, whoever set them (this program or istio-iptables, with \
-                     iptables or nftables), and tells what they mean: what is captured and what is left alone, with \
+        long_about: "Reads the rules of the network namespace, whatever mesh they are of and whoever set them (this \
+                     program or that of the mesh, with iptables or nftables), and tells what they mean: what is captured and what is left alone, with \
                      the option that says so; who listens at the ports that packets are sent to; what each rule has \
                      counted; how the rules were made, and whether they were changed since. Behind that stands what \
                      to look at: IPv6 that passes by, rules of others that decide, rules without effect.\n\nIt needs \
-                     no flags, reads only, and creates nothing. Rules of the table nat count the first packet of a \
+                     no flags (--mesh leaves out what is of other meshes), reads only, and creates nothing. Rules of the table nat count the first packet of a \
                      connection.\n\nExamples:\n  sidecar-init status\n  sidecar-init status --watch --interval \
                      500ms\n  sidecar-init status --network-namespace /proc/1234/ns/net --format json\n\nExit codes: 0 \
                      told, 1 the rules can't be read, 2 bad input.",
         topics: &[&[Topic::Status], ANY],
-        also: &[Setting::NetworkNamespace, Setting::Format],
+        also: &[Setting::Mesh, Setting::NetworkNamespace, Setting::Format],
         without: &[],
         word: None,
         mesh: None,
@@ -222,7 +222,7 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
                      time --for. With --format json it prints one object a line for each packet.\n\nExit codes: 0 ended \
                      as asked, 1 can't listen, or no rule can report, 2 bad input.",
         topics: &[&[Topic::Trace], ANY],
-        also: &[Setting::NetworkNamespace, Setting::Format],
+        also: &[Setting::Mesh, Setting::NetworkNamespace, Setting::Format],
         without: &[],
         word: None,
         mesh: None,

@@ -12,20 +12,19 @@ use super::run::{self, Call, Format, Run};
 use super::{Exit, explain, host::System, logging::Stdout, report};
 use judgement::{Judgement, judge};
 use policy::explain::Pod;
-use policy::istio::defaults;
 use policy::mesh::{Mesh, Policy};
 use policy::probe::{self, Facts, Way};
 use policy::settings::{self, Topic};
 use policy::sources::{Dialect, Raw};
 use policy::{Problems, Setting};
-use rules::{Gid, Protocol, Uid};
+use rules::{Family, Gid, Protocol, Uid};
 use sidecar_init::{
     engine::{self, Choice, Listener, Outcomes, Preference, Probe, Trial},
     sys::{address, dial, way},
 };
 use std::{
     io,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     thread,
     time::{Duration, Instant},
 };
@@ -99,7 +98,9 @@ fn says_what_to_capture(raw: &Raw) -> bool {
 /// What is asked of the namespace before anything is tried. The addresses are its own, whatever is declared: others would be
 /// somebody else's.
 fn facts(call: &Call, dialect: Dialect) -> io::Result<Facts<'static>> {
-    let addresses = address::all()?.into_iter().filter(|own| *own != IpAddr::from(defaults::PASSTHROUGH_V6));
+    // The address from which the proxy calls the application is nobody's to call.
+    let passthrough = call.capture.proxy().passthrough(Family::V6);
+    let addresses = address::all()?.into_iter().filter(|own| Some(*own) != passthrough);
     let (uid, gid) = dial::owner();
     let own = Uid::new(uid).zip(Gid::new(gid)).expect("the kernel keeps the last number for nobody");
     Ok(Facts {
@@ -140,9 +141,12 @@ fn attempt(config: &dyn Policy, calls: Vec<probe::Call>, timeout: Duration) -> i
 /// Where the rules deliver.
 fn listeners(config: &dyn Policy) -> Vec<Listener> {
     let proxy = config.proxy();
-    let id = |ids: Option<u32>| ids.unwrap_or(defaults::PROXY_ID);
-    let owner =
-        (id(proxy.uids.first().map(|uid| uid.number())), id(proxy.gids.first().map(|gid| gid.number())));
+    // A proxy that is known by neither may run as anybody, and so as we do.
+    let (uid, gid) = dial::owner();
+    let owner = (
+        proxy.uids.first().map_or(uid, |uid| uid.number()),
+        proxy.gids.first().map_or(gid, |gid| gid.number()),
+    );
     let listeners = proxy.listeners;
     let of = |protocol, ports, transparent| Listener { protocol, ports, transparent, owner };
     let outbound = listeners.outbound.map(|ports| of(Protocol::Tcp, ports, false));

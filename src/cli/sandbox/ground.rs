@@ -2,6 +2,7 @@
 //! with us. The machine's own never sees any of it.
 
 use super::Failure;
+use policy::mesh::DNS_PORT;
 use sidecar_init::sys::{
     fork,
     link::Links,
@@ -22,7 +23,6 @@ pub(super) const WORLD_V6: Ipv6Addr = Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 2)
 const LENGTH_V4: u8 = 24;
 const LENGTH_V6: u8 = 64;
 const CABLE: &str = "eth0";
-const NAMES: u16 = 53;
 
 /// The addresses of both ends, in each family that there is.
 fn ends(ipv6: bool) -> Vec<(IpAddr, IpAddr, u8)> {
@@ -32,7 +32,7 @@ fn ends(ipv6: bool) -> Vec<(IpAddr, IpAddr, u8)> {
 
 /// The world's servers for names.
 pub(super) fn name_servers(ipv6: bool) -> Vec<SocketAddr> {
-    ends(ipv6).into_iter().map(|(_, world, _)| SocketAddr::new(world, NAMES)).collect()
+    ends(ipv6).into_iter().map(|(_, world, _)| SocketAddr::new(world, DNS_PORT.number())).collect()
 }
 
 /// Leaves the machine's network, mounts and, for our children, processes.

@@ -55,7 +55,7 @@ impl<'a> Known<'a> {
 }
 
 fn read(run: &Run) -> Result<Read, backend::Error> {
-    let mut kernel = run.open()?;
+    let mut kernel = run.open_for(run.everyone())?;
     let book = Book::read(&mut kernel, &Reason::origin_of)?;
     let routes = kernel.routing()?;
     // Without addresses fewer walks are told in full; what the kernel says is told all the same.

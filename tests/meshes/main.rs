@@ -2,13 +2,16 @@
 //!
 //! Needs root; never skips.
 
-#[path = "kernel/support/namespace.rs"]
-#[expect(dead_code, reason = "a part of it is enough here")]
-mod namespace;
+#[path = "../kernel/support/mod.rs"]
+#[expect(dead_code, unused_imports, unused_macros, reason = "the kernel tests use all of it")]
+mod support;
 
-use namespace::Namespace;
+mod together;
+mod traffic;
+
 use policy::mesh::Mesh;
 use std::process::{Command, Output};
+use support::namespace::Namespace;
 
 const IPS: [&str; 2] = ["--pod-ips", "10.1.2.3,fd00::3"];
 const BACKENDS: [&str; 3] = ["nftables", "iptables-nft", "iptables-legacy"];
@@ -32,6 +35,15 @@ fn asked(mesh: Mesh, words: &[&str]) -> String {
     let mut call = program();
     call.args(words).args(["--mesh", mesh.name()]).args(IPS);
     told(&call.output().expect("the binary runs"), 0, &format!("{mesh}: {words:?}"))
+}
+
+/// The words by which everything is captured that the mesh can capture.
+fn whole(mesh: Mesh) -> Vec<&'static str> {
+    match mesh {
+        Mesh::Istio => vec!["-b", "*", "-i", "*", "--dual-stack", "--redirect-dns", "--capture-all-dns"],
+        Mesh::Kuma => vec!["--redirect-all-dns-traffic"],
+        Mesh::Linkerd | Mesh::Ambient => Vec::new(),
+    }
 }
 
 /// What it says within one.
@@ -62,6 +74,38 @@ fn questions_that_need_no_namespace() {
         asked(mesh, &["lint"]);
         asked(mesh, &["apply", "--dry-run"]);
     }
+}
+
+/// Who errs in the mesh, or takes the flags of one for those of another, is told what to write, before anything is touched.
+#[test]
+fn what_is_wrong_about_a_mesh_is_told_with_its_remedy() {
+    let commands = [
+        "apply", "check", "clean", "doctor", "explain", "lint", "render", "status", "probe", "trace",
+        "sandbox",
+    ];
+    for command in commands {
+        let mut call = program();
+        let output = call.args([command, "--mesh", "ambiant"]).output().expect("the binary runs");
+        let text = told(&output, 2, command);
+        assert!(text.contains("\"ambiant\" is no mesh; did you mean ambient?"), "{command}: {text}");
+    }
+    let says = |words: &[&str], expected: &[&str]| {
+        let mut call = program();
+        let text = told(&call.args(words).args(IPS).output().expect("the binary runs"), 2, "wrong flags");
+        assert!(expected.iter().all(|line| text.contains(line)), "{words:?}: {text}");
+    };
+    // What is misspelt is what it was meant for, as far as the other flags go.
+    says(&["lint", "--mesh", "ambiant", "--ingress"], &["error: 1 problem"]);
+    says(
+        &["render", "--mesh", "linkerd", "-i", "*", "-b", "80"],
+        &[
+            "-i: is a flag of istio, and linkerd has nothing like it; drop it, or give --mesh istio",
+            "-b: is a flag of istio; linkerd says it by --ports-to-redirect",
+        ],
+    );
+    let add = "--inbound-ports-to-ignore: is a flag of linkerd; add --mesh linkerd";
+    says(&["explain", "--inbound-ports-to-ignore", "80", "8080"], &[add]);
+    says(&["--mesh", "kuma", "lint"], &["--mesh: stands behind a command: sidecar-init COMMAND --mesh"]);
 }
 
 /// What makes Istio capture; the others do without a word.
