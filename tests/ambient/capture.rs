@@ -197,21 +197,3 @@ fn a_second_run_writes_nothing_and_cleaning_leaves_nothing() {
         }
     });
 }
-
-/// Upstream compares chains without their order, so that a rule behind the wrong one passes for right.
-#[test]
-fn a_rule_that_has_moved_is_found_and_put_back() {
-    for variant in [Variant::Nft, Variant::Legacy] {
-        let scene = Scene::new(variant, Family::V4, &[]);
-        let program = variant.program(Family::V4, "");
-        let rule = ["ISTIO_OUTPUT", "-p", "tcp", "-m", "mark", "--mark", "0x111/0xfff", "-j", "ACCEPT"];
-        scene.pod.stdout(&program, &[&["-t", "nat", "-D"], &rule[..]].concat());
-        scene.pod.stdout(&program, &[&["-t", "nat", "-A"], &rule[..]].concat());
-        let check = scene.run(&["check"]);
-        let text = String::from_utf8_lossy(&check.stdout);
-        assert_eq!(check.status.code(), Some(3), "{text}");
-        assert!(text.contains("moved"), "{text}");
-        assert!(scene.run(&["apply"]).status.success());
-        assert_eq!(scene.run(&["check"]).status.code(), Some(0));
-    }
-}

@@ -1,7 +1,9 @@
 //! Ambient mode with real packets: a pod with a small ztunnel in it, somebody outside, and the rules as the binary sets
 //! them, by each backend and in both families. Beside it the host's part, and Istio's own rules to compare ours with.
 //!
-//! Needs what the kernel tests need; never skips. Traffic stays in namespaces of the test's own.
+//! `AMBIENT_PAIRS` sets through how many random configurations packets walk (default 300), `AMBIENT_LISTINGS` how many are
+//! set by real programs of each variant (default 50), `AMBIENT_SEED` where the random numbers start. Needs what the kernel
+//! tests need; never skips. Traffic stays in namespaces of the test's own.
 
 #[path = "../kernel/support/mod.rs"]
 #[expect(
@@ -15,8 +17,22 @@ mod support;
 #[path = "../differential/random.rs"]
 mod random;
 
+mod agent;
 mod capture;
+mod checked;
+mod explained;
 mod host;
+mod refused;
+mod same;
 mod scene;
+mod states;
 mod upstream;
 mod ztunnel;
+
+/// A number that the environment may set.
+fn number(variable: &str, default: u64) -> u64 {
+    match std::env::var(variable) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text:?}")),
+        Err(_) => default,
+    }
+}

@@ -5,6 +5,15 @@ use crate::support::setting::{Family, Variant};
 use crate::support::traffic::{Arrival, Call, Identity, Listener, Protocol, Socket};
 use crate::ztunnel::{Given, Ztunnel};
 use assert_cmd::Command;
+use policy::Reason;
+use policy::ambient::OWNERSHIP;
+use policy::mesh::{self, Capture, Mesh, OWNERS, Policy};
+use policy::settings;
+use policy::sources::{NoHost, Raw};
+use rules::nft::ListedTable;
+use rules::simulate::View;
+use sidecar_init::backend::{self, Kernel, iptables::Lock};
+use sidecar_init::engine::{self, Choice, OnDrift, Options, Summary};
 use std::net::{IpAddr, SocketAddr};
 use std::process::Output;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -24,6 +33,9 @@ pub(crate) const OUTSIDE: Place = Place(["10.77.0.1", "fd77::1"]);
 pub(crate) const SERVICE: Place = Place(["10.200.0.1", "fd20::1"]);
 pub(crate) const RESOLVER: Place = Place(["10.200.0.53", "fd20::53"]);
 pub(crate) const PROBE: Place = Place(["169.254.7.127", "fd16:9254:7127:1337:ffff:ffff:ffff:ffff"]);
+/// Within the pod: the address that counts as loopback, and one of the same network that does not, where there is any.
+pub(crate) const LOOPBACK: Place = Place(["127.0.0.1", "::1"]);
+pub(crate) const STUB: Place = Place(["127.0.0.53", "::1"]);
 
 impl Place {
     /// Somewhere else.
@@ -35,8 +47,17 @@ impl Place {
         self.0[family as usize].parse().expect("an address")
     }
 
+    /// The same, of a family as rules know it.
+    pub(crate) fn ip_of(self, family: rules::Family) -> IpAddr {
+        self.0[family as usize].parse().expect("an address")
+    }
+
     pub(crate) fn at(self, family: Family, port: u16) -> SocketAddr {
         SocketAddr::new(self.ip(family), port)
+    }
+
+    pub(crate) fn is_in_pod(self) -> bool {
+        [POD, LOOPBACK, STUB].iter().any(|place| place.0 == self.0)
     }
 }
 
@@ -94,7 +115,7 @@ impl Scene {
     /// Sees to it that somebody answers there.
     pub(crate) fn listen(&mut self, protocol: Protocol, place: Place, port: u16) {
         let address = place.at(self.family, port);
-        let host = if place.0 == POD.0 { &self.pod } else { &self.outside };
+        let host = if place.is_in_pod() { &self.pod } else { &self.outside };
         let socket = Socket { protocol, address, owner: APP };
         self.listeners.push(Listener::start(host, socket, address, self.arrivals.0.clone()));
     }
@@ -117,6 +138,51 @@ pub(crate) fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sidecar-init"));
     command.env_clear().env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     command
+}
+
+/// What flags of the mesh say, each as `--FLAG=VALUE`.
+pub(crate) fn config(flags: &[String]) -> Capture {
+    let said = flags.iter().map(|flag| {
+        let (name, value) = flag.trim_start_matches('-').split_once('=').expect("a flag with its value");
+        let row = settings::of(Mesh::Ambient).find(|row| row.long == name).expect("a flag of the mesh");
+        (row.setting, value.to_owned())
+    });
+    let mesh = (policy::Setting::Mesh, Mesh::Ambient.to_string());
+    let raw = Raw::new(said.chain([mesh]), |_| true, |_| None);
+    mesh::resolve(&raw, &NoHost, Vec::new())
+        .unwrap_or_else(|problems| panic!("{flags:?}: {problems}"))
+        .capture
+}
+
+fn kernel() -> Kernel {
+    Kernel::open(Lock { wait: 30, ..Lock::default() }, OWNERSHIP).expect("a namespace that can be changed")
+}
+
+/// Sets rules and routing as the binary does, without its looking at what is odd.
+pub(crate) fn apply(namespace: &Namespace, capture: &Capture, variant: Variant) -> Summary {
+    let choice = match variant {
+        Variant::Native => Choice::Nftables,
+        Variant::Nft => Choice::Iptables(Some(backend::Variant::Nft)),
+        Variant::Legacy => Choice::Iptables(Some(backend::Variant::Legacy)),
+    };
+    let options = Options { choice, on_drift: OnDrift::Replace, anew: false, others: OWNERS };
+    let policy: &dyn Policy = capture;
+    let desired = policy.desired();
+    let applied = namespace.run(|| engine::apply(&mut kernel(), &desired, &options));
+    applied.expect("rules and routing are set")
+}
+
+/// All tables of nf_tables, as packets of each family meet them.
+pub(crate) fn tables_of(namespace: &Namespace) -> [Vec<ListedTable>; 2] {
+    let tables = |family| kernel().nftables_listing(family).expect("tables can be read");
+    let tables = namespace.run(|| rules::Family::BOTH.map(tables));
+    tables.map(|tables| tables.into_iter().map(|(_, table)| table).collect())
+}
+
+/// All rules that stand there, by family.
+pub(crate) fn live(namespace: &Namespace) -> [View; 2] {
+    let view = |family| engine::live(&mut kernel(), family, &Reason::origin_of).expect("rules can be read");
+    namespace.run(|| rules::Family::BOTH.map(view))
 }
 
 /// Plays a scene with each backend in each family.

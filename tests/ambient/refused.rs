@@ -1,0 +1,183 @@
+//! Bad input, flag by flag and variable by variable, in a pod and on the host: refused by name, with the item and the form
+//! that is expected, all at once, and with nothing touched.
+
+use crate::scene::binary;
+use crate::support::namespace::Namespace;
+use policy::mesh::Mesh;
+use policy::settings::{self, Row, Topic};
+use std::process::Output;
+
+const BOOLEAN: &str = "is no boolean; expected true or false";
+
+/// What each setting of the mesh refuses, and what it says then.
+const IN_PODS: [(&str, &str, &str); 19] = [
+    ("ingress", "maybe", BOOLEAN),
+    ("ingress", "2", BOOLEAN),
+    ("dns-capture", "yes", BOOLEAN),
+    ("AMBIENT_DNS_CAPTURE", "on", BOOLEAN),
+    ("ipv6", "6", BOOLEAN),
+    ("AMBIENT_IPV6", "y", BOOLEAN),
+    ("reroute-virtual-interfaces", "vm0,a b", "\"a b\" contains ' '; expected an interface name of 1 to 15"),
+    ("reroute-virtual-interfaces", "vm0,a/b", "\"a/b\" contains '/'; expected an interface name of 1 to 15"),
+    (
+        "reroute-virtual-interfaces",
+        "abcdefghijklmnop",
+        "\"abcdefghijklmnop\" is longer than 15 bytes; expected an interface name",
+    ),
+    ("probe-address", "10.0.0.1/32", "\"10.0.0.1/32\" is no IP address"),
+    ("probe-address", "10.0.0.1,x", "\"x\" is no IP address"),
+    ("probe-address", "127.0.0.1", "can't be where calls of the host come from; expected"),
+    ("probe-address", "::", "can't be where calls of the host come from; expected"),
+    ("probe-address", "ff02::1", "can't be where calls of the host come from; expected"),
+    (
+        "probe-address",
+        "10.0.0.1,10.0.0.2",
+        "\"10.0.0.2\" is of the same family as 10.0.0.1; give one address a family",
+    ),
+    ("HOST_PROBE_SNAT_IP", "fd00::1", "is of the other family; expected an address of IPv4"),
+    ("HOST_PROBE_SNAT_IP", "10.0.0.1,10.0.0.2", "names several addresses; give one"),
+    ("HOST_PROBE_SNAT_IPV6", "10.0.0.1", "is of the other family; expected an address of IPv6"),
+    ("HOST_PROBE_SNAT_IPV6", "localhost", "\"localhost\" is no IP address"),
+];
+
+/// What each of `ambient-host`'s refuses: words, and what is said then.
+const ON_HOSTS: [(&str, &str, &str); 13] = [
+    ("add", "10.0.0.1,10.0.0.2/24", "\"10.0.0.2/24\" is no IP address"),
+    ("add", "10.0.0.1,10.0.0.300", "\"10.0.0.300\" is no IP address"),
+    ("add", "10.0.0.1,0.0.0.0", "\"0.0.0.0\" is no pod's address; expected one by which others call it"),
+    ("add", "fd00::1,ff02::1", "\"ff02::1\" is no pod's address"),
+    ("add", "127.0.0.1", "\"127.0.0.1\" is no pod's address"),
+    ("remove", "10.0.0.1,pod", "\"pod\" is no IP address"),
+    ("remove", "::1", "\"::1\" is no pod's address"),
+    ("clean", "perhaps", BOOLEAN),
+    ("probe-address", "10.0.0.1,10.0.0.2", "is of the same family as 10.0.0.1"),
+    ("probe-address", "::1", "can't be where calls of the host come from"),
+    ("HOST_PROBE_SNAT_IP", "fd00::1", "is of the other family; expected an address of IPv4"),
+    ("HOST_PROBE_SNAT_IPV6", "10.0.0.1", "is of the other family; expected an address of IPv6"),
+    ("format", "xml", "is no format"),
+];
+
+/// Runs a command with flags, and with variables, which are told by their capitals.
+fn call(namespace: &Namespace, command: &[&str], said: &[(&str, &str)]) -> Output {
+    let path = namespace.path();
+    let mut program = binary();
+    program.args(command).args(["--network-namespace", &path]);
+    for (name, value) in said {
+        match is_variable(name) {
+            true => program.env(name, value),
+            false => program.arg(format!("--{name}={value}")),
+        };
+    }
+    program.output().expect("the binary starts")
+}
+
+fn is_variable(name: &str) -> bool {
+    name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+}
+
+/// A call that is refused; what it says.
+fn refused(namespace: &Namespace, command: &[&str], said: &[(&str, &str)]) -> String {
+    let output = call(namespace, command, said);
+    let told = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(2), "{command:?} {said:?}: {told}");
+    assert!(told.contains("nothing was changed") && output.stdout.is_empty(), "{said:?}: {told}");
+    told
+}
+
+/// How a problem names what was said.
+fn named(name: &str) -> String {
+    if is_variable(name) { format!("{name}: ") } else { format!("--{name}: ") }
+}
+
+fn each_is_refused(command: &[&str], cases: &[(&str, &str, &str)]) {
+    let namespace = Namespace::new();
+    for (name, value, says) in cases {
+        let told = refused(&namespace, command, &[(name, value)]);
+        let problem = told.lines().find(|line| line.trim_start().starts_with(&named(name)));
+        let problem = problem.unwrap_or_else(|| panic!("no word of {name}: {told}"));
+        assert!(problem.contains(says), "{problem}");
+    }
+    is_untouched(&namespace);
+}
+
+fn is_untouched(namespace: &Namespace) {
+    assert_eq!(namespace.stdout("nft", &["list", "ruleset"]), "");
+    for family in ["-4", "-6"] {
+        let routing = namespace.stdout("ip", &[family, "rule"]);
+        assert!(!routing.contains("32764"), "{routing}");
+    }
+}
+
+#[test]
+fn in_pods_every_flag_and_variable_refuses_what_it_can_not_mean() {
+    each_is_refused(&["apply", "--mesh", "ambient"], &IN_PODS);
+}
+
+#[test]
+fn on_hosts_every_flag_and_variable_refuses_what_it_can_not_mean() {
+    each_is_refused(&["ambient-host"], &ON_HOSTS);
+}
+
+#[test]
+fn no_flag_and_no_variable_is_left_out_above() {
+    let names = |row: &Row| -> Vec<&'static str> {
+        let flag = (!row.long.is_empty()).then_some(row.long);
+        flag.into_iter().chain(row.variables.iter().copied()).collect()
+    };
+    let check = |rows: Vec<&'static Row>, cases: &[(&str, &str, &str)], count: usize| {
+        let all: Vec<&str> = rows.into_iter().flat_map(names).collect();
+        for name in &all {
+            assert!(cases.iter().any(|(known, ..)| known == name), "{name} refuses nothing");
+        }
+        assert_eq!(all.len(), count, "{all:?}");
+    };
+    check(Mesh::Ambient.settings().iter().collect(), &IN_PODS, 9);
+    let of_host = settings::of(Mesh::Ambient).filter(|row| row.topic == Topic::AmbientHost);
+    check(of_host.collect(), &ON_HOSTS, 3);
+}
+
+#[test]
+fn all_problems_are_told_at_once_by_every_command() {
+    let namespace = Namespace::new();
+    let said = [
+        ("ingress", "maybe"),
+        ("dns-capture", "yes"),
+        ("ipv6", "6"),
+        ("reroute-virtual-interfaces", "a b,vm0"),
+        ("probe-address", "10.0.0.1,10.0.0.2"),
+        ("HOST_PROBE_SNAT_IPV6", "10.0.0.1"),
+        ("no-such-flag", "1"),
+    ];
+    for command in ["apply", "check", "render", "lint"] {
+        let told = refused(&namespace, &[command, "--mesh", "ambient"], &said);
+        assert!(told.contains("7 problems in the input"), "{command}: {told}");
+        for (name, _) in said {
+            let count = told.lines().filter(|line| line.trim_start().starts_with(&named(name))).count();
+            assert_eq!(count, 1, "{command}: {name}: {told}");
+        }
+    }
+    let said = [
+        ("add", "10.0.0.1,x"),
+        ("remove", "10.0.0.1,::"),
+        ("probe-address", "y"),
+        ("HOST_PROBE_SNAT_IP", "fd00::1"),
+        ("format", "xml"),
+        ("ad", "10.0.0.1"),
+    ];
+    let told = refused(&namespace, &["ambient-host", "--clean", "10.0.0.9"], &said);
+    for text in [
+        "--add: \"x\" is no IP address",
+        "--remove: \"::\" is no pod's address",
+        "--remove: \"10.0.0.1\" stands in --add too; say whether the pod comes or goes",
+        "--add: \"10.0.0.1,x\" has no place beside --clean",
+        "--remove: \"10.0.0.1,::\" has no place beside --clean",
+        "--probe-address: \"y\" is no IP address",
+        "HOST_PROBE_SNAT_IP: \"fd00::1\" is of the other family",
+        "--format: \"xml\" is no format",
+        "--ad: no such flag; did you mean --add?",
+        "argument: \"10.0.0.9\" is not expected",
+    ] {
+        assert!(told.contains(text), "no {text:?} in {told}");
+    }
+    is_untouched(&namespace);
+}
