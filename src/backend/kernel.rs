@@ -272,6 +272,9 @@ impl Backend for Kernel {
             Step::RemoveInherited(standing) => {
                 self.routes.remove_standing(*standing).map_err(|source| netlink(step, source))
             }
+            Step::GiveBack(standing) => {
+                self.routes.give_back(*standing).map_err(|source| netlink(step, source))
+            }
             Step::RemoveTables(names) => self.needed_nftables()?.remove(names).map_err(refused),
             Step::Settle => {
                 grace::wait();

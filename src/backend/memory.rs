@@ -68,6 +68,7 @@ impl Backend for Memory {
                 self.snapshot.routes.insert(*object);
             }
             Step::RemoveInherited(standing) => drop(self.snapshot.routes_of_others.remove(standing)),
+            Step::GiveBack(standing) => self.snapshot.give_back(*standing),
             Step::RemoveTables(names) => self.snapshot.tables_of_others.retain(|name| !names.contains(name)),
             Step::Remove(object) => match self.snapshot.duplicates.iter().position(|o| o == object) {
                 Some(copy) => drop(self.snapshot.duplicates.remove(copy)),

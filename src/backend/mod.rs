@@ -50,6 +50,8 @@ pub enum Step {
     Remove(Object),
     /// A policy rule that is inherited goes.
     RemoveInherited(Standing),
+    /// What was of another owner's before it was adopted or removed is that owner's again, with the protocol that says so.
+    GiveBack(Standing),
     /// Tables of nf_tables that are inherited go, of the family `inet` and of these names. What was in them can't be put
     /// back, so nothing may come behind it that can fail.
     RemoveTables(Vec<String>),
@@ -70,6 +72,7 @@ impl Step {
             | Self::Adopt(_)
             | Self::Remove(_)
             | Self::RemoveInherited(_)
+            | Self::GiveBack(_)
             | Self::RemoveTables(_)
             | Self::Settle => Vec::new(),
         }
@@ -120,6 +123,7 @@ impl fmt::Display for Step {
             Self::Adopt(object) => write!(f, "taking over {object}"),
             Self::Remove(object) => write!(f, "removing {object}"),
             Self::RemoveInherited(Standing { object, .. }) => write!(f, "removing {object} (inherited)"),
+            Self::GiveBack(Standing { object, .. }) => write!(f, "giving back {object}"),
             Self::RemoveTables(names) => {
                 write!(f, "removing the nf_tables tables {} (inherited)", names.join(", "))
             }

@@ -157,6 +157,14 @@ impl Snapshot {
         self.contents.insert(index, contents);
     }
 
+    /// Makes an object another owner's: a route or address where it stands, a policy rule beside the owner's.
+    pub fn give_back(&mut self, standing: Standing) {
+        if !matches!(standing.object, Object::Rule { .. }) {
+            self.routes.remove(&standing.object);
+        }
+        self.routes_of_others.insert(standing);
+    }
+
     /// Whether an object is there, whoever put it there.
     pub fn has(&self, object: &Object) -> bool {
         self.routes.contains(object) || self.others_have(object)

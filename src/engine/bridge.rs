@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The marks of TPROXY in a change, what is there and what is wanted taken together.
 pub(super) struct Bridge {
     marks: BTreeMap<BackendName, BTreeSet<Mark>>,
+    /// Those of nf_tables, by the names of the tables that set them.
+    by_table: BTreeMap<String, BTreeSet<Mark>>,
     owner: Ownership,
 }
 
@@ -21,9 +23,12 @@ impl Bridge {
         for contents in before.all_contents().chain(&wanted.contents) {
             marks.entry(contents.backend()).or_default().extend(marks_of(contents, &wanted.owner));
         }
-        let joined = before.joined().flat_map(nftables::marks);
-        marks.entry(BackendName::Nftables).or_default().extend(joined);
-        Self { marks, owner: wanted.owner }
+        let mut by_table: BTreeMap<String, BTreeSet<Mark>> = BTreeMap::new();
+        for table in before.nftables().into_iter().chain(before.joined()).chain(wanted.nftables()) {
+            by_table.entry(table.name.clone()).or_default().extend(nftables::marks(table));
+        }
+        marks.entry(BackendName::Nftables).or_default().extend(by_table.values().flatten());
+        Self { marks, by_table, owner: wanted.owner }
     }
 
     /// What a backend holds, with the guards that it needs while the other capture stands. Equal to `contents` where it
@@ -40,14 +45,15 @@ impl Bridge {
         }
     }
 
-    /// The same of a table of nf_tables. Its rules for `mangle` come before those of iptables, and meet no mark of theirs. No
-    /// two that are joined set marks by TPROXY.
+    /// The same of a table of nf_tables. Its rules for `mangle` come before those of iptables, and meet no mark of theirs, but
+    /// they may meet those of another such table. No two that are joined set marks by TPROXY.
     pub(super) fn table(&self, table: &nftables::bytecode::Table) -> nftables::bytecode::Table {
         let marks = match nftables::marks(table).is_empty() {
             true => self.all_marks(),
             false => self.marks_elsewhere(BackendName::Nftables),
         };
-        nftables::guarded(table.clone(), &marks)
+        let others = self.by_table.iter().filter(|(name, _)| **name != table.name);
+        nftables::guarded(table.clone(), &marks, &others.flat_map(|(_, marks)| marks).copied().collect())
     }
 
     fn state(&self, backend: BackendName, state: State) -> State {

@@ -228,15 +228,20 @@ pub(super) fn way_back(
     attempted: &[Step],
     owner: &Ownership,
 ) -> Vec<Step> {
-    // What was inherited and is gone comes back as the owner's, and what was adopted stays so: packets see no difference.
+    // Whose place the owner was to take is given back what is theirs. What was inherited says of nobody whose it is: gone, it
+    // comes back as the owner's, and adopted, it stays so. Packets see no difference.
+    let others: Vec<Ownership> = owner.others().collect();
+    let theirs = others.iter().flat_map(|other| before.routes_of(other)).copied();
+    let lost: Vec<Standing> = theirs.filter(|standing| !now.routes_of_others.contains(standing)).collect();
     let inherited = attempted.iter().filter_map(|step| match step {
         Step::RemoveInherited(Standing { object, .. }) | Step::Adopt(object) => Some(*object),
         _ => None,
     });
     let there: BTreeSet<Object> = before.routes.iter().copied().chain(inherited).collect();
-    let mut back: Vec<Step> =
-        there.iter().filter(|object| !now.has(object)).copied().map(Step::Add).collect();
     let mut now = now.clone();
+    lost.iter().for_each(|standing| now.give_back(*standing));
+    let missing = there.iter().filter(|object| !now.has(object)).copied();
+    let mut back: Vec<Step> = lost.into_iter().map(Step::GiveBack).chain(missing.map(Step::Add)).collect();
     for (index, step) in attempted.iter().enumerate().rev() {
         for (variant, family, changes) in step.changes().into_iter().rev() {
             let mut undone = Vec::new();
@@ -273,6 +278,7 @@ pub(super) fn way_back(
             | Step::Adopt(_)
             | Step::Remove(_)
             | Step::RemoveInherited(_)
+            | Step::GiveBack(_)
             | Step::RemoveTables(_)
             | Step::Settle => {}
         }

@@ -129,6 +129,23 @@ impl Routes {
         }
     }
 
+    /// Makes what another owner has made again, with that owner's protocol: an address or a route in the place of the
+    /// owner's, a policy rule beside it.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn give_back(&mut self, standing: Standing) -> io::Result<()> {
+        match standing.object {
+            Object::Rule { .. } => self.send(standing, NEW, NLM_F_CREATE),
+            Object::Route { .. } => self.send(standing, NEW, NLM_F_CREATE | NLM_F_REPLACE),
+            Object::Address(address) => {
+                self.send(standing, NEW, NLM_F_CREATE | NLM_F_REPLACE)?;
+                wait_for(address);
+                Ok(())
+            }
+        }
+    }
+
     /// Removes an object. One that is gone already is fine.
     ///
     /// # Errors

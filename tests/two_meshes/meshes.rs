@@ -1,168 +1,154 @@
-//! The meshes, what each of them wants, and namespaces in memory that hold it.
+//! What each mesh wants, and namespaces in memory that hold it.
 
-use policy::istio;
+use policy::mesh::{self, Capture, Mesh, OWNERS};
+use policy::settings::{self, Setting};
+use policy::sources::{NoHost, Raw};
 use rules::{
-    Chain, Chains, Checked, Family, Hook, Line, Mark, Ownership, PolicyRules, State, Table, Target,
-    check::check,
-    desired::Desired,
-    parse,
-    routing::{Object, Standing},
+    Chain, Family, Hook, Line, Ownership, State, Table, Target, desired::Desired, parse, render,
+    routing::Standing,
 };
 use sidecar_init::{
     backend::{BackendName, Snapshot, Variant, memory::Memory},
     engine::{self, Choice, OnDrift, Options, Summary},
 };
-use std::net::Ipv6Addr;
+use std::{fmt, sync::Mutex};
 
-/// Istio's sidecar, with the marks of the real one.
-pub(crate) const SIDECAR: Ownership = Ownership { joined: &[], ..istio::OWNERSHIP };
-
-/// One with names of its own.
-pub(crate) const OTHER: Ownership = Ownership {
-    name: "the other mesh",
-    mesh: "other",
-    chains: Chains::Prefix("PROXY_INIT_"),
-    namesakes: &[],
-    comment: "sidecar-init-other",
-    comment_prefix: Some("proxy-init/"),
-    table: "sidecar_init_other",
-    protocol: 150,
-    policy_rules: PolicyRules::PLAIN,
-    address: Some(SIX),
-    predecessor: None,
-    opt_out: "annotate the pod",
-    joined: &[],
-};
-
-/// One whose chains are called like the sidecar's.
-pub(crate) const NAMESAKE: Ownership = Ownership {
-    name: "the namesake",
-    mesh: "namesake",
-    chains: Chains::Named("ISTIO_PRERT", &["ISTIO_OUTPUT"]),
-    comment: "sidecar-init-namesake",
-    comment_prefix: None,
-    table: "sidecar_init_namesake",
-    protocol: 151,
-    address: None,
-    ..OTHER
-};
-
-/// All of them.
-pub(crate) const ALL: &[Ownership] = &[SIDECAR, OTHER, NAMESAKE];
-
-const SIX: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);
-const ADDRESS: Object = Object::Address(SIX);
-
-/// What is wanted by one of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Goal {
-    Redirect,
-    Transparent,
-    Other,
-    Namesake,
+/// A mesh, and what is said to it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Goal {
+    pub(crate) mesh: Mesh,
+    /// Long flags and their values.
+    words: Words,
 }
 
+/// The pod's.
+const ADDRESSES: &str = "10.77.0.2,fd77::2";
+
+type Words = &'static [(&'static str, &'static str)];
+
+const OTHERWISE_REDIRECT: Words = &[
+    ("dual-stack", "true"),
+    ("proxy-uid", "1337"),
+    ("istio-inbound-ports", "*"),
+    ("istio-service-cidr", "*"),
+];
+const REDIRECT: Words = &[
+    ("dual-stack", "true"),
+    ("proxy-uid", "1337"),
+    ("istio-inbound-ports", "*"),
+    ("istio-service-cidr", "*"),
+    ("istio-local-exclude-ports", "15090"),
+    ("redirect-dns", "true"),
+    ("dns-servers", "10.88.0.10,fd88::10"),
+    ("drop-invalid", "true"),
+];
+const OTHERWISE_TRANSPARENT: Words = &[
+    ("dual-stack", "true"),
+    ("istio-inbound-interception-mode", "TPROXY"),
+    ("istio-inbound-tproxy-mark", "1400"),
+    ("istio-inbound-tproxy-route-table", "140"),
+    ("proxy-uid", "1337"),
+    ("istio-inbound-ports", "*"),
+    ("istio-service-cidr", "*"),
+];
+const TRANSPARENT: Words = &[
+    ("dual-stack", "true"),
+    ("istio-inbound-interception-mode", "TPROXY"),
+    ("proxy-uid", "1337"),
+    ("istio-inbound-ports", "*"),
+    ("istio-service-cidr", "*"),
+];
+const LINKERD: Words = &[("proxy-uid", "2102"), ("inbound-ports-to-ignore", "4190,4191")];
+const OTHERWISE_LINKERD: Words =
+    &[("proxy-uid", "2102"), ("outbound-ports-to-ignore", "25,587"), ("subnets-to-ignore", "192.0.2.0/24")];
+const KUMA: Words = &[
+    ("kuma-dp-user", "5678"),
+    ("redirect-all-dns-traffic", "true"),
+    ("exclude-outbound-ports", "5432"),
+    ("drop-invalid-packets", "true"),
+];
+const OTHERWISE_KUMA: Words =
+    &[("kuma-dp-user", "5678"), ("disable-comments", "true"), ("exclude-inbound-ports", "9901")];
+const AMBIENT: Words = &[("dns-capture", "true")];
+const OTHERWISE_AMBIENT: Words = &[("dns-capture", "false"), ("reroute-virtual-interfaces", "vm0")];
+
 impl Goal {
-    pub(crate) const ALL: [Self; 4] = [Self::Redirect, Self::Transparent, Self::Other, Self::Namesake];
+    pub(crate) const REDIRECT: Self = Self::of(Mesh::Istio, REDIRECT);
+    pub(crate) const TRANSPARENT: Self = Self::of(Mesh::Istio, TRANSPARENT);
+    pub(crate) const LINKERD: Self = Self::of(Mesh::Linkerd, LINKERD);
+    pub(crate) const KUMA: Self = Self::of(Mesh::Kuma, KUMA);
+    pub(crate) const AMBIENT: Self = Self::of(Mesh::Ambient, AMBIENT);
+
+    /// Of each mesh one that takes all TCP, and questions for names where the mesh can, so that every table has rules.
+    /// Istio's sidecar has two, as TPROXY is another way to capture.
+    pub(crate) const ALL: [Self; 5] =
+        [Self::REDIRECT, Self::TRANSPARENT, Self::LINKERD, Self::KUMA, Self::AMBIENT];
+
+    /// The same meshes with other words: rules, chains, whole tables and routing appear and go.
+    pub(crate) const OTHERWISE: [Self; 5] = [
+        Self::of(Mesh::Istio, OTHERWISE_REDIRECT),
+        Self::of(Mesh::Istio, OTHERWISE_TRANSPARENT),
+        Self::of(Mesh::Linkerd, OTHERWISE_LINKERD),
+        Self::of(Mesh::Kuma, OTHERWISE_KUMA),
+        Self::of(Mesh::Ambient, OTHERWISE_AMBIENT),
+    ];
+
+    const fn of(mesh: Mesh, words: Words) -> Self {
+        Self { mesh, words }
+    }
 
     /// Any two of different meshes.
     pub(crate) fn pairs() -> impl Iterator<Item = (Self, Self)> {
         let all = Self::ALL.into_iter().flat_map(|old| Self::ALL.map(|new| (old, new)));
-        all.filter(|(old, new)| old.owner() != new.owner())
+        all.filter(|(old, new)| old.mesh != new.mesh)
     }
 
     /// Whose it is.
     pub(crate) fn owner(self) -> Ownership {
-        match self {
-            Self::Redirect | Self::Transparent => SIDECAR,
-            Self::Other => OTHER,
-            Self::Namesake => NAMESAKE,
-        }
+        self.mesh.ownership()
     }
 
-    /// As `iptables-restore` takes it.
+    /// As the command line says it.
+    pub(crate) fn flags(self) -> Vec<String> {
+        let words = self.words.iter().map(|(name, value)| format!("--{name}={value}"));
+        [format!("--mesh={}", self.mesh), format!("--pod-ips={ADDRESSES}")].into_iter().chain(words).collect()
+    }
+
+    pub(crate) fn capture(self) -> Capture {
+        let setting = |(name, value): &(&str, &str)| {
+            let mut rows = settings::of(self.mesh);
+            let row = rows.find(|row| row.long == *name).unwrap_or_else(|| panic!("{}: --{name}", self.mesh));
+            (row.setting, (*value).to_owned())
+        };
+        let everywhere = [(Setting::Mesh, self.mesh.to_string()), (Setting::PodIps, ADDRESSES.to_owned())];
+        let raw = Raw::new(everywhere.into_iter().chain(self.words.iter().map(setting)), |_| true, |_| None);
+        let resolved = mesh::resolve(&raw, &NoHost, Vec::new());
+        resolved.unwrap_or_else(|problems| panic!("{self:?}: {problems}")).capture
+    }
+
+    /// As the mesh's own program hands it to `iptables-restore`.
     pub(crate) fn text(self, family: Family) -> String {
-        let text = match (self, family) {
-            (Self::Redirect, Family::V4) => include_str!("../../rules/scenarios/dns-both-families/v4.rules"),
-            (Self::Redirect, Family::V6) => include_str!("../../rules/scenarios/dns-both-families/v6.rules"),
-            (Self::Transparent, Family::V4) => {
-                include_str!("../../rules/scenarios/tproxy-dual-stack/v4.rules")
-            }
-            (Self::Transparent, Family::V6) => {
-                include_str!("../../rules/scenarios/tproxy-dual-stack/v6.rules")
-            }
-            (Self::Other, _) => OTHERS_RULES,
-            (Self::Namesake, _) => NAMESAKES_RULES,
-        };
-        let loopback = if family == Family::V4 { "127.0.0.1/32" } else { "::1/128" };
-        let text = text.replace("LOOPBACK", loopback);
-        match self {
-            // The catalogue's leaves what goes out alone.
-            Self::Transparent => {
-                let last = format!("-A ISTIO_OUTPUT -d {loopback} -j RETURN\n");
-                let captures = format!("{last}-A ISTIO_OUTPUT -j ISTIO_REDIRECT\n");
-                assert!(text.contains(&last), "{text}");
-                text.replace(&last, &captures)
-            }
-            Self::Redirect | Self::Other | Self::Namesake => text,
-        }
+        let text = render::iptables::restore(&self.capture().rules(family));
+        text.replace("-m comment --comment \"sidecar-init\" ", "")
     }
 
-    fn routing(self) -> Vec<Object> {
-        let rule = |family, mark, table| {
-            let mark = Mark::whole(mark);
-            Object::Rule { family, mark, table, preference: None }
-        };
-        let local = |mark, table| {
-            let of = move |family| [Object::Route { family, table }, rule(family, mark, table)];
-            Family::BOTH.into_iter().flat_map(of)
-        };
-        match self {
-            Self::Redirect | Self::Other => vec![ADDRESS],
-            Self::Transparent => [ADDRESS].into_iter().chain(local(1337, 133)).collect(),
-            Self::Namesake => local(273, 100).collect(),
-        }
-    }
-
-    /// All that it asks of a namespace, on behalf of this owner.
+    /// All that it asks of a namespace, on behalf of this owner. It is worked out once.
     pub(crate) fn desired(self, owner: Ownership) -> Desired {
-        let rules = |family| -> Checked {
-            check(parse::restore(&self.text(family), family).expect("rules"), &self.owner()).expect("valid")
-        };
-        Desired {
-            owner,
-            v4: rules(Family::V4),
-            v6: Some(rules(Family::V6)),
-            routing: self.routing().into_iter().collect(),
-            stale_flows: None,
-            made: None,
+        static KNOWN: Mutex<Vec<(Goal, Desired)>> = Mutex::new(Vec::new());
+        let mut known = KNOWN.lock().expect("no goal is a bad one");
+        if !known.iter().any(|(goal, _)| *goal == self) {
+            known.push((self, self.capture().desired()));
         }
+        let known = known.iter().find(|(goal, _)| *goal == self).expect("it was put there");
+        Desired { owner, ..known.1.clone() }
     }
 }
 
-const OTHERS_RULES: &str = "* nat
--N PROXY_INIT_REDIRECT
--N PROXY_INIT_OUTPUT
--A PROXY_INIT_REDIRECT -p tcp -m multiport --dports 4190,4191 -m comment --comment proxy-init/ignore-port-4190,4191 -j RETURN
--A PROXY_INIT_REDIRECT -p tcp -m comment --comment proxy-init/redirect-all-incoming-to-proxy-port -j REDIRECT --to-ports 15006
--A PREROUTING -m comment --comment proxy-init/install-proxy-init-prerouting -j PROXY_INIT_REDIRECT
--A PROXY_INIT_OUTPUT -m owner --uid-owner 1337 -m comment --comment proxy-init/ignore-proxy-user-id -j RETURN
--A PROXY_INIT_OUTPUT -o lo -m comment --comment proxy-init/ignore-loopback -j RETURN
--A PROXY_INIT_OUTPUT -p tcp -m comment --comment proxy-init/redirect-all-outgoing-to-proxy-port -j REDIRECT --to-ports 15001
--A OUTPUT -m comment --comment proxy-init/install-proxy-init-output -j PROXY_INIT_OUTPUT
-COMMIT
-";
-
-const NAMESAKES_RULES: &str = "* nat
--N ISTIO_PRERT
--N ISTIO_OUTPUT
--A OUTPUT -j ISTIO_OUTPUT
--A PREROUTING -j ISTIO_PRERT
--A ISTIO_PRERT ! -d LOOPBACK -p tcp -m mark ! --mark 0x539/0xfff -j REDIRECT --to-ports 15006
--A ISTIO_OUTPUT ! -d LOOPBACK -o lo -j ACCEPT
--A ISTIO_OUTPUT ! -d LOOPBACK -p tcp -m mark ! --mark 0x539/0xfff -j REDIRECT --to-ports 15001
-COMMIT
-";
+impl fmt::Debug for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.mesh, self.words)
+    }
+}
 
 /// How to apply: by this backend, beside nobody.
 pub(crate) fn options(backend: BackendName) -> Options {
@@ -170,7 +156,7 @@ pub(crate) fn options(backend: BackendName) -> Options {
         BackendName::Iptables(variant) => Choice::Iptables(Some(variant)),
         BackendName::Nftables => Choice::Nftables,
     };
-    Options { choice, on_drift: OnDrift::Replace, anew: false, others: ALL }
+    Options { choice, on_drift: OnDrift::Replace, anew: false, others: OWNERS }
 }
 
 const STRANGERS: &str = "*nat
@@ -183,7 +169,7 @@ COMMIT
 
 /// A namespace that holds what strangers have set.
 pub(crate) fn strangers() -> Memory {
-    let state = parse::save(STRANGERS, Family::V4, &SIDECAR).expect("a listing");
+    let state = parse::save(STRANGERS, Family::V4, &Mesh::Istio.ownership()).expect("a listing");
     let mut snapshot = Snapshot::default();
     for variant in Variant::ALL {
         snapshot.set_iptables(variant, Family::V4, state.clone());
@@ -209,7 +195,7 @@ pub(crate) fn read_by(reader: Ownership, snapshot: &Snapshot, by: Ownership) -> 
         let state = if reader.joined.is_empty() { state.seen_by(&reader) } else { state };
         read.set_iptables(variant, family, state);
     }
-    for one in ALL {
+    for one in OWNERS {
         let table = snapshot.table_named(one.table).cloned();
         if one.table == reader.table {
             read.set_nftables(table);
@@ -232,7 +218,7 @@ pub(crate) fn read_by(reader: Ownership, snapshot: &Snapshot, by: Ownership) -> 
 
 /// Puts a goal in the place of whatever the others have set.
 pub(crate) fn replace(memory: &mut Memory, goal: Goal, backend: BackendName) -> Result<Summary, String> {
-    let desired = goal.desired(goal.owner().joined_with(ALL));
+    let desired = goal.desired(goal.owner().joined_with(OWNERS));
     engine::apply(memory, &desired, &options(backend)).map_err(|error| error.to_string())
 }
 

@@ -1,42 +1,38 @@
 //! With the kernel: rules of one mesh, set by a program that is none of ours or by us, and another mesh that is asked for.
 
-use crate::meshes::{ALL, Goal, options};
-use crate::support::address::Place;
+use crate::meshes::{Goal, options};
+use crate::scene::fresh;
 use crate::support::namespace::Namespace;
-use crate::support::pod::{APP, Answerer, Pod};
-use crate::support::setting::{self, Mode, Setting};
-use crate::support::traffic::{Call, Protocol};
-use rules::{Family, Ownership};
+use crate::support::setting;
+use policy::mesh::{Mesh, OWNERS};
+use rules::{Family, Ownership, routing::Object};
 use sidecar_init::{
     backend::{BackendName, Kernel, Variant, iptables::Lock},
     engine::{self, Error, Options},
 };
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
 
 /// Who has set what is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
+pub(crate) enum By {
     /// Somebody with `iptables-restore`.
     Program(Variant),
     Us(BackendName),
 }
 
-const NFT: BackendName = BackendName::Iptables(Variant::Nft);
-const LEGACY: BackendName = BackendName::Iptables(Variant::Legacy);
-const NATIVE: BackendName = BackendName::Nftables;
+pub(crate) const NFT: BackendName = BackendName::Iptables(Variant::Nft);
+pub(crate) const LEGACY: BackendName = BackendName::Iptables(Variant::Legacy);
+pub(crate) const NATIVE: BackendName = BackendName::Nftables;
 
 /// Every way to hold rules.
-const WAYS: [By; 5] =
+pub(crate) const WAYS: [By; 5] =
     [By::Program(Variant::Legacy), By::Program(Variant::Nft), By::Us(LEGACY), By::Us(NFT), By::Us(NATIVE)];
 
-fn kernel(owner: Ownership) -> Kernel {
+pub(crate) fn kernel(owner: Ownership) -> Kernel {
     Kernel::open(Lock { wait: 60, ..Lock::default() }, owner).expect("a namespace that can be changed")
 }
 
 /// Sets what a mesh wants, whatever else is there.
-fn set(namespace: &Namespace, goal: Goal, by: By) {
+pub(crate) fn set(namespace: &Namespace, goal: Goal, by: By) {
     match by {
         By::Program(variant) => {
             for (family, of) in Family::BOTH.into_iter().zip(setting::Family::BOTH) {
@@ -52,6 +48,10 @@ fn set(namespace: &Namespace, goal: Goal, by: By) {
                 let output = namespace.output(&variant.program(of, "-restore"), words, &goal.text(family));
                 assert!(output.status.success(), "{goal:?} {by:?}: {output:?}");
             }
+            for words in goal.capture().routing().into_iter().filter_map(without_protocol) {
+                let words: Vec<&str> = words.split(' ').collect();
+                namespace.stdout("ip", &words);
+            }
         }
         By::Us(backend) => {
             let alone = Options { others: &[], ..options(backend) };
@@ -63,8 +63,22 @@ fn set(namespace: &Namespace, goal: Goal, by: By) {
     }
 }
 
-fn replace(namespace: &Namespace, goal: Goal, backend: BackendName) {
-    let owner = goal.owner().joined_with(ALL);
+/// What `ip` is told by whoever does not say whose the object is. An address would be that of whichever mesh wants one, and
+/// no other mesh's to take away.
+fn without_protocol(object: Object) -> Option<String> {
+    let family = if object.family() == Family::V4 { "-4" } else { "-6" };
+    match object {
+        Object::Address(_) => None,
+        Object::Route { table, .. } => Some(format!("{family} route add local default dev lo table {table}")),
+        Object::Rule { mark, table, preference, .. } => {
+            let place = preference.map(|place| format!(" pref {place}")).unwrap_or_default();
+            Some(format!("{family} rule add fwmark {mark} lookup {table}{place}"))
+        }
+    }
+}
+
+pub(crate) fn replace(namespace: &Namespace, goal: Goal, backend: BackendName) {
+    let owner = goal.owner().joined_with(OWNERS);
     let done = namespace.run(|| {
         engine::apply(&mut kernel(owner), &goal.desired(owner), &options(backend)).map_err(|error| {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
@@ -75,7 +89,7 @@ fn replace(namespace: &Namespace, goal: Goal, backend: BackendName) {
 }
 
 /// All rules and all routing of a namespace, without what they have counted.
-fn everything(namespace: &Namespace) -> String {
+pub(crate) fn everything(namespace: &Namespace) -> String {
     let mut text = String::new();
     for program in ["iptables-legacy-save", "ip6tables-legacy-save"] {
         let saved = namespace.stdout(program, &[]);
@@ -85,10 +99,16 @@ fn everything(namespace: &Namespace) -> String {
         text.extend(lines.map(|line| line.split(" [").next().unwrap_or(line).to_owned() + "\n"));
     }
     text += &namespace.stdout("nft", &["-s", "list", "ruleset"]);
-    for words in [["-4", "rule"], ["-6", "rule"]] {
-        text += &namespace.stdout("ip", &[words[0], words[1], "list"]);
+    for family in ["-4", "-6"] {
+        let questions = "rule list\nroute show table all\naddr show dev lo\n";
+        let output = namespace.output("ip", &[family, "-batch", "-"], questions);
+        assert!(output.status.success(), "{output:?}");
+        let told = String::from_utf8(output.stdout).expect("UTF-8");
+        // Routes of the pod's own NICs are nobody's.
+        let of_rules = |line: &&str| !line.contains(" dev ") || line.contains("default dev lo");
+        text.extend(told.lines().filter(of_rules).map(|line| format!("{line}\n")));
     }
-    text + &namespace.stdout("ip", &["-6", "addr", "show", "dev", "lo"])
+    text
 }
 
 #[test]
@@ -98,18 +118,17 @@ fn whoever_captures_is_named_and_nothing_is_touched() {
             let namespace = Namespace::new();
             set(&namespace, old, by);
             let before = everything(&namespace);
-            for to in BackendName::ALL {
-                let refused = namespace.run(|| {
-                    let mut kernel = kernel(new.owner());
-                    engine::apply(&mut kernel, &new.desired(new.owner()), &options(to))
-                });
-                let told = match refused {
-                    Err(error @ Error::Captured { .. }) => error.to_string(),
-                    other => panic!("{old:?} {by:?}, {new:?} {to}: {other:?}"),
-                };
-                let is_named = told.contains(old.owner().name) && told.contains(new.owner().name);
-                assert!(is_named, "{told}");
-            }
+            // It is refused before a backend is chosen.
+            let refused = namespace.run(|| {
+                let mut kernel = kernel(new.owner());
+                engine::apply(&mut kernel, &new.desired(new.owner()), &options(NATIVE))
+            });
+            let told = match refused {
+                Err(error @ Error::Captured { .. }) => error.to_string(),
+                other => panic!("{old:?} {by:?}, {new:?}: {other:?}"),
+            };
+            let is_named = told.contains(old.owner().name) && told.contains(new.owner().name);
+            assert!(is_named, "{told}");
             assert_eq!(everything(&namespace), before, "{old:?} {by:?}, {new:?}");
         }
     }
@@ -117,15 +136,15 @@ fn whoever_captures_is_named_and_nothing_is_touched() {
 
 #[test]
 fn one_takes_the_place_of_the_other_and_nothing_is_left_of_it() {
-    for (old, new) in Goal::pairs() {
-        for by in WAYS {
-            for to in [LEGACY, NFT, NATIVE] {
-                let (namespace, fresh) = (Namespace::new(), Namespace::new());
+    for (new, to) in Goal::ALL.into_iter().flat_map(|new| [LEGACY, NFT, NATIVE].map(|to| (new, to))) {
+        let wanted = fresh(new, to);
+        for (old, _) in Goal::pairs().filter(|(_, one)| *one == new) {
+            // Where nothing but the mesh changes, `moves` looks.
+            for by in WAYS.into_iter().filter(|by| *by != By::Us(to)) {
+                let namespace = Namespace::new();
                 set(&namespace, old, by);
                 replace(&namespace, new, to);
-                set(&fresh, new, By::Us(to));
-                let (found, wanted) = (everything(&namespace), everything(&fresh));
-                assert_eq!(said(&found), said(&wanted), "{old:?} {by:?}, {new:?} {to}");
+                assert_eq!(said(&everything(&namespace)), wanted, "{old:?} {by:?}, {new:?} {to}");
             }
         }
     }
@@ -133,10 +152,12 @@ fn one_takes_the_place_of_the_other_and_nothing_is_left_of_it() {
 
 /// What lines say of rules and routing. Which tables and base chains of iptables stand, and in which order, is no rule of
 /// anybody's; neither is the place that the kernel gives to a policy rule.
-fn said(text: &str) -> Vec<String> {
+pub(crate) fn said(text: &str) -> Vec<String> {
     let says = |line: &&str| {
         let frames = line.is_empty() || line.contains("hook ") || line.ends_with('{') || *line == "}";
-        !frames && !line.starts_with("# Warning")
+        // The note of when a table was made.
+        let is_note = line.contains("comment \"sidecar-init ");
+        !frames && !is_note && !line.starts_with("# Warning")
     };
     let unplaced = |line: &str| match line.split_once(':') {
         Some((place, rule)) if place.parse::<u32>().is_ok() => rule.to_owned(),
@@ -149,21 +170,25 @@ fn said(text: &str) -> Vec<String> {
 
 #[test]
 fn cleaning_one_leaves_the_other() {
-    for (one, other) in
-        [(Goal::Redirect, Goal::Other), (Goal::Other, Goal::Redirect), (Goal::Namesake, Goal::Other)]
-    {
-        for (by, beside) in [
-            (By::Us(NFT), By::Program(Variant::Nft)),
-            (By::Us(NATIVE), By::Us(NFT)),
-            (By::Us(LEGACY), By::Us(NATIVE)),
-            (By::Us(NATIVE), By::Us(NATIVE)),
-        ] {
+    const BESIDE: [(By, By); 4] = [
+        (By::Us(NFT), By::Program(Variant::Nft)),
+        (By::Us(NATIVE), By::Us(NFT)),
+        (By::Us(LEGACY), By::Us(NATIVE)),
+        (By::Us(NATIVE), By::Us(NATIVE)),
+    ];
+    // Two whose chains are called alike can't stand in one table.
+    let alike = |one: Goal, other: Goal| {
+        [one, other].iter().all(|goal| goal.mesh != Mesh::Linkerd && goal.mesh != Mesh::Kuma)
+    };
+    for (index, (one, other)) in Goal::pairs().enumerate() {
+        let ways = BESIDE.into_iter().cycle().skip(index % 2).step_by(2).take(2);
+        for (by, beside) in ways.filter(|(by, _)| *by != By::Us(NFT) || !alike(one, other)) {
             let (namespace, fresh) = (Namespace::new(), Namespace::new());
             set(&fresh, other, beside);
             set(&namespace, other, beside);
             set(&namespace, one, by);
             namespace
-                .run(|| engine::clean(&mut kernel(one.owner()), one.owner(), ALL))
+                .run(|| engine::clean(&mut kernel(one.owner()), one.owner(), OWNERS))
                 .expect("it is removed");
             let (found, wanted) = (everything(&namespace), everything(&fresh));
             assert_eq!(said(&found), said(&wanted), "{one:?} {by:?} beside {other:?} {beside:?}");
@@ -173,7 +198,7 @@ fn cleaning_one_leaves_the_other() {
 
 #[test]
 fn cleaning_without_a_name_removes_all() {
-    for (one, other) in [(Goal::Redirect, Goal::Other), (Goal::Namesake, Goal::Other)] {
+    for (one, other) in [(Goal::REDIRECT, Goal::LINKERD), (Goal::AMBIENT, Goal::LINKERD)] {
         for (by, beside) in
             [(By::Us(NFT), By::Us(NFT)), (By::Us(NATIVE), By::Us(NATIVE)), (By::Us(LEGACY), By::Us(NATIVE))]
         {
@@ -181,91 +206,9 @@ fn cleaning_without_a_name_removes_all() {
             let before = everything(&namespace);
             set(&namespace, one, by);
             set(&namespace, other, beside);
-            let owner = one.owner().joined_with(ALL);
-            namespace.run(|| engine::clean(&mut kernel(owner), owner, ALL)).expect("all is removed");
+            let owner = one.owner().joined_with(OWNERS);
+            namespace.run(|| engine::clean(&mut kernel(owner), owner, OWNERS)).expect("all is removed");
             assert_eq!(everything(&namespace), before, "{one:?} {by:?} beside {other:?} {beside:?}");
         }
-    }
-}
-
-#[test]
-fn no_connection_passes_both_within_iptables() {
-    under_traffic(By::Program(Variant::Nft), &[NFT; 6]);
-    under_traffic(By::Program(Variant::Legacy), &[LEGACY; 6]);
-}
-
-#[test]
-fn no_connection_passes_both_within_nf_tables() {
-    under_traffic(By::Us(NATIVE), &[NATIVE; 8]);
-}
-
-#[test]
-fn no_connection_passes_both_where_the_backend_changes_too() {
-    under_traffic(By::Program(Variant::Nft), &[NATIVE, NFT, NATIVE, LEGACY, NATIVE, NFT]);
-}
-
-/// Meshes in the order in which they take each other's place, round and round.
-const ROUND: [Goal; 6] =
-    [Goal::Other, Goal::Redirect, Goal::Namesake, Goal::Transparent, Goal::Other, Goal::Transparent];
-
-/// Connects without pause while one mesh takes the place of another by these backends.
-fn under_traffic(first: By, changes: &[BackendName]) {
-    for family in setting::Family::BOTH {
-        // The proxy's listener for inbound traffic is transparent throughout.
-        let pod = Pod::new(Setting { variant: setting::Variant::Nft, family, mode: Mode::Tproxy });
-        pod.outside.set("ipv4/ip_local_port_range", "20000 20063");
-        pod.outside.set("ipv4/tcp_max_tw_buckets", "0");
-        pod.listen(Protocol::Tcp, Place::Service, 9080);
-        pod.listen(Protocol::Tcp, Place::Pod, 8080);
-        set(&pod.inside, ROUND[0], first);
-        let calls =
-            [(&pod.inside, Place::Service.at(family, 9080)), (&pod.outside, Place::Pod.at(family, 8080))];
-        let (placed, failed, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()), AtomicBool::new(false));
-        let wait = || {
-            let target = placed.load(Ordering::Relaxed) + 10;
-            while placed.load(Ordering::Relaxed) < target {
-                thread::yield_now();
-            }
-        };
-        thread::scope(|scope| {
-            for (home, to) in calls {
-                let (placed, failed, done) = (&placed, &failed, &done);
-                scope.spawn(move || {
-                    let call = Call { protocol: Protocol::Tcp, identity: APP, from: None, mark: None, to };
-                    while !done.load(Ordering::Relaxed) {
-                        if let Err(error) = call.place(home) {
-                            failed
-                                .lock()
-                                .expect("no thread panics with it")
-                                .push(format!("to {to}: {error}"));
-                        }
-                        placed.fetch_add(1, Ordering::Relaxed);
-                    }
-                });
-            }
-            let _done = Done(&done);
-            for (backend, goal) in changes.iter().zip(ROUND.into_iter().cycle().skip(1)) {
-                wait();
-                replace(&pod.inside, goal, *backend);
-            }
-            wait();
-        });
-        let arrivals = pod.arrivals();
-        let past = arrivals.iter().filter(|arrival| arrival.listener == Answerer::Destination).count();
-        let failed = failed.into_inner().expect("no thread panicked with it");
-        assert!(
-            past == 0 && failed.is_empty(),
-            "{first:?} {changes:?}, {family:?}: {past} past the proxies, {failed:?}"
-        );
-        assert!(placed.into_inner() > 20 && arrivals.len() > 20, "connections are made");
-    }
-}
-
-/// Tells the others to end, however the changes end.
-struct Done<'a>(&'a AtomicBool);
-
-impl Drop for Done<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }

@@ -1,6 +1,7 @@
 //! What is done where one mesh takes the place of another, step by step.
 
-use crate::meshes::{ALL, Goal, SIDECAR, captures, holding, options, replace, same};
+use crate::meshes::{Goal, captures, holding, options, replace, same};
+use policy::mesh::OWNERS;
 use rules::Family;
 use sidecar_init::{
     backend::{Backend, BackendName, Step, Variant, memory::Memory},
@@ -14,7 +15,7 @@ const LEGACY: BackendName = BackendName::Iptables(Variant::Legacy);
 fn for_each_change(mut check: impl FnMut(Memory, BackendName, Goal, BackendName)) {
     for (old, new) in Goal::pairs() {
         for (from, to) in BackendName::ALL.into_iter().flat_map(|a| BackendName::ALL.map(|b| (a, b))) {
-            check(holding(old, from, new.owner().joined_with(ALL)), from, new, to);
+            check(holding(old, from, new.owner().joined_with(OWNERS)), from, new, to);
         }
     }
 }
@@ -31,7 +32,7 @@ fn nothing_is_set_beside_another_mesh() {
             };
             let told = error.to_string();
             let evidence = match from {
-                BackendName::Iptables(variant) => format!("of table nat, {variant}, IPv4)"),
+                BackendName::Iptables(variant) => format!(", {variant}, IPv4)"),
                 BackendName::Nftables => format!("(table inet {} of nf_tables)", old.owner().table),
             };
             for word in [
@@ -53,7 +54,7 @@ fn nothing_is_set_beside_another_mesh() {
 fn nothing_of_the_other_is_left_and_strangers_stay() {
     for_each_change(|mut memory, _, new, to| {
         replace(&mut memory, new, to).expect("nothing breaks");
-        let expected = holding(new, to, new.owner().joined_with(ALL));
+        let expected = holding(new, to, new.owner().joined_with(OWNERS));
         assert!(
             same(&memory.snapshot, &expected.snapshot),
             "{new:?}\n{:#?}\n{:#?}",
@@ -81,7 +82,7 @@ fn one_of_the_two_captures_at_every_moment() {
 
 /// The steps of a change of rules, in words.
 fn told(old: Goal, from: BackendName, new: Goal, to: BackendName) -> Vec<String> {
-    let mut memory = holding(old, from, new.owner().joined_with(ALL));
+    let mut memory = holding(old, from, new.owner().joined_with(OWNERS));
     let steps = replace(&mut memory, new, to).expect("nothing breaks").steps;
     let is_of_rules = |step: &&Step| {
         matches!(step, Step::Iptables { .. } | Step::Nftables { .. } | Step::Clear(_) | Step::Settle)
@@ -99,27 +100,28 @@ fn it_is_one_step_where_the_kernel_can_do_it_in_one() {
         assert_eq!(told(old, backend, new, backend), expected, "{old:?} to {new:?}");
     };
     check(
-        Goal::Other,
-        Goal::Redirect,
+        Goal::LINKERD,
+        Goal::REDIRECT,
         BackendName::Nftables,
-        &["replacing the nf_tables table sidecar_init_other by sidecar_init"],
+        &["replacing the nf_tables table sidecar_init_linkerd by sidecar_init"],
     );
     check(
-        Goal::Redirect,
-        Goal::Namesake,
+        Goal::REDIRECT,
+        Goal::AMBIENT,
         BackendName::Nftables,
-        &["replacing the nf_tables table sidecar_init by sidecar_init_namesake"],
+        &["replacing the nf_tables table sidecar_init by sidecar_init_ambient"],
     );
-    for (old, new) in [(Goal::Other, Goal::Namesake), (Goal::Namesake, Goal::Other)] {
-        check(old, new, NFT, &["IPv4 rules (iptables-nft: nat)", "IPv6 rules (iptables-nft: nat)"]);
+    // A chain whose name both use changes hands within the table's commit.
+    let tables =
+        ["IPv4 rules (iptables-nft: mangle, nat, raw)", "IPv6 rules (iptables-nft: mangle, nat, raw)"];
+    for (old, new) in [
+        (Goal::LINKERD, Goal::AMBIENT),
+        (Goal::AMBIENT, Goal::LINKERD),
+        (Goal::REDIRECT, Goal::AMBIENT),
+        (Goal::AMBIENT, Goal::KUMA),
+    ] {
+        check(old, new, NFT, &tables);
     }
-    // The chain whose name both use changes hands within the table's commit.
-    check(
-        Goal::Redirect,
-        Goal::Namesake,
-        NFT,
-        &["IPv4 rules (iptables-nft: nat, raw)", "IPv6 rules (iptables-nft: nat, raw)"],
-    );
 }
 
 #[test]
@@ -129,53 +131,53 @@ fn it_is_bridged_where_the_kernel_can_not() {
     };
     let native = BackendName::Nftables;
     check(
-        (Goal::Other, LEGACY),
-        (Goal::Namesake, native),
+        (Goal::LINKERD, LEGACY),
+        (Goal::AMBIENT, native),
         &[
-            "creating the nf_tables table sidecar_init_namesake",
+            "creating the nf_tables table sidecar_init_ambient",
             "wait",
             "IPv4 rules (iptables-legacy: nat)",
             "IPv6 rules (iptables-legacy: nat)",
         ],
     );
     check(
-        (Goal::Other, native),
-        (Goal::Namesake, LEGACY),
+        (Goal::LINKERD, native),
+        (Goal::AMBIENT, LEGACY),
         &[
-            "IPv4 rules (iptables-legacy: nat)",
-            "IPv6 rules (iptables-legacy: nat)",
+            "IPv4 rules (iptables-legacy: nat, mangle, raw)",
+            "IPv6 rules (iptables-legacy: nat, mangle, raw)",
             "wait",
-            "removing the nf_tables table sidecar_init_other",
+            "removing the nf_tables table sidecar_init_linkerd",
         ],
     );
     // TPROXY on one side: guards first, and both stand for a while.
     check(
-        (Goal::Other, native),
-        (Goal::Transparent, native),
+        (Goal::LINKERD, native),
+        (Goal::TRANSPARENT, native),
         &[
-            "replacing the nf_tables table sidecar_init_other",
+            "replacing the nf_tables table sidecar_init_linkerd",
             "creating the nf_tables table sidecar_init",
             "wait",
-            "removing the nf_tables table sidecar_init_other",
+            "removing the nf_tables table sidecar_init_linkerd",
         ],
     );
     check(
-        (Goal::Transparent, native),
-        (Goal::Other, native),
+        (Goal::TRANSPARENT, native),
+        (Goal::LINKERD, native),
         &[
-            "creating the nf_tables table sidecar_init_other",
+            "creating the nf_tables table sidecar_init_linkerd",
             "wait",
             "removing the nf_tables table sidecar_init",
             "wait",
-            "replacing the nf_tables table sidecar_init_other",
+            "replacing the nf_tables table sidecar_init_linkerd",
         ],
     );
 }
 
 #[test]
 fn routing_that_both_want_stays_where_it_is() {
-    let mut memory = holding(Goal::Other, NFT, SIDECAR.joined_with(ALL));
-    let steps = replace(&mut memory, Goal::Redirect, NFT).expect("nothing breaks").steps;
+    let mut memory = holding(Goal::KUMA, NFT, Goal::REDIRECT.owner().joined_with(OWNERS));
+    let steps = replace(&mut memory, Goal::REDIRECT, NFT).expect("nothing breaks").steps;
     let routing: Vec<String> = steps
         .iter()
         .filter(|step| !matches!(step, Step::Iptables { .. } | Step::Settle))

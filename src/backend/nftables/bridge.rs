@@ -4,6 +4,7 @@
 use super::bytecode::{Chain, Rule, Table};
 use super::expression::{Expression, Meta, Operator, Verdict};
 use crate::sys::header::{IPPROTO_TCP, NF_INET_PRE_ROUTING};
+use nix::libc::IFNAMSIZ;
 use rules::Mark;
 use std::collections::BTreeSet;
 
@@ -23,16 +24,21 @@ fn mark(rule: &Rule) -> Option<Mark> {
     }
 }
 
-/// The table with guards before its rules for `nat` in PREROUTING, where it has any.
+/// The table with guards before its rules in PREROUTING, where it has any: against these marks before those for `nat`, and
+/// against those `of_others`, which other tables of nf_tables set, before those for `mangle`.
 #[must_use]
-pub fn guarded(mut table: Table, marks: &BTreeSet<Mark>) -> Table {
+pub fn guarded(mut table: Table, marks: &BTreeSet<Mark>, of_others: &BTreeSet<Mark>) -> Table {
     for chain in &mut table.chains {
-        let base = chain.base.as_ref();
-        if base.is_some_and(|base| base.kind == "nat" && base.hook == NF_INET_PRE_ROUTING) {
-            let guards = marks.iter().map(|mark| guard(*mark));
-            let missing: Vec<Rule> = guards.filter(|guard| !chain.rules.contains(guard)).collect();
-            chain.rules.splice(..0, missing);
-        }
+        let Some(base) = chain.base.as_ref().filter(|base| base.hook == NF_INET_PRE_ROUTING) else {
+            continue;
+        };
+        let guards: Vec<Rule> = match (base.kind == "nat", is_mangle(chain)) {
+            (true, _) => marks.iter().map(|mark| guard(*mark, Vec::new())).collect(),
+            (false, true) => of_others.iter().map(|mark| guard(*mark, away_from_loopback())).collect(),
+            (false, false) => Vec::new(),
+        };
+        let missing: Vec<Rule> = guards.into_iter().filter(|guard| !chain.rules.contains(guard)).collect();
+        chain.rules.splice(..0, missing);
     }
     table
 }
@@ -40,7 +46,6 @@ pub fn guarded(mut table: Table, marks: &BTreeSet<Mark>) -> Table {
 /// Both captures in one table: `mangle` of the one that hands packets over by TPROXY, all else of the other.
 #[must_use]
 pub fn both(transparent: &Table, mut other: Table) -> Table {
-    let is_mangle = |chain: &Chain| chain.name.starts_with("mangle_");
     other.chains.retain(|chain| !is_mangle(chain));
     let mut chains: Vec<Chain> =
         transparent.chains.iter().filter(|chain| is_mangle(chain)).cloned().collect();
@@ -69,14 +74,25 @@ pub fn both(transparent: &Table, mut other: Table) -> Table {
     other
 }
 
-fn guard(mark: Mark) -> Rule {
-    let expressions = vec![
+fn is_mangle(chain: &Chain) -> bool {
+    chain.name.starts_with("mangle_")
+}
+
+/// What comes over `lo` with a mark is the proxy's, and `mangle` has to save that.
+fn away_from_loopback() -> Vec<Expression> {
+    let mut name = b"lo".to_vec();
+    name.resize(IFNAMSIZ, 0);
+    vec![Expression::Meta(Meta::Iifname), Expression::Cmp(Operator::Neq, name)]
+}
+
+fn guard(mark: Mark, mut expressions: Vec<Expression>) -> Rule {
+    expressions.extend([
         Expression::Meta(Meta::L4proto),
         Expression::Cmp(Operator::Eq, vec![IPPROTO_TCP]),
         Expression::Meta(Meta::Mark),
         Expression::Cmp(Operator::Eq, mark.value.to_ne_bytes().to_vec()),
         Expression::Counter,
         Expression::Verdict(Verdict::Accept),
-    ];
+    ]);
     Rule { expressions, userdata: Vec::new() }
 }

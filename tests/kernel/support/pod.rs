@@ -131,10 +131,14 @@ impl Pod {
     pub(crate) fn listen(&self, protocol: Protocol, place: Place, port: u16) {
         let address = place.at(self.setting.family, port);
         let host = if place.is_in_pod() { &self.inside } else { &self.outside };
-        self.destinations.borrow_mut().entry((protocol, address)).or_insert_with(|| {
-            let socket = Socket { protocol, address, owner: APP };
-            Listener::start(host, socket, Answerer::Destination, self.notes.clone())
-        });
+        self.answer(host, Socket { protocol, address, owner: APP }, Answerer::Destination);
+    }
+
+    /// Sees to it that this one answers there from now on.
+    pub(crate) fn answer(&self, home: &Namespace, socket: Socket, answerer: Answerer) {
+        let mut listeners = self.destinations.borrow_mut();
+        let listener = || Listener::start(home, socket, answerer, self.notes.clone());
+        listeners.entry((socket.protocol, socket.address)).or_insert_with(listener);
     }
 
     /// All that has arrived anywhere since the last time.

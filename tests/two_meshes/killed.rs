@@ -1,0 +1,130 @@
+//! `kill -9` at each system call by which a run of the binary writes, under traffic: no connection passes the proxies, and
+//! the next run arrives.
+//!
+//! `strace` tells the calls that write, and kills whoever makes one as it enters it: the run, or the program of iptables that
+//! works for it. There are as many as a plan has commits, of which `moves` looks at what each leaves; so nothing is written
+//! between those.
+
+use crate::meshes::Goal;
+use crate::packets::{By, kernel};
+use crate::packets::{LEGACY, NATIVE, NFT, set};
+use crate::scene::{Scene, asked, fresh};
+use crate::support::namespace::Namespace;
+use crate::watched::commits;
+use sidecar_init::backend::{BackendName, Step};
+use sidecar_init::engine;
+use std::collections::{BTreeSet, HashMap};
+use std::process::Output;
+use std::{env, fs};
+
+/// Each mesh takes a place and gives one up, and one of them makes everything anew.
+const CHANGES: [(Goal, Goal); 6] = [
+    (Goal::REDIRECT, Goal::KUMA),
+    (Goal::KUMA, Goal::KUMA),
+    (Goal::KUMA, Goal::AMBIENT),
+    (Goal::AMBIENT, Goal::TRANSPARENT),
+    (Goal::TRANSPARENT, Goal::LINKERD),
+    (Goal::LINKERD, Goal::REDIRECT),
+];
+
+#[test]
+fn within_nf_tables() {
+    at_each_write(NATIVE, &CHANGES);
+}
+
+#[test]
+fn within_iptables_nft() {
+    at_each_write(NFT, &CHANGES[2..3]);
+}
+
+#[test]
+fn within_iptables_legacy() {
+    at_each_write(LEGACY, &CHANGES[2..3]);
+}
+
+fn at_each_write(backend: BackendName, changes: &[(Goal, Goal)]) {
+    let scene = Scene::new();
+    let log = env::temp_dir().join(format!("sidecar-init-writes-{backend}-{}", std::process::id()));
+    let log = log.to_str().expect("UTF-8");
+    let mut now = changes[0].0;
+    set(&scene.inside, now, By::Us(backend));
+    scene.under_traffic(|| {
+        for &(old, new) in changes {
+            let (before, after) = (fresh(old, backend), fresh(new, backend));
+            let back = || scene.reach(new, old, backend);
+            if now != old {
+                scene.reach(now, old, backend);
+            }
+            let planned = planned(&scene.inside, old, new, backend);
+            let output = traced(&scene.inside, (old, new), backend, &["-o", log]);
+            assert!(output.status.success(), "{output:?}");
+            let written = writes(&fs::read_to_string(log).expect("a log"));
+            assert_eq!(written.len(), planned, "from {old:?} to {new:?} by {backend}: {written:#?}");
+            scene.holds(new, &after, &format!("{backend}, the binary"));
+            // Where several programs write, each has calls of these numbers.
+            let distinct: BTreeSet<&(String, usize)> = written.iter().collect();
+            for (name, count) in distinct {
+                back();
+                scene.holds(old, &before, &format!("{backend}, back"));
+                let what = format!("from {old:?} to {new:?} by {backend}, killed at {name} {count}");
+                let kill = format!("inject={name}:signal=KILL:when={count}");
+                let calls = ["-o", "/dev/null", "-e", &kill];
+                let run = || traced(&scene.inside, (old, new), backend, &calls);
+                let output = scene.with_calls(run);
+                assert!(!output.status.success(), "{what}: nobody was");
+                scene.look(&[old, new], &what);
+                let output =
+                    scene.with_calls(|| traced(&scene.inside, (old, new), backend, &["-o", "/dev/null"]));
+                assert!(output.status.success(), "{what}, the next run: {output:?}");
+                scene.look(&[new], &what);
+                scene.holds(new, &after, &what);
+            }
+            now = new;
+        }
+    });
+    fs::remove_file(log).expect("the log goes");
+}
+
+/// How many commits a plan has that write.
+fn planned(namespace: &Namespace, old: Goal, new: Goal, backend: BackendName) -> usize {
+    let (owner, options) = asked(old, new, backend);
+    let plan = || engine::plan(&mut kernel(owner), &new.desired(owner), &options);
+    let plan = namespace.run(|| plan().map_err(|error| error.to_string())).expect("it can be planned");
+    plan.steps.iter().flat_map(commits).filter(|commit| *commit != Step::Settle).count()
+}
+
+/// Runs the binary under `strace`.
+fn traced(namespace: &Namespace, (old, new): (Goal, Goal), backend: BackendName, options: &[&str]) -> Output {
+    let flags = new.flags();
+    let choice = match backend {
+        BackendName::Nftables => "nftables",
+        BackendName::Iptables(_) if backend == NFT => "iptables-nft",
+        BackendName::Iptables(_) => "iptables-legacy",
+    };
+    let how = if old == new { "--force-apply" } else { "--replace" };
+    let calls = ["-f", "-qq", "-e", "trace=sendto,sendmsg,setsockopt"];
+    let words = [env!("CARGO_BIN_EXE_sidecar-init"), "apply", how, "--backend", choice];
+    let flags = flags.iter().map(String::as_str);
+    let words: Vec<&str> = calls.iter().chain(options).chain(&words).copied().chain(flags).collect();
+    namespace.output("strace", &words, "")
+}
+
+/// The calls that write rules or routing, each by its name, and how many of that name its thread has made with it.
+fn writes(log: &str) -> Vec<(String, usize)> {
+    const WRITES: [&str; 5] = [
+        "type=NFNL_MSG_BATCH_BEGIN",
+        "type=RTM_NEW",
+        "type=RTM_DEL",
+        "IPT_SO_SET_REPLACE",
+        "IP6T_SO_SET_REPLACE",
+    ];
+    let mut counts: HashMap<(String, String), usize> = HashMap::new();
+    let call = |line: &str| {
+        let (thread, call) = line.trim().split_once(' ')?;
+        let (name, said) = call.trim().split_once('(')?;
+        let count = counts.entry((thread.to_owned(), name.to_owned())).or_default();
+        *count += 1;
+        WRITES.iter().any(|write| said.contains(write)).then_some((name.to_owned(), *count))
+    };
+    log.lines().filter_map(call).collect()
+}

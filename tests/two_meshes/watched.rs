@@ -1,0 +1,75 @@
+//! The kernel as the engine's backend, with a stop before each of its commits, and with one that never comes about.
+
+use rules::desired::StaleFlows;
+use sidecar_init::backend::{Backend, Error, Kernel, Snapshot, Step, Variant};
+
+/// What becomes of the commits, counted from 0, those on the way back included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// All work.
+    Done,
+    /// This one fails.
+    Fails(usize),
+    /// This one and all behind it never happen: what a run leaves that is killed as it makes this commit.
+    Killed(usize),
+}
+
+pub(crate) struct Watched<'a> {
+    pub(crate) kernel: Kernel,
+    pub(crate) fate: Fate,
+    /// How many commits have been asked for.
+    pub(crate) commits: usize,
+    /// Called before each.
+    pub(crate) stop: &'a mut dyn FnMut(&Step),
+}
+
+/// The commits of which a step consists: a table of iptables is one, and so is everything else.
+pub(crate) fn commits(step: &Step) -> Vec<Step> {
+    match step {
+        Step::Iptables { variant, family, changes } => {
+            let alone = |change: &rules::TableChange| Step::Iptables {
+                variant: *variant,
+                family: *family,
+                changes: vec![change.clone()],
+            };
+            changes.iter().map(alone).collect()
+        }
+        other => vec![other.clone()],
+    }
+}
+
+impl Backend for Watched<'_> {
+    fn hold(&mut self) -> Result<(), Error> {
+        self.kernel.hold()
+    }
+
+    fn read(&mut self) -> Result<Snapshot, Error> {
+        self.kernel.read()
+    }
+
+    fn commit(&mut self, step: &Step) -> Result<(), Error> {
+        for commit in commits(step) {
+            (self.stop)(&commit);
+            let number = self.commits;
+            self.commits += 1;
+            let works = match self.fate {
+                Fate::Done => true,
+                Fate::Fails(at) => number != at,
+                Fate::Killed(at) => number < at,
+            };
+            if !works {
+                return Err(Error::Injected(format!("{commit} failed as asked")));
+            }
+            self.kernel.commit(&commit)?;
+        }
+        Ok(())
+    }
+
+    fn has_programs(&self, variant: Variant) -> bool {
+        self.kernel.has_programs(variant)
+    }
+
+    fn forget_flows(&mut self, stale: &StaleFlows) -> Result<usize, Error> {
+        self.kernel.forget_flows(stale)
+    }
+}
