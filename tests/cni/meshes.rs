@@ -335,6 +335,14 @@ fn an_init_container_of_the_same_mesh_finds_the_plugins_rules_and_takes_them_ove
         pod.stdout(BINARY, &[command, &["--native-nftables"], kind.flags].concat());
         assert_eq!(everything(&pod), made, "{}", kind.mesh);
         call(&node, "CHECK", "nftables", &[], &pod).well();
+        // The mesh's own program sets its rules beside ours.
+        let chain = if kind.mesh == "kuma" { "KUMA_MESH_INBOUND" } else { "PROXY_INIT_REDIRECT" };
+        for words in [["-N", chain].as_slice(), &["-A", "PREROUTING", "-p", "tcp", "-j", chain]] {
+            pod.stdout("iptables-nft", &[&["-t", "nat"], words].concat());
+        }
+        says(&call(&node, "CHECK", "nftables", &[], &pod).refused(101), &[chain]);
+        call(&node, "ADD", "nftables", kind.says, &pod).well();
+        assert_eq!(everything(&pod), made, "{}", kind.mesh);
         // With other settings, its own count, as it runs last; and they are where it sets rules: in iptables' tables.
         let other = if kind.mesh == "kuma" { "--redirect-inbound-port=7" } else { "--incoming-proxy-port=7" };
         let flags = kind.flags.iter().copied().filter(|flag| !flag.starts_with("-p"));
