@@ -5,9 +5,7 @@
 
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
 use kube::ResourceExt;
-
-/// The annotation that injected pods carry.
-const STATUS: &str = "sidecar.istio.io/status";
+use policy::pod::{self, Skip};
 
 /// How broken pods are told from others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +30,7 @@ pub(crate) struct Incident {
 pub(crate) fn incident(pod: &Pod, signs: &Signs) -> Option<Incident> {
     let is_leaving = pod.metadata.deletion_timestamp.is_some();
     let on_host = pod.spec.as_ref().and_then(|spec| spec.host_network) == Some(true);
-    if is_leaving || on_host || !pod.annotations().contains_key(STATUS) {
+    if is_leaving || on_host || !is_injected(pod) {
         return None;
     }
     let status = pod.status.as_ref()?;
@@ -46,6 +44,17 @@ pub(crate) fn incident(pod: &Pod, signs: &Signs) -> Option<Incident> {
             container_id: failed.container_id.clone().unwrap_or_default(),
         })
     })
+}
+
+/// Whether a mesh's injector has seen it. All else that keeps a pod from being captured is told where it is to be mended.
+fn is_injected(pod: &Pod) -> bool {
+    let namespace = pod.namespace().unwrap_or_default();
+    let known = pod::Pod {
+        labels: Some(pod.labels().clone()),
+        ..pod::Pod::annotated(&pod.name_any(), &namespace, pod.annotations().clone())
+    };
+    let nowhere: [&str; 0] = [];
+    !matches!(pod::skip_of(&known, &nowhere), Some(Skip::NotInjected | Skip::OfMesh { before: true, .. }))
 }
 
 /// How a container ended last; `None` if it has succeeded since, or never ended.
@@ -64,9 +73,20 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
+    /// What the injectors of meshes leave.
+    const INJECTED: [(&str, &str); 3] = [
+        ("sidecar.istio.io/status", "{}"),
+        ("linkerd.io/proxy-version", "edge-26.8.1"),
+        ("kuma.io/sidecar-injected", "true"),
+    ];
+
     fn check(state: &Value, last: &Value, expected: Option<&str>) {
+        INJECTED.iter().for_each(|injected| check_of(*injected, state, last, expected));
+    }
+
+    fn check_of((name, value): (&str, &str), state: &Value, last: &Value, expected: Option<&str>) {
         let pod = json!({
-            "metadata": { "name": "web", "annotations": { STATUS: "{}" } },
+            "metadata": { "name": "web", "annotations": { name: value } },
             "status": { "initContainerStatuses": [{
                 "name": "istio-validation", "image": "i", "imageID": "i", "ready": false, "restartCount": 3,
                 "state": state, "lastState": last,

@@ -74,6 +74,40 @@ fn what_the_api_server_knows_is_captured() {
     assert_eq!(installed.asked(), expected);
 }
 
+fn of_mesh(metadata: &Value, init_container: &Value, container: &str) -> String {
+    let mut pod = json!({ "apiVersion": "v1", "kind": "Pod",
+        "spec": { "initContainers": [init_container], "containers": [{ "name": container, "image": "p" }] } });
+    pod["metadata"] = metadata.clone();
+    pod["metadata"]["name"] = json!("web");
+    pod["metadata"]["namespace"] = json!("shop");
+    pod.to_string()
+}
+
+/// Labels and init containers, which no runtime tells, are known then.
+#[test]
+fn the_api_server_tells_of_which_mesh_a_pod_is_and_whether_it_sets_its_own_rules() {
+    let other = json!({ "name": "fetch", "image": "i" });
+    let setter = |name: &str| json!({ "name": name, "image": "i" });
+    let ambient = json!({ "labels": { "istio.io/dataplane-mode": "ambient" } });
+    let linkerd = json!({ "annotations": { "linkerd.io/proxy-version": "1" } });
+    let kuma = json!({ "annotations": { "kuma.io/sidecar-injected": "true" } });
+    for (metadata, init_container, name, table) in [
+        (&ambient, &other, "app", Some("sidecar_init_ambient")),
+        (&linkerd, &other, "linkerd-proxy", Some("sidecar_init_linkerd")),
+        (&linkerd, &setter("linkerd-init"), "linkerd-proxy", None),
+        (&linkerd, &other, "app", None),
+        (&kuma, &other, "kuma-sidecar", Some("sidecar_init_kuma")),
+        (&kuma, &setter("kuma-init"), "kuma-sidecar", None),
+    ] {
+        let pod = of_mesh(metadata, init_container, name);
+        let (installed, namespace) = (Installed::new(&format!("echo '{pod}'")), container());
+        installed.add(&Value::Null, &namespace.path()).well();
+        let rules = rules(&namespace);
+        let found = rules.lines().find_map(|line| line.strip_prefix("table inet ")?.strip_suffix(" {"));
+        assert_eq!(found, table, "{pod}");
+    }
+}
+
 #[test]
 fn nobody_asks_for_a_pod_that_is_left_alone_anyway() {
     let (installed, namespace) = (Installed::new("exit 1"), container());

@@ -319,3 +319,45 @@ fn a_network_captures_every_container_for_its_mesh() {
     let said = [("config.linkerd.io/skip-inbound-ports", "7000")];
     means(&node, &annotated(&node, &said, &capture), &flags("--inbound-ports-to-ignore=4190,4191,7000"));
 }
+
+/// A runtime does not tell that the pod has an init container for the rules: it comes after the plugin.
+#[test]
+fn an_init_container_of_the_same_mesh_finds_the_plugins_rules_and_takes_them_over() {
+    let [_, linkerd, kuma, _] = &KINDS;
+    for (kind, command) in
+        [(linkerd, &["linkerd-init"][..]), (kuma, &["kuma-init", "install", "transparent-proxy"])]
+    {
+        let (node, pod) = (Node::new(), both_families());
+        let before = everything(&pod);
+        call(&node, "ADD", "nftables", kind.says, &pod).well();
+        let made = everything(&pod);
+        // As in an image without iptables.
+        pod.stdout(BINARY, &[command, &["--native-nftables"], kind.flags].concat());
+        assert_eq!(everything(&pod), made, "{}", kind.mesh);
+        call(&node, "CHECK", "nftables", &[], &pod).well();
+        // The mesh's own program sets its rules beside ours.
+        let chain = if kind.mesh == "kuma" { "KUMA_MESH_INBOUND" } else { "PROXY_INIT_REDIRECT" };
+        for words in [["-N", chain].as_slice(), &["-A", "PREROUTING", "-p", "tcp", "-j", chain]] {
+            pod.stdout("iptables-nft", &[&["-t", "nat"], words].concat());
+        }
+        says(&call(&node, "CHECK", "nftables", &[], &pod).refused(101), &[chain]);
+        call(&node, "ADD", "nftables", kind.says, &pod).well();
+        assert_eq!(everything(&pod), made, "{}", kind.mesh);
+        // With other settings, its own count, as it runs last; and they are where it sets rules: in iptables' tables.
+        let other = if kind.mesh == "kuma" { "--redirect-inbound-port=7" } else { "--incoming-proxy-port=7" };
+        let flags = kind.flags.iter().copied().filter(|flag| !flag.starts_with("-p"));
+        pod.stdout(BINARY, &[command, &flags.chain([other]).collect::<Vec<_>>()].concat());
+        assert!(everything(&pod).contains("redirect to :7\n"), "{}", everything(&pod));
+        says(&call(&node, "CHECK", "nftables", &[], &pod).refused(101), &["not those that ADD has made"]);
+        call(&node, "DEL", "nftables", &[], &pod).well();
+        assert_eq!(everything(&pod), before, "{}", kind.mesh);
+        // One of another mesh is refused, and what the plugin has set stays.
+        let asked = if kind.mesh == "kuma" { linkerd } else { kuma };
+        call(&node, "ADD", "nftables", asked.says, &pod).well();
+        let made = everything(&pod);
+        let told = pod.output(BINARY, &[command, kind.flags].concat(), "");
+        let told = (told.status.code(), String::from_utf8_lossy(&told.stderr).into_owned());
+        assert!(told.0 == Some(1) && told.1.contains(&format!("{} was asked for", kind.name)), "{told:?}");
+        assert_eq!(everything(&pod), made, "{}", kind.mesh);
+    }
+}

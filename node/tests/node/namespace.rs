@@ -123,6 +123,36 @@ fn a_pod_is_repaired_once_a_failure_and_its_traffic_captured() {
     assert_eq!(program.stop(), Some(0));
 }
 
+/// A pod of another mesh than Istio's, by its own words.
+#[test]
+fn a_pod_of_linkerd_is_repaired_with_its_own_rules() {
+    let scene = Scene::new();
+    let sandbox = Sandbox::new("10.213.6.7");
+    let proc = sandbox.proc(&scene.folder, &uid("web"));
+    let mut pod = with_address(broken("web", 1), "10.213.6.7");
+    pod["metadata"]["annotations"] = json!({
+        "linkerd.io/proxy-version": "edge-26.8.1", "config.linkerd.io/skip-inbound-ports": "9999",
+    });
+    pod["spec"]["initContainers"] = json!([{ "name": "sidecar-validation", "image": "i" }]);
+    pod["spec"]["containers"] =
+        json!([{ "name": "linkerd-proxy", "image": "p" }, { "name": "app", "image": "a" }]);
+    pod["status"]["initContainerStatuses"][0]["name"] = "sidecar-validation".into();
+    scene.server.put(pod.clone());
+    let (code, log) = scene.run(&["--proc", text(&proc)]);
+    assert_eq!(code, Some(0), "{log}");
+    let rules = sandbox.rules();
+    assert!(rules.contains("table inet sidecar_init_linkerd") && rules.contains("9999"), "{rules}{log}");
+    // Beside another mesh nothing is set.
+    pod["metadata"]["annotations"] = json!({ "kuma.io/sidecar-injected": "true" });
+    pod["spec"]["containers"][0]["name"] = "kuma-sidecar".into();
+    pod["status"]["initContainerStatuses"][0]["restartCount"] = 2.into();
+    scene.server.put(pod);
+    let (code, log) = scene.run(&["--proc", text(&proc)]);
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("Kuma was asked for") && log.contains("clean --mesh linkerd"), "{log}");
+    assert_eq!(sandbox.rules(), rules);
+}
+
 #[test]
 fn where_no_process_tells_the_addresses_do() {
     let scene = Scene::new();
