@@ -13,6 +13,7 @@ pub mod explain;
 mod fold;
 pub mod istio;
 pub mod kuma;
+mod limit;
 pub mod linkerd;
 pub mod lint;
 pub mod mesh;

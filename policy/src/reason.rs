@@ -5,6 +5,7 @@
 //! by what such a rule does ([`Meaning`]); it knows no mesh. Inside of a policy's folder the same rows are an enum, so that
 //! its rules name them and the compiler sees that each has a sentence.
 
+use crate::limit::Limit;
 use crate::mesh::Mesh;
 use crate::settings::Setting;
 use crate::status::reading::{Meant, Met, Role};
@@ -99,6 +100,11 @@ pub(crate) trait Reasons {
     /// Who answers captured DNS queries.
     fn resolver(&self) -> &'static str {
         "the proxy"
+    }
+
+    /// What its rules do, or leave undone, though people expect otherwise.
+    fn limits(&self) -> &'static [Limit] {
+        &[]
     }
 
     /// What to do where rules capture one family, and the pod has addresses of this one, too.

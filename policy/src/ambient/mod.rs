@@ -7,6 +7,7 @@
 mod config;
 pub mod defaults;
 mod kin;
+mod lint;
 mod pod;
 mod reading;
 mod reason;

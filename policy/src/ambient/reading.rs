@@ -1,7 +1,9 @@
 //! Rules of ambient mode that do not say why they are there: ours in iptables, and those of Istio's node agent in iptables
 //! and in nf_tables. None of them has a comment; the chain, what a rule asks and what it does tell.
 
+use super::lint::LIMITS;
 use super::reason::{ROWS, Reason};
+use crate::limit::Limit;
 use crate::reason::{Reasons, Row};
 use crate::status::asks::Asked;
 use crate::status::reading::{Kind, Met, Role, captures, is_loopback};
@@ -37,6 +39,10 @@ impl Reasons for Known {
 
     fn resolver(&self) -> &'static str {
         "ztunnel"
+    }
+
+    fn limits(&self) -> &'static [Limit] {
+        LIMITS
     }
 }
 

@@ -81,7 +81,7 @@ impl Explanation<'_> {
     }
 
     /// The same, where sentences may tell of it.
-    fn told_reason(&self, at: At) -> Option<Reason> {
+    pub(super) fn told_reason(&self, at: At) -> Option<Reason> {
         match self.view.rule(at)?.origin {
             Some(origin) => Reason::named(origin.name),
             None => read_at(self.view, at).map(|(reason, _)| reason),
@@ -91,6 +91,9 @@ impl Explanation<'_> {
     /// Why it is so.
     pub fn reason(&self) -> String {
         match self.outcome.decided_by {
+            None if self.misses_by_mark() => {
+                format!("packets with its mark, {:#x}, are left alone", self.packet.mark)
+            }
             None if self.misses_by_protocol() => {
                 format!("what redirects is not for {}", self.packet.protocol)
             }
@@ -121,6 +124,33 @@ impl Explanation<'_> {
                 Some(ViewRule { origin: Some(origin), .. }) => self.of_origin(at, *origin),
             },
         }
+    }
+
+    /// Whether a listener was in reach, but not for packets with the mark that this one has.
+    fn misses_by_mark(&self) -> bool {
+        let port = self.packet.destination.port();
+        let spares_mark = |condition: &Condition| match condition {
+            Condition::Known(Match::Mark(operand)) => operand.is_negated(),
+            Condition::Nft(condition) => condition.negated && matches!(condition.field, Field::Mark(_)),
+            _ => false,
+        };
+        let is_of_port = |condition: &Condition| match condition {
+            Condition::Known(Match::DestinationPort(operand)) => {
+                operand.holds(operand.value().contains(port))
+            }
+            Condition::Nft(condition) if condition.field == Field::DestinationPort => {
+                condition.holds(port.into())
+            }
+            _ => true,
+        };
+        let misses = |rule: &ViewRule, index: usize| {
+            spares_mark(&rule.conditions[index]) && rule.conditions[index..].iter().all(is_of_port)
+        };
+        self.packet.mark != 0
+            && self.trace.0.iter().any(|step| match (self.view.rule(step.at), step.matched) {
+                (Some(rule), Matched::No(index)) => captures(rule) && misses(rule, index),
+                _ => false,
+            })
     }
 
     /// Whether a listener was in reach, but for another protocol.
@@ -195,7 +225,7 @@ impl Explanation<'_> {
     }
 
     /// What the rule is about: of a list that nf_tables holds in one rule, the item that the packet has.
-    fn value(&self, conditions: &[Condition], meaning: Meaning) -> Option<String> {
+    pub(super) fn value(&self, conditions: &[Condition], meaning: Meaning) -> Option<String> {
         let mut with_items = conditions.iter().filter(|condition| !items(condition).is_empty());
         let condition =
             conditions.iter().find(|condition| is_point(condition, meaning)).or(with_items.next())?;
@@ -255,7 +285,7 @@ fn is_point(condition: &Condition, meaning: Meaning) -> bool {
 }
 
 /// What the rule is about: the items of the option's list that made it.
-fn values(conditions: &[Condition]) -> Vec<String> {
+pub(crate) fn values(conditions: &[Condition]) -> Vec<String> {
     conditions.iter().map(items).find(|items| !items.is_empty()).unwrap_or_default()
 }
 

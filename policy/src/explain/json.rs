@@ -1,6 +1,6 @@
 //! An explanation for programs.
 
-use super::{Explanation, rule_text};
+use super::{Explanation, Limited, rule_text};
 use rules::Origin;
 use rules::simulate::{At, Matched, Verdict};
 use serde::Serialize;
@@ -17,6 +17,9 @@ pub struct Report {
     pub last_port: Option<u16>,
     /// The rule that decided.
     pub decided_by: Option<DecidedBy>,
+    /// What the rules that it met do though people expect otherwise; left out where there is nothing to say.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Limited>,
     /// Every rule met, in order.
     pub trace: Vec<TraceEntry>,
 }
@@ -76,6 +79,7 @@ impl Explanation<'_> {
             port: ports.map(|ports| ports.first().number()),
             last_port: ports.filter(|ports| !ports.is_single()).map(|ports| ports.last().number()),
             decided_by: self.outcome.decided_by.map(|at| self.decided_by(at)),
+            limits: self.limits(),
             trace: self.trace.0.iter().filter_map(|step| self.entry(step.at, step.matched)).collect(),
         }
     }

@@ -6,6 +6,7 @@
 mod because;
 mod cases;
 mod json;
+mod limits;
 mod matrix;
 mod picture;
 mod pod;
@@ -13,8 +14,10 @@ mod question;
 mod scene;
 mod text;
 
+pub(crate) use because::values;
 pub use cases::{Case, List, Row, usual_cases};
 pub use json::{DecidedBy, Report, TraceEntry};
+pub use limits::Limited;
 pub use matrix::matrix;
 pub use pod::{Pod, Sender};
 pub use question::packet;

@@ -1,6 +1,6 @@
 //! An explanation for people: the verdict, then each rule met.
 
-use super::{Explanation, because, condition_text, rule_text};
+use super::{Explanation, Limited, because, condition_text, rule_text};
 use crate::{Tone, fold, plain};
 use rules::simulate::{Direction, Matched, Step};
 use std::fmt::{self, Display, Write};
@@ -29,6 +29,10 @@ impl Explanation<'_> {
         let verdict = self.tone().paint(self.verdict());
         f.push_str(&fold(&format!("{verdict}, because {}\n", self.reason()), 2, width));
         writeln!(f, "\n{}", fold(&self.packet_line(), 2, width))?;
+        for Limited { text, remedy, .. } in self.limits() {
+            f.push_str(&fold(&format!("{}: {text}\n", Tone::Strong.paint("note")), RULE, width));
+            f.push_str(&fold(&format!("{:RULE$}-> {remedy}\n", ""), RULE + 3, width));
+        }
         if self.trace.0.is_empty() {
             return writeln!(f, "It meets no rule.");
         }

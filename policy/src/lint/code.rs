@@ -71,6 +71,18 @@ codes! {
     OtherFamily = "SI019";
     /// Nothing tells the proxy's own traffic, so that it is captured again.
     NobodyIsProxy = "SI020";
+    /// Calls of every process of the host pass the proxy by, as probes do.
+    HostCallsPass = "SI021";
+    /// Probes come from an address that is not the node's, and filters have to let it in.
+    ProbesComeFromElsewhere = "SI022";
+    /// Whoever may set the mark of the proxy's sockets passes it by.
+    MarkPasses = "SI023";
+    /// DNS queries to the pod itself are captured by TCP and not by UDP.
+    OwnDnsByTcp = "SI024";
+    /// What virtual machines send by UDP is not captured, DNS queries neither.
+    MachineUdpPasses = "SI025";
+    /// A rule is never reached that is there because the mesh's own program sets it.
+    DeadRule = "SI026";
 }
 
 /// Codes of findings that are not made any more.

@@ -4,11 +4,12 @@ use super::Idle;
 use super::change::{Change, Said};
 use super::probes::probes;
 use crate::Setting;
-use crate::explain::{Pod, Scene};
+use crate::explain::{Pod, Scene, values};
+use crate::limit::Limit;
 use crate::mesh::{Capture, Policy};
 use crate::sources::Raw;
 use rules::shadow::Work;
-use rules::simulate::{Observer, Packet, Step, Verdict, walk};
+use rules::simulate::{At, Matched, Observer, Packet, Step, Trace, Verdict, walk};
 use rules::{Checked, Family, Match, Rule};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -125,6 +126,51 @@ impl<'a> Judge<'a> {
                 }
             })
         })
+    }
+}
+
+impl Judge<'_> {
+    /// The limits of the mesh's rules that packets run into, in the order of the mesh, each with what the rules are about that
+    /// they meet then; those that are found with this work.
+    pub(super) fn limits_met(&self, mut work: Work) -> Vec<(&'static Limit, Vec<String>)> {
+        let Self { capture, pod, rules, .. } = self;
+        let limits = capture.mesh().reasons().limits();
+        if limits.is_empty() {
+            return Vec::new();
+        }
+        let mut met: Vec<BTreeMap<(Family, At), String>> = vec![BTreeMap::new(); limits.len()];
+        let scenes = self.scenes.get_or_init(|| walkable(rules, *capture, pod));
+        for (scene, rules) in scenes.iter().zip(rules.iter()) {
+            for packet in probes(rules, &pod.addresses, scene.family, None) {
+                let mut trace = Trace::default();
+                walk(&scene.view, &scene.routing, &packet, &mut trace);
+                if work.spend(trace.0.len()).is_none() {
+                    break;
+                }
+                for step in &trace.0 {
+                    let Some(rule) = scene.view.rule(step.at) else { continue };
+                    let name = rule.origin.map(|origin| origin.name);
+                    for (limit, rules) in limits.iter().zip(&mut met) {
+                        let has_it = name == Some(limit.reason.name());
+                        if has_it && (limit.concerns)(&packet, step.matched == Matched::Yes) {
+                            let about = || values(&rule.conditions).join(",");
+                            rules.entry((scene.family, step.at)).or_insert_with(about);
+                        }
+                    }
+                }
+            }
+        }
+        let told = |rules: BTreeMap<_, String>| {
+            let mut about: Vec<String> = Vec::new();
+            for item in rules.into_values() {
+                if !about.contains(&item) {
+                    about.push(item);
+                }
+            }
+            about
+        };
+        let met = limits.iter().zip(met).filter(|(_, rules)| !rules.is_empty());
+        met.map(|(limit, rules)| (limit, told(rules))).collect()
     }
 }
 

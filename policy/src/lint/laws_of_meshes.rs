@@ -3,7 +3,7 @@
 use super::change::Said;
 use super::judge::{Judge, scenes};
 use super::laws::{is_martian, packet, parsed};
-use super::{Idle, MOST_WORK, lint, look};
+use super::{Finding, Idle, Level, MOST_WORK, lint, look};
 use crate::explain::Pod;
 use crate::mesh::Mesh;
 use crate::mesh::random::{any_of, said};
@@ -13,11 +13,58 @@ use rules::simulate::walk;
 
 /// Codes, options and remedies of all that is odd about what flags say of a mesh.
 fn check_said(mesh: Mesh, flags: &[(&str, &str)], expected: &[&str]) {
+    check_told(mesh, flags, |finding| finding.level == Level::Warning, expected);
+}
+
+/// The same of those findings alone that are meant.
+fn check_told(mesh: Mesh, flags: &[(&str, &str)], is_meant: fn(&Finding) -> bool, expected: &[&str]) {
     let (raw, capture) = said(mesh, flags).expect("valid");
-    let found = lint(&raw, &capture, &[]);
+    let found = lint(&raw, &capture, &[]).into_iter().filter(is_meant);
     let told: Vec<String> =
-        found.iter().map(|f| format!("{} {}: {} -> {}", f.code, f.option, f.text, f.remedy)).collect();
+        found.map(|f| format!("{} {}: {} -> {}", f.code, f.option, f.text, f.remedy)).collect();
     assert_eq!(told, expected, "{flags:?}");
+}
+
+/// What ambient's rules can't do better is told where packets can run into it, with what the rules are about.
+#[test]
+fn limits_of_rules_are_told_where_there_are_such_rules() {
+    let is_note = |finding: &Finding| finding.level == Level::Note;
+    let host = |from: &str| {
+        [
+            format!(
+                "SI021 --probe-address: calls of every process of the host come from {from} and pass ztunnel by, not those of the kubelet alone -> run nothing on the host, and no pod with hostNetwork, that must not call this pod"
+            ),
+            format!(
+                "SI022 --probe-address: probes come from {from}, not from the node's address: so whatever filters callers sees them, such as a NetworkPolicy -> let calls from {from} in, wherever those to this pod are filtered"
+            ),
+        ]
+    };
+    let mark = "SI023 all options: a process that may set the mark of its sockets passes ztunnel by with 0x539, as ztunnel does itself -> take CAP_NET_ADMIN and, from Linux 5.17 on, CAP_NET_RAW from the containers of the pod";
+    let dns = "SI024 --dns-capture: queries to the pod itself, such as to 127.0.0.53, go to ztunnel by TCP and stay in the pod by UDP -> let a resolver within the pod listen at 127.0.0.1 or ::1, where neither is captured";
+    let machine = |name: &str| {
+        [
+            format!(
+                "SI025 --reroute-virtual-interfaces: of what comes from {name}, TCP alone goes to ztunnel: DNS queries by UDP pass it by -> let the machine ask by TCP, such as with `options use-vc` in its resolv.conf"
+            ),
+            format!(
+                "SI026 --reroute-virtual-interfaces: the rule with RETURN for {name} is never reached: all that it could meet has gone to ztunnel by the rule before -> leave it: Istio's agent sets it too, and looks for it"
+            ),
+        ]
+    };
+    let check = |flags: &[(&str, &str)], expected: &[&[String]]| {
+        let expected = expected.concat();
+        let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+        check_told(Mesh::Ambient, flags, is_note, &expected);
+    };
+    let [mark, dns] = [mark, dns].map(|text| [text.to_owned()]);
+    let both = "169.254.7.127/32 and fd16:9254:7127:1337:ffff:ffff:ffff:ffff/128";
+    check(&[], &[&host(both), &mark, &dns]);
+    check(&[("ingress", "true"), ("dns-capture", "false")], &[&mark]);
+    let one = [("ipv6", "false"), ("probe-address", "10.1.0.9"), ("reroute-virtual-interfaces", "vm0,br+")];
+    check(&one, &[&host("10.1.0.9/32"), &mark, &dns, &machine("vm0 and br+")]);
+    for mesh in [Mesh::Linkerd, Mesh::Kuma] {
+        check_told(mesh, &[], is_note, &[]);
+    }
 }
 
 #[test]

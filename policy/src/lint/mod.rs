@@ -1,7 +1,7 @@
 //! What is odd about a configuration, though every value in it is valid.
 //!
 //! Each finding names the option and what helps. A warning is about traffic that goes elsewhere than its
-//! author thinks, or an option that does nothing; a note is about a limit that every mesh shares. Advice to leave
+//! author thinks, or an option that does nothing; a note is about a limit of the rules themselves. Advice to leave
 //! something out because it does nothing has been followed before it is given, and packets ended as before.
 
 mod asked;
@@ -14,6 +14,7 @@ mod judge;
 pub(crate) mod laws;
 #[cfg(test)]
 mod laws_of_meshes;
+mod limits;
 mod overlap;
 mod probes;
 mod told;
@@ -33,6 +34,7 @@ pub(crate) use unreachable::unreachable;
 use crate::mesh::{Capture, Policy};
 use crate::sources::{Dialect, Raw, Source};
 use rules::shadow::Work;
+
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -108,15 +110,16 @@ const MOST_WORK: usize = 20_000_000;
 ///
 /// `held` are the IPv6 addresses of the pod's interfaces, where they are known beside those that the flags declare.
 pub fn lint(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
-    lint_within(Work::new(MOST_WORK), usize::MAX, raw, capture, held)
+    lint_within(Work::new(MOST_WORK), None, raw, capture, held)
 }
 
 /// So many rules are looked at by [`brief`]: it takes a small part of the time that it takes to set them.
 const FEW_RULES: usize = 100;
 
-/// As [`lint`], for whoever is about to set the rules: where lists make many, only what the lists have no part in.
+/// As [`lint`], for whoever is about to set the rules: where lists make many, only what the lists have no part in. What the
+/// mesh's own rules can't do better is left out.
 pub fn brief(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
-    lint_within(Work::new(MOST_WORK), FEW_RULES, raw, capture, held)
+    lint_within(Work::new(MOST_WORK), Some(FEW_RULES), raw, capture, held)
 }
 
 /// As [`brief`], for whoever has no time to try packets: what is odd about the proxy, its ports and the families, and
@@ -127,11 +130,17 @@ pub fn glance(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
     found.into_iter().map(|finding| finding.told(&dialect)).collect()
 }
 
-fn lint_within(work: Work, most_rules: usize, raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
+fn lint_within(
+    work: Work,
+    most_rules: Option<usize>,
+    raw: &Raw,
+    capture: &Capture,
+    held: &[Held],
+) -> Vec<Finding> {
     let dialect = Dialect::of(raw);
     let told = |findings: Vec<Finding>| findings.into_iter().map(|finding| finding.told(&dialect)).collect();
     let mut judge = Judge::new(raw, capture, work);
-    if judge.size() > most_rules {
+    if most_rules.is_some_and(|most| judge.size() > most) {
         return told(of_all(raw, &**capture, held));
     }
     let Oddities { mut findings, mut idle } = look(&mut judge, held);
@@ -140,6 +149,9 @@ fn lint_within(work: Work, most_rules: usize, raw: &Raw, capture: &Capture, held
         !raw.get(idle.change.setting).is_some_and(|given| matches!(given.source, Source::Preset(_)))
     });
     findings.extend(idle.into_iter().map(|idle| idle.finding));
+    if most_rules.is_none() {
+        findings.extend(limits::limits(&judge));
+    }
     if judge.work.is_spent() {
         findings.push(Finding::warning(
             Code::NotAllLookedAt,
