@@ -5,7 +5,8 @@ use super::{Exit, ipv6, report};
 use policy::{
     Problems, Setting, Tone, fold,
     mesh::{self, Capture, Mesh, Policy},
-    sources::{Given, NoHost, Raw, Source},
+    sources::{Given, Raw, Source},
+    subject::Elsewhere,
 };
 use rules::PortRange;
 use serde::Serialize;
@@ -65,10 +66,12 @@ fn proxy(mesh: Mesh, given: Option<&dyn Policy>) -> Proxy {
 
 /// What a pod of the mesh has of which nothing is said.
 fn usual(mesh: Mesh) -> Option<Capture> {
-    let given = |value: &str| Given { value: value.to_owned(), source: Source::Default(Setting::Mesh) };
-    let words = mesh.usual().iter().map(|(setting, value, _)| (*setting, given(value)));
-    let raw = Raw::of(words.chain([(Setting::Mesh, given(mesh.name()))]));
-    mesh::resolve(&raw, &NoHost, Vec::new()).ok().map(|resolved| resolved.capture)
+    let given = |setting: Setting, value: &str| {
+        (setting, Given { value: value.to_owned(), source: Source::Flag(setting.row().long) })
+    };
+    let words = mesh.usual().iter().map(|(setting, value, _)| given(*setting, value));
+    let raw = Raw::of(words.chain([given(Setting::Mesh, mesh.name())]));
+    mesh::resolve(&raw, &Elsewhere::Open, Vec::new()).ok().map(|resolved| resolved.capture)
 }
 
 /// A part of the answer: what its findings are about, its heading, and where `docs/troubleshooting.md` helps.
