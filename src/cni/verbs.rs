@@ -8,7 +8,7 @@ use super::{
     wanted::{Understood, Wanted, understand, wanted},
 };
 use policy::istio;
-use policy::mesh::Policy;
+use policy::mesh::{self, Policy};
 use rules::desired::Desired;
 use sidecar_init::{
     backend::Kernel,
@@ -57,7 +57,7 @@ impl Scene<'_> {
             others: policy::mesh::OWNERS,
         };
         let at = policy::trace::utc(SystemTime::now());
-        let made = istio::made(env!("CARGO_PKG_VERSION"), "cni-add", istio::said(&raw), &at);
+        let made = mesh::made(env!("CARGO_PKG_VERSION"), "cni-add", mesh::said(&raw), &at);
         let desired = Desired { made: Some(made), ..capture.desired() };
         let summary = engine::apply(&mut kernel, &desired, &options)
             .map_err(|error| namespace::failed("the container's traffic can't be captured", &error))?;
