@@ -1,12 +1,14 @@
 //! Measures what happens between the arguments and the first system call: configuration, policy, render,
-//! parse and plan, for a pod without options, for the usual init container, and for lists of thousands.
+//! parse and plan, for a pod without options, for the usual init container, and for lists of thousands; and what lint looks
+//! at before rules are set, of lists of any mesh that are short enough to be looked at.
 //!
 //! Processes and the kernel's share are for the bench beside it.
 
 use divan::{Bencher, black_box};
 use policy::Setting;
 use policy::istio::OWNERSHIP;
-use policy::mesh::{Capture, Resolved, resolve};
+use policy::lint;
+use policy::mesh::{Capture, Mesh, Resolved, resolve};
 use policy::sources::{NoHost, Raw};
 use rules::{Checked, Family, State, parse, plan, render::iptables};
 use std::fmt;
@@ -142,4 +144,61 @@ fn plan_when_empty(bencher: Bencher<'_, '_>, pod: Pod) {
 fn plan_from_the_default(bencher: Bencher<'_, '_>, pod: Pod) {
     let (live, wanted) = (state(Pod::Default), state(pod));
     bencher.bench(|| plan::plan(black_box(&live), black_box(&wanted), &OWNERSHIP));
+}
+
+/// Lists of a mesh, by the flags of its own.
+type Lists = (Mesh, &'static [(&'static str, fn() -> String)]);
+
+fn few(item: fn(u32) -> String) -> String {
+    (0..20).map(item).collect::<Vec<_>>().join(",")
+}
+
+fn few_ports() -> String {
+    few(|n| (1000 + 7 * n).to_string())
+}
+
+fn few_networks() -> String {
+    few(|n| format!("10.{n}.0.0/16"))
+}
+
+fn networks_in_one() -> String {
+    few_networks() + ",10.0.0.0/8"
+}
+
+fn everything() -> String {
+    "*".to_owned()
+}
+
+const LISTS: [(&str, Lists); 5] = [
+    (
+        "istio, ports",
+        (
+            Mesh::Istio,
+            &[("istio-inbound-ports", everything), ("istio-local-outbound-ports-exclude", few_ports)],
+        ),
+    ),
+    (
+        "istio, networks within another",
+        (Mesh::Istio, &[("istio-inbound-ports", everything), ("istio-service-cidr", networks_in_one)]),
+    ),
+    (
+        "linkerd, ports",
+        (Mesh::Linkerd, &[("inbound-ports-to-ignore", few_ports), ("outbound-ports-to-ignore", few_ports)]),
+    ),
+    (
+        "linkerd, networks",
+        (Mesh::Linkerd, &[("inbound-ports-to-ignore", few_ports), ("subnets-to-ignore", few_networks)]),
+    ),
+    ("kuma, ports", (Mesh::Kuma, &[("exclude-outbound-ports", few_ports)])),
+];
+
+#[divan::bench(args = LISTS.map(|(name, _)| name))]
+fn lint_before_apply(bencher: Bencher<'_, '_>, name: &str) {
+    let (_, (mesh, lists)) = LISTS.iter().find(|(known, _)| *known == name).expect("a list");
+    let setting = |long: &str| mesh.settings().iter().find(|row| row.long == long).expect("a flag").setting;
+    let lists = lists.iter().map(|(long, list)| (setting(long), list()));
+    let usual = [(Setting::Mesh, mesh.to_string()), (Setting::PodIps, "10.0.0.1".to_owned())];
+    let raw = Raw::new(usual.into_iter().chain(lists), |_| true, |_| None);
+    let capture = resolved(&raw).capture;
+    bencher.bench(|| lint::brief(black_box(&raw), black_box(&capture), &[]));
 }

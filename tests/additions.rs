@@ -1,6 +1,7 @@
 //! The lists of ARCHITECTURE.md, "How to add", held against the code: what they name is there, and where the code says
 //! by itself which files an addition of a kind needs, they name exactly those.
 
+use policy::mesh::Mesh;
 use std::{collections::BTreeSet, fs, path::Path};
 
 fn root() -> &'static Path {
@@ -119,7 +120,7 @@ fn a_mesh() {
     let list =
         fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/policy/src/mesh.rs")).expect("the list");
     // What it asks of a folder, it asks of each.
-    for mesh in ["istio", "linkerd", "kuma", "ambient"] {
+    for mesh in Mesh::ALL {
         let other_lists = saying(
             &[&format!("crate::{mesh}::OWNERSHIP")],
             &["policy/src/mesh", "policy/src/lint", "policy/src/explain"],

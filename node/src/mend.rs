@@ -1,7 +1,11 @@
 //! Sets a pod's rules from outside: what the plugin would have done, by the same reading and the same engine.
 
 use crate::sandbox::Sandbox;
-use policy::{Host, Problems, istio, mesh::Policy, pod};
+use policy::{
+    Host, Problems,
+    mesh::{self, Policy},
+    pod,
+};
 use rules::desired::Desired;
 use sidecar_init::{
     backend::{self, Kernel, iptables::Lock},
@@ -70,7 +74,7 @@ pub(crate) fn mend(
         }
         let resolved = reading.said.resolve(&Inside).map_err(Failure::Settings)?;
         let warnings = reading.warnings.iter().chain(&resolved.warnings).cloned().collect();
-        let said = istio::said(&reading.said.raw);
+        let said = mesh::said(&reading.said.raw);
         capture(&resolved.capture, said, choice, warnings)
     };
     let entered = namespace::within(&sandbox.path(), work);
@@ -89,7 +93,7 @@ fn capture(
     }
     let mut kernel = Kernel::open(Lock::on_node(LOCK_WAIT), capture.owner()).map_err(engine::Error::from)?;
     let at = policy::trace::utc(SystemTime::now());
-    let made = istio::made(env!("CARGO_PKG_VERSION"), "sidecar-node-repair", said, &at);
+    let made = mesh::made(env!("CARGO_PKG_VERSION"), "sidecar-node-repair", said, &at);
     let desired = Desired { made: Some(made), ..capture.desired() };
     let options = Options { choice, on_drift: OnDrift::Replace, anew: false, others: policy::mesh::OWNERS };
     let summary = engine::apply(&mut kernel, &desired, &options)?;

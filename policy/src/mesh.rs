@@ -6,6 +6,7 @@
 
 mod facts;
 mod feature;
+mod made;
 mod policy;
 #[cfg(test)]
 pub(crate) mod random;
@@ -13,6 +14,7 @@ pub(crate) mod random;
 pub(crate) use facts::port;
 pub use facts::{DNS_PORT, Levers, Listed, Listeners, Named, NoIpv6, Proxy};
 pub use feature::Feature;
+pub use made::{made, said};
 pub use policy::Policy;
 
 use crate::lint::{Change, Held, Judge, Oddities};
@@ -21,7 +23,7 @@ use crate::pod::mesh::Form;
 use crate::settings::{Row, Setting, examples};
 use crate::sources::{Dialect, Host, Raw, Reader};
 use crate::{Problem, Problems};
-use rules::{Checked, Family, Ownership, RuleSet, desired::StaleFlows, routing::Object};
+use rules::{Family, Ownership, RuleSet, desired::StaleFlows, routing::Object};
 use std::{collections::BTreeSet, fmt, ops::Deref, str::FromStr};
 
 macro_rules! meshes {
@@ -189,8 +191,8 @@ impl Policy for Capture {
         (**self).captures_nothing()
     }
 
-    fn rules(&self, family: Family) -> Checked {
-        (**self).rules(family)
+    fn write(&self, family: Family) -> RuleSet {
+        (**self).write(family)
     }
 
     fn routing(&self) -> BTreeSet<Object> {
@@ -232,17 +234,6 @@ impl Policy for Capture {
     fn without(&self, change: &Change) -> Option<Capture> {
         (**self).without(change)
     }
-}
-
-/// A policy's rules, held against what rules of their owner may be.
-///
-/// # Panics
-/// If the policy broke the rules of the rule model, which would be a defect of it.
-pub(crate) fn checked(rules: RuleSet, owner: &Ownership) -> Checked {
-    rules::check::check(rules, owner).unwrap_or_else(|faults| {
-        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        panic!("the policy made a bad rule set: {}", faults.join("; "))
-    })
 }
 
 /// The mesh that is asked for. A name that none has is a problem.

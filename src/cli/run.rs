@@ -2,7 +2,7 @@
 
 use super::data::Encoding;
 use super::logging::Stdout;
-use policy::istio::{self, defaults::PROBE_PORT};
+use policy::istio::defaults::PROBE_PORT;
 use policy::mesh::{self, Capture, Mesh};
 pub(super) use policy::preview::Preview;
 use policy::settings::{
@@ -145,12 +145,12 @@ impl Run {
 
     /// A note of how rules are made: by which command, now.
     pub(super) fn made(&self, command: &str) -> Made {
-        istio::made(env!("CARGO_PKG_VERSION"), command, self.said.clone(), &utc(SystemTime::now()))
+        mesh::made(env!("CARGO_PKG_VERSION"), command, self.said.clone(), &utc(SystemTime::now()))
     }
 
     /// The same, where what is noted beside rules is what `raw` says.
     pub(super) fn noting(self, raw: &Raw) -> Self {
-        Self { said: if self.mode == Mode::Apply { istio::said(raw) } else { String::new() }, ..self }
+        Self { said: if self.mode == Mode::Apply { mesh::said(raw) } else { String::new() }, ..self }
     }
 
     /// The network namespace that we are in.
@@ -295,7 +295,7 @@ fn run(reader: &mut Reader<'_>) -> Run {
         mesh: mesh::of(reader),
         names_mesh: reader.raw.get(Setting::Mesh).is_some(),
         // Nobody else keeps it.
-        said: if mode == Mode::Apply { istio::said(reader.raw) } else { String::new() },
+        said: if mode == Mode::Apply { mesh::said(reader.raw) } else { String::new() },
     }
 }
 

@@ -7,8 +7,7 @@ use super::{
     state::{Key, Known, Record, State},
     wanted::{Understood, Wanted, understand, wanted},
 };
-use policy::istio;
-use policy::mesh::{Mesh, OWNERS, Policy};
+use policy::mesh::{self, Mesh, OWNERS, Policy};
 use rules::{Ownership, desired::Desired};
 use sidecar_init::{
     backend::Kernel,
@@ -59,7 +58,7 @@ impl Scene<'_> {
             others: OWNERS,
         };
         let at = policy::trace::utc(SystemTime::now());
-        let made = istio::made(env!("CARGO_PKG_VERSION"), "cni-add", istio::said(&raw), &at);
+        let made = mesh::made(env!("CARGO_PKG_VERSION"), "cni-add", mesh::said(&raw), &at);
         let desired = Desired { made: Some(made), ..capture.desired() };
         let summary = engine::apply(&mut kernel, &desired, &options)
             .map_err(|error| namespace::failed("the container's traffic can't be captured", &error))?;

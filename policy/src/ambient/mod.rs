@@ -25,9 +25,7 @@ pub(crate) use settings::{EXAMPLES, FEATURES, TABLE as SETTINGS};
 
 use crate::Setting;
 use crate::mesh::{Capture, Levers, Listed, Listeners, Named, Policy, Proxy};
-use ::rules::{
-    Chains, Checked, Cidr, Family, Ownership, PolicyRules, RuleSet, desired::StaleFlows, routing::Object,
-};
+use ::rules::{Chains, Cidr, Family, Ownership, PolicyRules, RuleSet, desired::StaleFlows, routing::Object};
 use std::collections::BTreeSet;
 
 /// How its pods are told from others, and how they speak.
@@ -67,12 +65,8 @@ impl Policy for CaptureConfig {
         self.ipv6
     }
 
-    fn rules(&self, family: Family) -> Checked {
-        let wanted = family == Family::V4 || self.ipv6;
-        crate::mesh::checked(
-            if wanted { rules::write(self, family) } else { RuleSet::empty(family) },
-            &OWNERSHIP,
-        )
+    fn write(&self, family: Family) -> RuleSet {
+        rules::write(self, family)
     }
 
     fn routing(&self) -> BTreeSet<Object> {

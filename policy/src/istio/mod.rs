@@ -10,7 +10,6 @@ mod dns;
 mod inbound;
 mod kin;
 pub(crate) mod lint;
-mod made;
 mod names;
 mod outbound;
 mod owner;
@@ -27,7 +26,6 @@ mod writer;
 pub use config::{
     CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups, RouteTable,
 };
-pub use made::{made, said};
 pub(crate) use reading::Known;
 pub use reason::Reason;
 pub use resolve::configure;
@@ -40,7 +38,7 @@ use crate::mesh::{Capture, Levers, Listed, Listeners, Named, NoIpv6, Policy, Pro
 use crate::picture::Picture;
 use crate::sources::{Dialect, Raw};
 use rules::{
-    Chains, Checked, Family, Ownership, PolicyRules, Protocol, RuleSet, Table, Target, desired::StaleFlows,
+    Chains, Family, Ownership, PolicyRules, Protocol, RuleSet, Table, Target, desired::StaleFlows,
     routing::Object,
 };
 use std::collections::BTreeSet;
@@ -87,10 +85,9 @@ impl Policy for CaptureConfig {
         self.interception == Interception::None
     }
 
-    /// For a family that is not captured, and with interception `NONE`, there are none.
-    fn rules(&self, family: Family) -> Checked {
-        let wanted = !self.captures_nothing() && self.families().any(|f| f == family);
-        crate::mesh::checked(if wanted { write(self, family) } else { RuleSet::empty(family) }, &OWNERSHIP)
+    /// With interception `NONE` there are none.
+    fn write(&self, family: Family) -> RuleSet {
+        if self.captures_nothing() { RuleSet::empty(family) } else { write(self, family) }
     }
 
     fn routing(&self) -> BTreeSet<Object> {

@@ -30,7 +30,7 @@ use crate::mesh::{Capture, Levers, Listed, Listeners, Named, Policy, Proxy};
 use crate::settings::Setting;
 use ::rules::desired::StaleFlows;
 use ::rules::routing::Object;
-use ::rules::{Chains, Checked, Family, Ownership, PolicyRules, PortRange, Protocol, RuleSet};
+use ::rules::{Chains, Family, Ownership, PolicyRules, PortRange, Protocol, RuleSet};
 use std::collections::BTreeSet;
 
 /// What the comments of the rules start with: upstream's words, by which it knows its rules again.
@@ -73,12 +73,8 @@ impl Policy for CaptureConfig {
             && self.networks.is_empty()
     }
 
-    fn rules(&self, family: Family) -> Checked {
-        let wanted = family == Family::V4 || self.ipv6;
-        crate::mesh::checked(
-            if wanted { rules::write(self, family) } else { RuleSet::empty(family) },
-            &OWNERSHIP,
-        )
+    fn write(&self, family: Family) -> RuleSet {
+        rules::write(self, family)
     }
 
     fn routing(&self) -> BTreeSet<Object> {

@@ -26,7 +26,7 @@ use crate::Setting;
 use crate::mesh::{Capture, Levers, Listed, Listeners, Named, Policy, Proxy};
 use defaults::text;
 use rules::predecessor::Predecessor;
-use rules::{Chains, Checked, Family, Ownership, PolicyRules, PortRange, Protocol, RuleSet, routing::Object};
+use rules::{Chains, Family, Ownership, PolicyRules, PortRange, Protocol, RuleSet, routing::Object};
 use std::collections::BTreeSet;
 
 /// How its pods are told from others, and how they speak.
@@ -75,10 +75,8 @@ impl Policy for CaptureConfig {
         self.ipv6
     }
 
-    fn rules(&self, family: Family) -> Checked {
-        let is_wanted = family == Family::V4 || self.ipv6;
-        let rules = if is_wanted { chains::write(self, family) } else { RuleSet::empty(family) };
-        crate::mesh::checked(rules, &OWNERSHIP)
+    fn write(&self, family: Family) -> RuleSet {
+        chains::write(self, family)
     }
 
     fn routing(&self) -> BTreeSet<Object> {

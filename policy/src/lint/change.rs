@@ -4,6 +4,7 @@ use crate::Setting;
 use crate::mesh::{self, Capture, Listed, Named, Policy};
 use crate::sources::{Given, Host, Raw, Reader};
 use rules::{Cidr, Family, Gid, InterfaceName, PortRange, Statement, Target, Uid, UidRange};
+use std::cell::OnceCell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::{fmt, io};
 
@@ -92,10 +93,23 @@ impl LeftOut {
 }
 
 /// A configuration with the words that say it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Said {
     pub(super) capture: Capture,
-    pub(super) raw: Raw,
+    raw: Raw,
+    /// Whether the words alone say the configuration, once that was asked: it takes reading them.
+    is_all_said: OnceCell<bool>,
+}
+
+impl Said {
+    pub(super) fn new(capture: Capture, raw: Raw) -> Self {
+        Self { capture, raw, is_all_said: OnceCell::new() }
+    }
+
+    fn is_all_said(&self) -> bool {
+        let read = || read(&self.raw, &Remembered(&self.capture)).as_ref() == Some(&self.capture);
+        *self.is_all_said.get_or_init(read)
+    }
 }
 
 impl Change {
@@ -106,14 +120,13 @@ impl Change {
     /// The configuration of whoever follows the advice; `None` where that can't be told from the words.
     pub(super) fn follow(&self, said: &Said) -> Option<Said> {
         if let Some(capture) = said.capture.without(self) {
-            return Some(Said { capture, raw: said.raw.clone() });
+            return Some(Said::new(capture, said.raw.clone()));
         }
-        let host = Remembered(&said.capture);
-        if read(&said.raw, &host)? != said.capture {
+        if !said.is_all_said() {
             return None;
         }
         let raw = self.left_out(&said.raw)?;
-        Some(Said { capture: read(&raw, &host)?, raw })
+        Some(Said::new(read(&raw, &Remembered(&said.capture))?, raw))
     }
 
     /// The words without the item.

@@ -2,37 +2,39 @@
 
 use super::Idle;
 use super::change::{Change, Said};
-use super::probes::probes;
+use super::difference::Difference;
+use super::probes::{each_probe, probes};
 use crate::Setting;
 use crate::explain::{Pod, Scene, values};
 use crate::limit::Limit;
 use crate::mesh::{Capture, Policy};
 use crate::sources::Raw;
 use rules::shadow::Work;
-use rules::simulate::{At, Matched, Observer, Packet, Step, Trace, Verdict, walk};
-use rules::{Checked, Family, Match, Rule};
+use rules::simulate::{At, Matched, Observer, Packet, Step, Trace, Verdict, Ways, walk};
+use rules::{Checked, Family};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::ControlFlow;
 
 /// Stand-ins for the addresses of a pod that are not known (RFC 5737, RFC 3849).
 const NOBODYS: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(198, 51, 100, 7)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7))];
 
-/// Of rules that a piece of advice changes, so many are looked at closely.
-const MOST_CHANGED: usize = 64;
-
 /// Asked what becomes of packets, with a configuration and with another one, as long as there is work left.
 pub struct Judge<'a> {
     pub(crate) raw: &'a Raw,
     pub(super) capture: &'a Capture,
-    /// The configuration of whoever has followed all advice so far.
-    followed: Said,
+    said: Said,
+    /// The configuration of whoever has followed all advice so far, if any was followed.
+    followed: Option<Followed>,
     pod: Pod,
     /// The rules that the configuration makes, one set a family.
     pub(super) rules: Vec<Checked>,
     /// The same to be walked through, from the first time that a packet is: most configurations give no cause.
     scenes: OnceCell<Vec<Scene>>,
+    /// The hooks that lead to those rules, likewise.
+    ways: OnceCell<Vec<Ways>>,
     pub(super) work: Work,
 }
 
@@ -44,8 +46,9 @@ impl<'a> Judge<'a> {
         );
         let pod = Pod::new(addresses, Some(capture));
         let rules = capture.families().map(|family| capture.rules(family)).collect();
-        let followed = Said { capture: capture.clone(), raw: raw.clone() };
-        Self { raw, capture, followed, pod, rules, scenes: OnceCell::new(), work }
+        let said = Said::new(capture.clone(), raw.clone());
+        let (scenes, ways) = (OnceCell::new(), OnceCell::new());
+        Self { raw, capture, said, followed: None, pod, rules, scenes, ways, work }
     }
 
     /// How many rules the configuration makes, of both families.
@@ -75,42 +78,24 @@ impl<'a> Judge<'a> {
     /// Whether whoever follows this advice, alone or after all that was given before, sees every packet end as before; then
     /// it counts as given. No, if there is not enough work left to tell, or if the words don't tell what following means.
     pub(crate) fn is_idle(&mut self, change: &Change) -> bool {
-        let before = Said { capture: self.capture.clone(), raw: self.raw.clone() };
-        let is_first = self.followed.capture == before.capture;
-        let Some(after) = change.follow(&before) else { return false };
-        if !self.changes_nothing(&after.capture) {
-            return false;
+        let Self { capture, said, followed, pod, rules, scenes, ways, work, .. } = self;
+        let scenes = scenes.get_or_init(|| walkable(rules, *capture, pod));
+        let ways = ways.get_or_init(|| rules.iter().map(|rules| Ways::of(rules.rules())).collect());
+        let start = Scenery { capture, rules, scenes, ways };
+        let mut trial = Trial { asked: rules, pod, work };
+        let alone = change.follow(said).and_then(|after| trial.same(&start, after));
+        let all = match (&alone, &followed) {
+            // After all advice so far packets end as before, so that it is enough to compare with what was made of it.
+            (Some(_), Some(so_far)) => {
+                change.follow(&so_far.said).and_then(|after| trial.same(&so_far.scenery(), after))
+            }
+            (Some(_), None) | (None, _) => alone,
+        };
+        let is_idle = all.is_some();
+        if is_idle {
+            *followed = all;
         }
-        let after_all = if is_first { Some(after) } else { change.follow(&self.followed) };
-        let Some(after_all) = after_all else { return false };
-        let idle = is_first || self.changes_nothing(&after_all.capture);
-        if idle {
-            self.followed = after_all;
-        }
-        idle
-    }
-
-    fn changes_nothing(&mut self, changed: &Capture) -> bool {
-        if changed == self.capture {
-            return true;
-        }
-        if changed.families().ne(self.capture.families()) {
-            return false;
-        }
-        let scenes = scenes(changed, &self.pod);
-        let Self { capture, pod, work, rules, .. } = self;
-        if work.spend(rules_in(&scenes)).is_none() {
-            return false;
-        }
-        let before = self.scenes.get_or_init(|| walkable(rules, *capture, pod));
-        before.iter().zip(&scenes).zip(rules.iter()).all(|((before, after), rules)| {
-            let changed = changed_rules(rules, &changed.rules(before.family));
-            let packets = probes(rules, &pod.addresses, before.family, Some(&changed));
-            packets.iter().all(|packet| {
-                let then = verdict(before, packet, work);
-                then.is_some() && then == verdict(after, packet, work)
-            })
-        })
+        is_idle
     }
 
     /// Whether any of the packets that are meant is captured. Yes, if there is not enough work left to tell.
@@ -118,13 +103,18 @@ impl<'a> Judge<'a> {
         let Self { capture, pod, work, rules, .. } = self;
         let scenes = self.scenes.get_or_init(|| walkable(rules, *capture, pod));
         scenes.iter().zip(rules.iter()).any(|(scene, rules)| {
-            let packets = probes(rules, &pod.addresses, scene.family, None);
-            packets.iter().filter(|packet| is_meant(packet)).any(|packet| {
-                match verdict(scene, packet, work) {
-                    Some(Verdict::Pass | Verdict::Drop) => false,
-                    Some(Verdict::Redirect(_) | Verdict::Tproxy(_) | Verdict::Unknown) | None => true,
+            let mut is_left_alone = |packet: &Packet| {
+                if !is_meant(packet) {
+                    return ControlFlow::Continue(());
                 }
-            })
+                match verdict(scene, packet, work) {
+                    Some(Verdict::Pass | Verdict::Drop) => ControlFlow::Continue(()),
+                    Some(Verdict::Redirect(_) | Verdict::Tproxy(_) | Verdict::Unknown) | None => {
+                        ControlFlow::Break(())
+                    }
+                }
+            };
+            each_probe(rules, &pod.addresses, scene.family, &[], &mut is_left_alone).is_break()
         })
     }
 }
@@ -174,16 +164,85 @@ impl Judge<'_> {
     }
 }
 
-/// What the rules ask that only the one or the other set has.
-fn changed_rules(before: &Checked, after: &Checked) -> Vec<Match> {
-    let mut counts: BTreeMap<&Rule, i32> = BTreeMap::new();
-    for (rules, step) in [(before, 1), (after, -1)] {
-        for statement in &rules.rules().statements {
-            *counts.entry(&statement.rule).or_default() += step;
-        }
+/// A configuration and its rules, to walk packets through.
+struct Scenery<'a> {
+    capture: &'a Capture,
+    rules: &'a [Checked],
+    scenes: &'a [Scene],
+    ways: &'a [Ways],
+}
+
+/// What came of advice.
+struct Followed {
+    said: Said,
+    rules: Vec<Checked>,
+    scenes: Vec<Scene>,
+    ways: Vec<Ways>,
+}
+
+impl Followed {
+    fn scenery(&self) -> Scenery<'_> {
+        let Self { said, rules, scenes, ways } = self;
+        Scenery { capture: &said.capture, rules, scenes, ways }
     }
-    let changed = counts.into_iter().filter(|(_, count)| *count != 0).map(|(rule, _)| rule);
-    changed.take(MOST_CHANGED).flat_map(|rule| rule.matches.iter().cloned()).collect()
+}
+
+/// Two configurations compared by packets.
+struct Trial<'a> {
+    /// The rules whose borders are tried beside those of what differs.
+    asked: &'a [Checked],
+    pod: &'a Pod,
+    work: &'a mut Work,
+}
+
+impl Trial<'_> {
+    /// What comes of advice, if every packet ends as before. Not, where there is not enough work left to tell.
+    fn same(&mut self, before: &Scenery<'_>, said: Said) -> Option<Followed> {
+        let mut followed = Followed { said, rules: Vec::new(), scenes: Vec::new(), ways: Vec::new() };
+        let capture = &followed.said.capture;
+        if capture.families().ne(before.capture.families()) {
+            return None;
+        }
+        for (at, scene) in before.scenes.iter().enumerate() {
+            let rules = capture.rules(scene.family);
+            let after = Scene::of_rules(&rules, capture, self.pod);
+            if capture != before.capture {
+                self.work.spend(rules_in(&after))?;
+                let difference =
+                    Difference::of((&before.rules[at], scene), (&rules, &after), &before.ways[at]);
+                if self.tell_apart(&difference, &self.asked[at], scene, &after) {
+                    return None;
+                }
+            }
+            followed.ways.push(Ways::of(rules.rules()));
+            followed.rules.push(rules);
+            followed.scenes.push(after);
+        }
+        Some(followed)
+    }
+
+    /// Whether a packet ends in another way, or there is not enough work left to tell.
+    fn tell_apart(
+        &mut self,
+        difference: &Difference<'_>,
+        asked: &Checked,
+        before: &Scene,
+        after: &Scene,
+    ) -> bool {
+        let work = &mut *self.work;
+        let mut compare = |packet: &Packet| {
+            if !difference.may_change(packet, &before.routing) {
+                // Telling that is work too.
+                return work.spend(1).map_or(ControlFlow::Break(()), ControlFlow::Continue);
+            }
+            let then = verdict(before, packet, work);
+            match then.is_some() && then == verdict(after, packet, work) {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        };
+        each_probe(asked, &self.pod.addresses, before.family, &difference.asked(), &mut compare).is_break()
+    }
 }
 
 /// The addresses that the pod is said to have.
@@ -192,6 +251,7 @@ pub(super) fn declared(raw: &Raw) -> Vec<IpAddr> {
     given.split(',').filter_map(|item| item.trim().parse().ok()).collect()
 }
 
+#[cfg(test)]
 pub(super) fn scenes(capture: &Capture, pod: &Pod) -> Vec<Scene> {
     capture.families().map(|family| Scene::of_config(capture, family, pod)).collect()
 }
@@ -201,8 +261,8 @@ fn walkable(rules: &[Checked], config: &dyn Policy, pod: &Pod) -> Vec<Scene> {
     rules.iter().map(|rules| Scene::of_rules(rules, config, pod)).collect()
 }
 
-fn rules_in(scenes: &[Scene]) -> usize {
-    scenes.iter().flat_map(|scene| scene.view.chains()).map(|chain| chain.rules.len()).sum()
+fn rules_in(scene: &Scene) -> usize {
+    scene.view.chains().iter().map(|chain| chain.rules.len()).sum()
 }
 
 /// What becomes of the packet; `None` without enough work left for its walk.

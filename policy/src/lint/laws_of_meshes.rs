@@ -3,7 +3,7 @@
 use super::change::Said;
 use super::judge::{Judge, scenes};
 use super::laws::{is_martian, packet, parsed};
-use super::{Finding, Idle, Level, MOST_WORK, lint, look};
+use super::{FEW_RULES, Finding, Idle, Level, MOST_WORK, brief, lint, look};
 use crate::explain::Pod;
 use crate::mesh::Mesh;
 use crate::mesh::random::{any_of, said};
@@ -161,8 +161,48 @@ fn what_does_nothing_is_told_of_every_mesh() {
     }
 }
 
+/// Lists so long that they are not looked at before rules are set.
+#[test]
+fn of_long_lists_nothing_is_told_that_lint_does_not_tell() {
+    let list = |most: u32, item: fn(u32) -> String| (0..most).map(item).collect::<Vec<_>>().join(",");
+    let ports = list(60, |n| (1000 + 2 * n).to_string());
+    let interfaces = list(20, |n| format!("vm{n}"));
+    let networks = list(120, |n| format!("10.{n}.0.0/16"));
+    type Case<'a> = (Mesh, &'a [(&'a str, &'a str)], &'a [&'a str]);
+    let cases: [Case<'_>; 4] = [
+        (Mesh::Istio, &[("istio-service-cidr", &networks), ("envoy-port", "15006")], &["SI004"]),
+        (Mesh::Linkerd, &[("ports-to-redirect", &ports)], &[]),
+        (Mesh::Kuma, &[("exclude-outbound-ips", &networks), ("redirect-inbound-port", "15001")], &["SI004"]),
+        (Mesh::Ambient, &[("reroute-virtual-interfaces", &interfaces)], &[]),
+    ];
+    for (mesh, flags, expected) in cases {
+        let (raw, capture) = said(mesh, flags).unwrap_or_else(|| panic!("{mesh}: {flags:?}"));
+        let rules: usize =
+            capture.families().map(|family| capture.rules(family).rules().statements.len()).sum();
+        assert!(rules > FEW_RULES, "{mesh}: {rules}");
+        let (few, all) = (brief(&raw, &capture, &[]), lint(&raw, &capture, &[]));
+        let codes: Vec<&str> = few.iter().map(|finding| finding.code.name()).collect();
+        assert_eq!(codes, expected, "{mesh}");
+        assert!(few.iter().all(|finding| all.contains(finding)), "{mesh}: {few:?}\n{all:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whoever sets rules is warned of what lint warns of, where lists are short.
+    #[test]
+    fn what_is_told_before_rules_are_set_is_what_lint_tells((raw, capture) in any_of(Mesh::ALL)) {
+        let warnings = |findings: Vec<Finding>| -> Vec<Finding> {
+            findings.into_iter().filter(|finding| finding.level == Level::Warning).collect()
+        };
+        let rules: usize = capture.families().map(|family| capture.rules(family).rules().statements.len()).sum();
+        let (told, all) = (warnings(brief(&raw, &capture, &[])), warnings(lint(&raw, &capture, &[])));
+        match rules > FEW_RULES {
+            true => prop_assert!(told.iter().all(|finding| all.contains(finding)), "{:?}\n{:?}", told, all),
+            false => prop_assert_eq!(told, all),
+        }
+    }
 
     #[test]
     fn advice_of_rules_alone_leaves_every_packet_as_it_was(
@@ -171,7 +211,7 @@ proptest! {
     ) {
         let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&capture));
         let idle = look(&mut Judge::new(&raw, &capture, Work::new(MOST_WORK)), &[]).idle;
-        let before = Said { capture: capture.clone(), raw: raw.clone() };
+        let before = Said::new(capture.clone(), raw.clone());
         let follow = |said: Said, idle: &Idle| idle.change.follow(&said).expect("it was followed before");
         let each = idle.iter().map(|idle| (Some(&idle.finding), follow(before.clone(), idle)));
         let all = idle.iter().fold(before.clone(), follow);

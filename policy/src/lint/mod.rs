@@ -7,6 +7,7 @@
 mod asked;
 mod change;
 mod code;
+mod difference;
 mod general;
 mod ipv6;
 mod judge;

@@ -4,9 +4,11 @@
 use super::asked::Asked;
 use crate::mesh::DNS_PORT;
 use rules::simulate::{Direction, Packet};
-use rules::{Checked, ConnState, Family, Gid, Match, Protocol, Uid};
+use rules::{Checked, ConnState, Family, Match, Protocol};
 use std::collections::BTreeSet;
+use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::ControlFlow;
 
 /// Interfaces that no list names by chance.
 const OUTSIDE: [&str; 2] = ["eth0", "net-9"];
@@ -19,27 +21,74 @@ pub(crate) fn probes(
     family: Family,
     focus: Option<&[Match]>,
 ) -> Vec<Packet> {
-    let asked = Asked::of(rules, focus.unwrap_or_default());
+    let mut packets = Vec::new();
+    let _ = each_probe(rules, own, family, focus.unwrap_or_default(), &mut |packet| {
+        packets.push(packet.clone());
+        ControlFlow::Continue(())
+    });
+    packets
+}
+
+/// The same, one after the other, until somebody has seen enough.
+pub(super) fn each_probe(
+    rules: &Checked,
+    own: &[IpAddr],
+    family: Family,
+    focus: &[Match],
+    see: See<'_>,
+) -> ControlFlow<()> {
+    let asked = Asked::of(rules, focus);
     let ports = asked.ports();
     let few: BTreeSet<u16> = ports.iter().copied().take(2).chain([DNS_PORT.number()]).collect();
     let senders = asked.senders();
     let callers = asked.callers(family);
     let [leaves, arrives] = [&asked.leaves, &asked.arrives]
         .map(|names| names.iter().map(|name| asked.member(name)).collect::<BTreeSet<String>>());
-    let mut packets = Packets { own, family, callers, kinds: kinds(&asked), made: Vec::new() };
+    let [loopback, passthrough] = loopback(family);
+    let source = own.iter().copied().find(|own| Family::of(*own) == family).unwrap_or(loopback);
+    let outside = || OUTSIDE.into_iter().chain(leaves.iter().map(String::as_str));
+    let leaving = |interface: &str| {
+        let direction = |&(uid, gid)| Direction::Outbound { interface: interface.to_owned(), uid, gid };
+        senders.iter().map(direction).collect::<Vec<Direction>>()
+    };
+    // To an address that is not the pod's, and to one that is.
+    let arriving = |interface: &str| {
+        [false, true].map(|local| Direction::Inbound { interface: interface.to_owned(), local })
+    };
+    // Any address may be the pod's own, and then the way to it is over loopback.
+    let mut within = leaving("lo");
+    let mut leaving: Vec<Direction> = outside().flat_map(leaving).collect();
+    let mut usual: Vec<[Direction; 2]> = outside().map(arriving).collect();
+    let mut others: Vec<[Direction; 2]> = arrives.iter().map(|name| arriving(name)).collect();
+    let kinds = kinds(&asked);
+    let mut packets = Packets::new(&kinds, see);
     for &address in &asked.addresses(own, family) {
+        let local = usize::from(own.contains(&address));
         for &port in &ports {
             let to = SocketAddr::new(address, port);
-            packets.outbound(to, &senders, &leaves);
-            OUTSIDE.iter().for_each(|name| packets.inbound(to, name));
-            leaves.iter().for_each(|name| packets.inbound(to, name));
+            packets.put(&mut within, &[source, passthrough], to)?;
+            if !address.is_loopback() {
+                packets.put(&mut leaving, &[source], to)?;
+            }
+            packets.put(usual.iter_mut().map(|both| &mut both[local]), &callers, to)?;
         }
         for &port in &few {
             let to = SocketAddr::new(address, port);
-            arrives.iter().for_each(|name| packets.inbound(to, name));
+            packets.put(others.iter_mut().map(|both| &mut both[local]), &callers, to)?;
         }
     }
-    packets.made
+    ControlFlow::Continue(())
+}
+
+/// Whoever looks at packets, and says whether to go on.
+type See<'a> = &'a mut dyn FnMut(&Packet) -> ControlFlow<()>;
+
+/// The address of loopback, and that by which proxies hand calls to the application.
+fn loopback(family: Family) -> [IpAddr; 2] {
+    match family {
+        Family::V4 => [Ipv4Addr::LOCALHOST.into(), Ipv4Addr::new(127, 0, 0, 6).into()],
+        Family::V6 => [Ipv6Addr::LOCALHOST.into(), Ipv6Addr::from_bits(6).into()],
+    }
 }
 
 /// Marks of the packet and of its connection, and the connection's state.
@@ -53,57 +102,54 @@ fn kinds(asked: &Asked) -> Vec<Kind> {
     kinds
 }
 
+/// Packets of some directions, of all protocols and kinds. There may be a hundred thousand, so all are one that changes.
 struct Packets<'a> {
-    own: &'a [IpAddr],
-    family: Family,
-    /// From where others call.
-    callers: Vec<IpAddr>,
-    kinds: Vec<Kind>,
-    made: Vec<Packet>,
+    kinds: &'a [Kind],
+    packet: Packet,
+    see: See<'a>,
 }
 
-impl Packets<'_> {
-    fn outbound(&mut self, to: SocketAddr, senders: &BTreeSet<(Uid, Gid)>, interfaces: &BTreeSet<String>) {
-        let own = self.own.iter().copied().find(|own| Family::of(*own) == self.family);
-        // The address by which proxies hand calls to the application, beside 127.0.0.1.
-        let (loopback, passthrough): (IpAddr, IpAddr) = match self.family {
-            Family::V4 => (Ipv4Addr::LOCALHOST.into(), Ipv4Addr::new(127, 0, 0, 6).into()),
-            Family::V6 => (Ipv6Addr::LOCALHOST.into(), Ipv6Addr::from_bits(6).into()),
+impl<'a> Packets<'a> {
+    fn new(kinds: &'a [Kind], see: See<'a>) -> Self {
+        let nowhere = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+        let packet = Packet {
+            direction: Direction::Inbound { interface: String::new(), local: false },
+            protocol: Protocol::Tcp,
+            source: nowhere,
+            destination: nowhere,
+            mark: 0,
+            connmark: 0,
+            state: ConnState::New,
         };
-        let own = own.unwrap_or(loopback);
-        // Any address may be the pod's own, and then the way to it is over loopback.
-        let mut ways = vec![("lo".to_owned(), own), ("lo".to_owned(), passthrough)];
-        if !to.ip().is_loopback() {
-            ways.extend(OUTSIDE.map(|name| (name.to_owned(), own)));
-            ways.extend(interfaces.iter().map(|name| (name.clone(), own)));
-        }
-        for (interface, source) in ways {
-            for &(uid, gid) in senders {
-                self.put(&Direction::Outbound { interface: interface.clone(), uid, gid }, source, to);
-            }
-        }
+        Self { kinds, packet, see }
     }
 
-    fn inbound(&mut self, to: SocketAddr, interface: &str) {
-        let local = self.own.contains(&to.ip());
-        for source in self.callers.clone() {
-            self.put(&Direction::Inbound { interface: interface.to_owned(), local }, source, to);
+    /// Shows those of these directions and sources.
+    fn put<'d>(
+        &mut self,
+        directions: impl IntoIterator<Item = &'d mut Direction>,
+        sources: &[IpAddr],
+        to: SocketAddr,
+    ) -> ControlFlow<()> {
+        for direction in directions {
+            mem::swap(&mut self.packet.direction, direction);
+            let shown = sources.iter().try_for_each(|source| self.show(SocketAddr::new(*source, 40000), to));
+            mem::swap(&mut self.packet.direction, direction);
+            shown?;
         }
+        ControlFlow::Continue(())
     }
 
-    fn put(&mut self, direction: &Direction, source: IpAddr, destination: SocketAddr) {
+    fn show(&mut self, source: SocketAddr, destination: SocketAddr) -> ControlFlow<()> {
+        let Self { kinds, packet, see } = self;
+        (packet.source, packet.destination) = (source, destination);
         for protocol in [Protocol::Tcp, Protocol::Udp] {
-            for &(mark, connmark, state) in &self.kinds {
-                self.made.push(Packet {
-                    direction: direction.clone(),
-                    protocol,
-                    source: SocketAddr::new(source, 40000),
-                    destination,
-                    mark,
-                    connmark,
-                    state,
-                });
+            packet.protocol = protocol;
+            for kind in *kinds {
+                (packet.mark, packet.connmark, packet.state) = *kind;
+                see(packet)?;
             }
         }
+        ControlFlow::Continue(())
     }
 }

@@ -6,7 +6,8 @@ use crate::lint::{Change, Held, Judge, Oddities};
 use crate::picture::Picture;
 use crate::sources::{Dialect, Raw};
 use rules::{
-    Checked, Family, Ownership,
+    Checked, Family, Ownership, RuleSet,
+    check::check,
     desired::{Desired, StaleFlows},
     routing::Object,
 };
@@ -25,11 +26,21 @@ pub trait Policy: fmt::Debug {
         false
     }
 
-    /// The rules for one family, in the order in which they take effect; none for a family that is not captured.
+    /// Writes the rules down for a family that is captured, in the order in which they take effect.
+    fn write(&self, family: Family) -> RuleSet;
+
+    /// The rules for one family, held against what rules of their owner may be; none for a family that is not captured.
     ///
     /// # Panics
     /// If the policy broke the rules of the rule model, which would be a defect of it.
-    fn rules(&self, family: Family) -> Checked;
+    fn rules(&self, family: Family) -> Checked {
+        let is_captured = family == Family::V4 || self.ipv6();
+        let rules = if is_captured { self.write(family) } else { RuleSet::empty(family) };
+        check(rules, &self.owner()).unwrap_or_else(|faults| {
+            let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            panic!("the policy made a bad rule set: {}", faults.join("; "))
+        })
+    }
 
     /// The policy rules, routes and addresses that the rules rely on.
     fn routing(&self) -> BTreeSet<Object>;

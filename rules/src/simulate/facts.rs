@@ -174,7 +174,8 @@ impl<'a> Facts<'a> {
         }
     }
 
-    fn matches(&self, m: &Match) -> Option<bool> {
+    /// Whether a condition of iptables holds, if that is known.
+    pub(super) fn matches(&self, m: &Match) -> Option<bool> {
         Some(match m {
             Match::Source(operand) => operand.holds(lies_in(self.source, operand.value())?),
             Match::Destination(operand) => operand.holds(lies_in(self.destination, operand.value())?),

@@ -15,9 +15,11 @@ mod ties;
 mod trace;
 mod view;
 mod walk;
+mod ways;
 
 pub use packet::{Direction, Packet, Routing};
 pub use replay::replay;
 pub use ties::walk;
 pub use trace::{At, Matched, Observer, Outcome, Step, Trace, Verdict};
 pub use view::{OriginOf, View, ViewChain, ViewRule};
+pub use ways::{Spots, Ways};

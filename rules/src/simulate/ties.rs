@@ -8,7 +8,7 @@ use super::walk::walk_in;
 /// Walks a packet through the rules. Where chains of equal priority decide differently in another order, nobody knows.
 pub fn walk(view: &View, routing: &Routing, packet: &Packet, observer: &mut impl Observer) -> Outcome {
     let outcome = walk_in(view, view.order(), routing, packet, observer);
-    let Some(orders) = other_orders(view) else {
+    let Some(orders) = view.other_orders() else {
         return Outcome { verdict: Verdict::Unknown, is_tie: true, ..outcome };
     };
     let other = |order| walk_in(view, order, routing, packet, &mut ());
@@ -23,7 +23,7 @@ pub fn walk(view: &View, routing: &Routing, packet: &Packet, observer: &mut impl
 }
 
 /// Every order in which the kernel may call the chains, beside [`View::order`]; `None` if there are too many.
-fn other_orders(view: &View) -> Option<Vec<Order>> {
+pub(super) fn other_orders(view: &View) -> Option<Vec<Order>> {
     let mut orders = vec![view.order().clone()];
     for (hook, chains) in view.order().iter().enumerate() {
         for group in chains.chunk_by(|a, b| view.rank_of(*a) == view.rank_of(*b)) {

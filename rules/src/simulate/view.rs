@@ -3,6 +3,7 @@
 //! Made from a rule set, which knows why each rule is there, or from listings, which do not. All that a namespace holds
 //! can stand in one view: the hooks know the order in which the kernel calls the base chains.
 
+use super::ties::other_orders;
 use crate::nft::{Base, Kind, ListedRule, ListedTable, base_of};
 use crate::{
     Action, Chain, ChainName, Condition, Family, Hits, Hook, Line, Listing, Origin, Policy, RuleSet, State,
@@ -52,6 +53,8 @@ pub struct View {
     family: Family,
     chains: Vec<ViewChain>,
     order: Order,
+    /// What [`other_orders`] says, kept because every walk asks.
+    other_orders: Option<Vec<Order>>,
 }
 
 /// Says why a rule is there, by its comment.
@@ -93,7 +96,7 @@ impl Part {
 impl View {
     /// A namespace without rules.
     pub fn empty(family: Family) -> Self {
-        Self { family, chains: Vec::new(), order: Order::default() }
+        Self { family, chains: Vec::new(), order: Order::default(), other_orders: Some(Vec::new()) }
     }
 
     /// The rules of a listing.
@@ -186,6 +189,7 @@ impl View {
                 of_hook.insert(at, index);
             }
         }
+        self.other_orders = other_orders(self);
     }
 
     pub fn family(&self) -> Family {
@@ -251,6 +255,11 @@ impl View {
     /// which was registered last, and nobody can ask which that is.
     pub(super) fn order(&self) -> &Order {
         &self.order
+    }
+
+    /// Every other order in which the kernel may call them; `None` if there are too many.
+    pub(super) fn other_orders(&self) -> Option<&[Order]> {
+        self.other_orders.as_deref()
     }
 
     /// Where the kernel calls a base chain; equal of those whose order is not known.

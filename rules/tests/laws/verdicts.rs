@@ -6,11 +6,11 @@ use super::listing;
 use super::small::{mark_statement, packet, routing, statement};
 use proptest::{collection::vec, option, prelude::*, test_runner::TestCaseResult};
 use rules::{
-    Checked, ConnState, Family, Gid, Protocol, State, Statement, Uid,
+    Checked, ConnState, Family, Gid, Protocol, State, Statement, Table, Uid,
     check::check,
     nft, parse,
     shadow::{Work, shadowed},
-    simulate::{Direction, Packet, Verdict, View, walk},
+    simulate::{At, Direction, Matched, Observer, Packet, Step, Verdict, View, Ways, walk},
 };
 
 /// The three holders of the rules, and the rules without those that nothing is said to reach.
@@ -55,6 +55,39 @@ fn check_verdicts(rules: &Checked, v6: Option<&Checked>, packets: &[Packet]) -> 
     Ok(())
 }
 
+/// The rules that a packet has fulfilled, or perhaps has.
+struct Fulfilled(Vec<At>);
+
+impl Observer for Fulfilled {
+    fn rule_met(&mut self, step: Step) {
+        if !matches!(step.matched, Matched::No(_)) {
+            self.0.push(step.at);
+        }
+    }
+}
+
+/// Whoever is told that a packet can't fulfil a rule never sees it do so.
+fn check_ways(rules: &Checked, packets: &[Packet]) -> TestCaseResult {
+    let (ways, view) = (Ways::of(rules.rules()), View::of_rules(rules.rules()));
+    // As the view holds them.
+    let chains = Table::ALL.into_iter().flat_map(|table| rules.rules().chains(table));
+    let chains: Vec<Vec<&Statement>> = chains.map(|(_, held)| held).collect();
+    for packet in packets {
+        let mut fulfilled = Fulfilled(Vec::new());
+        walk(&view, &routing(), packet, &mut fulfilled);
+        for At { chain, rule } in fulfilled.0 {
+            let statement = chains[chain][rule];
+            prop_assert!(
+                ways.spots([statement]).may_take(packet, &routing()),
+                "{:?}: {:?}",
+                statement,
+                packet
+            );
+        }
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
@@ -69,7 +102,9 @@ proptest! {
             let kept = statements.iter().zip(kept).filter(|(_, kept)| *kept).map(|(statement, _)| statement);
             lawful(Family::V6, kept.cloned().collect(), &EVERYBODY)
         });
-        check_verdicts(&lawful(Family::V4, statements, &EVERYBODY), v6.as_ref(), &packets)?;
+        let rules = lawful(Family::V4, statements, &EVERYBODY);
+        check_verdicts(&rules, v6.as_ref(), &packets)?;
+        check_ways(&rules, &packets)?;
     }
 }
 

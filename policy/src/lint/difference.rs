@@ -1,0 +1,75 @@
+//! What a change of a configuration changes of the rules of one family, and which packets can tell.
+
+use crate::explain::Scene;
+use rules::simulate::{Packet, Routing, Spots, Ways};
+use rules::{Chain, Checked, Match, Rule, Statement, Table, Target};
+use std::collections::BTreeMap;
+
+/// So many changed rules are looked at closely.
+const MOST_CHANGED: usize = 64;
+
+/// The rules that only one of two rule sets has.
+#[derive(Debug)]
+pub(super) struct Difference<'a> {
+    changed: Vec<&'a Statement>,
+    /// The same with the hooks that lead to them; `None` where packets may tell that fulfil none of them.
+    spots: Option<Spots<'a>>,
+}
+
+impl<'a> Difference<'a> {
+    /// What differs between the rules of two scenes; `ways` are those through the rules before.
+    pub(super) fn of(
+        (before, scene): (&'a Checked, &Scene),
+        (after, scene_after): (&'a Checked, &Scene),
+        ways: &Ways,
+    ) -> Self {
+        let changed = changed(before, after);
+        // Rules that stay lead to where they led, and decide in the order in which they did.
+        let stays = |statement: &Statement| !changed.contains_key(&key(statement));
+        let leads_on = |statement: &&Statement| matches!(statement.rule.target, Target::Jump(_));
+        let is_local = changed.len() <= MOST_CHANGED
+            && scene.routing == scene_after.routing
+            && !changed.values().any(leads_on)
+            && kept(before, stays) == kept(after, stays);
+        let changed: Vec<&Statement> = changed.into_values().collect();
+        let spots = is_local.then(|| ways.spots(changed.iter().copied()));
+        Self { changed, spots }
+    }
+
+    /// What the changed rules ask, of some where they are many.
+    pub(super) fn asked(&self) -> Vec<Match> {
+        let some = self.changed.iter().take(MOST_CHANGED);
+        some.flat_map(|statement| statement.rule.matches.iter().cloned()).collect()
+    }
+
+    /// Whether the packet may end in another way than before. No is certain: it fulfils none of the changed rules, and meets
+    /// all others as it met them.
+    pub(super) fn may_change(&self, packet: &Packet, routing: &Routing) -> bool {
+        self.spots.as_ref().is_none_or(|spots| spots.may_take(packet, routing))
+    }
+}
+
+/// A rule in its chain.
+type Key<'a> = (Table, &'a Chain, &'a Rule);
+
+fn key(statement: &Statement) -> Key<'_> {
+    (statement.table, &statement.chain, &statement.rule)
+}
+
+/// Rules that one of the two has more often.
+fn changed<'a>(before: &'a Checked, after: &'a Checked) -> BTreeMap<Key<'a>, &'a Statement> {
+    let mut counts: BTreeMap<Key<'_>, (i32, &Statement)> = BTreeMap::new();
+    for (rules, step) in [(before, 1), (after, -1)] {
+        for statement in &rules.rules().statements {
+            counts.entry(key(statement)).or_insert((0, statement)).0 += step;
+        }
+    }
+    let changed = counts.into_iter().filter(|(_, (count, _))| *count != 0);
+    changed.map(|(key, (_, statement))| (key, statement)).collect()
+}
+
+/// The rules that stay, in the order in which their chains hold them.
+fn kept(rules: &Checked, stays: impl Fn(&Statement) -> bool) -> Vec<Key<'_>> {
+    let chains = Table::ALL.into_iter().flat_map(|table| rules.rules().chains(table));
+    chains.flat_map(|(_, held)| held).filter(|statement| stays(statement)).map(key).collect()
+}

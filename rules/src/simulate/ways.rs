@@ -1,0 +1,136 @@
+//! Which rules a packet may come to fulfil, told without a walk: by the hooks that lead to a rule's chain, and by what it asks
+//! of what no rule before it can have rewritten.
+
+use super::facts::Facts;
+use super::packet::{Direction, Packet, Routing};
+use crate::{Chain, ChainName, Hook, Match, Rule, RuleSet, Statement, Table, Target};
+use std::collections::BTreeMap;
+
+/// Whether packets come from each hook, in the order of [`Hook::ALL`].
+type Hooks = [bool; Hook::ALL.len()];
+
+/// The hooks from which packets come to the chains of a rule set.
+#[derive(Clone, Debug, Default)]
+pub struct Ways(BTreeMap<(Table, ChainName), Hooks>);
+
+/// Some rules, with the hooks from which packets come to them.
+#[derive(Clone, Debug)]
+pub struct Spots<'a>(Vec<Spot<'a>>);
+
+#[derive(Clone, Debug)]
+struct Spot<'a> {
+    rule: &'a Rule,
+    table: Table,
+    hooks: Hooks,
+}
+
+/// How a packet comes to a table's chains from a hook.
+enum Coming {
+    Never,
+    /// As it set out: what comes before writes marks at most, and decides whose connection it is.
+    AsItWas,
+    /// Perhaps, and perhaps with another destination, by another interface, without its socket.
+    Changed,
+}
+
+impl Ways {
+    /// The ways through these rules.
+    pub fn of(rules: &RuleSet) -> Self {
+        let jumps: Vec<(&Statement, &ChainName)> = rules
+            .statements
+            .iter()
+            .filter_map(|statement| match &statement.rule.target {
+                Target::Jump(name) => Some((statement, name)),
+                _ => None,
+            })
+            .collect();
+        let mut ways = Self::default();
+        // From where a chain is come to, so are those that it leads to: as often as that brings something new.
+        let mut is_new = true;
+        while is_new {
+            is_new = false;
+            for (statement, name) in &jumps {
+                let from = ways.hooks(statement);
+                let to = ways.0.entry((statement.table, (*name).clone())).or_default();
+                for (to, from) in to.iter_mut().zip(from) {
+                    is_new |= from && !*to;
+                    *to |= from;
+                }
+            }
+        }
+        ways
+    }
+
+    /// Where rules stand, of chains that these ways lead to.
+    pub fn spots<'a>(&self, statements: impl IntoIterator<Item = &'a Statement>) -> Spots<'a> {
+        let spot = |statement: &'a Statement| Spot {
+            rule: &statement.rule,
+            table: statement.table,
+            hooks: self.hooks(statement),
+        };
+        Spots(statements.into_iter().map(spot).collect())
+    }
+
+    fn hooks(&self, statement: &Statement) -> Hooks {
+        match &statement.chain {
+            Chain::Base(hook) => Hook::ALL.map(|one| one == *hook),
+            Chain::User(name) => self.0.get(&(statement.table, name.clone())).copied().unwrap_or_default(),
+        }
+    }
+}
+
+impl Spots<'_> {
+    /// Whether the packet may fulfil one of the rules somewhere on its way through any rules that lead to it. No is certain,
+    /// yes is not.
+    pub fn may_take(&self, packet: &Packet, routing: &Routing) -> bool {
+        let facts = Facts::of(packet, routing);
+        self.0.iter().any(|spot| spot.may_take(packet, &facts))
+    }
+}
+
+impl Spot<'_> {
+    fn may_take(&self, packet: &Packet, facts: &Facts<'_>) -> bool {
+        let mut hooks =
+            Hook::ALL.into_iter().zip(self.hooks).filter_map(|(hook, leads)| leads.then_some(hook));
+        hooks.any(|hook| match coming(packet, self.table, hook) {
+            Coming::Never => false,
+            Coming::AsItWas => self.may_hold(facts, |asks| !is_written(asks)),
+            Coming::Changed => self.may_hold(facts, is_lasting),
+        })
+    }
+
+    /// Whether all those conditions may hold that tell something certain.
+    fn may_hold(&self, facts: &Facts<'_>, is_certain: impl Fn(&Match) -> bool) -> bool {
+        self.rule
+            .matches
+            .iter()
+            .filter(|asks| is_certain(asks))
+            .all(|asks| facts.matches(asks) != Some(false))
+    }
+}
+
+/// Follows the walk: a hook calls `raw`, `mangle` and `nat` in this order, and no rule before `nat` changes a destination;
+/// what `nat` has settled at one hook it is not asked again.
+fn coming(packet: &Packet, table: Table, hook: Hook) -> Coming {
+    let is_first = matches!(table, Table::Raw | Table::Mangle | Table::Nat);
+    match (&packet.direction, hook) {
+        (Direction::Inbound { .. }, Hook::Output) => Coming::Never,
+        (Direction::Inbound { .. }, Hook::Prerouting) if is_first => Coming::AsItWas,
+        (Direction::Outbound { .. }, Hook::Output) if is_first => Coming::AsItWas,
+        (Direction::Outbound { .. }, Hook::Prerouting) if table == Table::Nat => Coming::Never,
+        (
+            Direction::Inbound { .. } | Direction::Outbound { .. },
+            Hook::Prerouting | Hook::Input | Hook::Forward | Hook::Output | Hook::Postrouting,
+        ) => Coming::Changed,
+    }
+}
+
+/// Whether rules write what it asks, or conntrack does on the way.
+fn is_written(asks: &Match) -> bool {
+    matches!(asks, Match::Mark(_) | Match::Connmark(_) | Match::ConnState(_))
+}
+
+/// Whether no rule and no hook changes what it asks.
+fn is_lasting(asks: &Match) -> bool {
+    matches!(asks, Match::Protocol(_) | Match::Source(_) | Match::SourcePort(_))
+}
