@@ -47,6 +47,7 @@ fn valid(setting: Setting) -> &'static str {
         Setting::ServiceCidr | Setting::ServiceExcludeCidr => "10.1.2.3/8,2001:db8::/32",
         Setting::TproxyMark | Setting::TproxyRouteTable => "0x10",
         Setting::LoopbackCidr => "127.0.0.0/8",
+        Setting::Mesh => "istio",
         Setting::EnvoyUser => "istio-proxy",
         Setting::PodIps => "10.1.2.3,2001:db8::1",
         Setting::DnsServers => "10.0.0.53,2001:db8::53",
