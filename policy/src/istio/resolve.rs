@@ -45,7 +45,7 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
         warn_of_ipv6(reader, Setting::ServiceCidr, included);
         warn_of_ipv6(reader, Setting::ServiceExcludeCidr, &excluded_cidrs);
     }
-    let excluded_inbound = reader.list(Setting::InboundPortsExclude, Reader::port_item);
+    let excluded_inbound = reader.list(Setting::InboundPortsExclude, Reader::port_item_or_zero);
     CaptureConfig {
         ipv6: ipv6.unwrap_or(false),
         interception,
@@ -54,7 +54,7 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
         tunnel_port: reader.port(Setting::InboundTunnelPort, defaults::TUNNEL_PORT),
         proxy_uids,
         proxy_gids,
-        inbound_ports: match reader.wildcard(Setting::InboundPorts, Reader::port_item) {
+        inbound_ports: match reader.wildcard(Setting::InboundPorts, Reader::port_item_or_zero) {
             Wildcard::All => InboundPorts::AllBut(excluded_inbound),
             Wildcard::Items(ports) => InboundPorts::Only(ports),
         },
@@ -62,8 +62,8 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
         vm_interfaces,
         outbound_cidrs,
         excluded_cidrs,
-        outbound_ports: reader.list(Setting::OutboundPorts, Reader::port_item),
-        excluded_outbound_ports: reader.list(Setting::OutboundPortsExclude, Reader::port_item),
+        outbound_ports: reader.list(Setting::OutboundPorts, Reader::port_item_or_zero),
+        excluded_outbound_ports: reader.list(Setting::OutboundPortsExclude, Reader::port_item_or_zero),
         owner_groups: names.owner_groups(reader),
         loopback_v4: loopback(reader),
         dns: dns(reader, host),

@@ -21,8 +21,8 @@ pub fn configure(reader: &mut Reader<'_>, _host: &dyn Host, _numbers_only: bool)
         proxy_uid: owner(reader, Linkerd::ProxyUid, "user", Uid::new(PROXY_ID)),
         proxy_gid: owner::<Gid>(reader, Linkerd::ProxyGid, "group", None),
         inbound_ports: inbound_ports(reader),
-        ignored_inbound: reader.list(Linkerd::InboundPortsToIgnore, Reader::port_item),
-        ignored_outbound: reader.list(Linkerd::OutboundPortsToIgnore, Reader::port_item),
+        ignored_inbound: reader.list(Linkerd::InboundPortsToIgnore, Reader::port_item_or_zero),
+        ignored_outbound: reader.list(Linkerd::OutboundPortsToIgnore, Reader::port_item_or_zero),
         ignored_subnets: subnets(reader),
     };
     if config.inbound_listener == config.outbound_listener {

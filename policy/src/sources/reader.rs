@@ -196,19 +196,24 @@ impl<'a> Reader<'a> {
         Wildcard::Items(items.filter_map(|item| read(self, &source, item)).collect())
     }
 
-    /// One item of a list of ports. 0 is dropped: upstream lets it through, and it matches nothing.
+    /// One item of a list of ports. 0 is none.
     pub fn port_item(&mut self, source: &Source, item: &str) -> Option<PortRange> {
-        let complaint = match item.parse::<PortRange>() {
+        let complaint = match item.parse() {
             Ok(range) => return Some(range),
-            Err(PortError::Zero) if item == "0" => {
-                self.warnings.push(format!("{source}: port 0 is dropped; no connection uses it"));
-                return None;
-            }
             Err(error @ (PortError::Zero | PortError::Backwards)) => format!("{error}; {PORT_FORM}"),
             Err(PortError::NoPort) => format!("is no port; {PORT_FORM}"),
         };
         self.problem(source, item, complaint);
         None
+    }
+
+    /// The same where 0 is dropped: some upstreams let it through, and it matches nothing.
+    pub fn port_item_or_zero(&mut self, source: &Source, item: &str) -> Option<PortRange> {
+        if item == "0" {
+            self.warnings.push(format!("{source}: port 0 is dropped; no connection uses it"));
+            return None;
+        }
+        self.port_item(source, item)
     }
 
     /// One item of a list of networks.
