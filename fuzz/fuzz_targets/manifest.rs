@@ -3,7 +3,6 @@
 
 use libfuzzer_sys::fuzz_target;
 use policy::Setting;
-use policy::mesh::Policy;
 use policy::pod::{EXCLUDED_NAMESPACES, objects, read};
 use policy::sources::{Given, NoHost, Raw, Source};
 

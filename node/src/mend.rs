@@ -75,7 +75,7 @@ pub(crate) fn mend(
         let resolved = reading.said.resolve(&Inside).map_err(Failure::Settings)?;
         let warnings = reading.warnings.iter().chain(&resolved.warnings).cloned().collect();
         let said = mesh::said(&reading.said.raw);
-        capture(&resolved.capture, said, choice, warnings)
+        capture(&*resolved.capture, said, choice, warnings)
     };
     let entered = namespace::within(&sandbox.path(), work);
     entered.map_err(|error| Failure::Enter(sandbox.found.clone(), error))?

@@ -137,7 +137,7 @@ fn prepare(subject: &Subject, asks: bool) -> Result<Prepared, Problems> {
 fn part(subject: &Subject, prepared: &Prepared) -> Part {
     let Prepared { capture, pod, packet, warnings } = prepared;
     let mut notes: Vec<String> = subject.assumption().map(str::to_owned).into_iter().collect();
-    let iptables = preview::print(capture, Preview::Restore);
+    let iptables = preview::print(&**capture, Preview::Restore);
     notes.extend(iptables.warning.map(str::to_owned));
     let is_captured = |packet: &Packet| capture.families().any(|family| family == packet.family());
     if packet.as_ref().is_some_and(|packet| !is_captured(packet)) {
@@ -146,7 +146,7 @@ fn part(subject: &Subject, prepared: &Prepared) -> Part {
     // Nothing is captured whatever is said, and the reason is told.
     let findings = if subject.skip().is_some() { Vec::new() } else { lint(&subject.raw, capture, &[]) };
     let items = items(subject, warnings, &findings);
-    let scene = packet.as_ref().map(|packet| Scene::of_config(capture, packet.family(), pod));
+    let scene = packet.as_ref().map(|packet| Scene::of_config(&**capture, packet.family(), pod));
     let explained = packet.as_ref().zip(scene.as_ref()).map(|(packet, scene)| {
         let explained = explain(&scene.view, &scene.routing, packet);
         explained.in_words_of(&subject.dialect()).of_skipped(subject.skip())
@@ -164,7 +164,7 @@ fn part(subject: &Subject, prepared: &Prepared) -> Part {
         usual: spans(&usual(capture, pod, &subject.dialect())),
         lint: spans(&items.iter().map(|item| item.text(usize::MAX)).collect::<String>()),
         iptables: iptables.text,
-        nft: preview::print(capture, Preview::Nft).text,
+        nft: preview::print(&**capture, Preview::Nft).text,
     }
 }
 
@@ -182,7 +182,8 @@ fn usual(capture: &Capture, pod: &Pod, dialect: &Dialect) -> String {
     let cases = usual_cases(pod, Some(&**capture));
     let mut families: Vec<_> = cases.iter().map(|case| case.family).collect();
     families.dedup();
-    let scenes: Vec<Scene> = families.iter().map(|family| Scene::of_config(capture, *family, pod)).collect();
+    let scenes: Vec<Scene> =
+        families.iter().map(|family| Scene::of_config(&**capture, *family, pod)).collect();
     matrix(&scenes.iter().collect::<Vec<_>>(), &cases, dialect, COLUMNS)
 }
 

@@ -17,14 +17,12 @@ pub use feature::Feature;
 pub use made::{made, said};
 pub use policy::Policy;
 
-use crate::lint::{Change, Held, Judge, Oddities};
-use crate::picture::Picture;
 use crate::pod::mesh::Form;
 use crate::settings::{Row, Setting, examples};
-use crate::sources::{Dialect, Host, Raw, Reader};
+use crate::sources::{Host, Raw, Reader};
 use crate::{Problem, Problems};
-use rules::{Family, Ownership, RuleSet, desired::StaleFlows, routing::Object};
-use std::{collections::BTreeSet, fmt, ops::Deref, str::FromStr};
+use rules::Ownership;
+use std::{fmt, ops::Deref, str::FromStr};
 
 macro_rules! meshes {
     ($($(#[doc = $doc:literal])* $mesh:ident $module:ident $name:literal;)*) => {
@@ -174,65 +172,6 @@ impl FromStr for Mesh {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         Self::ALL.iter().copied().find(|mesh| mesh.name() == text).ok_or(())
-    }
-}
-
-/// So that a configuration can stand wherever a policy is asked for.
-impl Policy for Capture {
-    fn owner(&self) -> Ownership {
-        (**self).owner()
-    }
-
-    fn ipv6(&self) -> bool {
-        (**self).ipv6()
-    }
-
-    fn captures_nothing(&self) -> bool {
-        (**self).captures_nothing()
-    }
-
-    fn write(&self, family: Family) -> RuleSet {
-        (**self).write(family)
-    }
-
-    fn routing(&self) -> BTreeSet<Object> {
-        (**self).routing()
-    }
-
-    fn stale_flows(&self) -> Option<StaleFlows> {
-        (**self).stale_flows()
-    }
-
-    fn without_dns(&self) -> Capture {
-        (**self).without_dns()
-    }
-
-    fn proxy(&self) -> Proxy {
-        (**self).proxy()
-    }
-
-    fn lists(&self) -> Vec<Listed> {
-        (**self).lists()
-    }
-
-    fn levers(&self) -> Levers {
-        (**self).levers()
-    }
-
-    fn without_ipv6(&self, raw: &Raw, names_it: bool) -> NoIpv6 {
-        (**self).without_ipv6(raw, names_it)
-    }
-
-    fn picture(&self, dialect: &Dialect) -> Option<Picture> {
-        (**self).picture(dialect)
-    }
-
-    fn oddities(&self, judge: &mut Judge<'_>, held: &[Held]) -> Option<Oddities> {
-        (**self).oddities(judge, held)
-    }
-
-    fn without(&self, change: &Change) -> Option<Capture> {
-        (**self).without(change)
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) fn apply(call: &Call) -> Exit {
     let Call { capture, run, .. } = call;
     let choice = run.backend.choice(Preference::Nftables);
     if let Mode::Preview(_) = run.mode {
-        return render::preview(capture, form(run));
+        return render::preview(&**capture, form(run));
     }
     let done = match namespace::is_host() {
         Some(true) if !run.allow_host => Err(Host::Own.into()),

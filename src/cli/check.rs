@@ -2,7 +2,7 @@
 
 use super::run::{Call, Format};
 use super::{Exit, change, paint, report};
-use policy::mesh::{OWNERS, Policy};
+use policy::mesh::OWNERS;
 use rules::{Ownership, drift::Compared, render};
 use serde::Serialize;
 use sidecar_init::engine::{self, Comparison, Preference};

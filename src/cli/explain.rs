@@ -138,8 +138,8 @@ fn scenes(subject: &Subject, asked: &Asked) -> Result<Vec<Scene>, Box<dyn Error>
     let Asked { run, capture, file, pod, question, .. } = asked;
     match (capture, file) {
         (Some(capture), _) => {
-            warn_of_ipv6(&subject.raw, question, capture);
-            Ok(Family::BOTH.map(|family| Scene::of_config(capture, family, pod)).into())
+            warn_of_ipv6(&subject.raw, question, &**capture);
+            Ok(Family::BOTH.map(|family| Scene::of_config(&**capture, family, pod)).into())
         }
         (None, Some(file)) => from_save(file, pod),
         (None, None) => from_kernel(run, pod),

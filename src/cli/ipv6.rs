@@ -20,10 +20,10 @@ pub(super) type Look = fn(&Raw, &Capture, &[Held]) -> Vec<Finding>;
 
 /// What is odd about a configuration in this namespace.
 pub(super) fn lint(look: Look, raw: &Raw, capture: &Capture) -> Vec<Finding> {
-    match held(capture) {
+    match held(&**capture) {
         Ok(held) => look(raw, capture, &held),
         Err(error) => {
-            let mut findings = vec![unknown(capture, &error)];
+            let mut findings = vec![unknown(&**capture, &error)];
             findings.extend(look(raw, capture, &[]));
             findings
         }
@@ -32,9 +32,9 @@ pub(super) fn lint(look: Look, raw: &Raw, capture: &Capture) -> Vec<Finding> {
 
 /// Says that the pod's IPv6 is not captured, if it has any, and nothing else that is odd.
 pub(super) fn uncaptured(raw: &Raw, capture: &Capture) -> Option<Finding> {
-    match held(capture) {
-        Ok(held) => uncaptured_ipv6(raw, capture, &held),
-        Err(error) => Some(unknown(capture, &error)),
+    match held(&**capture) {
+        Ok(held) => uncaptured_ipv6(raw, &**capture, &held),
+        Err(error) => Some(unknown(&**capture, &error)),
     }
 }
 

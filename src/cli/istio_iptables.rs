@@ -21,7 +21,7 @@ pub(super) fn run(call: &Call) -> Exit {
         }
     }
     let done = match run.mode {
-        Mode::Preview(form) => return render::preview(capture, form),
+        Mode::Preview(form) => return render::preview(&**capture, form),
         Mode::PreviewClean => return change::preview_removal(run, run.mesh.ownership()),
         Mode::Clean => return exit(change::remove(run, run.mesh.ownership())),
         Mode::Apply => {

@@ -224,7 +224,7 @@ fn done(verb: Verb, call: &Call, verbose: bool) -> Exit {
     }
     match run.mode {
         Mode::Preview(_) => {
-            let policy: &dyn Policy = capture;
+            let policy: &dyn Policy = &**capture;
             let rules: Vec<_> = policy.families().map(|family| policy.rules(family)).collect();
             report::whole(&preview::dry_run(&rules, verbose))
         }

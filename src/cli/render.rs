@@ -135,10 +135,10 @@ fn body(subject: &Subject, config: &Capture, language: Language, shown: Shown) -
     };
     let picture = || graph(&config.rules(family));
     match language {
-        Language::Iptables => text(config, Preview::Restore),
-        Language::Commands => text(config, Preview::Commands),
-        Language::Nft => text(config, Preview::Nft),
-        Language::Data(_) => data::document(Encoding::Json, &Rules::of(config)),
+        Language::Iptables => text(&**config, Preview::Restore),
+        Language::Commands => text(&**config, Preview::Commands),
+        Language::Nft => text(&**config, Preview::Nft),
+        Language::Data(_) => data::document(Encoding::Json, &Rules::of(&**config)),
         Language::Mermaid => mermaid(&picture()),
         Language::Dot => dot(&picture()),
         Language::Picture => subject.traffic(config).text(report::width()),
@@ -156,7 +156,7 @@ pub(super) fn previews(subjects: &[Subject], form: fn(&Run) -> Preview) -> Resul
     manifest::begin(subjects, &first.logging, calls.iter().map(|call| &call.warnings), Stdout::Answer)?;
     let section = |(subject, call): (&Subject, &Call)| Section {
         title: subject.title.clone(),
-        body: text(&call.capture, form(&call.run)),
+        body: text(&*call.capture, form(&call.run)),
     };
     let sections: Vec<Section> = subjects.iter().zip(&calls).map(section).collect();
     Ok(manifest::print(&sections, comment))

@@ -127,7 +127,7 @@ impl Scene<'_> {
         let addresses = if recorded.is_some() { Vec::new() } else { namespace::addresses()? };
         let Understood { capture, .. } = understand(raw, problems, &addresses)?;
         let mut kernel = namespace::open(self.timeout, capture.owner())?;
-        let compared = compare(&mut kernel, &capture, choice(backend))?;
+        let compared = compare(&mut kernel, &*capture, choice(backend))?;
         warn_of_rivals(&mut kernel, &capture.owner());
         Ok(compared)
     }

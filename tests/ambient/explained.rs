@@ -121,7 +121,7 @@ impl Explained {
         scene.outside.ip("route add 10.79.0.0/24 via 10.77.0.2\nroute add fd79::/64 via fd77::2");
         let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let config = config(&flags);
-        let policy: &dyn Policy = &config;
+        let policy: &dyn Policy = &*config;
         let [v4, v6] = rules::Family::BOTH;
         let family = if scene.family == crate::support::setting::Family::V4 { v4 } else { v6 };
         let pod = Pod::new([v4, v6].map(|of| POD.ip_of(of)), Some(policy));

@@ -131,7 +131,7 @@ const AT_ONCE: usize = 50;
 
 /// The tables of a configuration, named by its place: the agent's as it says them, and ours.
 fn tables(at: usize, said: &Said, capture: &Capture) -> String {
-    let policy: &dyn Policy = capture;
+    let policy: &dyn Policy = &**capture;
     let mut ours = policy.desired().nft_table().expect("it captures");
     ours.name = format!("ours-{at}-");
     for_nft(said).replace("istio-ambient-", &format!("theirs-{at}-")) + &render::nft::script(&ours)

@@ -166,7 +166,7 @@ pub(crate) fn apply(namespace: &Namespace, capture: &Capture, variant: Variant) 
         Variant::Legacy => Choice::Iptables(Some(backend::Variant::Legacy)),
     };
     let options = Options { choice, on_drift: OnDrift::Replace, anew: false, others: OWNERS };
-    let policy: &dyn Policy = capture;
+    let policy: &dyn Policy = &**capture;
     let desired = policy.desired();
     let applied = namespace.run(|| engine::apply(&mut kernel(), &desired, &options));
     applied.expect("rules and routing are set")

@@ -32,7 +32,7 @@ pub(crate) fn capture(case: &Case) -> Capture {
 /// Sets our rules.
 pub(crate) fn apply(namespace: &Namespace, capture: &Capture, choice: Choice) {
     let options = Options { choice, on_drift: OnDrift::Replace, anew: false, others: OWNERS };
-    let policy: &dyn Policy = capture;
+    let policy: &dyn Policy = &**capture;
     let desired = policy.desired();
     let set = || {
         let mut kernel =

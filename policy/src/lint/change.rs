@@ -1,7 +1,7 @@
 //! A piece of advice as a change of the configuration, so that it can be followed before it is given.
 
 use crate::Setting;
-use crate::mesh::{self, Capture, Listed, Named, Policy};
+use crate::mesh::{self, Capture, Listed, Named};
 use crate::sources::{Given, Host, Raw, Reader};
 use rules::{Cidr, Family, Gid, InterfaceName, PortRange, Statement, Target, Uid, UidRange};
 use std::cell::OnceCell;

@@ -7,7 +7,7 @@ use super::probes::{each_probe, probes};
 use crate::Setting;
 use crate::explain::{Pod, Scene, values};
 use crate::limit::Limit;
-use crate::mesh::{Capture, Policy};
+use crate::mesh::Capture;
 use crate::sources::Raw;
 use rules::shadow::Work;
 use rules::simulate::{At, Matched, Observer, Packet, Step, Trace, Verdict, Ways, walk};
@@ -44,7 +44,7 @@ impl<'a> Judge<'a> {
         addresses.extend(
             NOBODYS.into_iter().filter(|a| !declared(raw).iter().any(|d| Family::of(*d) == Family::of(*a))),
         );
-        let pod = Pod::new(addresses, Some(capture));
+        let pod = Pod::new(addresses, Some(&**capture));
         let rules = capture.families().map(|family| capture.rules(family)).collect();
         let said = Said::new(capture.clone(), raw.clone());
         let (scenes, ways) = (OnceCell::new(), OnceCell::new());
@@ -79,7 +79,7 @@ impl<'a> Judge<'a> {
     /// it counts as given. No, if there is not enough work left to tell, or if the words don't tell what following means.
     pub(crate) fn is_idle(&mut self, change: &Change) -> bool {
         let Self { capture, said, followed, pod, rules, scenes, ways, work, .. } = self;
-        let scenes = scenes.get_or_init(|| walkable(rules, *capture, pod));
+        let scenes = scenes.get_or_init(|| walkable(rules, capture, pod));
         let ways = ways.get_or_init(|| rules.iter().map(|rules| Ways::of(rules.rules())).collect());
         let start = Scenery { capture, rules, scenes, ways };
         let mut trial = Trial { asked: rules, pod, work };
@@ -101,7 +101,7 @@ impl<'a> Judge<'a> {
     /// Whether any of the packets that are meant is captured. Yes, if there is not enough work left to tell.
     pub(crate) fn captures(&mut self, is_meant: impl Fn(&Packet) -> bool) -> bool {
         let Self { capture, pod, work, rules, .. } = self;
-        let scenes = self.scenes.get_or_init(|| walkable(rules, *capture, pod));
+        let scenes = self.scenes.get_or_init(|| walkable(rules, capture, pod));
         scenes.iter().zip(rules.iter()).any(|(scene, rules)| {
             let mut is_left_alone = |packet: &Packet| {
                 if !is_meant(packet) {
@@ -129,7 +129,7 @@ impl Judge<'_> {
             return Vec::new();
         }
         let mut met: Vec<BTreeMap<(Family, At), String>> = vec![BTreeMap::new(); limits.len()];
-        let scenes = self.scenes.get_or_init(|| walkable(rules, *capture, pod));
+        let scenes = self.scenes.get_or_init(|| walkable(rules, capture, pod));
         for (scene, rules) in scenes.iter().zip(rules.iter()) {
             for packet in probes(rules, &pod.addresses, scene.family, None) {
                 let mut trace = Trace::default();
@@ -205,7 +205,7 @@ impl Trial<'_> {
         }
         for (at, scene) in before.scenes.iter().enumerate() {
             let rules = capture.rules(scene.family);
-            let after = Scene::of_rules(&rules, capture, self.pod);
+            let after = Scene::of_rules(&rules, &**capture, self.pod);
             if capture != before.capture {
                 self.work.spend(rules_in(&after))?;
                 let difference =
@@ -253,12 +253,12 @@ pub(super) fn declared(raw: &Raw) -> Vec<IpAddr> {
 
 #[cfg(test)]
 pub(super) fn scenes(capture: &Capture, pod: &Pod) -> Vec<Scene> {
-    capture.families().map(|family| Scene::of_config(capture, family, pod)).collect()
+    capture.families().map(|family| Scene::of_config(&**capture, family, pod)).collect()
 }
 
 /// Rules of a configuration that are made already.
-fn walkable(rules: &[Checked], config: &dyn Policy, pod: &Pod) -> Vec<Scene> {
-    rules.iter().map(|rules| Scene::of_rules(rules, config, pod)).collect()
+fn walkable(rules: &[Checked], config: &Capture, pod: &Pod) -> Vec<Scene> {
+    rules.iter().map(|rules| Scene::of_rules(rules, &**config, pod)).collect()
 }
 
 fn rules_in(scene: &Scene) -> usize {

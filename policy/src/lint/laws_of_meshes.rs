@@ -209,7 +209,7 @@ proptest! {
         (raw, capture) in any_of(&[Mesh::Linkerd, Mesh::Kuma, Mesh::Ambient]),
         packets in vec(packet(), 200),
     ) {
-        let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&capture));
+        let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&*capture));
         let idle = look(&mut Judge::new(&raw, &capture, Work::new(MOST_WORK)), &[]).idle;
         let before = Said::new(capture.clone(), raw.clone());
         let follow = |said: Said, idle: &Idle| idle.change.follow(&said).expect("it was followed before");

@@ -32,7 +32,7 @@ pub(crate) use overlap::{addresses, covered, ports};
 pub(crate) use probes::probes;
 pub(crate) use unreachable::unreachable;
 
-use crate::mesh::{Capture, Policy};
+use crate::mesh::Capture;
 use crate::sources::{Dialect, Raw, Source};
 use rules::shadow::Work;
 

@@ -7,7 +7,7 @@ use super::panel::{Panel, Part};
 use super::walk::{Arrow, Ground, arrows};
 use super::{Picture, join, option, words};
 use crate::lint::probes;
-use crate::mesh::{Capture, DNS_PORT, Named, Policy, Proxy};
+use crate::mesh::{Capture, DNS_PORT, Named, Proxy};
 use crate::sources::Dialect;
 use rules::simulate::{Direction, Packet};
 use rules::{Checked, ConnState, Family, Gid, InterfaceName, Mark, Protocol, Uid};

@@ -9,7 +9,7 @@ use crate::istio::{CaptureConfig, OutboundCidrs};
 use crate::lint::laws::{config, nothing, packet, parsed};
 use crate::lint::probes;
 use crate::mesh::random::{any_of, said};
-use crate::mesh::{Capture, Mesh, Policy};
+use crate::mesh::{Capture, Mesh};
 use crate::settings::mapping;
 use crate::sources::{Dialect, Given, Raw, Source};
 use proptest::{collection::vec, prelude::*};
@@ -124,9 +124,9 @@ const OTHERS: &[Mesh] = &[Mesh::Linkerd, Mesh::Kuma, Mesh::Ambient];
 
 /// What the packet's arrow says against its walk.
 fn tells_the_truth(picture: &Picture, capture: &Capture, packets: &[Packet]) -> Result<(), TestCaseError> {
-    let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(capture));
+    let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&**capture));
     for family in capture.families() {
-        let scene = Scene::of_config(capture, family, &pod);
+        let scene = Scene::of_config(&**capture, family, &pod);
         let rules = capture.rules(family);
         let own: Vec<IpAddr> = vec![parsed("10.1.0.9"), parsed("fd00:1::9")];
         let borders = probes(&rules, &own, family, None);
@@ -151,11 +151,11 @@ proptest! {
 
     #[test]
     fn a_picture_of_rules_can_be_read((_, capture) in any_of(OTHERS), packets in vec(packet(), 3)) {
-        let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&capture));
+        let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&*capture));
         let picture = of(&capture, &Dialect::default());
         check(&picture);
         for packet in &packets {
-            let scene = Scene::of_config(&capture, packet.family(), &pod);
+            let scene = Scene::of_config(&*capture, packet.family(), &pod);
             check(&picture.clone().with_way(&explain(&scene.view, &scene.routing, packet)));
         }
     }

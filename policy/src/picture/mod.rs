@@ -28,7 +28,7 @@ pub use panel::{Panel, Part};
 
 use crate::Setting;
 use crate::explain::Explanation;
-use crate::mesh::{Capture, Policy};
+use crate::mesh::Capture;
 use crate::sources::Dialect;
 use rules::simulate::{Direction, Packet};
 use rules::{ConnState, Family, InterfaceName, Mark};

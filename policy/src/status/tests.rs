@@ -5,7 +5,7 @@ use crate::Reason;
 use crate::ambient::Ambient;
 use crate::kuma::Kuma;
 use crate::linkerd::Linkerd;
-use crate::mesh::{self, Capture, Mesh, Policy};
+use crate::mesh::{self, Capture, Mesh};
 use crate::settings::Setting;
 use crate::sources::{Host, Raw};
 use rules::simulate::{Routing, View};

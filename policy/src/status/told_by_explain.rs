@@ -3,7 +3,7 @@
 use super::tests::{AMBIENT, BY_PROXY_INIT, BY_THE_AGENT, KUMA, LINKERD, Machine, capture};
 use crate::Reason;
 use crate::explain::{Pod, Sender, explain, usual};
-use crate::mesh::{Capture, Mesh, Policy};
+use crate::mesh::{Capture, Mesh};
 use crate::sources::Host;
 use rules::simulate::{Routing, View};
 use rules::{Family, Protocol, RuleSet, Uid, nft, parse, render};

@@ -53,8 +53,8 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
         Err(error) => return Ok(report::failure(&error, Exit::Failed)),
     };
     let calls = if says { probe::calls } else { probe::proofs };
-    let calls = calls(&call.capture, &facts);
-    let mut tried = match attempt(&call.capture, calls, call.run.validation.timeout) {
+    let calls = calls(&*call.capture, &facts);
+    let mut tried = match attempt(&*call.capture, calls, call.run.validation.timeout) {
         Ok(tried) => tried,
         Err(error) => return Ok(report::failure(&error, Exit::Failed)),
     };
@@ -204,7 +204,7 @@ pub(super) fn validated(call: &Call) -> Exit {
         Ok(facts) => facts,
         Err(error) => return report::failure(&error, Exit::Failed),
     };
-    let mut left = probe::proofs(&call.capture, &facts);
+    let mut left = probe::proofs(&*call.capture, &facts);
     if left.is_empty() {
         tracing::warn!(target: "validation", "the flags leave nothing to prove from inside of the pod");
         return Exit::Done;
@@ -212,7 +212,7 @@ pub(super) fn validated(call: &Call) -> Exit {
     let (mut proven, mut untried) = (false, None);
     loop {
         let start = Instant::now();
-        let tried = match attempt(&call.capture, left, RETRY.min(end.saturating_duration_since(start))) {
+        let tried = match attempt(&*call.capture, left, RETRY.min(end.saturating_duration_since(start))) {
             Ok(tried) => tried,
             Err(error) => return report::failure(&error, Exit::Failed),
         };

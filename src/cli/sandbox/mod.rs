@@ -214,7 +214,7 @@ impl Host for Pod {
 /// Makes the sandbox, and stays until it ends.
 fn hold(mut asked: Asked, subject: &Subject, behind: &[OsString]) -> Result<u8, Failure> {
     let signals = Signals::hold().map_err(Failure::Lost)?;
-    let users = users::enter(&asked.capture)?;
+    let users = users::enter(&*asked.capture)?;
     if users.shared {
         // Answers of the agent find their way back by the user who sends them.
         asked.capture = asked.capture.without_dns();
@@ -253,7 +253,7 @@ fn inside(
     let capture = &asked.capture;
     let world = ground::furnish(capture.ipv6())?;
     set_rules(asked)?;
-    let stories = if behind.is_empty() { story::stories(capture, &users) } else { Vec::new() };
+    let stories = if behind.is_empty() { story::stories(&**capture, &users) } else { Vec::new() };
     let mut ports = WORLD_PORTS.to_vec();
     ports.extend(stories.iter().filter_map(story::Story::port_in_the_world));
     ports.sort_unstable();
@@ -262,7 +262,7 @@ fn inside(
     let log = || io::stderr().as_fd().try_clone_to_owned().map(File::from);
     if let Some((program, arguments)) = behind.split_first() {
         let log = log().map_err(Failure::Lost)?;
-        let proxy = asked.has_proxy.then(|| start_proxy(capture, users, &world, log)).transpose()?;
+        let proxy = asked.has_proxy.then(|| start_proxy(&**capture, users, &world, log)).transpose()?;
         if users.shared {
             tell_shared(asked.has_proxy, users.app);
         }
@@ -276,9 +276,9 @@ fn inside(
         return command::run(program, arguments, person, signals, &watched);
     }
     let (reader, writer) = pipe().map_err(Failure::Lost)?;
-    start_proxy(capture, users, &world, writer)?;
+    start_proxy(&**capture, users, &world, writer)?;
     let dialect = &subject.dialect();
-    let tour = tour::Tour { capture, users, words: &asked.words, dialect, skip: subject.skip() };
+    let tour = tour::Tour { capture: &**capture, users, words: &asked.words, dialect, skip: subject.skip() };
     tour::run(&tour, &stories, &world, reader)
 }
 

@@ -116,7 +116,7 @@ mod tests {
     fn check(flags: &[(&str, &str)], packet: &Packet, port: Option<u16>, expected: &[&str]) {
         let (_, capture) = said(Mesh::Ambient, flags).expect("good words");
         let own = ["10.1.0.9", "fd00:1::9"].map(|text| text.parse().expect("an address"));
-        let scene = Scene::of_config(&capture, packet.family(), &Pod::new(own, Some(&capture)));
+        let scene = Scene::of_config(&*capture, packet.family(), &Pod::new(own, Some(&*capture)));
         let explained = explain(&scene.view, &scene.routing, packet);
         let ends = match explained.outcome().verdict {
             Verdict::Redirect(ports) => Some(ports.first().number()),
