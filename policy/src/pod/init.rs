@@ -82,13 +82,8 @@ fn spoken(container: &Container, words: &[&String], flags_at: usize) -> Option<(
         }
     }
     let known = NAMES.contains(&container.name.as_str());
-    let mesh = || {
-        let flag = Setting::Mesh.row().option();
-        let at = words.iter().rposition(|word| word.starts_with(&flag))?;
-        let joined = words[at].strip_prefix(&flag)?.strip_prefix('=').map(str::to_owned);
-        joined.or_else(|| words.get(at + 1).map(|word| (*word).clone()))?.parse().ok()
-    };
-    (known || (start.is_some() && ours)).then(|| (Dialect::Ours(mesh().unwrap_or_default()), start))
+    (known || (start.is_some() && ours))
+        .then(|| (Dialect::Ours(pflag::mesh_of(words).unwrap_or_default()), start))
 }
 
 /// What the binary calls itself.
