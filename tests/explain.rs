@@ -221,6 +221,15 @@ fn the_matrix_shows_usual_packets() {
     assert!(text.lines().all(|line| line.len() <= 80), "{text}");
 }
 
+/// A flag without a letter is told once, and apart from what it means.
+#[test]
+fn the_matrix_tells_long_flags_apart_from_their_meaning() {
+    let ports = ["--inbound-ports-to-ignore", "4190,4191"];
+    let text = stdout(&[&["explain", "--mesh", "linkerd"], &POD[..], &ports, &["--matrix"]].concat());
+    let last = text.lines().last().expect("a legend");
+    assert_eq!(last, "(--inbound-ports-to-ignore)  inbound ports left alone", "{text}");
+}
+
 /// What stands in a cell is what the packet's own explanation says.
 #[test]
 fn included_lists_dns_and_virtual_machines_are_rows() {

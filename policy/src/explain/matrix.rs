@@ -162,8 +162,11 @@ impl Legend {
             text.push_str(&fold(&line, longest, width));
         }
         for list in &self.lists {
-            let flag = list.setting.row().option();
-            let line = format!("{:longest$}{}: {flag}\n", format!("({})", list.option()), list.meaning);
+            let (option, flag) = (list.option(), list.setting.row().option());
+            let room = longest.saturating_sub(option.len() + "()".len()).max(GAP);
+            // A flag without a letter says itself what it is short for.
+            let spelt = if option == flag { String::new() } else { format!(": {flag}") };
+            let line = format!("({option}){:room$}{}{spelt}\n", "", list.meaning);
             text.push_str(&fold(&dialect.translate(&line), longest, width));
         }
         text
