@@ -6,7 +6,7 @@ use crate::{Namespace, call, flags, listed};
 const GOOD: [&str; 5] = ["linkerd-init", "-p", "4143", "-o", "4140"];
 
 /// For each flag, what it refuses and what it says then.
-const REFUSED: [(&str, &str, &str); 29] = [
+const REFUSED: [(&str, &str, &str); 30] = [
     ("incoming-proxy-port", "0", "is no port; expected a number from 1 to 65535"),
     ("incoming-proxy-port", "", "is no port"),
     ("outgoing-proxy-port", "65536", "is no port; expected a number from 1 to 65535"),
@@ -32,6 +32,7 @@ const REFUSED: [(&str, &str, &str); 29] = [
     ("iptables-mode", "auto", "is no mode of iptables; expected legacy, nft or plain"),
     ("firewall-bin-path", "/sbin/iptables-nft", "expected iptables-legacy, iptables-nft or iptables"),
     ("firewall-save-bin-path", "a\nb", "contains a line break"),
+    ("native-nftables", "maybe", "is no boolean; expected true or false"),
     ("log_output_level", "loud", "names no log level"),
     ("log_as_json", "maybe", "is no boolean; expected true or false"),
     ("log_target", "/nowhere/at/all", "can't be written"),
