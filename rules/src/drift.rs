@@ -8,7 +8,6 @@ use similar::{Algorithm, ChangeTag, capture_diff_slices};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    hash::Hash,
 };
 
 /// A chain that is not as wanted.
@@ -166,9 +165,26 @@ fn decides_about_tcp_only(state: &State, table: Table, chain: &ChainName) -> boo
 }
 
 /// The lines of both sides in order: the shortest way from what is there to what is wanted.
-pub fn compare<T: Clone + Eq + Ord + Hash>(live: &[T], wanted: &[T]) -> Vec<Compared<T>> {
+pub fn compare<T: Clone + Ord>(live: &[T], wanted: &[T]) -> Vec<Compared<T>> {
+    let (mut numbers, mut lines) = (BTreeMap::new(), Vec::new());
+    let mut number = |line| {
+        *numbers.entry(line).or_insert_with(|| {
+            lines.push(line);
+            lines.len() - 1
+        })
+    };
+    let live: Vec<usize> = live.iter().map(&mut number).collect();
+    let wanted: Vec<usize> = wanted.iter().map(&mut number).collect();
+    let compared = compare_numbers(&live, &wanted).into_iter();
+    compared
+        .map(|Compared { side, line, reason }| Compared { side, line: lines[line].clone(), reason })
+        .collect()
+}
+
+/// The same of lines that numbers stand for: whatever they are, what compares is in the binary once.
+fn compare_numbers(live: &[usize], wanted: &[usize]) -> Vec<Compared<usize>> {
     let surplus = surplus(live, wanted);
-    let stays = |line: &T| surplus.get(line) == Some(&0);
+    let stays = |line: usize| surplus.get(&line) == Some(&0);
     let mut lines = Vec::new();
     for op in capture_diff_slices(Algorithm::Myers, live, wanted) {
         let replaces = op.tag() == similar::DiffTag::Replace;
@@ -180,7 +196,7 @@ pub fn compare<T: Clone + Eq + Ord + Hash>(live: &[T], wanted: &[T]) -> Vec<Comp
                 ChangeTag::Insert => (Side::Wanted, Some(Reason::Missing)),
             };
             let reason = plain.map(|plain| match replaces {
-                _ if stays(&line) => Reason::Moved,
+                _ if stays(line) => Reason::Moved,
                 true => Reason::Changed,
                 false => plain,
             });
@@ -191,11 +207,11 @@ pub fn compare<T: Clone + Eq + Ord + Hash>(live: &[T], wanted: &[T]) -> Vec<Comp
 }
 
 /// How many more copies of each line there are than wanted.
-fn surplus<T: Clone + Ord>(live: &[T], wanted: &[T]) -> BTreeMap<T, isize> {
+fn surplus(live: &[usize], wanted: &[usize]) -> BTreeMap<usize, isize> {
     let mut copies = BTreeMap::new();
     for (lines, weight) in [(live, 1), (wanted, -1)] {
         for line in lines {
-            *copies.entry(line.clone()).or_insert(0) += weight;
+            *copies.entry(*line).or_insert(0) += weight;
         }
     }
     copies
