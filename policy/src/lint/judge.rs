@@ -3,7 +3,7 @@
 use super::Idle;
 use super::change::{Change, Said};
 use super::difference::Difference;
-use super::probes::{each_probe, probes};
+use super::probes::each_probe;
 use crate::Setting;
 use crate::explain::{Pod, Scene, values};
 use crate::limit::Limit;
@@ -131,24 +131,27 @@ impl Judge<'_> {
         let mut met: Vec<BTreeMap<(Family, At), String>> = vec![BTreeMap::new(); limits.len()];
         let scenes = self.scenes.get_or_init(|| walkable(rules, capture, pod));
         for (scene, rules) in scenes.iter().zip(rules.iter()) {
-            for packet in probes(rules, &pod.addresses, scene.family, None) {
+            let mut note = |packet: &Packet| {
                 let mut trace = Trace::default();
-                walk(&scene.view, &scene.routing, &packet, &mut trace);
+                walk(&scene.view, &scene.routing, packet, &mut trace);
                 if work.spend(trace.0.len()).is_none() {
-                    break;
+                    return ControlFlow::Break(());
                 }
                 for step in &trace.0 {
                     let Some(rule) = scene.view.rule(step.at) else { continue };
                     let name = rule.origin.map(|origin| origin.name);
                     for (limit, rules) in limits.iter().zip(&mut met) {
                         let has_it = name == Some(limit.reason.name());
-                        if has_it && (limit.concerns)(&packet, step.matched == Matched::Yes) {
+                        if has_it && (limit.concerns)(packet, step.matched == Matched::Yes) {
                             let about = || values(&rule.conditions).join(",");
                             rules.entry((scene.family, step.at)).or_insert_with(about);
                         }
                     }
                 }
-            }
+                ControlFlow::Continue(())
+            };
+            // What is found in time is told.
+            let _ = each_probe(rules, &pod.addresses, scene.family, &[], &mut note);
         }
         let told = |rules: BTreeMap<_, String>| {
             let mut about: Vec<String> = Vec::new();

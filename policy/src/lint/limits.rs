@@ -12,7 +12,6 @@ pub(super) fn limits(judge: &Judge<'_>) -> Vec<Finding> {
     let met = judge.limits_met(Work::new(MOST_WORK));
     met.into_iter()
         .map(|(limit, about)| {
-            let about: Vec<String> = about.into_iter().collect();
             let (text, remedy) = limit.told(&about.join(" and "));
             let setting = limit.reason.settings().first();
             let option = setting.map_or_else(|| "all options".to_owned(), |setting| setting.row().option());

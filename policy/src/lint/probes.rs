@@ -13,23 +13,17 @@ use std::ops::ControlFlow;
 /// Interfaces that no list names by chance.
 const OUTSIDE: [&str; 2] = ["eth0", "net-9"];
 
-/// The packets of a family that show what rules do, and closely what `focus` asks, where it is given. `own` are the pod's
-/// addresses.
-pub(crate) fn probes(
-    rules: &Checked,
-    own: &[IpAddr],
-    family: Family,
-    focus: Option<&[Match]>,
-) -> Vec<Packet> {
+/// The packets of a family that show what rules do. `own` are the pod's addresses.
+pub(crate) fn probes(rules: &Checked, own: &[IpAddr], family: Family) -> Vec<Packet> {
     let mut packets = Vec::new();
-    let _ = each_probe(rules, own, family, focus.unwrap_or_default(), &mut |packet| {
+    let _ = each_probe(rules, own, family, &[], &mut |packet| {
         packets.push(packet.clone());
         ControlFlow::Continue(())
     });
     packets
 }
 
-/// The same, one after the other, until somebody has seen enough.
+/// The same, and closely what `focus` asks, one after the other until somebody has seen enough.
 pub(super) fn each_probe(
     rules: &Checked,
     own: &[IpAddr],

@@ -70,7 +70,7 @@ fn shown(mut picture: Picture, rules: &[Checked], proxy: &Proxy) -> Picture {
         .iter()
         .flat_map(|rules| {
             let family = rules.rules().family;
-            probes(rules, &[own(family)], family, None)
+            probes(rules, &[own(family)], family)
         })
         .collect();
     let mut taken: Vec<(usize, usize)> = packets.iter().filter_map(|packet| picture.at(packet)).collect();

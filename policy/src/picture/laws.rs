@@ -129,7 +129,7 @@ fn tells_the_truth(picture: &Picture, capture: &Capture, packets: &[Packet]) -> 
         let scene = Scene::of_config(&**capture, family, &pod);
         let rules = capture.rules(family);
         let own: Vec<IpAddr> = vec![parsed("10.1.0.9"), parsed("fd00:1::9")];
-        let borders = probes(&rules, &own, family, None);
+        let borders = probes(&rules, &own, family);
         let at_random = packets.iter().filter(|packet| packet.family() == family);
         for packet in at_random.chain(borders.iter().step_by(7)) {
             let Some(flow) = picture.flow_of(packet) else { continue };
