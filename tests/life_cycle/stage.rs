@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::{env, fs};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
 
 use crate::support::namespace::Namespace;
 use crate::support::setting::{Family, Variant};
@@ -124,7 +125,22 @@ pub(crate) fn state(namespace: &Namespace) -> String {
 }
 
 /// Policy rules, routes and addresses of both families.
+///
+/// The kernel adds the local route of `::6` from a work queue (`addrconf_dad_work` in `net/ipv6/addrconf.c`), so on a busy
+/// machine the address is listed for a moment without its route.
 pub(crate) fn routing(namespace: &Namespace) -> String {
+    let deadline = Instant::now() + Duration::from_secs(2);
+    loop {
+        let listed = list_routing(namespace);
+        let is_settled = !listed.contains("inet6 ::6/128 ") || listed.contains("local ::6 dev lo ");
+        if is_settled || Instant::now() >= deadline {
+            return listed;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn list_routing(namespace: &Namespace) -> String {
     ["rule show", "route show table all", "-o addr show"]
         .iter()
         .flat_map(|verb| ["-4", "-6"].map(|family| (family, verb)))
