@@ -10,8 +10,9 @@
 //!
 //! It does not measure single functions, and it never touches the namespace that it was started in.
 //!
-//! `BENCH_RUNS` sets the runs of each row, `SIDECAR_INIT` the binary, `BENCH_BEFORE` another one to run beside it, and
-//! arguments choose rows by a part of the table's title or the row's name.
+//! `BENCH_RUNS` sets the runs of each row, `SIDECAR_INIT` the binary, `BENCH_BEFORE` another one to run beside it;
+//! `BENCH_LOAD=1` keeps every core busy with something else meanwhile. Arguments choose rows by a part of the table's title or
+//! the row's name.
 
 use std::env;
 use std::error::Error;
@@ -28,11 +29,16 @@ mod before;
 mod cni;
 #[path = "process/latency.rs"]
 mod latency;
+#[path = "process/load.rs"]
+mod load;
+#[path = "process/messages.rs"]
+mod messages;
 #[path = "process/nftables.rs"]
 mod nftables;
 
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::resource::{UsageWho, getrusage};
+use policy::Setting;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -61,6 +67,20 @@ const INIT_CONTAINER: &[&str] = &[
 
 /// The same capture for the commands of the life cycle.
 const CAPTURE: &[&str] = &["-u", "1337", "-i", "*", "-b", "*", "-d", "15090,15021,15020", "--dual-stack"];
+
+/// The same as [`INIT_CONTAINER`] with `--dual-stack`, for whoever calls the policy.
+const CAPTURE_SETTINGS: &[(Setting, &str)] = &[
+    (Setting::EnvoyPort, "15001"),
+    (Setting::InboundCapturePort, "15006"),
+    (Setting::ProxyUid, "1337"),
+    (Setting::InterceptionMode, "REDIRECT"),
+    (Setting::ServiceCidr, "*"),
+    (Setting::ServiceExcludeCidr, ""),
+    (Setting::InboundPorts, "*"),
+    (Setting::InboundPortsExclude, "15090,15021,15020"),
+    (Setting::DualStack, "true"),
+    (Setting::PodIps, "192.0.2.1,2001:db8::1"),
+];
 
 /// The addresses of a dual-stack pod, on the only interface that a fresh namespace has.
 const POD: &str = "link set lo up
@@ -114,7 +134,8 @@ fn bench(args: &[String]) -> Outcome<()> {
     let wanted: Vec<&str> = args.iter().map(String::as_str).filter(|arg| !arg.starts_with('-')).collect();
     let runs = runs()?;
     let scratch = Scratch::new()?;
-    writeln!(io::stdout(), "{}", surroundings(runs)?)?;
+    let load = load::start()?;
+    writeln!(io::stdout(), "{}{load}", surroundings(runs)?)?;
     let others = [latency::table(&binary()?, &wanted, runs)?, cni::table(&binary()?, &wanted)?];
     for table in others.into_iter().flatten() {
         writeln!(io::stdout(), "\n{table}")?;
@@ -184,6 +205,7 @@ fn tables(binary: &Path, scratch: &Scratch) -> Outcome<Vec<Table>> {
             title: "Start",
             rows: vec![
                 Row::timed("`/bin/true`", vec![program(Path::new("/bin/true"), &[])]),
+                Row::timed("`true` in C, static", vec![messages::nothing(scratch)?]).against("`/bin/true`"),
                 Row::timed("dry run, default flags", vec![init(&["--dry-run"])]).against("`/bin/true`"),
                 Row::timed("dry run, init container", vec![call(&["--dry-run"])]).against("`/bin/true`"),
             ],

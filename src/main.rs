@@ -2,6 +2,7 @@
 
 mod cli;
 mod cni;
+mod events;
 
 use std::process::ExitCode;
 

@@ -1,19 +1,25 @@
 //! Log lines: where they go, which, and in which form.
 
 use super::{paint, run::Logging};
+use crate::events::{Log, log_to};
 use nix::libc::O_NONBLOCK;
 use policy::sources::Source;
+use policy::trace::utc;
 use policy::{Problem, Setting};
+use serde::{Serialize, Serializer, ser::SerializeMap};
 use std::{
+    fmt::{self, Debug, Write as _},
     fs::{File, OpenOptions},
-    io,
+    io::{self, Write as _},
     os::unix::fs::OpenOptionsExt,
-    sync::Mutex,
+    sync::{Mutex, PoisonError},
+    time::SystemTime,
 };
-use tracing_subscriber::{
-    Layer, Registry, filter::Targets, fmt, fmt::MakeWriter, layer::SubscriberExt, util::SubscriberInitExt,
+use tracing::{
+    Event,
+    field::{Field, Visit},
+    level_filters::LevelFilter,
 };
-
 /// One place that lines go to.
 enum Sink {
     /// For people, who may see colours; `json` is for programs.
@@ -24,8 +30,14 @@ enum Sink {
     File(File),
 }
 
-/// All places that lines go to.
-struct Sinks(Mutex<Vec<Sink>>);
+/// Writes a line for each event.
+struct Lines {
+    json: bool,
+    /// Of what no scope names.
+    level: LevelFilter,
+    scopes: Vec<(String, LevelFilter)>,
+    sinks: Mutex<Vec<Sink>>,
+}
 
 /// What standard output is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,14 +72,9 @@ pub(super) fn start(logging: &Logging, stdout: Stdout) -> Result<(), Problem> {
     if sinks.is_empty() {
         sinks.push(Sink::Stderr { json: logging.json });
     }
-    let sinks = Sinks(Mutex::new(sinks));
-    let filter = Targets::new().with_default(logging.level).with_targets(logging.scopes.iter().cloned());
-    let lines = fmt::layer().with_ansi(false).with_writer(sinks);
-    let lines: Box<dyn Layer<Registry> + Send + Sync> = match logging.json {
-        true => lines.json().flatten_event(true).with_filter(filter).boxed(),
-        false => lines.with_filter(filter).boxed(),
-    };
-    tracing_subscriber::registry().with(lines).init();
+    let Logging { json, level, scopes, .. } = logging;
+    let sinks = Mutex::new(sinks);
+    log_to(Lines { json: *json, level: *level, scopes: scopes.clone(), sinks });
     Ok(())
 }
 
@@ -76,32 +83,204 @@ fn open(path: &str) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).custom_flags(O_NONBLOCK).open(path)
 }
 
-impl<'a> MakeWriter<'a> for Sinks {
-    type Writer = &'a Self;
+impl Log for Lines {
+    /// That of the longest scope that the target begins with; of two that are the same, the later one counts.
+    fn level(&self, target: &str) -> LevelFilter {
+        let scopes = self.scopes.iter().filter(|(scope, _)| target.starts_with(scope.as_str()));
+        scopes.max_by_key(|(scope, _)| scope.len()).map_or(self.level, |(_, level)| *level)
+    }
 
-    fn make_writer(&'a self) -> &'a Self {
-        self
+    fn most(&self) -> LevelFilter {
+        self.scopes.iter().map(|(_, level)| *level).fold(self.level, LevelFilter::max)
+    }
+
+    fn write(&self, event: &Event<'_>) {
+        let line = if self.json { json(event) } else { text(event) };
+        let mut sinks = self.sinks.lock().unwrap_or_else(PoisonError::into_inner);
+        for sink in sinks.iter_mut() {
+            if let Err(error) = sink.write(&line) {
+                let _ = writeln!(io::stderr(), "a line of the log can't be written: {error}");
+            }
+        }
     }
 }
 
-impl io::Write for &Sinks {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut sinks = self.0.lock().map_err(|_| io::ErrorKind::Other)?;
-        for sink in sinks.iter_mut() {
-            match sink {
-                Sink::Stderr { json: true } => io::stderr().write_all(line)?,
-                Sink::Stderr { json: false } => {
-                    let line = paint::log_line(&String::from_utf8_lossy(line));
-                    anstream::stderr().write_all(line.as_bytes())?;
+impl Sink {
+    fn write(&mut self, line: &str) -> io::Result<()> {
+        match self {
+            Self::Stderr { json: true } => io::stderr().write_all(line.as_bytes()),
+            Self::Stderr { json: false } => {
+                let line = paint::log_line(line);
+                // Most lines have no colour, and then it does not matter who sees them.
+                match line.contains('\u{1b}') {
+                    true => anstream::stderr().write_all(line.as_bytes()),
+                    false => io::stderr().write_all(line.as_bytes()),
                 }
-                Sink::Stdout => io::stdout().write_all(line)?,
-                Sink::File(file) => file.write_all(line)?,
             }
+            Self::Stdout => io::stdout().write_all(line.as_bytes()),
+            Self::File(file) => file.write_all(line.as_bytes()),
         }
-        Ok(line.len())
+    }
+}
+
+/// An event for people: time, level, target, message, the other fields.
+fn text(event: &Event<'_>) -> String {
+    let metadata = event.metadata();
+    let (time, level, target) = (utc(SystemTime::now()), metadata.level(), metadata.target());
+    let mut text = Text(format!("{time} {level:>5} {target}:"));
+    event.record(&mut text);
+    text.0.push('\n');
+    text.0
+}
+
+/// The fields of an event, each behind a space.
+struct Text(String);
+
+impl Visit for Text {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match field.name() {
+            "message" => self.record_debug(field, &format_args!("{value}")),
+            _ => self.record_debug(field, &value),
+        }
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let name = match field.name() {
+            "message" => "",
+            name => &format!("{name}="),
+        };
+        write!(Harmless(&mut self.0), " {name}{value:?}").expect("a text takes whatever is written to it");
+    }
+}
+
+/// Writes characters that a terminal would obey as their numbers: what a message quotes is from outside.
+struct Harmless<'a>(&'a mut String);
+
+impl fmt::Write for Harmless<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let is_obeyed = |c: char| matches!(c, '\x07' | '\x08' | '\x0c' | '\x1b' | '\x7f'..='\u{9f}');
+        for part in text.split_inclusive(is_obeyed) {
+            match part.char_indices().next_back().filter(|(_, last)| is_obeyed(*last)) {
+                Some((at, last)) => write!(self.0, "{}{}", &part[..at], last.escape_default())?,
+                None => self.0.push_str(part),
+            }
+        }
         Ok(())
+    }
+}
+
+/// An event for programs: an object with its fields beside time, level and target.
+fn json(event: &Event<'_>) -> String {
+    let metadata = event.metadata();
+    let mut line = Vec::new();
+    let mut serializer = serde_json::Serializer::new(&mut line);
+    let mut write = || {
+        let mut fields = Fields { map: serializer.serialize_map(None)?, done: Ok(()) };
+        fields.entry("timestamp", &utc(SystemTime::now()));
+        fields.entry("level", metadata.level().as_str());
+        event.record(&mut fields);
+        fields.entry("target", metadata.target());
+        fields.done?;
+        fields.map.end()
+    };
+    write().expect("a vector takes whatever is written to it");
+    line.push(b'\n');
+    String::from_utf8(line).expect("JSON is text")
+}
+
+/// The fields of an event as they are written into an object.
+struct Fields<M: SerializeMap> {
+    map: M,
+    done: Result<(), M::Error>,
+}
+
+impl<M: SerializeMap> Fields<M> {
+    fn entry(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
+        if self.done.is_ok() {
+            self.done = self.map.serialize_entry(name, value);
+        }
+    }
+}
+
+impl<M: SerializeMap> Visit for Fields<M> {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.entry(field.name(), &value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.entry(field.name(), &value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.entry(field.name(), &value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.entry(field.name(), &value);
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.entry(field.name(), value);
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.entry(field.name(), &format!("{value:?}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, thread};
+
+    /// What is logged by `work` into a file, without the times.
+    fn logged(json: bool, scopes: &[(&str, LevelFilter)], work: impl FnOnce() + Send) -> Vec<String> {
+        let place = thread::current().name().expect("tests have names").replace(':', "-");
+        let path = std::env::temp_dir().join(format!("sidecar-init-log-{}-{place}", std::process::id()));
+        let file = File::create(&path).expect("a folder to write to");
+        let scopes = scopes.iter().map(|(scope, level)| ((*scope).to_owned(), *level)).collect();
+        let sinks = Mutex::new(vec![Sink::File(file)]);
+        let lines = Lines { json, level: LevelFilter::INFO, scopes, sinks };
+        tracing::subscriber::with_default(crate::events::Events(lines), work);
+        let text = fs::read_to_string(&path).expect("the log");
+        fs::remove_file(path).expect("the log");
+        let is_time = |word: &str| word.starts_with("20") && word.contains('Z');
+        let without_time = |line: &str| match json {
+            true => line.split(',').filter(|word| !word.contains("timestamp")).collect::<Vec<_>>().join(","),
+            false => line.split(' ').filter(|word| !is_time(word)).collect::<Vec<_>>().join(" "),
+        };
+        text.lines().map(without_time).collect()
+    }
+
+    fn say() {
+        let (path, backend) = ("/a b", "nftables");
+        tracing::info!(target: "iptables", backend, rules = 17_usize, changed = true, milliseconds = 1.5, "{} done", "all");
+        tracing::warn!(target: "cni", error = %format_args!("no \u{1b}[31m such \u{9b}file"), path, "a\u{7} bell");
+        tracing::debug!(target: "backend", "more");
+        tracing::debug!(target: "backend_two", "still more");
+    }
+
+    #[test]
+    fn lines_are_for_people() {
+        assert_eq!(
+            logged(false, &[("backend", LevelFilter::DEBUG), ("backend_two", LevelFilter::WARN)], say),
+            [
+                " INFO iptables: all done backend=\"nftables\" rules=17 changed=true milliseconds=1.5",
+                " WARN cni: a\\u{7} bell error=no \\u{1b}[31m such \\u{9b}file path=\"/a b\"",
+                "DEBUG backend: more",
+            ]
+        );
+    }
+
+    #[test]
+    fn lines_are_for_programs() {
+        assert_eq!(
+            logged(true, &[("iptables", LevelFilter::OFF)], say),
+            [concat!(
+                r#""level":"WARN","message":"a\u0007 bell","error":"no \u001b[31m such "#,
+                "\u{9b}",
+                r#"file","path":"/a b","target":"cni"}"#
+            )]
+        );
     }
 }

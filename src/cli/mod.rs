@@ -53,7 +53,11 @@ use policy::sources::{Given, Raw};
 use policy::{Problem, Problems, Setting};
 use run::{Call, Logging, Mode, Preview, Run};
 use sidecar_init::sys::lookup::{self, Lost, Places};
-use std::{ffi::OsString, process::ExitCode};
+use std::{
+    cmp::Ordering,
+    ffi::{OsStr, OsString},
+    process::ExitCode,
+};
 
 /// How a call ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +97,8 @@ fn call(invocation: Invocation) -> Exit {
     let takes = |row: &Row| {
         command.entry().takes(row) && row.setting.is_for(mesh) && !(elsewhere && row.key().is_some())
     };
-    let raw = Raw::new(flags, takes, |name| std::env::var_os(name));
+    let variables = Variables::read();
+    let raw = Raw::new(flags, takes, |name| variables.get(name));
     let raw = if command == Command::LinkerdInit { linkerd_init::meant(raw) } else { raw };
     if asks_for_data(&raw) {
         report::fail_as_data();
@@ -102,6 +107,29 @@ fn call(invocation: Invocation) -> Exit {
     let done = run_command(command, raw, problems, &behind);
     let ends = if command == Command::LinkerdInit { linkerd_init::exit } else { |exit| exit };
     ends(done.unwrap_or_else(|problems| report::bad_input_as(&hinted(problems), ends(Exit::BadInput))))
+}
+
+/// The environment, read once: the C library goes through all of it for each name, and a pod has several variables for each
+/// Service of its namespace. Of a name that is there twice, the first counts.
+struct Variables(Vec<(OsString, OsString)>);
+
+impl Variables {
+    fn read() -> Self {
+        let mut variables: Vec<_> = std::env::vars_os().collect();
+        variables.sort_by(|(one, _), (other, _)| order(one, other));
+        variables.dedup_by(|(later, _), (first, _)| later == first);
+        Self(variables)
+    }
+
+    fn get(&self, name: &str) -> Option<OsString> {
+        let found = self.0.binary_search_by(|(other, _)| order(other, OsStr::new(name))).ok()?;
+        Some(self.0[found].1.clone())
+    }
+}
+
+/// By length first, which tells nearly all names apart.
+fn order(one: &OsStr, other: &OsStr) -> Ordering {
+    one.len().cmp(&other.len()).then_with(|| one.cmp(other))
 }
 
 /// With a word for whoever takes upstream's `-o` for the one of kubectl.
@@ -150,8 +178,9 @@ fn run_command(
         Command::KumaInit => Ok(kuma_init::run(raw, problems)),
         Command::CniRepair => repair::run(&subjects(raw, problems)?),
         Command::Apply => with_capture(&subjects(raw, problems)?, Run::stdout, change::form, |raw, call| {
+            let exit = change::apply(call);
             warn(raw, call);
-            change::apply(call)
+            exit
         }),
         Command::Check => with_capture(
             &subjects(raw, problems)?,
@@ -191,7 +220,8 @@ fn with_capture(
     Ok(run(&subject.raw, &call))
 }
 
-/// Tells what is most probably not what was meant, before it takes effect. A preview asks nothing of the namespace.
+/// Warns of what is most probably not what was meant, once the rules are in place: trying packets may take longer than setting
+/// them, and until then the pod is open. A preview asks nothing of the namespace.
 fn warn(raw: &Raw, call: &Call) {
     warn_by(brief, raw, call);
 }

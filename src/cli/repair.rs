@@ -40,8 +40,10 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     }
     let call = run::resolve_on_node(raw, &container, problems)?;
     manifest::begin(subjects, &call.logging, [&call.warnings], call.run.stdout())?;
+    let done = change::told(&call.run, repaired(&call));
+    // Trying packets takes a moment, in which the container would run without its rules.
     warn_of(brief(raw, &call.capture, &[]));
-    let exit = match change::told(&call.run, repaired(&call)) {
+    let exit = match done {
         Exit::Done => probe::validated(&call),
         other => other,
     };

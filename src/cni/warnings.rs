@@ -1,20 +1,21 @@
 //! What the engine and the policy warn of, kept for the line that the log gets.
 
+use crate::events::{Log, log_to};
 use std::{
     fmt::{Debug, Write},
     sync::{Mutex, PoisonError},
 };
 use tracing::{
-    Event, Level, Subscriber,
+    Event,
     field::{Field, Visit},
+    level_filters::LevelFilter,
 };
-use tracing_subscriber::{Layer, layer::Context, layer::SubscriberExt, util::SubscriberInitExt};
 
 static COLLECTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Starts to collect.
 pub(super) fn collect() {
-    tracing_subscriber::registry().with(Collector).init();
+    log_to(Collector);
 }
 
 pub(super) fn collected() -> Vec<String> {
@@ -23,17 +24,19 @@ pub(super) fn collected() -> Vec<String> {
 
 struct Collector;
 
-impl<S: Subscriber> Layer<S> for Collector {
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        if *event.metadata().level() <= Level::WARN {
-            let mut text = Text(String::new());
-            event.record(&mut text);
-            COLLECTED.lock().unwrap_or_else(PoisonError::into_inner).push(text.0);
-        }
+impl Log for Collector {
+    fn level(&self, _: &str) -> LevelFilter {
+        self.most()
     }
 
-    fn max_level_hint(&self) -> Option<tracing::level_filters::LevelFilter> {
-        Some(tracing::level_filters::LevelFilter::WARN)
+    fn most(&self) -> LevelFilter {
+        LevelFilter::WARN
+    }
+
+    fn write(&self, event: &Event<'_>) {
+        let mut text = Text(String::new());
+        event.record(&mut text);
+        COLLECTED.lock().unwrap_or_else(PoisonError::into_inner).push(text.0);
     }
 }
 

@@ -6,6 +6,7 @@
 use super::wanted::Wanted;
 use crate::backend::{BackendName, Contents, Snapshot, nftables};
 use rules::{ByFamily, Family, Mark, Ownership, State, Table, bridge};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The marks of TPROXY in a change, what is there and what is wanted taken together.
@@ -31,18 +32,26 @@ impl Bridge {
         Self { marks, by_table, owner: wanted.owner }
     }
 
+    /// Whether either capture hands packets over by TPROXY. Where none does, nothing needs a guard.
+    pub(super) fn is_needed(&self) -> bool {
+        self.marks.values().any(|marks| !marks.is_empty())
+    }
+
     /// What a backend holds, with the guards that it needs while the other capture stands. Equal to `contents` where it
     /// needs none.
-    pub(super) fn guarded(&self, contents: &Contents) -> Contents {
+    pub(super) fn guarded<'a>(&self, contents: &'a Contents) -> Cow<'a, Contents> {
+        if !self.is_needed() {
+            return Cow::Borrowed(contents);
+        }
         let backend = contents.backend();
-        match contents {
+        Cow::Owned(match contents {
             Contents::Iptables { variant, tables } => {
                 let state = |family| self.state(backend, tables.get(family).clone());
                 let tables = ByFamily { v4: state(Family::V4), v6: state(Family::V6) };
                 Contents::Iptables { variant: *variant, tables }
             }
             Contents::Nftables(table) => Contents::Nftables(self.table(table)),
-        }
+        })
     }
 
     /// The same of a table of nf_tables. Its rules for `mangle` come before those of iptables, and meet no mark of theirs, but
@@ -93,10 +102,10 @@ pub(super) fn part_of(contents: &Contents, owner: &Ownership) -> Contents {
 }
 
 fn marks_of(contents: &Contents, owner: &Ownership) -> BTreeSet<Mark> {
-    match part_of(contents, owner) {
+    match contents {
         Contents::Iptables { tables, .. } => {
-            tables.iter().flat_map(|(_, state)| bridge::marks(state)).collect()
+            tables.iter().flat_map(|(_, state)| bridge::marks(&state.part_of(owner))).collect()
         }
-        Contents::Nftables(table) => nftables::marks(&table),
+        Contents::Nftables(table) => nftables::marks(table),
     }
 }

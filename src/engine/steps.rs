@@ -9,6 +9,7 @@ use crate::backend::{BackendName, Contents, Snapshot, Step, Variant, nftables};
 use rules::inheritance::Inheritance;
 use rules::routing::{Object, Standing};
 use rules::{Family, Ownership, State, Table, TableChange, plan};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// The steps from what is there to what is wanted: first what rules rely on, then rules, then what nothing relies on any
@@ -67,25 +68,27 @@ const NFT: BackendName = BackendName::Iptables(Variant::Nft);
 struct Way<'a> {
     owner: &'a Ownership,
     /// What is there after the steps so far.
-    now: Snapshot,
+    now: Cow<'a, Snapshot>,
     steps: Vec<Step>,
 }
 
 impl<'a> Way<'a> {
-    fn between(before: &Snapshot, wanted: &'a Wanted, anew: bool) -> Self {
-        let mut way = Self { owner: &wanted.owner, now: before.clone(), steps: Vec::new() };
+    fn between(before: &'a Snapshot, wanted: &'a Wanted, anew: bool) -> Self {
+        let mut way = Self { owner: &wanted.owner, now: Cow::Borrowed(before), steps: Vec::new() };
         let bridge = Bridge::between(before, wanted);
-        for contents in before.all_contents() {
-            let contents = part_of(contents, &wanted.owner);
-            let guarded = bridge.guarded(&contents);
-            if guarded != contents {
-                way.lead(contents.backend(), Some(&guarded), false);
+        if bridge.is_needed() {
+            for contents in before.all_contents() {
+                let contents = part_of(contents, &wanted.owner);
+                let guarded = bridge.guarded(&contents);
+                if *guarded != contents {
+                    way.lead(contents.backend(), Some(&guarded), false);
+                }
             }
-        }
-        for table in before.joined() {
-            let guarded = bridge.table(table);
-            if guarded != *table {
-                way.exchange(Some(table.clone()), Some(guarded));
+            for table in before.joined() {
+                let guarded = bridge.table(table);
+                if guarded != *table {
+                    way.exchange(Some(table.clone()), Some(guarded));
+                }
             }
         }
         let stays = wanted.contents.as_ref();
@@ -116,7 +119,7 @@ impl<'a> Way<'a> {
             let changes = plan::plan(&live, &State::default(), self.owner);
             if !changes.is_empty() {
                 let after = changes.iter().fold(live, |state, change| state.after(change));
-                self.now.set_iptables(Variant::Nft, family, after);
+                self.now.to_mut().set_iptables(Variant::Nft, family, after);
                 families.push((family, changes));
             }
         }
@@ -153,18 +156,18 @@ impl<'a> Way<'a> {
         if !changes.is_empty() {
             let live = self.now.iptables(variant, family);
             let after = changes.iter().fold(live, |state, change| state.after(change));
-            self.now.set_iptables(variant, family, after);
+            self.now.to_mut().set_iptables(variant, family, after);
             self.steps.push(Step::Iptables { variant, family, changes });
         }
     }
 
     fn nftables(&mut self, wanted: Option<&nftables::bytecode::Table>, anew: bool) {
-        let live = self.now.nftables().cloned();
-        if nftables::same(live.as_ref(), wanted) && !(anew && wanted.is_some()) {
+        let live = self.now.nftables();
+        if nftables::same(live, wanted) && !(anew && wanted.is_some()) {
             return;
         }
         // What packets meet in `mangle` decides about those in `nat`, so neither may change before the other.
-        let both = live.as_ref().zip(wanted).and_then(|(live, wanted)| {
+        let both = live.zip(wanted).and_then(|(live, wanted)| {
             let is_transparent = |table| !nftables::marks(table).is_empty();
             match (is_transparent(live), is_transparent(wanted)) {
                 (true, false) => Some(nftables::both(live, wanted.clone())),
@@ -196,7 +199,7 @@ impl<'a> Way<'a> {
         live: Option<nftables::bytecode::Table>,
         wanted: Option<nftables::bytecode::Table>,
     ) {
-        self.now.exchange(live.as_ref(), wanted.clone());
+        self.now.to_mut().exchange(live.as_ref(), wanted.clone());
         self.steps.push(Step::Nftables { live, wanted });
     }
 

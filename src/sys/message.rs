@@ -16,22 +16,20 @@ impl Messages {
     /// Begins a message of this type; `head` is the family's own header.
     pub fn message(&mut self, kind: u16, flags: u16, sequence: u32, head: &[u8]) -> &mut Self {
         self.start = self.bytes.len();
-        self.bytes.extend([0; 4]);
-        self.bytes.extend(kind.to_ne_bytes());
-        self.bytes.extend((flags | NLM_F_REQUEST).to_ne_bytes());
-        self.bytes.extend(sequence.to_ne_bytes());
-        self.bytes.extend([0; 4]);
-        self.bytes.extend(head);
+        let [kind_low, kind_high] = kind.to_ne_bytes();
+        let [flags_low, flags_high] = (flags | NLM_F_REQUEST).to_ne_bytes();
+        let [a, b, c, d] = sequence.to_ne_bytes();
+        let header = [0, 0, 0, 0, kind_low, kind_high, flags_low, flags_high, a, b, c, d, 0, 0, 0, 0];
+        self.bytes.extend_from_slice(&header);
+        self.bytes.extend_from_slice(head);
         self.pad();
         self
     }
 
     /// Adds an attribute to the message.
     pub fn attribute(&mut self, kind: u16, payload: &[u8]) -> &mut Self {
-        let length = u16::try_from(payload.len() + NLA_HDRLEN).expect("attributes are shorter than 64 KiB");
-        self.bytes.extend(length.to_ne_bytes());
-        self.bytes.extend(kind.to_ne_bytes());
-        self.bytes.extend(payload);
+        self.head(kind, payload.len());
+        self.bytes.extend_from_slice(payload);
         self.pad();
         self
     }
@@ -43,14 +41,17 @@ impl Messages {
 
     /// Adds a text with a NUL behind it.
     pub fn text(&mut self, kind: u16, text: &str) -> &mut Self {
-        self.attribute(kind, &[text.as_bytes(), &[0]].concat())
+        self.head(kind, text.len() + 1);
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes.push(0);
+        self.pad();
+        self
     }
 
     /// Adds an attribute that holds those that `fill` adds.
     pub fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) -> &mut Self {
         let start = self.bytes.len();
-        self.bytes.extend([0; 2]);
-        self.bytes.extend((kind | NLA_F_NESTED).to_ne_bytes());
+        self.head(kind | NLA_F_NESTED, 0);
         fill(self);
         let length = u16::try_from(self.bytes.len() - start).expect("nests are shorter than 64 KiB");
         self.bytes[start..start + 2].copy_from_slice(&length.to_ne_bytes());
@@ -59,7 +60,7 @@ impl Messages {
 
     /// Adds attributes that are bytes already, padded as they came.
     pub fn raw(&mut self, attributes: &[u8]) {
-        self.bytes.extend(attributes);
+        self.bytes.extend_from_slice(attributes);
         self.pad();
     }
 
@@ -68,8 +69,17 @@ impl Messages {
         &self.bytes
     }
 
+    /// Adds the header of an attribute with so many bytes of payload.
+    fn head(&mut self, kind: u16, payload: usize) {
+        let length = u16::try_from(payload + NLA_HDRLEN).expect("attributes are shorter than 64 KiB");
+        let ([length_low, length_high], [kind_low, kind_high]) = (length.to_ne_bytes(), kind.to_ne_bytes());
+        self.bytes.extend_from_slice(&[length_low, length_high, kind_low, kind_high]);
+    }
+
     fn pad(&mut self) {
-        self.bytes.resize(self.bytes.len().next_multiple_of(NLMSG_ALIGNTO), 0);
+        const ZEROS: [u8; NLMSG_ALIGNTO] = [0; NLMSG_ALIGNTO];
+        let missing = self.bytes.len().next_multiple_of(NLMSG_ALIGNTO) - self.bytes.len();
+        self.bytes.extend_from_slice(&ZEROS[..missing]);
         let length = u32::try_from(self.bytes.len() - self.start).expect("messages are shorter than 4 GiB");
         self.bytes[self.start..self.start + 4].copy_from_slice(&length.to_ne_bytes());
     }

@@ -6,8 +6,8 @@ use nix::{
     errno::Errno,
     libc,
     sys::socket::{
-        AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, sendto,
-        setsockopt, socket, sockopt,
+        AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, sendto, setsockopt,
+        socket, sockopt,
     },
 };
 use std::{
@@ -57,7 +57,7 @@ impl Socket {
     pub fn listen(protocol: SockProtocol, groups: u32) -> io::Result<Self> {
         let descriptor = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
         bind(descriptor.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
-        Ok(Self { descriptor, sequence: 0, buffer: vec![0; DATAGRAM] })
+        Ok(Self { descriptor, sequence: 0, buffer: Vec::with_capacity(DATAGRAM) })
     }
 
     /// Sends one request and waits for its acknowledgement.
@@ -160,8 +160,7 @@ impl Socket {
     }
 
     fn datagram(&mut self, flags: MsgFlags, mut visit: impl FnMut(u16, &[u8])) -> io::Result<()> {
-        let length = recv(self.descriptor.as_raw_fd(), &mut self.buffer, flags)?;
-        for message in message::received(&self.buffer[..length]) {
+        for message in message::received(self.fill(flags)?) {
             visit(message.kind, message.payload);
         }
         Ok(())
@@ -242,16 +241,35 @@ impl Socket {
         Ok(())
     }
 
+    /// Receives one datagram. The kernel writes into memory that nothing has touched before: clearing it first would cost a
+    /// page fault for each page of the buffer, of which most datagrams need one.
+    fn fill(&mut self, flags: MsgFlags) -> nix::Result<&[u8]> {
+        self.buffer.clear();
+        let room = self.buffer.spare_capacity_mut();
+        #[expect(unsafe_code, reason = "nix takes bytes that were written before")]
+        // SAFETY: the descriptor is open, and the kernel writes no more than the length of `room`.
+        let length = unsafe {
+            libc::recv(self.descriptor.as_raw_fd(), room.as_mut_ptr().cast(), room.len(), flags.bits())
+        };
+        let length = usize::try_from(Errno::result(length)?).map_err(|_| Errno::EIO)?;
+        #[expect(unsafe_code, reason = "nix takes bytes that were written before")]
+        // SAFETY: without MSG_TRUNC, the kernel gives the number of bytes that it has written from the start of the buffer.
+        unsafe {
+            self.buffer.set_len(length);
+        }
+        Ok(&self.buffer)
+    }
+
     fn receive(&mut self, mut visit: impl FnMut(Received<'_>) -> io::Result<Continue>) -> io::Result<()> {
         loop {
-            let length = match recv(self.descriptor.as_raw_fd(), &mut self.buffer, MsgFlags::empty()) {
+            let datagram = match self.fill(MsgFlags::empty()) {
                 Err(Errno::EINTR) => continue,
                 other => other?,
             };
-            if length < NLMSG_HDRLEN {
+            if datagram.len() < NLMSG_HDRLEN {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            for message in message::received(&self.buffer[..length]) {
+            for message in message::received(datagram) {
                 if visit(message)? == Continue::No {
                     return Ok(());
                 }

@@ -3,7 +3,7 @@
 //! All carry the owner's protocol number, by which they are found again without knowing the options that made them.
 
 use super::header::*;
-use super::message::{attribute, attributes, u32_at};
+use super::message::{Messages, attribute, attributes, u32_at};
 use super::netlink::{Request, Socket};
 use nix::{
     ifaddrs::{InterfaceAddress, getifaddrs},
@@ -195,37 +195,63 @@ impl Routes {
         Standing { protocol: self.owner.protocol, ..object.into() }
     }
 
-    fn send(&mut self, standing: Standing, [address, route, rule]: [u16; 3], flags: u16) -> io::Result<()> {
+    fn send(&mut self, standing: Standing, kinds: [u16; 3], flags: u16) -> io::Result<()> {
+        let Form { kind, head, attributes } = Form::of(standing, kinds);
+        self.socket.request(&Request { kind, flags, head: &head }, |message| fill(message, &attributes))
+    }
+}
+
+/// The message that adds an object as its owner makes it, for whoever sends it by another way.
+pub fn addition(owner: &Ownership, object: Object) -> Messages {
+    let standing = Standing { protocol: owner.protocol, ..object.into() };
+    let Form { kind, head, attributes } = Form::of(standing, NEW);
+    let mut message = Messages::default();
+    message.message(kind, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, 1, &head);
+    fill(&mut message, &attributes);
+    message
+}
+
+/// What a message says of an address, a route or a policy rule.
+struct Form {
+    kind: u16,
+    head: Vec<u8>,
+    attributes: Vec<(u16, Vec<u8>)>,
+}
+
+impl Form {
+    fn of(standing: Standing, [address, route, rule]: [u16; 3]) -> Self {
         let Standing { object, protocol, preference } = standing;
+        let number = |number: u32| number.to_ne_bytes().to_vec();
         match object {
             Object::Address(ip) => {
-                let request = Request { kind: address, flags, head: &ifaddrmsg() };
-                self.socket.request(&request, |message| {
-                    message.attribute(IFA_LOCAL, &ip.octets());
-                    message.attribute(IFA_ADDRESS, &ip.octets());
-                    message.attribute(IFA_PROTO, &[protocol]);
-                })
+                let ip = ip.octets().to_vec();
+                let attributes =
+                    vec![(IFA_LOCAL, ip.clone()), (IFA_ADDRESS, ip), (IFA_PROTO, vec![protocol])];
+                Self { kind: address, head: ifaddrmsg().to_vec(), attributes }
             }
             Object::Route { family, table } => {
-                let request = Request { kind: route, flags, head: &rtmsg(family, protocol, RTN_LOCAL) };
-                self.socket.request(&request, |message| {
-                    message.attribute(RTA_TABLE, &table.to_ne_bytes());
-                    message.attribute(RTA_OIF, &LOOPBACK_IFINDEX.to_ne_bytes());
-                })
+                let attributes = vec![(RTA_TABLE, number(table)), (RTA_OIF, number(LOOPBACK_IFINDEX))];
+                Self { kind: route, head: rtmsg(family, protocol, RTN_LOCAL).to_vec(), attributes }
             }
             Object::Rule { family, mark, table, .. } => {
-                let request = Request { kind: rule, flags, head: &fib_rule_hdr(family, FR_ACT_TO_TBL) };
-                self.socket.request(&request, |message| {
-                    message.attribute(FRA_FWMARK, &mark.value.to_ne_bytes());
-                    message.attribute(FRA_FWMASK, &mark.mask.to_ne_bytes());
-                    message.attribute(FRA_TABLE, &table.to_ne_bytes());
-                    message.attribute(FRA_PROTOCOL, &[protocol]);
-                    if preference != 0 {
-                        message.attribute(FRA_PRIORITY, &preference.to_ne_bytes());
-                    }
-                })
+                let mut attributes = vec![
+                    (FRA_FWMARK, number(mark.value)),
+                    (FRA_FWMASK, number(mark.mask)),
+                    (FRA_TABLE, number(table)),
+                    (FRA_PROTOCOL, vec![protocol]),
+                ];
+                if preference != 0 {
+                    attributes.push((FRA_PRIORITY, number(preference)));
+                }
+                Self { kind: rule, head: fib_rule_hdr(family, FR_ACT_TO_TBL).to_vec(), attributes }
             }
         }
+    }
+}
+
+fn fill(message: &mut Messages, attributes: &[(u16, Vec<u8>)]) {
+    for (kind, value) in attributes {
+        message.attribute(*kind, value);
     }
 }
 

@@ -45,8 +45,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// Every problem met.
     pub fn finish(self) -> Result<Vec<String>, Problems> {
-        let dialect = Dialect::of(self.raw);
-        let warnings = self.warnings.iter().map(|text| dialect.translate(text)).collect();
+        let warnings = self.warnings.iter().map(|text| self.told(text.as_str())).collect();
         if self.problems.is_empty() { Ok(warnings) } else { Err(Problems(self.problems)) }
     }
 

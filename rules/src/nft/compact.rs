@@ -30,20 +30,23 @@ const FIELDS: [Field; 11] = [
 
 /// The same decisions in fewer rules.
 pub(super) fn compact(drafts: Vec<Draft>) -> Vec<Draft> {
+    // Every fact is about two rules.
+    if drafts.len() < 2 {
+        return drafts;
+    }
     // The first pass shortens what the second looks at pair by pair; the last merges what that brought together.
     merge(ask_owners_first(decided(merge(drafts))))
 }
 
 fn merge(drafts: Vec<Draft>) -> Vec<Draft> {
-    FIELDS.into_iter().fold(drafts, merge_along)
+    // Of most fields of most chains there are no two to merge. Merging along one field makes no condition about another.
+    let conditions = drafts.iter().flat_map(|draft| &draft.conditions).filter(|condition| !condition.negated);
+    let asked: Vec<Field> = conditions.map(|condition| condition.field).collect();
+    let is_asked_twice = |field: &Field| asked.iter().filter(|asked| *asked == field).nth(1).is_some();
+    FIELDS.into_iter().filter(is_asked_twice).fold(drafts, merge_along)
 }
 
 fn merge_along(drafts: Vec<Draft>, field: Field) -> Vec<Draft> {
-    // Of most fields of most chains there are no two to merge.
-    let asks = |draft: &&Draft| asked(draft, field).is_some();
-    if drafts.iter().filter(asks).nth(1).is_none() {
-        return drafts;
-    }
     let mut merged: Vec<Draft> = Vec::with_capacity(drafts.len());
     for draft in drafts {
         match partner(&merged, &draft, field) {

@@ -1,12 +1,12 @@
 //! Batches: messages that the kernel takes as a whole or not at all.
 //!
-//! Only the last message is acknowledged. What each message is about is remembered by its number, so that a
-//! complaint can be told in terms of rules and options.
+//! Only the last message is acknowledged. A complaint names a message by its number; what that one is about is read from its
+//! own bytes, so that a batch which the kernel takes pays nothing for words.
 
 use super::bytecode::{self, Element};
 use super::kind;
 use crate::sys::header::*;
-use crate::sys::message::{self, Messages};
+use crate::sys::message::{self, Messages, attribute};
 use crate::sys::nfnetlink::{body, nfgenmsg};
 use std::borrow::Cow;
 
@@ -39,16 +39,15 @@ pub(super) enum Job<'a> {
 /// A batch ready to be sent.
 pub(super) struct Batch {
     pub(super) messages: Messages,
-    /// What each message is about and where it starts, from the one that begins the batch.
-    subjects: Vec<(String, usize)>,
+    /// Where each message starts, from the one that begins the batch.
+    starts: Vec<usize>,
 }
 
 impl Batch {
     /// The batch for these jobs. It counts its messages from `first`. With a generation, the kernel takes it only
     /// if nothing has changed since.
     pub(super) fn new(jobs: &[Job<'_>], first: u32, generation: Option<u32>) -> Self {
-        let mut writer =
-            Writer { batch: Self { messages: Messages::default(), subjects: Vec::new() }, first };
+        let mut writer = Writer::new(first);
         writer.border(NFNL_MSG_BATCH_BEGIN);
         if let Some(generation) = generation {
             writer.batch.messages.number(NFNL_BATCH_GENID, generation);
@@ -74,29 +73,82 @@ impl Batch {
         writer.batch
     }
 
+    /// The messages that make a table of these sets and chains, as a batch that acknowledges the last one.
+    pub(super) fn content<'a>(
+        (name, flags): (&str, u32),
+        sets: &[bytecode::Set],
+        chains: impl IntoIterator<Item = &'a bytecode::Chain>,
+    ) -> Messages {
+        let mut writer = Writer::new(0);
+        writer.border(NFNL_MSG_BATCH_BEGIN);
+        let chains: Vec<_> = chains.into_iter().map(Cow::Borrowed).collect();
+        writer.write((name, flags), sets, &chains, None, true);
+        writer.border(NFNL_MSG_BATCH_END);
+        writer.batch.messages
+    }
+
     /// How many messages there are.
     pub(super) fn count(&self) -> u32 {
-        u32::try_from(self.subjects.len()).expect("far fewer messages")
+        u32::try_from(self.starts.len()).expect("far fewer messages")
+    }
+
+    /// The type of the message at this place, and its attributes.
+    fn message(&self, place: u32) -> Option<(u16, &[u8])> {
+        let start = *self.starts.get(usize::try_from(place).ok()?)?;
+        let message = message::received(self.messages.bytes().get(start..)?).next()?;
+        Some((message.kind, body(message.payload)?))
     }
 
     /// What the message at this place is about.
-    pub(super) fn subject(&self, place: u32) -> &str {
-        let subject = usize::try_from(place).ok().and_then(|place| self.subjects.get(place));
-        subject.map_or("the change", |(subject, _)| subject.as_str())
+    pub(super) fn subject(&self, place: u32) -> String {
+        let Some((message, attributes)) = self.message(place) else { return "the change".to_owned() };
+        let find = |kind| attribute(attributes, kind).map(message::text);
+        let name = |kind| find(kind).unwrap_or_default();
+        match u8::try_from(message ^ kind(0)) {
+            Ok(NFT_MSG_NEWTABLE) => format!("the table {}", name(NFTA_TABLE_NAME)),
+            Ok(NFT_MSG_NEWSET) => format!("the set {}", name(NFTA_SET_NAME)),
+            Ok(NFT_MSG_NEWSETELEM | NFT_MSG_DELSETELEM) => {
+                format!("the values of the set {}", name(NFTA_SET_ELEM_LIST_SET))
+            }
+            Ok(NFT_MSG_NEWCHAIN) => format!("the chain {}", name(NFTA_CHAIN_NAME)),
+            Ok(NFT_MSG_NEWRULE) => {
+                let userdata = attribute(attributes, NFTA_RULE_USERDATA).unwrap_or_default();
+                let comment = bytecode::comment_of(userdata);
+                format!("the rule {comment:?} of the chain {}", name(NFTA_RULE_CHAIN))
+            }
+            Ok(NFT_MSG_DELTABLE) => format!("deleting the table {}", name(NFTA_TABLE_NAME)),
+            Ok(NFT_MSG_DELSET) => {
+                format!("deleting the set {} of the table {}", name(NFTA_SET_NAME), name(NFTA_SET_TABLE))
+            }
+            Ok(NFT_MSG_DELCHAIN) => {
+                format!(
+                    "deleting the chain {} of the table {}",
+                    name(NFTA_CHAIN_NAME),
+                    name(NFTA_CHAIN_TABLE)
+                )
+            }
+            Ok(NFT_MSG_DELRULE) => {
+                let table = name(NFTA_RULE_TABLE);
+                match find(NFTA_RULE_CHAIN) {
+                    Some(chain) => format!("deleting rules of the chain {chain} of the table {table}"),
+                    None => format!("deleting the rules of the table {table}"),
+                }
+            }
+            _ => "the change as a whole".to_owned(),
+        }
     }
 
     /// The name of the expression that stands at this offset of the message at this place, if one does.
     pub(super) fn expression(&self, place: u32, offset: usize) -> Option<&str> {
-        let (_, start) = self.subjects.get(usize::try_from(place).ok()?)?;
-        let bytes = self.messages.bytes();
-        let wanted = bytes.get(start + offset..)?.as_ptr_range().start;
-        let message = message::received(bytes.get(*start..)?).next()?;
-        let list = message::attribute(body(message.payload)?, NFTA_RULE_EXPRESSIONS)?;
+        let start = *self.starts.get(usize::try_from(place).ok()?)?;
+        let wanted = self.messages.bytes().get(start + offset..)?.as_ptr_range().start;
+        let (_, attributes) = self.message(place)?;
+        let list = attribute(attributes, NFTA_RULE_EXPRESSIONS)?;
         let items = message::attributes(list).map(|(_, item)| item);
         // The kernel points at the header of the item.
         let item =
             items.filter(|item| item.as_ptr_range().contains(&wanted.wrapping_add(NLA_HDRLEN))).last()?;
-        message::attribute(item, NFTA_EXPR_NAME).map(message::text)
+        attribute(item, NFTA_EXPR_NAME).map(message::text)
     }
 }
 
@@ -106,33 +158,35 @@ struct Writer {
 }
 
 impl Writer {
-    fn message(&mut self, kind: u16, flags: u16, head: [u8; 4], subject: String) -> &mut Messages {
+    fn new(first: u32) -> Self {
+        Self { batch: Batch { messages: Messages::default(), starts: Vec::new() }, first }
+    }
+
+    fn message(&mut self, kind: u16, flags: u16, head: [u8; 4]) -> &mut Messages {
         let sequence = self.first + self.batch.count();
-        self.batch.subjects.push((subject, self.batch.messages.bytes().len()));
+        self.batch.starts.push(self.batch.messages.bytes().len());
         self.batch.messages.message(kind, flags, sequence, &head)
     }
 
     /// A message about our table.
-    fn ours(&mut self, message: u8, flags: u16, subject: String) -> &mut Messages {
-        self.message(kind(message), flags, nfgenmsg(NFPROTO_INET, 0), subject)
+    fn ours(&mut self, message: u8, flags: u16) -> &mut Messages {
+        self.message(kind(message), flags, nfgenmsg(NFPROTO_INET, 0))
     }
 
     fn border(&mut self, kind: u16) {
         let head = nfgenmsg(NFPROTO_UNSPEC, NFNL_SUBSYS_NFTABLES.into());
-        self.message(kind, 0, head, "the change as a whole".to_owned());
+        self.message(kind, 0, head);
     }
 
     fn delete_chain(&mut self, family: u8, table: &str, chain: &str, last: bool) {
         let flags = if last { NLM_F_ACK } else { 0 };
-        let subject = format!("deleting the chain {chain} of the table {table}");
-        let message = self.message(kind(NFT_MSG_DELCHAIN), flags, nfgenmsg(family, 0), subject);
+        let message = self.message(kind(NFT_MSG_DELCHAIN), flags, nfgenmsg(family, 0));
         message.text(NFTA_CHAIN_TABLE, table).text(NFTA_CHAIN_NAME, chain);
     }
 
     fn delete_rules(&mut self, family: u8, table: &str, chain: &str, handle: Option<u64>, last: bool) {
         let flags = if last { NLM_F_ACK } else { 0 };
-        let subject = format!("deleting rules of the chain {chain} of the table {table}");
-        let message = self.message(kind(NFT_MSG_DELRULE), flags, nfgenmsg(family, 0), subject);
+        let message = self.message(kind(NFT_MSG_DELRULE), flags, nfgenmsg(family, 0));
         message.text(NFTA_RULE_TABLE, table).text(NFTA_RULE_CHAIN, chain);
         if let Some(handle) = handle {
             message.attribute(NFTA_RULE_HANDLE, &handle.to_be_bytes());
@@ -141,19 +195,16 @@ impl Writer {
 
     fn delete(&mut self, family: u8, name: &str, last: bool) {
         let flags = if last { NLM_F_ACK } else { 0 };
-        let subject = format!("deleting the table {name}");
-        self.message(kind(NFT_MSG_DELTABLE), flags, nfgenmsg(family, 0), subject).text(NFTA_TABLE_NAME, name);
+        self.message(kind(NFT_MSG_DELTABLE), flags, nfgenmsg(family, 0)).text(NFTA_TABLE_NAME, name);
     }
 
     /// Takes everything from a table but the chains that `wanted` has as well: first rules, which name sets and chains.
     fn empty(&mut self, live: &bytecode::Table, wanted: &bytecode::Table) {
         let name = live.name.as_str();
-        let subject = format!("deleting the rules of the table {name}");
-        self.ours(NFT_MSG_DELRULE, 0, subject).text(NFTA_RULE_TABLE, name);
+        self.ours(NFT_MSG_DELRULE, 0).text(NFTA_RULE_TABLE, name);
         // One without a name goes with its rule.
         for set in live.sets.iter().filter(|set| set.flags & NFT_SET_ANONYMOUS == 0) {
-            let subject = format!("deleting the set {} of the table {name}", set.name);
-            let message = self.ours(NFT_MSG_DELSET, 0, subject);
+            let message = self.ours(NFT_MSG_DELSET, 0);
             message.text(NFTA_SET_TABLE, name).text(NFTA_SET_NAME, &set.name);
         }
         for chain in live.written().filter(|chain| !stays(chain, wanted)) {
@@ -163,7 +214,18 @@ impl Writer {
 
     /// Makes a table; where one was there, all that is not there yet.
     fn create(&mut self, table: &bytecode::Table, live: Option<&bytecode::Table>, last: bool) {
-        let all: Vec<Cow<'_, bytecode::Chain>> = table.written().collect();
+        let chains: Vec<Cow<'_, bytecode::Chain>> = table.written().collect();
+        self.write((&table.name, table.flags), &table.sets, &chains, live, last);
+    }
+
+    fn write(
+        &mut self,
+        (name, table_flags): (&str, u32),
+        sets: &[bytecode::Set],
+        all: &[Cow<'_, bytecode::Chain>],
+        live: Option<&bytecode::Table>,
+        last: bool,
+    ) {
         let rules =
             || all.iter().flat_map(|chain| chain.rules.iter().map(move |rule| (chain.as_ref(), rule)));
         let is_new = |chain: &&bytecode::Chain| live.is_none_or(|live| !stays(chain, live));
@@ -171,14 +233,13 @@ impl Writer {
         // Every table of ours has a chain, and most have a rule; the last of whatever comes last is acknowledged.
         let (chains, mut rules_left) = (new.len(), rules().count());
         let flags = |is_last: bool| if last && is_last { NLM_F_ACK } else { 0 };
-        let alone = chains == 0 && table.sets.is_empty() && rules_left == 0;
-        let name = table.name.as_str();
+        let alone = chains == 0 && sets.is_empty() && rules_left == 0;
         let exclusively = if live.is_none() { NLM_F_EXCL } else { 0 };
-        self.ours(NFT_MSG_NEWTABLE, NLM_F_CREATE | exclusively | flags(alone), format!("the table {name}"))
+        self.ours(NFT_MSG_NEWTABLE, NLM_F_CREATE | exclusively | flags(alone))
             .text(NFTA_TABLE_NAME, name)
-            .number(NFTA_TABLE_FLAGS, table.flags);
-        for (index, set) in table.sets.iter().enumerate() {
-            let is_last = chains == 0 && rules_left == 0 && index + 1 == table.sets.len();
+            .number(NFTA_TABLE_FLAGS, table_flags);
+        for (index, set) in sets.iter().enumerate() {
+            let is_last = chains == 0 && rules_left == 0 && index + 1 == sets.len();
             self.set(name, index, set, flags(is_last));
         }
         for (index, chain) in new.iter().enumerate() {
@@ -198,7 +259,7 @@ impl Writer {
         let is_empty = set.elements.is_empty();
         let flags_alone = NLM_F_CREATE | if is_empty { flags } else { 0 };
         let message = self
-            .ours(NFT_MSG_NEWSET, flags_alone, format!("the set {}", set.name))
+            .ours(NFT_MSG_NEWSET, flags_alone)
             .text(NFTA_SET_TABLE, table)
             .text(NFTA_SET_NAME, &set.name)
             .number(NFTA_SET_FLAGS, set.flags)
@@ -220,7 +281,7 @@ impl Writer {
         for chunk in chunks {
             left -= 1;
             let flags = create | if last && left == 0 { NLM_F_ACK } else { 0 };
-            self.ours(message, flags, format!("the values of the set {}", set.name))
+            self.ours(message, flags)
                 .text(NFTA_SET_ELEM_LIST_TABLE, table)
                 .text(NFTA_SET_ELEM_LIST_SET, &set.name)
                 .nest(NFTA_SET_ELEM_LIST_ELEMENTS, |list| {
@@ -230,7 +291,7 @@ impl Writer {
     }
 
     fn chain(&mut self, table: &str, chain: &bytecode::Chain, flags: u16) {
-        let message = self.ours(NFT_MSG_NEWCHAIN, NLM_F_CREATE | flags, format!("the chain {}", chain.name));
+        let message = self.ours(NFT_MSG_NEWCHAIN, NLM_F_CREATE | flags);
         message.text(NFTA_CHAIN_TABLE, table).text(NFTA_CHAIN_NAME, &chain.name);
         if let Some(base) = &chain.base {
             message
@@ -244,8 +305,7 @@ impl Writer {
     }
 
     fn rule(&mut self, table: &str, chain: &bytecode::Chain, rule: &bytecode::Rule, flags: u16) {
-        let subject = format!("the rule {:?} of the chain {}", rule.comment(), chain.name);
-        let message = self.ours(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND | flags, subject);
+        let message = self.ours(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND | flags);
         message.text(NFTA_RULE_TABLE, table).text(NFTA_RULE_CHAIN, &chain.name);
         message.nest(NFTA_RULE_EXPRESSIONS, |list| {
             rule.expressions.iter().for_each(|expression| expression.encode(list));

@@ -117,10 +117,15 @@ impl Table {
 impl Rule {
     /// Empty if there is none.
     pub fn comment(&self) -> &str {
-        match self.userdata.as_slice() {
-            [NFTNL_UDATA_RULE_COMMENT, _, text @ ..] => crate::sys::message::text(text),
-            _ => "",
-        }
+        comment_of(&self.userdata)
+    }
+}
+
+/// The comment that the kernel keeps; empty if there is none.
+pub(super) fn comment_of(userdata: &[u8]) -> &str {
+    match userdata {
+        [NFTNL_UDATA_RULE_COMMENT, _, text @ ..] => crate::sys::message::text(text),
+        _ => "",
     }
 }
 

@@ -36,7 +36,7 @@ pub use tables::Tables;
 
 use crate::sys::{
     header::*,
-    message::attribute,
+    message::{Messages, attribute},
     netlink::{Rejection, Request, Socket},
     nfnetlink::{body, message_type, nfgenmsg, nfproto},
 };
@@ -204,6 +204,11 @@ impl Nftables {
     }
 }
 
+/// The messages that make a table where none is, for whoever sends them by another way. The last but one is acknowledged.
+pub fn creation(table: &bytecode::Table) -> Messages {
+    Batch::new(&[Job::Create(table)], 1, None).messages
+}
+
 /// The type of a message of nf_tables.
 const fn kind(message: u8) -> u16 {
     message_type(NFNL_SUBSYS_NFTABLES, message)
@@ -227,7 +232,7 @@ fn refusal(batch: &Batch, first: u32, jobs: &[Job<'_>], rejection: Rejection) ->
             let expression = expression.map(|name| format!("expression {name}"));
             let explanation: Vec<String> = expression.into_iter().chain(message).collect();
             let explanation = (!explanation.is_empty()).then(|| explanation.join(": "));
-            Refusal::Refused { subject: batch.subject(place).to_owned(), explanation, source }
+            Refusal::Refused { subject: batch.subject(place), explanation, source }
         }
     }
 }

@@ -9,7 +9,7 @@
 //! The record says nothing about any packet, so it is no part of what is compared: rules that are in place are not
 //! written again for it.
 
-use super::batch::{Batch, Job};
+use super::batch::Batch;
 use super::bytecode::{Chain, Element, Rule, Set, Table};
 use super::expression::{Expression, Verdict};
 use crate::sys::message::text;
@@ -111,17 +111,16 @@ impl Record {
 pub(super) fn rules_digest(table: &Table) -> String {
     let mut sets: Vec<&Set> = table.sets.iter().collect();
     sets.sort_by(|one, other| one.name.cmp(&other.name));
-    let mut chains = table.chains.clone();
+    let mut chains: Vec<&Chain> = table.chains.iter().collect();
     chains.sort_by(|one, other| one.name.cmp(&other.name));
     // Elements can be many, and their keys say all: they are not encoded once more.
     let without_elements = |set: &&Set| {
         let Set { key_type, key_length, flags, others, .. } = **set;
         Set { name: set.name.clone(), key_type, key_length, flags, elements: Vec::new(), others }
     };
-    let (name, flags) = (table.name.clone(), table.flags);
-    let bare = Table { name, flags, sets: sets.iter().map(without_elements).collect(), chains, record: None };
+    let bare: Vec<Set> = sets.iter().map(without_elements).collect();
     let mut digest = Digest::default();
-    digest.take(Batch::new(&[Job::Create(&bare)], 0, None).messages.bytes());
+    digest.take(Batch::content((&table.name, table.flags), &bare, chains).bytes());
     for set in sets {
         digest.step(set.elements.len() as u64);
         for Element { key, is_end } in &set.elements {

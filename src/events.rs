@@ -1,0 +1,58 @@
+//! What is logged while the program runs, event by event, for the front end that writes it down.
+//!
+//! No part of the program makes a span. A subscriber that keeps spans sets up tables for them first, which takes longer than
+//! all else that logging does in a run.
+
+use tracing::{
+    Event, Metadata, Subscriber,
+    level_filters::LevelFilter,
+    span::{Attributes, Id, Record},
+    subscriber::set_global_default,
+};
+
+/// A front end's log.
+pub(crate) trait Log: Send + Sync + 'static {
+    /// The most detailed level that it takes of events with this target.
+    fn level(&self, target: &str) -> LevelFilter;
+
+    /// The most detailed level that it takes of any.
+    fn most(&self) -> LevelFilter;
+
+    fn write(&self, event: &Event<'_>);
+}
+
+/// Logs from now on.
+///
+/// # Panics
+/// If something logs already.
+pub(crate) fn log_to(log: impl Log) {
+    set_global_default(Events(log)).expect("logging is started once");
+}
+
+pub(crate) struct Events<L>(pub(crate) L);
+
+impl<L: Log> Subscriber for Events<L> {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && *metadata.level() <= self.0.level(metadata.target())
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(self.0.most())
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        self.0.write(event);
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
