@@ -18,6 +18,7 @@ fn command(arguments: &[&str]) -> Command {
 fn pod_with(backend: &str, flags: &[&str]) -> Namespace {
     let pod = Namespace::new();
     pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
+    pod.ip("route add default dev eth0");
     let path = pod.path();
     let call = [&["apply", "--backend", backend, "--network-namespace", &path], flags].concat();
     command(&call).env("PATH", std::env::var_os("PATH").unwrap_or_default()).assert().success();
@@ -29,8 +30,17 @@ fn told_live(pod: &Namespace, question: &[&str]) -> String {
     let inside = pod.path();
     let call = [&["explain", "--live", "--network-namespace", &inside], question].concat();
     let path = std::env::var_os("PATH").unwrap_or_default();
-    String::from_utf8(command(&call).env("PATH", path).assert().success().get_output().stdout.clone())
-        .expect("UTF-8")
+    let told = command(&call).env("PATH", path).assert().success().get_output().stdout.clone();
+    behind_its_basis(&String::from_utf8(told).expect("UTF-8"), pod)
+}
+
+/// An answer, without the line that says that it goes by the rules there.
+fn behind_its_basis(text: &str, pod: &Namespace) -> String {
+    let basis = format!("by the rules in namespace {}:\n", pod.path());
+    if text.starts_with('{') {
+        return text.to_owned();
+    }
+    text.strip_prefix(&basis).unwrap_or_else(|| panic!("{basis}{text}")).to_owned()
 }
 
 fn nft(pod: &Namespace, script: &str) {
@@ -217,6 +227,7 @@ fn every_table_of_iptables_counts() {
 fn rules_of_the_namespace_answer_too() {
     let pod = Namespace::new();
     pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
+    pod.ip("route add default dev eth0");
     for variant in ["legacy", "nft"] {
         let inside = ["--network-namespace", &pod.path()];
         let flags = ["-i", "*", "-b", "*", "-m", "TPROXY", "--force-iptables-binary", variant];
@@ -231,7 +242,7 @@ fn rules_of_the_namespace_answer_too() {
                 .success()
                 .get_output()
                 .clone();
-            String::from_utf8(output.stdout).expect("UTF-8")
+            behind_its_basis(&String::from_utf8(output.stdout).expect("UTF-8"), &pod)
         };
         let text = ask(&["--destination", "10.0.0.5:443"]);
         assert!(text.starts_with("captured: goes to the proxy's outbound port 15001"), "{variant}: {text}");

@@ -275,7 +275,7 @@ fn explain_speaks_of_the_annotation_and_expects() {
     let ask = |more: &[&str]| program(&[&["explain", "-f", "-"], more].concat(), &input);
     let output = ask(&["8080", "--expect", "captured"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let expected = "captured: goes to the proxy's inbound port 15006, because \
+    let expected = "by Pod web:\ncaptured: goes to the proxy's inbound port 15006, because \
                     traffic.sidecar.istio.io/includeInboundPorts lists port 8080\n";
     assert!(text(&output.stdout).starts_with(expected), "{}", text(&output.stdout));
     assert_eq!(ask(&["9090", "--expect", "captured"]).status.code(), Some(3));

@@ -138,7 +138,7 @@ fn explanations_are_what_their_commands_print() {
     let commands = before.rsplit("```sh\n").next().expect("the questions").lines();
     let commands = commands.filter(|line| line.starts_with("sidecar-init explain "));
     let printed: String = commands
-        .map(|command| printed(command).lines().next().expect("a verdict").to_owned() + "\n")
+        .map(|command| printed(command).lines().nth(1).expect("a verdict").to_owned() + "\n")
         .collect();
     assert_eq!(printed, answers);
 }
@@ -149,8 +149,9 @@ fn the_first_answer_is_what_its_command_prints() {
     let (before, rest) = readme.split_once("```text\n").expect("an answer");
     let command =
         before.lines().rfind(|line| line.starts_with("sidecar-init explain ")).expect("its question");
-    let answer = rest.lines().next().expect("a line");
-    assert_eq!(printed(command).lines().next(), Some(answer));
+    let answer = rest.split("```").next().expect("the end of the answer");
+    let printed = printed(command);
+    assert!(!answer.is_empty() && printed.starts_with(answer), "{printed}");
 }
 
 /// What a command of the program prints.

@@ -85,6 +85,7 @@ fn what_programs_read_has_no_colours_whoever_forces_them() {
     for call in [
         &["explain", "10.0.0.5:443", "--format", "json"][..],
         &["explain", "10.0.0.5:443", "--format", "mermaid"],
+        &["explain", "--live", "10.0.0.5:443", "--format", "mermaid"],
         &["lint", "--format", "json"],
         &["render"],
         &["render", "--format", "nft"],

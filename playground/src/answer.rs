@@ -3,14 +3,13 @@
 use crate::fields::{Field, Told};
 use crate::tones::{Span, spans};
 use crate::words::Said;
-use policy::explain::{Explanation, Pod, Scene, explain, matrix, packet, usual_cases};
+use policy::explain::{Asked, Explanation, Place, Pod, Scene, explain, matrix, packet, usual_cases};
 use policy::lint::{items, lint};
 use policy::mesh::{self, Capture};
 use policy::preview::{self, Preview};
 use policy::sources::{Dialect, Reader};
 use policy::subject::{Elsewhere, each};
 use policy::{Problems, Subject};
-use rules::simulate::Packet;
 use serde::{Deserialize, Serialize};
 
 /// What stands in the fields.
@@ -120,7 +119,7 @@ fn notes(said: &Said, has_manifest: bool) -> Vec<String> {
 struct Prepared {
     capture: Capture,
     pod: Pod,
-    packet: Option<Packet>,
+    packet: Option<Asked>,
     warnings: Vec<String>,
 }
 
@@ -129,7 +128,8 @@ fn prepare(subject: &Subject, asks: bool) -> Result<Prepared, Problems> {
     let host = subject.host();
     let capture = mesh::configure(&mut reader, &*host, false);
     let pod = Pod::told(&subject.raw, Some(&*capture), Some(&*host));
-    let packet = if asks { packet(&mut reader, &pod) } else { None };
+    let place = Place { pod: &pod, ways: &pod, names: &|_| None };
+    let packet = if asks { packet(&mut reader, &place) } else { None };
     let warnings = reader.finish()?;
     Ok(Prepared { capture, pod, packet, warnings })
 }
@@ -139,16 +139,16 @@ fn part(subject: &Subject, prepared: &Prepared) -> Part {
     let mut notes: Vec<String> = subject.assumption().map(str::to_owned).into_iter().collect();
     let iptables = preview::print(&**capture, Preview::Restore);
     notes.extend(iptables.warning.map(str::to_owned));
-    let is_captured = |packet: &Packet| capture.families().any(|family| family == packet.family());
+    let is_captured = |asked: &Asked| capture.families().any(|family| family == asked.packet.family());
     if packet.as_ref().is_some_and(|packet| !is_captured(packet)) {
         notes.push(capture.without_ipv6(&subject.raw, false).why.to_owned());
     }
     // Nothing is captured whatever is said, and the reason is told.
     let findings = if subject.skip().is_some() { Vec::new() } else { lint(&subject.raw, capture, &[]) };
     let items = items(subject, warnings, &findings);
-    let scene = packet.as_ref().map(|packet| Scene::of_config(&**capture, packet.family(), pod));
-    let explained = packet.as_ref().zip(scene.as_ref()).map(|(packet, scene)| {
-        let explained = explain(&scene.view, &scene.routing, packet);
+    let scene = packet.as_ref().map(|asked| Scene::of_config(&**capture, asked.packet.family(), pod));
+    let explained = packet.as_ref().zip(scene.as_ref()).map(|(asked, scene)| {
+        let explained = explain(&scene.view, &scene.routing, &asked.packet).calling(&asked.called);
         explained.in_words_of(&subject.dialect()).of_skipped(subject.skip())
     });
     let picture = subject.traffic(capture);
@@ -179,7 +179,7 @@ const COLUMNS: usize = 80;
 
 /// The usual packets of each family that the pod has.
 fn usual(capture: &Capture, pod: &Pod, dialect: &Dialect) -> String {
-    let cases = usual_cases(pod, Some(&**capture));
+    let cases = usual_cases(pod, pod, Some(&**capture));
     let mut families: Vec<_> = cases.iter().map(|case| case.family).collect();
     families.dedup();
     let scenes: Vec<Scene> =

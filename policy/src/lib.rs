@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ambient;
+pub mod basis;
 pub mod data;
 pub mod explain;
 mod fold;
@@ -31,6 +32,7 @@ pub mod tone;
 pub mod trace;
 mod writing;
 
+pub use basis::Basis;
 pub use fold::{columns, fold, plain};
 pub use problem::{Problem, Problems};
 pub use reason::Reason;

@@ -14,7 +14,7 @@ pub(crate) mod random;
 pub(crate) use facts::port;
 pub use facts::{DNS_PORT, Levers, Listed, Listeners, Named, NoIpv6, Proxy};
 pub use feature::Feature;
-pub use made::{made, said};
+pub use made::{made, noted, said};
 pub use policy::Policy;
 
 use crate::pod::mesh::Form;

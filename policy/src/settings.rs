@@ -255,6 +255,13 @@ impl Setting {
         }
     }
 
+    /// Whether it says what rules are like: a question that a flag of these comes with is about the rules that the flags
+    /// make, and no question about those that are there. Where to look, at which packet, and what the host would be asked,
+    /// says nothing of rules; neither does `--mesh` by itself, see [`crate::sources::Raw::describes_rules`].
+    pub fn describes_rules(self) -> bool {
+        self.row().topic == Topic::Capture && self.mesh().is_some()
+    }
+
     /// Whether it may be said in a call for a mesh.
     pub fn is_for(self, mesh: Mesh) -> bool {
         self.mesh().is_none_or(|own| own == mesh)

@@ -1,17 +1,15 @@
 //! What a front end is asked about: what flags say, or each pod of a manifest with the flags over it.
 
+use crate::basis::Basis;
 use crate::istio::defaults::{PROXY_ID, PROXY_USER};
 use crate::mesh::{Capture, Mesh};
 use crate::picture::{self, Picture};
 use crate::pod::{self, EXCLUDED_NAMESPACES, Object, Reading, Said, Skip};
 use crate::settings::{Setting, counterpart::counterparts};
-use crate::sources::{Dialect, Given, Host, Raw};
+use crate::sources::{Dialect, Given, Host, Raw, STAND_IN};
 use crate::{Problem, Problems};
 use rules::{Gid, Uid};
-use std::{
-    io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-};
+use std::{io, net::IpAddr};
 
 /// Makes the host that is asked about what nobody declares, where no manifest describes a pod.
 pub type Machine = fn(&Raw) -> Box<dyn Host>;
@@ -56,6 +54,21 @@ impl Subject {
         Ok(objects.iter().map(subject).collect())
     }
 
+    /// What describes the rules that are asked about, if it is a pod or flags; `None` where the question is about what is
+    /// there.
+    pub fn described(&self) -> Option<Basis> {
+        match &self.title {
+            Some(title) => Some(Basis::Object(title.clone())),
+            None => self.raw.describes_rules().then_some(Basis::Flags),
+        }
+    }
+
+    /// The network namespace that is asked about, as it was named; `None` for the one that we are in.
+    pub fn namespace(&self) -> Option<String> {
+        let given = self.raw.get(Setting::NetworkNamespace)?;
+        (!given.value.is_empty()).then(|| given.value.clone())
+    }
+
     /// What is odd about how the pod says it.
     pub fn warnings_of_form(&self) -> &[String] {
         self.reading.as_ref().map_or(&[], |reading| &reading.warnings)
@@ -95,9 +108,8 @@ impl Subject {
 
     /// Whom to ask for facts: nobody knows those of a pod that is described elsewhere.
     pub fn host(&self) -> Box<dyn Host> {
-        let here = self.raw.get(Setting::NetworkNamespace).is_some_and(|given| !given.value.is_empty());
         match self.reading {
-            Some(_) if !here => Elsewhere::host(&self.raw),
+            Some(_) if self.namespace().is_none() => Elsewhere::host(&self.raw),
             Some(_) | None => (self.machine)(&self.raw),
         }
     }
@@ -160,10 +172,6 @@ impl Elsewhere {
     }
 }
 
-/// Addresses that nobody has (RFC 5737, RFC 3849).
-const STAND_IN: (Ipv4Addr, Ipv6Addr) =
-    (Ipv4Addr::new(198, 51, 100, 7), Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7));
-
 impl Host for Elsewhere {
     fn user(&self, name: &str) -> io::Result<Option<Uid>> {
         Ok(match self {
@@ -180,6 +188,10 @@ impl Host for Elsewhere {
             Self::Open if is_name(name) => Gid::new(SOME),
             Self::Open | Self::Assumed { .. } => None,
         })
+    }
+
+    fn knows_addresses(&self) -> bool {
+        false
     }
 
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {

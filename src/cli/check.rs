@@ -1,14 +1,36 @@
 //! `sidecar-init check`: how the rules differ from the wanted ones.
 
-use super::run::{Call, Format};
-use super::{Exit, change, paint, report};
+use super::here::{self, Here};
+use super::run::{self, Call, Format};
+use super::{Exit, change, host::System, ipv6, logging::Stdout, manifest, paint, report, warn_of};
 use policy::mesh::OWNERS;
+use policy::{Basis, Problems, Subject, basis};
 use rules::{Ownership, drift::Compared, render};
 use serde::Serialize;
 use sidecar_init::engine::{self, Comparison, Preference};
+use std::slice;
 
 /// Runs the command.
-pub(super) fn run(call: &Call) -> Exit {
+pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
+    let subject = manifest::only(subjects)?;
+    let Some(basis) = subject.described() else {
+        return Ok(match here::here(subject)? {
+            Ok(Here::Noted(noted, basis)) => check(&noted, &basis)?,
+            Ok(other) => return Err(here::needed(&other)),
+            Err(exit) => exit,
+        });
+    };
+    check(subject, &basis)
+}
+
+fn check(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
+    let call = run::resolve(&subject.raw, &System, subject.before.clone())?;
+    manifest::begin(slice::from_ref(subject), &call.logging, [&call.warnings], Stdout::Answer)?;
+    warn_of(ipv6::uncaptured(&subject.raw, &call.capture));
+    Ok(compare(&call, basis))
+}
+
+fn compare(call: &Call, basis: &Basis) -> Exit {
     let Call { capture, run, .. } = call;
     let choice = run.backend.choice(Preference::Nftables);
     let compared = run.open().map_err(engine::Error::from).and_then(|mut kernel| {
@@ -27,8 +49,14 @@ pub(super) fn run(call: &Call) -> Exit {
     let is_equal = differences.is_empty();
     let is_alone = before.is_empty() && others.is_empty();
     let printed = match run.format {
-        Format::Text => report::text(&paint::diff(&differences.to_string(), report::line_width())),
-        Format::Data(encoding) => report::data(encoding, &Report::new(&compared, before, others)),
+        Format::Text => {
+            let text = match is_equal {
+                true => "nothing differs\n".to_owned(),
+                false => paint::diff(&differences.to_string(), report::line_width()),
+            };
+            report::text(&(basis.line(report::line_width()) + &text))
+        }
+        Format::Data(encoding) => report::data(encoding, &Report::new(basis, &compared, before, others)),
     };
     if printed == Exit::Done && !is_equal {
         tracing::warn!(target: "iptables", %backend, "the rules are not as wanted");
@@ -53,6 +81,8 @@ fn others(compared: &Comparison, owner: &Ownership) -> Vec<Other> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Report {
+    /// What is wanted, and by what.
+    basis: basis::Report,
     /// Whether all is as wanted, nothing of others decides before, and no other mesh captures.
     equal: bool,
     /// Which holds our rules, or would.
@@ -136,7 +166,7 @@ impl Rule {
 }
 
 impl Report {
-    fn new(compared: &Comparison, before: Vec<String>, others: Vec<Other>) -> Self {
+    fn new(basis: &Basis, compared: &Comparison, before: Vec<String>, others: Vec<Other>) -> Self {
         let Comparison { backend, differences, .. } = compared;
         let chains = differences.chains.iter().map(|(variant, family, drift)| Chain {
             backend: variant.to_string(),
@@ -158,6 +188,7 @@ impl Report {
             .iter()
             .map(|(object, reason)| Route { text: object.to_string(), reason: reason.to_string() });
         Self {
+            basis: basis.report(),
             equal: differences.is_empty() && before.is_empty() && others.is_empty(),
             backend: backend.to_string(),
             chains: chains.collect(),

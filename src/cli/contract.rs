@@ -5,8 +5,8 @@
 
 use super::command::COMMANDS;
 use super::data::{Answers, Document};
-use super::{ambient_host, change, check, doctor, lint, probe, render, report};
-use policy::{Setting, explain, status, trace};
+use super::{ambient_host, change, check, doctor, explain, lint, probe, render, report};
+use policy::{Setting, status, trace};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::Value;
 use std::{
@@ -30,7 +30,7 @@ const OUTPUTS: &[Output] = &[
     Output { name: "check", commands: &["check"], schema: schema::<check::Report> },
     Output { name: "doctor", commands: &["doctor"], schema: schema::<doctor::Findings<'_>> },
     Output { name: "error", commands: &[], schema: schema::<report::Failure> },
-    Output { name: "explain", commands: &["explain"], schema: schema::<explain::Report> },
+    Output { name: "explain", commands: &["explain"], schema: schema::<explain::Report<'_>> },
     Output { name: "lint", commands: &["lint"], schema: schema::<lint::Findings<'_>> },
     Output { name: "probe", commands: &["probe"], schema: schema::<probe::Report<'_>> },
     Output { name: "render", commands: &["render"], schema: schema::<render::Rules> },

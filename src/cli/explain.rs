@@ -1,19 +1,22 @@
 //! `sidecar-init explain`: what becomes of a packet, and why.
 
 use super::data::{self, Encoding};
+use super::here::Unread;
 use super::manifest::{self, Section, Subject};
 use super::run::{self, Logging, Run};
-use super::{Exit, logging::Stdout, render, report};
-use policy::explain::{Case, Explanation, Pod, Scene, explain, matrix, packet, usual_cases};
+use super::scenes::{from_kernel, from_save};
+use super::{Exit, host::resolve, logging::Stdout, render, report, ways::Kernel};
+use policy::explain::{
+    self, Case, Explanation, Place, Pod, Scene, Ways, explain, matrix, packet, usual_cases,
+};
 use policy::mesh::{self, Capture, Policy};
 use policy::picture::{self, Picture};
 use policy::sources::{Raw, Reader, Source};
-use policy::{Problems, Reason, Setting, status};
-use rules::routing::Object;
-use rules::simulate::{Packet, Routing};
-use rules::{Family, parse};
-use sidecar_init::engine;
-use std::{collections::BTreeSet, error::Error, fs, io};
+use policy::{Basis, Problems, Setting, Tone, basis, status};
+use rules::Family;
+use rules::simulate::{Direction, Packet};
+use serde::Serialize;
+use std::{cell::RefCell, collections::BTreeMap, error::Error, io, net::IpAddr};
 
 /// How to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +30,23 @@ enum Form {
 
 /// What is asked.
 enum Question {
-    Packet(Packet),
+    Packet(Box<explain::Asked>),
     Matrix(Vec<Case>),
+}
+
+/// Names that were resolved: one that is asked for again has not changed meanwhile.
+#[derive(Default)]
+struct Names(RefCell<BTreeMap<String, Vec<IpAddr>>>);
+
+impl Names {
+    fn of(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        if let Some(found) = self.0.borrow().get(name) {
+            return Ok(found.clone());
+        }
+        let found = resolve(name)?;
+        self.0.borrow_mut().insert(name.to_owned(), found.clone());
+        Ok(found)
+    }
 }
 
 /// What `--expect` says.
@@ -39,12 +57,14 @@ struct Asked {
     run: Run,
     logging: Logging,
     warnings: Vec<String>,
+    basis: Basis,
     /// What is described; `None` where the rules are others that are there.
     capture: Option<Capture>,
     file: Option<String>,
     form: Form,
     expected: Expected,
     pod: Pod,
+    names: Names,
     question: Question,
 }
 
@@ -61,7 +81,7 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
             Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
         };
         let asked = asked.of(&scenes, subject);
-        let answer = answer(&scenes, subject, &asked);
+        let answer = answer(&scenes, subject, &asked, subjects.len() == 1);
         as_expected &=
             asked.expected.is_none_or(|expected| answer.captured.iter().all(|is| *is == Some(expected)));
         sections.push(Section { title: subject.title.clone(), body: answer.body });
@@ -95,29 +115,42 @@ fn understand(subject: &Subject) -> Result<Asked, Problems> {
         let text = format!("contradicts {other}; give one of them");
         reader.whole(&Source::Flag(setting.row().long), text);
     }
-    let of_words = !live && file.is_none();
+    // A question that describes no rules is about those that are there.
+    let described = subject.described().filter(|_| !live && file.is_none());
+    let of_words = described.is_some();
+    let of_file = || file.clone().map(Basis::Listing);
+    let basis = described.or_else(of_file).unwrap_or_else(|| Basis::Rules { namespace: subject.namespace() });
     let host = subject.host();
     let capture = of_words.then(|| mesh::configure(&mut reader, &*host, run.cni));
     let policy = capture.as_deref();
     let pod = Pod::told(raw, policy, file.is_none().then_some(&*host));
-    let question = question(&mut reader, &pod, policy, form);
+    let names = Names::default();
+    let kernel = Kernel::of(&[]);
+    let is_live = !of_words && file.is_none();
+    let ways: &dyn Ways = if is_live { &kernel } else { &pod };
+    let place = Place { pod: &pod, ways, names: &|name| Some(names.of(name)) };
+    let question = question(&mut reader, &place, policy, form);
     let warnings = reader.finish()?;
     let question = question.expect("what is not understood is a problem");
     // What is said of the packet's rules matters only where they are those.
     let warnings = if of_words { warnings } else { Vec::new() };
-    Ok(Asked { run, logging, warnings, capture, file, form, expected, pod, question })
+    Ok(Asked { run, logging, warnings, basis, capture, file, form, expected, pod, names, question })
 }
 
 impl Asked {
-    /// The same, where the rules that are there say who the proxy is and no configuration does.
+    /// The same, where the rules that are there say who the proxy is and no configuration does, and where the kernel knows
+    /// the ways of packets.
     fn of(self, scenes: &[Scene], subject: &Subject) -> Self {
         if self.capture.is_some() {
             return self;
         }
         let pod = scenes.iter().fold(self.pod, |pod, scene| pod.with_proxy(&status::proxy(&scene.view)));
+        let kernel = Kernel::of(scenes);
+        let ways: &dyn Ways = if self.file.is_some() { &pod } else { &kernel };
+        let place = Place { pod: &pod, ways, names: &|name| Some(self.names.of(name)) };
         // It has been understood before, and is no other question now.
         let mut reader = Reader::new(&subject.raw, Vec::new());
-        let question = question(&mut reader, &pod, None, self.form).unwrap_or(self.question);
+        let question = question(&mut reader, &place, None, self.form).unwrap_or(self.question);
         Self { pod, question, ..self }
     }
 }
@@ -142,7 +175,7 @@ fn scenes(subject: &Subject, asked: &Asked) -> Result<Vec<Scene>, Box<dyn Error>
             Ok(Family::BOTH.map(|family| Scene::of_config(&**capture, family, pod)).into())
         }
         (None, Some(file)) => from_save(file, pod),
-        (None, None) => from_kernel(run, pod),
+        (None, None) => from_kernel(run, pod).map_err(|error| Unread(error).into()),
     }
 }
 
@@ -162,20 +195,25 @@ fn form(reader: &mut Reader<'_>) -> Form {
     form.unwrap_or(Form::Text)
 }
 
-fn question(reader: &mut Reader<'_>, pod: &Pod, config: Option<&dyn Policy>, form: Form) -> Option<Question> {
+fn question(
+    reader: &mut Reader<'_>,
+    place: &Place<'_>,
+    config: Option<&dyn Policy>,
+    form: Form,
+) -> Option<Question> {
     if !reader.switch(Setting::Matrix) {
-        return packet(reader, pod).map(Question::Packet);
+        return packet(reader, place).map(|asked| Question::Packet(Box::new(asked)));
     }
     if form != Form::Text {
         reader.whole(&Source::Flag(Setting::Matrix.row().long), "is text; leave --format out");
     }
-    Some(Question::Matrix(usual_cases(pod, config)))
+    Some(Question::Matrix(usual_cases(place.pod, place.ways, config)))
 }
 
 impl Question {
     fn families(&self) -> impl Iterator<Item = Family> {
         let packets: Vec<&Packet> = match self {
-            Self::Packet(packet) => vec![packet],
+            Self::Packet(asked) => vec![&asked.packet],
             Self::Matrix(cases) => cases.iter().filter_map(|case| case.packet.as_ref()).collect(),
         };
         Family::BOTH.into_iter().filter(move |family| packets.iter().any(|p| p.family() == *family))
@@ -195,19 +233,41 @@ struct Answer {
     captured: Vec<Option<bool>>,
 }
 
-fn answer(scenes: &[Scene], subject: &Subject, asked: &Asked) -> Answer {
-    let Asked { question, form, .. } = asked;
+fn answer(scenes: &[Scene], subject: &Subject, asked: &Asked, is_alone: bool) -> Answer {
+    let Asked { question, form, basis, capture, file, .. } = asked;
     let dialect = subject.dialect();
     let families: Vec<Family> = question.families().collect();
+    let is_live = capture.is_none() && file.is_none();
+    let is_empty =
+        is_live && scenes.iter().all(|scene| scene.view.chains().iter().all(|c| c.rules.is_empty()));
     let scenes: Vec<&Scene> = scenes.iter().filter(|scene| families.contains(&scene.family)).collect();
-    let packet = match question {
-        Question::Packet(packet) => packet,
+    // One of several has a title instead.
+    let mut text = match form {
+        _ if !is_alone => String::new(),
+        Form::Text | Form::Picture => basis.line(report::line_width()),
+        Form::Svg => format!("{}\n", render::as_comment(&basis.to_string())),
+        // Mermaid wants the title first.
+        Form::Data(_) | Form::Mermaid => String::new(),
+    };
+    let question = match question {
+        Question::Packet(question) => question,
         Question::Matrix(cases) => {
-            let body = matrix(&scenes, cases, &dialect, report::width());
+            let body = text + &matrix(&scenes, cases, &dialect, report::width());
             return Answer { body, captured: Vec::new() };
         }
     };
-    let mut text = String::new();
+    let explain::Asked { packet, called, lost } = &**question;
+    if let Some(lost) = lost {
+        let note = format!("{lost}; by the rules alone:\n");
+        match form {
+            Form::Text => {
+                text.push_str(&policy::fold(&Tone::Dropped.paint(note).to_string(), 2, report::line_width()));
+            }
+            Form::Picture => text.push_str(&note),
+            Form::Svg => text.push_str(&format!("{}\n", render::as_comment(note.trim_end()))),
+            Form::Data(_) | Form::Mermaid => {}
+        }
+    }
     let (mut reports, mut captured) = (Vec::new(), Vec::new());
     for scene in &scenes {
         if scenes.len() > 1 && *form == Form::Mermaid {
@@ -215,16 +275,22 @@ fn answer(scenes: &[Scene], subject: &Subject, asked: &Asked) -> Answer {
         } else if scenes.len() > 1 {
             text.push_str(&format!("== {}\n", scene.title));
         }
-        let explained = explain(&scene.view, &scene.routing, packet);
+        let explained = explain(&scene.view, &scene.routing, packet).calling(called).of_empty(is_empty);
         let explained = explained.in_words_of(&dialect).of_skipped(subject.skip());
         match form {
-            Form::Mermaid => text.push_str(&explained.mermaid()),
+            Form::Mermaid => {
+                let lost = lost.iter().map(|lost| format!("%% {lost}\n")).collect::<String>();
+                let basis = if is_alone { format!("%% {basis}\n") } else { String::new() };
+                text.push_str(&(explained.mermaid() + &basis + &lost));
+            }
             Form::Picture => text.push_str(&way(subject, asked, &explained).text(report::width())),
             Form::Svg => text.push_str(&way(subject, asked, &explained).svg()),
-            Form::Text | Form::Data(_) => text.push_str(&explained.text(report::line_width())),
+            Form::Text => text.push_str(&explained.text(report::line_width())),
+            Form::Data(_) => {}
         }
-        captured.push(explained.is_captured());
-        reports.push(explained.report());
+        // What is not sent ends nowhere.
+        captured.push(explained.is_captured().filter(|_| lost.is_none()));
+        reports.push(Report::new(basis, question, explained.report()));
     }
     // A packet has one family, so there is one report of it.
     let body = match (form, reports.first()) {
@@ -234,50 +300,53 @@ fn answer(scenes: &[Scene], subject: &Subject, asked: &Asked) -> Answer {
     Answer { body, captured }
 }
 
+/// The answer as programs read it.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Report<'a> {
+    /// By which rules it is.
+    basis: basis::Report,
+    /// Where the packet comes from; null where an address that is not known does for it.
+    source: Option<IpAddr>,
+    /// Where it goes; null where that is the pod's own address, which is not known.
+    destination: Option<IpAddr>,
+    destination_port: u16,
+    /// Where it comes in; null for one that is sent here, and where that is not known.
+    in_interface: Option<&'a str>,
+    /// Where it leaves; null for one that comes in, and where that is not known.
+    out_interface: Option<&'a str>,
+    /// Why no such packet is sent or taken in, whatever the rules; null where there is a way for it, or it is not known.
+    unsent: Option<&'a str>,
+    #[serde(flatten)]
+    explained: explain::Report,
+}
+
+impl<'a> Report<'a> {
+    fn new(basis: &Basis, asked: &'a explain::Asked, explained: explain::Report) -> Self {
+        let explain::Asked { packet, called, lost } = asked;
+        let (source, destination) = called.addresses(packet);
+        let interface = called.interface(packet);
+        let (in_interface, out_interface) = match &packet.direction {
+            Direction::Inbound { .. } => (interface, None),
+            Direction::Outbound { .. } => (None, interface),
+        };
+        Self {
+            basis: basis.report(),
+            source,
+            destination,
+            destination_port: packet.destination.port(),
+            in_interface,
+            out_interface,
+            unsent: lost.as_deref(),
+            explained,
+        }
+    }
+}
+
 /// The packet's way through all traffic that is described, or alone where the rules are others that are there.
 fn way(subject: &Subject, asked: &Asked, explained: &Explanation<'_>) -> Picture {
     match &asked.capture {
         Some(capture) => subject.traffic(capture).with_way(explained),
         None => picture::of_way(explained),
     }
-}
-
-fn from_save(file: &str, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
-    let text = match file {
-        "-" => io::read_to_string(io::stdin())?,
-        path => fs::read_to_string(path).map_err(|error| format!("{path} can't be read: {error}"))?,
-    };
-    let scene = |family| match parse::listing(&text, family) {
-        Ok(listing) => Ok(Scene::of_listing(listing, pod)),
-        Err(error) => Err(format!("{file} can't be read: {error}").into()),
-    };
-    Family::BOTH.into_iter().map(scene).collect()
-}
-
-/// The rules that are there.
-///
-/// # Errors
-/// When they can't be read.
-pub(super) fn from_kernel(run: &Run, pod: &Pod) -> Result<Vec<Scene>, Box<dyn Error>> {
-    let owner = run.everyone();
-    let mut kernel = run.open_for(owner)?;
-    let routes = kernel.routing()?;
-    let scene = |family: Family| {
-        let view = engine::live(&mut kernel, family, &Reason::origin_of)?;
-        for text in engine::kin(&view, &owner) {
-            tracing::info!(target: "backend", %family, "{text}");
-        }
-        let routing = live_routing(&routes, family, pod);
-        Ok(Scene { title: family.to_string(), family, view, routing })
-    };
-    Family::BOTH.into_iter().map(scene).collect()
-}
-
-/// The policy rules that are there.
-pub(super) fn live_routing(routes: &BTreeSet<Object>, of_family: Family, pod: &Pod) -> Routing {
-    let marks = routes.iter().filter_map(|object| match object {
-        Object::Rule { family, mark, .. } if *family == of_family => Some(*mark),
-        Object::Rule { .. } | Object::Route { .. } | Object::Address(_) => None,
-    });
-    Routing { local_marks: marks.collect(), addresses: pod.addresses.clone() }
 }

@@ -7,7 +7,10 @@ use sidecar_init::{
     backend::{Backend, Kernel, Variant, iptables::Lock},
     sys::address,
 };
-use std::{fs, io, net::IpAddr};
+use std::{
+    fs, io,
+    net::{IpAddr, ToSocketAddrs},
+};
 
 /// The local machine and the thread's network namespace.
 pub(super) struct System;
@@ -52,6 +55,20 @@ impl Host for System {
             text => Ok(name_servers(&text?)),
         }
     }
+}
+
+/// The addresses of a name, by the system's resolver, each once.
+///
+/// # Errors
+/// When it has none, or nobody tells.
+pub(super) fn resolve(name: &str) -> io::Result<Vec<IpAddr>> {
+    let mut found: Vec<IpAddr> = Vec::new();
+    for address in (name, 0).to_socket_addrs()?.map(|address| address.ip()) {
+        if !found.contains(&address) {
+            found.push(address);
+        }
+    }
+    Ok(found)
 }
 
 /// musl reports a missing database as an error; nobody is known then.

@@ -1,16 +1,50 @@
-//! `sidecar-init lint`: what is odd about the capture flags.
+//! `sidecar-init lint`: what is odd about the settings of capture.
 
 use super::data::{self, Encoding};
+use super::here::{self, Here};
 use super::manifest::{self, Section, Subject};
 use super::run::{self, Format};
-use super::{Exit, ipv6, logging::Stdout, namespace_to_enter, report, start_logging};
+use super::{Exit, ipv6, logging::Stdout, namespace_to_enter, report, start_logging, status};
 use policy::lint::{Item, items, lint};
 use policy::sources::Reader;
-use policy::{Problems, Setting};
+use policy::{Basis, Problems, Setting, basis};
 use serde::Serialize;
+use std::slice;
 
 /// Runs the command.
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
+    match subjects {
+        [subject] if subject.described().is_none() => of_what_is_here(subject),
+        subjects => of_settings(subjects, None),
+    }
+}
+
+/// What is odd about the settings that are noted beside the rules; about the rules, where none are.
+fn of_what_is_here(subject: &Subject) -> Result<Exit, Problems> {
+    let why = match here::here(subject)? {
+        Ok(Here::Noted(noted, basis)) => return of_settings(slice::from_ref(&*noted), Some(&basis)),
+        Ok(Here::Unnoted(why)) => why,
+        Ok(here @ Here::Nothing) => return Err(here::needed(&here)),
+        Err(exit) => return Ok(exit),
+    };
+    let mut reader = Reader::new(&subject.raw, subject.before.clone());
+    let deny = reader.switch(Setting::Deny);
+    let (run, logging) = run::read(&mut reader);
+    reader.finish()?;
+    start_logging(&subject.raw, &logging, Stdout::Answer)?;
+    tracing::info!(target: "lint", "the settings are not known, so only the rules are looked at: {why}");
+    let findings = match status::findings(&run) {
+        Ok(findings) => findings,
+        Err(failure) => return Ok(report::failure(&failure, Exit::Failed)),
+    };
+    let items: Vec<Item<'_>> = findings.iter().map(Item::of_rules).collect();
+    let is_denied = deny && items.iter().any(Item::is_warning);
+    let basis = Basis::Rules { namespace: subject.namespace() };
+    let body = body(run.format, &basis, true, items);
+    Ok(print(run.format, &[Section { title: None, body }], is_denied))
+}
+
+fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Problems> {
     let prepared = manifest::each(subjects, |subject| {
         let mut reader = Reader::new(&subject.raw, subject.before.clone());
         let deny = reader.switch(Setting::Deny);
@@ -26,31 +60,50 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
         let findings = match namespace_to_enter(&subject.raw) {
             // That is all there is to say, and the reason is told.
             _ if subject.skip().is_some() => Vec::new(),
+            _ if noted.is_some() => ipv6::lint(lint, &subject.raw, &call.capture),
             Some(_) => ipv6::lint(lint, &subject.raw, &call.capture),
             None => lint(&subject.raw, &call.capture, &[]),
         };
         let items = items(subject, &call.warnings, &findings);
         is_denied |= *deny && items.iter().any(Item::is_warning);
-        let body = match call.run.format {
-            Format::Text => items.iter().map(|item| item.text(report::line_width())).collect::<String>(),
-            Format::Data(_) => data::document(Encoding::Json, &Findings { findings: items }),
-        };
+        let basis = noted.cloned().or_else(|| subject.described()).unwrap_or(Basis::Flags);
+        let body = body(call.run.format, &basis, subjects.len() == 1, items);
         sections.push(Section { title: subject.title.clone(), body });
     }
-    let printed = match prepared.first().map(|(_, call)| call.run.format) {
-        Some(Format::Data(encoding)) => manifest::print_data(encoding, &sections),
-        Some(Format::Text) | None => manifest::print(&sections, |title| format!("== {title}")),
+    let format = prepared.first().map_or(Format::Text, |(_, call)| call.run.format);
+    Ok(print(format, &sections, is_denied))
+}
+
+/// What is said of a subject; one that is not `alone` has a title instead of the line that tells its basis.
+fn body(format: Format, basis: &Basis, alone: bool, items: Vec<Item<'_>>) -> String {
+    match format {
+        Format::Text => {
+            let first = if alone { basis.line(report::line_width()) } else { String::new() };
+            first + &items.iter().map(|item| item.text(report::line_width())).collect::<String>()
+        }
+        Format::Data(_) => {
+            data::document(Encoding::Json, &Findings { basis: basis.report(), findings: items })
+        }
+    }
+}
+
+fn print(format: Format, sections: &[Section], is_denied: bool) -> Exit {
+    let printed = match format {
+        Format::Data(encoding) => manifest::print_data(encoding, sections),
+        Format::Text => manifest::print(sections, |title| format!("== {title}")),
     };
-    Ok(match printed {
+    match printed {
         Exit::Done if is_denied => Exit::Failed,
         exit => exit,
-    })
+    }
 }
 
 /// The findings as programs read them.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Findings<'a> {
+    /// What was looked at.
+    basis: basis::Report,
     /// Everything that is odd, warnings first.
     findings: Vec<Item<'a>>,
 }

@@ -30,7 +30,8 @@ pub(super) fn subjects(raw: Raw, problems: Vec<Problem>) -> Result<Vec<Subject>,
     Subject::of_manifest(&raw, &problems, name, &text, machine)
 }
 
-fn machine(_: &Raw) -> Box<dyn Host> {
+/// Whom to ask about the machine that we run on.
+pub(super) fn machine(_: &Raw) -> Box<dyn Host> {
     Box::new(System)
 }
 

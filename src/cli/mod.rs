@@ -14,6 +14,7 @@ mod contract;
 mod data;
 mod doctor;
 mod explain;
+mod here;
 mod host;
 mod install;
 mod ipv6;
@@ -37,9 +38,11 @@ mod repair;
 mod report;
 mod run;
 mod sandbox;
+mod scenes;
 mod status;
 mod trace;
 mod tree;
+mod ways;
 
 use arguments::Invocation;
 use command::Command;
@@ -182,15 +185,7 @@ fn run_command(
             warn(raw, call);
             exit
         }),
-        Command::Check => with_capture(
-            &subjects(raw, problems)?,
-            |_| Stdout::Answer,
-            Run::form,
-            |raw, call| {
-                warn_of(ipv6::uncaptured(raw, &call.capture));
-                check::run(call)
-            },
-        ),
+        Command::Check => check::run(&subjects(raw, problems)?),
         Command::LinkerdInit => linkerd_init::run(&raw, problems),
         Command::IstioIptables => {
             with_capture(&subjects(raw, problems)?, Run::stdout, Run::form, |_, call| {

@@ -3,6 +3,7 @@
 mod screen;
 
 use super::run::{self, Format, Run};
+use super::scenes::local_marks;
 use super::{Exit, logging::Stdout, report, start_logging};
 use nix::libc;
 use policy::mesh::Mesh;
@@ -10,7 +11,7 @@ use policy::sources::{Raw, Reader, duration};
 use policy::status::{self, Finding, Level, Record, Seen, Socket, Status};
 use policy::{Problems, Reason, Setting};
 use rules::simulate::Routing;
-use rules::{ByFamily, Family, Ownership, Protocol, routing::Object};
+use rules::{ByFamily, Family, Ownership, Protocol};
 use screen::Screen;
 use sidecar_init::{
     backend::{self, Kernel, nftables},
@@ -34,7 +35,7 @@ const LEAST: Duration = Duration::from_millis(100);
 
 /// Why there is nothing to tell any more.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+pub(super) enum Failure {
     #[error("what is here can't be read")]
     Read(#[from] backend::Error),
     #[error("the status can't be shown any more")]
@@ -63,6 +64,14 @@ pub(super) fn run(raw: &Raw, problems: Vec<policy::Problem>) -> Result<Exit, Pro
         Err(Failure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
         Err(failure) => report::failure(&failure, Exit::Failed),
     })
+}
+
+/// What there is to say of the rules that are here.
+///
+/// # Errors
+/// When they can't be read.
+pub(super) fn findings(run: &Run) -> Result<Vec<Finding>, Failure> {
+    Ok(Observer::open(run)?.look()?.findings)
 }
 
 fn once(run: &Run) -> Result<Exit, Failure> {
@@ -127,12 +136,9 @@ impl Observer {
                 None
             }
         };
-        let routing = |of_family: Family| {
-            let marks = seen.routing.iter().filter_map(|object| match object {
-                Object::Rule { family, mark, .. } if *family == of_family => Some(*mark),
-                Object::Rule { .. } | Object::Route { .. } | Object::Address(_) => None,
-            });
-            Routing { local_marks: marks.collect(), addresses: addresses.clone() }
+        let routing = |family: Family| Routing {
+            local_marks: local_marks(&seen.routing, family),
+            addresses: addresses.clone(),
         };
         let routing = ByFamily { v4: routing(Family::V4), v6: routing(Family::V6) };
         Ok(status::status(Seen {

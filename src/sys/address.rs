@@ -20,6 +20,16 @@ pub fn all() -> io::Result<Vec<IpAddr>> {
     Socket::open(SockProtocol::NetlinkRoute)?.dump(&request, |payload| Some(Held::read(payload)?.address))
 }
 
+/// Every address of every interface, each with its interface's name.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn by_interface() -> io::Result<Vec<(IpAddr, String)>> {
+    let request = Request { kind: RTM_GETADDR, flags: 0, head: &[0; HEAD] };
+    let found = Socket::open(SockProtocol::NetlinkRoute)?.dump(&request, Held::read)?;
+    Ok(found.into_iter().map(|held| (held.address, interface(held.interface))).collect())
+}
+
 /// Every address of global scope (unique local ones included, as are those of `lo`), with its interface's name.
 ///
 /// # Errors

@@ -3,8 +3,33 @@
 use super::header::*;
 use super::message::{attribute, u32_at};
 use super::netlink::{Request, Socket};
-use nix::{net::if_::if_indextoname, sys::socket::SockProtocol};
+use nix::{
+    net::if_::{if_indextoname, if_nametoindex},
+    sys::socket::SockProtocol,
+};
 use std::{io, net::IpAddr};
+
+/// A packet, as far as routing asks about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow<'a> {
+    pub to: IpAddr,
+    /// Where it comes from; for one that is sent here, if its sender names an address.
+    pub from: Option<IpAddr>,
+    /// The protocol's number and the port that it goes to.
+    pub service: Option<(u8, u16)>,
+    /// The user that sends it; we ourselves unless somebody is named.
+    pub uid: Option<u32>,
+    pub mark: u32,
+    /// The interface at which it arrives; `None` for one that is sent here.
+    pub at: Option<&'a str>,
+}
+
+impl Flow<'_> {
+    /// Any packet that we would send to an address, without a mark.
+    pub fn to(to: IpAddr) -> Self {
+        Self { to, from: None, service: None, uid: None, mark: 0, at: None }
+    }
+}
 
 /// The way to an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,41 +38,82 @@ pub struct Way {
     pub interface: String,
     /// The address that it comes from, where its sender names none.
     pub source: Option<IpAddr>,
+    /// Whether it is delivered here.
+    pub is_local: bool,
 }
 
-/// The length of a `struct rtmsg`.
+/// The length of a `struct rtmsg`, and where its type stands.
 const HEAD: usize = 12;
+const KIND: usize = 7;
 
 /// The way to an address, for a packet without a mark.
 ///
 /// # Errors
 /// When there is none, with the kernel's reason: no route, or one that forbids it.
 pub fn to(destination: IpAddr) -> io::Result<Way> {
-    let (family, bytes) = match destination {
-        IpAddr::V4(address) => (AF_INET, address.octets().to_vec()),
-        IpAddr::V6(address) => (AF_INET6, address.octets().to_vec()),
+    of(&Flow::to(destination))
+}
+
+/// The way of a packet.
+///
+/// # Errors
+/// As [`to`]; and where the interface at which it arrives is not there.
+pub fn of(flow: &Flow<'_>) -> io::Result<Way> {
+    let Flow { to, from, service, uid, mark, at } = *flow;
+    let index = at.map(if_nametoindex).transpose()?;
+    let (family, destination) = match to {
+        IpAddr::V4(_) => (AF_INET, octets(to)),
+        IpAddr::V6(_) => (AF_INET6, octets(to)),
     };
-    let bits = u8::try_from(bytes.len() * 8).map_err(io::Error::other)?;
-    let head: [u8; HEAD] = [family, bits, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let bits = u8::try_from(destination.len() * 8).map_err(io::Error::other)?;
+    let from_bits = if from.is_some() { bits } else { 0 };
+    let head: [u8; HEAD] = [family, bits, from_bits, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let request = Request { kind: RTM_GETROUTE, flags: 0, head: &head };
     let answer = Socket::open(SockProtocol::NetlinkRoute)?.one(&request, |message| {
-        message.attribute(RTA_DST, &bytes);
+        message.attribute(RTA_DST, &destination);
+        if let Some(from) = from {
+            message.attribute(RTA_SRC, &octets(from));
+        }
+        if let Some(index) = index {
+            message.attribute(RTA_IIF, &index.to_ne_bytes());
+        }
+        if let Some(uid) = uid {
+            message.attribute(RTA_UID, &uid.to_ne_bytes());
+        }
+        if mark != 0 {
+            message.attribute(RTA_MARK, &mark.to_ne_bytes());
+        }
+        if let Some((protocol, port)) = service {
+            message.attribute(RTA_IP_PROTO, &[protocol]);
+            message.attribute(RTA_DPORT, &port.to_be_bytes());
+        }
     })?;
     let attributes = answer.get(HEAD..).unwrap_or_default();
     let index = attribute(attributes, RTA_OIF).and_then(|index| u32_at(index, 0));
     let index = index.ok_or(io::ErrorKind::NetworkUnreachable)?;
-    let source = attribute(attributes, RTA_PREFSRC).and_then(|source| match destination {
+    let source = attribute(attributes, RTA_PREFSRC).and_then(|source| match to {
         IpAddr::V4(_) => <[u8; 4]>::try_from(source).ok().map(IpAddr::from),
         IpAddr::V6(_) => <[u8; 16]>::try_from(source).ok().map(IpAddr::from),
     });
-    Ok(Way { interface: if_indextoname(index)?.to_string_lossy().into_owned(), source })
+    let is_local = answer.get(KIND) == Some(&RTN_LOCAL);
+    Ok(Way { interface: if_indextoname(index)?.to_string_lossy().into_owned(), source, is_local })
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sys::namespace;
-    use std::net::{Ipv4Addr, Ipv6Addr};
+    use std::{
+        net::{Ipv4Addr, Ipv6Addr},
+        process::Command,
+    };
 
     #[test]
     fn a_namespace_of_its_own_leads_nowhere() {
@@ -57,5 +123,55 @@ mod tests {
         });
         let asked = asked.expect("CAP_SYS_ADMIN");
         assert_eq!(asked, [io::ErrorKind::NetworkUnreachable; 2]);
+    }
+
+    #[test]
+    fn routes_and_policy_rules_are_asked_as_for_a_packet() {
+        let asked = namespace::within_new(|| {
+            for call in [
+                "link set lo up",
+                "link add eth0 type veth peer name far",
+                "link set eth0 up",
+                "link set far up",
+                "address add 10.77.0.2/24 dev eth0",
+                "route add default via 10.77.0.1",
+                "rule add uidrange 7-7 lookup 100",
+                "route add 10.9.0.0/16 dev far src 10.77.0.2 table 100",
+                "route add blackhole 10.8.0.0/16",
+                "route add unreachable 10.7.0.0/16",
+                "route add prohibit 10.6.0.0/16",
+            ] {
+                let done = Command::new("ip").args(call.split(' ')).status().expect("ip starts");
+                assert!(done.success(), "ip {call}: {done}");
+            }
+            let address = |text: &str| -> IpAddr { text.parse().expect("an address") };
+            let flow = Flow { uid: Some(1000), service: Some((6, 80)), ..Flow::to(address("10.9.0.1")) };
+            let kind = |to: &str| of(&Flow { to: address(to), ..flow }).expect_err(to).kind();
+            (
+                [
+                    of(&flow),
+                    of(&Flow { uid: Some(7), ..flow }),
+                    of(&Flow { to: address("10.77.0.2"), ..flow }),
+                ],
+                ["10.8.0.1", "10.7.0.1", "10.6.0.1"].map(kind),
+                of(&Flow {
+                    to: address("10.77.0.2"),
+                    from: Some(address("10.77.0.9")),
+                    at: Some("eth0"),
+                    ..flow
+                }),
+                of(&Flow { at: Some("eth7"), ..flow }).expect_err("no such interface").kind(),
+            )
+        });
+        let (found, refused, arriving, nowhere) = asked.expect("CAP_SYS_ADMIN");
+        let found = found.map(|way| way.expect("a route"));
+        let interfaces = found.each_ref().map(|way| (way.interface.as_str(), way.is_local));
+        assert_eq!(interfaces, [("eth0", false), ("far", false), ("lo", true)]);
+        assert_eq!(found[0].source, Some("10.77.0.2".parse().expect("an address")));
+        let expected =
+            [io::ErrorKind::InvalidInput, io::ErrorKind::HostUnreachable, io::ErrorKind::PermissionDenied];
+        assert_eq!(refused, expected);
+        assert!(arriving.expect("it is the namespace's own").is_local);
+        assert_eq!(nowhere, io::Error::from_raw_os_error(nix::libc::ENODEV).kind());
     }
 }

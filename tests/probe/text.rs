@@ -41,14 +41,27 @@ fn a_packet_that_should_pass_and_is_captured_is_a_failure() {
     assert!(text.contains("expected passed, because -x leaves 192.0.2.0/24 alone"), "{text}");
 }
 
+/// By the settings that are noted, else by the rules themselves; and where nothing is captured, that is what is wrong.
 #[test]
-fn without_flags_only_the_proxys_call_is_tried() {
+fn without_flags_what_is_there_says_what_to_expect() {
     let pod = Pod::with(DEFAULT, "nftables");
     let (code, text, _) = said(&pod, &["probe"]);
     assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains("No flag says what is captured") && text.contains("127.0.0.6:15002"), "{text}");
+    let noted = "by the settings noted in this network namespace (";
+    assert!(text.starts_with(noted) && text.contains("127.0.0.6:15002"), "{text}");
     assert!(pod.inside.output(BINARY, &["clean"], "").status.success());
-    assert_eq!(said(&pod, &["probe"]).0, Some(126));
+    let (code, text, _) = said(&pod, &["probe"]);
+    assert_eq!(code, Some(126), "{text}");
+    assert!(text.contains("Nothing is captured: no rule here sends traffic"), "{text}");
+    for backend in ["iptables-nft", "iptables-legacy"] {
+        pod.apply(backend);
+        let (code, text, stderr) = said(&pod, &["probe"]);
+        assert_eq!(code, Some(0), "{backend}: {text}{stderr}");
+        assert!(text.starts_with("by the rules in this network namespace:\n"), "{text}");
+        let captured = text.lines().filter(|line| line.contains(" captured at ")).count();
+        assert!(captured >= 3 && !text.contains("not as expected"), "{backend}: {text}");
+        assert!(pod.inside.output(BINARY, &["clean"], "").status.success());
+    }
 }
 
 #[test]

@@ -44,7 +44,7 @@ impl Explanation<'_> {
                 "let through: goes where the first packet of its connection went".to_owned()
             }
             (None, ConnState::New | ConnState::Related | ConnState::Invalid) => {
-                format!("not captured: goes to {} as it was sent", self.packet.destination)
+                format!("not captured: goes to {} as it was sent", self.called.destination(self.packet))
             }
         }
     }
@@ -98,7 +98,7 @@ impl Explanation<'_> {
                 format!("what redirects is not for {}", self.packet.protocol)
             }
             None => match (&self.nothing, self.lists_lack_it()) {
-                (Some(reason), _) => format!("nothing of the pod is captured: {reason}"),
+                (Some(reason), _) => reason.clone(),
                 (None, Some(text)) => self.dialect.translate(&text),
                 (None, None) => "no rule says otherwise".to_owned(),
             },

@@ -2,6 +2,7 @@
 
 use super::pod::{OUTSIDE, Pod, Sender};
 use super::question;
+use super::ways::{Arriving, Ways};
 use crate::mesh::{DNS_PORT, Listed, Named, Policy};
 use crate::settings::Setting;
 use rules::simulate::{Direction, Packet};
@@ -62,12 +63,14 @@ const PLAIN_PORTS: [u16; 6] = [8080, 80, 9000, 12_345, 23_456, 34_567];
 const MOST_ITEMS: usize = 200;
 
 /// All cases of the families of which the pod has an address.
-pub fn usual_cases(pod: &Pod, config: Option<&dyn Policy>) -> Vec<Case> {
+pub fn usual_cases(pod: &Pod, ways: &dyn Ways, config: Option<&dyn Policy>) -> Vec<Case> {
     let of = |family| pod.addresses.iter().copied().find(|address| Family::of(*address) == family);
     let lists = config.map(|config| config.lists()).unwrap_or_default();
     let own = Family::BOTH.into_iter().filter_map(|family| Some((family, of(family)?)));
     own.flat_map(|(family, own)| {
-        let mut list = Cases { family, own, pod, lists: &lists, cases: Vec::new() };
+        let arriving = Arriving { to: own, from: None, at: None, mark: 0 };
+        let outside = ways.arriving(&arriving).map_or(OUTSIDE.to_owned(), |arrival| arrival.interface);
+        let mut list = Cases { family, own, outside, pod, ways, lists: &lists, cases: Vec::new() };
         list.calls();
         list.arrivals();
         list.cases
@@ -78,7 +81,10 @@ pub fn usual_cases(pod: &Pod, config: Option<&dyn Policy>) -> Vec<Case> {
 struct Cases<'a> {
     family: Family,
     own: IpAddr,
+    /// The interface at which packets from outside arrive.
+    outside: String,
     pod: &'a Pod,
+    ways: &'a dyn Ways,
     lists: &'a [Listed],
     cases: Vec<Case>,
 }
@@ -92,7 +98,8 @@ impl Cases<'_> {
             Family::V6 => Ipv6Addr::LOCALHOST.into(),
         };
         self.call(&Row::of("loopback", &loopback), SocketAddr::new(loopback, port));
-        self.call(&Row::of("itself", &self.own), SocketAddr::new(self.own, port));
+        let itself = if self.pod.is_known { Row::of("itself", &self.own) } else { Row::plain("itself") };
+        self.call(&itself, SocketAddr::new(self.own, port));
         let included: Vec<Cidr> = self.networks(true).map(|(_, network)| network).collect();
         let captured = included.first().map_or(elsewhere, |network| self.within(*network, true));
         let lists = self.lists;
@@ -130,16 +137,16 @@ impl Cases<'_> {
 
     fn arrivals(&mut self) {
         let port = self.plain_port();
-        let (pod, lists) = (self.own, self.lists);
+        let (pod, lists, outside) = (self.own, self.lists, self.outside.clone());
         let own = |port| SocketAddr::new(pod, port);
         let mut met = Met::default();
         for listed in lists.iter().filter(|listed| met.is_few(listed.setting)) {
             match &listed.named {
                 Named::InboundPort(ports) => {
-                    self.arrive(&Row::ports(*ports, listed), own(ports.first().number()), OUTSIDE, true);
+                    self.arrive(&Row::ports(*ports, listed), own(ports.first().number()), &outside, true);
                 }
                 Named::Tunnel(port) => {
-                    self.arrive(&Row::ports((*port).into(), listed), own(port.number()), OUTSIDE, true);
+                    self.arrive(&Row::ports((*port).into(), listed), own(port.number()), &outside, true);
                 }
                 Named::Source(network) if network.family() == self.family => {
                     let row = Row::listed("", network, listed);
@@ -160,7 +167,7 @@ impl Cases<'_> {
                 | Named::Server(_) => {}
             }
         }
-        self.arrive(&Row::plain("any other port"), own(port), OUTSIDE, true);
+        self.arrive(&Row::plain("any other port"), own(port), &outside, true);
     }
 
     fn call(&mut self, row: &Row, to: SocketAddr) {
@@ -175,7 +182,7 @@ impl Cases<'_> {
             ("proxy tcp", Sender::Proxy, Protocol::Tcp),
             ("proxy udp", Sender::Proxy, Protocol::Udp),
         ] {
-            let mut packet = question::usual(sender, self.pod, protocol, to);
+            let mut packet = question::usual(sender, self.pod, self.ways, protocol, to);
             if let (Some(Packet { direction: Direction::Outbound { interface, .. }, .. }), Some(by)) =
                 (&mut packet, by)
             {
@@ -188,8 +195,13 @@ impl Cases<'_> {
     /// Somebody calls from outside, or a virtual machine from within.
     fn arrive(&mut self, row: &Row, to: SocketAddr, at: &str, is_local: bool) {
         for (column, protocol) in [("tcp", Protocol::Tcp), ("udp", Protocol::Udp)] {
-            let usual =
-                question::usual(Sender::External, self.pod, protocol, SocketAddr::new(self.own, to.port()));
+            let usual = question::usual(
+                Sender::External,
+                self.pod,
+                self.ways,
+                protocol,
+                SocketAddr::new(self.own, to.port()),
+            );
             let direction = Direction::Inbound { interface: at.to_owned(), local: is_local };
             let packet = usual.map(|packet| Packet { direction, destination: to, ..packet });
             self.cases.push(Case { family: self.family, table: TO_POD, row: row.clone(), column, packet });
@@ -198,8 +210,8 @@ impl Cases<'_> {
 
     /// Somebody at this address calls from outside.
     fn arrive_from(&mut self, row: &Row, from: IpAddr, to: SocketAddr) {
-        let first = self.cases.len();
-        self.arrive(row, to, OUTSIDE, true);
+        let (first, outside) = (self.cases.len(), self.outside.clone());
+        self.arrive(row, to, &outside, true);
         for packet in self.cases[first..].iter_mut().filter_map(|case| case.packet.as_mut()) {
             packet.source.set_ip(from);
         }

@@ -5,6 +5,7 @@
 
 mod because;
 mod cases;
+mod destination;
 mod json;
 mod limits;
 mod matrix;
@@ -13,6 +14,7 @@ mod pod;
 mod question;
 mod scene;
 mod text;
+mod ways;
 
 pub(crate) use because::values;
 pub use cases::{Case, List, Row, usual_cases};
@@ -20,9 +22,10 @@ pub use json::{DecidedBy, Report, TraceEntry};
 pub use limits::Limited;
 pub use matrix::matrix;
 pub use pod::{Pod, Sender};
-pub use question::packet;
-pub(crate) use question::usual;
+pub use question::{Asked, Called, Place, packet};
+pub(crate) use question::{OF_OTHERS, OF_POD, usual};
 pub use scene::Scene;
+pub use ways::{Arrival, Arriving, Leaving, Way, Ways};
 
 use crate::Tone;
 use crate::sources::Dialect;
@@ -37,15 +40,16 @@ pub struct Explanation<'a> {
     outcome: Outcome,
     trace: Trace,
     dialect: Dialect,
-    /// Why nothing of the pod is captured, where that is so.
+    /// Why nothing is captured at all, where that is so.
     nothing: Option<String>,
+    called: Called,
 }
 
 /// Walks the packet and remembers everything.
 pub fn explain<'a>(view: &'a View, routing: &Routing, packet: &'a Packet) -> Explanation<'a> {
     let mut trace = Trace::default();
     let outcome = walk(view, routing, packet, &mut trace);
-    Explanation { view, packet, outcome, trace, dialect: Dialect::default(), nothing: None }
+    Explanation::told(view, packet, outcome, trace)
 }
 
 impl Explanation<'_> {
@@ -56,7 +60,25 @@ impl Explanation<'_> {
 
     /// Tells why nothing of the pod is captured at all.
     pub fn of_skipped(self, reason: Option<&impl std::fmt::Display>) -> Self {
-        Self { nothing: reason.map(ToString::to_string), ..self }
+        match reason {
+            Some(reason) => {
+                Self { nothing: Some(format!("nothing of the pod is captured: {reason}")), ..self }
+            }
+            None => self,
+        }
+    }
+
+    /// Tells that no rules are there, where that is so.
+    pub fn of_empty(self, is_empty: bool) -> Self {
+        match is_empty {
+            true => Self { nothing: Some("there are no rules here".to_owned()), ..self },
+            false => self,
+        }
+    }
+
+    /// Calls the packet's ends so.
+    pub fn calling(self, called: &Called) -> Self {
+        Self { called: called.clone(), ..self }
     }
 
     /// A walk that happened, of which the kernel has told.
@@ -66,7 +88,8 @@ impl Explanation<'_> {
         outcome: Outcome,
         trace: Trace,
     ) -> Explanation<'a> {
-        Explanation { view, packet, outcome, trace, dialect: Dialect::default(), nothing: None }
+        let (dialect, called) = (Dialect::default(), Called::default());
+        Explanation { view, packet, outcome, trace, dialect, nothing: None, called }
     }
 
     /// What the verdict means to a reader.

@@ -3,15 +3,17 @@
 use crate::istio::defaults::{PASSTHROUGH_V6, PROXY_ID};
 use crate::mesh::{Policy, Proxy};
 use crate::settings::Setting;
-use crate::sources::{Host, Raw};
-use rules::{Gid, Uid};
+use crate::sources::{Host, Raw, STAND_IN};
+use rules::{Family, Gid, Uid};
 use std::net::IpAddr;
 
 /// What a question about a packet does not say.
 #[derive(Clone, Debug)]
 pub struct Pod {
-    /// Its addresses; none if they are not known.
+    /// Its addresses; where [`Pod::is_known`] says no, what stands for them.
     pub addresses: Vec<IpAddr>,
+    /// Whether the addresses are its own.
+    pub is_known: bool,
     /// The proxy's user and group.
     pub proxy: (Uid, Gid),
     /// The mark of the proxy's packets; 0 where they have none.
@@ -42,8 +44,8 @@ impl Pod {
             IpAddr::V6(address) => !address.is_loopback() && !address.is_unicast_link_local(),
         };
         let addresses = addresses.into_iter().filter(is_pods).collect();
-        let unknown = Self { addresses, proxy: (default, default.into()), mark: 0 };
-        unknown.with_proxy(&config.map(|config| config.proxy()).unwrap_or_default())
+        let plain = Self { addresses, is_known: true, proxy: (default, default.into()), mark: 0 };
+        plain.with_proxy(&config.map(|config| config.proxy()).unwrap_or_default())
     }
 
     /// The same with what is known of the proxy; what is not stays as it is.
@@ -54,13 +56,29 @@ impl Pod {
         Self { proxy: proxys, mark: proxy.mark.map_or(self.mark, |mark| mark.value), ..self }
     }
 
-    /// A pod by the addresses that were declared, or else by those that the host has, where there is one to ask.
+    /// A pod by the addresses that were declared, or else by those that the host has, where there is one to ask. Where nothing
+    /// is known, an address stands for its own.
     pub fn told(raw: &Raw, config: Option<&dyn Policy>, host: Option<&dyn Host>) -> Self {
         let declared = raw.get(Setting::PodIps).map(|given| {
             given.value.split(',').filter_map(|item| item.trim().parse().ok()).collect::<Vec<IpAddr>>()
         });
+        let is_known = declared.is_some() || host.is_some_and(Host::knows_addresses);
         let asked = || host.and_then(|host| host.addresses().ok()).unwrap_or_default();
-        Self::new(declared.unwrap_or_else(asked), config)
+        let told = Self::new(declared.unwrap_or_else(asked), config);
+        match told.addresses.is_empty() {
+            true => Self { addresses: vec![STAND_IN.0.into()], is_known: false, ..told },
+            false => Self { is_known, ..told },
+        }
+    }
+
+    /// The first of its addresses in a family, and whether that is its own.
+    pub(super) fn address(&self, family: Family) -> (IpAddr, bool) {
+        let stand_in = match family {
+            Family::V4 => IpAddr::V4(STAND_IN.0),
+            Family::V6 => STAND_IN.1.into(),
+        };
+        let own = self.addresses.iter().copied().find(|own| Family::of(*own) == family);
+        (own.unwrap_or(stand_in), own.is_some() && self.is_known)
     }
 
     pub(super) fn owner(&self, sender: Sender) -> (Uid, Gid) {

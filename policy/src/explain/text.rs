@@ -2,7 +2,9 @@
 
 use super::{Explanation, Limited, because, condition_text, rule_text};
 use crate::{Tone, fold, plain};
+use rules::nft::Field;
 use rules::simulate::{Direction, Matched, Step};
+use rules::{Condition, Match};
 use std::fmt::{self, Display, Write};
 
 /// Where a rule's text begins in its line.
@@ -56,19 +58,20 @@ impl Explanation<'_> {
     /// The packet in one line: protocol, ends, sender or interface, mark if it has one, state.
     pub fn packet_line(&self) -> String {
         let packet = self.packet;
+        let interface = self.called.interface(packet);
         let way = match &packet.direction {
-            Direction::Outbound { interface, uid, gid } => {
-                format!("from user {uid}, group {gid}, leaving by {interface}")
+            Direction::Outbound { uid, gid, .. } => {
+                let by = interface.map(|name| format!(", leaving by {name}")).unwrap_or_default();
+                format!("from user {uid}, group {gid}{by}")
             }
-            Direction::Inbound { interface, .. } => format!("arriving at {interface}"),
+            Direction::Inbound { .. } => {
+                interface.map_or("arriving".to_owned(), |name| format!("arriving at {name}"))
+            }
         };
         let state = packet.state.name().to_lowercase();
-        let from = match packet.source.port() {
-            0 => packet.source.ip().to_string(),
-            _ => packet.source.to_string(),
-        };
+        let (from, to) = (self.called.source(packet), self.called.destination(packet));
         let mark = if packet.mark == 0 { String::new() } else { format!(", mark {:#x}", packet.mark) };
-        format!("{} {from} -> {}, {way}{mark}, {state}", packet.protocol, packet.destination)
+        format!("{} {from} -> {to}, {way}{mark}, {state}", packet.protocol)
     }
 
     fn step(&self, step: &Step) -> String {
@@ -82,6 +85,8 @@ impl Explanation<'_> {
             Matched::No(index) => {
                 let condition = &rule.conditions[index];
                 let instead = because::instead(condition, self.packet);
+                let instead = instead
+                    .filter(|_| self.called.interface(self.packet).is_some() || !asks_for_way(condition));
                 let instead = instead.map(|text| format!(": {text}")).unwrap_or_default();
                 (" ", format!("no: {}{instead}", condition_text(condition)))
             }
@@ -103,5 +108,14 @@ impl Explanation<'_> {
                 format!("{line}{}{decides}\n", Tone::Quiet.paint(notes))
             }
         }
+    }
+}
+
+/// Whether a condition is about the interface by which a packet leaves.
+fn asks_for_way(condition: &Condition) -> bool {
+    match condition {
+        Condition::Known(asked) => matches!(asked, Match::OutInterface(_)),
+        Condition::Nft(asked) => asked.field == Field::OutInterface,
+        _ => false,
     }
 }

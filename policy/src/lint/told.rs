@@ -1,7 +1,7 @@
 //! Findings as they are told, with what reading the words has remarked.
 
 use super::{Code, Finding, Level};
-use crate::{Subject, Tone, fold};
+use crate::{Subject, Tone, fold, status};
 use serde::Serialize;
 
 /// A finding as people and programs read it.
@@ -31,6 +31,12 @@ impl<'a> Item<'a> {
     /// A remark that reading the flags has made; it names the option itself.
     fn said(code: Code, text: &'a str) -> Self {
         Self { level: word(Level::Warning), code: code.name(), option: None, text, remedy: None }
+    }
+
+    /// What `status` finds of the rules that are there, where nothing is known of the settings: its code is the topic.
+    pub fn of_rules(finding: &'a status::Finding) -> Self {
+        let status::Finding { topic, text, remedy, .. } = finding;
+        Self { level: word(Level::Warning), code: topic, option: None, text, remedy: remedy.as_deref() }
     }
 
     /// Whether it is most probably not what was meant.

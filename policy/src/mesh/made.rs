@@ -1,7 +1,9 @@
 //! How rules are made, in words that fit beside them: what was called, and what was said to be captured.
 
-use crate::settings::{Kind, Topic};
-use crate::sources::{Raw, boolean};
+use super::Mesh;
+use crate::settings::{self, Kind, Row, Setting, Topic};
+use crate::sources::pflag::{self, Flags, Word};
+use crate::sources::{Given, Raw, Source, boolean};
 use rules::desired::Made;
 
 /// A note of who makes rules; `at` is the time as RFC 3339 writes it, in UTC. The facts of a pod are no part of it: pods that are told the same are noted alike.
@@ -38,10 +40,69 @@ fn quoted(value: &str) -> String {
     }
 }
 
+/// What was said, by the note that [`said`] has made of it for a mesh. `None` if it is no such note, or one of a version
+/// that has other settings.
+pub fn noted(mesh: Mesh, note: &str) -> Option<Raw> {
+    let rows: Vec<&'static Row> = settings::of(mesh).filter(|row| row.topic == Topic::Capture).collect();
+    let flags = Flags::of(rows.iter().copied());
+    let mut given: Vec<(&'static Row, String)> = Vec::new();
+    let mut words = words(note)?.into_iter();
+    while let Some(word) = words.next() {
+        // What has no flag is noted by its variable.
+        if let Some(row) = rows.iter().find(|row| row.long.is_empty() && row.option() == word) {
+            given.push((row, words.next()?));
+            continue;
+        }
+        match pflag::word(&word, &flags) {
+            Word::Flags(found) => given.extend(found),
+            Word::NeedsValue(found, row) => {
+                given.extend(found);
+                given.push((row, words.next()?));
+            }
+            Word::End | Word::Unknown { .. } | Word::Bare => return None,
+        }
+    }
+    let source = |row: &Row| match row.long {
+        "" => Source::Variable(row.variables[0]),
+        long => Source::Flag(long),
+    };
+    let given = given.into_iter().map(|(row, value)| (row.setting, Given { value, source: source(row) }));
+    let named = (mesh != Mesh::default()).then(|| {
+        let value = mesh.name().to_owned();
+        (Setting::Mesh, Given { value, source: Source::Flag(Setting::Mesh.row().long) })
+    });
+    Some(Raw::of(named.into_iter().chain(given)))
+}
+
+/// The words of a line as a shell takes them, as far as [`quoted`] writes any; `None` if a quote has no end.
+fn words(line: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut rest = line.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            ' ' => words.extend(word.take()),
+            '\'' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match rest.next()? {
+                        '\'' => break,
+                        c => word.push(c),
+                    }
+                }
+            }
+            '\\' => word.get_or_insert_default().push(rest.next()?),
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    Some(words)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Setting;
+    use proptest::prelude::*;
 
     #[test]
     fn a_shell_takes_what_was_said() {
@@ -55,6 +116,40 @@ mod tests {
         let flags = flags.map(|(setting, value)| (setting, value.to_owned()));
         let text = said(&Raw::new(flags, |_| true, |_| None));
         assert_eq!(text, "-b '*' -x 10.0.0.0/8,fd00::/8 --redirect-dns --capture-all-dns=false");
+    }
+
+    /// Settings of a mesh with any text as their values.
+    fn settings() -> impl Strategy<Value = (Mesh, Vec<(Setting, String)>)> {
+        let mesh = proptest::sample::select(Mesh::ALL);
+        mesh.prop_flat_map(|mesh| {
+            let rows: Vec<&'static Row> =
+                mesh.settings().iter().filter(|row| row.topic == Topic::Capture).collect();
+            let value = |row: &'static Row| match row.kind {
+                Kind::Switch => proptest::sample::select(vec!["true".to_owned(), "false".to_owned()]).boxed(),
+                Kind::Value(_) => "[ -~]{0,12}".prop_map(|text: String| text.trim().to_owned()).boxed(),
+            };
+            let given =
+                proptest::sample::select(rows).prop_flat_map(move |row| (Just(row.setting), value(row)));
+            (Just(mesh), proptest::collection::vec(given, 0..5))
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_note_is_read_as_it_was_said((mesh, given) in settings()) {
+            let mesh_named = (mesh != Mesh::default()).then(|| (Setting::Mesh, mesh.name().to_owned()));
+            let raw = Raw::new(mesh_named.into_iter().chain(given), |_| true, |_| None);
+            let values = |raw: &Raw| raw.iter().map(|(setting, given)| (setting, given.value.clone())).collect::<Vec<_>>();
+            let read = noted(mesh, &said(&raw));
+            prop_assert_eq!(read.as_ref().map(values), Some(values(&raw)), "{}", said(&raw));
+        }
+    }
+
+    #[test]
+    fn what_is_no_note_is_none() {
+        for text in ["-b", "-b '*", "--no-such-flag 1", "word", "--"] {
+            assert_eq!(noted(Mesh::Istio, text), None, "{text}");
+        }
     }
 
     #[test]

@@ -9,29 +9,27 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 pub(super) struct Calls<'a> {
-    config: &'a dyn Policy,
+    scene: &'a Scene,
     proxy: Proxy,
     lists: Vec<Listed>,
     facts: &'a Facts<'a>,
-    scene: Scene,
     pub(super) made: Vec<Call>,
 }
 
 impl<'a> Calls<'a> {
-    pub(super) fn new(config: &'a dyn Policy, facts: &'a Facts<'a>) -> Self {
-        let scene = Scene::of_config(config, Family::V4, &facts.pod);
-        Self { config, proxy: config.proxy(), lists: config.lists(), facts, scene, made: Vec::new() }
+    /// Calls of a scene's family, by rules of a configuration.
+    pub(super) fn new(scene: &'a Scene, config: &dyn Policy, facts: &'a Facts<'a>) -> Self {
+        Self { scene, proxy: config.proxy(), lists: config.lists(), facts, made: Vec::new() }
     }
 
-    fn turn_to(&mut self, family: Family) {
-        if self.scene.family != family {
-            self.scene = Scene::of_config(self.config, family, &self.facts.pod);
-        }
+    /// The same by rules of which is known who the proxy is, and nothing else.
+    pub(super) fn by_rules(scene: &'a Scene, proxy: Proxy, facts: &'a Facts<'a>) -> Self {
+        Self { scene, proxy, lists: Vec::new(), facts, made: Vec::new() }
     }
 
-    /// All calls of a family.
-    pub(super) fn of(&mut self, family: Family) {
-        self.turn_to(family);
+    /// All calls of the family.
+    pub(super) fn all(&mut self) {
+        let family = self.scene.family;
         self.outbound(family);
         self.of_proxy(family);
         self.of_owners(family);
@@ -46,7 +44,7 @@ impl<'a> Calls<'a> {
         let same =
             |call: &Call| (call.owner, call.protocol, call.from, call.to) == (owner, protocol, from, to);
         if !self.made.iter().any(same) {
-            self.made.push(expect(&self.scene, self.facts, caller, owner, protocol, from, to));
+            self.made.push(expect(self.scene, self.facts, caller, owner, protocol, from, to));
         }
     }
 
@@ -79,7 +77,6 @@ impl<'a> Calls<'a> {
 
     /// The proxy, on its way to the application.
     pub(super) fn of_proxy(&mut self, family: Family) {
-        self.turn_to(family);
         let (port, from) = (self.facts.port, Some(loopback(family)));
         let passthrough = self.proxy.passthrough(family);
         if let Some(passthrough) = passthrough {

@@ -12,9 +12,11 @@
 
 mod calls;
 
+pub use crate::explain::Way;
 use crate::explain::{DecidedBy, Pod, Scene, explain};
-use crate::mesh::Policy;
+use crate::mesh::{DNS_PORT, Listeners, Policy, Proxy};
 use crate::sources::Dialect;
+use crate::status;
 use calls::Calls;
 use rules::simulate::{Direction, Packet, Verdict};
 use rules::{ConnState, Family, Gid, Port, Protocol, Uid};
@@ -82,13 +84,6 @@ impl Call {
     }
 }
 
-/// The way that a packet takes out of the pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Way {
-    pub interface: String,
-    pub source: Option<IpAddr>,
-}
-
 /// What has to be known of a pod beside its configuration.
 pub struct Facts<'a> {
     pub pod: Pod,
@@ -104,24 +99,39 @@ pub struct Facts<'a> {
 
 /// Every call worth trying, of the families that are captured.
 pub fn calls(config: &dyn Policy, facts: &Facts<'_>) -> Vec<Call> {
-    let mut all = Calls::new(config, facts);
-    for family in config.families() {
-        all.of(family);
-    }
-    all.made
+    let of = |family| {
+        let scene = Scene::of_config(config, family, &facts.pod);
+        let mut calls = Calls::new(&scene, config, facts);
+        calls.all();
+        calls.made
+    };
+    config.families().flat_map(of).collect()
+}
+
+/// Every call worth trying by rules that are there, of the families of which they capture anything. Of what made them, only
+/// the proxy's user is known.
+pub fn calls_by_rules(scenes: &[Scene], facts: &Facts<'_>) -> Vec<Call> {
+    let of = |scene: &Scene| {
+        // Queries for names are tried whether or not they are captured.
+        let listeners = Listeners { dns: Some(DNS_PORT), ..Listeners::default() };
+        let mut calls = Calls::by_rules(scene, Proxy { listeners, ..status::proxy(&scene.view) }, facts);
+        calls.all();
+        if calls.made.iter().any(Call::is_captured) { calls.made } else { Vec::new() }
+    };
+    scenes.iter().flat_map(of).collect()
 }
 
 /// The calls that prove that capture works without one that could leave the pod: for each family, the proxy calls the
 /// application as it does to hand connections over, which is captured whatever else is. Where the configuration lets that
 /// pass, the proxy calls the pod's own address; where that passes too, nothing proves anything.
 pub fn proofs(config: &dyn Policy, facts: &Facts<'_>) -> Vec<Call> {
-    let mut proofs = Vec::new();
-    for family in config.families() {
-        let mut all = Calls::new(config, facts);
-        all.of_proxy(family);
-        proofs.extend(all.made.into_iter().find(Call::is_captured));
-    }
-    proofs
+    let of = |family| {
+        let scene = Scene::of_config(config, family, &facts.pod);
+        let mut calls = Calls::new(&scene, config, facts);
+        calls.of_proxy(family);
+        calls.made.into_iter().find(Call::is_captured)
+    };
+    config.families().filter_map(of).collect()
 }
 
 fn loopback(family: Family) -> IpAddr {

@@ -86,21 +86,21 @@ settings! {
             "outbound or inbound [default: inbound for external, else outbound]";
         Protocol: "proto" _ [], Value("PROTOCOL"), "tcp or udp [default: tcp]";
         Destination: "destination" _ [], Value("ADDRESS:PORT"),
-            "Where the packet goes; a port alone is the pod's, called from outside";
+            "Where the packet goes, also NAME:PORT or a URL; a port alone is the pod's, called from outside";
         PacketSource: "source" _ [], Value("ADDRESS[:PORT]"),
-            "Where it comes from [default: the pod; inbound, an address of nobody]";
+            "Where it comes from [default: the pod; inbound, any address outside]";
         SenderUid: "uid" _ [], Value("UID"),
             "The sending process's user [default: that of --as: 1000, or the proxy's]";
         SenderGid: "gid" _ [], Value("GID"), "The sending process's group [default: the number of the user]";
-        InInterface: "in-interface" _ [], Value("NAME"), "Where an inbound packet arrives [default: eth0]";
+        InInterface: "in-interface" _ [], Value("NAME"), "Where an inbound packet arrives [default: where the kernel has it arrive; eth0 of a pod that is described]";
         OutInterface: "out-interface" _ [], Value("NAME"),
-            "Where an outbound packet leaves [default: lo to the pod itself, else eth0]";
+            "Where an outbound packet leaves [default: where the kernel routes it; of a pod that is described, lo to itself, else eth0]";
         PacketMark: "mark" _ [], Value("MARK"), "The packet's mark [default: 0]";
         CtState: "ct-state" _ [], Value("STATE"), "new, established, related or invalid [default: new]";
     }
     Explain {
         Live: "live" _ [], Switch,
-            "Walk through the rules of the network namespace, not through those of the flags";
+            "Walk through the rules of the network namespace even where flags describe others";
         FromSave: "from-save" _ [], Value("FILE"),
             "Walk through the rules that iptables-save printed into this file; - reads input";
         Expect: "expect" _ [], Value("VERDICT"),

@@ -1,7 +1,14 @@
 //! What the host knows and the configuration asks of it.
 
 use rules::{Family, Gid, Uid};
-use std::{io, net::IpAddr};
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+/// What stands for a pod's addresses where they are not known (RFC 5737, RFC 3849). Answers say that in words.
+pub(crate) const STAND_IN: (Ipv4Addr, Ipv6Addr) =
+    (Ipv4Addr::new(198, 51, 100, 7), Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7));
 
 /// Answers about the machine and the network namespace, asked only when nothing declares them.
 pub trait Host {
@@ -28,6 +35,11 @@ pub trait Host {
     /// When the group database can't be read.
     fn group(&self, _name: &str) -> io::Result<Option<Gid>> {
         Ok(None)
+    }
+
+    /// Whether [`Host::addresses`] are the pod's, and do not only stand for addresses that are not known.
+    fn knows_addresses(&self) -> bool {
+        true
     }
 
     /// The addresses of all interfaces, in the kernel's order.

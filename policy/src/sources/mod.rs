@@ -10,6 +10,7 @@ mod reader;
 mod resolv;
 
 pub use dialect::Dialect;
+pub(crate) use host::STAND_IN;
 pub use host::{Host, NoHost};
 pub use raw::{Given, Raw, Source, boolean, text};
 pub use reader::{Reader, Wildcard};

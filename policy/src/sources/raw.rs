@@ -151,6 +151,22 @@ impl Raw {
         self.get(Setting::Mesh).and_then(|given| given.value.trim().parse().ok()).unwrap_or_default()
     }
 
+    /// Whether flags describe rules. Variables do not: a proxy's container has those of its pod, whatever is asked in it. To
+    /// name a mesh describes the rules of one that captures unasked.
+    pub fn describes_rules(&self) -> bool {
+        let names_rules = |setting: Setting| {
+            setting.describes_rules() || (setting == Setting::Mesh && self.mesh() != Mesh::default())
+        };
+        self.iter().any(|(setting, given)| matches!(given.source, Source::Flag(_)) && names_rules(setting))
+    }
+
+    /// The same without what describes rules.
+    #[must_use]
+    pub fn without_rules(mut self) -> Self {
+        self.given.retain(|setting, _| !setting.describes_rules());
+        self
+    }
+
     /// All values.
     pub fn iter(&self) -> impl Iterator<Item = (Setting, &Given)> {
         self.given.iter().map(|(&setting, given)| (setting, given))

@@ -13,7 +13,7 @@ fn sentence(view: &View, sender: Sender, protocol: Protocol, to: &str) -> String
     let mut pod = Pod::new(Machine.addresses().expect("addresses"), None);
     pod.proxy.0 = Uid::new(5678).expect("a user");
     let to = to.parse().expect("an address and a port");
-    let packet = usual(sender, &pod, protocol, to).expect("a packet");
+    let packet = usual(sender, &pod, &pod, protocol, to).expect("a packet");
     let routing = Routing { local_marks: Vec::new(), addresses: pod.addresses.clone() };
     explain(view, &routing, &packet).sentence()
 }

@@ -5,7 +5,7 @@ use super::claims::{Claim, Fate, claim};
 use super::proxy::left_alone;
 use super::reading::{Meant, Role};
 use super::{Finding, Seen};
-use crate::explain::{Pod, Sender, explain, usual};
+use crate::explain::{Called, OF_OTHERS, OF_POD, Pod, Sender, explain, usual};
 use crate::mesh::DNS_PORT;
 use crate::reason::Meaning;
 use rules::simulate::{At, Packet, Verdict};
@@ -44,8 +44,8 @@ fn contradicted(seen: &Seen<'_>, family: Family, meant: &[Meant<'_>]) -> Vec<Fin
     let pod = pod(seen, &claims);
     let mut found = Vec::new();
     for claim in claims.iter().filter(|claim| claim.fate == Fate::Captured) {
-        let Some((what, packet)) = witness(claim, family, &pod, &claims) else { continue };
-        let explanation = explain(view, routing, &packet);
+        let Some(Witness { what, packet, called }) = witness(claim, family, &pod, &claims) else { continue };
+        let explanation = explain(view, routing, &packet).calling(&called);
         let outcome = explanation.outcome();
         let is_captured = matches!(outcome.verdict, Verdict::Redirect(_) | Verdict::Tproxy(_));
         // Our own exclusions are told as such.
@@ -74,8 +74,16 @@ fn pod(seen: &Seen<'_>, claims: &[Claim]) -> Pod {
     pod.with_proxy(&left_alone(claims))
 }
 
-/// A packet that the claim is about, with what it is.
-fn witness(claim: &Claim, family: Family, pod: &Pod, claims: &[Claim]) -> Option<(String, Packet)> {
+/// A packet that a claim is about.
+struct Witness {
+    /// What it is.
+    what: String,
+    packet: Packet,
+    called: Called,
+}
+
+/// A packet that the claim is about.
+fn witness(claim: &Claim, family: Family, pod: &Pod, claims: &[Claim]) -> Option<Witness> {
     let of = |address: &IpAddr| Family::of(*address) == family;
     let elsewhere = ELSEWHERE.into_iter().find(of)?;
     let own = pod.addresses.iter().copied().find(of)?;
@@ -115,13 +123,22 @@ fn witness(claim: &Claim, family: Family, pod: &Pod, claims: &[Claim]) -> Option
         _ => return None,
     };
     let protocol = if claim.reason.meaning() == Meaning::Dns { Protocol::Udp } else { Protocol::Tcp };
-    let packet = usual(sender, pod, protocol, to)?;
-    let what = match (sender, claim.reason.meaning()) {
-        (_, Meaning::Dns) => format!("a DNS query to {to}"),
-        (Sender::External, _) => format!("TCP from outside to port {}", to.port()),
-        _ => format!("TCP of the application to {to}"),
+    let packet = usual(sender, pod, pod, protocol, to)?;
+    let listed = claim.items.first().and_then(|item| item.parse::<Cidr>().ok());
+    let called = match (sender, listed.filter(|network| !network.is_everything())) {
+        (Sender::External, _) if STAND_IN.contains(&to.ip()) => Called::default().to(OF_POD),
+        (Sender::External, _) => Called::default(),
+        (_, Some(network)) if network.length() == family.bits() => Called::default(),
+        (_, Some(network)) => Called::default().to(format!("an address in {network}")),
+        (_, None) => Called::default().to(OF_OTHERS),
     };
-    Some((what, packet))
+    let goes = called.destination(&packet);
+    let what = match (sender, claim.reason.meaning()) {
+        (_, Meaning::Dns) => format!("a DNS query to {goes}"),
+        (Sender::External, _) => format!("TCP from outside to port {}", to.port()),
+        _ => format!("TCP of the application to {goes}"),
+    };
+    Some(Witness { what, packet, called })
 }
 
 /// Chains of iptables that stand and that nothing leads to: what a killed run leaves, or somebody who removes jumps.

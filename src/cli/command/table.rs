@@ -46,9 +46,11 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
     Entry {
         command: Command::Check,
         name: "check",
-        about: "Tell how the rules differ from what the flags describe",
+        about: "Tell how the rules differ from those of the flags, or of the settings noted beside them",
         long_about: "Compares the rules, policy rules, routes and addresses that are there with those that apply \
-                     would set with the same flags. Reads only.\n\nPrints the difference chain by chain: a line \
+                     would set with the same flags. Without capture flags and -f, the flags are those that are noted beside \
+                     the rules, in our table of nf_tables; rules of iptables carry no note, and want the flags. Reads \
+                     only.\n\nPrints what is wanted by what, then the difference chain by chain: a line \
                      with - is there, a line with + is wanted, and behind # stands why: missing, extra, moved, \
                      changed, or a foreign rule that stands before ours and may decide about packets.\n\nExit \
                      codes: 0 equal, 1 could not be read, 2 bad input, 3 different, or rules of others come \
@@ -109,14 +111,16 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         command: Command::Explain,
         name: "explain",
         about: "Tell whether a packet is captured, and why",
-        long_about: "Walks a packet through the rules that the capture flags describe, those of the network \
-                     namespace (--live), or those of a listing (--from-save), and tells where it ends and which \
-                     rule decided. Every rule that it meets is shown: + for those it fulfils, with the condition \
+        long_about: "Walks a packet through the rules of the network namespace, and tells where it ends and which rule \
+                     decided. Where capture flags or a manifest (-f) describe others, it is those (unless --live says \
+                     otherwise), or those of a listing (--from-save); the first line says which. Variables describe none. \
+                     Of a namespace, the kernel is asked which way the packet takes, by its destination, user and mark. \
+                     Names are resolved where the question is asked.\n\nEvery rule that it meets is shown: + for those it fulfils, with the condition \
                      that failed for the others, and with the option that made the rule.\n\nWhere a rule of \
                      another program is not understood and could decide, the verdict is unknown. Changes nothing. \
                      All flags of istio-iptables are taken, so that a manifest's arguments can be pasted; those of another mesh \
-                     with --mesh.\n\nExamples:\n  sidecar-init explain -i '*' 10.0.0.5:443\n  sidecar-init explain -b '*' 8080\n  sidecar-init explain --live --uid 1337 \
-                     10.0.0.5:443\n  kubectl get pod web -o yaml | sidecar-init explain -f - 8080\n\nExit codes: 0 answered, 1 \
+                     with --mesh.\n\nExamples:\n  sidecar-init explain 8080\n  sidecar-init explain --network-namespace web --uid 1337 \
+                     https://example.com/\n  sidecar-init explain -i '*' 10.0.0.5:443\n  kubectl get pod web -o yaml | sidecar-init explain -f - 8080\n\nExit codes: 0 answered, 1 \
                      the rules can't be read, 2 bad input, 3 the packet does not end as --expect says.",
         topics: &[&[Topic::Packet, Topic::Explain], PASTED],
         also: &[],
@@ -127,12 +131,13 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
     Entry {
         command: Command::Lint,
         name: "lint",
-        about: "Tell what is odd about the flags",
-        long_about: "Looks at the capture flags, and at the rules that they make, for what is valid but hardly meant: \
+        about: "Tell what is odd about the flags, or about the settings noted beside the rules",
+        long_about: "Looks at the capture flags, or at those of a manifest (-f), or without any at those that are noted beside \
+                     the rules of the network namespace, and at the rules that they make, for what is valid but hardly meant: \
                      rules that nothing reaches, options without effect, items that lie in others, and settings \
                      that are known to surprise. Each finding names the option and what helps. With \
-                     --network-namespace, it looks there whether the pod has IPv6 that is not captured. Touches \
-                     nothing.\n\nExit codes: 0 told, 1 with --deny if there is a warning, 2 bad input.",
+                     --network-namespace, it looks there whether the pod has IPv6 that is not captured. Of rules without a \
+                     note, it tells what status finds of them. Touches nothing.\n\nExit codes: 0 told, 1 with --deny if there is a warning, 2 bad input.",
         topics: &[&[Topic::Lint], PASTED],
         also: &[],
         without: &[],
@@ -175,17 +180,17 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
     Entry {
         command: Command::Probe,
         name: "probe",
-        about: "Try real connections, and tell whether they end as the flags say",
+        about: "Try real connections, and tell whether they end as flags or rules say",
         long_about: "Makes connections in the network namespace and looks where each arrives: outbound ones, the \
                      proxy's own, those to the pod itself, DNS, one for each list of networks, ports or groups, by \
                      IPv4 and IPv6. What is expected of each is what the rules of the flags say of its first \
-                     packet. A listener of its own proves it by a token and by the original destination; where a \
+                     packet; the first line says what is expected by what. A listener of its own proves it by a token and by the original destination; where a \
                      proxy listens already, conntrack tells. The rules are not changed.\n\nNothing is done to other \
                      machines: calls go to the pod itself, to addresses for documentation, or into a network that a \
                      list names, and no packet gets further than the first router. Nothing is said to strangers. \
                      What only others can send, such as packets from outside, is not tried; check compares those \
-                     rules.\n\nWithout capture flags only the proxy's call to its own pod is tried, as by \
-                     --run-validation. Calling as the proxy needs CAP_SETUID and CAP_SETGID; asking conntrack needs CAP_NET_ADMIN, \
+                     rules.\n\nWithout capture flags and -f, what is expected is what the settings say that are noted beside the rules; \
+                     where none are, what the rules say themselves, and that they capture anything. Calling as the proxy needs CAP_SETUID and CAP_SETGID; asking conntrack needs CAP_NET_ADMIN, \
                      listening for TPROXY that or CAP_NET_RAW. What can't be tried is told with the \
                      reason.\n\nExamples:\n  sidecar-init probe -i '*' -b '*' -d 15090\n  sidecar-init probe -f pod.yaml --network-namespace \
                      /run/netns/web\n\nExit codes: 0 all that was tried ended as expected, 1 nothing could be tried, 2 bad \

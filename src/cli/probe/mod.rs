@@ -7,16 +7,18 @@ mod told;
 #[cfg(test)]
 pub(in crate::cli) use told::Report;
 
+use super::here::{self, Here};
 use super::manifest::{self, Subject};
 use super::run::{self, Call, Format, Run};
-use super::{Exit, explain, host::System, logging::Stdout, report};
+use super::scenes::from_kernel;
+use super::{Exit, host::System, logging::Stdout, report};
 use judgement::{Judgement, judge};
 use policy::explain::Pod;
-use policy::mesh::{Mesh, Policy};
+use policy::mesh::{OWNERS, Policy, Proxy};
 use policy::probe::{self, Facts, Way};
-use policy::settings::{self, Topic};
-use policy::sources::{Dialect, Raw};
-use policy::{Problems, Setting};
+use policy::sources::Dialect;
+use policy::{Basis, Problems, status};
+use rules::simulate::Verdict;
 use rules::{Family, Gid, Protocol, Uid};
 use sidecar_init::{
     engine::{self, Choice, Listener, Outcomes, Preference, Probe, Trial},
@@ -24,8 +26,8 @@ use sidecar_init::{
 };
 use std::{
     io,
-    net::SocketAddr,
-    thread,
+    net::{IpAddr, SocketAddr},
+    slice, thread,
     time::{Duration, Instant},
 };
 
@@ -45,39 +47,84 @@ struct Tried {
 /// Runs the command.
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     let subject = manifest::only(subjects)?;
+    if let Some(basis) = subject.described() {
+        return by_settings(subject, &basis);
+    }
+    match here::here(subject)? {
+        Ok(Here::Noted(noted, basis)) => by_settings(&noted, &basis),
+        Ok(Here::Unnoted(_) | Here::Nothing) => by_rules(subject),
+        Err(exit) => Ok(exit),
+    }
+}
+
+/// Expects what the rules of a configuration say.
+fn by_settings(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
     let call = run::resolve(&subject.raw, &System, subject.before.clone())?;
-    manifest::begin(subjects, &call.logging, [&call.warnings], Stdout::Answer)?;
-    let says = subject.title.is_some() || says_what_to_capture(&subject.raw);
-    let facts = match facts(&call, subject.dialect()) {
-        Ok(facts) => facts,
-        Err(error) => return Ok(report::failure(&error, Exit::Failed)),
+    manifest::begin(slice::from_ref(subject), &call.logging, [&call.warnings], Stdout::Answer)?;
+    let tried = || {
+        let pod = pod(Some(&*call.capture))?;
+        let calls = probe::calls(&*call.capture, &facts(&call.run, &pod, subject.dialect()));
+        let tried = attempt(listeners(&*call.capture), calls, call.run.validation.timeout)?;
+        Ok((pod, tried))
     };
-    let calls = if says { probe::calls } else { probe::proofs };
-    let calls = calls(&*call.capture, &facts);
-    let mut tried = match attempt(&*call.capture, calls, call.run.validation.timeout) {
+    let (pod, mut tried) = match tried() {
         Ok(tried) => tried,
-        Err(error) => return Ok(report::failure(&error, Exit::Failed)),
+        Err(error) => return Ok(failed(error)),
     };
     let mut differences = None;
     if tried.iter().any(|one| one.judgement.is_wrong()) {
-        look_at_rules(&call.run, &facts.pod, &mut tried);
-        if says && call.run.format == Format::Text {
+        look_at_rules(&call.run, &pod, &mut tried);
+        if call.run.format == Format::Text {
             differences = compare(&call);
         }
     }
-    let printed = match call.run.format {
-        Format::Text => report::text(&told::text(&tried, says, differences.as_deref())),
-        Format::Data(encoding) => report::data(encoding, &told::Report::new(&tried)),
+    Ok(print(call.run.format, basis, &tried, differences.as_deref()))
+}
+
+/// Expects what the rules say that are there: nobody knows by which settings they were made.
+fn by_rules(subject: &Subject) -> Result<Exit, Problems> {
+    let (run, logging) = run::resolve_run(&subject.raw, subject.before.clone())?;
+    manifest::begin(slice::from_ref(subject), &logging, [], Stdout::Answer)?;
+    let scenes = |pod: &Pod| from_kernel(&run, pod).map_err(io::Error::other);
+    let tried = || {
+        let pod = pod(None)?;
+        let scenes = scenes(&pod)?;
+        let proxys = scenes.iter().map(|scene| status::proxy(&scene.view));
+        let proxy =
+            proxys.reduce(|one, other| if one.uids.is_empty() { other } else { one }).unwrap_or_default();
+        let pod = pod.with_proxy(&proxy);
+        let calls = probe::calls_by_rules(&scenes, &facts(&run, &pod, Dialect::default()));
+        match calls.is_empty() {
+            true => Ok(Vec::new()),
+            false => attempt(listeners_of(&calls, &proxy), calls, run.validation.timeout),
+        }
     };
-    Ok(match printed {
-        Exit::Done => exit(&tried),
-        failed => failed,
+    let basis = Basis::Rules { namespace: subject.namespace() };
+    Ok(match tried() {
+        Ok(tried) => print(run.format, &basis, &tried, None),
+        Err(error) => failed(error),
     })
 }
 
-/// 126 where something is not as the flags say, and 1 where nothing could be tried.
-fn exit(tried: &[Tried]) -> Exit {
-    if tried.iter().any(|one| one.judgement.is_wrong()) {
+fn failed(error: io::Error) -> Exit {
+    report::failure(&error, Exit::Failed)
+}
+
+fn print(format: Format, basis: &Basis, tried: &[Tried], differences: Option<&str>) -> Exit {
+    let printed = match format {
+        Format::Text => report::text(&told::text(basis, tried, differences)),
+        Format::Data(encoding) => report::data(encoding, &told::Report::new(basis, tried)),
+    };
+    match printed {
+        Exit::Done => exit(basis, tried),
+        failed => failed,
+    }
+}
+
+/// 126 where something is not as expected or nothing is captured, and 1 where nothing could be tried.
+fn exit(basis: &Basis, tried: &[Tried]) -> Exit {
+    let captures_nothing = tried.is_empty() && matches!(basis, Basis::Rules { .. });
+    if captures_nothing || tried.iter().any(|one| one.judgement.is_wrong()) {
         Exit::ValidationFailed
     } else if tried.iter().any(|one| one.judgement.is_right()) {
         Exit::Done
@@ -86,37 +133,35 @@ fn exit(tried: &[Tried]) -> Exit {
     }
 }
 
-/// Whether any flag or variable says what to capture, so that more is known than that a proxy is there.
-fn says_what_to_capture(raw: &Raw) -> bool {
-    let mut of_capture = settings::all().filter(|row| row.topic == Topic::Capture);
-    // Whoever names the default says no more than who says nothing; the others capture by themselves.
-    let says =
-        |setting| raw.get(setting).is_some() && (setting != Setting::Mesh || raw.mesh() != Mesh::default());
-    of_capture.any(|row| says(row.setting))
+/// The pod as it is, whatever is declared: other addresses would be somebody else's.
+fn pod(config: Option<&dyn Policy>) -> io::Result<Pod> {
+    // The address from which the proxy calls the application is nobody's to call.
+    let passthrough = match config {
+        Some(config) => config.proxy().passthrough(Family::V6).into_iter().collect(),
+        None => OWNERS.iter().filter_map(|owner| owner.address.map(IpAddr::V6)).collect::<Vec<_>>(),
+    };
+    let addresses = address::all()?.into_iter().filter(|own| !passthrough.contains(own));
+    Ok(Pod::new(addresses, config))
 }
 
-/// What is asked of the namespace before anything is tried. The addresses are its own, whatever is declared: others would be
-/// somebody else's.
-fn facts(call: &Call, dialect: Dialect) -> io::Result<Facts<'static>> {
-    // The address from which the proxy calls the application is nobody's to call.
-    let passthrough = call.capture.proxy().passthrough(Family::V6);
-    let addresses = address::all()?.into_iter().filter(|own| Some(*own) != passthrough);
+/// What is asked of the namespace before anything is tried.
+fn facts(run: &Run, pod: &Pod, dialect: Dialect) -> Facts<'static> {
     let (uid, gid) = dial::owner();
     let own = Uid::new(uid).zip(Gid::new(gid)).expect("the kernel keeps the last number for nobody");
-    Ok(Facts {
-        pod: Pod::new(addresses, Some(&*call.capture)),
+    Facts {
+        pod: pod.clone(),
         own,
-        port: call.run.validation.probe_port,
+        port: run.validation.probe_port,
         way: &|to| {
             let way = way::to(to).ok()?;
             Some(Way { interface: way.interface, source: way.source })
         },
         dialect,
-    })
+    }
 }
 
 /// Tries all calls at once.
-fn attempt(config: &dyn Policy, calls: Vec<probe::Call>, timeout: Duration) -> io::Result<Vec<Tried>> {
+fn attempt(listeners: Vec<Listener>, calls: Vec<probe::Call>, timeout: Duration) -> io::Result<Vec<Tried>> {
     let trial = |call: &probe::Call| Trial {
         protocol: call.protocol,
         owner: (call.owner.0.number(), call.owner.1.number()),
@@ -124,12 +169,7 @@ fn attempt(config: &dyn Policy, calls: Vec<probe::Call>, timeout: Duration) -> i
         to: call.to,
         patient: call.is_captured(),
     };
-    let what = Probe {
-        trials: calls.iter().map(trial).collect(),
-        listeners: listeners(config),
-        zones: ZONES.to_vec(),
-        timeout,
-    };
+    let what = Probe { trials: calls.iter().map(trial).collect(), listeners, zones: ZONES.to_vec(), timeout };
     let Outcomes { each, asked } = engine::probe(&what)?;
     let tried = calls.into_iter().zip(each).map(|(call, outcome)| {
         let judgement = judge(&call, outcome, asked);
@@ -141,12 +181,7 @@ fn attempt(config: &dyn Policy, calls: Vec<probe::Call>, timeout: Duration) -> i
 /// Where the rules deliver.
 fn listeners(config: &dyn Policy) -> Vec<Listener> {
     let proxy = config.proxy();
-    // A proxy that is known by neither may run as anybody, and so as we do.
-    let (uid, gid) = dial::owner();
-    let owner = (
-        proxy.uids.first().map_or(uid, |uid| uid.number()),
-        proxy.gids.first().map_or(gid, |gid| gid.number()),
-    );
+    let owner = owner(&proxy);
     let listeners = proxy.listeners;
     let of = |protocol, ports, transparent| Listener { protocol, ports, transparent, owner };
     let outbound = listeners.outbound.map(|ports| of(Protocol::Tcp, ports, false));
@@ -155,9 +190,34 @@ fn listeners(config: &dyn Policy) -> Vec<Listener> {
     outbound.into_iter().chain(inbound).chain(dns.into_iter().flatten()).collect()
 }
 
+/// The same by what rules say of calls, of whose proxy is known who it is.
+fn listeners_of(calls: &[probe::Call], proxy: &Proxy) -> Vec<Listener> {
+    let mut found: Vec<Listener> = Vec::new();
+    for call in calls {
+        let (ports, transparent) = match call.expected {
+            Verdict::Redirect(ports) => (ports, false),
+            Verdict::Tproxy(port) => (port.into(), true),
+            Verdict::Pass | Verdict::Drop | Verdict::Unknown => continue,
+        };
+        let same = |one: &&mut Listener| (one.protocol, one.ports) == (call.protocol, ports);
+        match found.iter_mut().find(same) {
+            Some(one) => one.transparent |= transparent,
+            None => found.push(Listener { protocol: call.protocol, ports, transparent, owner: owner(proxy) }),
+        }
+    }
+    found
+}
+
+/// As whom a proxy listens. One that is known by neither user nor group may run as anybody, and so as we do.
+fn owner(proxy: &Proxy) -> (u32, u32) {
+    let (uid, gid) = dial::owner();
+    let (uids, gids) = (proxy.uids.first(), proxy.gids.first());
+    (uids.map_or(uid, |uid| uid.number()), gids.map_or(gid, |gid| gid.number()))
+}
+
 /// Asks the rules that are there about each call that went elsewhere.
 fn look_at_rules(run: &Run, pod: &Pod, tried: &mut [Tried]) {
-    let scenes = match explain::from_kernel(run, pod) {
+    let scenes = match from_kernel(run, pod) {
         Ok(scenes) => scenes,
         Err(error) => {
             tracing::info!(target: "validation", "the rules that are there can't be read: {error}");
@@ -200,11 +260,11 @@ pub(super) fn validated(call: &Call) -> Exit {
     }
     let timeout = call.run.validation.timeout;
     let end = Instant::now() + timeout;
-    let facts = match facts(call, Dialect::default()) {
-        Ok(facts) => facts,
-        Err(error) => return report::failure(&error, Exit::Failed),
+    let pod = match pod(Some(&*call.capture)) {
+        Ok(pod) => pod,
+        Err(error) => return failed(error),
     };
-    let mut left = probe::proofs(&*call.capture, &facts);
+    let mut left = probe::proofs(&*call.capture, &facts(&call.run, &pod, Dialect::default()));
     if left.is_empty() {
         tracing::warn!(target: "validation", "the flags leave nothing to prove from inside of the pod");
         return Exit::Done;
@@ -212,10 +272,11 @@ pub(super) fn validated(call: &Call) -> Exit {
     let (mut proven, mut untried) = (false, None);
     loop {
         let start = Instant::now();
-        let tried = match attempt(&*call.capture, left, RETRY.min(end.saturating_duration_since(start))) {
-            Ok(tried) => tried,
-            Err(error) => return report::failure(&error, Exit::Failed),
-        };
+        let tried =
+            match attempt(listeners(&*call.capture), left, RETRY.min(end.saturating_duration_since(start))) {
+                Ok(tried) => tried,
+                Err(error) => return report::failure(&error, Exit::Failed),
+            };
         let mut wrong = Vec::new();
         for one in tried {
             match &one.judgement {

@@ -3,10 +3,10 @@
 use super::Tried;
 use super::judgement::{Fault, Judgement, known};
 use crate::cli::{Exit, report};
-use policy::Tone;
 use policy::explain::DecidedBy;
 use policy::probe::Call;
 use policy::settings;
+use policy::{Basis, Tone, basis};
 use rules::Family;
 use rules::simulate::{Direction, Verdict};
 use serde::Serialize;
@@ -58,13 +58,8 @@ const TO: usize = 20;
 const MOST_LINES: usize = 24;
 
 /// A table by families, each failure with what was expected and by which rule; how the rules differ; a line at the end.
-pub(super) fn text(tried: &[Tried], says: bool, differences: Option<&str>) -> String {
-    let mut text = String::new();
-    if !says {
-        let hint = "No flag says what is captured, so only that anything is gets tried: the proxy's call to\nits own \
-                    pod. Give the flags of apply, or -f FILE, to try more.";
-        text.push_str(&format!("{}\n\n", Tone::Quiet.paint(hint)));
-    }
+pub(super) fn text(basis: &Basis, tried: &[Tried], differences: Option<&str>) -> String {
+    let mut text = basis.line(report::line_width());
     for family in Family::BOTH {
         let own: Vec<&Tried> = tried.iter().filter(|one| one.call.packet.family() == family).collect();
         if own.is_empty() {
@@ -75,7 +70,7 @@ pub(super) fn text(tried: &[Tried], says: bool, differences: Option<&str>) -> St
         text.push('\n');
     }
     if let Some(differences) = differences {
-        text.push_str(&differing(differences));
+        text.push_str(&differing(basis, differences));
     }
     let count = |is: fn(&Judgement) -> bool| tried.iter().filter(|one| is(&one.judgement)).count();
     let (right, wrong) = (count(Judgement::is_right), count(Judgement::is_wrong));
@@ -88,6 +83,9 @@ pub(super) fn text(tried: &[Tried], says: bool, differences: Option<&str>) -> St
     let parts: Vec<String> =
         parts.map(|(count, what, tone)| tone.paint(format!("{count} {what}")).to_string()).collect();
     match parts.as_slice() {
+        [] if matches!(basis, Basis::Rules { .. }) => {
+            text.push_str("Nothing is captured: no rule here sends traffic to the proxy of a mesh.\n");
+        }
         [] => text.push_str("The flags leave nothing to try from inside of the pod.\n"),
         parts => text.push_str(&format!("{}\n", parts.join(", "))),
     }
@@ -95,8 +93,12 @@ pub(super) fn text(tried: &[Tried], says: bool, differences: Option<&str>) -> St
 }
 
 /// How the rules differ. Of much, only that: a command tells it.
-fn differing(differences: &str) -> String {
-    let (title, lines) = ("How the rules differ from those of these flags", differences.lines().count());
+fn differing(basis: &Basis, differences: &str) -> String {
+    let (whose, lines) = match basis {
+        Basis::Noted { .. } => ("the noted settings", differences.lines().count()),
+        _ => ("these flags", differences.lines().count()),
+    };
+    let title = format!("How the rules differ from those of {whose}");
     let body = if lines > MOST_LINES {
         format!("in {lines} lines, told by sidecar-init check with the same flags\n")
     } else {
@@ -184,6 +186,8 @@ fn folded(title: &str, said: &str) -> String {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(in crate::cli) struct Report<'a> {
+    /// By what is expected what of calls.
+    basis: basis::Report,
     /// Whether nothing ended otherwise than expected, and something was tried.
     ok: bool,
     calls: Vec<Item<'a>>,
@@ -238,8 +242,9 @@ struct Observed {
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(tried: &'a [Tried]) -> Self {
-        Self { ok: super::exit(tried) == Exit::Done, calls: tried.iter().map(Item::new).collect() }
+    pub(super) fn new(basis: &Basis, tried: &'a [Tried]) -> Self {
+        let ok = super::exit(basis, tried) == Exit::Done;
+        Self { basis: basis.report(), ok, calls: tried.iter().map(Item::new).collect() }
     }
 }
 

@@ -1,7 +1,6 @@
 //! The rules that are there, as a trace needs them: read at its start, and again when they have changed.
 
-use crate::cli::explain::live_routing;
-use crate::cli::{host::System, run::Run};
+use crate::cli::{host::System, run::Run, scenes::live_routing};
 use policy::explain::Pod;
 use policy::trace::Rules;
 use policy::{Host, Reason, trace::Block};

@@ -1,0 +1,68 @@
+//! What an answer goes by: a question that describes no rules is about those that are there.
+
+use crate::{Tone, fold};
+use serde::Serialize;
+use std::fmt;
+
+/// What an answer goes by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// The rules that are there, in a network namespace that was named, or in the one that we are in.
+    Rules { namespace: Option<String> },
+    /// The settings that are noted beside them.
+    Noted { namespace: Option<String>, settings: String },
+    /// Flags.
+    Flags,
+    /// An object of a manifest.
+    Object(String),
+    /// A listing of rules, by its file's name.
+    Listing(String),
+}
+
+/// The same for programs.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Report {
+    /// `rules` that are there, settings that are `noted` beside them, `flags`, an `object` of a manifest, or a `listing`.
+    kind: &'static str,
+    /// The same in words.
+    text: String,
+}
+
+impl Basis {
+    /// The first line of an answer for people, in lines of so many columns.
+    pub fn line(&self, width: usize) -> String {
+        fold(&format!("{}\n", Tone::Quiet.paint(format!("{self}:"))), 2, width)
+    }
+
+    pub fn report(&self) -> Report {
+        let kind = match self {
+            Self::Rules { .. } => "rules",
+            Self::Noted { .. } => "noted",
+            Self::Flags => "flags",
+            Self::Object(_) => "object",
+            Self::Listing(_) => "listing",
+        };
+        Report { kind, text: self.to_string() }
+    }
+}
+
+impl fmt::Display for Basis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rules { namespace } => write!(f, "by the rules in {}", place(namespace.as_deref())),
+            Self::Noted { namespace, settings } => {
+                let settings = if settings.is_empty() { "no flags" } else { settings };
+                write!(f, "by the settings noted in {} ({settings})", place(namespace.as_deref()))
+            }
+            Self::Flags => f.write_str("by the flags given"),
+            Self::Object(title) => write!(f, "by {title}"),
+            Self::Listing(file) if file == "-" => f.write_str("by the rules of the listing"),
+            Self::Listing(file) => write!(f, "by the rules of {file}"),
+        }
+    }
+}
+
+fn place(namespace: Option<&str>) -> String {
+    namespace.map_or("this network namespace".to_owned(), |name| format!("namespace {name}"))
+}

@@ -1,0 +1,66 @@
+//! Which way packets take, asked of whoever knows: the kernel of a namespace that is there, or what is usual of a pod.
+
+use super::pod::{OUTSIDE, Pod};
+use rules::{Protocol, Uid};
+use std::net::{IpAddr, SocketAddr};
+
+/// A packet that a process here sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaving {
+    pub to: SocketAddr,
+    /// The address that it is sent from, if its sender names one.
+    pub from: Option<IpAddr>,
+    pub protocol: Protocol,
+    pub uid: Uid,
+    pub mark: u32,
+}
+
+/// A packet that comes from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arriving<'a> {
+    pub to: IpAddr,
+    /// Where it says it comes from, if that is known.
+    pub from: Option<IpAddr>,
+    /// The interface at which it arrives, if that is known.
+    pub at: Option<&'a str>,
+    pub mark: u32,
+}
+
+/// The way that a packet takes out of the pod; `lo` where it stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Way {
+    pub interface: String,
+    /// The address that it comes from, where its sender names none.
+    pub source: Option<IpAddr>,
+}
+
+/// How a packet comes in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    pub interface: String,
+    /// Whether its destination is here.
+    pub local: bool,
+}
+
+/// Knows the ways of packets.
+pub trait Ways {
+    /// # Errors
+    /// Why no such packet is sent, as a clause.
+    fn leaving(&self, packet: &Leaving) -> Result<Way, String>;
+
+    /// # Errors
+    /// Why no such packet is taken in, as a clause.
+    fn arriving(&self, packet: &Arriving<'_>) -> Result<Arrival, String>;
+}
+
+/// As in the usual pod: by `lo` to itself, and by one interface to everybody else.
+impl Ways for Pod {
+    fn leaving(&self, packet: &Leaving) -> Result<Way, String> {
+        Ok(Way { interface: self.route(packet.to.ip()).to_owned(), source: None })
+    }
+
+    fn arriving(&self, packet: &Arriving<'_>) -> Result<Arrival, String> {
+        let local = self.addresses.is_empty() || self.route(packet.to) == "lo";
+        Ok(Arrival { interface: packet.at.unwrap_or(OUTSIDE).to_owned(), local })
+    }
+}

@@ -1,0 +1,85 @@
+//! What is there, in the place of flags that are not given: the settings that are noted beside the rules.
+
+use super::run::{self, Run};
+use super::{Exit, manifest::machine, report};
+use policy::mesh::{self, Mesh};
+use policy::{Basis, Problem, Problems, Subject};
+use rules::Ownership;
+use sidecar_init::backend::{self, Backend, Snapshot};
+
+/// What a question without flags is about.
+pub(super) enum Here {
+    /// The settings by which the rules were made.
+    Noted(Box<Subject>, Basis),
+    /// Rules of which nothing says by which settings they were made; what is the case, as a clause.
+    Unnoted(String),
+    /// No rules of any mesh.
+    Nothing,
+}
+
+/// Reads it, for a subject that describes no rules.
+///
+/// # Errors
+/// What is wrong with the input, and when what is there can't be read, which is told here.
+pub(super) fn here(subject: &Subject) -> Result<Result<Here, Exit>, Problems> {
+    let (run, _) = run::resolve_run(&subject.raw, subject.before.clone())?;
+    Ok(read(subject, &run).map_err(|error| report::failure(&Unread(error), Exit::Failed)))
+}
+
+/// What is there can't be read.
+#[derive(Debug, thiserror::Error)]
+#[error("the rules that are here can't be read; to ask about others, give the flags of apply, or -f FILE")]
+pub(super) struct Unread(#[source] pub(super) backend::Error);
+
+fn read(subject: &Subject, run: &Run) -> Result<Here, backend::Error> {
+    let snapshot = run.open_for(run.everyone())?.read()?;
+    let noted: Vec<(Mesh, Option<&str>)> =
+        run.everyone().each().filter_map(|one| note(&snapshot, &one)).collect();
+    Ok(match noted[..] {
+        [(mesh, Some(settings))] => match mesh::noted(mesh, settings) {
+            Some(raw) => {
+                let raw = subject.raw.clone().without_rules().over(raw);
+                let basis = Basis::Noted { namespace: subject.namespace(), settings: settings.to_owned() };
+                Here::Noted(Box::new(Subject::of_flags(raw, Vec::new(), machine)), basis)
+            }
+            None => Here::Unnoted(format!("those noted beside the rules are another version's ({settings})")),
+        },
+        [(_, None)] => Here::Unnoted(
+            "they were too long to be noted beside the rules, or nft has loaded those".to_owned(),
+        ),
+        [] => unnoted(&snapshot, run),
+        [..] => {
+            let names: Vec<&str> = noted.iter().map(|(mesh, _)| mesh.name()).collect();
+            Here::Unnoted(format!("rules of several meshes are here ({})", names.join(", ")))
+        }
+    })
+}
+
+/// The note beside the rules of an owner, if it has a table with one, and what it says of the settings.
+fn note<'a>(snapshot: &'a Snapshot, owner: &Ownership) -> Option<(Mesh, Option<&'a str>)> {
+    let record = snapshot.table_named(owner.table)?.record.as_deref()?;
+    Some((owner.mesh.parse().ok()?, record.settings.as_deref()))
+}
+
+/// Of whom rules are there, if of anybody.
+fn unnoted(snapshot: &Snapshot, run: &Run) -> Here {
+    let known = |one: Ownership| Some(format!("{}: {}", one.name, snapshot.evidence_of(&one)?));
+    let known: Vec<String> = run.everyone().each().filter_map(known).collect();
+    match known.is_empty() {
+        true => Here::Nothing,
+        false => {
+            Here::Unnoted(format!("none are noted beside the rules that are here ({})", known.join("; ")))
+        }
+    }
+}
+
+/// What a command needs that can't do without settings.
+pub(super) fn needed(here: &Here) -> Problems {
+    let why = match here {
+        Here::Unnoted(why) => why,
+        Here::Nothing => "no rules of a mesh are here",
+        Here::Noted(..) => unreachable!("these are settings"),
+    };
+    let text = format!("no flag gives any, and {why}; give the flags of apply, or -f FILE");
+    Problems(vec![Problem::of("settings", text)])
+}

@@ -1,0 +1,109 @@
+//! Which way packets take in the network namespace that we are in, by the kernel's word.
+
+use nix::libc::{EACCES, EHOSTUNREACH, EINVAL, ENETUNREACH};
+use nix::net::if_::if_nametoindex;
+use policy::explain::{Arrival, Arriving, Leaving, Scene, Way, Ways};
+use rules::{Family, Mark, nft::protocol_number};
+use sidecar_init::sys::{
+    address,
+    way::{self, Flow},
+};
+use std::{io, net::IpAddr};
+
+/// The interface through which a machine talks to itself.
+const LOOPBACK: &str = "lo";
+
+/// The kernel, asked about one network namespace.
+pub(super) struct Kernel {
+    /// Every address, with its interface.
+    held: Vec<(IpAddr, String)>,
+    /// Packets of these marks are delivered here, as the walk knows.
+    local_marks: Vec<(Family, Mark)>,
+}
+
+impl Kernel {
+    /// Of the namespace whose rules and policy rules these are.
+    pub(super) fn of(scenes: &[Scene]) -> Self {
+        let marks = scenes
+            .iter()
+            .flat_map(|scene| scene.routing.local_marks.iter().map(move |mark| (scene.family, *mark)));
+        Self { held: address::by_interface().unwrap_or_default(), local_marks: marks.collect() }
+    }
+
+    /// The interface that has an address.
+    fn holder(&self, wanted: IpAddr) -> Option<&str> {
+        self.held.iter().find(|(own, _)| *own == wanted).map(|(_, name)| name.as_str())
+    }
+
+    /// The interface at which a packet arrives, where nobody says it.
+    fn entrance(&self, packet: &Arriving<'_>) -> Option<String> {
+        let outside = |name: &str| (name != LOOPBACK).then(|| name.to_owned());
+        // Where an answer would leave.
+        let back = packet.from.and_then(|from| outside(&way::to(from).ok()?.interface));
+        back.or_else(|| outside(self.holder(packet.to)?))
+            .or_else(|| self.held.iter().find_map(|(_, name)| outside(name)))
+    }
+}
+
+impl Ways for Kernel {
+    fn leaving(&self, packet: &Leaving) -> Result<Way, String> {
+        let Leaving { to, from, protocol, uid, mark } = packet;
+        let family = Family::of(to.ip());
+        // Where these would go without their mark is what the walk asks.
+        let is_local = self.local_marks.iter().any(|(of, local)| *of == family && local.covers(*mark));
+        let flow = Flow {
+            to: to.ip(),
+            // From any other, a transparent socket alone sends, which is routed all the same.
+            from: from.filter(|from| from.is_loopback() || self.holder(*from).is_some()),
+            service: Some((protocol_number(*protocol), to.port())),
+            uid: Some(uid.number()),
+            mark: if is_local { 0 } else { *mark },
+            at: None,
+        };
+        match way::of(&flow) {
+            Ok(found) => Ok(Way { interface: found.interface, source: found.source }),
+            Err(_) if is_local => Ok(Way { interface: LOOPBACK.to_owned(), source: None }),
+            Err(error) => {
+                let to = to.ip();
+                let why = match error.raw_os_error() {
+                    Some(ENETUNREACH) => format!("no route leads to {to}"),
+                    Some(EHOSTUNREACH) => format!("the route to {to} says unreachable"),
+                    Some(EACCES) => format!("the route to {to} says prohibit"),
+                    Some(EINVAL) => format!("the route to {to} says blackhole"),
+                    _ => format!("the kernel has no way to {to} ({error})"),
+                };
+                Err(format!("no packet is sent: {why} for user {uid}"))
+            }
+        }
+    }
+
+    fn arriving(&self, packet: &Arriving<'_>) -> Result<Arrival, String> {
+        let at = packet.at.map(str::to_owned).or_else(|| self.entrance(packet));
+        let Some(interface) = at else {
+            return Err("nothing arrives: no interface but lo has an address here".to_owned());
+        };
+        if if_nametoindex(interface.as_str()).is_err() {
+            return Err(format!("nothing arrives at {interface}: no interface here has that name"));
+        }
+        let Some(from) = packet.from else {
+            // Whether it is taken in depends on who sends it, which nobody says.
+            let local = self.holder(packet.to).is_some() || way::to(packet.to).is_ok_and(|way| way.is_local);
+            return Ok(Arrival { interface, local });
+        };
+        let flow = Flow { from: Some(from), mark: packet.mark, at: Some(&interface), ..Flow::to(packet.to) };
+        match way::of(&flow) {
+            Ok(found) => Ok(Arrival { local: found.is_local, interface }),
+            Err(error) => Err(format!(
+                "nothing from {from} to {} is taken in at {interface}: {}; see the route back, rp_filter and forwarding",
+                packet.to,
+                reason(&error)
+            )),
+        }
+    }
+}
+
+/// The kernel's reason without the number that the standard library adds.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_lowercase()
+}

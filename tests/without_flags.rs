@@ -1,0 +1,368 @@
+//! Questions without flags: `explain`, `lint`, `check` and `probe` answer by what is there, and say so. Names are resolved,
+//! routes are asked of the kernel, and no address is made up.
+
+#[path = "kernel/support/namespace.rs"]
+#[expect(dead_code, reason = "a part of it is enough here")]
+mod namespace;
+
+use namespace::Namespace;
+use serde_json::Value;
+use std::{env, fs, path::PathBuf, process, process::Output};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_sidecar-init");
+
+/// Every way by which rules come into a pod; the last two leave no note of their settings.
+const MAKERS: [&str; 4] = ["nftables", "iptables-nft", "iptables-legacy", "istio-iptables"];
+
+/// A pod with two interfaces and a way out by the first.
+fn pod() -> Namespace {
+    let pod = Namespace::new();
+    for (name, far, network) in [("eth0", "far0", "10.77.0"), ("eth1", "far1", "10.88.0")] {
+        pod.ip(&format!(
+            "link add {name} type veth peer name {far}\nlink set {name} up\nlink set {far} up\naddr add {network}.2/24 dev {name}"
+        ));
+    }
+    pod.ip("route add default via 10.77.0.1");
+    pod
+}
+
+/// The same with rules by one of the [`MAKERS`].
+fn pod_by(maker: &str, flags: &[&str]) -> Namespace {
+    let pod = pod();
+    match maker {
+        // As istio-iptables sets them: its own words, fed to iptables-restore.
+        "istio-iptables" => {
+            let text = said(&pod, &[&["render", "--format", "iptables"], flags].concat(), 0);
+            let v4 = text.split("# ip6tables-restore").next().expect("the part for IPv4");
+            let done = pod.output("iptables-nft-restore", &["--noflush"], v4);
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        }
+        backend => {
+            said(&pod, &[&["apply", "--backend", backend], flags].concat(), 0);
+        }
+    }
+    pod
+}
+
+fn told(output: &Output, words: &[&str], code: i32) -> String {
+    let [stdout, stderr] =
+        [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {stdout}{stderr}");
+    if code == 2 { stderr } else { stdout }
+}
+
+/// What a call prints inside; of bad input, what it complains about.
+fn said(pod: &Namespace, words: &[&str], code: i32) -> String {
+    told(&pod.output(BINARY, words, ""), words, code)
+}
+
+fn lines(text: &str) -> [&str; 2] {
+    let mut lines = text.lines();
+    [(); 2].map(|()| lines.next().unwrap_or_default())
+}
+
+const HERE: &str = "by the rules in this network namespace:";
+const ALL: [&str; 6] = ["-b", "*", "-i", "*", "-d", "15090"];
+
+#[test]
+fn explain_asks_the_rules_that_are_there() {
+    for maker in MAKERS {
+        let pod = pod_by(maker, &ALL);
+        let path = pod.path();
+        for (port, verdict) in
+            [("8080", "captured: goes to the proxy's inbound port 15006"), ("15090", "not captured: ")]
+        {
+            let inside = said(&pod, &["explain", port], 0);
+            let [basis, answer] = lines(&inside);
+            assert!(basis == HERE && answer.starts_with(verdict), "{maker}: {inside}");
+            // From elsewhere, by the name that was given.
+            let words = ["explain", "--network-namespace", &path, port];
+            let outside = process::Command::new(BINARY).args(words).output().expect("the binary");
+            let outside = told(&outside, &words, 0);
+            let [basis, answer] = lines(&outside);
+            assert_eq!(basis, format!("by the rules in namespace {path}:"), "{maker}");
+            assert!(answer.starts_with(verdict), "{maker}: {outside}");
+        }
+    }
+}
+
+/// Variables of the pod, and flags about the packet, the host or the answer, describe no rules; flags of capture do.
+#[test]
+fn what_describes_rules_decides_which_are_asked() {
+    let pod = pod_by("nftables", &ALL);
+    let variables = ["ISTIO_META_DNS_CAPTURE=true", "ISTIO_INBOUND_PORTS=80", "PROXY_UID=7"];
+    let kind = |words: &[&str]| {
+        let call = [&variables[..], &[BINARY, "explain", "--format", "json"], words].concat();
+        let answer = told(&pod.output("env", &call, ""), words, 0);
+        let answer: Value = serde_json::from_str(&answer).expect("JSON");
+        (
+            answer["basis"]["kind"].as_str().expect("a word").to_owned(),
+            answer["verdict"].as_str().map(str::to_owned),
+        )
+    };
+    for words in [
+        &["8080"][..],
+        &["--pod-ips", "10.77.0.2", "8080"],
+        &["--dns-servers", "10.0.0.10", "--iptables-version", "1.8.9", "8080"],
+        &["--as", "app", "--uid", "1000", "--mark", "7", "10.0.0.5:443"],
+        &["--backend", "iptables", "--lock-wait", "3", "--log_output_level", "warn", "8080"],
+        &["--mesh", "istio", "8080"],
+        &["--live", "-b", "80", "8080"],
+    ] {
+        assert_eq!(kind(words), ("rules".to_owned(), Some("redirect".to_owned())), "{words:?}");
+    }
+    for words in [
+        &["-b", "80", "8080"][..],
+        &["-b", "", "8080"],
+        &["--proxy-uid", "7", "8080"],
+        &["--redirect-dns=false", "8080"],
+        &["--mesh", "linkerd", "--ports-to-redirect", "80", "8080"],
+    ] {
+        assert_eq!(kind(words), ("flags".to_owned(), Some("pass".to_owned())), "{words:?}");
+    }
+}
+
+#[test]
+fn an_empty_namespace_is_told_as_it_is() {
+    let bare = Namespace::new();
+    let text = said(&bare, &["explain", "8080"], 0);
+    let expected = "by the rules in this network namespace:\n\
+                    nothing arrives: no interface but lo has an address here; by the rules alone:\n\
+                    not captured: goes to the pod's address:8080 as it was sent, because there are no rules here\n";
+    assert!(text.starts_with(expected), "{text}");
+    assert!(!text.contains("eth0"), "no interface is made up: {text}");
+    let pod = pod();
+    let text = said(&pod, &["explain", "8080"], 0);
+    let expected = "not captured: goes to 10.77.0.2:8080 as it was sent, because there are no rules here";
+    assert_eq!(lines(&text), [HERE, expected]);
+    for command in ["lint", "check"] {
+        let text = said(&pod, &[command], 2);
+        assert!(
+            text.contains("no rules of a mesh are here; give the flags of apply, or -f FILE"),
+            "{command}: {text}"
+        );
+    }
+    let text = said(&pod, &["probe"], 126);
+    assert_eq!(
+        lines(&text),
+        [HERE, "Nothing is captured: no rule here sends traffic to the proxy of a mesh."]
+    );
+}
+
+#[test]
+fn the_settings_that_are_noted_are_those_that_are_meant() {
+    let noted = "by the settings noted in this network namespace (-b '*' -d 15090 -i '*'):";
+    let pod = pod_by("nftables", &ALL);
+    assert_eq!(lines(&said(&pod, &["check"], 0)), [noted, "nothing differs"]);
+    let report: Value = serde_json::from_str(&said(&pod, &["check", "--format", "json"], 0)).expect("JSON");
+    assert_eq!((&report["basis"]["kind"], &report["equal"]), (&"noted".into(), &true.into()));
+    let text = said(&pod, &["lint"], 0);
+    assert!(text.starts_with(noted) && text.contains("SI013 --drop-invalid"), "{text}");
+    assert!(said(&pod, &["probe"], 0).starts_with(noted));
+    // What somebody has changed since is no longer as noted.
+    pod.stdout(
+        "nft",
+        &["insert", "rule", "inet", "sidecar_init", "nat_ISTIO_OUTPUT", "tcp", "dport", "443", "return"],
+    );
+    let text = said(&pod, &["check"], 3);
+    assert!(text.starts_with(noted) && text.contains("tcp dport 443"), "{text}");
+}
+
+#[test]
+fn each_meshs_settings_are_noted_in_its_own_words() {
+    for (mesh, flags) in [
+        ("linkerd", &["--inbound-ports-to-ignore", "4190,4191"][..]),
+        ("kuma", &["--kuma-dp-user", "5678", "--exclude-inbound-ports", "9901"]),
+        ("ambient", &["--dns-capture=false"]),
+    ] {
+        let pod = pod_by("nftables", &[&["--mesh", mesh], flags].concat());
+        let [basis, answer] = lines(&said(&pod, &["check"], 0)).map(str::to_owned);
+        assert!(
+            basis.contains(&format!("--mesh {mesh}"))
+                && basis.contains(flags[0].split('=').next().expect("a flag")),
+            "{basis}"
+        );
+        assert_eq!(answer, "nothing differs", "{mesh}");
+        said(&pod, &["lint"], 0);
+    }
+}
+
+#[test]
+fn without_a_note_the_rules_speak_or_flags_are_asked_for() {
+    for maker in &MAKERS[1..] {
+        let pod = pod_by(maker, &ALL);
+        let text = said(&pod, &["check"], 2);
+        let expected = "settings: no flag gives any, and none are noted beside the rules that are here (Istio's sidecar: ";
+        assert!(
+            text.contains(expected) && text.contains("give the flags of apply, or -f FILE"),
+            "{maker}: {text}"
+        );
+        let text = said(&pod, &["lint", "--format", "json"], 0);
+        let report: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(report["basis"]["kind"], "rules", "{maker}");
+        // Nobody listens in this pod.
+        let codes = report["findings"].as_array().expect("a list").iter().map(|finding| &finding["code"]);
+        assert!(codes.clone().any(|code| code == "listeners"), "{maker}: {text}");
+        said(&pod, &["lint", "--deny"], 1);
+        let text = said(&pod, &["probe"], 0);
+        assert!(text.starts_with(HERE) && text.contains("captured at 15001"), "{maker}: {text}");
+    }
+}
+
+#[test]
+fn notes_that_say_too_little_are_told() {
+    let ports = (0..1_000).map(|n| (20_001 + 2 * n).to_string()).collect::<Vec<_>>().join(",");
+    let pod = pod_by("nftables", &[&ALL[..], &["-o", &ports]].concat());
+    let text = said(&pod, &["check"], 2);
+    assert!(text.contains("they were too long to be noted beside the rules"), "{text}");
+    // The rules are there to be asked.
+    let text = said(&pod, &["explain", "10.0.0.5:20001"], 0);
+    assert!(lines(&text)[1].starts_with("not captured: "), "{text}");
+    let text = said(&pod, &["probe"], 0);
+    assert!(text.starts_with(HERE), "{text}");
+}
+
+/// Which interface a packet leaves by is the kernel's word: by destination, by user, by mark.
+#[test]
+fn the_kernel_says_which_way_a_packet_takes() {
+    for maker in ["nftables", "iptables-nft"] {
+        let pod = pod_by(maker, &[&ALL[..], &["-c", "eth1"]].concat());
+        // No local route: the kernel takes such packets nowhere but where the table says.
+        pod.ip("rule add uidrange 7-7 lookup 100\nrule add fwmark 9 lookup 100\nroute add default via 10.88.0.1 table 100");
+        pod.ip("route add unreachable 10.66.0.0/16");
+        let ask = |words: &[&str]| said(&pod, &[&["explain"], words].concat(), 0);
+        for (words, way, captured) in [
+            (
+                &["10.0.0.5:443"][..],
+                "tcp 10.77.0.2:40000 -> 10.0.0.5:443, from user 1000, group 1000, leaving by eth0",
+                true,
+            ),
+            (
+                &["10.88.0.9:443"],
+                "tcp 10.88.0.2:40000 -> 10.88.0.9:443, from user 1000, group 1000, leaving by eth1",
+                false,
+            ),
+            (&["--uid", "7", "10.0.0.5:443"], "from user 7, group 7, leaving by eth1", false),
+            (&["--mark", "9", "10.0.0.5:443"], "leaving by eth1, mark 0x9", false),
+            (
+                &["10.77.0.2:443"],
+                "tcp 10.77.0.2:40000 -> 10.77.0.2:443, from user 1000, group 1000, leaving by lo",
+                false,
+            ),
+            (&["8080"], "tcp an address outside:40000 -> 10.77.0.2:8080, arriving at eth0", true),
+            (
+                &["--source", "10.88.0.9", "10.88.0.2:8080", "--as", "external"],
+                "tcp 10.88.0.9:40000 -> 10.88.0.2:8080, arriving at eth1",
+                false,
+            ),
+            (&["--in-interface", "eth1", "8080"], "arriving at eth1", false),
+        ] {
+            let text = ask(words);
+            let [basis, answer] = lines(&text);
+            assert_eq!(
+                (basis, answer.starts_with("captured: ")),
+                (HERE, captured),
+                "{maker} {words:?}: {text}"
+            );
+            assert!(text.contains(way), "{maker} {words:?}: {text}");
+        }
+        let refused =
+            "no packet is sent: the route to 10.66.0.1 says unreachable for user 1000; by the rules alone:";
+        assert_eq!(lines(&ask(&["10.66.0.1:80"])), [HERE, refused]);
+        let text = ask(&["--in-interface", "eth7", "8080"]);
+        assert!(
+            text.contains("nothing arrives at eth7: no interface here has that name; by the rules alone:"),
+            "{text}"
+        );
+        let report: Value = serde_json::from_str(&ask(&["--format", "json", "10.66.0.1:80"])).expect("JSON");
+        assert!(report["unsent"].as_str().is_some_and(|text| text.contains("unreachable")), "{report:#}");
+        assert_eq!(report["out_interface"], Value::Null);
+        // What is not sent is neither captured nor not.
+        for expected in ["captured", "not-captured"] {
+            said(&pod, &["explain", "--expect", expected, "10.66.0.1:80"], 3);
+        }
+        // Of a matrix, each packet's way.
+        pod.ip("route replace default via 10.88.0.1");
+        let matrix = ask(&["--matrix"]);
+        let row = matrix.lines().find(|line| line.starts_with("anywhere else")).expect("the row");
+        assert_eq!(row.matches("passes").count(), 4, "{maker}: {matrix}");
+    }
+}
+
+#[test]
+fn names_are_resolved_and_told_with_their_address() {
+    let hosts = env::temp_dir().join(format!("sidecar-init-hosts-{}", process::id()));
+    let _removed = Removed(hosts.clone());
+    fs::write(&hosts, "10.96.0.10 reviews\nfd00::10 reviews\n10.96.0.20 example.test\n").expect("a file");
+    let pod = pod_by("nftables", &[&ALL[..], &["-x", "10.96.0.20/32"]].concat());
+    let ask = |words: &str, code: i32| {
+        let script = format!("mount --bind {} /etc/hosts && exec {BINARY} explain {words}", hosts.display());
+        told(&pod.output("unshare", &["--mount", "sh", "-c", &script], ""), &[words], code)
+    };
+    let text = ask("reviews:9080", 0);
+    assert!(lines(&text)[1].starts_with("captured: goes to the proxy's outbound port 15001"), "{text}");
+    assert!(text.contains(" -> reviews (10.96.0.10, one of 2 addresses):9080, "), "{text}");
+    let text = ask("https://example.test/a", 0);
+    let expected =
+        "not captured: goes to example.test (10.96.0.20):443 as it was sent, because -x leaves 10.96.0.20";
+    assert!(lines(&text)[1].starts_with(expected), "{text}");
+    // With flags, too.
+    let text = ask("--pod-ips 10.77.0.2 -i '*' reviews:9080", 0);
+    assert!(text.starts_with("by the flags given:\ncaptured: "), "{text}");
+    for (words, expected) in [
+        ("reviews", "names no port; give one, such as reviews:443"),
+        ("no-such-name.invalid:80", "can't be resolved: "),
+        ("'a b:80'", "is not ADDRESS:PORT"),
+    ] {
+        let text = ask(words, 2);
+        assert!(text.contains(expected), "{words}: {text}");
+    }
+}
+
+/// A file that goes with the test.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Documentation addresses are in answers only where somebody has typed them.
+#[test]
+fn no_address_is_made_up() {
+    let invented = ["192.0.2.", "198.51.100.", "203.0.113.", "2001:db8"];
+    let check = |text: &str| {
+        assert!(!invented.iter().any(|one| text.contains(one)), "{text}");
+    };
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/docker/pod-istio.yaml");
+    let pod = pod();
+    let text = said(&pod, &["explain", "-f", manifest, "8080"], 0);
+    assert!(text.contains("tcp an address outside:40000 -> the pod's address:8080, "), "{text}");
+    check(&text);
+    for words in [
+        &["explain", "-f", manifest, "15090"][..],
+        &["explain", "-f", manifest, "10.0.0.5:443"],
+        &["explain", "-f", manifest, "[fd00::5]:443"],
+        &["explain", "-f", manifest, "--matrix"],
+        &["explain", "-f", manifest, "--format", "json", "8080"],
+        &["explain", "-f", manifest, "--format", "picture", "8080"],
+        &["explain", "[fd00::5]:443"],
+        &["explain", "--matrix"],
+    ] {
+        check(&said(&pod, words, 0));
+    }
+    let report: Value =
+        serde_json::from_str(&said(&pod, &["explain", "-f", manifest, "--format", "json", "8080"], 0))
+            .expect("JSON");
+    assert_eq!((&report["source"], &report["destination"]), (&Value::Null, &Value::Null));
+    // A rule of others decides before ours: status shows it by a packet.
+    let pod = pod_by("iptables-nft", &["-b", "*", "-i", "10.0.0.0/8", "-q", "8443"]);
+    pod.stdout("iptables-nft", &["-t", "nat", "-I", "OUTPUT", "-j", "ACCEPT"]);
+    let text = said(&pod, &["status"], 0);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("TCP of the application to an address in 10.0.0.0/8:"), "{text}");
+    assert!(words.contains("TCP of the application to an address outside:8443"), "{text}");
+    check(&text);
+    assert!(said(&pod, &["explain", "192.0.2.7:80"], 0).contains("192.0.2.7:80"), "it is typed");
+}
