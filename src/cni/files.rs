@@ -1,7 +1,7 @@
 //! Files that are whole or not there: written aside, then put in place. They are read with a bound, and only where they are
 //! regular files: opening a pipe waits for a writer, and a device may never end.
 
-use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
+use nix::libc::{ELOOP, O_NOFOLLOW, O_NONBLOCK};
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, ErrorKind, Read, Write},
@@ -57,8 +57,13 @@ impl Unread {
 /// When it is not there, is something else, or can't be opened.
 pub(super) fn open(path: &Path, links: Links) -> Result<File, Unread> {
     let (found, flags) = match links {
-        Links::Followed => (fs::metadata(path)?, 0),
-        Links::Refused => (fs::symlink_metadata(path)?, O_NOFOLLOW),
+        Links::Followed => (fs::metadata(path), 0),
+        Links::Refused => (fs::symlink_metadata(path), O_NOFOLLOW),
+    };
+    let found = match found {
+        // Links that lead to each other lead to no file.
+        Err(error) if error.raw_os_error() == Some(ELOOP) => return Err(Unread::Special),
+        other => other?,
     };
     // Opening a device may have an effect, so it is looked at before, and again once it is open: it may be another by then.
     if !found.is_file() {
