@@ -56,9 +56,9 @@ fn what_is_no_configuration_is_passed_over_and_told_whatever_it_is() {
             running.until("it is told", || running.log().contains(told));
             node.put("10-a.conflist", LIST);
             running.until("the entry in the next file", || types(&node.read("10-a.conflist")).len() == 2);
-            let log = running.log();
-            let warning = log.lines().find(|line| line.contains("passed over")).unwrap_or_default();
-            assert!(warning.contains(name) && warning.contains(told), "{what}: {log}");
+            let is_warning =
+                |line: &str| line.contains("passed over") && line.contains(name) && line.contains(told);
+            running.until(what, || running.log().lines().any(is_warning));
             assert!(peak(&running) < 50_000, "{what}: {} kB", peak(&running));
             let start = Instant::now();
             assert_eq!(running.end(), Some(0), "{what}");
