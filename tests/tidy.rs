@@ -237,7 +237,8 @@ fn the_protocol_of_plugins_touches_nothing() {
 
 #[test]
 fn the_nodes_program_reads_the_environment_where_it_starts() {
-    for (path, text) in sources("node/src").into_iter().filter(|(path, _)| path != "node/src/main.rs") {
+    let both = ["node/src", "crates/cluster/src"].into_iter().flat_map(sources);
+    for (path, text) in both.filter(|(path, _)| path != "node/src/main.rs") {
         let code = code(&text);
         assert!(!code.contains("env::var") && !code.contains("env::args"), "{path} reads the environment");
     }
@@ -260,7 +261,7 @@ fn code_outside_of_sys_is_safe() {
         let found = unsafe_words.iter().find(|word| path != "tests/tidy.rs" && code(&text).contains(**word));
         assert_eq!(found, None, "{path}");
     }
-    for lib in ["rules/src/lib.rs", "policy/src/lib.rs"] {
+    for lib in ["rules/src/lib.rs", "policy/src/lib.rs", "crates/cluster/src/lib.rs"] {
         let lib = fs::read_to_string(root().join(lib)).expect("the crate's root");
         assert!(lib.contains("#![forbid(unsafe_code)]"));
     }

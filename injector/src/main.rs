@@ -1,7 +1,5 @@
 //! Puts what a service mesh needs into pods: as a webhook that the API server calls, or offline.
 
-#[path = "../../node/src/access.rs"]
-mod access;
 mod arguments;
 mod authority;
 mod environment;

@@ -5,12 +5,12 @@
 //! not do is done here: a list or a stream that never comes is given up, and a watch that is refused before it has begun,
 //! because its version is too old or our token is not known any more, begins anew with a new client.
 
-use crate::access::{self, Refused};
 use crate::arguments::Repair;
 use crate::metrics::Metrics;
 use crate::pace::{self, Rate};
 use crate::treatment::{Outcome, Treatment, chain, code, named};
 use crate::ward::{Change, Ward};
+use cluster::access::{self, Refused};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{

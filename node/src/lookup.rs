@@ -5,9 +5,9 @@
 //! before the next, in part by chance. What the API server says for good ends it: that there is no such pod, or that we
 //! may not know.
 
-use crate::access::{self, Refused};
 use crate::arguments::Lookup;
 use crate::treatment::{chain, code};
+use cluster::access::{self, Refused};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Resource,

@@ -3,7 +3,6 @@
 //! A program of its own, because that takes an asynchronous client and TLS, which are larger than the plugin.
 //! It reads pods by the same policy and changes namespaces by the same engine. The environment is read here alone.
 
-mod access;
 mod arguments;
 mod controller;
 mod incident;

@@ -36,7 +36,7 @@ pub(crate) enum Failure {
     Settings(Problems),
     #[error("the namespace {} can't be entered; CAP_SYS_ADMIN is needed", .0.display())]
     Enter(PathBuf, #[source] io::Error),
-    #[error("{} is the machine's own network namespace, and no pod's", .0.display())]
+    #[error("{} is the machine's own network namespace, or may be: nothing tells without /proc", .0.display())]
     Host(PathBuf),
     #[error("the pod's traffic can't be captured: {0}")]
     Engine(#[from] engine::Error),
@@ -69,7 +69,7 @@ pub(crate) fn mend(
         return Ok(Mended::LeftAlone(format!("its init container {name} sets the rules")));
     }
     let work = || {
-        if namespace::is_host() == Some(true) {
+        if namespace::is_host() != Some(false) {
             return Err(Failure::Host(sandbox.found.clone()));
         }
         let resolved = reading.said.resolve(&Inside).map_err(Failure::Settings)?;

@@ -2,6 +2,7 @@
 //!
 //! One thread does everything, so the numbers need no lock.
 
+use cluster::slots::{Slot, Slots};
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
@@ -121,6 +122,8 @@ impl Metrics {
 const MOST_BYTES: u64 = 8 * 1024;
 /// How long a client may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How many clients are served at once: a node has a kubelet and a scraper or two.
+const MOST_CONNECTIONS: usize = 64;
 
 /// Serves them as long as the runtime lives.
 ///
@@ -128,23 +131,32 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// When the address can't be listened on.
 pub(crate) async fn serve(metrics: Rc<Metrics>, address: SocketAddr) -> io::Result<()> {
     let listener = TcpListener::bind(address).await?;
+    let slots = Slots::new(MOST_CONNECTIONS);
     task::spawn_local(async move {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    let metrics = Rc::clone(&metrics);
+                    let (metrics, slot) = (Rc::clone(&metrics), slots.take().await);
                     // Who does not ask in time, or is gone before the answer, gets none.
-                    task::spawn_local(async move { time::timeout(PATIENCE, one(&metrics, stream)).await });
+                    task::spawn_local(async move {
+                        tokio::select! {
+                            () = slot.wanted() => {}
+                            _ = time::timeout(PATIENCE, one(&metrics, stream, &slot)) => {}
+                        }
+                    });
                 }
                 // No file descriptors are left, as far as one can tell: wait for some.
-                Err(_) => time::sleep(Duration::from_millis(100)).await,
+                Err(_) => {
+                    slots.close_idle();
+                    time::sleep(Duration::from_millis(100)).await;
+                }
             }
         }
     });
     Ok(())
 }
 
-async fn one(metrics: &Metrics, mut stream: TcpStream) -> io::Result<()> {
+async fn one(metrics: &Metrics, mut stream: TcpStream, slot: &Slot) -> io::Result<()> {
     let (reader, mut writer) = stream.split();
     let mut reader = reader.take(MOST_BYTES);
     let mut request = Vec::new();
@@ -153,6 +165,7 @@ async fn one(metrics: &Metrics, mut stream: TcpStream) -> io::Result<()> {
             return Ok(());
         }
     }
+    slot.asked();
     let (status, body) = metrics.answer(&String::from_utf8_lossy(&request));
     let head = "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\nConnection: close";
     let answer = format!("HTTP/1.1 {status}\r\n{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());

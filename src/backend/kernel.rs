@@ -62,6 +62,10 @@ impl Kernel {
         })
     }
 
+    pub fn owner(&self) -> Ownership {
+        self.owner
+    }
+
     /// The programs of a variant, if they are on `PATH`.
     pub fn programs(&self, variant: Variant) -> Option<&Programs> {
         let cell = match variant {

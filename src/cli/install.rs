@@ -5,6 +5,7 @@ use crate::cni::install::{self, End, Folders, Removed, Stay, Wish};
 use policy::sources::{Given, Raw, Reader, duration};
 use policy::{Problem, Problems, Setting};
 use serde_json::Value;
+use sidecar_init::sys::signals::ignore_file_size_limit;
 use std::{fs, net::SocketAddr, path::PathBuf};
 
 /// Puts the plugin in place.
@@ -19,6 +20,7 @@ pub(super) fn install(raw: &Raw, mut problems: Vec<Problem>) -> Result<Exit, Pro
         Wish { folders: folders(&mut reader), entry, stay: stay(&mut reader), wait: wait(&mut reader) };
     reader.finish()?;
     start_logging(raw, &logging, Stdout::Any)?;
+    survive_file_size_limit();
     Ok(match install::keep(&wish) {
         Ok(End::Installed(_) | End::Asked(None)) => Exit::Done,
         Ok(End::Asked(Some(removed))) => {
@@ -37,6 +39,7 @@ pub(super) fn uninstall(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Probl
     let keep_program = reader.switch(Setting::KeepProgram);
     reader.finish()?;
     start_logging(raw, &logging, Stdout::Any)?;
+    survive_file_size_limit();
     Ok(match install::uninstall(&folders, keep_program) {
         Ok(removed) => {
             tell(&removed);
@@ -44,6 +47,13 @@ pub(super) fn uninstall(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Probl
         }
         Err(error) => report::failure(&error, Exit::Failed),
     })
+}
+
+/// What can't be written is an error then, which is told, and no end in the middle of it.
+pub(super) fn survive_file_size_limit() {
+    if let Err(error) = ignore_file_size_limit() {
+        tracing::warn!(target: "install", "a limit of file sizes may end this run: {error}");
+    }
 }
 
 fn tell(Removed { configurations, programs }: &Removed) {

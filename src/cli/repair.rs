@@ -29,6 +29,7 @@ enum Failure {
 /// Runs the command.
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     let started = Instant::now();
+    super::install::survive_file_size_limit();
     let Subject { raw, before, .. } = manifest::only(subjects)?;
     let mut problems = before.clone();
     let container = container(raw).unwrap_or_else(|problem| {

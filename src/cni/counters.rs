@@ -3,8 +3,11 @@
 //!
 //! `counters.json` is read, changed and put in place under a lock of its own.
 
-use super::files::{self, Durability};
-use nix::fcntl::{Flock, FlockArg};
+use super::files::{self, Durability, Links};
+use nix::{
+    fcntl::{Flock, FlockArg},
+    libc::{O_NOFOLLOW, O_NONBLOCK},
+};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
@@ -17,6 +20,8 @@ use std::{
 
 const FILE: &str = "counters.json";
 const LOCK: &str = "counters.lock";
+/// Far more than all verbs and outcomes take.
+const MOST_BYTES: u64 = 1024 * 1024;
 
 /// The upper bounds of the histogram's buckets, in milliseconds. What takes longer is in one more.
 pub(super) const BOUNDS: [u32; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];
@@ -54,13 +59,15 @@ pub(super) fn count(folder: &Path, verb: &str, outcome: &str, took: Duration) ->
 
 /// All that was counted. Torn by a failure of the machine, counters start again at nothing, as they may.
 pub(super) fn read(folder: &Path) -> Counters {
-    let text = fs::read(folder.join(FILE)).unwrap_or_default();
+    let text = files::read(&folder.join(FILE), MOST_BYTES, Links::Refused).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
 fn lock(folder: &Path) -> io::Result<Flock<fs::File>> {
     let mut options = OpenOptions::new();
-    let file = options.write(true).create(true).truncate(false).mode(0o600).open(folder.join(LOCK))?;
+    options.write(true).create(true).truncate(false).mode(0o600);
+    // A pipe that nobody reads is an error, not a reason to wait.
+    let file = options.custom_flags(O_NONBLOCK | O_NOFOLLOW).open(folder.join(LOCK))?;
     Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| error.into())
 }
 

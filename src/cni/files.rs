@@ -1,8 +1,10 @@
-//! Files that are whole or not there: written aside, then put in place.
+//! Files that are whole or not there: written aside, then put in place. They are read with a bound, and only where they are
+//! regular files: opening a pipe waits for a writer, and a device may never end.
 
+use nix::libc::{ELOOP, O_NOFOLLOW, O_NONBLOCK};
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Write},
+    io::{self, ErrorKind, Read, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::Path,
     process,
@@ -23,6 +25,87 @@ pub(super) enum Durability {
     MayBeLost,
 }
 
+/// Whether a symbolic link may lead to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Links {
+    Followed,
+    Refused,
+}
+
+/// Why a file is not read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unread {
+    #[error("is not a regular file")]
+    Special,
+    #[error("has more than {0} bytes")]
+    Long(u64),
+    #[error("can't be read: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl Unread {
+    /// Whether no file is there.
+    pub(super) fn is_absence(&self) -> bool {
+        let absent = [ErrorKind::NotFound, ErrorKind::NotADirectory];
+        matches!(self, Self::Io(error) if absent.contains(&error.kind()))
+    }
+}
+
+/// Opens a regular file for reading, without waiting for anything.
+///
+/// # Errors
+/// When it is not there, is something else, or can't be opened.
+pub(super) fn open(path: &Path, links: Links) -> Result<File, Unread> {
+    let (found, flags) = match links {
+        Links::Followed => (fs::metadata(path), 0),
+        Links::Refused => (fs::symlink_metadata(path), O_NOFOLLOW),
+    };
+    let found = match found {
+        // Links that lead to each other lead to no file.
+        Err(error) if error.raw_os_error() == Some(ELOOP) => return Err(Unread::Special),
+        other => other?,
+    };
+    // Opening a device may have an effect, so it is looked at before, and again once it is open: it may be another by then.
+    if !found.is_file() {
+        return Err(Unread::Special);
+    }
+    let file = File::options().read(true).custom_flags(O_NONBLOCK | flags).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(Unread::Special) }
+}
+
+/// Reads a regular file of at most so many bytes.
+///
+/// # Errors
+/// As [`open`], and when it is longer.
+pub(super) fn read(path: &Path, most: u64, links: Links) -> Result<Vec<u8>, Unread> {
+    let file = open(path, links)?;
+    if file.metadata()?.len() > most {
+        return Err(Unread::Long(most));
+    }
+    let mut content = Vec::new();
+    file.take(most + 1).read_to_end(&mut content)?;
+    if u64::try_from(content.len()).is_ok_and(|length| length <= most) {
+        Ok(content)
+    } else {
+        Err(Unread::Long(most))
+    }
+}
+
+/// Removes a file, or whatever else has its name. Says whether anything was there.
+///
+/// # Errors
+/// When the folder can't be written.
+pub(super) fn remove(path: &Path) -> io::Result<bool> {
+    let removed = match fs::remove_file(path) {
+        Err(error) if error.kind() == ErrorKind::IsADirectory => fs::remove_dir_all(path),
+        other => other,
+    };
+    match removed {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        other => other.map(|()| true),
+    }
+}
+
 /// Puts a file in place, in the folder's stead of whatever had its name.
 ///
 /// # Errors
@@ -35,7 +118,15 @@ pub(super) fn put(folder: &Path, name: &str, content: &[u8], durability: Durabil
             file.write_all(content)?;
             if durability == Durability::Kept { file.sync_all() } else { Ok(()) }
         });
-    if let Err(error) = written.and_then(|()| fs::rename(&aside, folder.join(name))) {
+    let place = folder.join(name);
+    let placed = written.and_then(|()| match fs::rename(&aside, &place) {
+        Err(error) if error.kind() == ErrorKind::IsADirectory => {
+            remove(&place)?;
+            fs::rename(&aside, &place)
+        }
+        other => other,
+    });
+    if let Err(error) = placed {
         // It would be swept later anyway.
         let _ = fs::remove_file(&aside);
         return Err(error);

@@ -24,6 +24,7 @@ pub(crate) use help::help;
 pub(crate) use repair::{Container, count_repair};
 
 use protocol::{Code, Fault, Fields, MOST_BYTES, Read as Words, Request, Target, Version};
+use sidecar_init::sys::signals::ignore_file_size_limit;
 use state::State;
 use std::{
     env,
@@ -68,26 +69,36 @@ struct Done {
     answer: Option<String>,
     outcome: &'static str,
     reason: String,
+    /// What takes it back where the answer does not reach the runtime, to which the call has failed then.
+    undo: Option<Undo>,
 }
+
+type Undo = Box<dyn FnOnce() -> Result<(), Fault>>;
 
 impl Done {
     fn new(outcome: &'static str, reason: String) -> Self {
-        Self { answer: None, outcome, reason }
+        Self { answer: None, outcome, reason, undo: None }
     }
 
     fn answering(self, answer: String) -> Self {
         Self { answer: Some(answer), ..self }
+    }
+
+    fn undone_by(self, undo: Undo) -> Self {
+        Self { undo: Some(undo), ..self }
     }
 }
 
 /// Runs the plugin.
 pub(crate) fn main() -> ExitCode {
     warnings::collect();
+    if let Err(error) = ignore_file_size_limit() {
+        tracing::warn!(target: "state", "a limit of file sizes may end this call: {error}");
+    }
     let watch = Watch::start();
-    let outcome = serve(&watch);
-    let exit = watch.answer(&outcome);
+    let outcome = watch.answer(serve(&watch));
     watch.leave_traces(&outcome);
-    if exit == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn serve(watch: &Watch) -> Result<Done, Fault> {

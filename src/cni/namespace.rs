@@ -2,13 +2,22 @@
 
 use super::protocol::{Backend, Code, Fault};
 use nix::errno::Errno;
+use policy::mesh::Mesh;
 use rules::Ownership;
 use sidecar_init::{
-    backend::{self, Kernel, Variant, iptables::Lock},
+    backend::{self, Backend as _, Kernel, Variant, iptables::Lock, nftables::Nftables},
     engine::{self, Choice},
-    sys::{address, lock::Refused, namespace},
+    sys::{
+        address,
+        lock::Refused,
+        namespace::{self, Held},
+        netfilter::lacks_netlink,
+    },
 };
-use std::{fs, io, net::IpAddr, os::unix::fs::MetadataExt, path::Path, time::Duration};
+use std::{io, net::IpAddr, path::Path, time::Duration};
+
+/// How the note of rules names an ADD as who has set them.
+pub(super) const COMMAND: &str = "cni-add";
 
 /// What became of entering a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,29 +27,50 @@ pub(super) enum Entered {
     Gone,
 }
 
+const OWN: &str =
+    "is the runtime's own network namespace; capturing there would catch the traffic of everything in it";
+const UNTOLD: &str = "may be the runtime's own network namespace, where capturing would catch the traffic of everything \
+                      in it: without /proc, nothing tells; mount it";
+
 /// Moves this thread into the namespace behind `CNI_NETNS`, for good.
 ///
 /// # Errors
-/// When it is the one that we are in already or the machine's own, or can't be entered.
+/// When it is the one that we are in already or the machine's own, or may be, or can't be entered.
 pub(super) fn enter(path: &Path) -> Result<Entered, Fault> {
-    let own =
-        "is the runtime's own network namespace; capturing there would catch the traffic of everything in it";
-    let shown = path.display();
-    let refused =
-        |text: &str| Fault::new(Code::Environment, format!("CNI_NETNS: {:?} {text}", shown.to_string()), "");
-    if is_own(path) {
-        return Err(refused(own));
+    let shown = path.display().to_string();
+    let refused = |text: &str| Fault::new(Code::Environment, format!("CNI_NETNS: {shown:?} {text}"), "");
+    let failed = |error: &io::Error| {
+        let msg = format!("CNI_NETNS: {shown:?} can't be entered; CAP_SYS_ADMIN is needed");
+        Fault::caused(Code::Namespace, msg, error)
+    };
+    // What is compared is what is entered, whatever the path leads to by then.
+    let (held, id) = match Held::open(path).and_then(|held| held.id().map(|id| (held, id))) {
+        Err(error) if is_gone(&error) => return Ok(Entered::Gone),
+        other => other.map_err(|error| failed(&error))?,
+    };
+    match Held::own().and_then(|own| own.id()) {
+        Ok(own) if own == id => return Err(refused(OWN)),
+        Ok(_) => {}
+        Err(_) => return Err(refused(UNTOLD)),
     }
-    match namespace::enter(path) {
-        Ok(()) if namespace::is_host() == Some(true) => Err(refused(own)),
-        Ok(()) => Ok(Entered::Inside),
+    match held.enter() {
         // What is left of a name whose namespace was unmounted is an empty file.
-        Err(error) if is_gone(&error) => Ok(Entered::Gone),
-        Err(error) => Err(Fault::caused(
-            Code::Namespace,
-            format!("CNI_NETNS: {:?} can't be entered; CAP_SYS_ADMIN is needed", shown.to_string()),
-            &error,
-        )),
+        Err(error) if is_gone(&error) => return Ok(Entered::Gone),
+        other => other.map_err(|error| failed(&error))?,
+    }
+    is_of_container().map_err(refused)?;
+    Ok(Entered::Inside)
+}
+
+/// Whether the namespace that this thread is in can be a container's.
+///
+/// # Errors
+/// What it is instead, or may be.
+pub(super) fn is_of_container() -> Result<(), &'static str> {
+    match namespace::is_host() {
+        Some(false) => Ok(()),
+        Some(true) => Err(OWN),
+        None => Err(UNTOLD),
     }
 }
 
@@ -67,14 +97,6 @@ fn is_gone(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| gone.contains(&Errno::from_raw(code)))
 }
 
-fn is_own(path: &Path) -> bool {
-    let id = |path: &Path| fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()));
-    match (id(path), id(Path::new("/proc/thread-self/ns/net"))) {
-        (Ok(one), Ok(other)) => one == other,
-        (Err(_), _) | (_, Err(_)) => false,
-    }
-}
-
 /// The addresses of all interfaces, in the kernel's order.
 ///
 /// # Errors
@@ -91,6 +113,33 @@ pub(super) fn addresses() -> Result<Vec<IpAddr>, Fault> {
             "in the list of plugins, this one comes behind those that give the container its interface and addresses",
         )),
     }
+}
+
+/// The mesh for which an ADD has set the rules of nf_tables here, by the note that they carry; `None` where an init
+/// container or a person has set them, or nothing says who. Asks the kernel alone and starts no program.
+pub(super) fn added() -> io::Result<Option<Mesh>> {
+    let mut nftables = match Nftables::open(Mesh::default().ownership().table) {
+        Err(error) if lacks_netlink(&error) => return Ok(None),
+        opened => opened?,
+    };
+    let tables = nftables.tables()?.unwrap_or_default();
+    for mesh in Mesh::ALL {
+        let table = nftables.read_named(&tables, mesh.ownership().table)?;
+        if table.and_then(|table| table.record).is_some_and(|record| record.made.command == COMMAND) {
+            return Ok(Some(*mesh));
+        }
+    }
+    Ok(None)
+}
+
+/// The same as [`open`], with the namespace's lock: nothing that this program does there happens in between.
+///
+/// # Errors
+/// When the kernel refuses, or another program has the lock for too long.
+pub(super) fn hold(timeout: Duration, owner: Ownership) -> Result<Kernel, Fault> {
+    let mut kernel = open(timeout, owner)?;
+    kernel.hold().map_err(|error| failed("the namespace can't be changed", &engine::Error::from(error)))?;
+    Ok(kernel)
 }
 
 /// The namespace that this thread is in, as an owner sees it. A lock is waited for until shortly before the call has to end.

@@ -69,6 +69,8 @@ pub(super) fn status(
         others: policy::mesh::OWNERS,
     };
     let tried = namespace::within_new(|| {
+        // ADD refuses where the runtime's own namespace can't be told from a container's.
+        super::namespace::is_of_container().map_err(|text| Fault::new(Code::NotAvailable, text, ""))?;
         let mut kernel = super::namespace::open(timeout, capture.owner())?;
         engine::apply(&mut kernel, &capture.desired(), &options)
             .map_err(|error| super::namespace::failed("rules can't be set in a new namespace", &error))

@@ -4,6 +4,7 @@
 use super::{
     counters::{self, REPAIR},
     protocol::Places,
+    watch::{PATIENCE, within},
 };
 use policy::{Host, sources::name_servers};
 use sidecar_init::sys::address;
@@ -53,7 +54,10 @@ impl Host for Container {
 ///
 /// # Errors
 /// When it can't be counted.
-pub(crate) fn count_repair(state: Option<&Path>, outcome: &str, took: Duration) -> io::Result<()> {
+pub(crate) fn count_repair(state: Option<&Path>, outcome: &'static str, took: Duration) -> io::Result<()> {
     let folder = state.map_or_else(|| Places::default().state, Path::to_owned);
-    if folder.is_dir() { counters::count(&folder, REPAIR, outcome, took) } else { Ok(()) }
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    within(PATIENCE, move || counters::count(&folder, REPAIR, outcome, took))
 }

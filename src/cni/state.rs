@@ -1,10 +1,11 @@
 //! What is remembered from ADD on: for each attachment the settings that its rules were made of.
 //!
 //! A file each, named by the attachment. It is there before the first rule is, so that DEL knows what a killed ADD may
-//! have left, and CHECK compares with it. One that is torn counts as an attachment of which only the name is known.
+//! have left, and CHECK compares with it. One that is torn, or that is something other than a file, counts as an attachment
+//! of which only the name is known. Records and rules change together, under the lock of the attachment's namespace.
 
-use super::files::{self, Durability};
-use super::protocol::{Attachment, Backend};
+use super::files::{self, Durability, Links, Unread};
+use super::protocol::{Attachment, Backend, MOST_BYTES};
 use policy::{
     mesh::Mesh,
     settings::{self, Setting},
@@ -13,11 +14,13 @@ use policy::{
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs,
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
 };
 
 /// The folder of a node's attachments.
+#[derive(Clone)]
 pub(super) struct State {
     folder: PathBuf,
 }
@@ -139,9 +142,12 @@ impl State {
     /// # Errors
     /// When it can't be read, which a torn file can.
     pub(super) fn known(&self, key: &Key) -> io::Result<Known> {
-        let text = match fs::read(self.folder.join(key.file())) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Known::Nothing),
-            other => other?,
+        // What was said of a pod came in a call of that length.
+        let text = match files::read(&self.folder.join(key.file()), MOST_BYTES, Links::Refused) {
+            Err(absent) if absent.is_absence() => return Ok(Known::Nothing),
+            Err(Unread::Io(error)) => return Err(error),
+            Err(why) => return Ok(Known::Torn(format!("it {why}"))),
+            Ok(text) => text,
         };
         Ok(match serde_json::from_slice::<Record>(&text) {
             Ok(record) if record.form == FORM => Known::Whole(record),
@@ -163,10 +169,7 @@ impl State {
     /// # Errors
     /// When the folder can't be written.
     pub(super) fn forget(&self, key: &Key) -> io::Result<bool> {
-        match fs::remove_file(self.folder.join(key.file())) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            other => other.map(|()| true),
-        }
+        files::remove(&self.folder.join(key.file()))
     }
 
     /// All attachments of which something is known.
@@ -175,7 +178,9 @@ impl State {
     /// When the folder can't be read.
     pub(super) fn keys(&self) -> io::Result<Vec<Key>> {
         let entries = match fs::read_dir(&self.folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(Vec::new());
+            }
             other => other?,
         };
         let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));

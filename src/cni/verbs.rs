@@ -2,16 +2,19 @@
 
 use super::{
     Done, lookup,
-    namespace::{self, Entered, choice, enter_existing},
+    namespace::{self, COMMAND, Entered, choice, enter_existing},
     protocol::{self, Attachment, Code, Configuration, Fault, Target},
     state::{Key, Known, Record, State},
     wanted::{Understood, Wanted, understand, wanted},
 };
-use policy::mesh::{self, Mesh, OWNERS, Policy};
+use policy::{
+    mesh::{self, Mesh, OWNERS, Policy},
+    sources::Raw,
+};
 use rules::{Ownership, desired::Desired};
 use sidecar_init::{
     backend::Kernel,
-    engine::{self, Choice, OnDrift, Options},
+    engine::{self, Choice, OnDrift, Options, Summary},
 };
 use std::{
     path::Path,
@@ -46,33 +49,29 @@ impl Scene<'_> {
             return Ok(skipped("its settings capture nothing".to_owned()));
         }
         warnings.iter().for_each(|warning| tracing::warn!(target: "config", "{warning}"));
-        let mut kernel = namespace::open(self.timeout, capture.owner())?;
+        // A DEL at the same time finds both the record and the rules, or neither.
+        let mut kernel = namespace::hold(self.timeout, capture.owner())?;
         let key = key(target, &configuration.name);
-        self.is_first_or_again(&key, capture.mesh())?;
+        let before = self.before(&key, capture.mesh())?;
         let record = Record::new(target.pod.label(), configuration.backend, &raw);
         self.state.keep(&key, &record).map_err(|error| unkept(&error))?;
-        let options = Options {
-            choice: choice(configuration.backend),
-            on_drift: OnDrift::Replace,
-            anew: false,
-            others: OWNERS,
-        };
-        let at = policy::trace::utc(SystemTime::now());
-        let made = mesh::made(env!("CARGO_PKG_VERSION"), "cni-add", mesh::said(&raw), &at);
-        let desired = Desired { made: Some(made), ..capture.desired() };
-        let summary = engine::apply(&mut kernel, &desired, &options)
-            .map_err(|error| namespace::failed("the container's traffic can't be captured", &error))?;
+        let summary = set(&mut kernel, &*capture, &raw, configuration.backend)?;
         warn_of_rivals(&mut kernel, &capture.owner());
         let backend = summary.backend.map(|backend| backend.to_string()).unwrap_or_default();
-        let how = if summary.steps.is_empty() { "was in place" } else { "is in place" };
+        let is_changed = !summary.steps.is_empty();
+        let how = if is_changed { "is in place" } else { "was in place" };
         let reason = format!("{} rules, {backend}: {how}", summary.rules);
-        Ok(Done::new("captured", reason).answering(result(configuration)))
+        let added = Added { state: self.state.clone(), key, before, kernel, is_changed };
+        Ok(Done::new("captured", reason)
+            .answering(result(configuration))
+            .undone_by(Box::new(move || added.undo())))
     }
 
-    /// Sees to it that nothing was set here for another mesh. What is known of an attachment names one mesh, so that DEL
+    /// What is known of an attachment before ADD. Nothing was set here for another mesh: a record names one mesh, so that DEL
     /// removes that one's rules and no others.
-    fn is_first_or_again(&self, key: &Key, mesh: Mesh) -> Result<(), Fault> {
-        match self.state.known(key).map_err(|error| unknown(&error))?.mesh() {
+    fn before(&self, key: &Key, mesh: Mesh) -> Result<Known, Fault> {
+        let known = self.state.known(key).map_err(|error| unknown(&error))?;
+        match known.mesh() {
             Some(earlier) if earlier != mesh => {
                 let msg = format!(
                     "an earlier ADD has captured this container for {}, and {} is asked for now",
@@ -81,7 +80,7 @@ impl Scene<'_> {
                 );
                 Err(Fault::new(Code::Configuration, msg, "DEL removes what is there; call ADD after it"))
             }
-            Some(_) | None => Ok(()),
+            Some(_) | None => Ok(known),
         }
     }
 
@@ -139,32 +138,57 @@ impl Scene<'_> {
     /// When something of ours is left.
     pub(super) fn del(&self, target: &Target, netns: Option<&Path>, network: &str) -> Result<Done, Fault> {
         let key = key(target, network);
-        let known = self.state.known(&key).map_err(|error| unknown(&error))?;
-        if known == Known::Nothing {
-            return Ok(Done::new("nothing", "nothing was done for it".to_owned()));
+        let nothing = || Ok(Done::new("nothing", "nothing was done for it".to_owned()));
+        let entered = netns.map(namespace::enter);
+        if !matches!(entered, Some(Ok(Entered::Inside))) {
+            let known = self.state.known(&key).map_err(|error| unknown(&error))?;
+            return match entered {
+                _ if known == Known::Nothing => nothing(),
+                Some(Err(fault)) => Err(fault),
+                Some(Ok(_)) => Ok(self.forgotten(&key, "its namespace is gone")),
+                None => Ok(self.forgotten(&key, "no namespace was named")),
+            };
         }
-        let (outcome, reason) = match netns {
-            _ if self.is_shared(&key, &known)? => {
-                ("forgotten", "another attachment of the container has the rules".to_owned())
+        let mut whose = self.whose(&key)?;
+        loop {
+            let owner = match whose {
+                Whose::Nobodys => return nothing(),
+                Whose::Shared => return self.left_to_others(&key),
+                Whose::Of(mesh) => mesh.ownership(),
+                Whose::Anybodys => Mesh::default().ownership().joined_with(OWNERS),
+            };
+            let mut kernel = namespace::hold(self.timeout, owner)?;
+            // Another call may have had the lock until now.
+            let now = self.whose(&key)?;
+            if now == whose {
+                let summary = engine::clean(&mut kernel, owner, OWNERS)
+                    .map_err(|error| namespace::failed("our rules can't be removed", &error))?;
+                self.forget(&key);
+                return Ok(Done::new("cleaned", format!("{} steps", summary.steps.len())));
             }
-            None => ("forgotten", "no namespace was named".to_owned()),
-            Some(path) => match namespace::enter(path)? {
-                Entered::Gone => ("forgotten", "its namespace is gone".to_owned()),
-                Entered::Inside => {
-                    // Where nobody can read what was set, it may be any mesh's.
-                    let owner = known
-                        .mesh()
-                        .map_or_else(|| Mesh::default().ownership().joined_with(OWNERS), Mesh::ownership);
-                    let mut kernel = namespace::open(self.timeout, owner)?;
-                    let cleaned = engine::clean(&mut kernel, owner, OWNERS);
-                    let summary =
-                        cleaned.map_err(|error| namespace::failed("our rules can't be removed", &error))?;
-                    ("cleaned", format!("{} steps", summary.steps.len()))
+            whose = now;
+        }
+    }
+
+    /// Whose the rules are that the end of an attachment removes.
+    fn whose(&self, key: &Key) -> Result<Whose, Fault> {
+        let known = self.state.known(key).map_err(|error| unknown(&error))?;
+        let is_shared = self.is_shared(key, &known)?;
+        Ok(match known {
+            Known::Nothing if is_shared => Whose::Nobodys,
+            _ if is_shared => Whose::Shared,
+            Known::Whole(record) => Whose::Of(record.mesh()),
+            // What was set can't be read, so it may be any mesh's.
+            Known::Torn(_) => Whose::Anybodys,
+            // The record may be lost. Rules of an init container stay: the pod may still run, with other attachments.
+            Known::Nothing => match namespace::added() {
+                Ok(found) => found.map_or(Whose::Nobodys, Whose::Of),
+                Err(error) => {
+                    tracing::warn!(target: "state", "whether an ADD was here can't be told: {error}");
+                    Whose::Nobodys
                 }
             },
-        };
-        self.state.forget(&key).map_err(|error| unkept(&error))?;
-        Ok(Done::new(outcome, reason))
+        })
     }
 
     /// Whether another attachment of the container has the rules of the same mesh, or may have them.
@@ -180,6 +204,91 @@ impl Scene<'_> {
         }
         Ok(false)
     }
+
+    /// The rules stay for another attachment, whose DEL would leave them to this one if its record stayed.
+    fn left_to_others(&self, key: &Key) -> Result<Done, Fault> {
+        self.state.forget(key).map_err(|error| unkept(&error))?;
+        Ok(Done::new("forgotten", "another attachment of the container has the rules".to_owned()))
+    }
+
+    fn forgotten(&self, key: &Key, why: &str) -> Done {
+        self.forget(key);
+        Done::new("forgotten", why.to_owned())
+    }
+
+    /// Forgets an attachment without rules. A record that stays, as on a read-only file system, keeps no container from
+    /// going.
+    fn forget(&self, key: &Key) {
+        if let Err(error) = self.state.forget(key) {
+            tracing::warn!(
+                target: "state",
+                "the attachment's record can't be removed (state_dir), and stays until a GC forgets it: {error}"
+            );
+        }
+    }
+}
+
+/// Whose rules a DEL removes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    /// No ADD has set any for this attachment.
+    Nobodys,
+    /// Another attachment of the container needs them.
+    Shared,
+    Of(Mesh),
+    Anybodys,
+}
+
+/// What an ADD has done, until its result has reached the runtime.
+struct Added {
+    state: State,
+    key: Key,
+    /// What was known before.
+    before: Known,
+    /// The namespace, with its lock.
+    kernel: Kernel,
+    is_changed: bool,
+}
+
+impl Added {
+    /// Brings record and rules back to what an earlier ADD has left; to nothing where there was none.
+    fn undo(mut self) -> Result<(), Fault> {
+        match &self.before {
+            Known::Nothing => {
+                if self.is_changed {
+                    let owner = self.kernel.owner();
+                    engine::clean(&mut self.kernel, owner, OWNERS)
+                        .map_err(|error| namespace::failed("our rules can't be removed", &error))?;
+                }
+                self.state.forget(&self.key).map(drop).map_err(|error| unkept(&error))
+            }
+            Known::Whole(record) => {
+                if let Some(backend) = record.backend().filter(|_| self.is_changed) {
+                    let Understood { capture, raw, .. } = understand(record.raw(), Vec::new(), &[])?;
+                    set(&mut self.kernel, &*capture, &raw, backend)?;
+                }
+                self.state.keep(&self.key, record).map_err(|error| unkept(&error))
+            }
+            // What it was can't be known. With a record that can be read, DEL removes what is there now.
+            Known::Torn(_) => Ok(()),
+        }
+    }
+}
+
+/// Sets rules on behalf of an ADD.
+fn set(
+    kernel: &mut Kernel,
+    capture: &dyn Policy,
+    raw: &Raw,
+    backend: protocol::Backend,
+) -> Result<Summary, Fault> {
+    let options =
+        Options { choice: choice(backend), on_drift: OnDrift::Replace, anew: false, others: OWNERS };
+    let at = policy::trace::utc(SystemTime::now());
+    let made = mesh::made(env!("CARGO_PKG_VERSION"), COMMAND, mesh::said(raw), &at);
+    let desired = Desired { made: Some(made), ..capture.desired() };
+    engine::apply(kernel, &desired, &options)
+        .map_err(|error| namespace::failed("the container's traffic can't be captured", &error))
 }
 
 fn key(target: &Target, network: &str) -> Key {

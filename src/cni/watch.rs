@@ -4,11 +4,12 @@
 //! up the process ends as a killed one does: a change that was on its way is completed by the next ADD or removed by DEL.
 
 use super::{
-    Done, FAILED, counters,
+    Done, FAILED, Undo, counters,
     log::{self, Line},
     protocol::{Code, Fault, Places, TIMEOUT, Verb, Version},
     warnings,
 };
+use sidecar_init::sys::streams::write_stdout;
 use std::{
     io::{self, Write},
     process,
@@ -36,14 +37,15 @@ pub(super) struct Watch {
     started: Instant,
     progress: Mutex<Progress>,
     changed: Condvar,
-    /// How the process ends, once somebody has answered.
+    /// How the process ends, once an answer is on its way.
     exit: AtomicI32,
 }
 
 /// No exit code.
 const UNANSWERED: i32 = -1;
+const FAILURE: i32 = 1;
 /// How long leaving a trace may hold up the end of a call: no pod waits for numbers.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Watch {
     pub(super) fn start() -> Arc<Self> {
@@ -76,25 +78,41 @@ impl Watch {
         self.changed.notify_one();
     }
 
-    /// Prints the answer and says how the process is to end. Does not return if time was up before.
-    pub(super) fn answer(&self, outcome: &Result<Done, Fault>) -> i32 {
-        let version = self.progress().version;
-        let (text, exit) = match outcome {
-            Ok(done) => (done.answer.clone().unwrap_or_default(), 0),
-            Err(fault) => (fault.json(version), 1),
+    /// Prints the answer. What was done and can't be answered is undone, and has failed. Does not return if time was up
+    /// before.
+    pub(super) fn answer(&self, outcome: Result<Done, Fault>) -> Result<Done, Fault> {
+        let (version, end) = {
+            let progress = self.progress();
+            (progress.version, self.started + progress.timeout)
         };
-        if !self.is_first(exit) {
+        if !self.is_first() {
             loop {
                 thread::park();
             }
         }
-        print(&text);
-        exit
+        match outcome {
+            Ok(mut done) => {
+                // What it holds, a lock, it holds until the answer is given.
+                let undo = done.undo.take();
+                match write_stdout(done.answer.as_deref().unwrap_or_default(), end) {
+                    Ok(()) => {
+                        self.exit.store(0, Ordering::Release);
+                        Ok(done)
+                    }
+                    Err(error) => Err(unanswered(&error, undo)),
+                }
+            }
+            Err(fault) => {
+                // Where nobody listens, the exit code still speaks.
+                let _ = write_stdout(&fault.json(version), end.max(Instant::now() + PATIENCE));
+                Err(fault)
+            }
+        }
     }
 
-    /// Whether nobody else answers; then the process ends so.
-    fn is_first(&self, exit: i32) -> bool {
-        self.exit.compare_exchange(UNANSWERED, exit, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    /// Whether nobody else answers. Until the answer is given, the call has failed.
+    fn is_first(&self) -> bool {
+        self.exit.compare_exchange(UNANSWERED, FAILURE, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// Leaves a line in the log and counts the call.
@@ -135,30 +153,45 @@ impl Watch {
         drop(progress);
         let fault =
             Fault::new(Code::TryAgain, msg, "what it waited for: standard input, a lock, or the kernel");
-        if self.is_first(1) {
-            print(&fault.json(self.progress().version));
+        if self.is_first() {
+            let _ = write_stdout(&fault.json(self.progress().version), Instant::now() + PATIENCE);
             let watch = Arc::clone(&self);
             // That they are not left is no reason to stay.
             let _ = within(PATIENCE, move || {
                 watch.leave_traces(&Err(fault));
                 Ok(())
             });
+        } else if self.exit.load(Ordering::Acquire) == FAILURE {
+            // The answer was given up when time was up, and what was done is being undone.
+            thread::sleep(PATIENCE);
         }
         process::exit(self.exit.load(Ordering::Acquire));
     }
 }
 
+/// The failure of a call whose answer can't be given, with what was done taken back.
+fn unanswered(error: &io::Error, undo: Option<Undo>) -> Fault {
+    let undone = match undo.map(|undo| undo()) {
+        None => "nothing was done",
+        Some(Ok(())) => "what was done is undone",
+        Some(Err(_)) => "what was done stays until DEL",
+    };
+    let fault =
+        Fault::caused(Code::Io, format!("the result can't be written to standard output; {undone}"), error);
+    // The runtime's log is what is left to tell it.
+    let _ = writeln!(io::stderr(), "sidecar-init cni: {}: {}", fault.msg, fault.details);
+    fault
+}
+
 /// Does `work` on a thread of its own, and leaves it there if it takes too long.
-fn within(time: Duration, work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<()> {
+pub(super) fn within(
+    time: Duration,
+    work: impl FnOnce() -> io::Result<()> + Send + 'static,
+) -> io::Result<()> {
     let (done, wait) = mpsc::channel();
     thread::Builder::new().spawn(move || {
         // Nobody may be waiting any more.
         let _ = done.send(work());
     })?;
     wait.recv_timeout(time).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-}
-
-fn print(text: &str) {
-    // Where nobody listens, the exit code still speaks.
-    let _ = io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush());
 }

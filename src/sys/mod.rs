@@ -1,7 +1,7 @@
 //! The operating system: programs, namespaces, netlink. No policy, no rules.
 //!
-//! The only place where `unsafe` is allowed: socket options need it, two system calls, forks, what comes before `main`,
-//! and the heap.
+//! The only place where `unsafe` is allowed: socket options need it, two system calls, forks, signal dispositions,
+//! what comes before `main`, and the heap.
 
 pub mod address;
 pub mod allocator;
@@ -28,7 +28,7 @@ mod option;
 pub mod process;
 pub mod route;
 pub mod signals;
-mod streams;
+pub mod streams;
 pub mod sysctl;
 pub mod tcp;
 pub mod user;

@@ -1,7 +1,8 @@
-//! Signals, taken one by one, for whoever stands between a caller and a command.
+//! Signals, taken one by one, for whoever stands between a caller and a command; and the one that a limit of file sizes
+//! sends, which is an error instead.
 
 use nix::sys::{
-    signal::{SigSet, SigmaskHow, Signal, pthread_sigmask},
+    signal::{SigHandler, SigSet, SigmaskHow, Signal, pthread_sigmask, signal},
     signalfd::{SfdFlags, SignalFd},
 };
 use std::io;
@@ -68,4 +69,16 @@ impl Signals {
     pub fn release(&self) -> io::Result<()> {
         Ok(pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None)?)
     }
+}
+
+/// Makes a write beyond the limit of file sizes (`RLIMIT_FSIZE`) fail with `EFBIG` instead of ending the process, here and
+/// in programs that are started from now on.
+///
+/// # Errors
+/// When the kernel refuses.
+#[expect(unsafe_code, reason = "a signal's disposition belongs to the whole process")]
+pub fn ignore_file_size_limit() -> io::Result<()> {
+    // SAFETY: no handler is installed, so no code of ours ever runs in a signal's context.
+    unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) }?;
+    Ok(())
 }

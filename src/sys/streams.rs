@@ -3,14 +3,26 @@
 //! A caller may have closed them; then the next file opened would get their number, and what is printed would go into it.
 //! Rust's runtime opens `/dev/null` in their place before `main`, and aborts where there is none, as in a root directory
 //! that holds nothing but the binary. So this comes before the runtime.
+//!
+//! Whether standard output was closed is remembered: an answer that goes to `/dev/null` in its place reaches no caller.
 
 use nix::{
+    errno::Errno,
     fcntl::{OFlag, open},
-    libc::STDERR_FILENO,
+    libc::{PIPE_BUF, STDERR_FILENO, STDOUT_FILENO},
+    poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::stat::Mode,
-    unistd::pipe,
+    unistd::{pipe, write},
 };
-use std::os::fd::{AsRawFd, IntoRawFd};
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, IntoRawFd},
+    sync::atomic::{AtomicBool, Ordering},
+    time::Instant,
+};
+
+/// Whether the caller has closed standard output.
+static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// The C library calls what stands in this section before `main`.
 #[used]
@@ -36,7 +48,41 @@ extern "C" fn open_closed() {
         if filled.as_raw_fd() > STDERR_FILENO {
             return;
         }
+        if filled.as_raw_fd() == STDOUT_FILENO {
+            STDOUT_WAS_CLOSED.store(true, Ordering::Relaxed);
+        }
         // It stays for as long as the process does.
         let _ = filled.into_raw_fd();
     }
+}
+
+/// Writes all of a text to standard output, and waits for its reader until `end` at most. The standard library's writer
+/// takes a closed descriptor for success and waits without end.
+///
+/// # Errors
+/// When standard output was closed by the caller, refuses the text, or nobody has read it in time.
+pub fn write_stdout(text: &str, end: Instant) -> io::Result<()> {
+    if !text.is_empty() && STDOUT_WAS_CLOSED.load(Ordering::Relaxed) {
+        return Err(Errno::EBADF.into());
+    }
+    let stdout = io::stdout();
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        let left = end.saturating_duration_since(Instant::now());
+        let timeout = PollTimeout::try_from(left.as_millis()).unwrap_or(PollTimeout::MAX);
+        match poll(&mut [PollFd::new(stdout.as_fd(), PollFlags::POLLOUT)], timeout) {
+            Ok(0) if Instant::now() >= end => return Err(io::ErrorKind::TimedOut.into()),
+            Ok(0) | Err(Errno::EINTR) => continue,
+            Err(error) => return Err(error.into()),
+            Ok(_) => {}
+        }
+        // A pipe that is ready takes this much without waiting (`pipe(7)`).
+        let piece = &rest[..rest.len().min(PIPE_BUF)];
+        match write(stdout.as_fd(), piece) {
+            Ok(count) => rest = &rest[count..],
+            Err(Errno::EINTR | Errno::EAGAIN) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }

@@ -5,6 +5,7 @@
 
 mod called;
 mod check;
+mod hostile;
 mod input;
 mod kills;
 mod lookup;
@@ -15,8 +16,10 @@ mod meshes;
 mod namespace;
 #[path = "../support/note.rs"]
 mod note;
+mod own;
 mod pods;
 mod preview;
+mod races;
 mod removal;
 mod runtime;
 mod spawning;
@@ -24,4 +27,5 @@ mod status;
 mod time;
 mod torn;
 mod traces;
+mod unanswered;
 mod versions;

@@ -142,14 +142,52 @@ fn odd_requests_are_answered_or_dropped() {
     assert!(scene.get("/readyz").starts_with("HTTP/1.1 503 "));
 }
 
+/// Connections that say nothing, or never an end, or read no answer.
+fn idlers(scene: &Scene, count: usize) -> Vec<TcpStream> {
+    let idler = |number: usize| {
+        let mut stream = TcpStream::connect(&scene.address).expect("it listens");
+        let said: &[u8] = match number % 3 {
+            0 => b"",
+            1 => b"GET /metrics HTTP/1.1\r\nHost:",
+            _ => b"GET /metrics HTTP/1.1\r\n\r\n",
+        };
+        // It may have been closed for those behind it.
+        let _ = stream.write_all(said);
+        stream
+    };
+    scene.namespace.run(|| (0..count).map(idler).collect())
+}
+
 #[test]
-fn a_caller_that_says_nothing_holds_up_others_for_a_second_at_most() {
+fn callers_that_say_nothing_hold_up_no_other() {
     let scene = Scene::new();
-    let silent = scene.namespace.run(|| TcpStream::connect(&scene.address).expect("it listens"));
+    for count in [1, 60, 500] {
+        let idlers = idlers(&scene, count);
+        for path in ["/readyz", "/metrics", "/readyz"] {
+            let start = Instant::now();
+            assert!(scene.get(path).starts_with("HTTP/1.1 "), "{path} beside {count}");
+            assert!(start.elapsed() < Duration::from_secs(1), "{path} beside {count}: {:?}", start.elapsed());
+        }
+        drop(idlers);
+    }
+    // Those are closed in time, and no descriptor stays.
+    let _idlers = idlers(&scene, 60);
+    let open = || fs::read_dir(format!("/proc/{}/fd", scene.running.id())).expect("it runs").count();
+    assert!(open() < 100, "{}", open());
+    scene.running.until("they are closed", || open() < 20);
+}
+
+/// A process with few descriptors, as in a container with small limits.
+#[test]
+fn callers_that_take_every_descriptor_hold_up_no_other() {
+    let scene = Scene::new();
+    let id = scene.running.id().to_string();
+    let limited = Command::new("prlimit").args(["--nofile=24", "--pid", &id]).status().expect("prlimit");
+    assert!(limited.success());
+    let _idlers = idlers(&scene, 60);
     let start = Instant::now();
     assert!(scene.get("/readyz").starts_with("HTTP/1.1 503 "));
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
-    drop(silent);
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
 }
 
 #[test]

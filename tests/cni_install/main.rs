@@ -1,5 +1,6 @@
 //! `cni install`, `cni uninstall` and `cni repair` on a node made of two folders.
 
+mod hostile;
 mod http;
 mod kills;
 mod manifests;

@@ -102,7 +102,7 @@ fn the_entry_says_what_was_asked_for_and_is_exchanged_when_that_changes() {
 #[test]
 fn the_file_that_the_runtime_takes_is_chosen() {
     let list = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
-    let single = r#"{"name":"n","cniVersion":"0.2.0","type":"a"}"#;
+    let single = r#"{"name":"n","cniVersion":"0.3.1","type":"a"}"#;
     for (files, chosen) in [
         (vec![("20-b.conflist", list), ("10-a.conflist", list)], "10-a.conflist"),
         (vec![("10-a.conf", single), ("10-b.conflist", list)], "10-a.conflist"),

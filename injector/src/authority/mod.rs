@@ -19,9 +19,10 @@ mod pem;
 mod rotation;
 mod store;
 
-use crate::{access, input::namespace, serve::tls};
+use crate::{input::namespace, serve::tls};
 use bundle::Service;
 use clap::Args;
+use cluster::access;
 use keeper::Keeper;
 use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};
 

@@ -2,6 +2,7 @@
 
 use super::metrics::Metrics;
 use super::pace::{Pace, Paced};
+use cluster::slots::{Slot, Slots};
 use http_body_util::Full;
 use hyper::{
     Request, Response,
@@ -14,7 +15,7 @@ use std::{convert::Infallible, io, sync::Arc, sync::atomic::Ordering::Relaxed, t
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    sync::watch,
     task::JoinSet,
     time::{sleep, timeout},
 };
@@ -33,7 +34,7 @@ pub(super) struct Door {
     pub(super) metrics: Arc<Metrics>,
     /// How long a client may take for a handshake, for a head, and for a body.
     pub(super) patience: Duration,
-    /// How many connections may be open; further ones wait for those.
+    /// How many connections may be open; for further ones, idle ones are closed.
     pub(super) most: usize,
 }
 
@@ -44,7 +45,7 @@ impl Door {
         F: Fn(Request<Incoming>) -> A + Clone + Send + Sync + 'static,
         A: Future<Output = Response<Full<Bytes>>> + Send,
     {
-        let slots = Arc::new(Semaphore::new(self.most));
+        let slots = Slots::new(self.most);
         let mut open = JoinSet::new();
         while let Some((stream, slot)) = self.next(&slots, &mut stop).await {
             while open.try_join_next().is_some() {}
@@ -53,7 +54,7 @@ impl Door {
                 metrics: Arc::clone(&self.metrics),
                 patience: self.patience,
                 stop: stop.clone(),
-                _slot: slot,
+                slot,
             };
             let answer = answer.clone();
             open.spawn(async move { connection.run(stream, answer).await });
@@ -64,18 +65,14 @@ impl Door {
     }
 
     /// The next connection; `None` when it is time to stop.
-    async fn next(
-        &self,
-        slots: &Arc<Semaphore>,
-        stop: &mut watch::Receiver<bool>,
-    ) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+    async fn next(&self, slots: &Arc<Slots>, stop: &mut watch::Receiver<bool>) -> Option<(TcpStream, Slot)> {
         let accepted = async {
-            let slot = Arc::clone(slots).acquire_owned().await.ok()?;
             loop {
                 match self.listener.accept().await {
-                    Ok((stream, _)) => return Some((stream, slot)),
+                    Ok((stream, _)) => return (stream, slots.take().await),
                     Err(error) => {
                         tracing::warn!(%error, "no connection can be accepted");
+                        slots.close_idle();
                         sleep(PAUSE).await;
                     }
                 }
@@ -84,7 +81,7 @@ impl Door {
         let stopped = async { stop.wait_for(|stop| *stop).await.is_ok() };
         tokio::select! {
             _ = stopped => None,
-            accepted = accepted => accepted,
+            accepted = accepted => Some(accepted),
         }
     }
 }
@@ -95,7 +92,7 @@ struct Connection {
     metrics: Arc<Metrics>,
     patience: Duration,
     stop: watch::Receiver<bool>,
-    _slot: OwnedSemaphorePermit,
+    slot: Slot,
 }
 
 impl Connection {
@@ -122,11 +119,17 @@ impl Connection {
         }
         match &self.tls {
             None => self.requests(stream, answer).await,
-            Some(tls) => match timeout(self.patience, tls.accept(stream)).await {
-                Ok(Ok(stream)) => self.requests(stream, answer).await,
-                Ok(Err(error)) => self.no_handshake(&error),
-                Err(_) => self.no_handshake(&io::ErrorKind::TimedOut.into()),
-            },
+            Some(tls) => {
+                let agreed = tokio::select! {
+                    agreed = timeout(self.patience, tls.accept(stream)) => agreed,
+                    () = self.slot.wanted() => Ok(Err(io::ErrorKind::ConnectionAborted.into())),
+                };
+                match agreed {
+                    Ok(Ok(stream)) => self.requests(stream, answer).await,
+                    Ok(Err(error)) => self.no_handshake(&error),
+                    Err(_) => self.no_handshake(&io::ErrorKind::TimedOut.into()),
+                }
+            }
         }
     }
 
@@ -144,10 +147,12 @@ impl Connection {
         let pace = Arc::new(Pace::new(self.patience));
         let service = service_fn(|request| {
             pace.asked();
+            self.slot.asked();
             let answer = answer(request);
             async {
                 let answer = answer.await;
                 pace.answered();
+                self.slot.answered();
                 Ok::<_, Infallible>(answer)
             }
         });
@@ -157,11 +162,20 @@ impl Connection {
         http.header_read_timeout(None).max_header_size(MOST_HEAD);
         let mut connection = std::pin::pin!(http.serve_connection(stream, service));
         let mut stop = self.stop.clone();
-        let stopped = async { stop.wait_for(|stop| *stop).await.is_ok() };
+        let ending = async {
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => true,
+                // An answer may be on its way still.
+                () = self.slot.wanted() => !self.slot.is_silent(),
+            }
+        };
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
             () = pace.run_out() => return,
-            _ = stopped => {
+            has_time = ending => {
+                if !has_time {
+                    return;
+                }
                 connection.as_mut().graceful_shutdown();
                 tokio::select! {
                     ended = connection.as_mut() => ended,
@@ -208,7 +222,7 @@ mod tests {
                 metrics: Arc::clone(&metrics),
                 patience: Duration::from_secs(60),
                 stop: stopped,
-                _slot: Arc::new(Semaphore::new(1)).acquire_owned().await.expect("a slot"),
+                slot: Slots::new(1).take().await,
             };
             let served = connection.requests(server, |request| answer(&metrics, request));
             let asked = async {

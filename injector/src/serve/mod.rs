@@ -90,7 +90,7 @@ pub(crate) struct Flags {
     /// How long a client may take for a handshake, for the head of a request, and for its body
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = some_seconds)]
     patience: Duration,
-    /// How many connections may be open; further ones wait
+    /// How many connections may be open; for further ones idle ones are closed, and where none is idle they wait
     #[arg(long, value_name = "COUNT", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..))]
     max_connections: u16,
     #[command(flatten)]

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::{
     io::{self, Read, Write},
     net::TcpStream,
+    time::{Duration, Instant},
 };
 
 const VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
@@ -186,17 +187,48 @@ fn who_is_too_slow_is_sent_away_and_holds_up_nobody() {
 }
 
 #[test]
-fn further_connections_wait_for_the_open_ones() {
+fn further_connections_wait_for_those_that_are_answered_and_take_the_place_of_idle_ones() {
     let webhook = Webhook::start(CONFIG, "", &["--max-connections", "1"]);
+    let body = review(VERSIONS[0], "u1", &json!({ "kind": "Job" })).to_string();
     let mut first = webhook.connect();
-    assert_eq!(first.send("GET", "/ready", &[], b"").expect("an answer").status, 200);
+    first.write(head("POST", "/inject", &[JSON], body.len()).as_bytes()).expect("a head");
+    first.write(&body.as_bytes()[..10]).expect("a part");
+    std::thread::sleep(Duration::from_millis(300));
     let second = TcpStream::connect(webhook.address).expect("the kernel's queue");
     second.set_nonblocking(true).expect("a socket");
-    assert_eq!(first.send("GET", "/ready", &[], b"").expect("an answer").status, 200);
+    std::thread::sleep(Duration::from_millis(300));
     let waits = (&second).read(&mut [0]).map_err(|error| error.kind());
     assert_eq!(waits, Err(io::ErrorKind::WouldBlock));
-    drop((first, second));
+    first.write(&body.as_bytes()[10..]).expect("the rest");
+    assert_eq!(first.read().expect("an answer").json()["response"]["uid"], "u1");
+    // It is idle now, and the other one says nothing: neither holds up a third.
+    assert!(first.is_ended());
     assert_eq!(webhook.get("/ready").status, 200);
+}
+
+#[test]
+fn clients_that_say_nothing_hold_up_no_other() {
+    let webhook =
+        Webhook::start(CONFIG, "", &["--max-connections", "40", "--metrics-address", "127.0.0.1:0"]);
+    let plain = webhook.plain();
+    for address in [webhook.address, plain] {
+        let _silent: Vec<TcpStream> =
+            (0..100).map(|_| TcpStream::connect(address).expect("it listens")).collect();
+        let start = Instant::now();
+        if address == plain {
+            let mut client = TcpStream::connect(plain).expect("it listens");
+            client.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
+            client
+                .write_all(b"GET /ready HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                .expect("written");
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).expect("an answer");
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        } else {
+            assert_eq!(webhook.get("/ready").status, 200);
+        }
+        assert!(start.elapsed() < Duration::from_secs(2), "{address}: {:?}", start.elapsed());
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Child, Command},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// A namespace with an interface, an address and a way out, held by a process.
@@ -120,6 +120,24 @@ fn a_pod_is_repaired_once_a_failure_and_its_traffic_captured() {
     }
     assert!(get("127.0.0.1:15514", "/readyz").starts_with("HTTP/1.1 200"));
     assert!(program.log().lines().all(|line| line.starts_with('{')), "each line is JSON: {}", program.log());
+    assert_eq!(program.stop(), Some(0));
+}
+
+#[test]
+fn clients_that_say_nothing_hold_up_no_other() {
+    let scene = Scene::new();
+    let sandbox = Sandbox::new("10.213.9.7");
+    let proc = sandbox.proc(&scene.folder, &uid("web"));
+    let address = "127.0.0.1:15515";
+    let program = scene.start(&["--watch", "--proc", text(&proc), "--metrics", address]);
+    until("it listens", || TcpStream::connect(address).is_ok());
+    let _silent: Vec<TcpStream> =
+        (0..300).map(|_| TcpStream::connect(address).expect("it listens")).collect();
+    let start = Instant::now();
+    assert!(get(address, "/healthz").starts_with("HTTP/1.1 200"));
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    let open = fs::read_dir(format!("/proc/{}/fd", program.id())).expect("it runs").count();
+    assert!(open < 100, "{open} descriptors");
     assert_eq!(program.stop(), Some(0));
 }
 

@@ -97,6 +97,10 @@ impl Program {
         fs::read_to_string(&self.log).expect("a log")
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let mut status = None;
         until("the program ends", || {

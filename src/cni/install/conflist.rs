@@ -20,6 +20,8 @@ pub(super) enum Kind {
 /// Why a file is no network configuration that we could be part of.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unusable {
+    #[error("{0}")]
+    Unread(String),
     #[error("is empty")]
     Empty,
     #[error("is no whole JSON: {0}")]
@@ -35,8 +37,6 @@ pub(super) enum Unusable {
 /// The key by which a list is known that we made, with the name of the file that it was made of. Runtimes pass over
 /// keys of lists that they don't know.
 const MADE_OF: &str = "sidecar-init/made-of";
-/// What a list says of itself where a single plugin says less: the oldest version with lists that we speak.
-const OLDEST: Version = Version::V0_3_1;
 
 /// A usable network configuration.
 #[derive(Debug)]
@@ -91,15 +91,15 @@ impl<'a> Network<'a> {
         Ok(Self { text, kind, name, version, plugins, made_of: said(MADE_OF) })
     }
 
-    /// Whether the plugin could serve in it.
+    /// Whether the plugin could serve in it. Nor does a list of another version come in place of a single plugin: that one
+    /// may speak only its own.
     ///
     /// # Errors
     /// When it could not.
     pub(super) fn serves(&self) -> Result<(), Unusable> {
-        match (self.kind, Version::parse(&self.version)) {
-            (Kind::List, Err(_)) => Err(Unusable::Version(self.version.clone())),
-            // What is made of a single plugin may say more than it did.
-            (Kind::Single, _) | (Kind::List, Ok(_)) => Ok(()),
+        match Version::parse(&self.version) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Unusable::Version(self.version.clone())),
         }
     }
 
@@ -143,8 +143,8 @@ impl<'a> Network<'a> {
         debug_assert_eq!(self.kind, Kind::Single);
         let quoted = |text: &str| Value::from(text).to_string();
         format!(
-            "{{\"cniVersion\":\"{}\",\"name\":{},\"{MADE_OF}\":{},\"plugins\":[{},{entry}]}}\n",
-            Version::parse(&self.version).unwrap_or(OLDEST).name(),
+            "{{\"cniVersion\":{},\"name\":{},\"{MADE_OF}\":{},\"plugins\":[{},{entry}]}}\n",
+            quoted(&self.version),
             quoted(&self.name),
             quoted(file),
             self.text
@@ -280,10 +280,11 @@ mod tests {
 
     #[test]
     fn a_single_plugin_becomes_a_list_and_comes_back() {
-        let single = " {\"type\": \"bridge\", \"name\":\"a\\\"b\",\n\"x\":1e2}\n";
+        let single = " {\"type\": \"bridge\", \"name\":\"a\\\"b\",\n\"cniVersion\": \"0.4.0\", \"x\":1e2}\n";
         let made = Network::read(single, Kind::Single).expect("a plugin").list("10-a.conf", ENTRY);
         let made = list(&made);
         assert_eq!((made.name.as_str(), made.made_of()), ("a\"b", Some("10-a.conf")));
+        assert_eq!(made.version, "0.4.0");
         assert_eq!(made.original().as_deref(), Some(single));
         let more = made.text.replace("]}\n", ",{\"type\":\"b\"}]}\n");
         assert_eq!(list(&more).original(), None);
@@ -316,6 +317,10 @@ mod tests {
             assert!(told.starts_with(expected), "{text}: {told}");
         }
         assert_eq!(complaint(r#"{"name":"n"}"#, Kind::Single), "has no type");
+        for (version, shown) in [(r#","cniVersion":"0.2.0""#, "0.2.0"), ("", "")] {
+            let told = complaint(&format!(r#"{{"name":"n","type":"a"{version}}}"#), Kind::Single);
+            assert!(told.starts_with(&format!("speaks version {shown:?}")), "{told}");
+        }
     }
 
     /// A plugin, ours or another's, with space around it.

@@ -2,7 +2,10 @@
 
 use super::conflist::{Kind, Network, Unusable};
 use super::replace::{self, Put};
-use crate::cni::PLUGIN;
+use crate::cni::{
+    PLUGIN,
+    files::{self, Links, Unread},
+};
 use std::{
     fs,
     io::{self, ErrorKind},
@@ -17,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const ATTEMPTS: u32 = 20;
 /// When to try again after that.
 const PAUSE: Duration = Duration::from_millis(200);
+/// The longest network configuration that is read or written. Real ones have a few kilobytes.
+const MOST_BYTES: u64 = 1024 * 1024;
 
 /// Where our entry is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +37,8 @@ pub(super) enum Found {
 pub(super) struct Attempt {
     pub(super) found: Found,
     pub(super) changed: bool,
+    /// The files that are no use, and why. Runtimes pass over them as well.
+    pub(super) passed_over: Vec<String>,
     /// When it is worth another, even if no file changes.
     pub(super) again: Option<Instant>,
 }
@@ -53,41 +60,52 @@ struct View {
 /// # Errors
 /// When the folder can't be read or written.
 pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Result<Attempt> {
-    let waiting = |why: String, again| Ok(Attempt { found: Found::Waiting(why), changed: false, again });
+    let attempt = |found, changed, again, passed_over| Ok(Attempt { found, changed, passed_over, again });
     for _ in 0..ATTEMPTS {
         let View { first, unusable } = look(folder)?;
-        let told: Vec<String> =
+        let mut told: Vec<String> =
             unusable.iter().map(|(path, why)| format!("{} {why}", path.display())).collect();
         if let Some(until) = broken.until(&unusable) {
-            return waiting(told.join("; "), Some(until));
+            return attempt(Found::Waiting(told.join("; ")), false, Some(until), Vec::new());
         }
         let Some((path, kind, text)) = first else {
             let none = format!("no network configuration is in {}", folder.display());
-            return waiting(if told.is_empty() { none } else { told.join("; ") }, None);
+            let why = if told.is_empty() { none } else { told.join("; ") };
+            return attempt(Found::Waiting(why), false, None, told);
         };
         let network = Network::read(&text, kind).expect("it was usable just now");
         if let Err(why) = network.serves() {
-            return waiting(format!("{} {why}", path.display()), None);
+            // A file behind it would not be used.
+            let why = format!("{} {why}", path.display());
+            told.push(why.clone());
+            return attempt(Found::Waiting(why), false, None, told);
         }
         let put = match kind {
             Kind::Single => convert(&path, &network, &text, entry)?,
             Kind::List => match network.with(entry) {
                 None => Step::Was(path.clone()),
+                Some(new) if is_long(&new) => Step::Blocked(grown(&path)),
                 Some(new) => Step::of(replace::replace(&path, text.as_bytes(), new.as_bytes())?, &path),
             },
         };
         match put {
-            Step::Was(path) => {
-                return Ok(Attempt { found: Found::Installed(path), changed: false, again: None });
-            }
-            Step::Is(path) => {
-                return Ok(Attempt { found: Found::Installed(path), changed: true, again: None });
-            }
-            Step::Blocked(why) => return waiting(why, None),
+            Step::Was(path) => return attempt(Found::Installed(path), false, None, told),
+            Step::Is(path) => return attempt(Found::Installed(path), true, None, told),
+            Step::Blocked(why) => return attempt(Found::Waiting(why), false, None, told),
             Step::Overtaken => {}
         }
     }
-    waiting("other programs keep writing it".to_owned(), Some(Instant::now() + PAUSE))
+    let why = "other programs keep writing it".to_owned();
+    attempt(Found::Waiting(why), false, Some(Instant::now() + PAUSE), Vec::new())
+}
+
+/// Whether it could not be read again.
+fn is_long(text: &str) -> bool {
+    u64::try_from(text.len()).is_ok_and(|length| length > MOST_BYTES)
+}
+
+fn grown(path: &Path) -> String {
+    format!("{} would have more than {MOST_BYTES} bytes with the entry", path.display())
 }
 
 /// Takes our entry out of every file, and files that we have made. Tells those that were changed.
@@ -107,7 +125,15 @@ pub(super) fn withdraw(folder: &Path) -> io::Result<Vec<PathBuf>> {
 fn withdraw_of(path: &Path) -> io::Result<bool> {
     let end = Instant::now() + PATIENCE;
     loop {
-        let Some(bytes) = content(path)? else { return Ok(false) };
+        let bytes = match content(path) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Ok(false),
+            Err(Unread::Io(error)) => return Err(error),
+            Err(why) => {
+                tracing::warn!(target: "install", "{} {why}: passed over", path.display());
+                return Ok(false);
+            }
+        };
         let text = String::from_utf8_lossy(&bytes);
         let put = match Network::read(&text, Kind::List) {
             Ok(network) => match (single_of(path, &network).zip(network.original()), network.without()) {
@@ -125,6 +151,10 @@ fn withdraw_of(path: &Path) -> io::Result<bool> {
         };
         match put {
             Put::Done => return Ok(true),
+            Put::Overtaken if Instant::now() >= end => {
+                let text = format!("other programs keep writing {}; end them first", path.display());
+                return Err(io::Error::new(ErrorKind::ResourceBusy, text));
+            }
             Put::Overtaken => thread::sleep(Duration::from_millis(10)),
         }
     }
@@ -139,7 +169,8 @@ fn single_of(path: &Path, network: &Network<'_>) -> Option<PathBuf> {
 
 /// Puts a single plugin back in place of the list that was made of it. One that is there already is newer.
 fn restore(path: &Path, text: &str, single: &Path, original: &str) -> io::Result<Put> {
-    if content(single)?.is_none() && replace::create(single, original.as_bytes(), path)? == Put::Overtaken {
+    let is_there = fs::symlink_metadata(single).is_ok();
+    if !is_there && replace::create(single, original.as_bytes(), path)? == Put::Overtaken {
         return Ok(Put::Overtaken);
     }
     replace::remove(path, text.as_bytes())
@@ -168,10 +199,15 @@ fn convert(path: &Path, network: &Network<'_>, text: &str, entry: &str) -> io::R
     let list = path.with_extension("conflist");
     let file = path.file_name().unwrap_or_default().to_string_lossy();
     let new = network.list(&file, entry);
-    let put = match content(&list)? {
-        None => replace::create(&list, new.as_bytes(), path)?,
-        Some(there) if there == new.as_bytes() => Put::Done,
-        Some(there) => {
+    if is_long(&new) {
+        return Ok(Step::Blocked(grown(path)));
+    }
+    let put = match content(&list) {
+        Err(Unread::Io(error)) => return Err(error),
+        Err(why) => return Ok(Step::Blocked(format!("{} {why}; remove it", list.display()))),
+        Ok(None) => replace::create(&list, new.as_bytes(), path)?,
+        Ok(Some(there)) if there == new.as_bytes() => Put::Done,
+        Ok(Some(there)) => {
             let text = String::from_utf8_lossy(&there);
             let is_ours = Network::read(&text, Kind::List).is_ok_and(|list| list.made_of() == Some(&file));
             if !is_ours {
@@ -190,8 +226,11 @@ fn convert(path: &Path, network: &Network<'_>, text: &str, entry: &str) -> io::R
 fn look(folder: &Path) -> io::Result<View> {
     let mut view = View { first: None, unusable: Vec::new() };
     for (path, kind) in files(folder)? {
-        let Some(bytes) = content(&path)? else { continue };
-        let text = String::from_utf8(bytes).map_err(|error| Unusable::Json(error.to_string()));
+        let text = match content(&path) {
+            Ok(None) => continue,
+            Ok(Some(bytes)) => String::from_utf8(bytes).map_err(|error| Unusable::Json(error.to_string())),
+            Err(why) => Err(Unusable::Unread(why.to_string())),
+        };
         let usable = text.and_then(|text| {
             let single = single_of(&path, &Network::read(&text, kind)?);
             Ok((text, single))
@@ -228,10 +267,10 @@ fn files(folder: &Path) -> io::Result<Vec<(PathBuf, Kind)>> {
     Ok(found)
 }
 
-/// What a file says; `None` if it is gone.
-fn content(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match fs::read(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+/// What a file says; `None` if it is gone. A link may lead to it, as agents make them.
+pub(super) fn content(path: &Path) -> Result<Option<Vec<u8>>, Unread> {
+    match files::read(path, MOST_BYTES, Links::Followed) {
+        Err(absent) if absent.is_absence() => Ok(None),
         other => other.map(Some),
     }
 }

@@ -76,6 +76,7 @@ pub(crate) fn keep(wish: &Wish) -> Result<End, Error> {
         pace: Pace::default(),
         placed: Placed::default(),
         told: None,
+        passed_over: Vec::new(),
     };
     keeper.show(false)?;
     let Some(_held) = keeper.lock()? else {
@@ -105,6 +106,8 @@ struct Keeper<'a> {
     placed: Placed,
     /// What was told last, which is not told again.
     told: Option<String>,
+    /// The files that were warned of last.
+    passed_over: Vec<String>,
 }
 
 /// How fast we may mend.
@@ -209,6 +212,10 @@ impl Keeper<'_> {
             });
             self.told = None;
         }
+        for text in attempt.passed_over.iter().filter(|text| !self.passed_over.contains(text)) {
+            tracing::warn!(target: "install", "{text}: passed over");
+        }
+        self.passed_over.clone_from(&attempt.passed_over);
         match &attempt.found {
             Found::Installed(path) => {
                 self.show(true)?;

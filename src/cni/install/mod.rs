@@ -18,12 +18,15 @@ pub(crate) use entry::entry;
 pub(crate) use keep::{End, keep};
 
 use crate::cni::protocol::{Places, Read};
-use nix::fcntl::{Flock, FlockArg};
+use nix::{
+    fcntl::{Flock, FlockArg},
+    libc::O_DIRECTORY,
+};
 use std::{
     fs::{self, File},
     io,
     net::SocketAddr,
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -136,7 +139,9 @@ impl Folders {
     /// is killed.
     fn lock(&self) -> Result<Option<Flock<File>>, Error> {
         let failed = |error| Error::Configurations(self.configurations.clone(), error);
-        let folder = File::open(&self.configurations).map_err(failed)?;
+        let mut options = File::options();
+        let folder =
+            options.read(true).custom_flags(O_DIRECTORY).open(&self.configurations).map_err(failed)?;
         match Flock::lock(folder, FlockArg::LockExclusiveNonblock) {
             Ok(held) => Ok(Some(held)),
             Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),

@@ -4,6 +4,8 @@
 //! step, and then it is known for sure what was there: if it is not what was read, it is put back, and the caller starts
 //! anew. An agent that writes into the file itself goes on writing into the one that is put back.
 
+use super::folder::content;
+use crate::cni::files::{self, Links};
 use nix::unistd::fchown;
 use sidecar_init::sys::exchange::exchange;
 use std::{
@@ -40,14 +42,15 @@ pub(super) fn replace(path: &Path, old: &[u8], new: &[u8]) -> io::Result<Put> {
         other => other?,
     };
     let aside = Aside::write(&path, new, &fs::metadata(&path)?)?;
-    let (mut expected, mut placed, mut put) = (old.to_vec(), new.to_vec(), Put::Done);
+    // Nothing stands for what is no file that could be read. It goes back as it is.
+    let (mut expected, mut placed, mut put) = (Some(old.to_vec()), Some(new.to_vec()), Put::Done);
     loop {
         match exchange(&aside.0, &path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Put::Overtaken),
-            Ok(false) => return aside.rename(&path, &expected),
+            Ok(false) => return aside.rename(&path, old),
             other => drop(other?),
         }
-        let found = fs::read(&aside.0)?;
+        let found = content(&aside.0).ok().flatten();
         if found == expected {
             sync(&path)?;
             return Ok(put);
@@ -84,12 +87,15 @@ pub(super) fn remove(path: &Path, old: &[u8]) -> io::Result<Put> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Put::Done),
         other => other?,
     }
-    let put = if fs::read(&aside.0)? == old { Put::Done } else { Put::Overtaken };
+    let found = content(&aside.0).ok().flatten();
+    let put = if found.as_deref() == Some(old) { Put::Done } else { Put::Overtaken };
     if put == Put::Overtaken {
         match fs::hard_link(&aside.0, path) {
             // What has come since is newer.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            other => other?,
+            // A folder has one name only.
+            Err(_) => fs::rename(&aside.0, path)?,
+            Ok(()) => {}
         }
     }
     sync(path)?;
@@ -128,7 +134,8 @@ fn copied(from: &Path, to: &Path) -> io::Result<bool> {
     let mode = Permissions::from_mode(0o755);
     let is_there =
         fs::symlink_metadata(to).is_ok_and(|there| there.is_file() && there.mode() & 0o7777 == 0o755);
-    if is_there && File::open(to).and_then(|to| say_the_same(&from, &to)).unwrap_or(false) {
+    let is_same = || say_the_same(&from, &files::open(to, Links::Refused).ok()?).ok();
+    if is_there && is_same() == Some(true) {
         return Ok(false);
     }
     from.rewind()?;
@@ -168,7 +175,9 @@ fn say_the_same(one: &File, other: &File) -> io::Result<bool> {
 pub(super) fn sweep(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        if entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes()) {
+        let is_unfinished = entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes());
+        // What is no file was left by others.
+        if is_unfinished && entry.file_type()?.is_file() {
             fs::remove_file(entry.path())?;
         }
     }
@@ -205,7 +214,7 @@ impl Aside {
 
     /// Where the file system can't exchange files: looks as late as possible.
     fn rename(&self, path: &Path, expected: &[u8]) -> io::Result<Put> {
-        if fs::read(path)? != expected {
+        if content(path).ok().flatten().as_deref() != Some(expected) {
             return Ok(Put::Overtaken);
         }
         fs::rename(&self.0, path)?;

@@ -1,21 +1,31 @@
-//! Readiness and metrics over HTTP, for whoever is on the node: one request a connection, one connection at a time, each
-//! with little to say and little time to say it.
+//! Readiness and metrics over HTTP, for whoever is on the node: one request a connection, each with little to say and
+//! little time to say it.
+//!
+//! One thread serves all connections of an address at once, so a client that says nothing holds up no other. There is room
+//! for some; where one more comes, the oldest that still waits for its request is closed.
 
 use super::metrics::{self, Installer};
 use crate::cni::counters;
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+};
 use std::{
-    io::{self, Read, Write},
+    io::{self, ErrorKind, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
+    os::fd::AsFd,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
 
-/// How long a request may take, from its first byte to the last of the answer.
-const TIME: Duration = Duration::from_secs(1);
-/// How long its head may be.
+/// How long a connection may take, from its start to the last byte of the answer.
+const TIME: Duration = Duration::from_secs(5);
+/// How long the head of a request may be.
 const MOST_BYTES: usize = 8 * 1024;
+/// How many connections may be open: a node has a kubelet and a scraper or two.
+const MOST_CONNECTIONS: usize = 64;
 /// How long to wait where no connection can be taken, as without descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -45,13 +55,13 @@ type Answer = (&'static str, &'static str, String);
 /// When the address can't be had.
 pub(super) fn serve(address: SocketAddr, board: Arc<Board>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
+    let mut server = Server { listener, board, open: Vec::new() };
     let work = move || {
         loop {
-            match listener.accept() {
-                // A caller that hangs up or dawdles misses the answer, and nobody else is concerned.
-                Ok((stream, _)) => drop(answer(stream, &board)),
-                Err(_) => thread::sleep(PAUSE),
+            if server.turn().is_err() {
+                thread::sleep(PAUSE);
             }
         }
     };
@@ -59,9 +69,118 @@ pub(super) fn serve(address: SocketAddr, board: Arc<Board>) -> io::Result<Socket
     Ok(address)
 }
 
-fn answer(mut stream: TcpStream, board: &Board) -> io::Result<()> {
-    let end = Instant::now() + TIME;
-    let head = head(&mut stream, end)?;
+struct Server {
+    listener: TcpListener,
+    board: Arc<Board>,
+    /// In the order in which they came.
+    open: Vec<Connection>,
+}
+
+impl Server {
+    /// Waits for something to do, and does it.
+    fn turn(&mut self) -> io::Result<()> {
+        let now = Instant::now();
+        self.open.retain(|connection| connection.end > now);
+        let timeout = self.open.first().map_or(PollTimeout::NONE, |first| {
+            // Rounded up: who wakes early would spin.
+            PollTimeout::try_from((first.end - now).as_millis() + 1).unwrap_or(PollTimeout::MAX)
+        });
+        let connections =
+            self.open.iter().map(|connection| (connection.stream.as_fd(), connection.interest()));
+        let sources = std::iter::once((self.listener.as_fd(), PollFlags::POLLIN)).chain(connections);
+        let mut sources: Vec<PollFd<'_>> = sources.map(|(fd, flags)| PollFd::new(fd, flags)).collect();
+        match poll(&mut sources, timeout) {
+            Err(Errno::EINTR) => return Ok(()),
+            other => drop(other?),
+        }
+        let mut ready =
+            sources.iter().map(|source| source.any().unwrap_or(true)).collect::<Vec<_>>().into_iter();
+        let has_callers = ready.next().unwrap_or_default();
+        let board = &self.board;
+        self.open.retain_mut(|connection| {
+            !ready.next().unwrap_or_default() || connection.go_on(board).is_ok_and(|goes_on| goes_on)
+        });
+        if has_callers { self.accept() } else { Ok(()) }
+    }
+
+    /// Takes one connection.
+    fn accept(&mut self) -> io::Result<()> {
+        if self.open.len() >= MOST_CONNECTIONS {
+            self.close_one();
+        }
+        let stream = match self.listener.accept() {
+            Ok((stream, _)) => stream,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted) => {
+                return Ok(());
+            }
+            Err(error) => {
+                // Most likely for want of descriptors.
+                self.close_one();
+                return Err(error);
+            }
+        };
+        stream.set_nonblocking(true)?;
+        let mut connection =
+            Connection { stream, end: Instant::now() + TIME, head: Vec::new(), answer: None };
+        // The request is here by now, most likely.
+        if connection.go_on(&self.board).is_ok_and(|goes_on| goes_on) {
+            self.open.push(connection);
+        }
+        Ok(())
+    }
+
+    /// Closes the oldest connection that waits for its request; the oldest of all where none does.
+    fn close_one(&mut self) {
+        let waiting = self.open.iter().position(|connection| connection.answer.is_none());
+        if !self.open.is_empty() {
+            drop(self.open.remove(waiting.unwrap_or_default()));
+        }
+    }
+}
+
+struct Connection {
+    stream: TcpStream,
+    end: Instant,
+    head: Vec<u8>,
+    /// What of the answer is still to be written, once there is one.
+    answer: Option<Vec<u8>>,
+}
+
+impl Connection {
+    fn interest(&self) -> PollFlags {
+        if self.answer.is_some() { PollFlags::POLLOUT } else { PollFlags::POLLIN }
+    }
+
+    /// Reads and writes as much as there is. Says whether there will be more.
+    fn go_on(&mut self, board: &Board) -> io::Result<bool> {
+        let mut buffer = [0; 1024];
+        while self.answer.is_none() {
+            let count = match self.stream.read(&mut buffer) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                other => other?,
+            };
+            self.head.extend_from_slice(&buffer[..count]);
+            if count == 0 || self.head.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+                self.answer = Some(answer(&String::from_utf8_lossy(&self.head), board).into_bytes());
+            } else if self.head.len() > MOST_BYTES {
+                return Err(ErrorKind::InvalidData.into());
+            }
+        }
+        let rest = self.answer.get_or_insert_default();
+        while !rest.is_empty() {
+            match self.stream.write(rest) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                other => drop(rest.drain(..other?)),
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The whole answer to a request.
+fn answer(head: &str, board: &Board) -> String {
     let mut words = head.lines().next().unwrap_or_default().split(' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let is_http = words.next().is_some_and(|version| version.starts_with("HTTP/1."));
@@ -85,26 +204,5 @@ fn answer(mut stream: TcpStream, board: &Board) -> io::Result<()> {
     if method != "HEAD" {
         text.push_str(&body);
     }
-    stream.set_write_timeout(Some(left(end)?))?;
-    stream.write_all(text.as_bytes())
-}
-
-/// A request up to the empty line.
-fn head(stream: &mut TcpStream, end: Instant) -> io::Result<String> {
-    let mut head = Vec::new();
-    let mut buffer = [0; 1024];
-    while !head.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
-        stream.set_read_timeout(Some(left(end)?))?;
-        match stream.read(&mut buffer)? {
-            0 => break,
-            _ if head.len() > MOST_BYTES => return Err(io::ErrorKind::InvalidData.into()),
-            count => head.extend_from_slice(&buffer[..count]),
-        }
-    }
-    Ok(String::from_utf8_lossy(&head).into_owned())
-}
-
-fn left(end: Instant) -> io::Result<Duration> {
-    let left = end.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+    text
 }

@@ -4,6 +4,7 @@ use super::core::Core;
 use super::numbers::Numbers;
 use crate::listen::listen;
 use crate::logging::Level;
+use cluster::slots::Slots;
 use http_body_util::Full;
 use hyper::{Request, Response, body::Bytes, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
@@ -15,6 +16,9 @@ use tracing::level_filters::LevelFilter;
 
 /// How long a client may take.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How many clients are served at once: an operator's own, a kubelet and a scraper or two.
+const MOST_CONNECTIONS: usize = 64;
 
 /// An answer: its status, its form, its text.
 type Reply = (u16, &'static str, String);
@@ -119,22 +123,32 @@ pub(super) fn serve(
     let failed = |error: io::Error| format!("{flag} {address}: can't be listened on: {error}");
     let listener = listen(address).map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
+    let slots = Slots::new(MOST_CONNECTIONS);
     task::spawn_local(async move {
         loop {
             let Ok((stream, _)) = listener.accept().await else {
                 // No file descriptors are left, as far as one can tell: wait for some.
+                slots.close_idle();
                 time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
             let answer = answer.clone();
+            let slot = Rc::new(slots.take().await);
+            let answering = Rc::clone(&slot);
             let service = service_fn(move |request: Request<_>| {
+                answering.asked();
                 let reply = reply(&request, &answer);
                 async move { Ok::<_, Infallible>(reply) }
             });
             // A client that goes away is no trouble of ours.
             let connection =
                 http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
-            task::spawn_local(async move { time::timeout(PATIENCE, connection).await });
+            task::spawn_local(async move {
+                tokio::select! {
+                    () = slot.wanted() => {}
+                    _ = time::timeout(PATIENCE, connection) => {}
+                }
+            });
         }
     });
     Ok(bound)

@@ -24,8 +24,9 @@ mod told;
 mod watch;
 mod writes;
 
-use crate::{access, logging};
+use crate::logging;
 use clap::Args;
+use cluster::access;
 use election::{Election, Times};
 use inspection::Inspection;
 use lease::Candidate;

@@ -5,7 +5,7 @@ use super::numbers::Numbers;
 use super::store::{Event, Resource};
 use super::watch::{self, Scope};
 use super::writes::{Writer, told};
-use crate::access;
+use cluster::access;
 use futures::StreamExt;
 use kube::Client;
 use std::{

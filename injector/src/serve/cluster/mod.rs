@@ -9,8 +9,9 @@ mod watch;
 
 pub(super) use shelf::State;
 
-use crate::{access, arguments::one_of, authority::SILENCE};
+use crate::{arguments::one_of, authority::SILENCE};
 use clap::{Args, ValueEnum};
+use cluster::access;
 use injection::{
     Namespace,
     configuration::Native,

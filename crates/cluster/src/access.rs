@@ -14,7 +14,7 @@ use std::{
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refused {
+pub enum Refused {
     #[error("--kubeconfig: {} can't be read", .path.display())]
     Read { path: PathBuf, source: kube::config::KubeconfigError },
     #[error(
@@ -40,7 +40,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// When it is not known where the API server is, or who we are.
-pub(crate) async fn client(kubeconfig: Option<&Path>, silence: Duration) -> Result<Client, Refused> {
+pub async fn client(kubeconfig: Option<&Path>, silence: Duration) -> Result<Client, Refused> {
     reach(kubeconfig, silence).await.map(|(client, _)| client)
 }
 
@@ -48,7 +48,7 @@ pub(crate) async fn client(kubeconfig: Option<&Path>, silence: Duration) -> Resu
 ///
 /// # Errors
 /// The same.
-pub(crate) async fn reach(kubeconfig: Option<&Path>, silence: Duration) -> Result<(Client, String), Refused> {
+pub async fn reach(kubeconfig: Option<&Path>, silence: Duration) -> Result<(Client, String), Refused> {
     let mut config = match kubeconfig {
         Some(path) => from_file(path).await?,
         None => Config::incluster().map_err(Refused::NoPod)?,
