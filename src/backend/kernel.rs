@@ -8,6 +8,7 @@ use super::{
     nftables::{Listed, Nftables, Refusal, Tables},
 };
 use crate::sys::{
+    exec::Runner,
     grace,
     lock::{self, Held},
     namespace,
@@ -25,6 +26,7 @@ pub struct Kernel {
     lock: Lock,
     owner: Ownership,
     held: Option<Held>,
+    runner: Runner,
     legacy: OnceCell<Option<Programs>>,
     nft: OnceCell<Option<Programs>>,
     routes: Routes,
@@ -47,10 +49,12 @@ impl Kernel {
     pub fn open(lock: Lock, owner: Ownership) -> Result<Self, Error> {
         let routes = Routes::open(owner).map_err(|source| netlink("opening a netlink socket", source))?;
         let (legacy, nft) = (OnceCell::new(), OnceCell::new());
+        let runner = Runner::new(lock.timeout);
         Ok(Self {
             lock,
             owner,
             held: None,
+            runner,
             legacy,
             nft,
             routes,
@@ -72,7 +76,7 @@ impl Kernel {
             Variant::Legacy => &self.legacy,
             Variant::Nft => &self.nft,
         };
-        cell.get_or_init(|| iptables::find(variant, self.lock.version)).as_ref()
+        cell.get_or_init(|| iptables::find(variant, self.lock.version, &self.runner)).as_ref()
     }
 
     fn needed(&self, variant: Variant) -> Result<&Programs, Error> {

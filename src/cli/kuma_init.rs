@@ -15,7 +15,7 @@ use rules::number::unsigned;
 use sidecar_init::{
     backend::Variant,
     engine::{OnDrift, Options, Preference},
-    sys::{exec, namespace},
+    sys::{exec::Runner, namespace},
 };
 use std::{
     fs,
@@ -172,7 +172,7 @@ fn adapted(reader: &mut Reader<'_>, run: Run, verb: Verb) -> (Run, bool) {
     if reader.switch(Kuma::StoreFirewalld) {
         reader.warn("--store-firewalld: firewalld is given no rules; what it loads anew may remove these");
     }
-    let variant = variant(reader);
+    let variant = variant(reader, run.timeout);
     let backend = match (run.backend, variant) {
         (BackendChoice::Any, Some(variant)) => BackendChoice::Iptables(Some(variant)),
         (said, _) => said,
@@ -187,7 +187,7 @@ fn adapted(reader: &mut Reader<'_>, run: Run, verb: Verb) -> (Run, bool) {
 }
 
 /// The variant of the programs that are named, which have to be those of a family together.
-fn variant(reader: &mut Reader<'_>) -> Option<Variant> {
+fn variant(reader: &mut Reader<'_>, timeout: Duration) -> Option<Variant> {
     const FORM: &str = "expected NAME:PATH for iptables, iptables-save and iptables-restore together, or the same of ip6tables";
     let programs = reader.list(Kuma::Executables, |reader, source, item| {
         let pair = item.split_once(':').map(|(name, path)| (name.trim().to_owned(), path.trim().to_owned()));
@@ -213,7 +213,7 @@ fn variant(reader: &mut Reader<'_>) -> Option<Variant> {
         }
     }
     let (_, path) = programs.first()?;
-    let answer = exec::run(Path::new(path), &["--version"]).ok()?.stdout;
+    let answer = Runner::new(timeout).run(Path::new(path), &["--version"]).ok()?.stdout;
     Some(if answer.contains("(nf_tables)") { Variant::Nft } else { Variant::Legacy })
 }
 

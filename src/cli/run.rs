@@ -9,13 +9,14 @@ use policy::settings::{
     Setting,
     levels::{LogLevel, ScopeLevel},
 };
-use policy::sources::{Host, Raw, Reader};
+use policy::sources::{Host, Raw, Reader, duration};
 use policy::trace::utc;
 use policy::{Problem, Problems};
 use rules::{Ownership, Port, Version, desired::Made, number::unsigned};
 use sidecar_init::{
     backend::{self, BackendName, Kernel, Variant, iptables::Lock},
     engine::{Choice, Preference},
+    sys::exec,
 };
 use std::{
     path::PathBuf,
@@ -110,6 +111,8 @@ pub(super) struct Run {
     pub(super) force: bool,
     /// Seconds to wait for the lock that programs of iptables share.
     pub(super) lock_wait: u32,
+    /// How long each program that is started may take.
+    pub(super) timeout: Duration,
     /// Whether the machine's own namespace is fair game.
     pub(super) allow_host: bool,
     /// How to print the outcome.
@@ -177,7 +180,7 @@ impl Run {
     pub(super) fn open_for(&self, owner: Ownership) -> Result<Kernel, backend::Error> {
         let wait = self.lock_wait;
         let lock = if self.cni { Lock::on_node(wait) } else { Lock { wait, ..Lock::default() } };
-        let lock = Lock { version: self.iptables_version, ..lock };
+        let lock = Lock { version: self.iptables_version, timeout: self.timeout, ..lock };
         Kernel::open(lock, owner)
     }
 }
@@ -283,6 +286,9 @@ fn run(reader: &mut Reader<'_>) -> Run {
         lock_wait: reader
             .scalar(Setting::LockWait, "is no time to wait; expected a number of seconds", unsigned)
             .unwrap_or(30),
+        timeout: reader
+            .scalar(Setting::Timeout, "is no time for a program; expected 100ms to 10m, such as 30s", timeout)
+            .unwrap_or(exec::TIMEOUT),
         allow_host: reader.switch(Setting::AllowHostNamespace),
         format: reader
             .optional(Setting::Format, "is no format; expected text, json or yaml", |text| match text {
@@ -297,6 +303,13 @@ fn run(reader: &mut Reader<'_>) -> Run {
         // Nobody else keeps it.
         said: if mode == Mode::Apply { mesh::said(reader.raw) } else { String::new() },
     }
+}
+
+/// A time that a program can do with, and that ends.
+fn timeout(text: &str) -> Option<Duration> {
+    const FROM: Duration = Duration::from_millis(100);
+    const TO: Duration = Duration::from_secs(600);
+    duration::parse(text).filter(|time| (FROM..=TO).contains(time))
 }
 
 fn backend(reader: &mut Reader<'_>) -> BackendChoice {

@@ -7,7 +7,7 @@
 use super::NODE_PROGRAM;
 use super::protocol::{Code, Fault};
 use policy::pod::{self, Pod};
-use sidecar_init::sys::exec::{self, ExecError};
+use sidecar_init::sys::exec::{ExecError, Runner};
 use std::{path::Path, time::Duration};
 
 /// How it ends when it was told wrongly.
@@ -36,7 +36,7 @@ pub(super) fn pod(
         "--timeout",
         &milliseconds,
     ];
-    let output = exec::run(program, &arguments).map_err(|error| unknown(&error))?;
+    let output = Runner::new(time).run(program, &arguments).map_err(|error| unknown(&error))?;
     let unreadable = "what the API server knows of the pod can't be read";
     let objects = pod::objects("the pod", &output.stdout)
         .map_err(|problems| Fault::of_problems(Code::TryAgain, unreadable, &problems.0))?;
@@ -54,6 +54,7 @@ fn unknown(error: &ExecError) -> Fault {
             format!("{what}: {NODE_PROGRAM} belongs beside the plugin"),
             error,
         ),
+        ExecError::Late { .. } | ExecError::Long { .. } => Fault::caused(Code::TryAgain, what, error),
         ExecError::Status { status, stderr, .. } => {
             let code = match status.code() {
                 Some(BAD_INPUT) => Code::Configuration,

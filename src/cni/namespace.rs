@@ -148,7 +148,7 @@ pub(super) fn hold(timeout: Duration, owner: Ownership) -> Result<Kernel, Fault>
 /// When the kernel refuses.
 pub(super) fn open(timeout: Duration, owner: Ownership) -> Result<Kernel, Fault> {
     let wait = u32::try_from(timeout.as_secs().saturating_sub(1)).unwrap_or(u32::MAX);
-    Kernel::open(Lock::on_node(wait), owner)
+    Kernel::open(Lock { timeout, ..Lock::on_node(wait) }, owner)
         .map_err(|error| failed("the namespace can't be read", &engine::Error::from(error)))
 }
 

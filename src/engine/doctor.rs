@@ -160,7 +160,7 @@ fn programs(kernel: &Kernel) -> Vec<Finding> {
 
 /// Whether the program can list what the kernel holds: an old one can't list what a newer one has written.
 fn unreadable(programs: &iptables::Programs, variant: Variant) -> Option<Finding> {
-    let error = programs.list(Table::Nat, &Chain::Base(Hook::Output)).err()?;
+    let error = programs.can_list(Table::Nat, &Chain::Base(Hook::Output)).err()?;
     let text = format!("{variant} can't list the chain OUTPUT of the table nat: {error}");
     Some(Finding::fail(
         "programs",

@@ -1,13 +1,20 @@
-//! Runs programs to their end, or up to where they wait for their input.
+//! Runs programs to their end, or up to where they wait for their input. How long one may take and how much it may print
+//! is limited, and none outlives this process (see the module `group`).
 
+use super::child::{self, Cut, MOST};
+use super::group::Group;
 use std::{
     ffi::OsStr,
-    io::{self, Write},
-    mem,
+    io, mem,
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{self, Child, Command, ExitStatus, Stdio},
-    thread,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
+
+/// How long a program may take where nobody says.
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a program printed before it ended well.
 #[derive(Debug)]
@@ -37,6 +44,14 @@ pub enum ExecError {
         /// All that it printed to standard error.
         stderr: String,
     },
+    /// It took too long, and was killed.
+    #[error(
+        "{command} was killed because it did not end within {limit:?}; raise --timeout, or run it by hand to see what it waits for"
+    )]
+    Late { command: String, limit: Duration },
+    /// It printed too much, and was killed.
+    #[error("{command} was killed because it printed more than {} MiB to {stream}; run it by hand to see what it prints", MOST >> 20)]
+    Long { command: String, stream: &'static str },
 }
 
 /// How much of a program's complaint an error shows: complaints end with what matters.
@@ -48,89 +63,122 @@ fn tail(stderr: &str) -> &str {
     (start..=text.len()).find_map(|at| text.get(at..)).unwrap_or_default()
 }
 
-/// Runs `program`, which reads no input, and waits for it.
-///
-/// # Errors
-/// When the program can't be started or does not exit with 0.
-pub fn run(program: &Path, arguments: &[&str]) -> Result<Output, ExecError> {
-    let command = format!("{} {}", program.display(), arguments.join(" "));
-    tracing::debug!(target: "exec", %command, "run");
-    outcome(command, Command::new(program).args(arguments).stdin(Stdio::null()).output())
+/// Starts programs, all in one process group. Its clones share the group, which is killed when the last of them is dropped.
+#[derive(Clone, Debug)]
+pub struct Runner {
+    limit: Duration,
+    group: Arc<Mutex<Option<Group>>>,
 }
 
-/// A program that has been started and waits for its input.
-#[derive(Debug)]
-pub struct Waiting {
-    command: String,
-    child: Option<Child>,
-}
+impl Runner {
+    /// Starts programs that may take this long each.
+    pub fn new(limit: Duration) -> Self {
+        Self { limit, group: Arc::default() }
+    }
 
-impl Waiting {
-    /// Starts a program, whose input comes later. One that gets none reads an empty one.
+    /// The same, for programs that may take so much longer.
+    #[must_use]
+    pub fn allowing(&self, more: Duration) -> Self {
+        Self { limit: self.limit.saturating_add(more), group: Arc::clone(&self.group) }
+    }
+
+    /// Runs `program`, which reads no input, and waits for it.
+    ///
+    /// # Errors
+    /// When the program can't be started, does not exit with 0 or reaches a limit.
+    pub fn run(&self, program: &Path, arguments: &[&str]) -> Result<Output, ExecError> {
+        self.spawn(program, arguments, &[], Stdio::null())?.finish("")
+    }
+
+    /// Starts a program, whose input comes later. The time that it may take begins with that.
     ///
     /// # Errors
     /// When it can't be started.
     pub fn start(
+        &self,
         program: &Path,
         arguments: &[&str],
         variables: &[(&str, &OsStr)],
-    ) -> Result<Self, ExecError> {
+    ) -> Result<Waiting, ExecError> {
+        self.spawn(program, arguments, variables, Stdio::piped())
+    }
+
+    fn spawn(
+        &self,
+        program: &Path,
+        arguments: &[&str],
+        variables: &[(&str, &OsStr)],
+        stdin: Stdio,
+    ) -> Result<Waiting, ExecError> {
         let command = format!("{} {}", program.display(), arguments.join(" "));
         tracing::debug!(target: "exec", %command, "start");
         let mut program = Command::new(program);
         program.args(arguments).envs(variables.iter().copied());
-        program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        match program.spawn() {
-            Ok(child) => Ok(Self { command, child: Some(child) }),
+        program.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+        match self.join(&mut program) {
+            Ok(child) => Ok(Waiting { command, child: Some(child), runner: self.clone() }),
             Err(source) => Err(ExecError::Start { command, source }),
         }
     }
 
-    /// Gives the program its input and waits for its end. The input goes by a thread of its own, so that neither side can
-    /// block the other.
+    /// Starts a program in the group.
+    fn join(&self, program: &mut Command) -> io::Result<Child> {
+        let mut group = self.group();
+        let number = match &mut *group {
+            Some(group) => group.number(),
+            none => none.insert(Group::new()?).number(),
+        };
+        program.process_group(number).spawn()
+    }
+
+    fn group(&self) -> MutexGuard<'_, Option<Group>> {
+        self.group.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A program that has been started and waits for its input. Dropped, it is killed.
+#[derive(Debug)]
+pub struct Waiting {
+    command: String,
+    child: Option<Child>,
+    runner: Runner,
+}
+
+impl Waiting {
+    /// Gives the program its input and waits for its end.
     ///
     /// # Errors
-    /// When it does not exit with 0.
+    /// When it does not exit with 0, or reaches a limit.
     pub fn finish(mut self, input: &str) -> Result<Output, ExecError> {
         let command = mem::take(&mut self.command);
         tracing::trace!(target: "exec", %command, input, "standard input");
-        let Some(mut child) = self.child.take() else { unreachable!("the child is there until the end") };
-        let stdin = child.stdin.take();
-        let output = thread::scope(|scope| {
-            let feed = move || stdin.map(|mut stdin| stdin.write_all(input.as_bytes()));
-            if input.len() <= PIPE {
-                // A program that does not read it says why by its exit status.
-                drop(feed());
-            } else {
-                scope.spawn(feed);
+        let Some(child) = &mut self.child else { unreachable!("the child is there until the end") };
+        let limit = self.runner.limit;
+        let output = match child::attend(child, input.as_bytes(), limit) {
+            Ok(output) => output,
+            Err(cut) => {
+                // What it has started goes as well. Others of the group are part of the same failure.
+                drop(self.runner.group().take());
+                return Err(match cut {
+                    Cut::Late => ExecError::Late { command, limit },
+                    Cut::Long(stream) => ExecError::Long { command, stream },
+                    Cut::Refused(source) => ExecError::Start { command, source },
+                });
             }
-            child.wait_with_output()
-        });
-        outcome(command, output)
+        };
+        self.child = None;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let stderr = text(&output.stderr);
+        match output.status.success() {
+            true => Ok(Output { stdout: text(&output.stdout), stderr }),
+            false => Err(ExecError::Status { command, status: output.status, stderr }),
+        }
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            drop(child.stdin.take());
-            let _ = child.wait_with_output();
-        }
-    }
-}
-
-/// What a pipe takes without a reader: a page at least (`pipe(7)`).
-const PIPE: usize = 4096;
-
-fn outcome(command: String, ended: io::Result<process::Output>) -> Result<Output, ExecError> {
-    let output = match ended {
-        Ok(output) => output,
-        Err(source) => return Err(ExecError::Start { command, source }),
-    };
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    match output.status.success() {
-        true => Ok(Output { stdout: String::from_utf8_lossy(&output.stdout).into_owned(), stderr }),
-        false => Err(ExecError::Status { command, status: output.status, stderr }),
+        self.child.iter_mut().for_each(child::end);
     }
 }
 

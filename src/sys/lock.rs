@@ -1,38 +1,63 @@
-//! A lock that only users of one network namespace share, for the time from reading its state to having
-//! changed it.
+//! A lock that only users of one network namespace share, for the time from reading its state to having changed it.
 //!
-//! The lock belongs to the namespace's own file, so it needs no folder and outlives nobody. Programs that we
-//! start inherit it: where we are killed, it is held until the last of them has ended, and the next run does
-//! not read a state that is about to change.
+//! Whoever holds it listens to a certain NFLOG group of the namespace. The kernel gives a group to one socket at a time
+//! and takes it back when the socket is closed, however its process ends. Listening takes `CAP_NET_ADMIN` in the namespace,
+//! which whoever changes rules has: a program of the pod without it can't keep the rules from being set or removed. The
+//! group exists in the kernel alone, so an init container and a plugin on the node's file system exclude each other, and no
+//! folder is needed. No rule reports to the group. Taking it costs what a lock of a file costs.
 //!
-//! Where `/proc` is not mounted, as in an empty root directory, the file can't be had, and nothing is locked. Nor are
-//! programs of iptables there; our own table is replaced as a whole or not at all.
+//! What does not do: a lock (`flock`) of the namespace's own file can be held by everybody who can open that, and everybody
+//! can; a file of root's is not the same one in a container and on its node, and not to be had on a read-only file system
+//! or for a user with `CAP_NET_ADMIN` alone; a table of nf_tables that belongs to its socket (`NFT_TABLE_F_OWNER`) makes
+//! closing it wait 10 to 30 ms, and it changes the rules' generation, which others rely on.
+//!
+//! Programs that we start inherit the socket. They are killed when we end, but a moment later: until the last of them has
+//! ended, the lock is held, so that the next run does not read a state that is about to change.
+//!
+//! A kernel without NFLOG over netlink, such as gVisor's, has the namespace's own file locked instead. As everybody can do
+//! that, whoever holds it for longer than we wait is passed over, with a warning. Where `/proc` is not mounted either,
+//! nothing is locked; our own table is replaced as a whole or not at all.
 
-use super::process;
+use super::header::{NFNL_SUBSYS_NFTABLES, NFPROTO_UNSPEC, NFT_MSG_GETGEN};
+use super::netlink::{Request, Socket};
+use super::nfnetlink::{message_type, nfgenmsg};
+use super::{netfilter, nflog, process};
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, FdFlag, Flock, FlockArg, fcntl},
+    libc,
+    sys::socket::SockProtocol,
 };
 use std::{
-    fs::File,
+    fs::{self, File},
     io,
-    path::Path,
+    os::fd::AsFd,
     thread,
     time::{Duration, Instant},
 };
 
+/// The group, which no rule reports to.
+const GROUP: u16 = 0x5349;
 const NAMESPACE: &str = "/proc/thread-self/ns/net";
 /// Between two attempts.
 const RETRY: Duration = Duration::from_millis(10);
 
 /// Held until it is dropped.
 #[derive(Debug)]
-pub struct Held(#[expect(dead_code, reason = "it is held, not used")] Option<Flock<File>>);
+pub struct Held(#[expect(dead_code, reason = "it is held, not used")] Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Group(#[expect(dead_code, reason = "it is held, not used")] Socket),
+    File(#[expect(dead_code, reason = "it is held, not used")] Flock<File>),
+    /// Nothing is locked.
+    Nothing,
+}
 
 /// Why it was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// Somebody else has it.
+    /// Another process has it.
     #[error("{} is changing this network namespace; raise --lock-wait or end it", holder(.0))]
     Busy(Option<u32>),
     /// The kernel refused it.
@@ -47,19 +72,84 @@ fn holder(id: &Option<u32>) -> String {
 /// Takes the lock of the thread's network namespace.
 ///
 /// # Errors
-/// When somebody else holds it for longer than `wait`.
+/// When another process holds it for longer than `wait`.
 pub fn hold(wait: Duration) -> Result<Held, Refused> {
+    let begun = Instant::now();
+    let is_late = || begun.elapsed() >= wait;
+    let mut socket = match Socket::open(SockProtocol::NetlinkNetFilter) {
+        Err(error) if netfilter::lacks_netlink(&error) => return by_file(is_late),
+        opened => opened?,
+    };
+    loop {
+        let error = match nflog::bind(&mut socket, GROUP) {
+            Ok(()) => {
+                inherit(&socket)?;
+                return Ok(Held(Kind::Group(socket)));
+            }
+            Err(error) => error,
+        };
+        match error.raw_os_error() {
+            // Where the right to change anything is missing, what is about to be changed says so.
+            Some(libc::EPERM) if !may_change(&mut socket) => return Ok(Held(Kind::Nothing)),
+            Some(libc::EPERM | libc::EEXIST | libc::EBUSY | libc::EAGAIN) if is_late() => {
+                return Err(Refused::Busy(listener()));
+            }
+            Some(libc::EPERM | libc::EEXIST | libc::EBUSY | libc::EAGAIN) => {}
+            Some(libc::EINVAL | libc::EOPNOTSUPP) => return by_file(is_late),
+            _ => return Err(error.into()),
+        }
+        thread::sleep(RETRY);
+    }
+}
+
+/// Whether the kernel takes any request about netfilter from us: `EPERM` means a group that is taken as well.
+fn may_change(socket: &mut Socket) -> bool {
+    let kind = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETGEN);
+    let request = Request { kind, flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
+    !socket.one(&request, |_| {}).is_err_and(|error| error.raw_os_error() == Some(libc::EPERM))
+}
+
+/// Has programs that we start hold it too.
+fn inherit(descriptor: &impl AsFd) -> io::Result<()> {
+    Ok(fcntl(descriptor, FcntlArg::F_SETFD(FdFlag::empty())).map(drop)?)
+}
+
+/// The process that listens to the group, as far as we may see it.
+fn listener() -> Option<u32> {
+    let column = |line: &str, at: usize| line.split_whitespace().nth(at).map(str::to_owned);
+    // Group, port, ..
+    let listeners = fs::read_to_string("/proc/thread-self/net/netfilter/nfnetlink_log").ok()?;
+    let group = listeners.lines().find(|line| column(line, 0) == Some(GROUP.to_string()))?;
+    let port = column(group, 1)?;
+    // Address, protocol, port, groups, buffers (4), drops, inode.
+    let sockets = fs::read_to_string("/proc/thread-self/net/netlink").ok()?;
+    let protocol = libc::NETLINK_NETFILTER.to_string();
+    let is_it =
+        |line: &&str| column(line, 1).as_ref() == Some(&protocol) && column(line, 2).as_ref() == Some(&port);
+    let inode = column(sockets.lines().find(is_it)?, 9)?.parse().ok()?;
+    // A socket's port is the number of the process that made it, where that is free; programs that inherit it come later.
+    let holders = process::holding_socket(inode);
+    let maker = port.parse().ok().filter(|id| holders.contains(id));
+    maker.or_else(|| holders.first().copied())
+}
+
+/// Locks the namespace's own file.
+fn by_file(is_late: impl Fn() -> bool) -> Result<Held, Refused> {
     let mut file = match File::open(NAMESPACE) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Held(None)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Held(Kind::Nothing)),
         other => other?,
     };
-    fcntl(&file, FcntlArg::F_SETFD(FdFlag::empty())).map_err(io::Error::from)?;
-    let deadline = Instant::now() + wait;
+    inherit(&file)?;
     loop {
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(held) => return Ok(Held(Some(held))),
-            Err((_, Errno::EWOULDBLOCK)) if Instant::now() >= deadline => {
-                return Err(Refused::Busy(process::lock_holder(Path::new(NAMESPACE))));
+            Ok(held) => return Ok(Held(Kind::File(held))),
+            Err((_, Errno::EWOULDBLOCK)) if is_late() => {
+                tracing::warn!(
+                    target: "backend",
+                    "another program has locked this network namespace for too long and is passed over: without NFLOG \
+                     (CONFIG_NETFILTER_NETLINK_LOG), any program of the pod can lock it"
+                );
+                return Ok(Held(Kind::Nothing));
             }
             Err((again, Errno::EWOULDBLOCK | Errno::EINTR)) => file = again,
             Err((_, error)) => return Err(Refused::Kernel(error.into())),

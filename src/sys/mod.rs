@@ -1,16 +1,18 @@
 //! The operating system: programs, namespaces, netlink. No policy, no rules.
 //!
-//! The only place where `unsafe` is allowed: socket options need it, two system calls, forks, signal dispositions,
+//! The only place where `unsafe` is allowed: socket options need it, a few system calls, forks, signal dispositions,
 //! what comes before `main`, and the heap.
 
 pub mod address;
 pub mod allocator;
+mod child;
 pub mod conntrack;
 pub mod dial;
 pub mod exchange;
 pub mod exec;
 pub mod fork;
 pub(crate) mod grace;
+mod group;
 pub(crate) mod header;
 pub mod link;
 pub mod listener;

@@ -35,6 +35,7 @@ pub struct Request<'a> {
 }
 
 /// A socket of one netlink family.
+#[derive(Debug)]
 pub struct Socket {
     descriptor: OwnedFd,
     sequence: u32,

@@ -22,6 +22,18 @@ const HEADERS: u32 = 256;
 /// Room for some ten thousand reports.
 const ROOM: usize = 4 << 20;
 
+/// Makes a socket the listener of a group.
+///
+/// # Errors
+/// When the kernel refuses: `EPERM` or `EEXIST` where another socket listens to the group.
+pub(super) fn bind(socket: &mut Socket, group: u16) -> io::Result<()> {
+    // The resource is the group, of whatever family.
+    let request = Request { kind: CONFIG, flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, group) };
+    socket.request(&request, |message| {
+        message.attribute(NFULA_CFG_CMD, &[NFULNL_CFG_CMD_BIND]);
+    })
+}
+
 /// The listener of a group. A group has one; when it ends, reports go nowhere again.
 pub struct Listener(Socket);
 

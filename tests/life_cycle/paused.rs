@@ -12,7 +12,7 @@ use sidecar_init::engine::{self, Choice, OnDrift, Options};
 
 /// Applies by nf_tables in the network namespace of this thread, and calls `wait` before each step.
 pub(crate) fn apply(flags: &[&str], wait: impl FnMut(&Step)) {
-    let lock = Lock { wait: 30, file: None, version: None };
+    let lock = Lock { wait: 30, ..Lock::default() };
     let kernel = Kernel::open(lock, OWNERSHIP).expect("a kernel with netfilter");
     let options = Options {
         choice: Choice::Nftables,

@@ -31,6 +31,7 @@ pub const TABLE: &[Row] = &[
     open(Setting::NetworkNamespace, "/run/netns/pod"),
     closed(Setting::ForceBinary, "nft", &["legacy", "nft"]),
     open(Setting::LockWait, "10"),
+    open(Setting::Timeout, "10s"),
     closed(Setting::Format, "json", &["text", "json", "yaml"]),
     closed(Setting::Backend, "nftables", &["nftables", "iptables", "iptables-nft", "iptables-legacy"]),
     open(Setting::Filename, "pod.yaml"),

@@ -14,6 +14,8 @@ pub(super) fn explain(error: ExecError, programs: &Programs, script: &str) -> Er
             return Error::Conflict { source: error.into() };
         }
         ExecError::Start { .. } => format!("{} can't be run", programs.variant()),
+        ExecError::Late { .. } => format!("{} does not end", programs.variant()),
+        ExecError::Long { .. } => format!("{} prints without end", programs.variant()),
         ExecError::Status { stderr, status, .. } => hint(stderr, status.code(), programs.variant(), script),
     };
     Error::Program { hint, source: error }

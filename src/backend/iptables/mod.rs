@@ -6,16 +6,20 @@ mod programs;
 pub use programs::{Programs, find};
 
 use super::{Error, Variant};
-use crate::sys::{exec, xtables};
+use crate::sys::{
+    exec::{self, Runner},
+    xtables,
+};
 use rules::{Family, Listing, Table, TableChange, Version, parse, render};
 use std::{
     ffi::OsStr,
     fs, io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
-/// How to hold the lock that legacy programs share.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// How to run the programs of iptables, and to hold the lock that legacy ones share.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
     /// Seconds to wait for it.
     pub wait: u32,
@@ -23,13 +27,21 @@ pub struct Lock {
     pub file: Option<PathBuf>,
     /// The version of iptables, where it is known; it is asked only if it matters.
     pub version: Option<Version>,
+    /// How long each program may take, the wait for the lock left out.
+    pub timeout: Duration,
+}
+
+impl Default for Lock {
+    fn default() -> Self {
+        Self { wait: 0, file: None, version: None, timeout: exec::TIMEOUT }
+    }
 }
 
 impl Lock {
     /// On a node all pods share the file system, and with it the lock that each would wait for. We hold the namespace's
     /// own, so the program may lock whatever is its alone: its standard input.
     pub fn on_node(wait: u32) -> Self {
-        Self { wait, file: Some(PathBuf::from("/proc/self/fd/0")), version: None }
+        Self { wait, file: Some(PathBuf::from("/proc/self/fd/0")), ..Self::default() }
     }
 }
 
@@ -127,7 +139,7 @@ pub(super) fn listing(programs: &Programs, family: Family, counters: Counters) -
 }
 
 fn save(programs: &Programs, family: Family, arguments: &[&str]) -> Result<String, Error> {
-    let output = exec::run(programs.save(family)?, arguments);
+    let output = programs.runner().run(programs.save(family)?, arguments);
     Ok(output.map_err(|error| failure::explain(error, programs, ""))?.stdout)
 }
 
@@ -154,7 +166,11 @@ pub(super) fn writer(programs: &Programs, lock: &Lock, family: Family) -> Result
     let arguments: &[&str] = if programs.waits() { &["--noflush", &wait] } else { &["--noflush"] };
     let file = lock.file.as_deref().filter(|_| programs.moves_lock(lock.version)).map(Path::as_os_str);
     let variables: Vec<(&str, &OsStr)> = file.into_iter().map(|file| ("XTABLES_LOCKFILE", file)).collect();
-    let waiting = exec::Waiting::start(program, arguments, &variables);
+    let runner = match programs.waits() {
+        true => programs.runner().allowing(Duration::from_secs(lock.wait.max(1).into())),
+        false => Runner::clone(programs.runner()),
+    };
+    let waiting = runner.start(program, arguments, &variables);
     waiting.map(Writer).map_err(|error| failure::explain(error, programs, ""))
 }
 

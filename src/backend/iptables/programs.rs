@@ -1,8 +1,10 @@
 //! The programs of one variant: which files they are, and what they can do.
 
 use super::Variant;
-use crate::{backend::Error, sys::exec};
-use ::iptables::IPTables;
+use crate::{
+    backend::Error,
+    sys::exec::{self, Runner},
+};
 use rules::{Chain, Family, Table, Version};
 use std::path::{Path, PathBuf};
 
@@ -12,7 +14,7 @@ const WAITS_SINCE: Version = Version(1, 6, 2);
 const LOCK_FILE_SINCE: Version = Version(1, 8, 6);
 
 /// The programs of one variant that are on `PATH`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Programs {
     variant: Variant,
     /// Prefix of the program names behind `iptables` and `ip6tables`: `-legacy`, `-nft`, or nothing.
@@ -20,9 +22,10 @@ pub struct Programs {
     waits: bool,
     v4: Option<Pair>,
     v6: Option<Pair>,
+    runner: Runner,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 struct Pair {
     save: PathBuf,
     restore: PathBuf,
@@ -30,7 +33,8 @@ struct Pair {
 
 /// The programs of a variant, if they are there. Programs named after the variant come first; plain
 /// `iptables` serves if it is of this variant. `version` spares asking it.
-pub fn find(variant: Variant, version: Option<Version>) -> Option<Programs> {
+pub fn find(variant: Variant, version: Option<Version>, runner: &Runner) -> Option<Programs> {
+    let runner = runner.clone();
     let infix = match variant {
         Variant::Legacy => "-legacy",
         Variant::Nft => "-nft",
@@ -38,10 +42,10 @@ pub fn find(variant: Variant, version: Option<Version>) -> Option<Programs> {
     if let Some(v4) = pair("iptables", infix) {
         // Programs have these names since 1.8.0, which knows --wait; the nft variant locks nothing.
         let waits = variant == Variant::Legacy;
-        return Some(Programs { variant, infix, waits, v4: Some(v4), v6: pair("ip6tables", infix) });
+        return Some(Programs { variant, infix, waits, v4: Some(v4), v6: pair("ip6tables", infix), runner });
     }
     let v4 = pair("iptables", "")?;
-    let (found, asked) = plain(variant)?;
+    let (found, asked) = plain(variant, &runner)?;
     let waits = variant == Variant::Legacy && version.unwrap_or(asked) >= WAITS_SINCE;
     (found == variant).then(|| Programs {
         variant,
@@ -49,6 +53,7 @@ pub fn find(variant: Variant, version: Option<Version>) -> Option<Programs> {
         waits,
         v4: Some(v4),
         v6: pair("ip6tables", ""),
+        runner,
     })
 }
 
@@ -58,7 +63,7 @@ fn pair(name: &str, infix: &str) -> Option<Pair> {
 }
 
 /// What plain `iptables` is, where it is to serve as a variant. Before 1.8.0 there was only one, and no name for it.
-fn plain(variant: Variant) -> Option<(Variant, Version)> {
+fn plain(variant: Variant, runner: &Runner) -> Option<(Variant, Version)> {
     let program = exec::find("iptables")?;
     let complain = |error: &str| {
         let program = program.display();
@@ -67,7 +72,7 @@ fn plain(variant: Variant) -> Option<(Variant, Version)> {
             "{program} does not tell its version, so it can't serve as {variant}: {error}"
         );
     };
-    let answer = match exec::run(&program, &["--version"]) {
+    let answer = match runner.run(&program, &["--version"]) {
         Ok(output) => output.stdout,
         Err(error) => {
             complain(&error.to_string());
@@ -82,12 +87,7 @@ fn plain(variant: Variant) -> Option<(Variant, Version)> {
     Some((found, version?))
 }
 
-/// What a program says when asked for its version: `iptables v1.8.9 (legacy)`.
-fn ask(program: &str) -> Option<String> {
-    let program = exec::find(program)?;
-    exec::run(&program, &["--version"]).ok().map(|output| output.stdout)
-}
-
+/// The version in what a program says when asked for it: `iptables v1.8.9 (legacy)`.
 fn version_in(answer: &str) -> Option<Version> {
     answer.split_whitespace().nth(1)?.parse().ok()
 }
@@ -111,21 +111,27 @@ impl Programs {
 
     /// The version that the program names when asked.
     pub fn version(&self) -> Option<Version> {
-        version_in(&ask(&format!("iptables{}", self.infix))?)
+        version_in(&self.runner.run(&self.program()?, &["--version"]).ok()?.stdout)
     }
 
-    /// The rules of one chain of IPv4, as `iptables -S` lists them.
+    /// The program that works on single rules of IPv4.
+    fn program(&self) -> Option<PathBuf> {
+        exec::find(&format!("iptables{}", self.infix))
+    }
+
+    /// How they are run.
+    pub(super) fn runner(&self) -> &Runner {
+        &self.runner
+    }
+
+    /// Whether the program can list a chain of IPv4 (`iptables -S`).
     ///
     /// # Errors
-    /// What the program complains about.
-    pub fn list(&self, table: Table, chain: &Chain) -> Result<Vec<String>, String> {
-        let cmd = match self.infix {
-            "-legacy" => "iptables-legacy",
-            "-nft" => "iptables-nft",
-            _ => "iptables",
-        };
-        let program = IPTables { cmd, has_check: true, has_wait: false, is_numeric: true };
-        program.list(table.name(), chain.as_str()).map_err(|error| error.to_string())
+    /// When it is not there, or fails.
+    pub fn can_list(&self, table: Table, chain: &Chain) -> Result<(), String> {
+        let program = self.program().ok_or_else(|| format!("iptables{} is not on PATH", self.infix))?;
+        let done = self.runner.run(&program, &["-t", table.name(), "-S", chain.as_str()]);
+        done.map(drop).map_err(|error| error.to_string())
     }
 
     /// Whether the lock can be another file than the machine's own. The nft variant has no lock.

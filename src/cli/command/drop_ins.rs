@@ -33,7 +33,7 @@ pub(super) const LINKERD_INIT: Entry = Entry {
                  Either all rules take effect or the old state stays, and a second call changes nothing that is as \
                  wanted.\n\nExit codes: 0 done, 1 failed or bad input (nothing was touched).",
     topics: &[&[Topic::Capture, Topic::DropIn], ANY],
-    also: &[Setting::NativeNftables],
+    also: &[Setting::NativeNftables, Setting::Timeout],
     without: &[Setting::Mesh],
     word: None,
     mesh: Some(Mesh::Linkerd),
@@ -50,7 +50,7 @@ pub(super) const KUMA_INIT: Entry = Entry {
                  in place are not written again, and rules that give way to others do so without a gap.\n\nExit \
                  codes: 0 done, 1 failed, or bad input (nothing was touched).",
     topics: &[&[Topic::Capture, Topic::Facts, Topic::DropIn], ANY],
-    also: &[Setting::NetworkNamespace, Setting::Backend, Setting::NativeNftables],
+    also: &[Setting::NetworkNamespace, Setting::Backend, Setting::NativeNftables, Setting::Timeout],
     without: &[Setting::Mesh],
     word: Some(Kuma::Verb),
     mesh: Some(Mesh::Kuma),

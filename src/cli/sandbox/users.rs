@@ -93,9 +93,10 @@ fn enter_with_many(own: Person, app: Person, proxy: Person) -> Result<bool, Fail
         if reader.read(&mut [0]).ok() != Some(1) {
             return NOTHING_MAPPED;
         }
+        let runner = exec::Runner::new(exec::TIMEOUT);
         let map = |program: &Path, ranges: &[Range]| {
             let words = user::words(outside, ranges);
-            let done = exec::run(program, &words.iter().map(String::as_str).collect::<Vec<_>>());
+            let done = runner.run(program, &words.iter().map(String::as_str).collect::<Vec<_>>());
             done.map_err(|error| tracing::debug!(target: "sandbox", "{error}")).is_ok()
         };
         match map(&newuidmap, &uids) {
