@@ -1,10 +1,11 @@
 //! The kernel as the backend: both variants of iptables, the owner's table of nf_tables, and routing.
 
+mod listing;
 mod questions;
 
 use super::{
-    Backend, Error, Snapshot, Step, Variant, flows,
-    iptables::{self, Counters, LegacyTables, Lock, Programs, Writer},
+    Backend, Error, Hidden, Snapshot, Step, Variant, flows,
+    iptables::{self, LegacyTables, Lock, Programs, Writer},
     nftables::{Listed, Nftables, Refusal, Tables},
 };
 use crate::sys::{
@@ -16,10 +17,14 @@ use crate::sys::{
     route::{Found, Routes},
     xtables,
 };
-use rules::{
-    ByFamily, Family, Listing, Ownership, State, Table, TableChange, desired::StaleFlows, routing::Object,
+use listing::Told;
+use rules::{Family, Ownership, State, Table, TableChange, desired::StaleFlows, routing::Object};
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, BTreeSet},
+    io,
+    time::Duration,
 };
-use std::{cell::OnceCell, collections::BTreeSet, io, panic::resume_unwind, thread, time::Duration};
 
 /// The network namespace of the thread that opens it. It has to be used by that thread alone, while that is there.
 pub struct Kernel {
@@ -35,7 +40,9 @@ pub struct Kernel {
     tables: Option<Tables>,
     /// Whether there were tables of iptables (legacy) then.
     had_legacy: bool,
-    /// What the programs of iptables (nft) have listed last, as far as every change since was ours.
+    /// What the tables of iptables held when they were read, and hold since.
+    known: BTreeMap<(Variant, Family), State>,
+    /// When the programs of iptables (nft) have listed that, as long as every change since was ours.
     listed: Option<Listed>,
     /// The programs that wait for their step.
     writers: Vec<((Variant, Family), Writer)>,
@@ -61,6 +68,7 @@ impl Kernel {
             nftables: None,
             tables: None,
             had_legacy: false,
+            known: BTreeMap::new(),
             listed: None,
             writers: Vec::new(),
         })
@@ -119,55 +127,21 @@ impl Kernel {
             None => iptables::writer(self.needed(variant)?, &self.lock, family)?,
         };
         iptables::commit(writer, self.needed(variant)?, changes)
+            .inspect_err(|_| drop(self.known.remove(&(variant, family))))?;
+        self.confirm(variant, family, changes)
     }
 
     /// Removes rules of iptables (nft) without its programs; false where those have to do it.
     fn remove_listed(&mut self, families: &[(Family, Vec<TableChange>)]) -> Result<bool, Error> {
-        match self.listed.take() {
-            Some(listed) => Ok(self.needed_nftables()?.remove_listed(&listed, families)),
-            None => Ok(false),
+        let Some(listed) = self.listed.take() else { return Ok(false) };
+        self.needed_nftables()?;
+        let (known, nftables) = (&self.known, self.nftables.as_mut());
+        let states = |family| known.get(&(Variant::Nft, family));
+        let is_done = nftables.is_some_and(|nftables| nftables.remove_listed(listed, states, families));
+        if is_done {
+            self.known.retain(|(variant, _), _| *variant != Variant::Nft);
         }
-    }
-
-    /// The states of a variant's families; `None` where there are tables and no program to read them. Families are read at
-    /// the same time, as each takes a program of its own.
-    fn states(&mut self, variant: Variant, tables: &Tables) -> Result<ByFamily<Option<State>>, Error> {
-        let mut look = |family| self.look(variant, family, tables);
-        let there = ByFamily { v4: look(Family::V4)?, v6: look(Family::V6)? };
-        let any = there.v4.is_some() || there.v6.is_some();
-        match variant {
-            Variant::Nft if any => self.listed = self.needed_nftables()?.before_listing().ok(),
-            Variant::Nft => self.listed = None,
-            Variant::Legacy => self.had_legacy = any,
-        }
-        let programs = if any { self.programs(variant) } else { None };
-        let owner = self.owner;
-        let read = |family| match there.get(family) {
-            Some(there) => state(programs, there, &owner, family),
-            None => Ok(Some(State::default())),
-        };
-        let (v4, v6) = match &there {
-            ByFamily { v4: Some(_), v6: Some(_) } => thread::scope(|scope| {
-                let v6 = scope.spawn(|| read(Family::V6));
-                (read(Family::V4), v6.join().unwrap_or_else(|panic| resume_unwind(panic)))
-            }),
-            _ => (read(Family::V4), read(Family::V6)),
-        };
-        Ok(ByFamily { v4: v4?, v6: v6? })
-    }
-
-    /// What is there of iptables, as far as it may hold rules of ours.
-    fn look(&mut self, variant: Variant, family: Family, tables: &Tables) -> Result<Option<There>, Error> {
-        match variant {
-            Variant::Legacy => Ok(legacy(family, &iptables::CAPTURING)?.map(There::Legacy)),
-            Variant::Nft => {
-                let owner = self.owner;
-                let Some(nftables) = self.nftables()? else { return Ok(None) };
-                let exist = nftables.has_iptables(tables, family, &owner);
-                let exist = exist.map_err(|source| netlink("listing the tables of nf_tables", source))?;
-                Ok(exist.then_some(There::Nft))
-            }
-        }
+        Ok(is_done)
     }
 }
 
@@ -176,34 +150,6 @@ fn legacy(family: Family, unlisted: &[Table]) -> Result<Option<LegacyTables>, Er
     let tables = iptables::legacy_tables(family, unlisted)
         .map_err(|source| netlink("asking for the tables of iptables-legacy", source))?;
     Ok((!tables.is_empty()).then_some(tables))
-}
-
-/// What the programs list of a family, if they can.
-fn state(
-    programs: Option<&Programs>,
-    there: &There,
-    owner: &Ownership,
-    family: Family,
-) -> Result<Option<State>, Error> {
-    match programs.filter(|programs| programs.save(family).is_ok()) {
-        Some(programs) => Ok(Some(there.listing(programs, family)?.state(owner))),
-        None => Ok(None),
-    }
-}
-
-/// Tables of iptables of one family that the kernel tells of.
-enum There {
-    Legacy(LegacyTables),
-    Nft,
-}
-
-impl There {
-    fn listing(&self, programs: &Programs, family: Family) -> Result<Listing, Error> {
-        match self {
-            Self::Legacy(tables) => iptables::legacy_listing(programs, family, tables, Counters::Leave),
-            Self::Nft => iptables::listing(programs, family, Counters::Leave),
-        }
-    }
 }
 
 impl Backend for Kernel {
@@ -235,10 +181,11 @@ impl Backend for Kernel {
             }
         }
         snapshot.tables_of_others = tables.of_others(&owner);
+        self.known.clear();
         for variant in Variant::ALL {
-            let mut states = self.states(variant, &tables)?;
+            let mut told = self.told(variant, &tables)?;
             for family in Family::BOTH {
-                let Some(state) = states.get_mut(family).take() else {
+                let Some(Told { state, hidden }) = told.get_mut(family).take() else {
                     tracing::warn!(
                         target: "iptables",
                         "{family} tables of {variant} are there, and no program on PATH to read them"
@@ -246,9 +193,13 @@ impl Backend for Kernel {
                     snapshot.unreadable.push((variant, family));
                     continue;
                 };
-                if let Some(listed) = self.listed.as_mut().filter(|_| variant == Variant::Nft) {
-                    listed.add(family, state.clone());
+                for (table, why) in hidden {
+                    let hidden = self.needed_nftables()?.hidden(family, table);
+                    let hidden = hidden.map_err(|source| netlink("reading nf_tables", source))?;
+                    let program = self.needed(variant)?.save(family)?.display().to_string();
+                    snapshot.hidden.insert((family, table), Hidden { program, why, ..hidden });
                 }
+                self.known.insert((variant, family), state.clone());
                 snapshot.set_iptables(variant, family, state);
             }
         }
@@ -284,6 +235,14 @@ impl Backend for Kernel {
                 self.routes.give_back(*standing).map_err(|source| netlink(step, source))
             }
             Step::RemoveTables(names) => self.needed_nftables()?.remove(names).map_err(refused),
+            Step::RemoveHidden(tables) => {
+                let owner = self.owner;
+                let nftables = self.needed_nftables()?;
+                for (family, table) in tables {
+                    nftables.remove_hidden(*family, *table, &owner).map_err(refused)?;
+                }
+                nftables.remove_empty_iptables_tables().map(drop).map_err(refused)
+            }
             Step::Settle => {
                 grace::wait();
                 Ok(())

@@ -70,6 +70,7 @@ impl Backend for Memory {
             Step::RemoveInherited(standing) => drop(self.snapshot.routes_of_others.remove(standing)),
             Step::GiveBack(standing) => self.snapshot.give_back(*standing),
             Step::RemoveTables(names) => self.snapshot.tables_of_others.retain(|name| !names.contains(name)),
+            Step::RemoveHidden(tables) => self.snapshot.hidden.retain(|place, _| !tables.contains(place)),
             Step::Remove(object) => match self.snapshot.duplicates.iter().position(|o| o == object) {
                 Some(copy) => drop(self.snapshot.duplicates.remove(copy)),
                 None => drop(self.snapshot.routes.remove(object)),

@@ -5,6 +5,7 @@
 //! [`crate::engine`].
 
 mod flows;
+mod hidden;
 pub mod iptables;
 mod kernel;
 pub mod memory;
@@ -12,6 +13,7 @@ mod name;
 pub mod nftables;
 mod snapshot;
 
+pub use hidden::{Hidden, Trait};
 pub use kernel::Kernel;
 pub use name::{BackendName, Variant};
 pub use snapshot::{Contents, Snapshot};
@@ -20,7 +22,7 @@ use crate::sys::{exec::ExecError, lock};
 use nftables::{Refusal, bytecode};
 use rules::routing::{Object, Standing};
 use rules::{Family, Table, TableChange, desired::StaleFlows, render};
-use std::{error, fmt, io};
+use std::{collections::BTreeSet, error, fmt, io};
 
 /// One thing to commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +57,8 @@ pub enum Step {
     /// Tables of nf_tables that are inherited go, of the family `inet` and of these names. What was in them can't be put
     /// back, so nothing may come behind it that can fail.
     RemoveTables(Vec<String>),
+    /// All that is the owner's goes from tables of iptables (nft) that its program can't show. It can't be put back either.
+    RemoveHidden(BTreeSet<(Family, Table)>),
     /// Packets that have met nothing of the steps so far leave the namespace's hooks.
     Settle,
 }
@@ -74,6 +78,7 @@ impl Step {
             | Self::RemoveInherited(_)
             | Self::GiveBack(_)
             | Self::RemoveTables(_)
+            | Self::RemoveHidden(_)
             | Self::Settle => Vec::new(),
         }
     }
@@ -126,6 +131,11 @@ impl fmt::Display for Step {
             Self::GiveBack(Standing { object, .. }) => write!(f, "giving back {object}"),
             Self::RemoveTables(names) => {
                 write!(f, "removing the nf_tables tables {} (inherited)", names.join(", "))
+            }
+            Self::RemoveHidden(tables) => {
+                let names = |(family, table): &(Family, Table)| format!("{family} {}", table.name());
+                let names: Vec<String> = tables.iter().map(names).collect();
+                write!(f, "removing rules from tables that {} can't show: {}", Variant::Nft, names.join(", "))
             }
             Self::Settle => f.write_str("waiting for packets on their way"),
         }
@@ -202,12 +212,19 @@ pub enum Error {
     /// What a program printed can't be read.
     #[error("the output of {program} can't be read")]
     Output { program: String, source: rules::parse::ParseError },
-    /// A table of iptables holds what only nft understands, and its program shows nothing of it.
+    /// A program shows other rules than the kernel has.
     #[error(
-        "{program} can't read its table {table}: something in it was made with nft, so rules of ours may be there \
-         unseen; look with nft list ruleset, and remove what iptables does not understand"
+        "{program} lists other rules than the kernel has in the table {}; use the version of iptables that wrote them",
+        .table.name()
     )]
-    Incompatible { program: String, table: Table },
+    Unlike { program: String, table: Table },
+    /// A program ended with success and has not done what it was told.
+    #[error(
+        "{program} ended with success, and the kernel does not have the rules that it was given for the table {}; see what \
+         this program is, or choose another with --backend",
+        .table.name()
+    )]
+    Undone { program: String, table: Table },
     /// The kernel refused a request.
     #[error("{what} failed{}", permission(.source))]
     Netlink { what: String, source: io::Error },

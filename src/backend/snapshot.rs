@@ -1,9 +1,9 @@
 //! All that concerns us in a network namespace at one moment.
 
-use super::{BackendName, Variant, nftables::bytecode};
+use super::{BackendName, Hidden, Variant, nftables::bytecode};
 use rules::inheritance::{self, Evidence, Inheritance};
 use rules::routing::{Object, Standing};
-use rules::{ByFamily, Family, Ownership, State};
+use rules::{ByFamily, Family, Ownership, State, Table};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rules, as what holds them holds them.
@@ -68,6 +68,8 @@ pub struct Snapshot {
     pub tables_joined: BTreeMap<String, Option<bytecode::Table>>,
     /// Tables that exist and that no program on `PATH` can read.
     pub unreadable: Vec<(Variant, Family)>,
+    /// Tables of iptables (nft) that its program can't show.
+    pub hidden: BTreeMap<(Family, Table), Hidden>,
     /// Whether the kernel has no nf_tables, so that iptables-legacy is all there is.
     pub lacks_nftables: bool,
     /// Whether IPv6 is switched off on `lo`: its addresses and routes are refused then; rules are not.
@@ -213,7 +215,7 @@ impl Snapshot {
     pub fn is_bare(&self) -> bool {
         let Self { contents, routes, duplicates, routes_of_others, tables_of_others, .. } = self;
         let no_routing = routes.is_empty() && duplicates.is_empty() && routes_of_others.is_empty();
-        contents.is_empty() && tables_of_others.is_empty() && no_routing
+        contents.is_empty() && self.hidden.is_empty() && tables_of_others.is_empty() && no_routing
     }
 
     /// By what an owner is known to capture in this namespace, whoever it was read for; `None` if it does not.
@@ -230,7 +232,15 @@ impl Snapshot {
         };
         let own = self.nftables().map(|table| &table.name);
         let by_table = || own.into_iter().chain(&self.tables_of_others).find(is_owned);
-        by_rules.or_else(|| by_table().map(|name| format!("table inet {name} of nf_tables")))
+        let in_hidden = || {
+            self.hidden.iter().find_map(|((family, table), hidden)| {
+                let what = hidden.evidence_of(owner)?;
+                Some(format!("{what} of table {}, {}, {family}", table.name(), Variant::Nft))
+            })
+        };
+        by_rules
+            .or_else(in_hidden)
+            .or_else(|| by_table().map(|name| format!("table inet {name} of nf_tables")))
     }
 
     /// Those of these owners that capture in this namespace beside the one that it was read for, each with what it is known

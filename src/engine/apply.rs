@@ -6,8 +6,8 @@ use super::compare::{Comparison, Differences, compare};
 use super::doubtful::{Doubtful, doubtful};
 use super::steps::steps;
 use super::wanted::Wanted;
-use crate::backend::{self, Backend, BackendName, Snapshot, Step};
-use rules::{Family, Ownership, desired::Desired};
+use crate::backend::{self, Backend, BackendName, Hidden, Snapshot, Step, Variant};
+use rules::{Family, Ownership, Table, desired::Desired};
 
 /// How often a change is planned anew when another program changes the rules at the same time.
 const TRIES: u32 = 5;
@@ -44,6 +44,13 @@ pub enum Error {
          install iptables and run this again"
     )]
     Unreadable,
+    /// Rules can't be set or compared in a table that its program does not show.
+    #[error(
+        "{} can't show its table {} of {family} ({}), so rules can't be set or compared there; use --backend nftables, or \
+         remove what it does not understand: nft list table {} {}",
+        .hidden.program, .table.name(), .hidden.why, word(*.family), .table.name()
+    )]
+    Hidden { family: Family, table: Table, hidden: Box<Hidden> },
     /// The rules are not as wanted, and nobody allowed to replace them.
     #[error(
         "rules of ours are there and not as wanted; run with --reconcile to replace them. The difference:\n{0}"
@@ -97,6 +104,7 @@ pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> 
     }
     let name = options.choice.backend(backend, &before, &desired.owner);
     let wanted = Wanted::of(desired, name, &before);
+    shown(&before, &wanted, |_| false)?;
     // Where nothing stands, all that is wanted is missing as a whole: unfinished, so there is nothing to refuse.
     if options.on_drift == OnDrift::Refuse && !options.anew && !before.is_bare() {
         let differences = compare(&before, &wanted);
@@ -186,6 +194,7 @@ pub fn check(backend: &mut dyn Backend, desired: &Desired, choice: Choice) -> Re
     let snapshot = readable(backend)?;
     let name = choice.backend(backend, &snapshot, &desired.owner);
     let wanted = Wanted::of(desired, name, &snapshot);
+    shown(&snapshot, &wanted, |hidden| hidden.holds_any_of(&wanted.owner))?;
     let differences = compare(&snapshot, &wanted);
     Ok(Comparison { backend: name, differences, there: snapshot })
 }
@@ -194,6 +203,26 @@ pub fn check(backend: &mut dyn Backend, desired: &Desired, choice: Choice) -> Re
 fn readable(backend: &mut dyn Backend) -> Result<Snapshot, Error> {
     let snapshot = backend.read()?;
     if snapshot.unreadable.is_empty() { Ok(snapshot) } else { Err(Error::Unreadable) }
+}
+
+/// Sees to it that no table is hidden in which rules are wanted, or about which more is asked.
+fn shown(there: &Snapshot, wanted: &Wanted, is_asked: impl Fn(&Hidden) -> bool) -> Result<(), Error> {
+    let nft = BackendName::Iptables(Variant::Nft);
+    for (&(family, table), hidden) in &there.hidden {
+        let is_wanted = wanted.iptables(nft, family).chains(table).next().is_some();
+        if is_wanted || is_asked(hidden) {
+            return Err(Error::Hidden { family, table, hidden: Box::new(hidden.clone()) });
+        }
+    }
+    Ok(())
+}
+
+/// How `nft` calls the tables of a family.
+fn word(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "ip",
+        Family::V6 => "ip6",
+    }
 }
 
 /// Plans and commits. Starts again when somebody else's change came between.

@@ -66,6 +66,7 @@ pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy: &Proxy) -> Vec<Fin
     match kernel.read() {
         Ok(snapshot) => {
             findings.extend(snapshot.unreadable.iter().map(|&(variant, family)| unseen(variant, family)));
+            findings.extend(hidden(&snapshot, owner));
             findings.extend(kin::findings(&snapshot, owner));
             findings.extend(foreign_rules(&snapshot, &owner.alone()));
         }
@@ -211,6 +212,21 @@ fn modprobe(module: &str) -> String {
 fn unseen(variant: Variant, family: Family) -> Finding {
     let text = format!("{family} tables of {variant} are there, and no program on PATH to read them");
     Finding::fail("rules", format!("{text}: rules of ours may be in them"), "install iptables")
+}
+
+/// Rules of the owner's that the program of iptables can't show.
+fn hidden(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
+    let held = snapshot.hidden.iter().filter_map(|((family, table), hidden)| {
+        let text = format!(
+            "{} can't show its table {} of {family} ({}), and rules of ours are in it: {}",
+            hidden.program,
+            table.name(),
+            hidden.why,
+            hidden.evidence_of(owner)?
+        );
+        Some(Finding::fail("rules", text, "sidecar-init clean removes them"))
+    });
+    held.collect()
 }
 
 fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {

@@ -30,6 +30,11 @@ pub fn steps(before: &Snapshot, wanted: &Wanted, anew: bool) -> Vec<Step> {
     if !tables.is_empty() {
         steps.push(Step::RemoveTables(tables));
     }
+    let hidden = before.hidden.iter().filter(|(_, hidden)| hidden.holds_any_of(&wanted.owner));
+    let hidden: BTreeSet<(Family, Table)> = hidden.map(|(place, _)| *place).collect();
+    if !hidden.is_empty() {
+        steps.push(Step::RemoveHidden(hidden));
+    }
     // Where nothing else is to do, what proves it inherited stays, and so may the name that it goes by.
     let only_adopts = |step: &Step| matches!(step, Step::Adopt(object) if wanted.routes.contains(object));
     if joined.is_empty() && steps.iter().all(only_adopts) {
@@ -283,6 +288,7 @@ pub(super) fn way_back(
             | Step::RemoveInherited(_)
             | Step::GiveBack(_)
             | Step::RemoveTables(_)
+            | Step::RemoveHidden(_)
             | Step::Settle => {}
         }
     }

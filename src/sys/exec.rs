@@ -76,12 +76,6 @@ impl Runner {
         Self { limit, group: Arc::default() }
     }
 
-    /// The same, for programs that may take so much longer.
-    #[must_use]
-    pub fn allowing(&self, more: Duration) -> Self {
-        Self { limit: self.limit.saturating_add(more), group: Arc::clone(&self.group) }
-    }
-
     /// Runs `program`, which reads no input, and waits for it.
     ///
     /// # Errors

@@ -1,13 +1,17 @@
 //! Tables of iptables (legacy), asked for by name through socket options. No program is needed, nor `/proc`.
 
-use super::{header::*, message::u32_at, option};
+use super::{
+    header::*,
+    message::{text, u32_at},
+    option,
+};
 use nix::{
     errno::Errno,
     libc::{SOL_IP, SOL_IPV6},
     sys::socket::{AddressFamily, SockFlag, SockType, socket},
 };
 use rules::Family;
-use std::{io, os::fd::OwnedFd};
+use std::{collections::BTreeMap, io, os::fd::OwnedFd};
 
 /// `char name[XT_TABLE_MAXNAMELEN]`, with which each of the structures begins.
 const NAME: usize = 32;
@@ -17,12 +21,18 @@ const GET_ENTRIES: usize = 40;
 const GETINFO: usize = 84;
 const VALID_HOOKS: usize = 32;
 const HOOK_ENTRIES: usize = 36;
+const UNDERFLOWS: usize = 56;
 const NUM_ENTRIES: usize = 76;
 const SIZE: usize = 80;
 /// `NF_INET_NUMHOOKS` of those structures.
 const HOOKS: usize = 5;
-/// In `struct xt_standard_target`, behind the target's name and size.
+/// In `struct xt_entry_target`, behind its size.
+const TARGET_NAME: usize = 2;
+const TARGET_NAME_LENGTH: usize = 29;
+/// In `struct xt_standard_target`, behind the target's name and size; in `struct xt_error_target`, a name.
 const VERDICT: usize = 32;
+/// `XT_ERROR_TARGET`, with which a chain that rules call begins, and a table ends.
+const ERROR: &str = "ERROR";
 /// A verdict of the kernel's, as targets hold it: negative, so that it is no offset of an entry.
 const ACCEPT: i32 = -NF_ACCEPT.cast_signed() - 1;
 
@@ -75,6 +85,70 @@ pub fn is_to_be_had(family: Family, table: &str) -> bool {
     }
 }
 
+/// How many rules each chain of a table holds. As with [`holds_anything`], asking may make the table.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn counts(family: Family, table: &str) -> io::Result<BTreeMap<String, usize>> {
+    const TRIES: usize = 10;
+    let Some(socket) = opened(family)? else { return Ok(BTreeMap::new()) };
+    for _ in 0..TRIES {
+        let info = info(&socket, family, table)?;
+        let size = u32_at(&info, SIZE).expect("a number of the structure, which is longer");
+        match entries(&socket, family, table, size) {
+            // It has changed meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            held => return counted(family, &info, &held?).ok_or(io::ErrorKind::InvalidData.into()),
+        }
+    }
+    Err(io::ErrorKind::Interrupted.into())
+}
+
+/// The counts of a table's entries, one behind the other. A chain that the kernel calls lies between two offsets that are
+/// told of its hook, the last of which is its policy. Any other begins with its name and ends with a rule that returns.
+fn counted(family: Family, info: &[u8], entries: &[u8]) -> Option<BTreeMap<String, usize>> {
+    const HOOKS_BY_NUMBER: [&str; HOOKS] = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
+    let hooks = u32_at(info, VALID_HOOKS)?;
+    let place = |at: usize, base: usize| {
+        let is_here = |hook: &usize| {
+            hooks >> hook & 1 == 1
+                && u32_at(info, base + 4 * hook).is_some_and(|offset| offset as usize == at)
+        };
+        (0..HOOKS).find(is_here)
+    };
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    let (mut at, mut chain) = (0, None);
+    while at < entries.len() {
+        let entry = entries.get(at..)?;
+        let number = |from: usize| entry.get(from..)?.first_chunk().copied().map(u16::from_ne_bytes);
+        let target = entry.get(usize::from(number(target_offset(family))?)..)?;
+        let name = text(target.get(TARGET_NAME..TARGET_NAME + TARGET_NAME_LENGTH)?);
+        if let Some(hook) = place(at, HOOK_ENTRIES) {
+            chain = Some(HOOKS_BY_NUMBER[hook].to_owned());
+            counts.insert(HOOKS_BY_NUMBER[hook].to_owned(), 0);
+        } else if name == ERROR {
+            chain = Some(text(target.get(VERDICT..)?).to_owned());
+            counts.extend(chain.clone().map(|chain| (chain, 0)));
+        }
+        let is_last = place(at, UNDERFLOWS).is_some();
+        if let Some(count) =
+            chain.as_ref().filter(|_| name != ERROR && !is_last).and_then(|name| counts.get_mut(name))
+        {
+            *count += 1;
+        }
+        let length = usize::from(number(target_offset(family) + 2)?);
+        at = at.checked_add(length).filter(|next| *next > at)?;
+    }
+    // What ends the table.
+    counts.remove(ERROR);
+    for (name, count) in &mut counts {
+        if !HOOKS_BY_NUMBER.contains(&name.as_str()) {
+            *count = count.checked_sub(1)?;
+        }
+    }
+    Some(counts)
+}
+
 /// A socket to ask by; `None` where the kernel lacks the family.
 fn opened(family: Family) -> io::Result<Option<OwnedFd>> {
     let domain = match family {
@@ -89,14 +163,17 @@ fn opened(family: Family) -> io::Result<Option<OwnedFd>> {
 
 /// The verdict of the entry at an offset.
 fn policy(family: Family, entries: &[u8], entry: usize) -> Option<i32> {
-    // `target_offset` in `struct ipt_entry` and in `struct ip6t_entry`.
-    let target_offset = match family {
+    let entry = entries.get(entry..)?;
+    let target = entry.get(target_offset(family)..)?.first_chunk().copied().map(u16::from_ne_bytes)?;
+    entry.get(usize::from(target) + VERDICT..)?.first_chunk().copied().map(i32::from_ne_bytes)
+}
+
+/// `target_offset` in `struct ipt_entry` and in `struct ip6t_entry`; `next_offset` stands behind it.
+const fn target_offset(family: Family) -> usize {
+    match family {
         Family::V4 => 88,
         Family::V6 => 140,
-    };
-    let entry = entries.get(entry..)?;
-    let target = entry.get(target_offset..)?.first_chunk().copied().map(u16::from_ne_bytes)?;
-    entry.get(usize::from(target) + VERDICT..)?.first_chunk().copied().map(i32::from_ne_bytes)
+    }
 }
 
 fn info(socket: &OwnedFd, family: Family, table: &str) -> io::Result<Vec<u8>> {

@@ -148,26 +148,6 @@ fn no_programs_at_all() {
     }
 }
 
-/// `iptables-nft-save` prints nothing of a table that it does not understand, and calls that success.
-#[test]
-fn a_table_that_iptables_can_not_show() {
-    let namespace = Namespace::new();
-    succeed(&namespace, &call("apply", Variant::Nft, REDIRECT));
-    let rule = ["add", "rule", "ip", "nat", "OUTPUT", "fib", "daddr", "type", "broadcast", "counter"];
-    namespace.stdout("nft", &rule);
-    let before = state(&namespace);
-    for arguments in [
-        vec!["clean"],
-        call("check", Variant::Nft, REDIRECT),
-        call("apply", Variant::Nft, REDIRECT),
-        [&["apply"], REDIRECT].concat(),
-    ] {
-        let told = run(&namespace, &arguments).with(1, "a table that can't be shown").stderr;
-        assert!(told.contains("can't read its table nat: something in it was made with nft"), "{told}");
-        same(&before, &state(&namespace), "a failed run changed something");
-    }
-}
-
 /// The NICs tell: nothing is declared.
 #[test]
 fn pods_of_each_kind() {

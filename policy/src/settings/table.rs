@@ -31,7 +31,7 @@ settings! {
         ForceApply: "force-apply" _ ["FORCE_APPLY"], Switch,
             "Apply even where the state looks right";
         LockWait: "lock-wait" _ ["LOCK_WAIT"], Value("SECONDS"),
-            "How long to wait for the lock that programs of iptables share [default: 30]";
+            "How long to wait for another run in the namespace, and for the lock that programs of iptables share [default: 30]";
         Timeout: "timeout" _ [], Value("TIME"),
             "How long each program that is started may take, such as 10s or 1m; then it is killed [default: 30s]";
         AllowHostNamespace: "allow-host-namespace" _ [], Switch,

@@ -61,8 +61,9 @@ fn counted(text: &str) -> (Option<Hits>, &str) {
     (hits, rest)
 }
 
-/// Splits at spaces. Double quotes hold a word together; inside them a backslash takes the next character
-/// as it is, which is how `xtables_save_string` writes strings.
+/// Splits at spaces. Double quotes hold a word together that begins with one; inside them a backslash takes the next
+/// character as it is, which is how `xtables_save_string` writes strings. Names of chains are written as they are, so within
+/// a word a quote is a part of it.
 fn words(text: &str) -> Result<Vec<String>, Problem> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -70,9 +71,10 @@ fn words(text: &str) -> Result<Vec<String>, Problem> {
     let mut characters = text.chars();
     while let Some(c) = characters.next() {
         match c {
-            '"' => {
-                quoted = !quoted;
-                word.get_or_insert_default();
+            '"' if quoted => quoted = false,
+            '"' if word.is_none() => {
+                quoted = true;
+                word = Some(String::new());
             }
             '\\' if quoted => word.get_or_insert_default().extend(characters.next()),
             ' ' if !quoted => words.extend(word.take()),
@@ -98,6 +100,10 @@ mod tests {
         check(r#"--comment "a \"b\" c" -j X"#, Ok(&["--comment", "a \"b\" c", "-j", "X"]));
         check(r#"--comment "" -j X"#, Ok(&["--comment", "", "-j", "X"]));
         check(r#"--comment "a"#, Err(Problem::Quote));
+        check(
+            r#"-j a"b -m comment --comment "c d""#,
+            Ok(&["-j", "a\"b", "-m", "comment", "--comment", "c d"]),
+        );
         check("", Ok(&[]));
     }
 }

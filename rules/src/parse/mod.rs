@@ -11,7 +11,7 @@ use crate::{
     Target,
 };
 use line::Entry;
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 /// A line that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -113,9 +113,11 @@ fn read(
     mut visit: impl FnMut(Option<Table>, Entry<'_>) -> Result<(), Problem>,
 ) -> Result<(), ParseError> {
     let mut table: Option<Option<Table>> = None;
-    for (index, text) in text.lines().enumerate() {
+    let mut lines = text.lines().enumerate();
+    while let Some((index, text)) = lines.next() {
         let at = |problem| ParseError { number: index + 1, problem };
-        let text = text.trim();
+        let text = whole(text.trim(), &mut lines);
+        let text = text.as_ref();
         if text.is_empty() || text.starts_with('#') {
             continue;
         }
@@ -130,6 +132,24 @@ fn read(
         }
     }
     Ok(())
+}
+
+/// A line with those that belong to it: quoted text may hold line breaks, which iptables prints as they are.
+fn whole<'a>(line: &'a str, lines: &mut impl Iterator<Item = (usize, &'a str)>) -> Cow<'a, str> {
+    // A comment has 255 characters at most.
+    const MOST: usize = 255;
+    let mut text = Cow::Borrowed(line);
+    let is_open = |text: &str| {
+        line.contains('"') && line.starts_with(['-', '[']) && matches!(line::entry(text), Err(Problem::Quote))
+    };
+    for _ in 0..MOST {
+        if !is_open(&text) {
+            break;
+        }
+        let Some((_, next)) = lines.next() else { break };
+        text = Cow::Owned(format!("{text}\n{next}"));
+    }
+    text
 }
 
 /// The chain that a word names.

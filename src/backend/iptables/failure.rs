@@ -41,10 +41,14 @@ fn hint(stderr: &str, code: Option<i32>, variant: Variant, script: &str) -> Stri
     } else if says("xtables lock") || (code == Some(NO_LOCK) && says("lock")) {
         match process::lock_holder(Path::new(LOCK)) {
             Some(id) => {
-                format!("process {id} holds the lock of iptables, {LOCK}; raise --lock-wait or end it")
+                format!(
+                    "process {id} holds the lock of iptables, {LOCK}; raise --lock-wait, and --timeout if that is shorter, or end it"
+                )
             }
             None => {
-                format!("another program held the lock of iptables, {LOCK}, for too long; raise --lock-wait")
+                format!(
+                    "another program held the lock of iptables, {LOCK}, for too long; raise --lock-wait, and --timeout if that is shorter"
+                )
             }
         }
     } else if says("Permission denied") || says("Operation not permitted") {

@@ -7,11 +7,12 @@ pub use programs::{Programs, find};
 
 use super::{Error, Variant};
 use crate::sys::{
-    exec::{self, Runner},
+    exec::{self, ExecError},
     xtables,
 };
 use rules::{Family, Listing, Table, TableChange, Version, parse, render};
 use std::{
+    collections::BTreeMap,
     ffi::OsStr,
     fs, io,
     path::{Path, PathBuf},
@@ -27,7 +28,7 @@ pub struct Lock {
     pub file: Option<PathBuf>,
     /// The version of iptables, where it is known; it is asked only if it matters.
     pub version: Option<Version>,
-    /// How long each program may take, the wait for the lock left out.
+    /// How long each program may take, the wait for the lock included.
     pub timeout: Duration,
 }
 
@@ -120,7 +121,7 @@ pub(super) fn legacy_listing(
     counters: Counters,
 ) -> Result<Listing, Error> {
     if tables.is_listed {
-        return listing(programs, family, counters);
+        return understood(programs, family, &save(programs, family, counters.words())?);
     }
     let mut text = String::new();
     for name in &tables.names {
@@ -129,13 +130,77 @@ pub(super) fn legacy_listing(
     understood(programs, family, &text)
 }
 
-/// Reads all tables of one family, with the rules of other programs as far as they are understood.
-pub(super) fn listing(programs: &Programs, family: Family, counters: Counters) -> Result<Listing, Error> {
-    let text = save(programs, family, counters.words())?;
-    if let Some(table) = text.lines().find_map(incompatible) {
-        return Err(Error::Incompatible { program: programs.save(family)?.display().to_string(), table });
+/// What a program shows of a family.
+pub(super) struct Shown {
+    pub(super) listing: Listing,
+    /// The tables that it does not show, or not so that they can be read, each with the reason.
+    pub(super) hidden: BTreeMap<Table, String>,
+}
+
+impl From<Listing> for Shown {
+    fn from(listing: Listing) -> Self {
+        Self { listing, hidden: BTreeMap::new() }
     }
-    understood(programs, family, &text)
+}
+
+/// Reads all tables of one family, with the rules of other programs as far as they are understood. `tables` are those that
+/// are there: where the program fails because of one of them, it is asked for the others one by one.
+pub(super) fn listing(
+    programs: &Programs,
+    family: Family,
+    tables: &[Table],
+    counters: Counters,
+) -> Result<Shown, Error> {
+    match save(programs, family, counters.words()) {
+        Err(Error::Program { source: ExecError::Status { .. }, .. }) if !tables.is_empty() => {}
+        text => return shown(programs, family, &text?),
+    }
+    let mut all = Shown::from(Listing::empty(family));
+    for table in tables {
+        match save(programs, family, &[counters.words(), &["-t", table.name()]].concat()) {
+            Err(Error::Program { source: ExecError::Status { stderr, .. }, .. }) => {
+                let complaint = stderr.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+                all.hidden.insert(*table, format!("it fails: {}", complaint.trim()));
+            }
+            text => {
+                let Shown { listing, hidden } = shown(programs, family, &text?)?;
+                all.listing.chains.extend(listing.chains);
+                all.hidden.extend(hidden);
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn shown(programs: &Programs, family: Family, text: &str) -> Result<Shown, Error> {
+    let made_with_nft = |table| (table, "something in it was made with nft".to_owned());
+    let mut hidden: BTreeMap<Table, String> =
+        text.lines().filter_map(incompatible).map(made_with_nft).collect();
+    let listing = match parse::listing(text, family) {
+        Ok(listing) => listing,
+        Err(_) if blocks(text).next().is_none() => understood(programs, family, text)?,
+        Err(_) => {
+            let mut listing = Listing::empty(family);
+            for (table, block) in blocks(text) {
+                match parse::listing(block, family) {
+                    Ok(part) => listing.chains.extend(part.chains),
+                    Err(error) => drop(hidden.insert(table, format!("its listing can't be read: {error}"))),
+                }
+            }
+            listing
+        }
+    };
+    Ok(Shown { listing, hidden })
+}
+
+/// The tables of a listing, each with its text.
+fn blocks(text: &str) -> impl Iterator<Item = (Table, &str)> {
+    text.split("\nCOMMIT\n").filter_map(|block| {
+        let start = if block.starts_with('*') { 0 } else { block.find("\n*")? + 1 };
+        let block = &block[start..];
+        let name = block[1..].lines().next()?.trim();
+        Some((Table::ALL.into_iter().find(|table| table.name() == name)?, block))
+    })
 }
 
 fn save(programs: &Programs, family: Family, arguments: &[&str]) -> Result<String, Error> {
@@ -161,16 +226,14 @@ pub(super) struct Writer(exec::Waiting);
 /// told of the first table.
 pub(super) fn writer(programs: &Programs, lock: &Lock, family: Family) -> Result<Writer, Error> {
     let program = programs.restore(family)?;
-    // Zero, or no flag at all, means to wait for ever to the programs of 1.8.9: they set no alarm then.
-    let wait = format!("--wait={}", lock.wait.max(1));
+    // Shorter than the program may take: it says itself that it did not get the lock. Zero, or no flag at all, means to wait
+    // for ever to the programs of 1.8.9: they set no alarm then.
+    let wait = u64::from(lock.wait).min(lock.timeout.as_secs().saturating_sub(1)).max(1);
+    let wait = format!("--wait={wait}");
     let arguments: &[&str] = if programs.waits() { &["--noflush", &wait] } else { &["--noflush"] };
     let file = lock.file.as_deref().filter(|_| programs.moves_lock(lock.version)).map(Path::as_os_str);
     let variables: Vec<(&str, &OsStr)> = file.into_iter().map(|file| ("XTABLES_LOCKFILE", file)).collect();
-    let runner = match programs.waits() {
-        true => programs.runner().allowing(Duration::from_secs(lock.wait.max(1).into())),
-        false => Runner::clone(programs.runner()),
-    };
-    let waiting = runner.start(program, arguments, &variables);
+    let waiting = programs.runner().start(program, arguments, &variables);
     waiting.map(Writer).map_err(|error| failure::explain(error, programs, ""))
 }
 

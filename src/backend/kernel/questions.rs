@@ -6,7 +6,7 @@ use crate::backend::{
     iptables::{self, Counters},
     nftables::tracing::Handles,
 };
-use crate::sys::route::Found;
+use crate::sys::{exec::ExecError, route::Found};
 use rules::{Family, Listing, Table, nft::ListedTable, routing::Object};
 use std::collections::BTreeSet;
 
@@ -47,9 +47,9 @@ impl Kernel {
     /// When the program fails.
     pub fn listing_by_program(&self, family: Family) -> Result<Option<Listing>, Error> {
         let programs = self.programs(Variant::Nft).filter(|programs| programs.save(family).is_ok());
-        match programs.map(|programs| iptables::listing(programs, family, Counters::List)) {
-            None | Some(Err(Error::Incompatible { .. })) => Ok(None),
-            Some(other) => other.map(Some),
+        match programs.map(|programs| iptables::listing(programs, family, &[], Counters::List)) {
+            None | Some(Err(Error::Program { source: ExecError::Status { .. }, .. })) => Ok(None),
+            Some(shown) => shown.map(|shown| shown.hidden.is_empty().then_some(shown.listing)),
         }
     }
 

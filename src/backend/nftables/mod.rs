@@ -12,7 +12,7 @@ pub mod bytecode;
 mod compare;
 mod decode;
 mod expression;
-
+mod hidden;
 mod leftovers;
 mod listed;
 mod lower;
@@ -29,6 +29,7 @@ pub mod tracing;
 pub use bridge::{both, guarded, marks};
 pub use compare::{Difference, Subject, differences, same};
 pub use expression::{Ct, Expression, Header, Meta, Operator, Register, Verdict};
+pub use hidden::Counts;
 use listed::Interfaces;
 pub use record::Record;
 pub use removal::Listed;

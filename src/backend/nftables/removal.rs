@@ -18,19 +18,13 @@ use std::{
     io,
 };
 
-/// What the programs of iptables (nft) have listed, and of which generation of the kernel's rules it is.
-#[derive(Clone, Debug)]
+/// The generation of the kernel's rules that the programs of iptables (nft) have listed.
+#[derive(Clone, Copy, Debug)]
 pub struct Listed {
     generation: u32,
-    states: BTreeMap<Family, State>,
 }
 
 impl Listed {
-    /// What a program lists from now on.
-    pub fn add(&mut self, family: Family, state: State) {
-        self.states.insert(family, state);
-    }
-
     /// Follows a change of our own: the kernel counts it, and leaves zero out (`nf_tables_commit`).
     pub fn follow(&mut self) {
         self.generation = self.generation.checked_add(1).unwrap_or(1);
@@ -47,23 +41,29 @@ pub(super) struct Gone {
 }
 
 /// The handles of the rules of each chain, in order.
-type Handles = BTreeMap<(Family, String, String), Vec<u64>>;
+pub(super) type Handles = BTreeMap<(Family, String, String), Vec<u64>>;
 
 impl Nftables {
-    /// Before a listing: nothing is listed yet.
+    /// Before a listing.
     ///
     /// # Errors
     /// When the kernel refuses, or has no nf_tables.
     pub fn before_listing(&mut self) -> io::Result<Listed> {
-        Ok(Listed { generation: self.generation()?, states: BTreeMap::new() })
+        Ok(Listed { generation: self.generation()? })
     }
 
     /// Removes from the tables of iptables what the changes remove, and the tables and base chains that are left without
     /// rules then: all of it or nothing. Says whether it is done. It is not where anything is other than it was listed:
     /// then a program of iptables has to do it, and to say what it does not like.
-    pub fn remove_listed(&mut self, listed: &Listed, families: &[(Family, Vec<TableChange>)]) -> bool {
+    /// `states` is what was listed.
+    pub fn remove_listed<'a>(
+        &mut self,
+        listed: Listed,
+        states: impl Fn(Family) -> Option<&'a State>,
+        families: &[(Family, Vec<TableChange>)],
+    ) -> bool {
         let Ok(handles) = self.handles() else { return false };
-        let Some((mut jobs, gone)) = jobs(listed, &handles, families) else { return false };
+        let Some((mut jobs, gone)) = jobs(states, &handles, families) else { return false };
         let Ok(leftovers) = self.leftovers(&gone) else { return false };
         jobs.extend(leftovers.iter().map(Leftover::job));
         match self.commit(&jobs, Some(listed.generation)) {
@@ -75,7 +75,7 @@ impl Nftables {
         }
     }
 
-    fn handles(&mut self) -> io::Result<Handles> {
+    pub(super) fn handles(&mut self) -> io::Result<Handles> {
         let mut handles = Handles::new();
         for family in Family::BOTH {
             for (table, chain, handle) in list(&mut self.socket, family, NFT_MSG_GETRULE, rule)? {
@@ -94,14 +94,14 @@ pub(super) fn rule(attributes: &[u8]) -> Option<(String, String, u64)> {
 
 /// What the kernel is told, and what is gone then: first rules outside of our chains, then what is in those, then the
 /// chains, which nothing names any more.
-fn jobs<'a>(
-    listed: &Listed,
+fn jobs<'a, 's>(
+    states: impl Fn(Family) -> Option<&'s State>,
     handles: &Handles,
     families: &'a [(Family, Vec<TableChange>)],
 ) -> Option<(Vec<Job<'a>>, Gone)> {
     let (mut jobs, mut gone) = (Vec::new(), Gone::default());
     for (family, changes) in families {
-        let state = listed.states.get(family)?;
+        let state = states(*family)?;
         for TableChange { table, delete, remove, .. } in changes {
             let (of, table) = (*table, table.name());
             let mut places: Vec<(&Chain, usize)> = Vec::new();

@@ -8,7 +8,7 @@ use crate::sys::{
     netlink::Request,
     nfnetlink::{body, nfgenmsg, nfproto},
 };
-use rules::{Family, Ownership};
+use rules::{Family, Ownership, Table};
 use std::{collections::BTreeSet, io};
 
 /// A table, from outside.
@@ -35,6 +35,11 @@ impl Tables {
     /// Whether there is none but the owner's.
     pub fn are_of(&self, owner: &Ownership) -> bool {
         self.0.iter().all(|table| table.family == NFPROTO_INET && table.name == owner.table)
+    }
+
+    /// Those by the names that iptables uses.
+    pub fn of_iptables(&self, family: Family) -> Vec<Table> {
+        Table::ALL.into_iter().filter(|table| self.holds(nfproto(family), &[table.name()])).collect()
     }
 
     fn holds(&self, family: u8, names: &[&str]) -> bool {

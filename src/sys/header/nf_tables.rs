@@ -248,6 +248,8 @@ pub(crate) const NFT_TRACETYPE_RULE: u32 = 3;
 // linux/netfilter/nf_tables_compat.h
 
 pub(crate) const NFNL_MSG_COMPAT_GET: u8 = 0;
+pub(crate) const NFTA_MATCH_NAME: u16 = 1;
+pub(crate) const NFTA_MATCH_INFO: u16 = 3;
 pub(crate) const NFTA_COMPAT_NAME: u16 = 1;
 pub(crate) const NFTA_COMPAT_REV: u16 = 2;
 pub(crate) const NFTA_COMPAT_TYPE: u16 = 3;

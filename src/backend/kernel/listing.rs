@@ -1,0 +1,214 @@
+//! What programs of iptables say, held against the kernel: what they list, and that they have done what they were told.
+//!
+//! A program may be older than the rules, or a wrapper that hides a failure. The kernel itself tells, for both variants,
+//! which chains a table has and how many rules are in each. That is some microseconds beside the program's milliseconds.
+
+use super::{Kernel, legacy, netlink};
+use crate::backend::{
+    Error, Variant,
+    iptables::{self, Counters, LegacyTables, Programs, Shown},
+    nftables::{Counts, Tables},
+};
+use crate::sys::xtables;
+use rules::{ByFamily, Chain, Family, Ownership, State, Table, TableChange};
+use std::{collections::BTreeMap, panic::resume_unwind, thread};
+
+/// How often to list again when others change rules meanwhile.
+const TRIES: u32 = 4;
+
+/// What the tables of a family hold.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Told {
+    pub(super) state: State,
+    /// Tables that the program does not show as they are, each with the reason. The state has none of them.
+    pub(super) hidden: BTreeMap<Table, String>,
+}
+
+/// Tables of iptables of one family that the kernel tells of.
+enum There {
+    Legacy(LegacyTables),
+    Nft(Vec<Table>),
+}
+
+impl There {
+    fn told(&self, programs: &Programs, family: Family, owner: &Ownership) -> Result<Told, Error> {
+        let shown = match self {
+            Self::Legacy(tables) => {
+                iptables::legacy_listing(programs, family, tables, Counters::Leave)?.into()
+            }
+            Self::Nft(tables) => iptables::listing(programs, family, tables, Counters::Leave)?,
+        };
+        let Shown { listing, hidden } = shown;
+        Ok(Told { state: listing.state(owner), hidden })
+    }
+
+    /// Those that the listing has to show.
+    fn tables(&self) -> Vec<Table> {
+        match self {
+            Self::Legacy(tables) => Table::ALL.into_iter().filter(|table| tables.contains(*table)).collect(),
+            Self::Nft(tables) => tables.clone(),
+        }
+    }
+}
+
+impl Kernel {
+    /// What a variant's families hold; `None` where there are tables and no program to read them. Families are read at the
+    /// same time, as each takes a program of its own.
+    pub(super) fn told(
+        &mut self,
+        variant: Variant,
+        tables: &Tables,
+    ) -> Result<ByFamily<Option<Told>>, Error> {
+        let mut look = |family| self.look(variant, family, tables);
+        let there = ByFamily { v4: look(Family::V4)?, v6: look(Family::V6)? };
+        let any = there.v4.is_some() || there.v6.is_some();
+        match variant {
+            Variant::Nft if any => self.listed = self.needed_nftables()?.before_listing().ok(),
+            Variant::Nft => self.listed = None,
+            Variant::Legacy => self.had_legacy = any,
+        }
+        let programs = if any { self.programs(variant) } else { None };
+        let owner = self.owner;
+        let read = |family| match (there.get(family), usable(programs, family)) {
+            (None, _) => Ok(Some(Told::default())),
+            (Some(_), None) => Ok(None),
+            (Some(there), Some(programs)) => there.told(programs, family, &owner).map(Some),
+        };
+        let (v4, v6) = match &there {
+            ByFamily { v4: Some(_), v6: Some(_) } => thread::scope(|scope| {
+                let v6 = scope.spawn(|| read(Family::V6));
+                (read(Family::V4), v6.join().unwrap_or_else(|panic| resume_unwind(panic)))
+            }),
+            _ => (read(Family::V4), read(Family::V6)),
+        };
+        let mut told = ByFamily { v4: v4?, v6: v6? };
+        for family in Family::BOTH {
+            if let (Some(there), Some(told)) = (there.get(family), told.get_mut(family)) {
+                self.compare(variant, family, there, told)?;
+            }
+        }
+        Ok(told)
+    }
+
+    /// What is there of iptables, as far as it may hold rules of ours.
+    fn look(&mut self, variant: Variant, family: Family, tables: &Tables) -> Result<Option<There>, Error> {
+        match variant {
+            Variant::Legacy => Ok(legacy(family, &iptables::CAPTURING)?.map(There::Legacy)),
+            Variant::Nft => {
+                let owner = self.owner;
+                let Some(nftables) = self.nftables()? else { return Ok(None) };
+                let exist = nftables.has_iptables(tables, family, &owner);
+                let exist = exist.map_err(|source| netlink("listing the tables of nf_tables", source))?;
+                Ok(exist.then(|| There::Nft(tables.of_iptables(family))))
+            }
+        }
+    }
+
+    /// Lists again until that agrees with the kernel. Of the nft variant, a table that does not is hidden.
+    fn compare(
+        &mut self,
+        variant: Variant,
+        family: Family,
+        there: &There,
+        told: &mut Told,
+    ) -> Result<(), Error> {
+        for tries in (0..TRIES).rev() {
+            let counts = self.counts(variant, family, &there.tables())?;
+            let shown = there.tables().into_iter().filter(|table| !told.hidden.contains_key(table));
+            let differ: Vec<Table> =
+                shown.filter(|table| !agree(&told.state, *table, &counts, &self.owner)).collect();
+            let Some(first) = differ.first() else { break };
+            let programs = self.needed(variant)?;
+            if tries > 0 {
+                *told = there.told(programs, family, &self.owner)?;
+                continue;
+            }
+            if variant == Variant::Legacy {
+                let program = programs.save(family)?.display().to_string();
+                return Err(Error::Unlike { program, table: *first });
+            }
+            for table in differ {
+                told.state.tables.remove(&table);
+                told.hidden.insert(table, "it lists other rules than the kernel has".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// How many rules are in the chains of these tables.
+    fn counts(&mut self, variant: Variant, family: Family, tables: &[Table]) -> Result<Counts, Error> {
+        match variant {
+            Variant::Nft => {
+                let counts = self.needed_nftables()?.counts(family);
+                counts.map_err(|source| netlink("listing the rules of nf_tables", source))
+            }
+            Variant::Legacy => tables
+                .iter()
+                .map(|table| {
+                    let counts = xtables::counts(family, table.name());
+                    let counts =
+                        counts.map_err(|source| netlink("reading a table of iptables-legacy", source))?;
+                    Ok((table.name().to_owned(), counts))
+                })
+                .collect(),
+        }
+    }
+
+    /// Sees to it that a program that ended with success has done what it was told.
+    pub(super) fn confirm(
+        &mut self,
+        variant: Variant,
+        family: Family,
+        changes: &[TableChange],
+    ) -> Result<(), Error> {
+        let Some(before) = self.known.remove(&(variant, family)) else { return Ok(()) };
+        let after = changes.iter().fold(before, |state, change| state.after(change));
+        let tables: Vec<Table> = changes.iter().map(|change| change.table).collect();
+        let counts = self.counts(variant, family, &tables)?;
+        let owner = self.owner;
+        if tables.iter().all(|table| agree(&after, *table, &counts, &owner)) {
+            self.known.insert((variant, family), after);
+            return Ok(());
+        }
+        // Others may have changed rules of theirs at the same time. Ours have to be there.
+        let there = self.look_at_tables()?.unwrap_or_default();
+        let now = match self.look(variant, family, &there)? {
+            Some(there) => there.told(self.needed(variant)?, family, &owner)?.state,
+            None => State::default(),
+        };
+        let (ours, meant) = (now.part_of(&owner), after.part_of(&owner));
+        match tables.into_iter().find(|table| !ours.same_table(&meant, *table)) {
+            Some(table) => {
+                let program = self.needed(variant)?.restore(family)?.display().to_string();
+                Err(Error::Undone { program, table })
+            }
+            None => {
+                self.known.insert((variant, family), now);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The programs, if there are those of the family.
+fn usable(programs: Option<&Programs>, family: Family) -> Option<&Programs> {
+    programs.filter(|programs| programs.save(family).is_ok())
+}
+
+/// Whether the kernel has the chains of a table as the state has them, with as many rules. Chains of others that the state
+/// leaves out do not count.
+fn agree(state: &State, table: Table, counts: &Counts, owner: &Ownership) -> bool {
+    let count = |name: &str| counts.get(table.name()).and_then(|chains| chains.get(name)).copied();
+    let shown = state.chains(table).all(|(chain, held)| match chain {
+        Chain::Base(_) => count(chain.as_str()).unwrap_or(0) == held.lines.len(),
+        Chain::User(_) => count(chain.as_str()) == Some(held.lines.len()),
+    });
+    let is_shown = |chain: &Chain| state.tables.get(&table).is_some_and(|chains| chains.contains_key(chain));
+    let is_missed = |(name, count_of): (&String, &usize)| match name.parse::<Chain>() {
+        Ok(chain) if is_shown(&chain) => false,
+        Ok(Chain::Base(_)) => *count_of > 0,
+        Ok(Chain::User(name)) => owner.owns_chain_among(name.as_str(), &|other| count(other).is_some()),
+        Err(_) => false,
+    };
+    shown && !counts.get(table.name()).into_iter().flatten().any(is_missed)
+}
