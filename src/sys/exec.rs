@@ -104,7 +104,8 @@ impl Runner {
         variables: &[(&str, &OsStr)],
         stdin: Stdio,
     ) -> Result<Waiting, ExecError> {
-        let command = format!("{} {}", program.display(), arguments.join(" "));
+        let name = program.to_string_lossy();
+        let command = [&[name.as_ref()], arguments].concat().join(" ");
         tracing::debug!(target: "exec", %command, "start");
         let mut program = Command::new(program);
         program.args(arguments).envs(variables.iter().copied());

@@ -44,7 +44,7 @@ const RETRY: Duration = Duration::from_millis(10);
 
 /// Held until it is dropped.
 #[derive(Debug)]
-pub struct Held(#[expect(dead_code, reason = "it is held, not used")] Kind);
+pub struct Held(#[cfg_attr(not(test), expect(dead_code, reason = "it is held, not used"))] Kind);
 
 #[derive(Debug)]
 enum Kind {
@@ -155,5 +155,27 @@ fn by_file(is_late: impl Fn() -> bool) -> Result<Held, Refused> {
             Err((_, error)) => return Err(Refused::Kernel(error.into())),
         }
         thread::sleep(RETRY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Kernels without NFLOG have this lock alone, and every program of a pod can hold it.
+    #[test]
+    fn a_file_that_somebody_holds_delays_and_keeps_nobody_out() {
+        const WAIT: Duration = Duration::from_millis(50);
+        let lock = || {
+            let begun = Instant::now();
+            let Held(kind) = by_file(|| begun.elapsed() >= WAIT).expect("it can be opened");
+            (kind, begun.elapsed())
+        };
+        let (held, took) = lock();
+        assert!(matches!(held, Kind::File(_)) && took < WAIT, "{held:?} after {took:?}");
+        let (passed, took) = lock();
+        assert!(matches!(passed, Kind::Nothing) && took >= WAIT, "{passed:?} after {took:?}");
+        drop(held);
+        assert!(matches!(lock().0, Kind::File(_)));
     }
 }

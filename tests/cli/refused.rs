@@ -110,6 +110,9 @@ fn modes_switches_and_the_rest() {
     }
     check("force-iptables-binary", "nftables", "nftables", "expected legacy or nft");
     check("lock-wait", "soon", "soon", "expected a number of seconds");
+    for timeout in ["soon", "30", "0s", "99ms", "11m"] {
+        check("timeout", timeout, timeout, "expected 100ms to 10m, such as 30s");
+    }
     check("iptables-version", "new", "new", "expected one such as 1.8.9");
     check("pod-ips", "10.0.0.1,pod", "pod", "expected one such as 10.0.0.1 or 2001:db8::1");
     check("dns-servers", "10.0.0.53/32", "10.0.0.53/32", "is no IP address");

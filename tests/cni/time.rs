@@ -1,27 +1,58 @@
 //! A call ends when its time is up, whatever it waits for.
 
-use crate::runtime::{Node, container, rules, says, start, variables};
+use crate::runtime::{BINARY, Node, container, rules, says, start, variables};
 use serde_json::json;
-use sidecar_init::sys::lock;
 use std::{
+    fs,
     io::{Read, Write},
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    process::{self, Command, Stdio},
+    thread,
     time::{Duration, Instant},
 };
+
+/// Programs of iptables that never end: scripts that wait for a command, as wrappers do.
+fn hanging(node: &Node, command: &str) -> PathBuf {
+    let programs = node.folder.join("programs");
+    fs::create_dir(&programs).expect("a folder");
+    for family in ["iptables", "ip6tables"] {
+        for verb in ["save", "restore"] {
+            let file = programs.join(format!("{family}-nft-{verb}"));
+            fs::write(&file, format!("#!/bin/sh\n{command}\n")).expect("a script");
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("its mode");
+        }
+    }
+    programs
+}
+
+fn is_running(command: &str) -> bool {
+    let found = Command::new("pgrep").args(["-f", &format!("^{command}$")]).output().expect("pgrep starts");
+    found.status.success()
+}
 
 #[test]
 fn a_lock_that_somebody_holds_is_not_waited_for_longer_than_allowed() {
     let (node, pod) = (Node::new(), container());
-    let held = pod.run(|| lock::hold(Duration::ZERO).expect("nobody else has it"));
+    let sleep = format!("/bin/sleep 8{}", process::id());
+    let programs = hanging(&node, &sleep);
+    let mut command = Command::new(BINARY);
+    command.args(["apply", "--backend", "iptables-nft", "--pod-ips", "10.0.0.2"]).env("PATH", &programs);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut holder = pod.run(|| command.spawn()).expect("the binary starts");
+    while !is_running(&sleep) {
+        thread::sleep(Duration::from_millis(5));
+    }
     for (timeout, most) in [("500ms", 5), ("2s", 8)] {
         let mut configuration = node.capturing();
         configuration["timeout"] = json!(timeout);
         let start = Instant::now();
         let error = node.call("ADD", &configuration, &pod.path()).refused(11);
-        says(&error, &[&format!("process {} is changing", std::process::id())]);
+        says(&error, &[&format!("process {} is changing", holder.id())]);
         assert!(start.elapsed() < Duration::from_secs(most), "{:?}", start.elapsed());
         assert_eq!(rules(&pod), "");
     }
-    drop(held);
+    holder.kill().and_then(|()| holder.wait()).expect("our child");
     node.does("ADD", &node.capturing(), &pod.path());
 }
 
@@ -57,16 +88,9 @@ fn an_input_that_does_not_end_is_not_waited_for() {
 #[test]
 fn a_program_that_hangs_is_not_waited_for() {
     let (node, pod) = (Node::new(), container());
-    let (programs, path) = (node.folder.join("programs"), pod.path());
-    std::fs::create_dir(&programs).expect("a folder");
-    for family in ["iptables", "ip6tables"] {
-        for verb in ["save", "restore"] {
-            let file = programs.join(format!("{family}-nft-{verb}"));
-            std::fs::write(&file, "#!/bin/sh\nexec /bin/sleep 20\n").expect("a script");
-            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-            std::fs::set_permissions(&file, mode).expect("its mode");
-        }
-    }
+    let path = pod.path();
+    let sleep = format!("/bin/sleep 9{}", process::id());
+    let programs = hanging(&node, &sleep);
     let mut configuration = node.capturing();
     (configuration["backend"], configuration["timeout"]) = (json!("iptables-nft"), json!("1s"));
     let mut variables = variables("c1", &path);
@@ -77,4 +101,7 @@ fn a_program_that_hangs_is_not_waited_for() {
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     // The call is in the log all the same.
     assert_eq!(node.lines().last().expect("a line")["outcome"], "failed");
+    // Nothing is left that holds the lock.
+    node.does("DEL", &node.capturing(), &path);
+    assert!(!is_running(&sleep), "{sleep} is still there");
 }

@@ -65,6 +65,29 @@ fn a_program_that_hangs_is_killed_with_what_it_has_started() {
         same(&before, &state(&namespace), "nothing has changed");
         // Nothing holds the lock any more.
         succeed(&namespace, &call("apply", variant, &[REDIRECT, &["--lock-wait", "0"]].concat()));
+        if prepared && variant == Variant::Nft {
+            // What is there can be removed without the program.
+            let clean = ["clean", "--timeout", "1s"];
+            ended(&namespace, &mut among(binary(&clean), &folder)).with(0, "no program is needed");
+            assert!(!state(&namespace).contains("ISTIO_"));
+        }
+    }
+}
+
+/// The drop-ins take the limit as well.
+#[test]
+fn every_drop_in_has_the_limit() {
+    let folder = programs("drop-ins", Variant::Nft, "-restore", &sleep(300));
+    for words in [
+        &["istio-iptables", "-b", "*", "-i", "*", "--pod-ips", "10.77.0.2", "--force-iptables-binary", "nft"]
+            [..],
+        &["linkerd-init", "-p", "4143", "-o", "4140", "--proxy-uid", "2102", "--iptables-mode", "nft"],
+        &["kuma-init", "install", "transparent-proxy", "--kuma-dp-uid", "5678", "--backend", "iptables-nft"],
+    ] {
+        let namespace = Namespace::new();
+        let arguments = [words, &["--timeout", "500ms"]].concat();
+        let told = ended(&namespace, &mut among(binary(&arguments), &folder)).with(1, words[0]).stderr;
+        assert!(told.contains("did not end within 500ms"), "{told}");
     }
 }
 

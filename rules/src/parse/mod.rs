@@ -156,3 +156,29 @@ fn whole<'a>(line: &'a str, lines: &mut impl Iterator<Item = (usize, &'a str)>) 
 fn chain(word: &str) -> Result<Chain, Problem> {
     word.parse().map_err(|_| Problem::ChainName(word.to_owned()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Hook;
+
+    /// `iptables-save` prints comments and names of chains as they are.
+    #[test]
+    fn odd_texts_of_others_end_no_line_and_open_no_quote() {
+        let text = "*nat\n:OUTPUT ACCEPT [0:0]\n:a\"b - [0:0]\n[1:2] -A OUTPUT -m comment --comment \"a \n-A OUTPUT -j \
+                    DROP\nCOMMIT\nb\\\"c\" -j RETURN\n-A OUTPUT -j a\"b\nCOMMIT\n";
+        let listing = listing(text, Family::V4).expect("a listing");
+        let rules = &listing.chains[&(Table::Nat, Chain::Base(Hook::Output))].rules;
+        let texts: Vec<&str> = rules.iter().map(|rule| rule.text.as_str()).collect();
+        let comment = "-m comment --comment \"a \n-A OUTPUT -j DROP\nCOMMIT\nb\\\"c\" -j RETURN";
+        assert_eq!(texts, [comment, "-j a\"b"]);
+    }
+
+    #[test]
+    fn a_quote_that_does_not_close_is_told() {
+        let text =
+            format!("*nat\n-A OUTPUT -m comment --comment \"a\n{}COMMIT\n", "-A OUTPUT\n".repeat(1000));
+        let error = listing(&text, Family::V4).expect_err("it does not close");
+        assert_eq!((error.number, error.problem), (2, Problem::Quote));
+    }
+}

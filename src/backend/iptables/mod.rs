@@ -144,24 +144,26 @@ impl From<Listing> for Shown {
 }
 
 /// Reads all tables of one family, with the rules of other programs as far as they are understood. `tables` are those that
-/// are there: where the program fails because of one of them, it is asked for the others one by one.
+/// are there: where the program fails because of one of them, it is asked for each.
 pub(super) fn listing(
     programs: &Programs,
     family: Family,
     tables: &[Table],
     counters: Counters,
 ) -> Result<Shown, Error> {
-    match save(programs, family, counters.words()) {
-        Err(Error::Program { source: ExecError::Status { .. }, .. }) if !tables.is_empty() => {}
+    let failure = match save(programs, family, counters.words()) {
+        Err(Error::Program { source, .. }) if !tables.is_empty() => source,
         text => return shown(programs, family, &text?),
-    }
+    };
     let mut all = Shown::from(Listing::empty(family));
+    if !matches!(&failure, ExecError::Status { status, .. } if status.code().is_some()) {
+        // It was killed, or can't be run at all.
+        all.hidden.extend(tables.iter().map(|table| (*table, failure.to_string())));
+        return Ok(all);
+    }
     for table in tables {
         match save(programs, family, &[counters.words(), &["-t", table.name()]].concat()) {
-            Err(Error::Program { source: ExecError::Status { stderr, .. }, .. }) => {
-                let complaint = stderr.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-                all.hidden.insert(*table, format!("it fails: {}", complaint.trim()));
-            }
+            Err(Error::Program { source, .. }) => drop(all.hidden.insert(*table, complaint(&source))),
             text => {
                 let Shown { listing, hidden } = shown(programs, family, &text?)?;
                 all.listing.chains.extend(listing.chains);
@@ -170,6 +172,17 @@ pub(super) fn listing(
         }
     }
     Ok(all)
+}
+
+/// Why a program can't show a table, in a few words: its complaints begin with the reason.
+fn complaint(failure: &ExecError) -> String {
+    match failure {
+        ExecError::Status { stderr, .. } => {
+            let first = stderr.lines().map(str::trim).find(|line| !line.is_empty());
+            format!("it fails: {}", first.unwrap_or_default())
+        }
+        other => other.to_string(),
+    }
 }
 
 fn shown(programs: &Programs, family: Family, text: &str) -> Result<Shown, Error> {

@@ -6,7 +6,7 @@ use crate::backend::{
     iptables::{self, Counters},
     nftables::tracing::Handles,
 };
-use crate::sys::{exec::ExecError, route::Found};
+use crate::sys::route::Found;
 use rules::{Family, Listing, Table, nft::ListedTable, routing::Object};
 use std::collections::BTreeSet;
 
@@ -48,7 +48,7 @@ impl Kernel {
     pub fn listing_by_program(&self, family: Family) -> Result<Option<Listing>, Error> {
         let programs = self.programs(Variant::Nft).filter(|programs| programs.save(family).is_ok());
         match programs.map(|programs| iptables::listing(programs, family, &[], Counters::List)) {
-            None | Some(Err(Error::Program { source: ExecError::Status { .. }, .. })) => Ok(None),
+            None | Some(Err(Error::Program { .. })) => Ok(None),
             Some(shown) => shown.map(|shown| shown.hidden.is_empty().then_some(shown.listing)),
         }
     }
