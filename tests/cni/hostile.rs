@@ -17,8 +17,11 @@ fn fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().is_ok_and(|status| status.success()), "mkfifo");
 }
 
+/// Puts something at a path.
+type Form = fn(&Path);
+
 /// What may stand where a record was.
-const FORMS: [(&str, fn(&Path)); 8] = [
+const FORMS: [(&str, Form); 8] = [
     ("a folder", |path| fs::create_dir(path).expect("a folder")),
     ("a folder that is not empty", |path| {
         fs::create_dir_all(path.join("a/b")).expect("folders");
@@ -44,7 +47,7 @@ fn quickly(what: &str, call: impl FnOnce() -> Ended) -> Ended {
     ended
 }
 
-fn replaced(path: &Path, form: fn(&Path)) {
+fn replaced(path: &Path, form: Form) {
     fs::remove_file(path).expect("a record");
     form(path);
 }

@@ -25,7 +25,9 @@ fn broken_pipe() -> Stdio {
     writer.into()
 }
 
-const UNWRITABLE: [(&str, fn() -> Stdio); 4] = [
+type Opened = fn() -> Stdio;
+
+const UNWRITABLE: [(&str, Opened); 4] = [
     (">&-", Stdio::null),
     (">/dev/full", Stdio::null),
     ("", broken_pipe),

@@ -20,8 +20,11 @@ fn huge(path: &Path) {
     File::create(path).and_then(|file| file.set_len(1 << 30)).expect("a file of 1 GiB");
 }
 
+/// Puts something at a path.
+type Form = fn(&Path);
+
 /// What may lie in the folder, and how it is told.
-const FORMS: [(&str, fn(&Path), &str); 6] = [
+const FORMS: [(&str, Form, &str); 6] = [
     ("a pipe", fifo, "is not a regular file"),
     ("a huge file", huge, "has more than 1048576 bytes"),
     ("a device", |path| symlink("/dev/zero", path).expect("a link"), "is not a regular file"),

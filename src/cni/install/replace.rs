@@ -125,7 +125,8 @@ pub(super) fn copy_program(from: &Path, to: &Path, seen: &mut Option<Seen>) -> i
         return Ok(false);
     }
     let is_new = copied(from, to)?;
-    *seen = if is_new { Seen::at(to) } else { now };
+    // What was just put in place may be written by others before it could be looked at, so the next look reads it.
+    *seen = if is_new { None } else { now };
     Ok(is_new)
 }
 
