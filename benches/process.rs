@@ -4,9 +4,7 @@
 //! by run, so that a busy moment of the machine hits all of them alike; medians then compare fairly. The result is a
 //! Markdown table. A row is one entry in [`tables`].
 //!
-//! Memory is the largest resident set of any process in the row, children included. It is read in a separate run: the
-//! kernel counts what a process held before its `exec` too, so a small process of its own has to start the program.
-//! Even so that process is the floor of the column, as the row of `/bin/true` shows.
+//! Memory is the largest resident set of any process in the row, children included.
 //!
 //! It does not measure single functions, and it never touches the namespace that it was started in.
 //!
@@ -35,15 +33,12 @@ mod load;
 mod messages;
 #[path = "process/nftables.rs"]
 mod nftables;
+#[path = "process/peak.rs"]
+mod peak;
 
 use nix::sched::{CloneFlags, unshare};
-use nix::sys::resource::{UsageWho, getrusage};
-use policy::Setting;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
-
-/// Makes this program start another one and print that one's peak memory.
-const PEAK: &str = "--peak";
 
 /// What the init container of Istio's sidecar injection passes.
 const INIT_CONTAINER: &[&str] = &[
@@ -67,20 +62,6 @@ const INIT_CONTAINER: &[&str] = &[
 
 /// The same capture for the commands of the life cycle.
 const CAPTURE: &[&str] = &["-u", "1337", "-i", "*", "-b", "*", "-d", "15090,15021,15020", "--dual-stack"];
-
-/// The same as [`INIT_CONTAINER`] with `--dual-stack`, for whoever calls the policy.
-const CAPTURE_SETTINGS: &[(Setting, &str)] = &[
-    (Setting::EnvoyPort, "15001"),
-    (Setting::InboundCapturePort, "15006"),
-    (Setting::ProxyUid, "1337"),
-    (Setting::InterceptionMode, "REDIRECT"),
-    (Setting::ServiceCidr, "*"),
-    (Setting::ServiceExcludeCidr, ""),
-    (Setting::InboundPorts, "*"),
-    (Setting::InboundPortsExclude, "15090,15021,15020"),
-    (Setting::DualStack, "true"),
-    (Setting::PodIps, "192.0.2.1,2001:db8::1"),
-];
 
 /// The addresses of a dual-stack pod, on the only interface that a fresh namespace has.
 const POD: &str = "link set lo up
@@ -117,7 +98,7 @@ struct Scratch(PathBuf);
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
     let outcome = match args.as_slice() {
-        [flag, program, args @ ..] if flag == PEAK => print_peak(program, args),
+        [flag, program, args @ ..] if flag == peak::FLAG => peak::print(program, args),
         _ => bench(&args),
     };
     match outcome {
@@ -267,7 +248,7 @@ impl Row {
     fn peak_kib(&mut self) -> Outcome<i64> {
         in_fresh_namespace(|| {
             self.before.iter_mut().try_for_each(succeed)?;
-            let peaks = self.timed.iter().map(peak_kib).collect::<Outcome<Vec<_>>>()?;
+            let peaks = self.timed.iter().map(peak::kib).collect::<Outcome<Vec<_>>>()?;
             Ok(peaks.into_iter().max().unwrap_or_default())
         })
     }
@@ -381,21 +362,6 @@ fn restore_files(mut dry_run: Command, scratch: &Scratch, name: &str) -> Outcome
     let (v4, v6) = text.split_once("# ip6tables-restore\n").ok_or("the dry run printed no IPv6 rules")?;
     let v4 = v4.strip_prefix("# iptables-restore\n").ok_or("the dry run printed no IPv4 rules")?;
     Ok([scratch.write(&format!("{name}-v4"), v4)?, scratch.write(&format!("{name}-v6"), v6)?])
-}
-
-/// Has a process of its own run `command`: see the header.
-fn peak_kib(command: &Command) -> Outcome<i64> {
-    let mut probe = Command::new(env::current_exe()?);
-    probe.arg(PEAK).arg(command.get_program()).args(command.get_args());
-    Ok(stdout_of(&mut probe)?.trim().parse()?)
-}
-
-fn print_peak(program: &str, args: &[String]) -> Outcome<()> {
-    let mut command = Command::new(program);
-    command.args(args).stdin(Stdio::null());
-    succeed(&mut command)?;
-    writeln!(io::stdout(), "{}", getrusage(UsageWho::RUSAGE_CHILDREN)?.max_rss())?;
-    Ok(())
 }
 
 fn runs() -> Outcome<usize> {

@@ -3,7 +3,7 @@
 //! It is written in C, with the messages as the engine makes them in its source, and linked statically. It reads nothing
 //! before, so it could neither see what is there already nor leave it alone.
 
-use super::{CAPTURE_SETTINGS, Outcome, Scratch, in_fresh_namespace, succeed};
+use super::{Outcome, Scratch, in_fresh_namespace, succeed};
 use policy::mesh::{self, OWNERS};
 use policy::sources::{NoHost, Raw};
 use policy::{Setting, istio::OWNERSHIP};
@@ -14,6 +14,20 @@ use sidecar_init::{
     sys::route::addition,
 };
 use std::{path::Path, process::Command};
+
+/// What the init container of Istio's sidecar injection passes, with `--dual-stack`, for the policy.
+const INIT_CONTAINER: &[(Setting, &str)] = &[
+    (Setting::EnvoyPort, "15001"),
+    (Setting::InboundCapturePort, "15006"),
+    (Setting::ProxyUid, "1337"),
+    (Setting::InterceptionMode, "REDIRECT"),
+    (Setting::ServiceCidr, "*"),
+    (Setting::ServiceExcludeCidr, ""),
+    (Setting::InboundPorts, "*"),
+    (Setting::InboundPortsExclude, "15090,15021,15020"),
+    (Setting::DualStack, "true"),
+    (Setting::PodIps, "192.0.2.1,2001:db8::1"),
+];
 
 const HEAD: &str = "\
 #include <linux/netlink.h>
@@ -60,7 +74,7 @@ fn compiled(source: &str, scratch: &Scratch, name: &str) -> Outcome<Command> {
 /// What a fresh apply sends, each with the protocol of its socket.
 fn messages(ports: &str) -> Outcome<Vec<(&'static str, Vec<u8>)>> {
     let ports = [(Setting::OutboundPortsExclude, ports)];
-    let given = CAPTURE_SETTINGS.iter().chain(&ports).map(|(setting, value)| (*setting, (*value).to_owned()));
+    let given = INIT_CONTAINER.iter().chain(&ports).map(|(setting, value)| (*setting, (*value).to_owned()));
     let capture = mesh::resolve(&Raw::new(given, |_| true, |_| None), &NoHost, Vec::new())?.capture;
     let made = Made {
         version: env!("CARGO_PKG_VERSION").to_owned(),

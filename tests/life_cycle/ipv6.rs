@@ -181,6 +181,21 @@ fn pod(setting: Setting, only: bool) {
     assert_eq!(state(&pod.inside).contains("ip6tables"), expected, "{setting} {only}");
 }
 
+/// Trying packets for warnings may take longer than setting rules, and until those are there the pod is open.
+#[test]
+fn warnings_come_once_the_rules_are_in_place() {
+    let namespace = Namespace::new();
+    namespace.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
+    let path = namespace.path();
+    for command in [&["apply"][..], &["cni", "repair", "--netns", &path]] {
+        let flags = [&CAPTURE[..], &["-u", "0", "--pod-ips", "10.77.0.2"]].concat();
+        let ended = run(&namespace, &[command, &flags].concat()).with(0, command[0]);
+        let at = |text| ended.stderr.find(text).unwrap_or_else(|| panic!("no {text:?}: {}", ended.stderr));
+        assert!(at("rules are in place") < at("WARN lint: "), "{}", ended.stderr);
+        run(&namespace, &["clean"]).with(0, "clean");
+    }
+}
+
 /// A pod of two families of which one is captured: all that look at the namespace say so, and end as ever.
 #[test]
 fn ipv6_that_is_there_and_not_captured_is_told() {

@@ -1,0 +1,30 @@
+//! The largest resident set of a program, its children included.
+//!
+//! It is read in a separate run: the kernel counts what a process held before its `exec` too, so a small process of its own has
+//! to start the program. Even so that process is the floor of the column, as the row of `/bin/true` shows.
+
+use super::{Outcome, stdout_of, succeed};
+use nix::sys::resource::{UsageWho, getrusage};
+use std::{
+    env,
+    io::{Write, stdout},
+    process::{Command, Stdio},
+};
+
+/// Makes this program start another one and print that one's peak memory.
+pub(super) const FLAG: &str = "--peak";
+
+/// Has a process of its own run `command`.
+pub(super) fn kib(command: &Command) -> Outcome<i64> {
+    let mut probe = Command::new(env::current_exe()?);
+    probe.arg(FLAG).arg(command.get_program()).args(command.get_args());
+    Ok(stdout_of(&mut probe)?.trim().parse()?)
+}
+
+pub(super) fn print(program: &str, args: &[String]) -> Outcome<()> {
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null());
+    succeed(&mut command)?;
+    writeln!(stdout(), "{}", getrusage(UsageWho::RUSAGE_CHILDREN)?.max_rss())?;
+    Ok(())
+}
