@@ -358,7 +358,7 @@ fn no_address_is_made_up() {
     assert_eq!((&report["source"], &report["destination"]), (&Value::Null, &Value::Null));
     // A rule of others decides before ours: status shows it by a packet.
     let pod = pod_by("iptables-nft", &["-b", "*", "-i", "10.0.0.0/8", "-q", "8443"]);
-    pod.stdout("iptables-nft", &["-t", "nat", "-I", "OUTPUT", "-j", "ACCEPT"]);
+    pod.stdout("iptables-nft", &["-t", "nat", "-I", "OUTPUT", "-p", "tcp", "-j", "ACCEPT"]);
     let text = said(&pod, &["status"], 0);
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("TCP of the application to an address in 10.0.0.0/8:"), "{text}");

@@ -69,7 +69,7 @@ fn by_settings(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
     };
     let (pod, mut tried) = match tried() {
         Ok(tried) => tried,
-        Err(error) => return Ok(failed(error)),
+        Err(error) => return Ok(failed(&error)),
     };
     let mut differences = None;
     if tried.iter().any(|one| one.judgement.is_wrong()) {
@@ -102,12 +102,12 @@ fn by_rules(subject: &Subject) -> Result<Exit, Problems> {
     let basis = Basis::Rules { namespace: subject.namespace() };
     Ok(match tried() {
         Ok(tried) => print(run.format, &basis, &tried, None),
-        Err(error) => failed(error),
+        Err(error) => failed(&error),
     })
 }
 
-fn failed(error: io::Error) -> Exit {
-    report::failure(&error, Exit::Failed)
+fn failed(error: &io::Error) -> Exit {
+    report::failure(error, Exit::Failed)
 }
 
 fn print(format: Format, basis: &Basis, tried: &[Tried], differences: Option<&str>) -> Exit {
@@ -262,7 +262,7 @@ pub(super) fn validated(call: &Call) -> Exit {
     let end = Instant::now() + timeout;
     let pod = match pod(Some(&*call.capture)) {
         Ok(pod) => pod,
-        Err(error) => return failed(error),
+        Err(error) => return failed(&error),
     };
     let mut left = probe::proofs(&*call.capture, &facts(&call.run, &pod, Dialect::default()));
     if left.is_empty() {
