@@ -3,10 +3,13 @@
 
 use super::child::{self, Cut, MOST};
 use super::group::Group;
+use super::{fork, wait};
+use nix::libc;
 use std::{
     ffi::OsStr,
-    io, mem,
-    os::unix::process::CommandExt,
+    io::{self, Read, Write},
+    mem,
+    os::{fd::AsFd, unix::process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -84,6 +87,52 @@ impl Runner {
         self.spawn(program, arguments, &[], Stdio::null())?.finish("")
     }
 
+    /// Calls a library that starts programs by itself, in a process of the group. Its memory is limited: such a library
+    /// collects whatever its program prints.
+    ///
+    /// # Errors
+    /// When no process can be made, or the limit of time is reached. What the call itself returns is passed on.
+    pub fn call(
+        &self,
+        command: &str,
+        work: impl FnOnce() -> Result<(), String>,
+    ) -> Result<Result<(), String>, ExecError> {
+        let command = command.to_owned();
+        tracing::debug!(target: "exec", %command, "call");
+        match self.called(work) {
+            Ok(Some(returned)) => Ok(returned),
+            Ok(None) => {
+                drop(self.group().take());
+                Err(ExecError::Late { command, limit: self.limit })
+            }
+            Err(source) => Err(ExecError::Start { command, source }),
+        }
+    }
+
+    /// What the work returns; `None` if it takes too long.
+    fn called(&self, work: impl FnOnce() -> Result<(), String>) -> io::Result<Option<Result<(), String>>> {
+        let (mut reader, mut writer) = fork::pipe()?;
+        let number = self.number()?;
+        let child = fork::fork(|| {
+            let begun = fork::join_group(number).and_then(|()| fork::limit_memory(MOST));
+            let returned = begun.map_err(|error| error.to_string()).and_then(|()| work());
+            let _ = writer.write_all(returned.as_ref().err().map_or(&[], |error| error.as_bytes()));
+            u8::from(returned.is_err())
+        })?;
+        drop(writer);
+        if !wait::for_any(&[reader.as_fd()], self.limit)? {
+            child.end();
+            return Ok(None);
+        }
+        let mut said = String::new();
+        (&mut reader).take(TAIL as u64).read_to_string(&mut said)?;
+        Ok(Some(match child.wait()? {
+            0 => Ok(()),
+            code if said.is_empty() => Err(format!("ended with {code}")),
+            _ => Err(said),
+        }))
+    }
+
     /// Starts a program, whose input comes later. The time that it may take begins with that.
     ///
     /// # Errors
@@ -118,12 +167,15 @@ impl Runner {
 
     /// Starts a program in the group.
     fn join(&self, program: &mut Command) -> io::Result<Child> {
-        let mut group = self.group();
-        let number = match &mut *group {
-            Some(group) => group.number(),
-            none => none.insert(Group::new()?).number(),
-        };
-        program.process_group(number).spawn()
+        program.process_group(self.number()?).spawn()
+    }
+
+    /// The number of the group, which is made where there is none.
+    fn number(&self) -> io::Result<libc::pid_t> {
+        match &mut *self.group() {
+            Some(group) => Ok(group.number()),
+            none => Ok(none.insert(Group::new()?).number()),
+        }
     }
 
     fn group(&self) -> MutexGuard<'_, Option<Group>> {

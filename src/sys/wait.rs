@@ -75,16 +75,17 @@ impl Requests {
     }
 }
 
-/// Waits until there is something to read from one of these, or for that long.
+/// Waits until there is something to read from one of these, or for that long. Whether there is.
 ///
 /// # Errors
 /// When the kernel refuses.
-pub fn for_any(sources: &[BorrowedFd<'_>], at_most: Duration) -> io::Result<()> {
+pub fn for_any(sources: &[BorrowedFd<'_>], at_most: Duration) -> io::Result<bool> {
     let mut descriptors: Vec<PollFd<'_>> =
         sources.iter().map(|source| PollFd::new(*source, PollFlags::POLLIN)).collect();
     // Rounded up: who wakes early would spin.
     match poll(&mut descriptors, PollTimeout::try_from(at_most.as_millis() + 1).unwrap_or(PollTimeout::MAX)) {
-        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::EINTR) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }

@@ -5,6 +5,7 @@ use crate::{
     backend::Error,
     sys::exec::{self, Runner},
 };
+use ::iptables::IPTables;
 use rules::{Chain, Family, Table, Version};
 use std::path::{Path, PathBuf};
 
@@ -124,14 +125,21 @@ impl Programs {
         &self.runner
     }
 
-    /// Whether the program can list a chain of IPv4 (`iptables -S`).
+    /// Whether the program can list a chain of IPv4 (`iptables -S`). The `iptables` crate runs the program without limits, so
+    /// it does that in a process that has some.
     ///
     /// # Errors
-    /// When it is not there, or fails.
+    /// When the program is not there, fails, or reaches a limit.
     pub fn can_list(&self, table: Table, chain: &Chain) -> Result<(), String> {
-        let program = self.program().ok_or_else(|| format!("iptables{} is not on PATH", self.infix))?;
-        let done = self.runner.run(&program, &["-t", table.name(), "-S", chain.as_str()]);
-        done.map(drop).map_err(|error| error.to_string())
+        let cmd = match self.infix {
+            "-legacy" => "iptables-legacy",
+            "-nft" => "iptables-nft",
+            _ => "iptables",
+        };
+        let program = IPTables { cmd, has_check: true, has_wait: false, is_numeric: true };
+        let command = format!("{cmd} -t {} -S {chain}", table.name());
+        let listed = || program.list(table.name(), chain.as_str()).map(drop).map_err(|error| error.to_string());
+        self.runner.call(&command, listed).map_err(|error| error.to_string())?
     }
 
     /// Whether the lock can be another file than the machine's own. The nft variant has no lock.
