@@ -137,10 +137,9 @@ impl Kernel {
             Variant::Legacy => self.had_legacy = any,
         }
         let programs = if any { self.programs(variant) } else { None };
-        let owner = self.owner;
         let read = |family| match there.get(family) {
-            Some(there) => state(programs, there, &owner, family),
-            None => Ok(Some(State::default())),
+            Some(there) => printed(programs, there, family),
+            None => Ok(Some(Listing::empty(family))),
         };
         let (v4, v6) = match &there {
             ByFamily { v4: Some(_), v6: Some(_) } => thread::scope(|scope| {
@@ -149,7 +148,38 @@ impl Kernel {
             }),
             _ => (read(Family::V4), read(Family::V6)),
         };
-        Ok(ByFamily { v4: v4?, v6: v6? })
+        let mut state = |family, printed| match (variant, there.get(family)) {
+            (Variant::Nft, Some(_)) => self.state_of(tables, family, printed),
+            _ => Ok(printed?.map(|listing: Listing| listing.state(&self.owner))),
+        };
+        Ok(ByFamily { v4: state(Family::V4, v4)?, v6: state(Family::V6, v6)? })
+    }
+
+    /// The state of iptables (nft): what was printed, as far as the kernel has the same. What no program can print is what the
+    /// kernel has, unless rules of ours are in it: those have to be changed by the program.
+    fn state_of(
+        &mut self,
+        tables: &Tables,
+        family: Family,
+        printed: Result<Option<Listing>, Error>,
+    ) -> Result<Option<State>, Error> {
+        let owner = self.owner;
+        let mut agreed = |printed: Listing| {
+            let agreed = self.needed_nftables()?.agreed(tables, printed);
+            agreed.map_err(|source| netlink("reading nf_tables", source)).map(|listing| listing.state(&owner))
+        };
+        match printed {
+            Ok(None) => Ok(None),
+            Ok(Some(listing)) => agreed(listing).map(Some),
+            Err(error) if error.is_about_listing() => match agreed(Listing::empty(family))? {
+                state if state.holds_any_of(&owner) => Err(error),
+                state => {
+                    tracing::debug!(target: "backend", %error, "nf_tables is read without the program");
+                    Ok(Some(state))
+                }
+            },
+            Err(error) => Err(error),
+        }
     }
 
     /// What is there of iptables, as far as it may hold rules of ours.
@@ -174,15 +204,10 @@ fn legacy(family: Family, unlisted: &[Table]) -> Result<Option<LegacyTables>, Er
     Ok((!tables.is_empty()).then_some(tables))
 }
 
-/// What the programs list of a family, if they can.
-fn state(
-    programs: Option<&Programs>,
-    there: &There,
-    owner: &Ownership,
-    family: Family,
-) -> Result<Option<State>, Error> {
+/// What the programs print of a family, if they can.
+fn printed(programs: Option<&Programs>, there: &There, family: Family) -> Result<Option<Listing>, Error> {
     match programs.filter(|programs| programs.save(family).is_ok()) {
-        Some(programs) => Ok(Some(there.listing(programs, family)?.state(owner))),
+        Some(programs) => there.listing(programs, family).map(Some),
         None => Ok(None),
     }
 }
@@ -231,6 +256,7 @@ impl Backend for Kernel {
             }
         }
         snapshot.tables_of_others = tables.of_others(&owner);
+        snapshot.hindered = tables.hindered(&owner);
         for variant in Variant::ALL {
             let mut states = self.states(variant, &tables)?;
             for family in Family::BOTH {

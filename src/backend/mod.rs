@@ -14,7 +14,7 @@ mod snapshot;
 
 pub use kernel::Kernel;
 pub use name::{BackendName, Variant};
-pub use snapshot::{Contents, Snapshot};
+pub use snapshot::{Contents, Snapshot, of_iptables};
 
 use crate::sys::{exec::ExecError, lock};
 use nftables::{Refusal, bytecode};
@@ -219,6 +219,13 @@ pub enum Error {
     /// A fault that a test asked for.
     #[error("{0}")]
     Injected(String),
+}
+
+impl Error {
+    /// Whether it says that a program of iptables can't show what there is.
+    fn is_about_listing(&self) -> bool {
+        matches!(self, Self::Program { .. } | Self::Output { .. } | Self::Incompatible { .. })
+    }
 }
 
 /// The remedy for the one refusal that users can mend.

@@ -7,6 +7,7 @@
 use super::{
     doubtful::doubtful,
     foreign::{droppers, rivals_in},
+    hindered::keeps_from,
     kin::{Maker, PARTS, STAYS, makers, predecessors, remedy_of, together},
     live::live,
 };
@@ -145,6 +146,10 @@ fn notes(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership, held: &
     for (variant, family) in &snapshot.unreadable {
         let text = format!("{family} tables of {variant} are there, and no program on PATH to read them");
         notes.push(Note::fault("rules", format!("{text}: rules may be in them"), "install iptables"));
+    }
+    for one in &snapshot.hindered {
+        let is_fault = keeps_from(one, snapshot, owner);
+        notes.push(Note { is_fault, ..Note::new("foreign", one.to_string(), one.remedy()) });
     }
     for one in &present {
         let of_one = held.iter().filter(|held| held.owner == *one);

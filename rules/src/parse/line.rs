@@ -61,8 +61,17 @@ fn counted(text: &str) -> (Option<Hits>, &str) {
     (hits, rest)
 }
 
-/// Splits at spaces. Double quotes hold a word together; inside them a backslash takes the next character
-/// as it is, which is how `xtables_save_string` writes strings.
+/// Whether the line ends within quotes: a comment may hold a line break, and goes on behind it.
+pub(super) fn is_open(text: &str) -> bool {
+    let (_, rule) = counted(text);
+    let rest =
+        rule.strip_prefix("-A ").or_else(|| rule.strip_prefix("-I ")).and_then(|rest| rest.split_once(' '));
+    rest.is_some_and(|(_, rest)| words(rest).is_err())
+}
+
+/// Splits at spaces. Double quotes hold a word together; inside them a backslash takes the next character as it is, which
+/// is how `xtables_save_string` writes strings. It quotes whole words: within one that began without, a quote is part of a
+/// name.
 fn words(text: &str) -> Result<Vec<String>, Problem> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -70,7 +79,7 @@ fn words(text: &str) -> Result<Vec<String>, Problem> {
     let mut characters = text.chars();
     while let Some(c) = characters.next() {
         match c {
-            '"' => {
+            '"' if quoted || word.is_none() => {
                 quoted = !quoted;
                 word.get_or_insert_default();
             }
@@ -93,11 +102,25 @@ mod tests {
     }
 
     #[test]
+    fn a_quote_that_is_open_goes_on_in_the_next_line() {
+        for (line, expected) in [
+            (r#"-A INPUT -m comment --comment "a"#, true),
+            (r#"[1:2] -A INPUT -m comment --comment "a"#, true),
+            (r#"-A INPUT -m comment --comment "a \"b" -j X"#, false),
+            (r#"-A a"b -j c"d"#, false),
+            (r#":a"b - [0:0]"#, false),
+        ] {
+            assert_eq!(is_open(line), expected, "{line}");
+        }
+    }
+
+    #[test]
     fn words_follow_the_quoting_of_iptables_save() {
         check("-p tcp  -j X", Ok(&["-p", "tcp", "-j", "X"]));
         check(r#"--comment "a \"b\" c" -j X"#, Ok(&["--comment", "a \"b\" c", "-j", "X"]));
         check(r#"--comment "" -j X"#, Ok(&["--comment", "", "-j", "X"]));
         check(r#"--comment "a"#, Err(Problem::Quote));
         check("", Ok(&[]));
+        check("-d 10.0.0.1 -j a\"b -m x", Ok(&["-d", "10.0.0.1", "-j", "a\"b", "-m", "x"]));
     }
 }

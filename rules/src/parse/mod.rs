@@ -11,7 +11,7 @@ use crate::{
     Target,
 };
 use line::Entry;
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 /// A line that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -113,8 +113,16 @@ fn read(
     mut visit: impl FnMut(Option<Table>, Entry<'_>) -> Result<(), Problem>,
 ) -> Result<(), ParseError> {
     let mut table: Option<Option<Table>> = None;
-    for (index, text) in text.lines().enumerate() {
+    let mut lines = text.lines().enumerate();
+    while let Some((index, text)) = lines.next() {
         let at = |problem| ParseError { number: index + 1, problem };
+        let mut text = Cow::Borrowed(text);
+        // The kernel keeps any text for a comment.
+        while line::is_open(&text)
+            && let Some((_, more)) = lines.next()
+        {
+            text = format!("{text}\n{more}").into();
+        }
         let text = text.trim();
         if text.is_empty() || text.starts_with('#') {
             continue;
