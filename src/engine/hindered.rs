@@ -63,12 +63,18 @@ fn changed(step: &Step) -> Vec<String> {
     match step {
         Step::Nftables { live, wanted } => live.iter().chain(wanted).map(|table| inet(&table.name)).collect(),
         Step::RemoveTables(names) => names.iter().map(inet).collect(),
-        _ => {
+        Step::Iptables { .. } | Step::Clear(_) => {
             let of_nft = step.changes().into_iter().filter(|(variant, ..)| *variant == Variant::Nft);
             let tables = of_nft.flat_map(|(_, family, changes)| {
                 changes.iter().map(move |change| of_iptables(family, change.table))
             });
             tables.collect()
         }
+        Step::Add(_)
+        | Step::Adopt(_)
+        | Step::Remove(_)
+        | Step::RemoveInherited(_)
+        | Step::GiveBack(_)
+        | Step::Settle => Vec::new(),
     }
 }

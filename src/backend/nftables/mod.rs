@@ -53,6 +53,7 @@ pub struct Nftables {
 }
 
 /// A table that packets meet.
+#[derive(Debug)]
 pub struct Met {
     /// As it was read, if iptables made it: its program tells what its extensions say.
     pub as_read: Option<bytecode::Table>,

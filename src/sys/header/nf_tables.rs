@@ -249,11 +249,6 @@ pub(crate) const NFTA_FIB_FLAGS: u16 = 3;
 pub(crate) const NFTA_TPROXY_FAMILY: u16 = 1;
 pub(crate) const NFTA_TPROXY_REG_PORT: u16 = 3;
 
-// enum nft_match_attributes, enum nft_target_attributes
-pub(crate) const NFTA_MATCH_NAME: u16 = 1;
-pub(crate) const NFTA_MATCH_INFO: u16 = 3;
-pub(crate) const NFTA_TARGET_NAME: u16 = 1;
-
 // enum nft_gen_attributes
 pub(crate) const NFTA_GEN_ID: u16 = 1;
 
@@ -281,3 +276,8 @@ pub(crate) const NFNL_MSG_COMPAT_GET: u8 = 0;
 pub(crate) const NFTA_COMPAT_NAME: u16 = 1;
 pub(crate) const NFTA_COMPAT_REV: u16 = 2;
 pub(crate) const NFTA_COMPAT_TYPE: u16 = 3;
+
+// enum nft_match_attributes, enum nft_target_attributes
+pub(crate) const NFTA_MATCH_NAME: u16 = 1;
+pub(crate) const NFTA_MATCH_INFO: u16 = 3;
+pub(crate) const NFTA_TARGET_NAME: u16 = 1;
