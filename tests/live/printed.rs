@@ -30,7 +30,7 @@ fn a_rule_of_nft_in_a_chain_of_ours_is_drift() {
         ),
     ] {
         let pod = pod_with("iptables-nft", &REDIRECT);
-        assert_eq!(code(&pod, "check", "iptables-nft"), (0, String::new()), "before {rule}");
+        assert_eq!(code(&pod, "check", "iptables-nft").0, 0, "before {rule}");
         nft(&pod, &rule.replace("; ", "\n"));
         let (ended, told) = code(&pod, "check", "iptables-nft");
         assert!(ended == 3 && told.contains(words), "{rule}: {ended} {told}");
