@@ -181,11 +181,12 @@ impl Backend for Kernel {
             }
         }
         snapshot.tables_of_others = tables.of_others(&owner);
+        snapshot.hindered = tables.hindered(&owner);
         self.known.clear();
         for variant in Variant::ALL {
             let mut told = self.told(variant, &tables)?;
             for family in Family::BOTH {
-                let Some(Told { state, hidden }) = told.get_mut(family).take() else {
+                let Some(Told { state, hidden, .. }) = told.get_mut(family).take() else {
                     tracing::warn!(
                         target: "iptables",
                         "{family} tables of {variant} are there, and no program on PATH to read them"

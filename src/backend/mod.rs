@@ -16,7 +16,7 @@ mod snapshot;
 pub use hidden::{Hidden, Trait};
 pub use kernel::Kernel;
 pub use name::{BackendName, Variant};
-pub use snapshot::{Contents, Snapshot};
+pub use snapshot::{Contents, Snapshot, of_iptables};
 
 use crate::sys::{exec::ExecError, lock};
 use nftables::{Refusal, bytecode};

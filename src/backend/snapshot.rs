@@ -1,9 +1,13 @@
 //! All that concerns us in a network namespace at one moment.
 
-use super::{BackendName, Hidden, Variant, nftables::bytecode};
+use super::{
+    BackendName, Hidden, Variant,
+    nftables::{Hindered, Obstacle, bytecode},
+};
 use rules::inheritance::{self, Evidence, Inheritance};
 use rules::routing::{Object, Standing};
 use rules::{ByFamily, Family, Ownership, State, Table};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rules, as what holds them holds them.
@@ -66,6 +70,8 @@ pub struct Snapshot {
     pub tables_of_others: BTreeSet<String>,
     /// Of those, the tables of whoever the owner is joined with, by their names; `None` for what is not there.
     pub tables_joined: BTreeMap<String, Option<bytecode::Table>>,
+    /// The tables of nf_tables that are not what their rules say.
+    pub hindered: Vec<Hindered>,
     /// Tables that exist and that no program on `PATH` can read.
     pub unreadable: Vec<(Variant, Family)>,
     /// Tables of iptables (nft) that its program can't show.
@@ -167,6 +173,22 @@ impl Snapshot {
         self.routes_of_others.insert(standing);
     }
 
+    /// Whether a table of nf_tables, by family and name, is dormant.
+    pub fn is_dormant(&self, table: &str) -> bool {
+        self.hindered.iter().any(|one| one.table == table && one.obstacle == Obstacle::Dormant)
+    }
+
+    /// The tables of iptables that packets meet.
+    fn awake<'a>(&self, variant: Variant, family: Family, state: &'a State) -> Cow<'a, State> {
+        let is_asleep = |table: &Table| self.is_dormant(&of_iptables(family, *table));
+        if variant == Variant::Legacy || !state.tables.keys().any(is_asleep) {
+            return Cow::Borrowed(state);
+        }
+        let mut state = state.clone();
+        state.tables.retain(|table, _| !is_asleep(table));
+        Cow::Owned(state)
+    }
+
     /// Whether an object is there, whoever put it there.
     pub fn has(&self, object: &Object) -> bool {
         self.routes.contains(object) || self.others_have(object)
@@ -222,6 +244,7 @@ impl Snapshot {
     pub fn evidence_of(&self, owner: &Ownership) -> Option<String> {
         let by_rules = self.contents.iter().find_map(|contents| match contents {
             Contents::Iptables { variant, tables } => tables.iter().find_map(|(family, state)| {
+                let state = self.awake(*variant, family, state);
                 Some(format!("{}, {variant}, {family}", state.evidence_of(owner)?))
             }),
             Contents::Nftables(_) => None,
@@ -231,7 +254,8 @@ impl Snapshot {
                 || owner.predecessor.is_some_and(|predecessor| predecessor.tables.contains(&name.as_str()))
         };
         let own = self.nftables().map(|table| &table.name);
-        let by_table = || own.into_iter().chain(&self.tables_of_others).find(is_owned);
+        let captures = |name: &&String| is_owned(name) && !self.is_dormant(&format!("inet {name}"));
+        let by_table = || own.into_iter().chain(&self.tables_of_others).find(captures);
         let in_hidden = || {
             self.hidden.iter().find_map(|((family, table), hidden)| {
                 let what = hidden.evidence_of(owner)?;
@@ -265,5 +289,13 @@ impl Snapshot {
     /// Whether tables of a variant hold rules, whoever has set them.
     pub fn is_in_use(&self, variant: Variant) -> bool {
         self.contents(BackendName::Iptables(variant)).is_some()
+    }
+}
+
+/// Family and name of a table of iptables (nft).
+pub fn of_iptables(family: Family, table: Table) -> String {
+    match family {
+        Family::V4 => format!("ip {table}"),
+        Family::V6 => format!("ip6 {table}"),
     }
 }

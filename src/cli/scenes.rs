@@ -33,6 +33,9 @@ pub(super) fn from_kernel(run: &Run, pod: &Pod) -> Result<Vec<Scene>, backend::E
     let owner = run.everyone();
     let mut kernel = run.open_for(owner)?;
     let routes = kernel.routing()?;
+    for hindered in kernel.hindered()? {
+        tracing::warn!(target: "backend", "{hindered}");
+    }
     let scene = |family: Family| {
         let view = engine::live(&mut kernel, family, &Reason::origin_of)?;
         for text in engine::kin(&view, &owner) {

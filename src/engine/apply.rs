@@ -4,9 +4,10 @@ use super::choice::Choice;
 use super::commit::{Failure, commit};
 use super::compare::{Comparison, Differences, compare};
 use super::doubtful::{Doubtful, doubtful};
+use super::hindered::in_the_way;
 use super::steps::steps;
 use super::wanted::Wanted;
-use crate::backend::{self, Backend, BackendName, Hidden, Snapshot, Step, Variant};
+use crate::backend::{self, Backend, BackendName, Hidden, Snapshot, Step, Variant, nftables::Hindered};
 use rules::{Family, Ownership, Table, desired::Desired};
 
 /// How often a change is planned anew when another program changes the rules at the same time.
@@ -59,6 +60,9 @@ pub enum Error {
     /// Others capture in this namespace, each with what it is known by, and somebody else was asked for.
     #[error("{}", captured(.by, .asked))]
     Captured { by: Vec<(Ownership, String)>, asked: &'static str },
+    /// Tables of nf_tables are not what their rules say, and a change would fail or be in vain.
+    #[error("{}", obstacles(.0))]
+    Hindered(Vec<Hindered>),
     #[error(transparent)]
     Failed(#[from] Box<Failure>),
 }
@@ -105,6 +109,7 @@ pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> 
     let name = options.choice.backend(backend, &before, &desired.owner);
     let wanted = Wanted::of(desired, name, &before);
     shown(&before, &wanted, |_| false)?;
+    let steps = unhindered(&before, &wanted, steps(&before, &wanted, options.anew))?;
     // Where nothing stands, all that is wanted is missing as a whole: unfinished, so there is nothing to refuse.
     if options.on_drift == OnDrift::Refuse && !options.anew && !before.is_bare() {
         let differences = compare(&before, &wanted);
@@ -112,7 +117,6 @@ pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> 
             return Err(Error::Drift(differences));
         }
     }
-    let steps = steps(&before, &wanted, options.anew);
     Ok(Plan { before, wanted, steps })
 }
 
@@ -165,7 +169,7 @@ pub fn plan_clean(
             }
         }
     }
-    let steps = steps(&before, &wanted, false);
+    let steps = unhindered(&before, &wanted, steps(&before, &wanted, false))?;
     Ok(Plan { before, wanted, steps })
 }
 
@@ -197,6 +201,14 @@ pub fn check(backend: &mut dyn Backend, desired: &Desired, choice: Choice) -> Re
     shown(&snapshot, &wanted, |hidden| hidden.holds_any_of(&wanted.owner))?;
     let differences = compare(&snapshot, &wanted);
     Ok(Comparison { backend: name, differences, there: snapshot })
+}
+
+/// The steps, if nothing keeps them from having their effect.
+fn unhindered(before: &Snapshot, wanted: &Wanted, steps: Vec<Step>) -> Result<Vec<Step>, Error> {
+    match in_the_way(before, wanted, &steps) {
+        hindered if hindered.is_empty() => Ok(steps),
+        hindered => Err(Error::Hindered(hindered)),
+    }
 }
 
 /// What is there, all of it: what can't be read is not absent.
@@ -243,6 +255,12 @@ fn carry_out(
             Err(failure) => return Err(failure.into()),
         }
     }
+}
+
+/// What is in the way, and what helps.
+fn obstacles(found: &[Hindered]) -> String {
+    let told: Vec<String> = found.iter().map(|one| format!("{one}; {}", one.remedy())).collect();
+    format!("nothing was changed: {}", told.join(". "))
 }
 
 /// Who captures, by which evidence, what was asked for, and what helps.

@@ -1,6 +1,6 @@
 //! What is there against what is wanted, for people and for decisions.
 
-use super::wanted::Wanted;
+use super::{hindered::asleep, wanted::Wanted};
 use crate::backend::{BackendName, Snapshot, Variant, nftables};
 use rules::{
     Family, Ownership, State, Table,
@@ -49,6 +49,10 @@ pub fn compare(snapshot: &Snapshot, wanted: &Wanted) -> Differences {
     }
     differences.nftables = nftables::differences(snapshot.nftables(), wanted.nftables());
     differences.unfinished &= differences.nftables.is_empty() || snapshot.nftables().is_none();
+    for hindered in asleep(snapshot, wanted) {
+        differences.unfinished = false;
+        differences.nftables.push(nftables::Difference::of_dormant(&hindered.table));
+    }
     let joined = snapshot.joined().map(|table| table.name.as_str());
     for name in snapshot.inherited_tables(&wanted.owner).chain(joined) {
         differences.unfinished = false;

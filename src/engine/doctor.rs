@@ -2,12 +2,13 @@
 
 use super::{
     foreign::{droppers, rivals_in},
+    hindered::keeps_from,
     kin,
     listeners::{self, Proxy},
     live::live,
 };
 use crate::{
-    backend::{self, Backend, Contents, Kernel, Snapshot, Variant, iptables},
+    backend::{self, Backend, Contents, Kernel, Snapshot, Variant, iptables, nftables::Hindered},
     sys::{
         namespace,
         netfilter::{self, Extension},
@@ -69,6 +70,7 @@ pub fn examine(kernel: &mut Kernel, owner: &Ownership, proxy: &Proxy) -> Vec<Fin
             findings.extend(hidden(&snapshot, owner));
             findings.extend(kin::findings(&snapshot, owner));
             findings.extend(foreign_rules(&snapshot, &owner.alone()));
+            findings.extend(hindered(&snapshot, owner));
         }
         Err(error) => {
             let cause =
@@ -250,6 +252,15 @@ fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Tables of nf_tables that are not what their rules say.
+fn hindered(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
+    let finding = |one: &Hindered| match keeps_from(one, snapshot, owner) {
+        true => Finding::fail("rules", one.to_string(), one.remedy()),
+        false => Finding::warn("foreign", one.to_string(), one.remedy()),
+    };
+    snapshot.hindered.iter().map(finding).collect()
 }
 
 /// All rules that a packet meets, family by family.

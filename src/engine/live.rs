@@ -22,21 +22,17 @@ pub(super) fn live_parts(
     let mut view = View::empty(family);
     let says_anything = |listing: &Listing| listing.holds_rules() || listing.drops();
     let legacy = kernel.legacy_listing(family)?.filter(says_anything);
-    let mut tables = kernel.nftables_listing(family)?;
-    if tables.iter().any(|(is_of_iptables, _)| *is_of_iptables) {
-        // In the words of its own program, where that can tell: it knows its extensions.
-        if let Some(listing) = kernel.listing_by_program(family)? {
-            tables.retain(|(is_of_iptables, _)| !is_of_iptables);
-            let label = legacy.is_some().then(|| Variant::Nft.to_string());
-            view.add_listing(listing, label.as_deref());
-        }
+    let (of_iptables, tables) = kernel.nftables_listing(family)?;
+    if let Some(listing) = of_iptables {
+        let label = legacy.is_some().then(|| Variant::Nft.to_string());
+        view.add_listing(listing, label.as_deref());
     }
     let has_legacy = legacy.is_some();
     if let Some(listing) = legacy {
         let label = (!view.chains().is_empty()).then(|| Variant::Legacy.to_string());
         view.add_listing(listing, label.as_deref());
     }
-    for (_, table) in tables {
+    for table in tables {
         view.add_nftables(table, origin_of);
     }
     Ok((view, has_legacy))

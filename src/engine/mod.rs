@@ -14,6 +14,7 @@ mod compare;
 mod doctor;
 mod doubtful;
 mod foreign;
+mod hindered;
 mod kin;
 mod listeners;
 mod live;

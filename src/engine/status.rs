@@ -7,6 +7,7 @@
 use super::{
     doubtful::doubtful,
     foreign::{droppers, rivals_in},
+    hindered::keeps_from,
     kin::{Maker, PARTS, STAYS, makers, predecessors, remedy_of, together},
     live::live,
 };
@@ -156,6 +157,10 @@ fn notes(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership, held: &
             );
             notes.push(Note::fault("rules", text, "sidecar-init clean removes them"));
         }
+    }
+    for one in &snapshot.hindered {
+        let is_fault = keeps_from(one, snapshot, owner);
+        notes.push(Note { is_fault, ..Note::new("foreign", one.to_string(), one.remedy()) });
     }
     for one in &present {
         let of_one = held.iter().filter(|held| held.owner == *one);

@@ -61,6 +61,7 @@ pub(crate) const NFPROTO_INET: u8 = 1;
 pub(crate) const NFPROTO_IPV4: u8 = 2;
 /// Its hooks are `NF_NETDEV_*`.
 pub(crate) const NFPROTO_NETDEV: u8 = 5;
+pub(crate) const NFPROTO_BRIDGE: u8 = 7;
 pub(crate) const NFPROTO_IPV6: u8 = 10;
 
 // linux/netfilter_ipv4.h

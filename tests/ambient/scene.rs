@@ -176,7 +176,7 @@ pub(crate) fn apply(namespace: &Namespace, capture: &Capture, variant: Variant) 
 pub(crate) fn tables_of(namespace: &Namespace) -> [Vec<ListedTable>; 2] {
     let tables = |family| kernel().nftables_listing(family).expect("tables can be read");
     let tables = namespace.run(|| rules::Family::BOTH.map(tables));
-    tables.map(|tables| tables.into_iter().map(|(_, table)| table).collect())
+    tables.map(|(_, tables)| tables)
 }
 
 /// All rules that stand there, by family.

@@ -24,7 +24,7 @@ fn read(family: Family) -> ListedTable {
     let mut nftables = Nftables::open(NAME).expect("a socket");
     let mut tables = nftables.listing(family).expect("readable");
     assert_eq!(tables.len(), 1, "{tables:?}");
-    tables.pop().expect("a table").1
+    tables.pop().expect("a table").listed
 }
 
 /// Writes the table; `None` where the kernel refuses it, as it does where chains lead in circles.

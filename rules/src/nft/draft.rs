@@ -133,7 +133,8 @@ fn conditions(rule: &Rule) -> Option<Vec<Condition>> {
     Some(conditions)
 }
 
-fn condition(m: &Match) -> Option<Condition> {
+/// What a condition of iptables asks, as nf_tables asks it; `None` if that is nothing.
+pub fn condition(m: &Match) -> Option<Condition> {
     let id = |number: u32| Intervals::one(number.into());
     let users = |range: &UidRange| {
         let (first, last) = (range.first().number().into(), range.last().number().into());

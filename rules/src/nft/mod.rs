@@ -19,7 +19,7 @@ pub use crate::field::{
     Condition, Field, Interval, Intervals, UNTRACKED_BIT, family_number, interface_number, protocol_number,
     state_bit,
 };
-pub use draft::base_of;
+pub use draft::{base_of, condition};
 pub use listing::{ListedBase, ListedChain, ListedRule, ListedTable};
 
 use crate::model::Written;

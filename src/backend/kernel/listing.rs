@@ -10,18 +10,25 @@ use crate::backend::{
     nftables::{Counts, Tables},
 };
 use crate::sys::xtables;
-use rules::{ByFamily, Chain, Family, Ownership, State, Table, TableChange};
-use std::{collections::BTreeMap, panic::resume_unwind, thread};
+use rules::{ByFamily, Chain, Family, Listing, Ownership, State, Table, TableChange};
+use std::{collections::BTreeMap, mem, panic::resume_unwind, thread};
 
 /// How often to list again when others change rules meanwhile.
 const TRIES: u32 = 4;
 
 /// What the tables of a family hold.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Told {
+    listing: Listing,
     pub(super) state: State,
     /// Tables that the program does not show as they are, each with the reason. The state has none of them.
     pub(super) hidden: BTreeMap<Table, String>,
+}
+
+impl Told {
+    fn nothing(family: Family) -> Self {
+        Self { listing: Listing::empty(family), state: State::default(), hidden: BTreeMap::new() }
+    }
 }
 
 /// Tables of iptables of one family that the kernel tells of.
@@ -39,7 +46,7 @@ impl There {
             Self::Nft(tables) => iptables::listing(programs, family, tables, Counters::Leave)?,
         };
         let Shown { listing, hidden } = shown;
-        Ok(Told { state: listing.state(owner), hidden })
+        Ok(Told { state: listing.state(owner), listing, hidden })
     }
 
     /// Those that the listing has to show.
@@ -70,7 +77,7 @@ impl Kernel {
         let programs = if any { self.programs(variant) } else { None };
         let owner = self.owner;
         let read = |family| match (there.get(family), usable(programs, family)) {
-            (None, _) => Ok(Some(Told::default())),
+            (None, _) => Ok(Some(Told::nothing(family))),
             (Some(_), None) => Ok(None),
             (Some(there), Some(programs)) => there.told(programs, family, &owner).map(Some),
         };
@@ -85,9 +92,24 @@ impl Kernel {
         for family in Family::BOTH {
             if let (Some(there), Some(told)) = (there.get(family), told.get_mut(family)) {
                 self.compare(variant, family, there, told)?;
+                if variant == Variant::Nft {
+                    self.read_again(tables, told)?;
+                }
             }
         }
         Ok(told)
+    }
+
+    /// Puts what the kernel has in the place of what iptables (nft) prints of it otherwise. What the program can't show stays
+    /// hidden: it has to change those tables.
+    fn read_again(&mut self, tables: &Tables, told: &mut Told) -> Result<(), Error> {
+        let family = told.listing.family;
+        let printed = mem::replace(&mut told.listing, Listing::empty(family));
+        let agreed = self.needed_nftables()?.agreed(tables, printed);
+        let mut listing = agreed.map_err(|source| netlink("reading nf_tables", source))?;
+        listing.chains.retain(|(table, _), _| !told.hidden.contains_key(table));
+        told.state = listing.state(&self.owner);
+        Ok(())
     }
 
     /// What is there of iptables, as far as it may hold rules of ours.

@@ -4,11 +4,14 @@ use super::{Kernel, legacy, netlink, refused};
 use crate::backend::{
     Error, Variant,
     iptables::{self, Counters},
-    nftables::tracing::Handles,
+    nftables::{Hindered, Met, tracing::Handles},
 };
 use crate::sys::route::Found;
 use rules::{Family, Listing, Table, nft::ListedTable, routing::Object};
 use std::collections::BTreeSet;
+
+/// How often to look again when others change rules meanwhile.
+const TRIES: u32 = 3;
 
 impl Kernel {
     /// Every rule of iptables (legacy) of a family, those of other programs included, with what it has counted; `None` if
@@ -31,21 +34,42 @@ impl Kernel {
         Ok(ours.into_iter().chain(of_others).map(|standing| standing.object).collect())
     }
 
-    /// Every table of nf_tables that packets of a family meet, each with whether iptables made it.
+    /// Every table of nf_tables that packets of a family meet, with what its rules have counted: those of iptables as its
+    /// program prints them, as far as that says what the kernel has; all others, and where there is no such program or it
+    /// fails, as our own reader has them.
     ///
     /// # Errors
     /// When they can't be read.
-    pub fn nftables_listing(&mut self, family: Family) -> Result<Vec<(bool, ListedTable)>, Error> {
-        let Some(nftables) = self.nftables()? else { return Ok(Vec::new()) };
-        nftables.listing(family).map_err(|source| netlink("reading nf_tables", source))
+    pub fn nftables_listing(&mut self, family: Family) -> Result<(Option<Listing>, Vec<ListedTable>), Error> {
+        let unread = |source| netlink("reading nf_tables", source);
+        let mut tries = TRIES;
+        loop {
+            let Some(nftables) = self.nftables()? else { return Ok((None, Vec::new())) };
+            let generation = nftables.generation().ok();
+            let found = nftables.listing(family).map_err(unread)?;
+            let is_printable = found.iter().any(|table| table.as_read.is_some());
+            let printed = if is_printable { self.printed(family)? } else { None };
+            let Some(printed) = printed else {
+                return Ok((None, found.into_iter().map(|table| table.listed).collect()));
+            };
+            tries -= 1;
+            if tries > 0 && self.needed_nftables()?.generation().ok() != generation {
+                continue;
+            }
+            let (mut of_iptables, mut others) = (Vec::new(), Vec::new());
+            for Met { as_read, listed } in found {
+                match as_read {
+                    Some(table) => of_iptables.push(table),
+                    None => others.push(listed),
+                }
+            }
+            return Ok((Some(Met::agreed(printed, &of_iptables)), others));
+        }
     }
 
-    /// The rules of iptables (nft) as its program lists them, with what they have counted; `None` if there is no such program, or it can't list what
+    /// The rules of iptables (nft) as its program prints them, with what they have counted; `None` if there is no such program, or it can't print what
     /// else is in its tables.
-    ///
-    /// # Errors
-    /// When the program fails.
-    pub fn listing_by_program(&self, family: Family) -> Result<Option<Listing>, Error> {
+    fn printed(&self, family: Family) -> Result<Option<Listing>, Error> {
         let programs = self.programs(Variant::Nft).filter(|programs| programs.save(family).is_ok());
         match programs.map(|programs| iptables::listing(programs, family, &[], Counters::List)) {
             None | Some(Err(Error::Program { .. })) => Ok(None),
@@ -69,7 +93,7 @@ impl Kernel {
             // As nearly everywhere. Chains can be many.
             return Ok(false);
         }
-        let found = self.needed_nftables()?.has_nat(&owner);
+        let found = self.needed_nftables()?.has_nat(&tables, &owner);
         let (foreign, usual) = found.map_err(|source| netlink("listing the chains of nf_tables", source))?;
         if foreign || !usual {
             return Ok(foreign);
@@ -80,6 +104,15 @@ impl Kernel {
             }
         }
         Ok(false)
+    }
+
+    /// The tables of nf_tables that are not what their rules say.
+    ///
+    /// # Errors
+    /// When they can't be read.
+    pub fn hindered(&mut self) -> Result<Vec<Hindered>, Error> {
+        let owner = self.owner;
+        Ok(self.look_at_tables()?.unwrap_or_default().hindered(&owner))
     }
 
     /// The numbers of all rules of nf_tables, and that of the last change.

@@ -4,7 +4,10 @@
 //! one, and which `nft --debug=netlink` prints. One type for both directions, so that comparing and restoring an old
 //! state need no third form. Counters, handles and whatever else the kernel adds on its own are left out.
 
-use super::{expression::Expression, record::Record};
+use super::{
+    expression::{Expression, Verdict},
+    record::Record,
+};
 use crate::sys::header::*;
 use rules::nft::{self, Interval, Kind, SetKind};
 use rules::{Family, Hook, desired::Made};
@@ -36,6 +39,8 @@ pub struct Set {
     pub elements: Vec<Element>,
     /// How many more there are that we never write, such as one for all that is not listed.
     pub others: usize,
+    /// The verdicts of a map, each once. We write none.
+    pub verdicts: Vec<Verdict>,
 }
 
 /// An element of a set; in a set of ranges, where a range starts or where it has ended.
@@ -177,7 +182,7 @@ fn set(set: &nft::Set) -> Set {
         kind if kind.asks_for_hash() => NFT_SET_TIMEOUT,
         _ => 0,
     };
-    Set { name: set.name.clone(), key_type, key_length, flags, elements, others: 0 }
+    Set { name: set.name.clone(), key_type, key_length, flags, elements, others: 0, verdicts: Vec::new() }
 }
 
 /// Sorts elements by key. Where a range starts right behind another, its start comes after the end of the other:

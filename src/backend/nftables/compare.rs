@@ -2,7 +2,7 @@
 
 use super::bytecode::{Chain, Rule, Set, Table};
 use super::listed::{self, Interfaces};
-use crate::sys::header::NFPROTO_INET;
+use crate::sys::header::*;
 use rules::{
     drift::{Compared, Reason, Side, compare},
     nft::ListedTable,
@@ -24,6 +24,8 @@ pub enum Subject {
     Table,
     /// A table of the predecessor's.
     Inherited(String),
+    /// A table of iptables', by family and name.
+    OfIptables(String),
     Set(String),
     Chain(String),
 }
@@ -35,6 +37,12 @@ impl Difference {
         let lines = vec![Compared { side: Side::Live, line, reason: Some(Reason::Extra) }];
         Self { subject: Subject::Inherited(name.to_owned()), lines }
     }
+
+    /// A dormant table of iptables' in which rules are wanted.
+    pub fn of_dormant(table: &str) -> Self {
+        let [there, wanted] = [NFT_TABLE_F_DORMANT, 0].map(|flags| vec![header_text(table, flags)]);
+        Self { subject: Subject::OfIptables(table.to_owned()), lines: compare(&there, &wanted) }
+    }
 }
 
 impl fmt::Display for Subject {
@@ -42,6 +50,7 @@ impl fmt::Display for Subject {
         match self {
             Self::Table => f.write_str("table"),
             Self::Inherited(name) => write!(f, "table {name}, made before us"),
+            Self::OfIptables(name) => write!(f, "table {name}"),
             Self::Set(name) => write!(f, "set {name}"),
             Self::Chain(name) => write!(f, "chain {name}"),
         }
@@ -92,11 +101,20 @@ fn pairs<'a, T>(live: &'a [T], wanted: &'a [T], name: impl Fn(&T) -> &String) ->
 }
 
 fn header(table: Option<&Table>) -> Vec<String> {
-    let text = |table: &Table| match table.flags {
-        0 => format!("table inet {}", table.name),
-        flags => format!("table inet {} # flags {flags:#x}", table.name),
-    };
-    table.map(text).into_iter().collect()
+    table.map(|table| header_text(&format!("inet {}", table.name), table.flags)).into_iter().collect()
+}
+
+fn header_text(table: &str, flags: u32) -> String {
+    // Headers know it since 6.9: the table outlives the socket of its owner.
+    const NFT_TABLE_F_PERSIST: u32 = 4;
+    const WORDS: [(u32, &str); 3] =
+        [(NFT_TABLE_F_DORMANT, "dormant"), (NFT_TABLE_F_OWNER, "owner"), (NFT_TABLE_F_PERSIST, "persist")];
+    let words: Vec<&str> =
+        WORDS.iter().filter(|(flag, _)| flags & flag != 0).map(|(_, word)| *word).collect();
+    match flags {
+        0 => format!("table {table}"),
+        _ => format!("table {table} # flags {}", words.join(", ")),
+    }
 }
 
 /// The head of a set, and the elements that one side has.

@@ -21,9 +21,9 @@ impl Expression {
 }
 
 impl Verdict {
-    fn decode(data: &[u8]) -> Option<Self> {
+    pub(super) fn decode(data: &[u8]) -> Option<Self> {
         let code = message::attribute(data, NFTA_VERDICT_CODE)?.try_into().ok().map(u32::from_be_bytes)?;
-        let chain = || Some(message::text(message::attribute(data, NFTA_VERDICT_CHAIN)?).to_owned());
+        let chain = || message::attribute(data, NFTA_VERDICT_CHAIN).map(message::name);
         match code {
             NF_ACCEPT => Some(Self::Accept),
             NF_DROP => Some(Self::Drop),
@@ -33,6 +33,21 @@ impl Verdict {
             _ => None,
         }
     }
+}
+
+/// What loads into another register than the first, as if it loaded into that, and its register's number.
+pub(super) fn load_elsewhere(name: &str, data: &[u8]) -> Option<(u32, Expression)> {
+    const FIRST: [u8; 4] = NFT_REG_1.to_be_bytes();
+    let register = match name {
+        "payload" => NFTA_PAYLOAD_DREG,
+        "meta" => NFTA_META_DREG,
+        "ct" => NFTA_CT_DREG,
+        _ => return None,
+    };
+    let mut fields = Fields(message::attributes(data).collect());
+    let number = fields.number(register)?;
+    fields.0.push((register, &FIRST));
+    Some((number, decode(name, &mut fields)?))
 }
 
 /// Attributes that nobody has looked at yet.

@@ -113,7 +113,7 @@ fn of_devices(devices: &[String], base: &mut ListedBase, rules: &mut Vec<ListedR
 
 /// The values of a set as numbers of a field; `None` if it holds anything else, or ends its rules in another way.
 pub(super) fn values(set: &Set, field: Field, width: usize) -> Option<Intervals> {
-    let usual = NFT_SET_ANONYMOUS | NFT_SET_CONSTANT | NFT_SET_INTERVAL | NFT_SET_TIMEOUT;
+    let usual = NFT_SET_ANONYMOUS | NFT_SET_CONSTANT | NFT_SET_INTERVAL | NFT_SET_TIMEOUT | NFT_SET_MAP;
     if set.flags & !usual != 0 || set.others > 0 || set.key_length as usize != width {
         return None;
     }

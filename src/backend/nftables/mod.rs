@@ -6,6 +6,7 @@
 //! need: a deletion makes closing the socket wait 10 to 30 ms. Tables of others are not touched, but for the empty ones
 //! that iptables leaves behind ([`Nftables::remove_empty_iptables_tables`]).
 
+mod agreed;
 mod batch;
 mod bridge;
 pub mod bytecode;
@@ -33,7 +34,7 @@ pub use hidden::Counts;
 use listed::Interfaces;
 pub use record::Record;
 pub use removal::Listed;
-pub use tables::Tables;
+pub use tables::{Hindered, Obstacle, Tables};
 
 use crate::sys::{
     header::*,
@@ -43,13 +44,28 @@ use crate::sys::{
 };
 use batch::{Batch, Job};
 use nix::{libc, sys::socket::SockProtocol};
-use rules::{Family, nft::ListedTable};
+use rules::{Family, Listing, Table, nft::ListedTable};
 use std::io;
 
 /// nf_tables of the thread's network namespace.
 pub struct Nftables {
     socket: Socket,
     table: &'static str,
+}
+
+/// A table that packets meet.
+#[derive(Debug)]
+pub struct Met {
+    /// As it was read, if iptables made it: its program tells what its extensions say.
+    pub as_read: Option<bytecode::Table>,
+    pub listed: ListedTable,
+}
+
+impl Met {
+    /// What a program of iptables has printed, rule by rule as far as these tables have the same.
+    pub fn agreed(printed: Listing, tables: &[bytecode::Table]) -> Listing {
+        agreed::agreed(printed, tables, &Interfaces::read())
+    }
 }
 
 /// Why a batch did not take effect. Nothing has changed then.
@@ -115,19 +131,19 @@ impl Nftables {
         }
     }
 
-    /// All tables of which packets of a family meet chains, each with whether iptables made it, with what their rules have
-    /// counted. Reading creates nothing.
+    /// All tables of which packets of a family meet chains, with what their rules have counted. Reading creates nothing.
     ///
     /// # Errors
     /// As [`Nftables::tables`].
-    pub fn listing(&mut self, family: Family) -> io::Result<Vec<(bool, ListedTable)>> {
+    pub fn listing(&mut self, family: Family) -> io::Result<Vec<Met>> {
         let interfaces = Interfaces::read();
         let mut tables = Vec::new();
         for outside in self.tables()?.unwrap_or_default().0 {
             let of = outside.family;
             // Whoever is tracing changes nothing about packets.
             let is_trace = of == NFPROTO_INET && outside.name == tracing::TABLE;
-            if is_trace || ![NFPROTO_INET, NFPROTO_NETDEV, nfproto(family)].contains(&of) {
+            let meets = [NFPROTO_INET, NFPROTO_NETDEV, nfproto(family)].contains(&of);
+            if is_trace || !meets || outside.is_dormant() {
                 continue;
             }
             let (table, hits) = match read::counted(&mut self.socket, &outside) {
@@ -136,9 +152,30 @@ impl Nftables {
             };
             let Some(mut listed) = listed::table(of, &table, &interfaces) else { continue };
             hits.note(&mut listed);
-            tables.push((listed::is_of_iptables(of, &table), listed));
+            let as_read = listed::is_of_iptables(of, &table).then_some(table);
+            tables.push(Met { as_read, listed });
         }
         Ok(tables)
+    }
+
+    /// What a program of iptables has printed, rule by rule as far as the kernel has the same ([`agreed`]): of all tables of
+    /// the family that iptables may have made.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn agreed(&mut self, tables: &Tables, printed: Listing) -> io::Result<Listing> {
+        let of = nfproto(printed.family);
+        let mut found = Vec::new();
+        for outside in &tables.0 {
+            if outside.family != of || !Table::ALL.iter().any(|table| table.name() == outside.name) {
+                continue;
+            }
+            match read::table(&mut self.socket, outside) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                table => found.push(table?),
+            }
+        }
+        Ok(agreed::agreed(printed, &found, &Interfaces::read()))
     }
 
     /// Puts the table `wanted` in the place of `live`, in one step, be it the same one or another. `live` is what was read; if
@@ -197,7 +234,10 @@ impl Nftables {
     }
 
     /// The number of the last change of the namespace's tables.
-    fn generation(&mut self) -> io::Result<u32> {
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn generation(&mut self) -> io::Result<u32> {
         let request = Request { kind: kind(NFT_MSG_GETGEN), flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
         let answer = self.socket.one(&request, |_| {})?;
         let id = body(&answer).and_then(|answer| attribute(answer, NFTA_GEN_ID));

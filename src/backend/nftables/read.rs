@@ -1,12 +1,12 @@
 //! Reads tables back: ours, and those of others.
 
 use super::bytecode::{self, Element};
-use super::expression::Expression;
+use super::expression::{Expression, Verdict};
 use super::record::Record;
 use super::{kind, tables::Outside};
 use crate::sys::header::*;
 use crate::sys::{
-    message::{Messages, attribute, attributes, text},
+    message::{self, Messages, attribute, attributes, text},
     netlink::{Request, Socket},
     nfnetlink::{body, nfgenmsg},
 };
@@ -23,7 +23,7 @@ pub(super) fn table(socket: &mut Socket, outside: &Outside) -> io::Result<byteco
 
 /// The same, with what its rules have counted at that moment.
 pub(super) fn counted(socket: &mut Socket, outside: &Outside) -> io::Result<(bytecode::Table, Counts)> {
-    let Outside { family, name, flags } = outside;
+    let Outside { family, name, flags, .. } = outside;
     let head = nfgenmsg(*family, 0);
     let mut reader = Reader { socket, head, table: name };
     let (sets, chains) = (reader.sets()?, reader.chains()?);
@@ -36,7 +36,7 @@ pub(super) fn counted(socket: &mut Socket, outside: &Outside) -> io::Result<(byt
         }
     }
     for set in &mut table.sets {
-        (set.elements, set.others) = reader.elements(&set.name)?;
+        reader.elements(set)?;
         bytecode::sort(&mut set.elements);
     }
     table.record = Record::take(&mut table.chains).map(Box::new);
@@ -138,27 +138,34 @@ impl Reader<'_> {
                 flags: number(set, NFTA_SET_FLAGS).unwrap_or(0),
                 elements: Vec::new(),
                 others: 0,
+                verdicts: Vec::new(),
             })
         })
     }
 
-    /// The elements of a set, and how many there are of another kind.
-    fn elements(&mut self, set: &str) -> io::Result<(Vec<Element>, usize)> {
+    /// Puts into a set what is in it.
+    fn elements(&mut self, set: &mut bytecode::Set) -> io::Result<()> {
         let request = Request { kind: kind(NFT_MSG_GETSETELEM), flags: 0, head: &self.head };
-        let table = self.table;
+        let (table, name) = (self.table, set.name.clone());
         let of_set = |message: &mut Messages| {
-            message.text(NFTA_SET_ELEM_LIST_TABLE, table).text(NFTA_SET_ELEM_LIST_SET, set);
+            message.text(NFTA_SET_ELEM_LIST_TABLE, table).text(NFTA_SET_ELEM_LIST_SET, &name);
         };
         let chunks = self.socket.dump_some(&request, of_set, |payload| {
             let list = attribute(body(payload)?, NFTA_SET_ELEM_LIST_ELEMENTS)?;
             Some(attributes(list).map(|(_, item)| element(item)).collect::<Vec<_>>())
         })?;
-        let found = chunks.concat();
-        let mut elements: Vec<Element> = found.iter().copied().flatten().collect();
-        let others = found.len() - elements.len();
-        // `nft` may put the end of nothing at zero, before the first range.
-        elements.retain(|element| *element != Element { key: [0; 16], is_end: true });
-        Ok((elements, others))
+        for found in chunks.into_iter().flatten() {
+            match found {
+                // `nft` may put the end of nothing at zero, before the first range.
+                Some((Element { key, is_end: true }, _)) if key == [0; 16] => {}
+                Some((element, verdict)) => {
+                    set.elements.push(element);
+                    set.verdicts.extend(verdict.filter(|verdict| !set.verdicts.contains(verdict)));
+                }
+                None => set.others += 1,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -184,20 +191,38 @@ fn number(attributes: &[u8], kind: u16) -> Option<u32> {
 }
 
 fn name(attributes: &[u8], kind: u16) -> Option<String> {
-    attribute(attributes, kind).map(|payload| text(payload).to_owned())
+    attribute(attributes, kind).map(message::name)
 }
 
-/// An element; `None` for one that we would never write.
-fn element(item: &[u8]) -> Option<Element> {
-    if [NFTA_SET_ELEM_TIMEOUT, NFTA_SET_ELEM_EXPIRATION].iter().any(|kind| attribute(item, *kind).is_some()) {
+/// An element, and the verdict that a map has for it; `None` for one that is not just there: it expires, stands for more
+/// than its key, or has a statement that decides whether it counts.
+fn element(item: &[u8]) -> Option<(Element, Option<Verdict>)> {
+    let others =
+        [NFTA_SET_ELEM_TIMEOUT, NFTA_SET_ELEM_EXPIRATION, NFTA_SET_ELEM_OBJREF, NFTA_SET_ELEM_KEY_END];
+    if others.iter().any(|kind| attribute(item, *kind).is_some()) || !only_counts(item) {
         return None;
     }
+    let verdict = attribute(item, NFTA_SET_ELEM_DATA).and_then(|data| attribute(data, NFTA_DATA_VERDICT));
+    let verdict = match verdict {
+        Some(verdict) => Some(Verdict::decode(verdict)?),
+        None => None,
+    };
     let value = attribute(attribute(item, NFTA_SET_ELEM_KEY)?, NFTA_DATA_VALUE)?;
     let mut key = [0; 16];
     key.get_mut(..value.len())?.copy_from_slice(value);
     match number(item, NFTA_SET_ELEM_FLAGS).unwrap_or(0) {
-        0 => Some(Element { key, is_end: false }),
-        NFT_SET_ELEM_INTERVAL_END => Some(Element { key, is_end: true }),
+        0 => Some((Element { key, is_end: false }, verdict)),
+        NFT_SET_ELEM_INTERVAL_END => Some((Element { key, is_end: true }, verdict)),
         _ => None,
     }
+}
+
+/// Whether the statements of an element let every packet through.
+fn only_counts(item: &[u8]) -> bool {
+    let one = attribute(item, NFTA_SET_ELEM_EXPR);
+    let many = attribute(item, NFTA_SET_ELEM_EXPRESSIONS).unwrap_or_default();
+    let statements = one.into_iter().chain(attributes(many).map(|(_, item)| item));
+    statements
+        .map(|item| attribute(item, NFTA_EXPR_NAME).map(text))
+        .all(|name| matches!(name, Some("counter" | "last")))
 }

@@ -116,7 +116,8 @@ pub(super) fn rules_digest(table: &Table) -> String {
     // Elements can be many, and their keys say all: they are not encoded once more.
     let without_elements = |set: &&Set| {
         let Set { key_type, key_length, flags, others, .. } = **set;
-        Set { name: set.name.clone(), key_type, key_length, flags, elements: Vec::new(), others }
+        let (elements, verdicts) = (Vec::new(), Vec::new());
+        Set { name: set.name.clone(), key_type, key_length, flags, elements, others, verdicts }
     };
     let bare: Vec<Set> = sets.iter().map(without_elements).collect();
     let mut digest = Digest::default();

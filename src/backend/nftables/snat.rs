@@ -184,7 +184,15 @@ fn set(family: Family, pods: &BTreeSet<IpAddr>) -> Set {
     };
     let mut elements: Vec<Element> = pods.iter().filter_map(element).collect();
     bytecode::sort(&mut elements);
-    Set { name: set_name(family).to_owned(), key_type, key_length, flags: 0, elements, others: 0 }
+    Set {
+        name: set_name(family).to_owned(),
+        key_type,
+        key_length,
+        flags: 0,
+        elements,
+        others: 0,
+        verdicts: Vec::new(),
+    }
 }
 
 fn address(bytes: &[u8], family: Family) -> Option<IpAddr> {

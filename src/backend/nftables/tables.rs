@@ -3,13 +3,13 @@
 use super::{Nftables, kind};
 use crate::sys::header::*;
 use crate::sys::{
-    message::{attribute, text, u32_at},
+    message::{self, attribute, text, u32_at},
     netfilter::{base_chains, lacks_nf_tables},
     netlink::Request,
     nfnetlink::{body, nfgenmsg, nfproto},
 };
 use rules::{Family, Ownership, Table};
-use std::{collections::BTreeSet, io};
+use std::{collections::BTreeSet, fmt, io};
 
 /// A table, from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,81 @@ pub(super) struct Outside {
     pub(super) name: String,
     /// `NFT_TABLE_F_*`.
     pub(super) flags: u32,
+    /// The netlink port of the socket that alone may change it.
+    pub(super) port: Option<u32>,
+}
+
+impl Outside {
+    pub(super) fn is_dormant(&self) -> bool {
+        self.flags & NFT_TABLE_F_DORMANT != 0
+    }
+
+    fn is_of_bridge(&self) -> bool {
+        self.family == NFPROTO_BRIDGE && !self.is_dormant()
+    }
+
+    /// Family and name, as people write them.
+    pub(super) fn title(&self) -> String {
+        let family = match self.family {
+            NFPROTO_INET => "inet",
+            NFPROTO_IPV4 => "ip",
+            NFPROTO_IPV6 => "ip6",
+            NFPROTO_NETDEV => "netdev",
+            NFPROTO_BRIDGE => "bridge",
+            _ => "arp",
+        };
+        format!("{family} {}", self.name)
+    }
+}
+
+/// What keeps the rules of a table from being what they seem.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Obstacle {
+    /// No hook calls its chains.
+    Dormant,
+    /// Only the socket of this netlink port can change it.
+    Owned { port: u32 },
+    /// Its packets cross a bridge, which no walk follows.
+    OfBridge,
+}
+
+/// A table, by family and name, that has an obstacle.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hindered {
+    pub table: String,
+    pub obstacle: Obstacle,
+}
+
+impl Hindered {
+    /// What helps.
+    pub fn remedy(&self) -> String {
+        let Self { table, obstacle } = self;
+        match obstacle {
+            Obstacle::Dormant => format!("nft add table {table} wakes it"),
+            Obstacle::Owned { .. } => format!(
+                "end the process that holds {table}, or let it give the table back; ss -f netlink -p shows who has the port"
+            ),
+            Obstacle::OfBridge => format!("see what it does with nft list table {table}"),
+        }
+    }
+}
+
+impl fmt::Display for Hindered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { table, obstacle } = self;
+        match obstacle {
+            Obstacle::Dormant => write!(f, "table {table} is dormant: no packet meets its rules"),
+            Obstacle::Owned { port } => {
+                write!(
+                    f,
+                    "table {table} has an owner, the process with netlink port {port}, which alone can change it"
+                )
+            }
+            Obstacle::OfBridge => {
+                write!(f, "table {table} sees packets that cross a bridge, which is not followed here")
+            }
+        }
+    }
 }
 
 /// All tables of nf_tables in a namespace at one moment.
@@ -42,6 +117,31 @@ impl Tables {
         Table::ALL.into_iter().filter(|table| self.holds(nfproto(family), &[table.name()])).collect()
     }
 
+    /// The tables that are not what they seem: of those with an owner, the ones that somebody of ours would change.
+    pub fn hindered(&self, owner: &Ownership) -> Vec<Hindered> {
+        let is_changed = |table: &Outside| match table.family {
+            NFPROTO_INET => owner.each().any(|one| {
+                one.table == table.name
+                    || one.predecessor.is_some_and(|other| other.tables.contains(&table.name.as_str()))
+            }),
+            NFPROTO_IPV4 | NFPROTO_IPV6 => Table::ALL.iter().any(|one| one.name() == table.name),
+            _ => false,
+        };
+        let of_table = |table: &Outside| {
+            let owned = table.port.filter(|_| is_changed(table)).map(|port| Obstacle::Owned { port });
+            let found = [
+                table.is_dormant().then_some(Obstacle::Dormant),
+                owned,
+                table.is_of_bridge().then_some(Obstacle::OfBridge),
+            ];
+            let title = table.title();
+            found.into_iter().flatten().map(move |obstacle| Hindered { table: title.clone(), obstacle })
+        };
+        let mut found: Vec<Hindered> = self.0.iter().flat_map(of_table).collect();
+        found.sort();
+        found
+    }
+
     fn holds(&self, family: u8, names: &[&str]) -> bool {
         self.0.iter().any(|table| table.family == family && names.contains(&table.name.as_str()))
     }
@@ -56,9 +156,11 @@ impl Nftables {
         let request = Request { kind: kind(NFT_MSG_GETTABLE), flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
         let found = self.socket.dump(&request, |payload| {
             let attributes = body(payload)?;
-            let name = text(attribute(attributes, NFTA_TABLE_NAME)?).to_owned();
+            let name = message::name(attribute(attributes, NFTA_TABLE_NAME)?);
             let flags = attribute(attributes, NFTA_TABLE_FLAGS).and_then(|flags| u32_at(flags, 0));
-            Some(Outside { family: *payload.first()?, name, flags: flags.map_or(0, u32::from_be) })
+            let port =
+                attribute(attributes, NFTA_TABLE_OWNER).and_then(|port| u32_at(port, 0)).map(u32::from_be);
+            Some(Outside { family: *payload.first()?, name, flags: flags.map_or(0, u32::from_be), port })
         });
         match found {
             Err(error) if lacks_nf_tables(&error) => Ok(None),
@@ -94,8 +196,12 @@ impl Nftables {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn has_nat(&mut self, owner: &Ownership) -> io::Result<(bool, bool)> {
-        let chains = base_chains(&mut self.socket)?;
+    pub fn has_nat(&mut self, tables: &Tables, owner: &Ownership) -> io::Result<(bool, bool)> {
+        let mut chains = base_chains(&mut self.socket)?;
+        chains.retain(|chain| {
+            let is_its = |table: &Outside| table.family == chain.family && table.name == chain.table;
+            !tables.0.iter().any(|table| table.is_dormant() && is_its(table))
+        });
         let nat = || chains.iter().filter(|chain| chain.kind == "nat" && !chain.is_of(owner));
         Ok((nat().any(|chain| !chain.is_of_iptables()), nat().any(|chain| chain.is_of_iptables())))
     }

@@ -160,6 +160,7 @@ fn table(elements: usize) -> bytecode::Table {
             key_length: 2,
             flags: 4,
             others: 0,
+            verdicts: Vec::new(),
             elements: (0..elements).map(|n| Element { key: key(n), is_end: n % 2 == 1 }).collect(),
         }],
         chains: vec![bytecode::Chain {

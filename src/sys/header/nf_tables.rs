@@ -6,6 +6,7 @@
 pub(crate) const NFT_REG_VERDICT: u32 = 0;
 pub(crate) const NFT_REG_1: u32 = 1;
 pub(crate) const NFT_REG_2: u32 = 2;
+pub(crate) const NFT_REG32_00: u32 = 8;
 
 // enum nft_verdicts
 pub(crate) const NFT_JUMP: i32 = -3;
@@ -45,12 +46,15 @@ pub(crate) const NFTA_DEVICE_NAME: u16 = 1;
 
 // enum nft_table_flags
 
-/// The table goes with the socket that has made it.
+/// No hook calls the chains of the table.
+pub(crate) const NFT_TABLE_F_DORMANT: u32 = 1;
+/// The table goes with the socket that has made it, which alone can change it.
 pub(crate) const NFT_TABLE_F_OWNER: u32 = 2;
 
 // enum nft_table_attributes
 pub(crate) const NFTA_TABLE_NAME: u16 = 1;
 pub(crate) const NFTA_TABLE_FLAGS: u16 = 2;
+pub(crate) const NFTA_TABLE_OWNER: u16 = 7;
 
 // enum nft_chain_attributes
 pub(crate) const NFTA_CHAIN_TABLE: u16 = 1;
@@ -70,7 +74,9 @@ pub(crate) const NFTA_RULE_USERDATA: u16 = 7;
 pub(crate) const NFT_SET_ANONYMOUS: u32 = 1;
 pub(crate) const NFT_SET_CONSTANT: u32 = 2;
 pub(crate) const NFT_SET_INTERVAL: u32 = 4;
+pub(crate) const NFT_SET_MAP: u32 = 8;
 pub(crate) const NFT_SET_TIMEOUT: u32 = 0x10;
+pub(crate) const NFT_SET_CONCAT: u32 = 0x80;
 
 // enum nft_set_attributes
 pub(crate) const NFTA_SET_TABLE: u16 = 1;
@@ -87,9 +93,14 @@ pub(crate) const NFT_SET_ELEM_INTERVAL_END: u32 = 1;
 
 // enum nft_set_elem_attributes
 pub(crate) const NFTA_SET_ELEM_KEY: u16 = 1;
+pub(crate) const NFTA_SET_ELEM_DATA: u16 = 2;
 pub(crate) const NFTA_SET_ELEM_FLAGS: u16 = 3;
 pub(crate) const NFTA_SET_ELEM_TIMEOUT: u16 = 4;
 pub(crate) const NFTA_SET_ELEM_EXPIRATION: u16 = 5;
+pub(crate) const NFTA_SET_ELEM_EXPR: u16 = 7;
+pub(crate) const NFTA_SET_ELEM_OBJREF: u16 = 9;
+pub(crate) const NFTA_SET_ELEM_KEY_END: u16 = 10;
+pub(crate) const NFTA_SET_ELEM_EXPRESSIONS: u16 = 11;
 
 // enum nft_set_elem_list_attributes
 pub(crate) const NFTA_SET_ELEM_LIST_TABLE: u16 = 1;
@@ -164,9 +175,23 @@ pub(crate) const NFTA_PAYLOAD_DREG: u16 = 1;
 pub(crate) const NFTA_PAYLOAD_BASE: u16 = 2;
 pub(crate) const NFTA_PAYLOAD_OFFSET: u16 = 3;
 pub(crate) const NFTA_PAYLOAD_LEN: u16 = 4;
+pub(crate) const NFTA_PAYLOAD_SREG: u16 = 5;
+
+// enum nft_exthdr_attributes
+pub(crate) const NFTA_EXTHDR_DREG: u16 = 1;
+
+// enum nft_objref_attributes
+pub(crate) const NFTA_OBJREF_IMM_TYPE: u16 = 1;
+pub(crate) const NFT_OBJECT_COUNTER: u32 = 1;
+pub(crate) const NFT_OBJECT_QUOTA: u32 = 2;
+pub(crate) const NFT_OBJECT_CT_HELPER: u32 = 3;
+pub(crate) const NFT_OBJECT_LIMIT: u32 = 4;
+pub(crate) const NFT_OBJECT_CONNLIMIT: u32 = 5;
+pub(crate) const NFT_OBJECT_CT_TIMEOUT: u32 = 7;
 
 // enum nft_meta_keys, enum nft_meta_attributes
 pub(crate) const NFT_META_PROTOCOL: u32 = 1;
+pub(crate) const NFT_META_PRIORITY: u32 = 2;
 pub(crate) const NFT_META_MARK: u32 = 3;
 pub(crate) const NFT_META_IIF: u32 = 4;
 pub(crate) const NFT_META_OIF: u32 = 5;
@@ -248,8 +273,11 @@ pub(crate) const NFT_TRACETYPE_RULE: u32 = 3;
 // linux/netfilter/nf_tables_compat.h
 
 pub(crate) const NFNL_MSG_COMPAT_GET: u8 = 0;
-pub(crate) const NFTA_MATCH_NAME: u16 = 1;
-pub(crate) const NFTA_MATCH_INFO: u16 = 3;
 pub(crate) const NFTA_COMPAT_NAME: u16 = 1;
 pub(crate) const NFTA_COMPAT_REV: u16 = 2;
 pub(crate) const NFTA_COMPAT_TYPE: u16 = 3;
+
+// enum nft_match_attributes, enum nft_target_attributes
+pub(crate) const NFTA_MATCH_NAME: u16 = 1;
+pub(crate) const NFTA_MATCH_INFO: u16 = 3;
+pub(crate) const NFTA_TARGET_NAME: u16 = 1;

@@ -1,12 +1,17 @@
 //! Conditions: what comparisons and look-ups ask of the register.
 
 use super::{Held, Raiser};
-use crate::backend::nftables::expression::Operator;
+use crate::backend::nftables::bytecode::{Element, Set};
+use crate::backend::nftables::expression::{Operator, WORD};
 use crate::backend::nftables::listed::{number, packet_number, values};
 use crate::backend::nftables::lower::{is_reversed, width};
 use crate::sys::header::*;
 use rules::nft::{self, Field, Interval, Intervals, Test};
-use rules::{Condition, Family, Negatable};
+use rules::{Condition, Family, Negatable, Protocol};
+
+/// The flag of TCP that a first segment has, and those that it may have (RFC 9293).
+const SYN: u8 = 0x02;
+const ECN: u8 = 0xc0;
 
 impl Raiser<'_> {
     /// The field of which all `length` bytes are held, the most significant first.
@@ -43,8 +48,10 @@ impl Raiser<'_> {
                 let free = 8 * (width(field) - bytes.len());
                 let first = number(field, bytes).checked_shl(u32::try_from(free).unwrap_or(u32::MAX));
                 let first = first.unwrap_or(0);
-                let last =
+                let prefixed =
                     first | 1u128.checked_shl(u32::try_from(free).unwrap_or(0)).map_or(u128::MAX, |n| n - 1);
+                // Behind the end of a name nothing stands.
+                let last = if is_name && bytes.contains(&0) { first } else { prefixed };
                 self.ask(field, negated, first, last);
             }
             Held::Ordered(field) if is_equality && bytes.len() == width(field) => {
@@ -77,6 +84,17 @@ impl Raiser<'_> {
                 [0x86, 0xdd] => self.ask_family(negated, Family::V6),
                 _ => self.strange_condition(),
             },
+            Held::TcpFlags(Some(mask)) if is_equality && self.asks_tcp() => match (mask & ECN, bytes) {
+                // What stands for congestion may be set in the first segment or not.
+                (0, [value]) => {
+                    let takes_first = (SYN & mask == *value) != negated;
+                    let sign = if negated { "!=" } else { "==" };
+                    let text = format!("tcp flags & {mask:#04x} {sign} {value:#04x}");
+                    self.words.push(text.clone());
+                    self.put(Condition::TcpFlags { takes_first, text });
+                }
+                _ => self.strange_condition(),
+            },
             Held::DestinationType if is_equality && *bytes == u32::from(RTN_LOCAL).to_ne_bytes() => {
                 let operand = if negated { Negatable::Not(()) } else { Negatable::Is(()) };
                 let not = if negated { "!= " } else { "" };
@@ -85,6 +103,15 @@ impl Raiser<'_> {
             }
             _ => self.strange_condition(),
         }
+    }
+
+    pub(super) fn asks_tcp(&self) -> bool {
+        let tcp = nft::protocol_number(Protocol::Tcp).into();
+        self.tests.iter().any(|Test { condition, .. }| {
+            condition.field == Field::Protocol
+                && !condition.negated
+                && condition.values.single() == Some(Interval::one(tcp))
+        })
     }
 
     pub(super) fn ask_family(&mut self, negated: bool, family: Family) {
@@ -143,28 +170,46 @@ impl Raiser<'_> {
     pub(super) fn look_up(&mut self, name: &str, negated: bool) {
         let set = self.context.table.sets.iter().find(|set| set.name == name);
         let has_ranges = set.is_some_and(|set| set.flags & NFT_SET_INTERVAL != 0);
-        let field = match &self.held {
-            // Of ranges, keys are compared byte by byte.
-            Held::Field { field, length, mask: None }
-                if *length == width(*field) && !(has_ranges && is_reversed(*field)) =>
-            {
-                Some(*field)
-            }
-            Held::Ordered(field) if has_ranges || !is_reversed(*field) => Some(*field),
-            _ => None,
-        };
+        let field = self.held.part(has_ranges);
         let values = field.zip(set).and_then(|(field, set)| {
             // A set of states would list whole words of bits.
             (field != Field::ConnState)
                 .then(|| values(set, field, width(field)))?
                 .map(|values| (field, set, values))
         });
-        match values {
-            Some((field, set, values)) => {
+        match (values, set) {
+            (Some((field, set, values)), _) => {
                 let is_named = set.flags & NFT_SET_ANONYMOUS == 0;
                 self.ask_for(field, negated, values, is_named.then(|| name.to_owned()));
             }
-            None => self.strange_condition(),
+            (None, Some(set)) if !negated && !has_ranges && set.others == 0 => self.look_up_parts(set),
+            (None, _) => self.strange_condition(),
+        }
+    }
+
+    /// A key of several fields: what is asked of each of them, as far as it is known. Of several keys this is less than what
+    /// the kernel asks.
+    fn look_up_parts(&mut self, set: &Set) {
+        let mut parts = Vec::new();
+        let mut at = 0;
+        while at < set.key_length as usize {
+            let held = if at == 0 { Some(&self.held) } else { self.words_held.get(&word(at)) };
+            let Some(field) = held.and_then(|held| held.part(false)) else { break };
+            parts.push((field, at));
+            at += width(field).next_multiple_of(WORD as usize);
+        }
+        let is_whole = parts.len() > 1 && at == set.key_length as usize && at <= 16;
+        let usual = NFT_SET_ANONYMOUS | NFT_SET_CONSTANT | NFT_SET_TIMEOUT | NFT_SET_CONCAT | NFT_SET_MAP;
+        if !is_whole || set.flags & !usual != 0 {
+            return self.strange_condition();
+        }
+        for (field, at) in parts {
+            let value = |element: &Element| Interval::one(number(field, &element.key[at..][..width(field)]));
+            let values = set.elements.iter().map(value).collect();
+            self.ask_for(field, false, values, None);
+        }
+        if set.elements.len() > 1 {
+            self.strange(format!("(one of {} keys of several fields)", set.elements.len()));
         }
     }
 
@@ -184,7 +229,9 @@ impl Raiser<'_> {
                 format!("({field:?} in a form that is not known)")
             }
             Held::Other(name) => format!("({name})"),
-            Held::Value(_) | Held::DestinationType | Held::Index(_) | Held::EtherType => "(cmp)".to_owned(),
+            Held::Value(_) | Held::DestinationType | Held::Index(_) | Held::EtherType | Held::TcpFlags(_) => {
+                "(cmp)".to_owned()
+            }
         };
         self.strange(text);
     }
@@ -194,8 +241,32 @@ impl Raiser<'_> {
         self.put(Condition::Unknown(text));
     }
 
+    /// Adds a condition, unless it stands behind an action: what that does happens before, and may change the answer.
     pub(super) fn put(&mut self, condition: Condition) {
-        self.is_mixed |= !self.actions.is_empty() || self.tproxy.is_some();
-        self.conditions.push(condition);
+        if self.actions.is_empty() && self.tproxy.is_none() {
+            self.conditions.push(condition);
+        } else {
+            self.is_mixed = true;
+        }
     }
+}
+
+impl Held {
+    /// The field, if all of it is held as keys of a set have it. Of ranges, keys are compared byte by byte.
+    fn part(&self, has_ranges: bool) -> Option<Field> {
+        match self {
+            Self::Field { field, length, mask: None }
+                if *length == width(*field) && !(has_ranges && is_reversed(*field)) =>
+            {
+                Some(*field)
+            }
+            Self::Ordered(field) if has_ranges || !is_reversed(*field) => Some(*field),
+            _ => None,
+        }
+    }
+}
+
+/// The number of the word of registers at this byte.
+fn word(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX) / WORD
 }

@@ -12,6 +12,10 @@ use super::listed::{Interfaces, packet_number};
 use super::lower::width;
 use rules::nft::{self, Field, ListedRule, Test};
 use rules::{Action, Condition, Family, Mark, Port, PortRange, Target, Zone, render};
+use std::collections::BTreeMap;
+
+/// Where the flags of TCP stand in its header (RFC 9293).
+const TCP_FLAGS: u32 = 13;
 
 /// What a rule is read with.
 pub(super) struct Context<'a> {
@@ -46,6 +50,8 @@ enum Held {
     Index(Field),
     /// The number of an ethernet frame's protocol.
     EtherType,
+    /// The flags of TCP, of which those of the mask.
+    TcpFlags(Option<u8>),
     /// Something else, which this expression loaded.
     Other(String),
 }
@@ -54,6 +60,8 @@ struct Raiser<'a> {
     context: &'a Context<'a>,
     held: Held,
     second: Option<Vec<u8>>,
+    /// What the words behind the first of the registers hold, by the number of the word: parts of a longer key.
+    words_held: BTreeMap<u32, Held>,
     /// Tests that the model can say, for the rule's text.
     tests: Vec<Test>,
     conditions: Vec<Condition>,
@@ -64,6 +72,8 @@ struct Raiser<'a> {
     tproxy: Option<(Option<Family>, Port)>,
     /// Whether a condition stands behind an action.
     is_mixed: bool,
+    /// What iptables keeps for people.
+    comment: Option<String>,
 }
 
 impl<'a> Raiser<'a> {
@@ -72,16 +82,29 @@ impl<'a> Raiser<'a> {
             context,
             held: Held::Other("nothing".to_owned()),
             second: None,
+            words_held: BTreeMap::new(),
             tests: Vec::new(),
             conditions: Vec::new(),
             words: Vec::new(),
             actions: Vec::new(),
             tproxy: None,
             is_mixed: false,
+            comment: None,
         }
     }
 
     fn step(&mut self, expression: &Expression) {
+        // The kernel looks at nothing behind a verdict.
+        if self.actions.last().is_some_and(|action| !goes_on(action)) {
+            return;
+        }
+        if let Expression::Meta(_)
+        | Expression::Ct(_)
+        | Expression::Payload { .. }
+        | Expression::Immediate(..) = expression
+        {
+            self.words_held.clear();
+        }
         match expression {
             Expression::Meta(meta) => self.load(match meta {
                 Meta::Mark => Field::Mark(u32::MAX),
@@ -154,13 +177,7 @@ impl<'a> Raiser<'a> {
             Expression::KernelLog { level, prefix } => {
                 self.words.push(format!("log prefix \"{prefix}\" level {}", level.name()));
             }
-            Expression::Verdict(verdict) => self.act(match verdict {
-                Verdict::Accept => Action::Target(Target::Accept),
-                Verdict::Drop => Action::Target(Target::Drop),
-                Verdict::Return => Action::Target(Target::Return),
-                Verdict::Jump(chain) => Action::Call { chain: chain.clone(), returns: true },
-                Verdict::Goto(chain) => Action::Call { chain: chain.clone(), returns: false },
-            }),
+            Expression::Verdict(verdict) => self.act(verdict_action(verdict)),
             Expression::Other { name, data } => self.other(name, data),
         }
     }
@@ -181,6 +198,10 @@ impl<'a> Raiser<'a> {
         let field = match (header, family, offset) {
             (Header::Transport, _, 0) => Field::SourcePort,
             (Header::Transport, _, 2) => Field::DestinationPort,
+            (Header::Transport, _, TCP_FLAGS) if length == 1 => {
+                self.held = Held::TcpFlags(None);
+                return;
+            }
             // Places in the headers of IPv4 (RFC 791) and IPv6 (RFC 8200).
             (Header::Network, Some(Family::V4), 12) => Field::Source(Family::V4),
             (Header::Network, Some(Family::V4), 16) => Field::Destination(Family::V4),
@@ -207,6 +228,7 @@ impl<'a> Raiser<'a> {
             Held::Field { length, mask: mask @ None, .. } if *length == bits.len() => {
                 *mask = Some((bits.to_vec(), flips.to_vec()));
             }
+            Held::TcpFlags(mask @ None) if flips == [0] => *mask = bits.first().copied(),
             _ => self.held = Held::Other("bitwise".to_owned()),
         }
     }
@@ -241,7 +263,8 @@ impl<'a> Raiser<'a> {
         target.map_or_else(|| Action::Marks("meta mark set".to_owned()), Action::Target)
     }
 
-    fn finish(mut self, comment: &str) -> ListedRule {
+    fn finish(mut self, userdata: &str) -> ListedRule {
+        let comment = self.comment.take().unwrap_or_else(|| userdata.to_owned());
         if let Some((_, port)) = self.tproxy {
             self.actions = vec![match self.actions.as_slice() {
                 [Action::Target(Target::SetMark(mark)), Action::Target(Target::Accept)] => {
@@ -269,8 +292,42 @@ impl<'a> Raiser<'a> {
             words.push(format!("comment \"{comment}\""));
         }
         let action = self.actions.pop().unwrap_or_else(|| Action::Continue(String::new()));
-        let (conditions, first, comment) = (self.conditions, self.actions, comment.to_owned());
+        let (conditions, first) = (self.conditions, self.actions);
         ListedRule { text: words.join(" "), conditions, first, action, comment, hits: None }
+    }
+}
+
+fn verdict_action(verdict: &Verdict) -> Action {
+    match verdict {
+        Verdict::Accept => Action::Target(Target::Accept),
+        Verdict::Drop => Action::Target(Target::Drop),
+        Verdict::Return => Action::Target(Target::Return),
+        Verdict::Jump(chain) => Action::Call { chain: chain.clone(), returns: true },
+        Verdict::Goto(chain) => Action::Call { chain: chain.clone(), returns: false },
+    }
+}
+
+/// Whether the rest of the rule is looked at once this is done.
+fn goes_on(action: &Action) -> bool {
+    match action {
+        Action::Continue(_) | Action::Notrack | Action::Marks(_) | Action::Zone(_) => true,
+        Action::Target(target) => matches!(
+            target,
+            Target::SetMark(_)
+                | Target::SetConnmark(_)
+                | Target::SaveMark
+                | Target::RestoreMark
+                | Target::SetZone(_)
+                | Target::Nflog { .. }
+                | Target::Log { .. }
+        ),
+        Action::Unknown(_) => true,
+        Action::Goto(_)
+        | Action::Call { .. }
+        | Action::Reject
+        | Action::RedirectSamePort
+        | Action::Destination { .. }
+        | Action::Source(_) => false,
     }
 }
 

@@ -1,39 +1,71 @@
 //! Expressions that we never write and others do.
 
-use super::{Held, Raiser};
-use crate::sys::{header::*, message::attribute};
+use super::{Held, Raiser, verdict_action};
+use crate::backend::nftables::{Expression, decode::load_elsewhere};
+use crate::sys::{
+    header::*,
+    message::{attribute, name, text},
+};
 use rules::nft::Field;
 use rules::{Action, PortRange};
 use std::net::IpAddr;
 
+/// Words of registers behind the first: of 4 bytes each, and as many as a key that is understood has.
+const SECOND_WORD: u32 = NFT_REG32_00 + 1;
+const LAST_WORD: u32 = NFT_REG32_00 + 3;
+
 impl Raiser<'_> {
     /// An expression that we never write.
     pub(super) fn other(&mut self, name: &str, data: &[u8]) {
+        if let Some((register @ SECOND_WORD..=LAST_WORD, expression)) = load_elsewhere(name, data) {
+            return self.load_part(register - NFT_REG32_00, &expression);
+        }
         let number = |kind| attribute(data, kind)?.try_into().ok().map(u32::from_be_bytes);
-        let held = || Held::Other(name.to_owned());
+        let first = |kind| number(kind) == Some(NFT_REG_1);
+        let stores = |kind| number(kind).is_some();
         match name {
-            "meta" => match (number(NFTA_META_KEY), number(NFTA_META_DREG), number(NFTA_META_SREG)) {
-                (Some(NFT_META_IIF), Some(NFT_REG_1), _) => self.held = Held::Index(Field::InInterface),
-                (Some(NFT_META_OIF), Some(NFT_REG_1), _) => self.held = Held::Index(Field::OutInterface),
-                (Some(NFT_META_PROTOCOL), Some(NFT_REG_1), _) => self.held = Held::EtherType,
-                (Some(NFT_META_MARK), None, Some(_)) => self.act(Action::Marks("meta mark set".to_owned())),
-                // A priority, the type of a packet, whether it is traced: no rule that we follow asks for these.
-                (_, None, Some(_)) => self.words.push("meta set".to_owned()),
-                _ => self.held = held(),
+            "meta" if stores(NFTA_META_SREG) => match number(NFTA_META_KEY) {
+                Some(NFT_META_MARK) => self.act(Action::Marks("meta mark set".to_owned())),
+                // No rule that we follow asks for these.
+                Some(NFT_META_PRIORITY | NFT_META_NFTRACE) => self.words.push("meta set".to_owned()),
+                _ => self.act(Action::Unknown("meta set".to_owned())),
             },
-            "ct" => match (number(NFTA_CT_KEY), attribute(data, NFTA_CT_SREG).is_some()) {
-                (Some(NFT_CT_MARK), true) => self.act(Action::Marks("ct mark set".to_owned())),
-                (Some(NFT_CT_ZONE), true) => self.act(Action::Zone("ct zone set".to_owned())),
-                (_, true) => self.words.push("ct set".to_owned()),
-                (_, false) => self.held = held(),
+            "meta" if first(NFTA_META_DREG) => {
+                self.lose(name);
+                match number(NFTA_META_KEY) {
+                    Some(NFT_META_IIF) => self.held = Held::Index(Field::InInterface),
+                    Some(NFT_META_OIF) => self.held = Held::Index(Field::OutInterface),
+                    Some(NFT_META_PROTOCOL) => self.held = Held::EtherType,
+                    _ => {}
+                }
+            }
+            "ct" if stores(NFTA_CT_SREG) => match number(NFTA_CT_KEY) {
+                Some(NFT_CT_MARK) => self.act(Action::Marks("ct mark set".to_owned())),
+                Some(NFT_CT_ZONE) => self.act(Action::Zone("ct zone set".to_owned())),
+                _ => self.words.push("ct set".to_owned()),
             },
+            "payload" if stores(NFTA_PAYLOAD_SREG) => {
+                let place =
+                    (number(NFTA_PAYLOAD_BASE), number(NFTA_PAYLOAD_OFFSET), number(NFTA_PAYLOAD_LEN));
+                match place {
+                    // The type of service, with what stands before it: nothing there that rules of ours ask.
+                    (Some(NFT_PAYLOAD_NETWORK_HEADER), Some(0), Some(..=2)) => {
+                        self.words.push("payload set".to_owned());
+                    }
+                    _ => self.act(Action::Unknown("payload set".to_owned())),
+                }
+            }
+            // An option of TCP, such as the size of segments.
+            "exthdr" if !stores(NFTA_EXTHDR_DREG) && self.asks_tcp() => {
+                self.words.push("option set".to_owned());
+            }
+            "exthdr" if !stores(NFTA_EXTHDR_DREG) => self.strange(format!("({name})")),
             "fib" => {
                 let asks = (number(NFTA_FIB_DREG), number(NFTA_FIB_RESULT), number(NFTA_FIB_FLAGS));
-                self.held =
-                    match asks == (Some(NFT_REG_1), Some(NFT_FIB_RESULT_ADDRTYPE), Some(NFTA_FIB_F_DADDR)) {
-                        true => Held::DestinationType,
-                        false => held(),
-                    };
+                self.lose(name);
+                if asks == (Some(NFT_REG_1), Some(NFT_FIB_RESULT_ADDRTYPE), Some(NFTA_FIB_F_DADDR)) {
+                    self.held = Held::DestinationType;
+                }
             }
             "nat" if number(NFTA_NAT_TYPE) == Some(NFT_NAT_DNAT) => {
                 let action = self.destination(data);
@@ -45,23 +77,71 @@ impl Raiser<'_> {
             "notrack" => self.act(Action::Notrack),
             "log" | "last" | "counter" => self.words.push(name.to_owned()),
             // They load something.
-            "payload" | "exthdr" | "rt" | "socket" | "osf" | "numgen" | "hash" | "tunnel" | "xfrm" => {
-                self.held = held();
-            }
-            "bitwise" | "byteorder" => self.held = held(),
-            "cmp" | "range" | "lookup" => {
-                self.strange_condition();
-                // A map's answer takes the place of what was held, or decides.
-                self.held = held();
-                if name == "lookup" {
-                    self.act(Action::Unknown("a map decides".to_owned()));
+            "meta" | "ct" | "payload" | "exthdr" | "rt" | "socket" | "osf" | "numgen" | "hash" | "tunnel"
+            | "xfrm" | "bitwise" | "byteorder" => self.lose(name),
+            "cmp" | "range" => self.strange_condition(),
+            "lookup" => self.look_up_answer(data),
+            "limit" | "quota" | "connlimit" | "dynset" => self.strange(format!("({name})")),
+            "objref" => match number(NFTA_OBJREF_IMM_TYPE) {
+                Some(NFT_OBJECT_COUNTER | NFT_OBJECT_CT_HELPER | NFT_OBJECT_CT_TIMEOUT) => {
+                    self.words.push(name.to_owned());
                 }
-            }
-            "limit" | "quota" | "connlimit" | "dynset" | "objref" | "match" => {
-                self.strange(format!("({name})"));
+                Some(NFT_OBJECT_QUOTA | NFT_OBJECT_LIMIT | NFT_OBJECT_CONNLIMIT) => {
+                    self.strange(format!("({name})"));
+                }
+                _ => self.act(Action::Unknown(name.to_owned())),
+            },
+            "match" => match attribute(data, NFTA_MATCH_NAME).map(text) {
+                Some("comment") => {
+                    self.comment = attribute(data, NFTA_MATCH_INFO).map(|comment| text(comment).to_owned());
+                }
+                module => self.strange(format!("(match {})", module.unwrap_or_default())),
+            },
+            "target" => {
+                let module = attribute(data, NFTA_TARGET_NAME).map(text).unwrap_or_default();
+                self.act(Action::Unknown(format!("target {module}")));
             }
             _ => self.act(Action::Unknown(name.to_owned())),
         }
+    }
+
+    /// A part of a longer key, loaded behind its first word.
+    fn load_part(&mut self, word: u32, expression: &Expression) {
+        let (first, before) = (self.held.clone(), std::mem::take(&mut self.words_held));
+        self.step(expression);
+        let part = std::mem::replace(&mut self.held, first);
+        self.words_held = before;
+        self.words_held.insert(word, part);
+        self.second = None;
+    }
+
+    /// What registers held is another now.
+    fn lose(&mut self, name: &str) {
+        self.held = Held::Other(name.to_owned());
+        self.second = None;
+        self.words_held.clear();
+    }
+
+    /// A map's answer takes the place of what was held, or decides. What it has no answer for ends the rule.
+    fn look_up_answer(&mut self, data: &[u8]) {
+        let number = |kind| attribute(data, kind)?.try_into().ok().map(u32::from_be_bytes);
+        let name = attribute(data, NFTA_LOOKUP_SET).map(name).unwrap_or_default();
+        let is_map =
+            number(NFTA_LOOKUP_SREG) == Some(NFT_REG_1) && number(NFTA_LOOKUP_FLAGS).unwrap_or(0) == 0;
+        let register = number(NFTA_LOOKUP_DREG).filter(|_| is_map);
+        match register {
+            Some(_) => self.look_up(&name, false),
+            None => self.strange_condition(),
+        }
+        if register == Some(NFT_REG_VERDICT) {
+            let map = self.context.table.sets.iter().find(|set| set.name == name);
+            let action = match map.map(|map| map.verdicts.as_slice()) {
+                Some([verdict]) => verdict_action(verdict),
+                _ => Action::Unknown("a map decides".to_owned()),
+            };
+            self.act(action);
+        }
+        self.lose("map");
     }
 
     /// Where `dnat` leads: to one address, one range of ports, or both.

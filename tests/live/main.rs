@@ -1,8 +1,12 @@
 //! `explain --live`: what becomes of packets in a namespace as it stands, whoever set its rules.
 
-#[path = "kernel/support/namespace.rs"]
+#[path = "../kernel/support/namespace.rs"]
 #[expect(dead_code, reason = "a part of it is enough here")]
 mod namespace;
+
+mod asleep;
+mod forms;
+mod printed;
 
 use assert_cmd::Command;
 use namespace::Namespace;
@@ -14,11 +18,17 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// A pod with an interface and rules by a backend.
-fn pod_with(backend: &str, flags: &[&str]) -> Namespace {
+/// A pod with an interface.
+fn bare() -> Namespace {
     let pod = Namespace::new();
     pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
     pod.ip("route add default dev eth0");
+    pod
+}
+
+/// A pod with an interface and rules by a backend.
+fn pod_with(backend: &str, flags: &[&str]) -> Namespace {
+    let pod = bare();
     let path = pod.path();
     let call = [&["apply", "--backend", backend, "--network-namespace", &path], flags].concat();
     command(&call).env("PATH", std::env::var_os("PATH").unwrap_or_default()).assert().success();
@@ -115,7 +125,10 @@ fn edits_of_the_native_table_are_read_as_they_are() {
             "captured: goes to port 9999",
         ),
         (format!("insert rule {chain} tcp dport 443 limit rate 1/second accept"), "unknown: "),
-        (format!("insert rule {chain} tcp dport vmap {{ 443 : accept }}"), "unknown: "),
+        (format!("insert rule {chain} tcp dport vmap {{ 443 : accept }}"), passes),
+        (format!("insert rule {chain} tcp dport vmap {{ 443 : accept, 444 : drop }}"), "unknown: "),
+        (format!("insert rule {chain} tcp dport vmap {{ 442 : accept, 444 : drop }}"), captured),
+        (format!("insert rule {chain} meta mark set 9 meta mark 9 accept"), "unknown: "),
         (format!("insert rule {chain} tcp dport 444 limit rate 1/second accept"), captured),
         (format!("insert rule {chain} fib daddr type local accept"), captured),
         (format!("insert rule {chain} fib daddr type != local accept"), passes),

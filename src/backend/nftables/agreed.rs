@@ -1,0 +1,238 @@
+//! What a program of iptables prints of its tables in nf_tables, held against what the kernel has there.
+//!
+//! The program prints what rules of iptables can say and leaves out the rest, with success: `tcp dport { 80, 81 } drop`,
+//! which nft puts into such a table, is printed as a rule that drops everything. So a printed rule is believed where the
+//! kernel's own says the same. Extensions of iptables are bytes that only their program can read: what it prints of those
+//! that the kernel's rule has is believed, too. Any other rule is what our own reader makes of it.
+
+use super::bytecode;
+use super::expression::Expression;
+use super::listed::Interfaces;
+use super::raise::{self, Context};
+use crate::sys::header::{NF_DROP, NFTA_MATCH_NAME, NFTA_TARGET_NAME};
+use crate::sys::message::{attribute, text};
+use rules::nft::{self, Field, ListedRule, protocol_number};
+use rules::{
+    Action, Chain, Condition, Foreign, Line, Listed, ListedChain, Listing, Match, Negatable, Policy,
+    Protocol, Table, Target,
+};
+
+/// The listing of a family, rule by rule as it was printed or as the kernel has it. Of tables that are not among these it
+/// holds nothing.
+pub(super) fn agreed(mut printed: Listing, tables: &[bytecode::Table], interfaces: &Interfaces) -> Listing {
+    let family = printed.family;
+    let mut listing = Listing::empty(family);
+    for table in tables {
+        let Some(of) = Table::ALL.into_iter().find(|of| of.name() == table.name) else { continue };
+        let context = Context { family: Some(family), table, interfaces };
+        for chain in &table.chains {
+            let Ok(name) = chain.name.parse::<Chain>() else { continue };
+            let held = printed.chains.remove(&(of, name.clone())).unwrap_or_default();
+            let is_paired = held.rules.len() == chain.rules.len();
+            let mut printed = held.rules.into_iter().filter(|_| is_paired);
+            let rule = |rule: &bytecode::Rule| match printed.next() {
+                Some(listed) if agree(rule, &listed, &context) => listed,
+                listed => as_read(raise::rule(rule, &context), listed),
+            };
+            let rules = chain.rules.iter().map(rule).collect();
+            listing.chains.insert((of, name), ListedChain { policy: policy(chain), rules });
+        }
+    }
+    listing
+}
+
+fn policy(chain: &bytecode::Chain) -> Policy {
+    match &chain.base {
+        Some(base) if base.policy == NF_DROP => Policy::Drop,
+        _ => Policy::Accept,
+    }
+}
+
+/// A rule as our own reader has it. One that leads to a chain keeps the words by which the program finds it, as it may have
+/// to be deleted.
+fn as_read(rule: ListedRule, printed: Option<Listed>) -> Listed {
+    let ListedRule { text, conditions, mut first, action, comment, .. } = rule;
+    let action = match action {
+        Action::Call { chain, returns } => match (chain.parse(), returns) {
+            (Ok(chain), true) => Action::Target(Target::Jump(chain)),
+            (Ok(chain), false) => Action::Goto(chain),
+            (Err(_), _) => Action::Call { chain, returns },
+        },
+        action => action,
+    };
+    first.retain(|action| !action.surely_continues());
+    // A line has one action.
+    let action = if first.is_empty() { action } else { Action::Unknown(text.clone()) };
+    let hits = printed.as_ref().and_then(|listed| listed.hits);
+    let text = match printed {
+        Some(listed) if action.chain().is_some() => listed.text,
+        _ => text,
+    };
+    let comment = (!comment.is_empty()).then_some(comment);
+    let line = Line::Foreign(Foreign { text: text.clone(), conditions, action, comment });
+    Listed { text, line, is_our_spelling: false, hits }
+}
+
+/// Whether a printed rule says what the kernel's does.
+fn agree(rule: &bytecode::Rule, Listed { line, text, .. }: &Listed, context: &Context<'_>) -> bool {
+    let (extensions, native): (Vec<_>, Vec<_>) =
+        rule.expressions.iter().cloned().partition(|one| extension(one).is_some());
+    let mut matches = Vec::new();
+    let mut has_target = false;
+    for expression in &extensions {
+        match extension(expression) {
+            Some(Extension::Match(name)) => matches.push(name),
+            Some(Extension::Target) | None => has_target = true,
+        }
+    }
+    let logs = native.iter().any(|one| match one {
+        Expression::Log { .. } | Expression::KernelLog { .. } => true,
+        Expression::Other { name, .. } => name == "log",
+        _ => false,
+    });
+    let native = raise::rule(&bytecode::Rule { expressions: native, userdata: Vec::new() }, context);
+    let does_the_same = match (has_target, line.action()) {
+        (true, action) => {
+            native.action == Action::Continue(String::new())
+                && native.first.is_empty()
+                && is_extension(&action)
+        }
+        (false, Action::Target(Target::Nflog { .. } | Target::Log { .. })) => {
+            logs && native.action == Action::Continue(String::new())
+        }
+        (false, action) => native.first.is_empty() && same_action(&native.action, &action),
+    };
+    // `state` is an older name of `conntrack`.
+    let says =
+        |name: &str| text.split(' ').any(|word| word == name || name == "conntrack" && word == "state");
+    let are_printed = matches.iter().all(|name| says(name));
+    does_the_same && are_printed && ask_the_same(&native.conditions, &line.conditions(), &matches, context)
+}
+
+/// An expression that holds an extension of iptables.
+enum Extension<'a> {
+    Match(&'a str),
+    Target,
+}
+
+fn extension(expression: &Expression) -> Option<Extension<'_>> {
+    let Expression::Other { name, data } = expression else { return None };
+    match name.as_str() {
+        "match" => attribute(data, NFTA_MATCH_NAME).map(|name| Extension::Match(text(name))),
+        "target" => attribute(data, NFTA_TARGET_NAME).map(|_| Extension::Target),
+        _ => None,
+    }
+}
+
+/// Whether a target is one of iptables' extensions, rather than a verdict or a chain.
+fn is_extension(action: &Action) -> bool {
+    match action {
+        Action::Target(target) => !matches!(
+            target,
+            Target::Accept | Target::Drop | Target::Return | Target::Jump(_) | Target::JumpForeign(_)
+        ),
+        Action::Continue(text) => !text.is_empty(),
+        Action::Goto(_) | Action::Call { .. } => false,
+        Action::Reject
+        | Action::RedirectSamePort
+        | Action::Destination { .. }
+        | Action::Source(_)
+        | Action::Notrack
+        | Action::Marks(_)
+        | Action::Zone(_)
+        | Action::Unknown(_) => true,
+    }
+}
+
+fn same_action(native: &Action, printed: &Action) -> bool {
+    match (native, printed) {
+        (Action::Call { chain, returns: true }, Action::Target(Target::Jump(name)))
+        | (Action::Call { chain, returns: false }, Action::Goto(name)) => chain == name.as_str(),
+        (Action::Source(_), Action::Source(_)) => true,
+        (Action::Unknown(_), _) => false,
+        (native, printed) => native == printed,
+    }
+}
+
+/// Whether each condition of one side is one of the other's, or of an extension.
+fn ask_the_same(
+    native: &[Condition],
+    printed: &[Condition],
+    matches: &[&str],
+    context: &Context<'_>,
+) -> bool {
+    let own = context.family.map(|family| Condition::Nft(nft::Condition::family(family)));
+    let mut left: Vec<&Condition> = native.iter().filter(|one| Some(*one) != own.as_ref()).collect();
+    let mut are_had = true;
+    for condition in printed {
+        let before = left.len();
+        left.retain(|native| !is_same(native, condition));
+        are_had &= left.len() < before
+            || is_of_extension(condition, matches)
+            || native.iter().any(|one| is_same(one, condition));
+    }
+    are_had && left.is_empty()
+}
+
+fn is_same(native: &Condition, printed: &Condition) -> bool {
+    match (native, printed) {
+        (Condition::Nft(native), Condition::Known(m)) => {
+            nft::condition(m).is_some_and(|printed| same_values(native, &printed))
+        }
+        // The printed one keeps no number of other protocols.
+        (Condition::Nft(native), Condition::Protocol(Negatable::Is(None))) => {
+            let is_other = |number| {
+                [Protocol::Tcp, Protocol::Udp]
+                    .map(protocol_number)
+                    .iter()
+                    .all(|one| u128::from(*one) != number)
+            };
+            let single = native.values.single().filter(|values| values.is_single());
+            native.field == Field::Protocol
+                && !native.negated
+                && single.is_some_and(|one| is_other(one.first))
+        }
+        (Condition::Nft(native), Condition::Protocol(Negatable::Not(Some(protocol)))) => {
+            nft::condition(&Match::Protocol(*protocol))
+                .is_some_and(|printed| same_values(native, &nft::Condition { negated: true, ..printed }))
+        }
+        // Neither side knows the answer.
+        (Condition::Unknown(native), Condition::Unknown(printed)) => {
+            native == "(limit)" && (printed == "-m limit" || printed.starts_with("--limit"))
+        }
+        (Condition::TcpFlags { takes_first, .. }, Condition::TcpFlags { takes_first: printed, .. }) => {
+            takes_first == printed
+        }
+        _ => false,
+    }
+}
+
+fn same_values(one: &nft::Condition, other: &nft::Condition) -> bool {
+    (one.field, one.negated, one.values.joined()) == (other.field, other.negated, other.values.joined())
+}
+
+/// Whether what a printed condition asks may be asked by one of these matches, or asks nothing.
+fn is_of_extension(condition: &Condition, matches: &[&str]) -> bool {
+    let has = |name: &str| matches.contains(&name);
+    match condition {
+        Condition::Known(Match::SourcePort(_) | Match::DestinationPort(_)) | Condition::TcpFlags { .. } => {
+            has("tcp") || has("udp")
+        }
+        Condition::Known(Match::ConnState(_)) => has("conntrack") || has("state"),
+        Condition::Known(m) => m.asks_nothing() || is_everything(m) || m.module().is_some_and(has),
+        Condition::DestinationLocal(_) => has("addrtype"),
+        Condition::Always(_) => true,
+        Condition::Unknown(_) => !matches.is_empty(),
+        Condition::Protocol(_) | Condition::Nft(_) => false,
+    }
+}
+
+/// Whether an address may be any.
+fn is_everything(m: &Match) -> bool {
+    match m {
+        Match::Source(network) | Match::Destination(network) => {
+            !network.is_negated() && network.value().is_everything()
+        }
+        _ => false,
+    }
+}

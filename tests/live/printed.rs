@@ -1,0 +1,144 @@
+//! What the programs of iptables print is believed as far as the kernel has the same.
+
+use super::{bare, command, namespace::Namespace, nft, pod_with, told_live};
+
+const REDIRECT: [&str; 4] = ["-i", "*", "-b", "*"];
+
+fn code(pod: &Namespace, verb: &str, backend: &str) -> (i32, String) {
+    let inside = pod.path();
+    let call = match verb {
+        "clean" => vec![verb, "--network-namespace", &inside],
+        _ => [&[verb, "--backend", backend, "--network-namespace", &inside][..], &REDIRECT].concat(),
+    };
+    let output =
+        command(&call).env("PATH", std::env::var_os("PATH").unwrap_or_default()).output().expect("runs");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code().expect("a code"), String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Of `tcp dport { 80, 81 } return`, iptables-nft-save prints `-j RETURN`, with success.
+#[test]
+fn a_rule_of_nft_in_a_chain_of_ours_is_drift() {
+    for (rule, words) in [
+        ("insert rule ip nat ISTIO_OUTPUT tcp dport { 80, 81 } return", "tcp dport"),
+        ("insert rule ip nat ISTIO_OUTPUT ip daddr != { 10.0.0.0/8, 192.168.0.0/16 } return", "ip daddr"),
+        ("insert rule ip nat ISTIO_OUTPUT meta mark { 7, 8 } return", ""),
+        // In the place of one of ours, which is printed alike.
+        (
+            "flush chain ip nat ISTIO_INBOUND; add rule ip nat ISTIO_INBOUND tcp dport 15008 return; add rule ip nat ISTIO_INBOUND meta l4proto tcp ip saddr { 10.0.0.1, 10.0.0.2 } jump ISTIO_IN_REDIRECT",
+            "",
+        ),
+    ] {
+        let pod = pod_with("iptables-nft", &REDIRECT);
+        assert_eq!(code(&pod, "check", "iptables-nft").0, 0, "before {rule}");
+        nft(&pod, &rule.replace("; ", "\n"));
+        let (ended, told) = code(&pod, "check", "iptables-nft");
+        assert!(ended == 3 && told.contains(words), "{rule}: {ended} {told}");
+        let (ended, told) = code(&pod, "apply", "iptables-nft");
+        assert_eq!(ended, 0, "{rule}: {told}");
+        assert_eq!(code(&pod, "check", "iptables-nft").0, 0, "{rule}");
+    }
+}
+
+/// What iptables itself has written keeps its words.
+#[test]
+fn rules_of_iptables_are_told_in_its_words() {
+    let rules = [
+        "-d 10.0.0.0/9 -o eth+ -p tcp -m tcp --dport 443 --tcp-flags FIN,SYN,RST,ACK SYN -j LOG --log-prefix \"a b\"",
+        "-s 10.77.0.2/32 ! -d 10.1.0.0/16 -p tcp -m multiport --dports 80,443 -m owner ! --uid-owner 7 -j MARK --set-xmark 0x5/0xf",
+        "! -o lo -p tcp -m tcp --dport 400:500 -m mark --mark 0x5/0xf -m comment --comment \"it \\\"is\\\"\" -j CONNMARK --save-mark --nfmask 0xffffffff --ctmask 0xffffffff",
+        "-d 10.0.0.0/8 -m limit --limit 7/sec -j TOS --set-tos 0x10/0x3f",
+        "-p tcp -m conntrack --ctstate NEW -m connmark ! --mark 0x7 -g OTHER",
+    ];
+    let pod = pod_with("nftables", &REDIRECT);
+    let text = format!("*mangle\n:OTHER - [0:0]\n-A OUTPUT {}\nCOMMIT\n", rules.join("\n-A OUTPUT "));
+    let set = pod.output("iptables-nft-restore", &["--noflush"], &text);
+    assert!(set.status.success(), "{set:?}");
+    let told = told_live(&pod, &["--format", "json", "--uid", "1000", "10.0.0.5:443"]);
+    let report: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+    let texts: Vec<&str> = report["trace"]
+        .as_array()
+        .expect("a trace")
+        .iter()
+        .filter_map(|step| step["text"].as_str())
+        .collect();
+    for rule in rules {
+        assert!(texts.contains(&rule), "{rule}: {texts:?}");
+    }
+    assert_eq!(report["verdict"], "redirect", "{told}");
+}
+
+/// A comment may hold a line break, and a chain a quote.
+#[test]
+fn odd_names_and_comments_are_carried() {
+    for variant in ["nft", "legacy"] {
+        let pod = bare();
+        let program = format!("iptables-{variant}");
+        for arguments in [
+            &["-t", "nat", "-N", "a\"b"][..],
+            &["-t", "nat", "-N", "c"],
+            &["-t", "nat", "-A", "OUTPUT", "-d", "10.9.9.9", "-j", "a\"b"],
+            &[
+                "-t",
+                "nat",
+                "-A",
+                "OUTPUT",
+                "-p",
+                "udp",
+                "-m",
+                "comment",
+                "--comment",
+                "one\n-A OUTPUT -j DROP\n*nat\n\"",
+                "-j",
+                "c",
+            ],
+        ] {
+            pod.stdout(&program, arguments);
+        }
+        let before = pod
+            .stdout(&format!("{program}-save"), &["-t", "nat"])
+            .lines()
+            .filter(|line| !line.starts_with(['#', ':']))
+            .count();
+        for backend in ["nftables", &program] {
+            for verb in ["apply", "check"] {
+                let (ended, told) = code(&pod, verb, backend);
+                assert_eq!(ended, 0, "{variant} {backend} {verb}: {told}");
+            }
+            let text = told_live(&pod, &["--uid", "1000", "10.0.0.5:443"]);
+            assert!(text.starts_with("captured: "), "{variant} {backend}: {text}");
+            let (ended, told) = code(&pod, "clean", backend);
+            assert_eq!(ended, 0, "{variant} {backend}: {told}");
+        }
+        let after = pod
+            .stdout(&format!("{program}-save"), &["-t", "nat"])
+            .lines()
+            .filter(|line| !line.starts_with(['#', ':']))
+            .count();
+        assert_eq!(before, after, "{variant}: clean touches nothing of others");
+    }
+}
+
+/// The program refuses to print some rules that nft makes, or ends by a signal.
+#[test]
+fn tables_that_the_program_can_not_print_are_read_without_it() {
+    for rule in [
+        "th dport 80 drop",
+        "meta skuid 7 drop",
+        "tcp flags == syn tcp dport 80 drop",
+        "fib daddr type broadcast drop",
+    ] {
+        let pod = bare();
+        nft(
+            &pod,
+            &format!("table ip nat {{ chain OUTPUT {{ type nat hook output priority -100; {rule}; }}; }}"),
+        );
+        for verb in ["apply", "check"] {
+            let (ended, told) = code(&pod, verb, "nftables");
+            assert_eq!(ended, 0, "{rule}, {verb}: {told}");
+        }
+        let text = told_live(&pod, &["--uid", "1000", "10.0.0.5:443"]);
+        assert!(text.starts_with("captured: "), "{rule}: {text}");
+        assert_eq!(code(&pod, "clean", "nftables").0, 0, "{rule}");
+    }
+}
