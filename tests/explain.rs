@@ -99,7 +99,7 @@ fn which_list_lacks_it() {
 fn of_a_long_list_the_nearest_items_are_named_and_the_others_counted() {
     let check = |flags: &[&str], reason: &str| {
         let text = stdout(&[&["explain", "--pod-ips", "10.44.0.7"], flags].concat());
-        let line = text.lines().next().unwrap_or_default();
+        let line = by_flags(&text).lines().next().unwrap_or_default();
         assert!(line.ends_with(&format!(" because {reason}")), "{flags:?}: {line}");
     };
     let ports: Vec<String> = (1000..1200).step_by(2).map(|port| port.to_string()).collect();
