@@ -85,13 +85,46 @@ fn which_list_lacks_it() {
     };
     check(&["8080", "-b", "80,443"], "-b captures only 80,443");
     check(&["8080", "-b", "80,443", "-m", "TPROXY"], "-b captures only 80,443");
-    check(&["8080", "-b", "1,2,3,4,5,6,7"], "-b captures only 1,2,3,4,5 and 2 more");
+    check(&["8080", "-b", "1,2,3,4,5,6,7"], "-b captures only 3,4,5,6,7 and 2 more");
     check(&["8080", "-b", ""], "-b captures no port");
     check(&["10.0.0.5:443", "-i", ""], "-i captures no network");
     check(
         &["10.0.0.5:443", "-i", "10.1.0.0/16", "-q", "8443"],
         "-i captures only 10.1.0.0/16 and -q captures only 8443",
     );
+}
+
+/// Rules of iptables hold fifteen ports each, and a range is many.
+#[test]
+fn of_a_long_list_the_nearest_items_are_named_and_the_others_counted() {
+    let check = |flags: &[&str], reason: &str| {
+        let text = stdout(&[&["explain", "--pod-ips", "10.44.0.7"], flags].concat());
+        let line = by_flags(&text).lines().next().unwrap_or_default();
+        assert!(line.ends_with(&format!(" because {reason}")), "{flags:?}: {line}");
+    };
+    let ports: Vec<String> = (1000..1200).step_by(2).map(|port| port.to_string()).collect();
+    let ports = ports.join(",");
+    let more = format!("{ports},2000-2999");
+    let networks: Vec<String> = (1..=100).map(|net| format!("10.{net}.0.0/16")).collect();
+    let networks = networks.join(",");
+    for mode in ["REDIRECT", "TPROXY"] {
+        let check = |flags: &[&str], reason: &str| check(&[&["-m", mode], flags].concat(), reason);
+        check(&["-b", &ports, "8080"], "-b captures only 1190,1192,1194,1196,1198 and 95 more");
+        check(&["-b", &ports, "1051"], "-b captures only 1046,1048,1050,1052,1054 and 95 more");
+        check(&["-b", &more, "3100"], "-b captures only 1192,1194,1196,1198,2000-2999 and 96 more");
+        check(&["-b", &more, "999"], "-b captures only 1000,1002,1004,1006,1008 and 1095 more");
+    }
+    check(
+        &["-i", &networks, "10.101.0.1:443"],
+        "-i captures only 10.96.0.0/16,10.97.0.0/16,10.98.0.0/16,10.99.0.0/16,10.100.0.0/16 and 95 more",
+    );
+    check(
+        &["-q", &ports, "10.0.0.5:1011"],
+        "-i captures no network and -q captures only 1006,1008,1010,1012,1014 and 95 more",
+    );
+    // Of fifteen ports in one rule, the reason is about the one that was asked for.
+    check(&["-b", &ports, "1010"], "-b lists port 1010");
+    check(&["-b", "*", "-d", &more, "1010"], "-d leaves port 1010 alone");
 }
 
 #[test]
@@ -240,8 +273,25 @@ fn the_matrix_tells_long_flags_apart_from_their_meaning() {
     let ports = ["--inbound-ports-to-ignore", "4190,4191"];
     let words = ["explain", "--mesh", "linkerd", "--pod-ips", "10.44.0.7", "--matrix"];
     let text = stdout(&[&words[..], &ports].concat());
-    let last = text.lines().last().expect("a legend");
-    assert_eq!(last, "(--inbound-ports-to-ignore)  inbound ports left alone", "{text}");
+    let legend: Vec<&str> = text.lines().rev().take(2).collect();
+    let meaning = format!("{:18}inbound ports left alone", "");
+    assert_eq!(legend, [meaning.as_str(), "(--inbound-ports-to-ignore)"], "{text}");
+}
+
+/// The key is what stands in the row, however long the name is by which the pod says it.
+#[test]
+fn the_legend_of_a_pods_matrix_is_aligned() {
+    let text = stdout(&["explain", "-f", "tests/pods/injected-cni.yaml", "--matrix"]);
+    let legend: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("captured by")).collect();
+    for (at, line) in legend.iter().enumerate() {
+        let (key, meaning) = line.split_at(19);
+        assert!(meaning.starts_with(|c: char| c != ' '), "{at}: {text}");
+        let key = key.trim_end();
+        assert!(!key.starts_with('(') || text.lines().any(|row| row.contains(&format!("{key}  "))), "{text}");
+    }
+    let named = format!("{:19}traffic.sidecar.istio.io/excludeInboundPorts", "");
+    let of_option = legend.iter().position(|line| line.starts_with("(-d) ")).expect("a key");
+    assert_eq!(legend[of_option + 1], named, "{text}");
 }
 
 /// What stands in a cell is what the packet's own explanation says.
@@ -291,25 +341,6 @@ fn all_problems_of_a_packet_are_told_at_once() {
     let output = command(&[&["explain"], &POD[..], &ask].concat()).assert().code(2).get_output().clone();
     let text = String::from_utf8(output.stderr).expect("UTF-8");
     assert!(text.starts_with("error: 5 problems in the input"), "{text}");
-}
-
-#[test]
-fn lint_names_option_and_remedy_and_can_deny() {
-    let odd =
-        ["lint", "--pod-ips", "10.44.0.7", "-i", "10.0.0.0/8", "-x", "10.0.0.0/8", "-b", "80", "-d", "90"];
-    let text = stdout(&odd);
-    for part in
-        ["--istio-local-exclude-ports: has no effect", "is never reached", "-> ", "--drop-invalid: is off"]
-    {
-        assert!(text.contains(part), "no {part:?} in {text}");
-    }
-    command(&[&odd[..], &["--deny"]].concat()).assert().code(1);
-    let clean =
-        ["lint", "--deny", "--pod-ips", "10.44.0.7", "-i", "*", "-b", "*", "--drop-invalid", "--format=json"];
-    let findings: Value = serde_json::from_str(&stdout(&clean)).expect("JSON");
-    let levels: Vec<&Value> =
-        findings["findings"].as_array().expect("a list").iter().map(|finding| &finding["level"]).collect();
-    assert_eq!(levels, ["note"]);
 }
 
 #[test]

@@ -39,6 +39,10 @@ fn is_of_the_program(line: &str) -> bool {
     line.starts_with("sidecar-init ") || line.contains("| sidecar-init ")
 }
 
+fn names_a_namespace(line: &str) -> bool {
+    line.starts_with("ip netns ")
+}
+
 /// As a newcomer types them: with cargo's own runner.
 #[test]
 fn commands_of_cargo_succeed() {
@@ -54,33 +58,36 @@ fn commands_of_cargo_succeed() {
     }
 }
 
+/// The namespaces that a document names lie under a `/run` that this test alone sees, and go with it.
 #[test]
 fn commands_of_the_program_succeed_in_the_order_of_their_document() {
     let folder = Path::new(PROGRAM).parent().expect("a folder").display();
     let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
-    let mut run = 0;
+    let (mut run, mut named) = (0, 0);
     // Commands for whoever has a problem end as the problem has it: tests/contract.rs holds that they are calls.
     for document in documents().into_iter().filter(|document| document != "docs/troubleshooting.md") {
-        let commands = lines(&document, "sh").into_iter().filter(|line| is_of_the_program(line));
+        let is_run = |line: &String| is_of_the_program(line) || names_a_namespace(line);
+        let commands: Vec<String> = lines(&document, "sh").into_iter().filter(is_run).collect();
+        run += commands.len();
+        named += commands.iter().filter(|line| names_a_namespace(line)).count();
         let pod = Namespace::new();
         pod.ip("link add eth0 type veth peer name far\naddr add 10.77.0.2/24 dev eth0\nlink set eth0 up");
-        for command in commands {
-            let script = format!("cd '{ROOT}' && PATH='{path}' && {command}");
-            let output = pod.output("sh", &["-c", &script], "");
-            let stderr = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{document}: {command}: {stderr}");
-            run += 1;
-        }
+        let setup = format!("set -e; mount -t tmpfs tmpfs /run; cd '{ROOT}'; PATH='{path}'");
+        let script = [&[setup, "set -x".to_owned()], &commands[..]].concat().join("\n");
+        let output = pod.output("unshare", &["--mount", "sh", "-c", &script], "");
+        assert!(output.status.success(), "{document}: {}", String::from_utf8_lossy(&output.stderr));
     }
-    assert!(run >= 16, "documents show the program at work: {run}");
+    assert!(run >= 16 && named >= 4, "documents show the program at work: {run}, {named}");
 }
 
 #[test]
 fn scripts_of_documents_are_run_by_the_test_script() {
     let test = read("scripts/test");
     let of_others = ["cargo ", "sidecar-injector "];
-    let is_script =
-        |line: &String| !is_of_the_program(line) && !of_others.iter().any(|name| line.starts_with(name));
+    let is_script = |line: &String| {
+        let is_others = of_others.iter().any(|name| line.starts_with(name));
+        !is_of_the_program(line) && !names_a_namespace(line) && !is_others
+    };
     for document in documents() {
         for command in lines(&document, "sh").into_iter().filter(is_script) {
             assert!(Path::new(ROOT).join(&command).is_file(), "{document}: {command} is a script");

@@ -20,6 +20,7 @@ use std::{
 const BINARY: &str = env!("CARGO_BIN_EXE_sidecar-init");
 const TABLE: &str = "sidecar_init_trace";
 const LISTENS: &str = "listening to NFLOG group 1337";
+const WITHOUT: &str = "no rule here reports, so the kernel traces packets";
 const TRACES: &str = "tracing packets by the table inet sidecar_init_trace";
 const BACKENDS: [&str; 3] = ["nftables", "iptables-nft", "iptables-legacy"];
 
@@ -309,14 +310,26 @@ fn what_an_old_kernel_keeps_is_removed_by_the_next() {
     assert_eq!(pod.stdout("nft", &["list", "tables"]), "");
 }
 
+/// Where no rule reports, a trace works as with `--enable`; rules of iptables (legacy) can't be traced so.
 #[test]
-fn it_says_so_where_nothing_can_report() {
+fn it_says_so_where_nothing_reports() {
     let (pod, _peer) = pods();
-    let (_, said) = start(&pod, LISTENS, &["--for", "1ms"]).finish();
-    assert!(said.contains("no rule here reports"), "{said}");
+    let (_, said) = start(&pod, TRACES, &["--for", "1ms"]).finish();
+    assert!(said.contains(WITHOUT) && said.contains("there is no rule here at all"), "{said}");
+    for backend in ["nftables", "iptables-nft"] {
+        apply(&pod, &["--backend", backend]);
+        let started = start(&pod, TRACES, &["--destination", "443", "--count", "1", "--format", "json"]);
+        assert!(started.said.contains(WITHOUT), "{backend}: {}", started.said);
+        call(&pod, "10.77.0.3:443");
+        assert_eq!(started.packets()[0]["verdict"], "redirect", "{backend}");
+        pod.stdout(BINARY, &["clean"]);
+    }
     let (_, said) = start(&pod, TRACES, &["--enable", "--for", "1ms"]).finish();
     assert!(said.contains("there is no rule here at all"), "{said}");
+    let (pod, _peer) = pods();
     apply(&pod, &["--backend", "iptables-legacy"]);
+    let (_, said) = start(&pod, LISTENS, &["--for", "1ms"]).finish();
+    assert!(said.contains("no rule here reports, and the kernel does not trace rules of iptables"), "{said}");
     let output = pod.output(BINARY, &["trace", "--enable"], "");
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{text}");
@@ -327,6 +340,7 @@ fn it_says_so_where_nothing_can_report() {
 #[test]
 fn rules_are_read_again_when_they_have_changed() {
     let (pod, _peer) = pods();
+    apply(&pod, &["--iptables-trace-logging", "-x", "10.0.0.0/8"]);
     let filters = ["--destination", "443", "--count", "1", "--format", "json"];
     let listens = start(&pod, LISTENS, &filters);
     let traces = start(&pod, TRACES, &[&["--enable"][..], &filters].concat());
@@ -341,6 +355,7 @@ fn rules_are_read_again_when_they_have_changed() {
 #[test]
 fn it_ends_when_asked_and_when_its_time_is_up() {
     let pod = Namespace::new();
+    apply(&pod, &["--iptables-trace-logging"]);
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
         for (until, more) in [(LISTENS, &[][..]), (TRACES, &["--enable"])] {
             let started = start(&pod, until, more);
@@ -354,6 +369,7 @@ fn it_ends_when_asked_and_when_its_time_is_up() {
 #[test]
 fn a_second_listener_is_refused() {
     let pod = Namespace::new();
+    apply(&pod, &["--iptables-trace-logging"]);
     let started = start(&pod, LISTENS, &[]);
     let output = pod.output(BINARY, &["trace"], "");
     let text = String::from_utf8_lossy(&output.stderr);
@@ -366,21 +382,8 @@ fn a_second_listener_is_refused() {
 #[test]
 fn all_problems_are_told_at_once() {
     let pod = Namespace::new();
-    let asked = [
-        "trace",
-        "--rule",
-        "no",
-        "--proto",
-        "sctp",
-        "--destination",
-        "x",
-        "--count",
-        "0",
-        "--for",
-        "1",
-        "--every-packet",
-    ];
-    let output = pod.output(BINARY, &asked, "");
+    let asked = "trace --rule no --proto sctp --destination x --count 0 --for 1 --every-packet";
+    let output = pod.output(BINARY, &asked.split(' ').collect::<Vec<_>>(), "");
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.starts_with("error: 6 problems in the input"), "{text}");

@@ -73,7 +73,8 @@ pub(crate) fn mend(
             return Err(Failure::Host(sandbox.found.clone()));
         }
         let resolved = reading.said.resolve(&Inside).map_err(Failure::Settings)?;
-        let warnings = reading.warnings.iter().chain(&resolved.warnings).cloned().collect();
+        let of_form = reading.warnings.iter().map(ToString::to_string);
+        let warnings = of_form.chain(resolved.warnings).collect();
         let said = mesh::said(&reading.said.raw);
         capture(&*resolved.capture, said, choice, warnings)
     };

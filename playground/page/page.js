@@ -128,8 +128,6 @@ function showPart(article, part) {
       : "What is captured and what is left alone; the usual packets are listed below as text";
   }
   paint(find(".lint"), part.lint);
-  find(".lint").hidden = part.lint.length === 0;
-  find(".nothing").hidden = part.lint.length > 0;
   paint(find(".usual"), part.usual);
   find(".iptables").textContent = part.iptables;
   find(".nft").textContent = part.nft;

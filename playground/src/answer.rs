@@ -4,7 +4,7 @@ use crate::fields::{Field, Told};
 use crate::tones::{Span, spans};
 use crate::words::Said;
 use policy::explain::{Asked, Explanation, Place, Pod, Scene, explain, matrix, packet, usual_cases};
-use policy::lint::{items, lint};
+use policy::lint::{Item, Level, items, lint, runs_as_proxy, text};
 use policy::mesh::{self, Capture};
 use policy::preview::{self, Preview};
 use policy::sources::{Dialect, Reader};
@@ -43,7 +43,7 @@ pub struct Part {
     pub picture: String,
     /// All usual packets at a glance, family by family.
     pub usual: Vec<Span>,
-    /// What is odd, a line or two each.
+    /// The warnings of lint, a line or two each, or that there is none.
     pub lint: Vec<Span>,
     /// The text for iptables-restore and ip6tables-restore.
     pub iptables: String,
@@ -137,6 +137,8 @@ fn prepare(subject: &Subject, asks: bool) -> Result<Prepared, Problems> {
 fn part(subject: &Subject, prepared: &Prepared) -> Part {
     let Prepared { capture, pod, packet, warnings } = prepared;
     let mut notes: Vec<String> = subject.assumption().map(str::to_owned).into_iter().collect();
+    let remarks = subject.warnings_of_form().iter().filter(|remark| remark.level == Level::Note);
+    notes.extend(remarks.map(|remark| remark.text.clone()));
     let iptables = preview::print(&**capture, Preview::Restore);
     notes.extend(iptables.warning.map(str::to_owned));
     let is_captured = |asked: &Asked| capture.families().any(|family| family == asked.packet.family());
@@ -144,8 +146,10 @@ fn part(subject: &Subject, prepared: &Prepared) -> Part {
         notes.push(capture.without_ipv6(&subject.raw, false).why.to_owned());
     }
     // Nothing is captured whatever is said, and the reason is told.
-    let findings = if subject.skip().is_some() { Vec::new() } else { lint(&subject.raw, capture, &[]) };
-    let items = items(subject, warnings, &findings);
+    let mut findings = if subject.skip().is_some() { Vec::new() } else { lint(&subject.raw, capture, &[]) };
+    findings.extend(runs_as_proxy(subject, capture));
+    let mut items = items(subject, warnings, &findings);
+    items.retain(Item::is_warning);
     let scene = packet.as_ref().map(|asked| Scene::of_config(&**capture, asked.packet.family(), pod));
     let explained = packet.as_ref().zip(scene.as_ref()).map(|(asked, scene)| {
         let explained = explain(&scene.view, &scene.routing, &asked.packet).calling(&asked.called);
@@ -162,7 +166,7 @@ fn part(subject: &Subject, prepared: &Prepared) -> Part {
         verdict: explained.as_ref().map(verdict),
         picture: picture.svg(),
         usual: spans(&usual(capture, pod, &subject.dialect())),
-        lint: spans(&items.iter().map(|item| item.text(usize::MAX)).collect::<String>()),
+        lint: spans(&text(&items, usize::MAX)),
         iptables: iptables.text,
         nft: preview::print(&**capture, Preview::Nft).text,
     }
@@ -242,5 +246,26 @@ mod tests {
         let misspelt =
             "--mesh: \"ambiant\" is no mesh; did you mean ambient? expected istio, linkerd, kuma or ambient";
         assert_eq!(faults("--mesh ambiant --ingress"), [misspelt]);
+    }
+
+    #[test]
+    fn findings_are_warnings_and_without_any_a_line_says_so() {
+        let shown = |manifest: &str| {
+            let request =
+                Request { manifest: manifest.to_owned(), flags: String::new(), packet: String::new() };
+            let part = answer(&request).parts.expect("it is understood").remove(0);
+            (part.lint.iter().map(|span| span.text.as_str()).collect::<String>(), part.notes)
+        };
+        let pod = |container: &str| {
+            format!(
+                "apiVersion: v1\nkind: Pod\nmetadata: {{name: web}}\nspec: {{containers: [{{name: web, {container}}}]}}\n"
+            )
+        };
+        let (lint, notes) = shown(&pod("image: web"));
+        assert_eq!(lint, "No findings\n");
+        assert!(notes.iter().any(|note| note.starts_with("nothing of it is captured yet")), "{notes:?}");
+        let (lint, _) = shown(&pod("securityContext: {runAsUser: 1337}"));
+        assert!(lint.starts_with("warning  SI028 runAsUser: container web runs as user 1337"), "{lint}");
+        assert_eq!(lint.lines().count(), 2, "{lint}");
     }
 }

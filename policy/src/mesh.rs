@@ -82,6 +82,13 @@ macro_rules! meshes {
                 }
             }
 
+            /// The annotations that it knows of pods, those of its settings aside.
+            pub(crate) fn annotations(self) -> &'static [&'static [&'static str]] {
+                match self {
+                    $(Self::$mesh => crate::$module::ANNOTATIONS,)*
+                }
+            }
+
             /// What is known of its rules by whoever meets them.
             pub(crate) fn reasons(self) -> &'static dyn crate::reason::Reasons {
                 match self {

@@ -38,10 +38,21 @@ impl fmt::Display for Problem {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Problems(pub Vec<Problem>);
 
+impl Problems {
+    /// The problems as a command reports them that would have changed something.
+    pub fn unchanged(&self) -> String {
+        self.headed("; nothing was changed")
+    }
+
+    fn headed(&self, addition: &str) -> String {
+        let (count, noun) = (self.0.len(), if self.0.len() == 1 { "problem" } else { "problems" });
+        let problems: String = self.0.iter().map(|problem| format!("\n  {problem}")).collect();
+        format!("{count} {noun} in the input{addition}{problems}")
+    }
+}
+
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (count, noun) = (self.0.len(), if self.0.len() == 1 { "problem" } else { "problems" });
-        write!(f, "{count} {noun} in the input; nothing was changed")?;
-        self.0.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+        f.write_str(&self.headed(""))
     }
 }

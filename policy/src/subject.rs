@@ -4,7 +4,7 @@ use crate::basis::Basis;
 use crate::istio::defaults::{PROXY_ID, PROXY_USER};
 use crate::mesh::{Capture, Mesh};
 use crate::picture::{self, Picture};
-use crate::pod::{self, EXCLUDED_NAMESPACES, Object, Reading, Said, Skip};
+use crate::pod::{self, Application, EXCLUDED_NAMESPACES, Object, Reading, Remark, Said, Skip};
 use crate::settings::{Setting, counterpart::counterparts};
 use crate::sources::{Dialect, Given, Host, Raw, STAND_IN};
 use crate::{Problem, Problems};
@@ -70,8 +70,13 @@ impl Subject {
     }
 
     /// What is odd about how the pod says it.
-    pub fn warnings_of_form(&self) -> &[String] {
+    pub fn warnings_of_form(&self) -> &[Remark] {
         self.reading.as_ref().map_or(&[], |reading| &reading.warnings)
+    }
+
+    /// The containers of the pod that run beside its proxy.
+    pub fn applications(&self) -> &[Application] {
+        self.reading.as_ref().map_or(&[], |reading| &reading.applications)
     }
 
     /// What is taken for granted of a pod of which a manifest tells no addresses.

@@ -126,9 +126,10 @@ pub(super) fn remove(run: &Run, owner: Ownership) -> Result<Report, Box<dyn erro
         tracing::info!(target: "iptables", "removed what a trace --enable had left that was killed");
     }
     let left = mem::take(&mut summary.left).iter().map(ToString::to_string).collect::<Vec<_>>();
-    let done = match left.is_empty() {
-        true => "nothing of ours is left",
-        false => "what is surely ours is gone",
+    let done = match (left.is_empty(), summary.steps.is_empty()) {
+        (true, true) => "nothing of ours was here",
+        (true, false) => "nothing of ours is left",
+        (false, _) => "what is surely ours is gone",
     };
     let predecessors = engine::predecessors(&owner);
     Ok(Report { left, predecessors, ..Report::new(&summary, start, done) }.logged())
@@ -215,16 +216,21 @@ impl Report {
     }
 
     fn logged(self) -> Self {
-        tracing::info!(
-            target: "iptables",
-            backend = self.backend.as_deref().unwrap_or("none"),
-            families = self.families.join(","),
-            rules = self.rule_count,
-            changed = self.changed,
-            milliseconds = (self.milliseconds * 1e3).round() / 1e3,
-            "{}",
-            self.done
-        );
+        let (done, changed) = (self.done, self.changed);
+        let milliseconds = (self.milliseconds * 1e3).round() / 1e3;
+        match &self.backend {
+            Some(backend) => tracing::info!(
+                target: "iptables",
+                backend,
+                families = self.families.join(","),
+                rules = self.rule_count,
+                changed,
+                milliseconds,
+                "{done}"
+            ),
+            // Without rules there is nothing to say of them.
+            None => tracing::info!(target: "iptables", changed, milliseconds, "{done}"),
+        }
         self
     }
 }

@@ -2,7 +2,7 @@
 
 use super::here::{self, Here};
 use super::run::{self, Call, Format};
-use super::{Exit, change, host::System, ipv6, logging::Stdout, manifest, paint, report, warn_of};
+use super::{Exit, change, host::System, logging::Stdout, manifest, paint, report, warn};
 use policy::mesh::OWNERS;
 use policy::{Basis, Problems, Subject, basis};
 use rules::{Ownership, drift::Compared, render};
@@ -26,8 +26,9 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
 fn check(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
     let call = run::resolve(&subject.raw, &System, subject.before.clone())?;
     manifest::begin(slice::from_ref(subject), &call.logging, [&call.warnings], Stdout::Answer)?;
-    warn_of(ipv6::uncaptured(&subject.raw, &call.capture));
-    Ok(compare(&call, basis))
+    let exit = compare(&call, basis);
+    warn(subject, &call);
+    Ok(exit)
 }
 
 fn compare(call: &Call, basis: &Basis) -> Exit {
@@ -50,9 +51,10 @@ fn compare(call: &Call, basis: &Basis) -> Exit {
     let is_alone = before.is_empty() && others.is_empty();
     let printed = match run.format {
         Format::Text => {
-            let text = match is_equal {
-                true => "nothing differs\n".to_owned(),
-                false => paint::diff(&differences.to_string(), report::line_width()),
+            let text = match (is_equal, is_alone) {
+                (true, true) => format!("the rules are in place ({backend})\n"),
+                (true, false) => "nothing differs\n".to_owned(),
+                (false, _) => paint::diff(&differences.to_string(), report::line_width()),
             };
             report::text(&(basis.line(report::line_width()) + &text))
         }

@@ -29,7 +29,7 @@ pub(super) enum Command {
     Doctor,
     /// Tell what becomes of a packet, and why.
     Explain,
-    /// Tell what is odd about the flags.
+    /// Find likely mistakes in what the flags say.
     Lint,
     /// Print the rules in some language.
     Render,
@@ -128,6 +128,32 @@ impl Entry {
 }
 
 impl Command {
+    /// Whether the command is there to change something that outlives it.
+    pub(super) fn changes(self) -> bool {
+        match self {
+            Self::IstioIptables
+            | Self::LinkerdInit
+            | Self::KumaInit
+            | Self::Apply
+            | Self::Clean
+            | Self::CniInstall
+            | Self::CniUninstall
+            | Self::CniRepair
+            | Self::AmbientHost => true,
+            Self::Check
+            | Self::Doctor
+            | Self::Explain
+            | Self::Lint
+            | Self::Render
+            | Self::Status
+            | Self::Probe
+            | Self::Trace
+            | Self::Sandbox
+            | Self::Completions
+            | Self::Man => false,
+        }
+    }
+
     /// The command's row.
     pub(super) fn entry(self) -> &'static Entry {
         COMMANDS.iter().find(|entry| entry.command == self).expect("every command has a row")

@@ -48,10 +48,7 @@ pub(super) fn run(raw: Raw, problems: Vec<Problem>) -> Exit {
         Ok(Exit::Failed) => Exit::Failed,
         // Rules of others that come before ours are told, and are none of upstream's business.
         Ok(_) => Exit::Done,
-        Err(problems) => {
-            report::bad_input(&problems);
-            Exit::Failed
-        }
+        Err(problems) => report::bad_input_unchanged(&problems, Exit::Failed),
     }
 }
 

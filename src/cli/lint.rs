@@ -1,11 +1,11 @@
-//! `sidecar-init lint`: what is odd about the settings of capture.
+//! `sidecar-init lint`: likely mistakes in the settings of capture, by whatever they are said.
 
 use super::data::{self, Encoding};
 use super::here::{self, Here};
 use super::manifest::{self, Section, Subject};
 use super::run::{self, Format};
 use super::{Exit, ipv6, logging::Stdout, namespace_to_enter, report, start_logging, status};
-use policy::lint::{Item, items, lint};
+use policy::lint::{Item, items, lint, runs_as_proxy, text};
 use policy::sources::Reader;
 use policy::{Basis, Problems, Setting, basis};
 use serde::Serialize;
@@ -47,24 +47,26 @@ fn of_what_is_here(subject: &Subject) -> Result<Exit, Problems> {
 fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Problems> {
     let prepared = manifest::each(subjects, |subject| {
         let mut reader = Reader::new(&subject.raw, subject.before.clone());
-        let deny = reader.switch(Setting::Deny);
-        Ok((deny, run::finish(reader, &*subject.host())?))
+        let wish = (reader.switch(Setting::Deny), reader.switch(Setting::Notes));
+        Ok((wish, run::finish(reader, &*subject.host())?))
     })?;
     if let ([subject, ..], [(_, call), ..]) = (subjects, &prepared[..]) {
         start_logging(&subject.raw, &call.logging, Stdout::Answer)?;
     }
     let mut sections = Vec::new();
     let mut is_denied = false;
-    for (subject, (deny, call)) in subjects.iter().zip(&prepared) {
+    for (subject, ((deny, notes), call)) in subjects.iter().zip(&prepared) {
         // Without a namespace, flags are looked at where their author works, whose addresses are no pod's.
-        let findings = match namespace_to_enter(&subject.raw) {
+        let mut findings = match namespace_to_enter(&subject.raw) {
             // That is all there is to say, and the reason is told.
             _ if subject.skip().is_some() => Vec::new(),
             _ if noted.is_some() => ipv6::lint(lint, &subject.raw, &call.capture),
             Some(_) => ipv6::lint(lint, &subject.raw, &call.capture),
             None => lint(&subject.raw, &call.capture, &[]),
         };
-        let items = items(subject, &call.warnings, &findings);
+        findings.extend(runs_as_proxy(subject, &call.capture));
+        let mut items = items(subject, &call.warnings, &findings);
+        items.retain(|item| *notes || item.is_warning());
         is_denied |= *deny && items.iter().any(Item::is_warning);
         let basis = noted.cloned().or_else(|| subject.described()).unwrap_or(Basis::Flags);
         let body = body(call.run.format, &basis, subjects.len() == 1, items);
@@ -79,7 +81,7 @@ fn body(format: Format, basis: &Basis, alone: bool, items: Vec<Item<'_>>) -> Str
     match format {
         Format::Text => {
             let first = if alone { basis.line(report::line_width()) } else { String::new() };
-            first + &items.iter().map(|item| item.text(report::line_width())).collect::<String>()
+            first + &text(&items, report::line_width())
         }
         Format::Data(_) => {
             data::document(Encoding::Json, &Findings { basis: basis.report(), findings: items })
@@ -104,6 +106,6 @@ fn print(format: Format, sections: &[Section], is_denied: bool) -> Exit {
 pub(super) struct Findings<'a> {
     /// What was looked at.
     basis: basis::Report,
-    /// Everything that is odd, warnings first.
+    /// The findings, warnings first; notes are among them with `--notes` alone.
     findings: Vec<Item<'a>>,
 }

@@ -47,12 +47,12 @@ mod ways;
 use arguments::Invocation;
 use command::Command;
 use data::Encoding;
-use host::System;
+use host::{DropInSystem, System};
 use logging::Stdout;
 use manifest::{Subject, subjects};
-use policy::lint::{Finding, Level, brief};
+use policy::lint::{Finding, Level, brief, runs_as_proxy};
 use policy::settings::{Row, nearest};
-use policy::sources::{Given, Raw};
+use policy::sources::{Given, Host, Raw};
 use policy::{Problem, Problems, Setting};
 use run::{Call, Logging, Mode, Preview, Run};
 use sidecar_init::sys::lookup::{self, Lost, Places};
@@ -109,7 +109,10 @@ fn call(invocation: Invocation) -> Exit {
     problems.extend(enter_namespace(&raw));
     let done = run_command(command, raw, problems, &behind);
     let ends = if command == Command::LinkerdInit { linkerd_init::exit } else { |exit| exit };
-    ends(done.unwrap_or_else(|problems| report::bad_input_as(&hinted(problems), ends(Exit::BadInput))))
+    ends(done.unwrap_or_else(|problems| match command.changes() {
+        true => report::bad_input_unchanged(&hinted(problems), ends(Exit::BadInput)),
+        false => report::bad_input(&hinted(problems)),
+    }))
 }
 
 /// The environment, read once: the C library goes through all of it for each name, and a pod has several variables for each
@@ -180,15 +183,18 @@ fn run_command(
         Command::Man => man::run(&raw, problems),
         Command::KumaInit => Ok(kuma_init::run(raw, problems)),
         Command::CniRepair => repair::run(&subjects(raw, problems)?),
-        Command::Apply => with_capture(&subjects(raw, problems)?, Run::stdout, change::form, |raw, call| {
-            let exit = change::apply(call);
-            warn(raw, call);
-            exit
-        }),
+        Command::Apply => {
+            with_capture(&subjects(raw, problems)?, &System, Run::stdout, change::form, |subject, call| {
+                let exit = change::apply(call);
+                warn(subject, call);
+                exit
+            })
+        }
         Command::Check => check::run(&subjects(raw, problems)?),
         Command::LinkerdInit => linkerd_init::run(&raw, problems),
         Command::IstioIptables => {
-            with_capture(&subjects(raw, problems)?, Run::stdout, Run::form, |_, call| {
+            let subjects = subjects(raw, problems)?;
+            with_capture(&subjects, &DropInSystem, Run::stdout, Run::form, |_, call| {
                 istio_iptables::run(call)
             })
         }
@@ -198,9 +204,10 @@ fn run_command(
 /// Runs a command that needs to know what to capture.
 fn with_capture(
     subjects: &[Subject],
+    host: &dyn Host,
     stdout: fn(&Run) -> Stdout,
     form: fn(&Run) -> Preview,
-    run: impl FnOnce(&Raw, &Call) -> Exit,
+    run: impl FnOnce(&Subject, &Call) -> Exit,
 ) -> Result<Exit, Problems> {
     let previews = subjects.iter().all(|subject| {
         let is_on = |setting| subject.raw.is_on(setting);
@@ -210,15 +217,16 @@ fn with_capture(
         return render::previews(subjects, form);
     }
     let subject = manifest::only(subjects)?;
-    let call = run::resolve(&subject.raw, &System, subject.before.clone())?;
+    let call = run::resolve(&subject.raw, host, subject.before.clone())?;
     manifest::begin(subjects, &call.logging, [&call.warnings], stdout(&call.run))?;
-    Ok(run(&subject.raw, &call))
+    Ok(run(subject, &call))
 }
 
 /// Warns of what is most probably not what was meant, once the rules are in place: trying packets may take longer than setting
 /// them, and until then the pod is open. A preview asks nothing of the namespace.
-fn warn(raw: &Raw, call: &Call) {
-    warn_by(brief, raw, call);
+fn warn(subject: &Subject, call: &Call) {
+    warn_by(brief, &subject.raw, call);
+    warn_of(runs_as_proxy(subject, &call.capture));
 }
 
 /// The same, of what somebody looks at.

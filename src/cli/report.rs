@@ -140,16 +140,19 @@ struct Fix {
 
 /// Tells what is wrong with the input.
 pub(super) fn bad_input(problems: &Problems) -> Exit {
-    bad_input_as(problems, Exit::BadInput)
+    refused(problems, &problems.to_string(), Exit::BadInput)
 }
 
-/// The same where such a call ends otherwise.
-pub(super) fn bad_input_as(problems: &Problems, exit: Exit) -> Exit {
+/// The same for a command that would have changed something, with the exit code that it has for that.
+pub(super) fn bad_input_unchanged(problems: &Problems, exit: Exit) -> Exit {
+    refused(problems, &problems.unchanged(), exit)
+}
+
+fn refused(problems: &Problems, text: &str, exit: Exit) -> Exit {
     let fix = |problem: &Problem| {
         let Problem { name, item, text } = problem.clone();
         Fix { option: name, value: item, message: text }
     };
-    let text = problems.to_string();
     let message = text.lines().next().unwrap_or_default().to_owned();
     let fault = Fault { message, causes: Vec::new(), exit_code: exit as u8 };
     let failure = Failure { error: fault, problems: problems.0.iter().map(fix).collect() };

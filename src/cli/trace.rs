@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(50);
 struct Wish {
     run: Run,
     filter: Filter,
-    /// Whether to make the kernel trace, and if so, whether of TCP every packet.
+    /// Whether to make the kernel trace in any case, and if so, whether of TCP every packet.
     enable: Option<bool>,
     count: Option<u64>,
     time: Option<Duration>,
@@ -99,6 +99,10 @@ fn show(wish: &Wish) -> Result<(), Failure> {
     let mut known = Known::read(&wish.run);
     let mut source: Box<dyn Source> = match wish.enable {
         Some(every) => Box::new(Enabled::start(&known, &wish.filter, every)?),
+        None if Enabled::is_needed(&known) => {
+            tracing::info!(target: "trace", "no rule here reports, so the kernel traces packets, as with --enable");
+            Box::new(Enabled::start(&known, &wish.filter, false)?)
+        }
         None => Box::new(Reports::start(&known)?),
     };
     let mut shown = 0;

@@ -3,6 +3,7 @@
 //! Nothing here sets a rule: every call previews, is refused, or runs in a network namespace of its own.
 
 mod forms;
+mod fresh;
 mod output;
 mod refused;
 mod surroundings;

@@ -53,13 +53,21 @@ fn a_namespace_that_is_none_is_refused() {
 
 #[test]
 fn a_pod_without_an_address_is_told_how_to_declare_one() {
-    let check = |ended: Ended| {
+    let check = |ended: Ended, found: &str| {
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{ended:?}");
-        assert!(ended.stderr.contains("--pod-ips: no valid local IP address found"), "{}", ended.stderr);
+        let told = format!("--pod-ips: no valid local IP address found: {found}; wait for the network");
+        assert!(ended.stderr.contains(&told), "{}", ended.stderr);
     };
-    check(apart(&[], &binary(), &["--dry-run"], &[]));
-    check(preview::<_, &str>(&["--pod-ips", ""], &[]));
-    check(preview::<_, &str>(&["--pod-ips", "127.0.0.1,169.254.1.1,224.0.0.1,::1,fe80::1,ff02::1"], &[]));
+    let declared = |addresses: &str| preview::<_, &str>(&["--pod-ips", addresses], &[]);
+    check(apart(&[], &binary(), &["--dry-run"], &[]), "there is no address at all");
+    check(declared(""), "there is no address at all");
+    check(declared("127.0.0.1,::1"), "every address is loopback");
+    check(declared("169.254.1.1,fe80::1"), "every address is link-local");
+    check(declared("127.0.0.1,fe80::1"), "every address is link-local or loopback");
+    check(
+        declared("127.0.0.1,169.254.1.1,224.0.0.1,ff02::1"),
+        "every address is link-local, loopback or multicast",
+    );
 }
 
 /// A resolv.conf that can't be read is not one without servers. A folder stands in its place.

@@ -98,6 +98,16 @@ fn the_native_table_answers_without_flags() {
     assert_eq!(report["decided_by"]["table"], "inet sidecar_init");
 }
 
+/// A set holds ports in another form than a rule of iptables does.
+#[test]
+fn the_native_table_counts_the_ports_of_its_sets() {
+    let ports: Vec<String> = (1000..1200).step_by(2).map(|port| port.to_string()).collect();
+    let pod = pod_with("nftables", &["-i", "*", "-b", &format!("{},2000-2999", ports.join(","))]);
+    let text = told_live(&pod, &["8080"]);
+    let reason = "because -b captures only 1192,1194,1196,1198,2000-2999 and 96 more";
+    assert!(text.lines().next().is_some_and(|line| line.ends_with(reason)), "{text}");
+}
+
 #[test]
 fn edits_of_the_native_table_are_read_as_they_are() {
     let chain = "inet sidecar_init nat_ISTIO_OUTPUT";

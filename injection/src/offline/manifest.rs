@@ -8,7 +8,6 @@ use crate::configuration::Configuration;
 use crate::decision::{Decision, Policy, Reason};
 use crate::namespaces::{Namespaces, texts};
 use crate::pipeline::{Around, Outcome, Workload, inject};
-use crate::sidecar::misspelt;
 use policy::pod::{Document, Holder};
 use policy::{Problem, Problems};
 use serde_json::Value;
@@ -184,9 +183,9 @@ impl Work<'_> {
                 Err(problems) => {
                     // Whoever misspells one name may misspell another.
                     let annotations = texts(pod, "annotations");
-                    let misspelt: Vec<String> =
-                        annotations.keys().filter_map(|name| misspelt(name)).collect();
-                    self.warn(&at, &misspelt);
+                    let unknown: Vec<String> =
+                        annotations.keys().filter_map(|name| policy::pod::unknown(name)).collect();
+                    self.warn(&at, &unknown);
                     let tree = tree.and_then(|tree| tree.at(&holder.template));
                     let told = problems.0.into_iter().filter(|problem| !is_told(problem, &holder.problems));
                     let told: Vec<Problem> = told.map(|problem| self.spotted(problem, tree, &at)).collect();

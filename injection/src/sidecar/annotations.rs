@@ -1,10 +1,9 @@
 //! A pod's annotations, read one by one: what each says, and everything that is wrong with any of them.
 
-use super::known;
 use crate::configuration::list::listed;
-use policy::Problem;
 use policy::settings::mapping::Form;
 use policy::sources::{Wildcard, boolean};
+use policy::{Problem, pod};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -19,7 +18,7 @@ impl<'a> Annotations<'a> {
     /// Those of a pod.
     pub(super) fn of(pod: &'a Value) -> Self {
         let (said, problems) = texts(pod, "annotations");
-        let warnings = said.keys().filter_map(|name| known::misspelt(name)).collect();
+        let warnings = said.keys().filter_map(|name| pod::unknown(name)).collect();
         Self { said, problems, warnings }
     }
 
@@ -129,4 +128,17 @@ pub(super) fn texts<'a>(object: &'a Value, key: &str) -> (BTreeMap<&'a str, &'a 
         }
     }
     (texts, problems)
+}
+
+#[cfg(test)]
+mod tests {
+    use policy::istio::annotations::OF_INJECTION;
+
+    #[test]
+    fn the_document_names_each_that_is_read() {
+        let document = include_str!("../../../docs/injection.md");
+        for name in OF_INJECTION {
+            assert!(document.contains(&format!("`{name}`")), "docs/injection.md does not name {name}");
+        }
+    }
 }

@@ -5,19 +5,18 @@
 mod annotations;
 mod identity;
 mod image;
-mod known;
 mod own;
 mod read;
 mod traffic;
 mod volumes;
 
 pub use identity::Identity;
-pub(crate) use known::{USER_MOUNTS, USER_VOLUMES, misspelt};
 pub use traffic::Traffic;
 
 use crate::configuration::{Configuration, Readiness};
 use crate::pipeline::Around;
 use policy::Problems;
+use policy::istio::annotations as known;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

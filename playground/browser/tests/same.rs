@@ -31,7 +31,7 @@ fn binary(folder: &Path, words: &[&str], variables: &[(String, String)]) -> Resu
         Some(2) => {
             // Log lines may stand before it.
             let told = text(output.stderr);
-            let (_, problems) = told.split_once("nothing was changed\n").expect("problems");
+            let (_, problems) = told.split_once(" in the input\n").expect("problems");
             Err(problems.lines().map(|line| line.trim_start().to_owned()).collect())
         }
         code => panic!("{words:?}: {code:?}: {}", text(output.stderr)),

@@ -31,6 +31,9 @@ use std::collections::BTreeSet;
 /// How its pods are told from others, and how they speak.
 pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
 
+/// The annotations that it knows of pods, beside those of its settings.
+pub(crate) const ANNOTATIONS: &[&[&str]] = &[pod::ANNOTATIONS];
+
 /// By what this policy's rules and routing are known again. The chains are upstream's, and one of them is called like the
 /// sidecar's: it is ambient's where the other one stands. 138 is in nobody's `/etc/iproute2/rt_protos`.
 pub const OWNERSHIP: Ownership = Ownership {

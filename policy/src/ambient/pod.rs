@@ -22,3 +22,7 @@ pub(crate) const FORM: Form = Form {
     added_to: &[],
     more: |_, _| {},
 };
+
+/// What its agent reads or writes, beside the annotations of the settings.
+pub(crate) const ANNOTATIONS: &[&str] =
+    &["ambient.istio.io/redirection", "ambient.istio.io/waypoint-inbound-binding", "istio.io/dataplane-mode"];

@@ -5,16 +5,11 @@
 
 use super::{Explanation, captures, rule_text};
 use crate::Reason;
-use crate::mesh::Mesh;
 use crate::reason::Meaning;
 use crate::status::reading::read_at;
-use rules::nft::{Field, interface_number};
+use rules::nft::Field;
 use rules::simulate::{At, Direction, Matched, Packet, Verdict, ViewRule};
-use rules::{Action, Condition, ConnState, Match, Origin, Target, render};
-use std::net::IpAddr;
-
-/// How many items of a list a sentence shows.
-const SHOWN: usize = 5;
+use rules::{Action, Condition, ConnState, Match, Origin, Target};
 
 impl Explanation<'_> {
     /// The verdict and its reason in one sentence, without a full stop.
@@ -171,77 +166,12 @@ impl Explanation<'_> {
         })
     }
 
-    /// Which of the lists that name what is captured do not name it. `None` for rules that don't say why they are there.
-    fn lists_lack_it(&self) -> Option<String> {
-        let chains = self.view.chains().iter().enumerate();
-        let places =
-            chains.flat_map(|(chain, held)| (0..held.rules.len()).map(move |rule| At { chain, rule }));
-        let known: Vec<(Reason, At)> = places.filter_map(|at| Some((self.told_reason(at)?, at))).collect();
-        let lists: &[(Meaning, &str)] = match self.packet.direction {
-            Direction::Inbound { .. } => &[(Meaning::InboundPort, "port")],
-            Direction::Outbound { .. } => {
-                &[(Meaning::OutboundNetwork, "network"), (Meaning::OutboundPort, "port")]
-            }
-        };
-        let meshes = Mesh::ALL.iter().filter(|mesh| known.iter().any(|(reason, _)| reason.mesh() == **mesh));
-        let lists = meshes.flat_map(|mesh| {
-            let of_mesh = lists.iter().filter_map(move |(meaning, noun)| {
-                let mut made = Reason::all().filter(|reason| reason.mesh() == *mesh);
-                let is_list = |reason: &Reason| reason.meaning() == *meaning && !reason.settings().is_empty();
-                Some((made.find(is_list)?, *noun))
-            });
-            // The first list is the one that is meant to capture.
-            of_mesh.enumerate().map(|(index, (reason, noun))| (index == 0, reason, noun))
-        });
-        let told = lists.filter_map(|(is_first, reason, noun)| {
-            let option = crate::status::option(reason.settings()[0]);
-            let mut items: Vec<String> = Vec::new();
-            let rules = known.iter().filter(|(known, _)| *known == reason);
-            for item in rules.filter_map(|(_, at)| self.view.rule(*at)).flat_map(|r| values(&r.conditions)) {
-                if !items.contains(&item) {
-                    items.push(item);
-                }
-            }
-            match items.len() {
-                0 => is_first.then(|| format!("{option} captures no {noun}")),
-                1..=SHOWN => Some(format!("{option} captures only {}", items.join(","))),
-                more => Some(format!(
-                    "{option} captures only {} and {} more",
-                    items[..SHOWN].join(","),
-                    more - SHOWN
-                )),
-            }
-        });
-        let told: Vec<String> = told.collect();
-        (!told.is_empty()).then(|| told.join(" and "))
-    }
-
     pub(super) fn place(&self, at: At) -> String {
         let chain = &self.view.chains()[at.chain];
         match self.view.rule(at) {
             Some(_) => format!("rule {} of {} in table {}", at.rule + 1, chain.chain, chain.table),
             None => format!("{} in table {}", chain.chain, chain.table),
         }
-    }
-
-    /// What the rule is about: of a list that nf_tables holds in one rule, the item that the packet has.
-    pub(super) fn value(&self, conditions: &[Condition], meaning: Meaning) -> Option<String> {
-        let mut with_items = conditions.iter().filter(|condition| !items(condition).is_empty());
-        let condition =
-            conditions.iter().find(|condition| is_point(condition, meaning)).or(with_items.next())?;
-        let of_packet = match condition {
-            Condition::Nft(condition) => own(condition.field, self.packet),
-            _ => None,
-        };
-        let index = match (condition, of_packet) {
-            (Condition::Nft(condition), Some(number)) => condition
-                .values
-                .ranges()
-                .iter()
-                .position(|range| range.first <= number && number <= range.last),
-            _ => None,
-        };
-        items(condition).into_iter().nth(index.unwrap_or(0))
     }
 
     fn of_origin(&self, at: At, origin: Origin) -> String {
@@ -263,89 +193,6 @@ impl Explanation<'_> {
         let value = self.value(&self.view.rule(at)?.conditions, reason.meaning());
         let sentence = reason.sentence(value.as_deref(), &origin.option_text())?;
         Some(self.dialect.translate(&sentence))
-    }
-}
-
-/// Whether a condition is what rules of this meaning are about, though others stand before it.
-fn is_point(condition: &Condition, meaning: Meaning) -> bool {
-    let (is_owner, is_interface) = match condition {
-        Condition::Known(m) => {
-            (matches!(m, Match::UidOwner(_) | Match::GidOwner(_)), matches!(m, Match::InInterface(_)))
-        }
-        Condition::Nft(condition) => {
-            (matches!(condition.field, Field::Uid | Field::Gid), condition.field == Field::InInterface)
-        }
-        _ => (false, false),
-    };
-    match meaning {
-        Meaning::ExcludedOwner | Meaning::ProxyOutbound => is_owner,
-        Meaning::Machine | Meaning::MachineDns => is_interface,
-        _ => false,
-    }
-}
-
-/// What the rule is about: the items of the option's list that made it.
-pub(crate) fn values(conditions: &[Condition]) -> Vec<String> {
-    conditions.iter().map(items).find(|items| !items.is_empty()).unwrap_or_default()
-}
-
-fn items(condition: &Condition) -> Vec<String> {
-    match condition {
-        Condition::Known(m) => match m {
-            Match::Source(operand) | Match::Destination(operand) => vec![operand.value().to_string()],
-            Match::InInterface(operand) | Match::OutInterface(operand) => vec![operand.value().to_string()],
-            Match::SourcePort(operand) | Match::DestinationPort(operand) => vec![operand.value().to_string()],
-            Match::DestinationPorts(operand) => vec![operand.value().to_string()],
-            Match::UidOwner(operand) => vec![format!("user {}", operand.value().dashed())],
-            Match::GidOwner(operand) => vec![format!("group {}", operand.value())],
-            Match::Protocol(_)
-            | Match::ProtocolModule(_)
-            | Match::ConnState(_)
-            | Match::Mark(_)
-            | Match::Connmark(_)
-            | Match::Comment(_) => Vec::new(),
-        },
-        Condition::Nft(condition) => {
-            let noun = match condition.field {
-                Field::Uid => "user ",
-                Field::Gid => "group ",
-                Field::InInterface
-                | Field::OutInterface
-                | Field::Source(_)
-                | Field::Destination(_)
-                | Field::SourcePort
-                | Field::DestinationPort => "",
-                Field::Family | Field::Protocol | Field::ConnState | Field::Mark(_) | Field::Connmark(_) => {
-                    return Vec::new();
-                }
-            };
-            let values = render::nft::values(condition);
-            values.iter().map(|value| format!("{noun}{}", value.trim_matches('"'))).collect()
-        }
-        Condition::Protocol(_)
-        | Condition::DestinationLocal(_)
-        | Condition::TcpFlags { .. }
-        | Condition::Always(_)
-        | Condition::Unknown(_) => Vec::new(),
-    }
-}
-
-/// The packet's value of a field, as it was sent.
-fn own(field: Field, packet: &Packet) -> Option<u128> {
-    let address = |address: IpAddr| match address {
-        IpAddr::V4(address) => u128::from(address.to_bits()),
-        IpAddr::V6(address) => address.to_bits(),
-    };
-    match (field, &packet.direction) {
-        (Field::Source(_), _) => Some(address(packet.source.ip())),
-        (Field::Destination(_), _) => Some(address(packet.destination.ip())),
-        (Field::SourcePort, _) => Some(packet.source.port().into()),
-        (Field::DestinationPort, _) => Some(packet.destination.port().into()),
-        (Field::Uid, Direction::Outbound { uid, .. }) => Some(uid.number().into()),
-        (Field::Gid, Direction::Outbound { gid, .. }) => Some(gid.number().into()),
-        (Field::InInterface, Direction::Inbound { interface, .. })
-        | (Field::OutInterface, Direction::Outbound { interface, .. }) => Some(interface_number(interface)),
-        _ => None,
     }
 }
 

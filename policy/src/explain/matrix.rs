@@ -162,12 +162,18 @@ impl Legend {
             text.push_str(&fold(&line, longest, width));
         }
         for list in &self.lists {
-            let (option, flag) = (list.option(), list.setting.row().option());
-            let room = longest.saturating_sub(option.len() + "()".len()).max(GAP);
-            // A flag without a letter says itself what it is short for.
-            let spelt = if option == flag { String::new() } else { format!(": {flag}") };
-            let line = format!("({option}){:room$}{}{spelt}\n", "", list.meaning);
-            text.push_str(&fold(&dialect.translate(&line), longest, width));
+            let key = format!("({})", list.option());
+            let flag = list.setting.row().option();
+            // A flag without a letter says itself what it is short for, unless its author knows another name.
+            let name = dialect.name(list.setting).unwrap_or(&flag);
+            let spelt = if name == list.option() { String::new() } else { format!(": {name}") };
+            let meaning = dialect.translate(list.meaning);
+            // The key stays as the rows have it; one that is wider than its column stands on a line by itself.
+            let line = match longest.checked_sub(key.len()) {
+                Some(room @ GAP..) => format!("{key}{:room$}{meaning}{spelt}\n", ""),
+                Some(_) | None => format!("{key}\n{:longest$}{meaning}{spelt}\n", ""),
+            };
+            text.push_str(&fold(&line, longest, width));
         }
         text
     }

@@ -4,6 +4,7 @@
 //! kernel interface will take the rules, is unknown here. The order of the rules is upstream's, because
 //! people compare previews; each step's reason stands beside it.
 
+pub mod annotations;
 mod config;
 pub mod defaults;
 mod dns;
@@ -47,6 +48,9 @@ use writer::Writer;
 
 /// How its pods speak stands in [`crate::settings::mapping`], and they are those that are no other mesh's.
 pub(crate) const PODS: Option<&crate::pod::mesh::Form> = None;
+
+/// The annotations that it knows of pods.
+pub(crate) const ANNOTATIONS: &[&[&str]] = &[annotations::OF_INJECTION, annotations::OTHERS];
 
 /// By what this policy's rules and routing are known again. The chains' prefix is upstream's, which we succeed; 137 is
 /// in nobody's `/etc/iproute2/rt_protos`.

@@ -126,22 +126,57 @@ fn ipv6(reader: &mut Reader<'_>, host: &dyn Host) -> Option<bool> {
             }
         }
     };
-    let mut global = addresses.into_iter().filter(|address| is_pod_address(*address)).peekable();
-    if global.peek().is_none() {
-        let text = "no valid local IP address found: every one is loopback, link-local or multicast; wait for the \
-                    network, or declare the pod's addresses with this flag";
-        reader.whole(&source, text);
-        return None;
+    let mut global = addresses.iter().filter(|address| unfit(**address).is_none()).peekable();
+    if let Some(first) = global.peek() {
+        return Some(if dual_stack { addresses.iter().any(is_global_ipv6) } else { first.is_ipv6() });
     }
-    Some(if dual_stack { global.any(|address| address.is_ipv6()) } else { global.peek()?.is_ipv6() })
+    let found = found(&addresses);
+    if !declared && host.may_lack_addresses() {
+        let families = match dual_stack {
+            true => "IPv4 and IPv6 are captured (--dual-stack)",
+            false => "IPv4 is captured, IPv6 is not",
+        };
+        reader.warn(format!(
+            "the pod has no address yet ({found}): {families}; declare its addresses with --pod-ips, or run this again \
+             once it has them"
+        ));
+        return Some(dual_stack);
+    }
+    let text = format!(
+        "no valid local IP address found: {found}; wait for the network, or declare the pod's addresses with this flag"
+    );
+    reader.whole(&source, text);
+    None
 }
 
-fn is_pod_address(address: IpAddr) -> bool {
+fn is_global_ipv6(address: &IpAddr) -> bool {
+    address.is_ipv6() && unfit(*address).is_none()
+}
+
+/// Why others can't reach a pod by this address; `None` if they can.
+fn unfit(address: IpAddr) -> Option<&'static str> {
     let link_local = match address {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => address.is_unicast_link_local(),
     };
-    !(address.is_loopback() || link_local || address.is_multicast())
+    match address {
+        address if address.is_loopback() => Some("loopback"),
+        _ if link_local => Some("link-local"),
+        address if address.is_multicast() => Some("multicast"),
+        _ => None,
+    }
+}
+
+/// What addresses there are, none of which will do.
+fn found(addresses: &[IpAddr]) -> String {
+    let mut kinds: Vec<&str> = addresses.iter().filter_map(|address| unfit(*address)).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    match kinds.split_last() {
+        None => "there is no address at all".to_owned(),
+        Some((only, [])) => format!("every address is {only}"),
+        Some((last, others)) => format!("every address is {} or {last}", others.join(", ")),
+    }
 }
 
 fn warn_of_ipv6(reader: &mut Reader<'_>, setting: Setting, cidrs: &[Cidr]) {

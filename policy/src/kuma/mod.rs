@@ -39,6 +39,9 @@ pub(super) const COMMENTS: &str = "kuma/mesh/transparent/proxy/";
 /// How its pods are told from others, and how they speak.
 pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
 
+/// The annotations that it knows of pods, beside those of its settings.
+pub(crate) const ANNOTATIONS: &[&[&str]] = &[pod::ANNOTATIONS];
+
 /// By what this policy's rules and routing are known again. Chains and comments are upstream's, which we succeed; 139 is
 /// in nobody's `/etc/iproute2/rt_protos`.
 pub const OWNERSHIP: Ownership = Ownership {

@@ -32,6 +32,9 @@ use std::collections::BTreeSet;
 /// How its pods are told from others, and how they speak.
 pub(crate) const PODS: Option<&crate::pod::mesh::Form> = Some(&pod::FORM);
 
+/// The annotations that it knows of pods, beside those of its settings.
+pub(crate) const ANNOTATIONS: &[&[&str]] = &[pod::ANNOTATIONS];
+
 /// By what this policy's rules are known again. Chains and comments are upstream's, which we succeed; routing has it none,
 /// and 140 is in nobody's `/etc/iproute2/rt_protos`.
 pub const OWNERSHIP: Ownership = Ownership {

@@ -83,6 +83,10 @@ codes! {
     MachineUdpPasses = "SI025";
     /// A rule is never reached that is there because the mesh's own program sets it.
     DeadRule = "SI026";
+    /// An annotation of a mesh's domain is not known, so that it has no effect.
+    UnknownAnnotation = "SI027";
+    /// A container of the application runs as the proxy's user or group, so that it is not captured.
+    RunsAsProxy = "SI028";
 }
 
 /// Codes of findings that are not made any more.

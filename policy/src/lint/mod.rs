@@ -4,6 +4,7 @@
 //! author thinks, or an option that does nothing; a note is about a limit of the rules themselves. Advice to leave
 //! something out because it does nothing has been followed before it is given, and packets ended as before.
 
+mod application;
 mod asked;
 mod change;
 mod code;
@@ -21,11 +22,12 @@ mod probes;
 mod told;
 mod unreachable;
 
+pub use application::runs_as_proxy;
 pub use change::{Change, LeftOut};
 pub use code::{Code, RETIRED};
 pub use ipv6::{Held, leaves_ipv6, uncaptured_ipv6};
 pub use judge::Judge;
-pub use told::{Item, items};
+pub use told::{Item, items, text};
 
 pub(crate) use general::of_all;
 pub(crate) use overlap::{addresses, covered, ports};

@@ -20,17 +20,28 @@ pub struct Item<'a> {
     remedy: Option<&'a str>,
 }
 
-/// All that is odd about a subject: how it is said, the `warnings` of reading it, and findings.
+/// All findings about a subject, warnings first: how it is said, the `warnings` of reading it, and `findings`.
 pub fn items<'a>(subject: &'a Subject, warnings: &'a [String], findings: &'a [Finding]) -> Vec<Item<'a>> {
-    let of_form = subject.warnings_of_form().iter().map(|text| Item::said(Code::OddManifest, text));
-    let of_values = warnings.iter().map(|text| Item::said(Code::OddValue, text));
-    of_form.chain(of_values).chain(findings.iter().map(Item::from)).collect()
+    let of_form =
+        subject.warnings_of_form().iter().map(|remark| Item::said(remark.level, remark.code, &remark.text));
+    let of_values = warnings.iter().map(|text| Item::said(Level::Warning, Code::OddValue, text));
+    let mut items: Vec<Item<'_>> = of_form.chain(of_values).chain(findings.iter().map(Item::from)).collect();
+    items.sort_by_key(|item| !item.is_warning());
+    items
+}
+
+/// Findings in lines of so many columns; a line that says so, where there is none.
+pub fn text(items: &[Item<'_>], width: usize) -> String {
+    match items {
+        [] => "No findings\n".to_owned(),
+        items => items.iter().map(|item| item.text(width)).collect(),
+    }
 }
 
 impl<'a> Item<'a> {
     /// A remark that reading the flags has made; it names the option itself.
-    fn said(code: Code, text: &'a str) -> Self {
-        Self { level: word(Level::Warning), code: code.name(), option: None, text, remedy: None }
+    fn said(level: Level, code: Code, text: &'a str) -> Self {
+        Self { level: word(level), code: code.name(), option: None, text, remedy: None }
     }
 
     /// What `status` finds of the rules that are there, where nothing is known of the settings: its code is the topic.

@@ -23,6 +23,9 @@ pub struct Pod {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spec {
     pub host_network: bool,
+    /// As whom containers run that do not say it themselves.
+    pub run_as_user: Option<String>,
+    pub run_as_group: Option<String>,
     /// In their order.
     pub init_containers: Vec<Container>,
     pub containers: Vec<Container>,
@@ -44,6 +47,8 @@ pub struct Container {
     pub has_foreign_env: bool,
     pub run_as_user: Option<String>,
     pub run_as_group: Option<String>,
+    /// Whether it runs all along, though it may stand among the init containers (`restartPolicy: Always`).
+    pub always_restarts: bool,
 }
 
 /// A variable of a container.

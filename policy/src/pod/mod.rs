@@ -39,12 +39,14 @@
 pub use crate::settings::mapping;
 
 mod annotations;
+mod applications;
 mod decision;
 mod expand;
 mod facts;
 mod form;
 mod holders;
 mod init;
+mod known;
 mod malformed;
 mod manifest;
 pub(crate) mod mesh;
@@ -58,11 +60,13 @@ mod walk;
 mod yaml;
 
 pub use annotations::{annotated, configured};
+pub use applications::{Application, Id};
 pub use decision::{EXCLUDED_NAMESPACES, INIT, Skip, skip, skip_of};
 pub use facts::{Container, Pod, Spec, Status, Value, Variable};
 pub use holders::{Document, Holder, holders};
+pub use known::unknown;
 pub use manifest::{Object, objects, objects_in};
-pub use reading::{Reading, Way, read};
+pub use reading::{Reading, Remark, Way, read};
 pub use said::Said;
 pub use values::{Located, located, values};
 pub use walk::kinds;

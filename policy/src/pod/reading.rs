@@ -4,15 +4,19 @@
 //! it captures the pod at all.
 
 use super::annotations::annotated;
+use super::applications::{Application, applications};
 use super::decision::{Skip, skip_of};
 use super::init::{self, Init};
+use super::known::unknown;
 use super::manifest::Object;
 use super::said::Said;
 use crate::istio::defaults::PROXY_ID;
+use crate::lint::{Code, Level};
 use crate::mesh::Mesh;
 use crate::settings::Setting;
 use crate::sources::{Given, Raw, Source};
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// Who sets a pod's rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +35,28 @@ pub struct Reading {
     /// Why nothing of the pod is captured, now or until it is injected.
     pub skip: Option<Skip>,
     /// What its author should know.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Remark>,
+    /// The containers beside the proxy.
+    pub applications: Vec<Application>,
+}
+
+/// Something that the author of a manifest should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    pub level: Level,
+    pub code: Code,
+    pub text: String,
+}
+
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// A remark about how a manifest says it.
+fn of_form(text: String) -> Remark {
+    Remark { level: Level::Warning, code: Code::OddManifest, text }
 }
 
 /// Reads an object. Pods that are to be injected yet are read as if they were.
@@ -55,6 +80,9 @@ pub fn read(object: &Object, excluded_namespaces: &[impl AsRef<str>]) -> Reading
         reading.said = none.over(reading.said);
     }
     reading.said = facts(object, title).over(reading.said).after(&object.problems);
+    let unknown = pod.annotations.keys().filter_map(|name| unknown(name));
+    let level = Level::Warning;
+    reading.warnings.extend(unknown.map(|text| Remark { level, code: Code::UnknownAnnotation, text }));
     reading
 }
 
@@ -63,16 +91,17 @@ fn by_init(setter: &Init, annotations: &Said, object: &Object) -> Reading {
     let mut warnings = Vec::new();
     let on_host = object.pod.spec.as_ref().is_some_and(|spec| spec.host_network);
     if on_host {
-        warnings.push(format!(
+        warnings.push(of_form(format!(
             "nothing of it is captured: {}; its init container {name} would change the node's own rules",
             Skip::HostNetwork
-        ));
+        )));
     }
     // One that reads annotations itself contradicts only those whose settings its arguments say too.
     let counts = |setting| !setter.reads_annotations || setter.said.raw.get(setting).is_some();
     let told = annotations.raw.iter().filter(|(setting, _)| counts(*setting));
     let told = Raw::of(told.map(|(setting, given)| (setting, given.clone())));
-    warnings.extend(disagreements(&setter.said.raw, &told, "the init container's counts"));
+    let differing = disagreements(&setter.said.raw, &told, "the init container's counts");
+    warnings.extend(differing.into_iter().map(of_form));
     Reading {
         way: Way::InitContainer(name.clone()),
         said: match setter.reads_annotations {
@@ -81,6 +110,7 @@ fn by_init(setter: &Init, annotations: &Said, object: &Object) -> Reading {
         },
         skip: on_host.then_some(Skip::HostNetwork),
         warnings,
+        applications: applications(&object.pod),
     }
 }
 
@@ -89,24 +119,26 @@ fn by_plugin(inits: &[Init], said: Said, object: &Object, excluded: &[impl AsRef
     let mut warnings = Vec::new();
     match &skip {
         Some(skip) if skip.is_before_injection() => {
-            warnings.push(format!(
-                "nothing of it is captured yet: {skip}; what follows holds once it is injected"
-            ));
+            let text =
+                format!("nothing of it is captured yet: {skip}; what follows holds once it is injected");
+            // Manifests of applications are written before an injector sees them.
+            warnings.push(Remark { level: Level::Note, ..of_form(text) });
         }
-        Some(skip) => warnings.push(format!("nothing of it is captured: {skip}")),
+        Some(skip) => warnings.push(of_form(format!("nothing of it is captured: {skip}"))),
         None => {}
     }
     for Init { name, idle, said: of_init, .. } in inits {
         let idle = idle.unwrap_or("it sets no rules");
         if name != init::VALIDATION {
-            warnings.push(format!("its init container {name} sets no rules: {idle}"));
+            warnings.push(of_form(format!("its init container {name} sets no rules: {idle}")));
         }
         // It sets nothing, so that what it does not say matters to nobody.
         let asked = said.raw.iter().filter(|(setting, _)| of_init.raw.get(*setting).is_some());
         let asked = Raw::of(asked.map(|(setting, given)| (setting, given.clone())));
-        warnings.extend(disagreements(&of_init.raw, &asked, "a plugin asks the pod's annotations"));
+        let differing = disagreements(&of_init.raw, &asked, "a plugin asks the pod's annotations");
+        warnings.extend(differing.into_iter().map(of_form));
     }
-    Reading { way: Way::Annotations, said, skip, warnings }
+    Reading { way: Way::Annotations, said, skip, warnings, applications: applications(&object.pod) }
 }
 
 /// What the cluster has told of the pod.

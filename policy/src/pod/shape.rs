@@ -44,6 +44,8 @@ impl<'a> Shape<'a> {
         };
         Spec {
             host_network: self.boolean(spec, "spec", "hostNetwork"),
+            run_as_user: self.id(spec, "spec", "runAsUser"),
+            run_as_group: self.id(spec, "spec", "runAsGroup"),
             init_containers: self.each(spec, "spec", "initContainers", Self::container),
             containers: self.each(spec, "spec", "containers", Self::container),
             addresses: self.addresses(template),
@@ -73,10 +75,6 @@ impl<'a> Shape<'a> {
         let text = |shape: &mut Self, key: &str| {
             node.get(key).and_then(|node| shape.text(node, &format!("{path}.{key}"))).unwrap_or_default()
         };
-        let id = |shape: &mut Self, key: &str| {
-            let field = node.at(&["securityContext", key])?;
-            shape.whole(field, &format!("{path}.securityContext.{key}"))
-        };
         let foreign = node.get("envFrom").map(|node| &node.value);
         Container {
             name: text(self, "name"),
@@ -84,9 +82,16 @@ impl<'a> Shape<'a> {
             args: self.list_of_texts(node, path, "args"),
             env: self.each(node, path, "env", Self::variable),
             has_foreign_env: matches!(foreign, Some(Value::List(items)) if !items.is_empty()),
-            run_as_user: id(self, "runAsUser"),
-            run_as_group: id(self, "runAsGroup"),
+            run_as_user: self.id(node, path, "runAsUser"),
+            run_as_group: self.id(node, path, "runAsGroup"),
+            always_restarts: node.get("restartPolicy").is_some_and(|policy| policy.text() == Some("Always")),
         }
+    }
+
+    /// The number of a user or a group in a security context.
+    fn id(&mut self, node: &Node, path: &str, key: &str) -> Option<String> {
+        let field = node.at(&["securityContext", key])?;
+        self.whole(field, &format!("{path}.securityContext.{key}"))
     }
 
     fn variable(&mut self, node: &Rc<Node>, path: &str) -> Variable {

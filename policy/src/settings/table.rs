@@ -114,6 +114,7 @@ settings! {
     }
     Lint {
         Deny: "deny" _ [], Switch, "Exit with 1 if there is a warning";
+        Notes: "notes" _ [], Switch, "Show notes too: what the rules can't do better, such as what is the same in every pod";
     }
     Render {
         RenderFormat: "format" _ [], Value("FORMAT"),
@@ -134,7 +135,7 @@ settings! {
         TraceDestination: "destination" _ [], Value("WHERE"),
             "Show only packets to this ADDRESS, NETWORK, PORT or ADDRESS:PORT";
         TraceEnable: "enable" _ [], Switch,
-            "Make the kernel report all rules of nf_tables meanwhile, whoever has set them and however";
+            "Make the kernel report all rules of nf_tables meanwhile, whoever has set them; done without the flag where no rule reports";
         TraceEvery: "every-packet" _ [], Switch,
             "With --enable: every packet of TCP, not only those that begin a connection";
         TraceCount: "count" _ [], Value("N"), "End after so many packets";

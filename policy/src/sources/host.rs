@@ -48,6 +48,12 @@ pub trait Host {
     /// When they can't be listed.
     fn addresses(&self) -> io::Result<Vec<IpAddr>>;
 
+    /// Whether a pod without any address is taken for one that gets IPv4 addresses. Otherwise it is a problem: its family
+    /// can't be known.
+    fn may_lack_addresses(&self) -> bool {
+        false
+    }
+
     /// The DNS servers of resolv.conf; none if there is no such file.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use super::{Seen, word};
 use crate::mesh::Mesh;
 use crate::reason::Meaning;
 use crate::settings::Setting;
-use rules::{ByFamily, Family};
+use rules::{ByFamily, Family, PortRange};
 use serde::Serialize;
 
 /// A part of the traffic, and what becomes of it.
@@ -56,6 +56,13 @@ impl Part {
     pub(super) fn is_of(&self, family: Family) -> bool {
         self.families.contains(&word(family))
     }
+
+    /// Whether a reader learns nothing new from the other part, whichever rule or option it comes from.
+    fn says(&self, other: &Self) -> bool {
+        (self.mesh, self.direction, self.sentence) == (other.mesh, other.direction, other.sentence)
+            && other.items.iter().all(|item| self.items.contains(item))
+            && other.families.iter().all(|family| self.families.contains(family))
+    }
 }
 
 /// All parts.
@@ -91,16 +98,6 @@ fn add_all(told: &mut Told, family: Family, mesh: Mesh, claims: &[Claim]) {
     if captured.is_empty() {
         return;
     }
-    for spared in captured.iter().flat_map(|claim| &claim.spared) {
-        add(
-            &mut told.left_alone,
-            Part { items: spared.items.clone(), ..part(mesh, family, spared.direction, spared.sentence) },
-            false,
-        );
-    }
-    for (direction, sentence) in rests(&captured) {
-        add(&mut told.left_alone, part(mesh, family, direction, sentence), false);
-    }
     for claim in claims {
         let list = match claim.fate {
             Fate::Captured => &mut told.captured,
@@ -110,6 +107,17 @@ fn add_all(told: &mut Told, family: Family, mesh: Mesh, claims: &[Claim]) {
         // What is said of the proxy's users and groups is one thing, whichever of two options said it.
         let is_shared = claim.reason.settings().len() > 1;
         add(list, of_claim(mesh, family, claim), is_shared);
+    }
+    for spared in captured.iter().flat_map(|claim| &claim.spared) {
+        let new =
+            Part { items: spared.items.clone(), ..part(mesh, family, spared.direction, spared.sentence) };
+        // Rules of the same option may have said it already.
+        if !told.left_alone.iter().any(|known| known.says(&new)) {
+            add(&mut told.left_alone, new, false);
+        }
+    }
+    for (direction, sentence) in rests(&captured) {
+        add(&mut told.left_alone, part(mesh, family, direction, sentence), false);
     }
 }
 
@@ -239,10 +247,16 @@ fn sentence(part: &Part) -> String {
     text
 }
 
-/// The first items of a list, and how many more there are.
+/// The first items of a list, and how many more there are; a range of ports counts as its ports.
 pub(super) fn shown(items: &[String]) -> String {
-    match items.len().checked_sub(SHOWN) {
-        None | Some(0) => items.join(", "),
-        Some(more) => format!("{} and {more} more", items[..SHOWN].join(", ")),
+    let count = |item: &String| match item.parse::<PortRange>() {
+        Ok(ports) => usize::from(ports.last().number() - ports.first().number()) + 1,
+        Err(_) => 1,
+    };
+    match items.split_at_checked(SHOWN) {
+        None | Some((_, [])) => items.join(", "),
+        Some((shown, more)) => {
+            format!("{} and {} more", shown.join(", "), more.iter().map(count).sum::<usize>())
+        }
     }
 }

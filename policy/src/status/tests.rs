@@ -141,6 +141,55 @@ fn seen(views: &ByFamily<View>, addresses: &[IpAddr]) -> Status {
     })
 }
 
+/// Whichever rules and options say it, a reader meets each sentence once.
+#[test]
+fn nothing_is_said_twice() {
+    let istio: [&[(Setting, &str)]; 4] = [
+        &[(Setting::InboundPorts, "*"), (Setting::ServiceCidr, "*"), (Setting::DualStack, "true")],
+        &[(Setting::InboundPorts, "80,443"), (Setting::OutboundPorts, "443"), (Setting::DualStack, "true")],
+        &[(Setting::InboundPorts, "*"), (Setting::InterceptionMode, "TPROXY")],
+        &[
+            (Setting::InboundPorts, "80"),
+            (Setting::InterceptionMode, "TPROXY"),
+            (Setting::RedirectDns, "true"),
+        ],
+    ];
+    let istio = istio.map(|flags| capture(Mesh::Istio, flags));
+    for capture in captures().into_iter().chain(istio) {
+        let ours = |family| View::of_rules(capture.rules(family).rules());
+        let listed = |family| {
+            let text = render::iptables::restore(&capture.rules(family));
+            View::of_listing(parse::listing(&text, family).expect("our own text"))
+        };
+        let ways = [
+            ByFamily { v4: ours(Family::V4), v6: ours(Family::V6) },
+            ByFamily { v4: listed(Family::V4), v6: listed(Family::V6) },
+        ];
+        for views in &ways {
+            let Status { captured, left_alone, dropped, .. } =
+                seen(views, &["10.1.2.3", "fd00::3"].map(|text| text.parse().expect("an address")));
+            for parts in [captured, left_alone, dropped] {
+                let mut said: Vec<_> = parts.iter().map(|part| (part.direction, &part.text)).collect();
+                let count = said.len();
+                said.sort_unstable();
+                said.dedup();
+                assert_eq!(said.len(), count, "{capture:?}: {:#?}", texts(&parts));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_range_of_ports_counts_as_its_ports() {
+    let check = |items: &str, expected: &str| {
+        let items: Vec<String> = items.split(' ').map(str::to_owned).collect();
+        assert_eq!(super::parts::shown(&items), expected);
+    };
+    check("1 2 3 4 5 6", "1, 2, 3, 4, 5, 6");
+    check("1 2 3 4 5 6 7-10 20", "1, 2, 3, 4, 5, 6 and 5 more");
+    check("1-3 4 5 6 7 8 10.0.0.0/8", "1-3, 4, 5, 6, 7, 8 and 1 more");
+}
+
 fn told_of(listing: &str) -> Status {
     let listing = parse::listing(listing, Family::V4).expect("a listing");
     let views = ByFamily { v4: View::of_listing(listing), v6: View::empty(Family::V6) };

@@ -52,7 +52,8 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
                      the rules, in our table of nf_tables; rules of iptables carry no note, and want the flags. Reads \
                      only.\n\nPrints what is wanted by what, then the difference chain by chain: a line \
                      with - is there, a line with + is wanted, and behind # stands why: missing, extra, moved, \
-                     changed, or a foreign rule that stands before ours and may decide about packets.\n\nExit \
+                     changed, or a foreign rule that stands before ours and may decide about packets. Where nothing \
+                     differs, a line says that the rules are in place.\n\nExit \
                      codes: 0 equal, 1 could not be read, 2 bad input, 3 different, or rules of others come \
                      before ours, or another mesh captures here too.",
         topics: &[CAPTURE, ANY],
@@ -133,13 +134,14 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
     Entry {
         command: Command::Lint,
         name: "lint",
-        about: "Tell what is odd about the flags, or about the settings noted beside the rules",
+        about: "Find likely mistakes in flags, in a manifest, or in the settings noted beside the rules",
         long_about: "Looks at the capture flags, or at those of a manifest (-f), or without any at those that are noted beside \
                      the rules of the network namespace, and at the rules that they make, for what is valid but hardly meant: \
-                     rules that nothing reaches, options without effect, items that lie in others, and settings \
-                     that are known to surprise. Each finding names the option and what helps. With \
-                     --network-namespace, it looks there whether the pod has IPv6 that is not captured. Of rules without a \
-                     note, it tells what status finds of them. Touches nothing.\n\nExit codes: 0 told, 1 with --deny if there is a warning, 2 bad input.",
+                     rules that nothing reaches, options without effect, items that lie in others, misspelt annotations, \
+                     containers that run as the proxy's user. Each finding names the option and what helps. Notes about what \
+                     the rules can't do better are shown with --notes. With --network-namespace, it looks there whether the \
+                     pod has IPv6 that is not captured. Of rules without a note, it shows what status finds of them. Touches \
+                     nothing.\n\nExit codes: 0 done, 1 with --deny if there is a warning, 2 bad input.",
         topics: &[&[Topic::Lint], PASTED],
         also: &[],
         without: &[],
@@ -219,11 +221,11 @@ pub(in crate::cli) const COMMANDS: &[Entry] = &[
         about: "Show packets as they meet rules, and what becomes of them",
         long_about: "Prints each packet as it meets rules: the time, protocol, addresses, interfaces, the user and group \
                      that sent it, then the rules whose conditions it fulfils, in order, with the option that made each, \
-                     and its end: captured, not captured or dropped, and why.\n\nWithout --enable it shows rules that \
-                     report: those that were set with --iptables-trace-logging, whichever backend has set them. It \
+                     and its end: captured, not captured or dropped, and why.\n\nWhere rules report, which those do that \
+                     were set with --iptables-trace-logging by whichever backend, it shows their reports: it \
                      listens to NFLOG group 1337 and adds nothing to the namespace. NAT rules see the first packet of a \
-                     connection only.\n\nWith --enable any rules of nf_tables are shown, ours and those of others, and \
-                     those of iptables (nft). A table of its own, inet sidecar_init_trace, makes the kernel trace packets; \
+                     connection only.\n\nWhere no rule reports, and everywhere with --enable, any rules of nf_tables are \
+                     shown, ours and those of others, and those of iptables (nft). A table for the trace, inet sidecar_init_trace, makes the kernel trace packets; \
                      it goes when the trace ends, in whatever way. Of TCP, packets that begin a connection are traced. \
                      The kernel does not trace the rules of iptables (legacy) so: set those with \
                      --iptables-trace-logging.\n\nIt ends with SIGINT or SIGTERM, after --count packets, or after the \

@@ -107,7 +107,8 @@ pub(super) fn run(subjects: &[Subject], behind: &[OsString]) -> Result<Exit, Pro
     let subject = manifest::only(subjects)?;
     let asked = understand(subject, behind)?;
     start_logging(&subject.raw, &asked.logging, Stdout::Answer)?;
-    for warning in subject.warnings_of_form().iter().chain(&asked.warnings) {
+    let of_form = subject.warnings_of_form().iter().map(|remark| &remark.text);
+    for warning in of_form.chain(&asked.warnings) {
         tracing::warn!(target: "sandbox", "{warning}");
     }
     if let Some(skip) = subject.skip() {

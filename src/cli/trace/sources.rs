@@ -1,5 +1,6 @@
 //! Where packets come from: from rules that report, or from a trace of the kernel.
 
+use super::known::Read;
 use super::{Failure, Known, number};
 use policy::istio::defaults::LOG_GROUP;
 use policy::trace::{Block, Filter, Frame, Groups, Walk, Walks, of_reports, of_walk, reports_anything};
@@ -41,14 +42,12 @@ impl Reports {
             target: "trace",
             "listening to NFLOG group {LOG_GROUP}, where rules report that were set with --iptables-trace-logging"
         );
-        let reports =
-            |read: &super::known::Read| Family::BOTH.iter().any(|f| reports_anything(read.book.view(*f)));
         match &known.read {
             Ok(read) if reports(read) => {}
             Ok(_) => tracing::warn!(
                 target: "trace",
-                "no rule here reports, so there is nothing to show until one does: set rules with \
-                 --iptables-trace-logging, or call trace --enable"
+                "no rule here reports, and the kernel does not trace rules of iptables (legacy): there is nothing to show \
+                 until rules are set with --iptables-trace-logging"
             ),
             Err(error) => tracing::warn!(
                 target: "trace",
@@ -82,6 +81,11 @@ impl Source for Reports {
     }
 }
 
+/// Whether any rule reports.
+fn reports(read: &Read) -> bool {
+    Family::BOTH.iter().any(|family| reports_anything(read.book.view(*family)))
+}
+
 fn grouped(reports: &[Report], known: &mut Known<'_>) -> Block {
     known.tell(|rules| of_reports(reports, SystemTime::now(), rules))
 }
@@ -96,6 +100,15 @@ pub(super) struct Enabled {
 }
 
 impl Enabled {
+    /// Whether nothing is shown otherwise: no rule reports. Rules of iptables (legacy) alone can't be traced, and of what
+    /// can't be read nothing is known.
+    pub(super) fn is_needed(known: &Known<'_>) -> bool {
+        known
+            .read
+            .as_ref()
+            .is_ok_and(|read| !reports(read) && (read.book.has_nf_tables || !read.book.has_legacy))
+    }
+
     pub(super) fn start(known: &Known<'_>, filter: &Filter, every_packet: bool) -> Result<Self, Failure> {
         match &known.read {
             Ok(read) if read.book.has_legacy && !read.book.has_nf_tables => return Err(Failure::Legacy),

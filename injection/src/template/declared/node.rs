@@ -3,8 +3,9 @@
 use super::condition::When;
 use super::shape::{Field, MOUNT, Shape, VARIABLE, VOLUME};
 use super::text::Text;
-use crate::sidecar::{Sidecar, USER_MOUNTS, USER_VOLUMES};
+use crate::sidecar::Sidecar;
 use crate::template::Sight;
+use policy::istio::annotations::{USER_MOUNTS, USER_VOLUMES};
 use serde_json::{Value, json};
 
 /// A part of a template.

@@ -1,0 +1,91 @@
+//! Annotations that no mesh knows: most are misspelt, have no effect, and nothing else says so.
+
+use super::mesh::is_within;
+use crate::mesh::Mesh;
+use crate::settings::{mapping, nearest};
+
+/// The domains of the meshes' annotations.
+const DOMAINS: [&str; 3] = ["istio.io", "linkerd.io", "kuma.io"];
+
+/// What to say of an annotation that is of a mesh's domain and unknown: one that is like a known one, or that is about
+/// capture, all of which are known. `None` of all others, as newer versions of a mesh have more.
+pub fn unknown(name: &str) -> Option<String> {
+    let (prefix, last) = name.split_once('/')?;
+    let domain = DOMAINS.into_iter().find(|domain| is_within(name, domain))?;
+    if known().any(|known| known == name) {
+        return None;
+    }
+    let split = || known().filter(|known| is_within(known, domain)).filter_map(|known| known.split_once('/'));
+    // The right name behind a wrong prefix; names of one word are common.
+    let is_own = last.contains(|c: char| c.is_ascii_uppercase() || c == '-');
+    let moved = split().find(|(_, known)| is_own && *known == last);
+    let beside = || split().filter(|(known, _)| *known == prefix).map(|(_, last)| last);
+    let meant = moved.or_else(|| nearest(last, beside()).map(|like| (prefix, like)));
+    let is_capture = prefix.starts_with("traffic.") && beside().next().is_some();
+    let hint = match meant {
+        Some((prefix, last)) => format!("; did you mean {prefix}/{last}?"),
+        None if is_capture => String::new(),
+        None => return None,
+    };
+    Some(format!("the annotation {name} is not known and has no effect{hint}"))
+}
+
+/// All annotations that meshes know of pods.
+fn known() -> impl Iterator<Item = &'static str> {
+    let of_meshes = Mesh::ALL.iter().flat_map(|mesh| {
+        let of_settings = mesh.settings().iter().flat_map(|row| row.annotations);
+        mesh.annotations().iter().copied().flatten().chain(of_settings)
+    });
+    of_meshes.chain(mapping::TABLE.iter().flat_map(|row| row.annotations)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::istio::annotations::{EXCLUDE_OUTBOUND, INCLUDE_NETWORKS, VM_INTERFACES};
+
+    fn check(name: &str, meant: Option<&str>) {
+        let told = unknown(name);
+        let found = told.as_deref().and_then(|told| told.strip_suffix('?')?.rsplit(' ').next());
+        assert_eq!(found, meant, "{name}: {told:?}");
+    }
+
+    #[test]
+    fn a_name_that_is_like_a_known_one_is_misspelt() {
+        check("traffic.sidecar.istio.io/includeOutboundIpRanges", Some(INCLUDE_NETWORKS));
+        check("traffic.sidecar.istio.io/excludeOutboundPort", Some(EXCLUDE_OUTBOUND));
+        check("trafic.sidecar.istio.io/excludeOutboundPorts", Some(EXCLUDE_OUTBOUND));
+        check("sidecar.istio.io/excludeOutboundPorts", Some(EXCLUDE_OUTBOUND));
+        check("traffic.istio.io/excludeOutboundPorts", Some(EXCLUDE_OUTBOUND));
+        check("sidecar.istio.io/proxyCpu", Some("sidecar.istio.io/proxyCPU"));
+        check("istio.io/reroute-virtual-interface", Some(VM_INTERFACES));
+        check("config.linkerd.io/skip-inbound-port", Some("config.linkerd.io/skip-inbound-ports"));
+        check("linkerd.io/skip-outbound-ports", Some("config.linkerd.io/skip-outbound-ports"));
+        check("traffic.kuma.io/exclude-inbound-port", Some("traffic.kuma.io/exclude-inbound-ports"));
+        check("kuma.io/exclude-outbound-ports", Some("traffic.kuma.io/exclude-outbound-ports"));
+        check("ambient.istio.io/dns-captured", Some("ambient.istio.io/dns-capture"));
+    }
+
+    #[test]
+    fn what_is_known_or_of_no_mesh_is_no_finding() {
+        for name in known().chain([
+            "sidecar.istio.io/zzz",
+            "config.linkerd.io/zzz",
+            "example.com/inject",
+            "example.com/port",
+            "notistio.io/excludeOutboundPorts",
+            "plain",
+        ]) {
+            assert_eq!(unknown(name), None);
+        }
+    }
+
+    /// Nothing else is about capture under these names.
+    #[test]
+    fn an_unknown_name_about_capture_is_reported_without_a_like_name() {
+        for name in ["traffic.sidecar.istio.io/zzz", "traffic.kuma.io/zzz"] {
+            let told = format!("the annotation {name} is not known and has no effect");
+            assert_eq!(unknown(name), Some(told));
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! A network namespace that was just made, without an address: commands of our own work there, the drop-in does not.
+
+use super::{Ended, binary};
+use std::process::Command;
+
+/// The last of these commands, separated by lines, in a new namespace.
+fn last_of(commands: &str) -> Ended {
+    let script = format!("set -e; alias sidecar-init='{}'\n{commands}", binary().display());
+    Command::new("unshare").args(["--net", "sh", "-c", &script]).output().expect("unshare runs").into()
+}
+
+const SET: &str = "sidecar-init apply -b '*' -i '*'";
+
+#[test]
+fn apply_captures_ipv4_and_warns_of_ipv6() {
+    for (before, found) in [
+        ("", "there is no address at all"),
+        (
+            "ip link set lo up; ip -6 addr del ::1/128 dev lo 2>/dev/null || true\n",
+            "every address is loopback",
+        ),
+    ] {
+        let ended = last_of(&format!("{before}{SET}"));
+        let told = format!("the pod has no address yet ({found}): IPv4 is captured, IPv6 is not");
+        assert!(ended.code == Some(0) && ended.stderr.contains(&told), "{ended:?}");
+        let ended = last_of(&format!("{before}{SET} --dual-stack"));
+        let told = format!("({found}): IPv4 and IPv6 are captured (--dual-stack)");
+        assert!(ended.code == Some(0) && ended.stderr.contains(&told), "{ended:?}");
+        let ended = last_of(&format!("{before}{SET} 2>/dev/null\nsidecar-init status"));
+        let told = "Outbound and inbound traffic is captured over IPv4, by nftables.\n";
+        assert!(ended.code == Some(0) && ended.stdout.starts_with(told), "{ended:?}");
+        let ended = last_of(&format!("{before}sidecar-init istio-iptables -b '*' -i '*'"));
+        let told = format!("no valid local IP address found: {found};");
+        assert!(ended.code == Some(2) && ended.stderr.contains(&told), "{ended:?}");
+    }
+    let declared = last_of(&format!("{SET} --pod-ips 127.0.0.1"));
+    assert!(
+        declared.code == Some(2) && declared.stderr.contains("every address is loopback"),
+        "{declared:?}"
+    );
+}
+
+#[test]
+fn check_says_that_rules_are_in_place_and_warns_as_apply_does() {
+    let flags = "--pod-ips 10.1.2.3 -i '*' -b 8080 -d 15090";
+    let warning = "--istio-local-exclude-ports: has no effect";
+    let set = format!("sidecar-init apply {flags}");
+    assert!(last_of(&set).stderr.contains(warning));
+    let ended = last_of(&format!("{set} 2>/dev/null\nsidecar-init check {flags}"));
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(0), "by the flags given:\nthe rules are in place (nftables)\n"),
+        "{ended:?}"
+    );
+    assert!(ended.stderr.contains(warning), "{ended:?}");
+    let ended = last_of(&format!("{set} 2>/dev/null\nsidecar-init check {flags} -x 10.0.0.0/8"));
+    assert!(ended.code == Some(3) && !ended.stdout.contains("in place"), "{ended:?}");
+}
+
+#[test]
+fn clean_says_whether_there_was_anything() {
+    let ended = last_of("sidecar-init clean");
+    assert!(ended.stderr.contains("nothing of ours was here changed=false"), "{ended:?}");
+    let ended = last_of(&format!("{SET} 2>/dev/null\nsidecar-init clean"));
+    assert!(ended.stderr.contains("nothing of ours is left changed=true"), "{ended:?}");
+    for absent in ["backend=", "families=", "rules="] {
+        assert!(!ended.stderr.contains(absent), "{ended:?}");
+    }
+}
+
+/// There was nothing that a command could have changed which only looks.
+#[test]
+fn only_commands_that_change_something_say_that_nothing_was_changed() {
+    for (command, changes) in [
+        ("apply", true),
+        ("clean", true),
+        ("istio-iptables", true),
+        ("linkerd-init", true),
+        ("kuma-init install transparent-proxy", true),
+        ("cni install", true),
+        ("cni uninstall", true),
+        ("cni repair", true),
+        ("ambient-host", true),
+        ("check", false),
+        ("doctor", false),
+        ("explain", false),
+        ("lint", false),
+        ("render", false),
+        ("status", false),
+        ("probe", false),
+        ("trace", false),
+        ("sandbox", false),
+    ] {
+        let ended = last_of(&format!("sidecar-init {command} --bogus"));
+        assert!(ended.stderr.contains("in the input"), "{command}: {ended:?}");
+        assert_eq!(ended.stderr.contains("nothing was changed"), changes, "{command}: {ended:?}");
+    }
+}

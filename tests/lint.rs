@@ -1,0 +1,153 @@
+//! `lint` as it is called: findings of flags and of manifests, what is a note, and that there is nothing to report.
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("sidecar-init").expect("the binary");
+    command.env_clear().args(arguments);
+    command
+}
+
+fn stdout(arguments: &[&str]) -> String {
+    let output = command(arguments).assert().success().get_output().clone();
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+#[test]
+fn lint_names_option_and_remedy_and_can_deny() {
+    let odd =
+        ["lint", "--pod-ips", "10.44.0.7", "-i", "10.0.0.0/8", "-x", "10.0.0.0/8", "-b", "80", "-d", "90"];
+    let text = stdout(&odd);
+    for part in ["--istio-local-exclude-ports: has no effect", "is never reached", "-> "] {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+    command(&[&odd[..], &["--deny"]].concat()).assert().code(1);
+}
+
+/// What every pod of a mesh has is shown to those who ask for it.
+#[test]
+fn notes_are_left_out_of_text_and_data_unless_asked_for() {
+    let clean = ["lint", "--deny", "--pod-ips", "10.44.0.7", "-i", "*", "-b", "*", "--drop-invalid"];
+    let levels = |more: &[&str]| -> Vec<String> {
+        let call = [&clean[..], &["--format=json"], more].concat();
+        let findings: Value = serde_json::from_str(&stdout(&call)).expect("JSON");
+        let findings = findings["findings"].as_array().expect("a list").clone();
+        findings.iter().map(|finding| finding["level"].as_str().expect("a text").to_owned()).collect()
+    };
+    assert_eq!(stdout(&clean), "by the flags given:\nNo findings\n");
+    assert_eq!(levels(&[]), Vec::<String>::new());
+    assert_eq!(levels(&["--notes"]), ["note"]);
+    let text = stdout(&[&clean[..], &["--notes"]].concat());
+    assert!(text.starts_with("by the flags given:\nnote     SI015 --inbound-capture-port: "), "{text}");
+}
+
+/// Pods as Istio injects them by default: a sidecar, a native sidecar, and one whose rules a plugin sets.
+#[test]
+fn stock_pods_have_no_findings() {
+    let text = stdout(&["lint", "--deny", "-f", "tests/pods/stock.yaml"]);
+    let (titles, rest): (Vec<&str>, Vec<&str>) =
+        text.lines().filter(|line| !line.is_empty()).partition(|line| line.starts_with("== "));
+    assert_eq!((titles.len(), &rest[..]), (3, &["No findings"; 3][..]), "{text}");
+}
+
+/// The findings of a pod with these annotations and this spec, as code and text.
+fn findings(annotations: &str, spec: &str) -> Vec<(String, String)> {
+    let pod = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, namespace: shop, annotations: {{{annotations}}}}}\nspec: {spec}\n"
+    );
+    let call = ["lint", "--format", "json", "-f", "-"];
+    let output = command(&call).write_stdin(pod).assert().success().get_output().clone();
+    let findings: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let text = |finding: &Value, key: &str| finding[key].as_str().unwrap_or_default().to_owned();
+    let findings = findings["findings"].as_array().expect("a list").clone();
+    findings
+        .iter()
+        .map(|finding| {
+            let option = match &finding["option"] {
+                Value::String(option) => format!("{option}: "),
+                _ => String::new(),
+            };
+            (text(finding, "code"), format!("{option}{}", text(finding, "text")))
+        })
+        .collect()
+}
+
+#[test]
+fn a_misspelt_annotation_is_named_with_what_was_meant() {
+    let check = |name: &str, meant: &str| {
+        let text = format!("the annotation {name} is not known and has no effect; did you mean {meant}?");
+        let found = findings(&format!("{name}: \"5432\""), "{containers: [{name: web}]}");
+        assert_eq!(found, [("SI027".to_owned(), text)]);
+    };
+    check("traffic.sidecar.istio.io/excludeOutboundPort", "traffic.sidecar.istio.io/excludeOutboundPorts");
+    check("sidecar.istio.io/excludeInboundPorts", "traffic.sidecar.istio.io/excludeInboundPorts");
+    check("config.linkerd.io/skip-outbound-port", "config.linkerd.io/skip-outbound-ports");
+    check("traffic.kuma.io/exclude-outbound-port", "traffic.kuma.io/exclude-outbound-ports");
+    // Whoever asks about a packet is warned too.
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, annotations: \
+               {traffic.sidecar.istio.io/excludeOutboundPort: '5432'}}\nspec: {containers: [{name: web}]}\n";
+    let output =
+        command(&["explain", "-f", "-", "10.9.9.9:5432"]).write_stdin(pod).output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("did you mean traffic.sidecar.istio.io/excludeOutboundPorts?"), "{text}");
+}
+
+/// The rules can't tell its packets from the proxy's.
+#[test]
+fn a_container_that_runs_as_the_proxy_is_a_finding() {
+    let check = |annotations: &str, spec: &str, expected: &[&str]| {
+        let found = findings(annotations, spec);
+        let expected: Vec<(String, String)> = expected
+            .iter()
+            .map(|text| {
+                (
+                    "SI028".to_owned(),
+                    format!("{text}, which is the proxy's: what it sends passes the proxy by"),
+                )
+            })
+            .collect();
+        assert_eq!(found, expected, "{spec}");
+    };
+    let proxy = "{name: istio-proxy, securityContext: {runAsUser: 1337, runAsGroup: 1337}}";
+    let istio = |pod: &str, container: &str| {
+        format!(
+            "{{{pod}containers: [{proxy}, {{name: web, {container}}}], initContainers: [{{name: istio-init, args: [istio-iptables, -i, '*', -b, '*']}}]}}"
+        )
+    };
+    let user = "runAsUser: container web runs as user 1337";
+    let group = "runAsGroup: container web runs as group 1337";
+    check("", &istio("", "securityContext: {runAsUser: 1000}"), &[]);
+    check("", &istio("", "securityContext: {runAsUser: 1337}"), &[user]);
+    check("", &istio("", "securityContext: {runAsUser: 1337, runAsGroup: 1337}"), &[user, group]);
+    check("", &istio("", "securityContext: {runAsUser: 1000, runAsGroup: 1337}"), &[group]);
+    let of_pod = "securityContext: {runAsUser: 1337, fsGroup: 1337}, ";
+    check("", &istio(of_pod, "image: web"), &[&format!("{user}, by the pod's securityContext")]);
+    check("", &istio(of_pod, "securityContext: {runAsUser: 1000}"), &[]);
+    // A sidecar of the application's own runs all along; other init containers end before there is a proxy.
+    let init = |more: &str| {
+        format!(
+            "{{containers: [{proxy}], initContainers: [{{name: web, securityContext: {{runAsUser: 1337}}{more}}}]}}"
+        )
+    };
+    let injected = "sidecar.istio.io/status: '{}'";
+    check(injected, &init(""), &[]);
+    check(injected, &init(", restartPolicy: Always"), &[user]);
+    // Nothing is captured that could pass by.
+    let nothing = "traffic.sidecar.istio.io/includeOutboundIPRanges: '', sidecar.istio.io/status: '{}'";
+    check(
+        nothing,
+        &format!("{{containers: [{proxy}, {{name: web, securityContext: {{runAsUser: 1337}}}}]}}"),
+        &[],
+    );
+    // Another mesh has another user, and no group.
+    let linkerd =
+        |container: &str| format!("{{containers: [{{name: linkerd-proxy}}, {{name: web, {container}}}]}}");
+    let user = "runAsUser: container web runs as user 2102";
+    check(
+        "linkerd.io/inject: enabled",
+        &linkerd("securityContext: {runAsUser: 2102, runAsGroup: 2102}"),
+        &[user],
+    );
+    check("linkerd.io/inject: enabled", &linkerd("securityContext: {runAsUser: 1337}"), &[]);
+}
