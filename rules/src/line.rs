@@ -161,6 +161,19 @@ impl Action {
         }
     }
 
+    /// Whether it makes no difference to a packet's verdict if a rule with this action matches.
+    pub fn leaves_verdict(&self) -> bool {
+        self.surely_continues() || matches!(self, Self::Zone(_) | Self::Target(Target::SetZone(_)))
+    }
+
+    /// Whether it writes the packet's type of service, by which routes may be chosen.
+    pub fn sets_service(&self) -> bool {
+        match self {
+            Self::Continue(text) => ["TOS ", "DSCP "].iter().any(|name| text.starts_with(name)),
+            _ => false,
+        }
+    }
+
     /// Whether the packet goes on to the next rule as it came. The one place that says so: what a plan puts ours
     /// before, what `check` reports and what a walk passes by are decided here.
     pub fn surely_continues(&self) -> bool {

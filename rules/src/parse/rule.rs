@@ -129,11 +129,41 @@ impl<'a> Reader<'a> {
         if !option.negated && matches!((option.name, option.values.as_slice()), ("-p", ["all" | "0"])) {
             return; // It asks nothing, and is not listed either.
         }
+        if self.widens(option) {
+            return;
+        }
         let condition = self.condition(option).unwrap_or_else(|| Condition::Unknown(option.text()));
         if let Some(module) = &mut self.module {
             module.is_used |= option.name.starts_with("--");
         }
         self.conditions.push(condition);
+    }
+
+    /// Whether an option makes the condition before it ask for something else: the two are one, of which only the text is
+    /// known. A process may have the group among its supplementary ones (`owner_mt` in `xt_owner.c`), and an address may
+    /// be local without being so on the interface (`addrtype_mt_v1` in `xt_addrtype.c`).
+    fn widens(&mut self, option: &Words<'a>) -> bool {
+        let module = self.module.as_ref().map_or("", |module| module.name);
+        let changes = |condition: &Condition| match (option.name, module) {
+            ("--suppl-groups", "owner") => matches!(condition, Condition::Known(Match::GidOwner(_))),
+            ("--limit-iface-in" | "--limit-iface-out", "addrtype") => {
+                matches!(condition, Condition::DestinationLocal(_))
+            }
+            _ => false,
+        };
+        let Some(changed) = self.conditions.iter_mut().rev().find(|condition| changes(condition)) else {
+            return false;
+        };
+        let (is_negated, before) = match changed {
+            Condition::Known(Match::GidOwner(group)) => {
+                (group.is_negated(), format!("--gid-owner {}", group.value()))
+            }
+            Condition::DestinationLocal(local) => (local.is_negated(), "--dst-type LOCAL".to_owned()),
+            _ => return false,
+        };
+        let not = if is_negated { "! " } else { "" };
+        *changed = Condition::Unknown(format!("{not}{before} {}", option.text()));
+        true
     }
 
     /// What the module says that was loaded last, if none of its options was given: a protocol's own one nothing.
@@ -288,112 +318,4 @@ fn takes_first(mask: &str, set: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Target;
-
-    fn check(text: &str, conditions: &[Condition], action: &Action) {
-        let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-        let Line::Foreign(foreign) = read(&words, text, Family::V4).line else {
-            panic!("{text:?} is not foreign");
-        };
-        assert_eq!((foreign.conditions.as_slice(), &foreign.action), (conditions, action), "{text:?}");
-    }
-
-    fn unknown(text: &str) -> Condition {
-        Condition::Unknown(text.to_owned())
-    }
-
-    #[test]
-    fn what_is_known_of_a_foreign_rule_is_kept_beside_what_is_not() {
-        let destination = Condition::Known(Match::Destination(Negatable::Is("10.0.0.0/8".parse().unwrap())));
-        check(
-            "-d 10.0.0.0/8 -m set --match-set block src -j DROP",
-            &[destination, unknown("-m set"), unknown("--match-set block src")],
-            &Action::Target(Target::Drop),
-        );
-        check(
-            "-p icmp -j ACCEPT",
-            &[Condition::Protocol(Negatable::Is(None))],
-            &Action::Target(Target::Accept),
-        );
-        check(
-            "! -p tcp -j ACCEPT",
-            &[Condition::Protocol(Negatable::Not(Some(Protocol::Tcp)))],
-            &Action::Target(Target::Accept),
-        );
-        check(
-            "-m comment --comment it's -g OTHER",
-            &[Condition::Always("--comment it's".to_owned())],
-            &Action::Goto("OTHER".parse().unwrap()),
-        );
-        check(
-            "-s 10.0.0.0/255.0.255.0 -j DROP",
-            &[unknown("-s 10.0.0.0/255.0.255.0")],
-            &Action::Target(Target::Drop),
-        );
-        check(
-            "-p tcp",
-            &[Condition::Known(Match::Protocol(Protocol::Tcp))],
-            &Action::Continue(String::new()),
-        );
-    }
-
-    /// What nearly says what the model can say is foreign all the same.
-    #[test]
-    fn nearly_exact_is_foreign() {
-        let state = ConnStates::from(ConnState::New);
-        check(
-            "-m state --state NEW -j ACCEPT",
-            &[Condition::Known(Match::ConnState(Negatable::Is(state)))],
-            &Action::Target(Target::Accept),
-        );
-        check("-m owner -j ACCEPT", &[], &Action::Target(Target::Accept));
-        check(
-            "-p tcp -j REDIRECT --to-ports 80 --random",
-            &[Condition::Known(Match::Protocol(Protocol::Tcp))],
-            &Action::Target(Target::Redirect("80".parse().unwrap())),
-        );
-    }
-
-    fn check_exact(text: &str, same: &str, is_our_spelling: bool) {
-        let read = |text: &str| {
-            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-            super::read(&words, text, Family::V4)
-        };
-        let (told, same) = (read(text), read(same));
-        assert!(matches!(told.line, Line::Typed(_)), "{text:?}");
-        assert_eq!((told.line, told.is_our_spelling), (same.line, is_our_spelling), "{text:?}");
-    }
-
-    #[test]
-    fn what_asks_nothing_is_left_out() {
-        check_exact("-p all -j ACCEPT", "-j ACCEPT", true);
-        check_exact("-p 0 -s 10.0.0.0/8 -j RETURN", "-s 10.0.0.0/8 -j RETURN", true);
-        check_exact("-p udp -m udp --dport 53 -j ACCEPT", "-p udp --dport 53 -j ACCEPT", true);
-        check("! -p all -j ACCEPT", &[unknown("! -p all")], &Action::Target(Target::Accept));
-        check(
-            "-p udp -m tcp -j ACCEPT",
-            &[Condition::Known(Match::Protocol(Protocol::Udp))],
-            &Action::Target(Target::Accept),
-        );
-    }
-
-    #[test]
-    fn a_protocols_module_without_an_option_is_kept() {
-        for protocol in [Protocol::Tcp, Protocol::Udp] {
-            let text = format!("-p {protocol} -m {protocol} -j ACCEPT");
-            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-            let told = super::read(&words, &text, Family::V4);
-            let matches = [Match::Protocol(protocol), Match::ProtocolModule(protocol)];
-            assert_eq!(told.line, Line::Typed(Rule::new(matches, Target::Accept)));
-            assert!(told.is_our_spelling);
-        }
-    }
-
-    #[test]
-    fn flags_are_asked_of_the_first_segment() {
-        assert!(takes_first("FIN,SYN,RST,ACK", "SYN") && takes_first("FIN,ACK", "NONE"));
-        assert!(!takes_first("FIN,SYN", "FIN,SYN") && !takes_first("SYN,RST", "NONE"));
-    }
-}
+mod tests;

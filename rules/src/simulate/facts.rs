@@ -3,7 +3,7 @@
 use super::packet::{Direction, LOOPBACK, Packet, Routing};
 use super::trace::Matched;
 use crate::nft::{self, Field, family_number, interface_number, protocol_number, state_bit};
-use crate::{Cidr, Condition, ConnState, Family, Gid, Match, PortRange, Protocol, Uid};
+use crate::{Cidr, Condition, ConnState, Family, Gid, Mark, Match, PortRange, Protocol, Uid};
 use std::net::IpAddr;
 
 /// An interface as a match sees it.
@@ -14,6 +14,16 @@ pub(super) enum Interface<'a> {
     /// This one.
     Named(&'a str),
     /// One that is not known.
+    Unknown,
+}
+
+/// Whose socket a packet has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// It has none.
+    None,
+    Is(Uid, Gid),
+    /// It has one, or perhaps: that of whoever gets it.
     Unknown,
 }
 
@@ -48,8 +58,7 @@ pub(super) struct Facts<'a> {
     pub(super) destination_local: bool,
     pub(super) arrives_at: Interface<'a>,
     pub(super) leaves_by: Interface<'a>,
-    /// `None` for a packet that no socket of this machine sends.
-    pub(super) owner: Option<(Uid, Gid)>,
+    pub(super) owner: Owner,
     pub(super) mark: Option<u32>,
     pub(super) connmark: Option<u32>,
     /// `None` for a packet that conntrack does not see.
@@ -66,10 +75,10 @@ impl<'a> Facts<'a> {
             Direction::Outbound { interface, uid, gid } => {
                 // The route was looked up with the socket's mark.
                 let by = if routing.takes_mark(packet.mark) { LOOPBACK } else { interface };
-                (Interface::None, Interface::Named(by), Some((*uid, *gid)), interface == LOOPBACK)
+                (Interface::None, Interface::Named(by), Owner::Is(*uid, *gid), interface == LOOPBACK)
             }
             Direction::Inbound { interface, local } => {
-                (Interface::Named(interface), Interface::None, None, *local)
+                (Interface::Named(interface), Interface::None, Owner::None, *local)
             }
         };
         Self {
@@ -146,6 +155,11 @@ impl<'a> Facts<'a> {
             // What stands there in the header of the other family is not followed.
             Some(_) | None => Loaded::Unknown,
         };
+        let owner = |id: fn(Uid, Gid) -> u32| match self.owner {
+            Owner::None => Loaded::Nothing,
+            Owner::Is(uid, gid) => Loaded::Value(id(uid, gid).into()),
+            Owner::Unknown => Loaded::Unknown,
+        };
         match field {
             Field::InInterface => interface(self.arrives_at),
             Field::OutInterface => interface(self.leaves_by),
@@ -156,8 +170,8 @@ impl<'a> Facts<'a> {
             Field::SourcePort => known(self.source_port.map(u128::from)),
             Field::DestinationPort => known(self.destination_port.map(u128::from)),
             // `nft_meta_get_eval_skugid` in `nft_meta.c`.
-            Field::Uid => self.owner.map_or(Loaded::Nothing, |(uid, _)| Loaded::Value(uid.number().into())),
-            Field::Gid => self.owner.map_or(Loaded::Nothing, |(_, gid)| Loaded::Value(gid.number().into())),
+            Field::Uid => owner(|uid, _| uid.number()),
+            Field::Gid => owner(|_, gid| gid.number()),
             Field::ConnState => match self.connection() {
                 Connection::Here(state) | Connection::None(Some(state)) => {
                     Loaded::Value(state_bit(state).into())
@@ -171,6 +185,15 @@ impl<'a> Facts<'a> {
                 Connection::None(_) => Loaded::Nothing,
                 Connection::Template => Loaded::Unknown,
             },
+        }
+    }
+
+    /// Whether its socket has such an owner, if that is known.
+    fn owned(&self, is_such: impl Fn(Uid, Gid) -> bool) -> Option<bool> {
+        match self.owner {
+            Owner::None => Some(false),
+            Owner::Is(uid, gid) => Some(is_such(uid, gid)),
+            Owner::Unknown => None,
         }
     }
 
@@ -190,12 +213,8 @@ impl<'a> Facts<'a> {
                 operand.holds(operand.value().contains(self.destination_port?))
             }
             // Without a socket there is no owner, and "not this owner" holds (`xt_owner.c`, `owner_mt`).
-            Match::UidOwner(operand) => {
-                operand.holds(self.owner.is_some_and(|(uid, _)| operand.value().contains(uid)))
-            }
-            Match::GidOwner(operand) => {
-                operand.holds(self.owner.is_some_and(|(_, gid)| gid == *operand.value()))
-            }
+            Match::UidOwner(operand) => operand.holds(self.owned(|uid, _| operand.value().contains(uid))?),
+            Match::GidOwner(operand) => operand.holds(self.owned(|_, gid| gid == *operand.value())?),
             Match::ConnState(operand) => match self.connection() {
                 Connection::Here(state) | Connection::None(Some(state)) => {
                     operand.holds(operand.value().states().contains(&state))
@@ -237,5 +256,14 @@ pub(super) fn port_in(ports: PortRange, now: Option<u16>) -> Option<u16> {
         _ if ports.is_single() => Some(ports.first().number()),
         Some(port) if ports.contains(port) => Some(port),
         _ => None,
+    }
+}
+
+/// What setting a mark makes of one that is perhaps not known.
+pub(super) fn set_in(before: Option<u32>, mark: Mark) -> Option<u32> {
+    match before {
+        Some(before) => Some(mark.set_in(before)),
+        // A whole mark leaves nothing of what was not known.
+        None => mark.is_whole().then_some(mark.value),
     }
 }

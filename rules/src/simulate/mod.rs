@@ -7,6 +7,7 @@
 //!
 //! Not followed: whether anybody listens, whether routes and neighbours exist, `rp_filter`, IPsec, bridges.
 
+mod actions;
 mod facts;
 mod packet;
 mod reach;

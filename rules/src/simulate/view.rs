@@ -4,10 +4,11 @@
 //! can stand in one view: the hooks know the order in which the kernel calls the base chains.
 
 use super::ties::other_orders;
+use crate::field::Field;
 use crate::nft::{Base, Kind, ListedRule, ListedTable, base_of};
 use crate::{
-    Action, Chain, ChainName, Condition, Family, Hits, Hook, Line, Listing, Origin, Policy, RuleSet, State,
-    Statement, Table,
+    Action, Chain, ChainName, Condition, Family, Hits, Hook, Line, Listing, Match, Origin, Policy, RuleSet,
+    State, Statement, Table, Target,
 };
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -55,6 +56,8 @@ pub struct View {
     order: Order,
     /// What [`other_orders`] says, kept because every walk asks.
     other_orders: Option<Vec<Order>>,
+    /// What [`tracking`] says of all rules, kept for the same reason.
+    tracks: Option<bool>,
 }
 
 /// Says why a rule is there, by its comment.
@@ -96,7 +99,13 @@ impl Part {
 impl View {
     /// A namespace without rules.
     pub fn empty(family: Family) -> Self {
-        Self { family, chains: Vec::new(), order: Order::default(), other_orders: Some(Vec::new()) }
+        Self {
+            family,
+            chains: Vec::new(),
+            order: Order::default(),
+            other_orders: Some(Vec::new()),
+            tracks: Some(false),
+        }
     }
 
     /// The rules of a listing.
@@ -190,6 +199,8 @@ impl View {
             }
         }
         self.other_orders = other_orders(self);
+        let rules = self.chains.iter().flat_map(|chain| &chain.rules);
+        self.tracks = rules.map(tracking).fold(Some(false), either);
     }
 
     pub fn family(&self) -> Family {
@@ -251,6 +262,20 @@ impl View {
         None
     }
 
+    /// Whether a packet may end in a chain, or in those that it leads to.
+    pub(super) fn may_end(&self, chain: usize) -> bool {
+        let ends = |action: &Action| {
+            matches!(action, Action::Target(Target::Drop) | Action::Reject | Action::Unknown(_))
+        };
+        self.chains[chain].policy == Policy::Drop || self.find(chain, &ends).is_some()
+    }
+
+    /// Whether the kernel tracks connections of the family, which it does where a rule asks for them; `None` if that is
+    /// not known.
+    pub(super) fn tracks(&self) -> Option<bool> {
+        self.tracks
+    }
+
     /// The base chains by hook, in the order in which the kernel calls them. Of equal ones the kernel calls that first
     /// which was registered last, and nobody can ask which that is.
     pub(super) fn order(&self) -> &Order {
@@ -265,6 +290,62 @@ impl View {
     /// Where the kernel calls a base chain; equal of those whose order is not known.
     pub(super) fn rank_of(&self, chain: usize) -> Option<(i32, i32)> {
         self.chains[chain].base.map(rank)
+    }
+}
+
+/// Whether a rule makes the kernel track connections (`nf_ct_netns_get`); `None` if that is not known.
+fn tracking(rule: &ViewRule) -> Option<bool> {
+    let of_condition = |condition: &Condition| match condition {
+        Condition::Known(Match::ConnState(_) | Match::Connmark(_)) => Some(true),
+        Condition::Nft(asked) => Some(matches!(asked.field, Field::ConnState | Field::Connmark(_))),
+        Condition::Unknown(_) => None,
+        Condition::Known(_)
+        | Condition::Protocol(_)
+        | Condition::DestinationLocal(_)
+        | Condition::TcpFlags { .. }
+        | Condition::Always(_) => Some(false),
+    };
+    let of_action = |action: &Action| match action {
+        Action::RedirectSamePort
+        | Action::Destination { .. }
+        | Action::Source(_)
+        | Action::Notrack
+        | Action::Zone(_)
+        | Action::Target(
+            Target::Redirect(_)
+            | Target::SetConnmark(_)
+            | Target::SaveMark
+            | Target::RestoreMark
+            | Target::SetZone(_),
+        ) => Some(true),
+        Action::Unknown(_) | Action::Marks(_) => None,
+        Action::Target(
+            Target::Accept
+            | Target::Drop
+            | Target::Return
+            | Target::Jump(_)
+            | Target::JumpForeign(_)
+            | Target::Tproxy { .. }
+            | Target::SetMark(_)
+            | Target::Nflog { .. }
+            | Target::Log { .. },
+        )
+        | Action::Goto(_)
+        | Action::Call { .. }
+        | Action::Continue(_)
+        | Action::Reject => Some(false),
+    };
+    let conditions = rule.conditions.iter().map(of_condition);
+    let all = conditions.chain(rule.first.iter().chain([&rule.action]).map(of_action));
+    all.reduce(either).unwrap_or(Some(false))
+}
+
+/// Whether one of two holds, as far as that is known.
+fn either(one: Option<bool>, other: Option<bool>) -> Option<bool> {
+    match (one, other) {
+        (Some(true), _) | (_, Some(true)) => Some(true),
+        (Some(false), Some(false)) => Some(false),
+        (None, _) | (_, None) => None,
     }
 }
 

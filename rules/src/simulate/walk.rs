@@ -9,19 +9,17 @@
 //! - TPROXY ends only its own table's walk. The socket it assigns gets the packet, be it rewritten by `nat`
 //!   afterwards, and a packet that has a socket is never forwarded (`ip_forward`).
 
-use super::facts::{Connection, Facts, Interface, port_in};
+use super::facts::{Connection, Facts, Interface, Owner};
 use super::packet::{Direction, LOOPBACK, Packet, Routing};
 use super::trace::{At, Matched, Observer, Outcome, Step, Verdict};
 use super::view::{Order, View, ViewRule};
 use crate::nft::{Base, Kind};
-use crate::{Action, ConnState, Family, Hook, Mark, Policy, Port, PortRange, Target};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use crate::{Action, ConnState, Family, Hook, Policy, Target};
+use std::net::{IpAddr, SocketAddr};
 
 /// Rules that one walk may meet. Chains can call each other so often that no walk would end; the kernel
 /// itself refuses chains that reach themselves, but text does not.
 const MOST_STEPS: usize = 100_000;
-/// Depth of calls. The kernel's own limit depends on the number of chains.
-const MOST_CALLS: usize = 128;
 
 /// Chains of a lower priority see packets before conntrack does (`NF_IP_PRI_CONNTRACK` in
 /// `linux/netfilter_ipv4.h`).
@@ -52,9 +50,13 @@ pub(super) fn walk_in(
         steps: 0,
         captured: None,
         passed: None,
-        translated: false,
+        translated: None,
         destination_done: false,
         source_done: false,
+        from_loopback: packet.source.ip().is_loopback(),
+        source_translated: false,
+        service_set: false,
+        rerouted: false,
     };
     let stopped = match &packet.direction {
         Direction::Outbound { .. } => walker.out(),
@@ -64,41 +66,49 @@ pub(super) fn walk_in(
 }
 
 /// The end of a packet before its way is done: what, and by which rule.
-type Stop = (Verdict, Option<At>);
+pub(super) type Stop = (Verdict, Option<At>);
 
 /// How the walk through a chain ended.
-enum End {
+pub(super) enum End {
     /// Back to the calling chain.
     Returned,
     /// The table is done with the packet.
     Accepted,
 }
 
-struct Walker<'a, O> {
-    view: &'a View,
-    order: &'a Order,
-    routing: &'a Routing,
-    observer: &'a mut O,
-    facts: Facts<'a>,
-    hook: Hook,
+pub(super) struct Walker<'a, O> {
+    pub(super) view: &'a View,
+    pub(super) order: &'a Order,
+    pub(super) routing: &'a Routing,
+    pub(super) observer: &'a mut O,
+    pub(super) facts: Facts<'a>,
+    pub(super) hook: Hook,
     /// Whether the base chain being walked does NAT.
-    in_nat: bool,
+    pub(super) in_nat: bool,
     /// Whether the packet is for this machine.
-    stays: bool,
+    pub(super) stays: bool,
     /// The rules whose chains are being walked.
-    calls: Vec<At>,
-    steps: usize,
+    pub(super) calls: Vec<At>,
+    pub(super) steps: usize,
     /// A capture, and the rule that decided it.
-    captured: Option<(Verdict, At)>,
+    pub(super) captured: Option<(Verdict, At)>,
     /// The rule by which the packet was let go, and whether that was in `nat`, or else in another table.
-    passed: Option<(bool, At)>,
-    /// Whether the destination was changed by something else than a capture.
-    translated: bool,
+    pub(super) passed: Option<(bool, At)>,
+    /// The rule that changed the destination, where that is no capture.
+    pub(super) translated: Option<At>,
     /// Whether it is settled where the connection goes: a rule of NAT has said so, or none has in the first hook that
     /// asks. Nobody is asked again (`nf_nat_initialized` in `nf_nat_inet_fn`).
-    destination_done: bool,
+    pub(super) destination_done: bool,
     /// The same of where it seems to come from.
-    source_done: bool,
+    pub(super) source_done: bool,
+    /// Whether it was sent from a loopback address.
+    pub(super) from_loopback: bool,
+    /// Whether a rule of NAT has surely given it another source.
+    pub(super) source_translated: bool,
+    /// Whether a rule has written its type of service, or perhaps.
+    pub(super) service_set: bool,
+    /// Whether its route was looked up again, by what rules have changed.
+    pub(super) rerouted: bool,
 }
 
 impl<O: Observer> Walker<'_, O> {
@@ -107,14 +117,14 @@ impl<O: Observer> Walker<'_, O> {
         self.hook(Hook::Output)?;
         if self.stays {
             self.facts.leaves_by = Interface::Named(LOOPBACK);
-        } else if self.translated {
+        } else if self.translated.is_some() || self.rerouted {
             self.facts.leaves_by = Interface::Unknown;
         }
         self.hook(Hook::Postrouting)?;
         if !self.stays {
             return Ok(());
         }
-        self.facts.owner = None;
+        self.facts.owner = Owner::None;
         self.facts.leaves_by = Interface::None;
         self.facts.arrives_at = Interface::Named(LOOPBACK);
         self.hook(Hook::Prerouting)?;
@@ -139,11 +149,20 @@ impl<O: Observer> Walker<'_, O> {
 
     fn hook(&mut self, hook: Hook) -> Result<(), Stop> {
         self.hook = hook;
+        // A connection's socket is looked up before INPUT (`ip_rcv_finish_core` in `net/ipv4/ip_input.c`).
+        if hook == Hook::Input && !self.starts_connection() {
+            self.facts.owner = Owner::Unknown;
+        }
         let is_first = !self.facts.is_tracked;
         for &chain in &self.order[hook as usize] {
             let Some(base) = self.view.chains()[chain].base else { continue };
             self.in_nat = base.kind == Kind::Nat;
             if self.in_nat && (!self.starts_connection() || self.is_settled()) {
+                continue;
+            }
+            // NAT asks about connections alone, and the kernel tracks none that no rule asks for.
+            let tracks = if self.in_nat { self.view.tracks() } else { Some(true) };
+            if tracks == Some(false) {
                 continue;
             }
             if is_first && base.priority >= NF_IP_PRI_CONNTRACK {
@@ -152,12 +171,16 @@ impl<O: Observer> Walker<'_, O> {
             let mark = self.facts.mark;
             let end = self.chain(chain);
             match (end, self.view.chains()[chain].policy) {
-                // What source NAT does not tell, nobody can ask afterwards.
-                (Err((Verdict::Unknown, _)), _) if self.is_source_nat() => self.forget_source(),
+                // What source NAT makes of the source is not asked for afterwards.
+                (Err((Verdict::Unknown, _)), _) if self.is_source_nat() && !self.view.may_end(chain) => {
+                    self.forget_source();
+                }
+                (Err((_, at)), _) if tracks.is_none() => return Err((Verdict::Unknown, at)),
                 (Err(stop), _) => return Err(stop),
                 (Ok(End::Returned), Policy::Drop) => {
                     let rule = self.view.chains()[chain].rules.len();
-                    return Err((Verdict::Drop, Some(At { chain, rule })));
+                    let verdict = if tracks.is_some() { Verdict::Drop } else { Verdict::Unknown };
+                    return Err((verdict, Some(At { chain, rule })));
                 }
                 (Ok(End::Accepted), _) | (Ok(End::Returned), Policy::Accept) => {}
             }
@@ -171,9 +194,14 @@ impl<O: Observer> Walker<'_, O> {
         Ok(())
     }
 
-    /// A mark that changed in `mangle` is routed anew (`ip_route_me_harder`).
+    /// A packet whose mark or type of service changed in `mangle` is routed again (`ip_route_me_harder`). Routes of others
+    /// may choose by either, so that by which interface it leaves then is not known.
     fn route_again(&mut self, base: Base, before: Option<u32>) {
-        let changed = base.kind == Kind::Route && self.facts.mark != before;
+        if base.kind != Kind::Route {
+            return;
+        }
+        let changed = self.facts.mark != before || before.is_none();
+        self.rerouted |= changed || self.service_set;
         if changed && self.facts.mark.is_some_and(|mark| self.routing.takes_mark(mark)) {
             self.stays = true;
         }
@@ -191,7 +219,7 @@ impl<O: Observer> Walker<'_, O> {
         }
     }
 
-    fn is_source_nat(&self) -> bool {
+    pub(super) fn is_source_nat(&self) -> bool {
         self.in_nat && matches!(self.hook, Hook::Input | Hook::Postrouting)
     }
 
@@ -200,9 +228,9 @@ impl<O: Observer> Walker<'_, O> {
         (self.facts.source, self.facts.source_port) = (None, None);
     }
 
-    fn chain(&mut self, chain: usize) -> Result<End, Stop> {
+    pub(super) fn chain(&mut self, chain: usize) -> Result<End, Stop> {
         let view = self.view;
-        for (rule, ViewRule { conditions, first, action, leads_to, .. }) in
+        'rules: for (rule, ViewRule { conditions, first, action, leads_to, .. }) in
             view.chains()[chain].rules.iter().enumerate()
         {
             let at = At { chain, rule };
@@ -212,13 +240,19 @@ impl<O: Observer> Walker<'_, O> {
             }
             let matched = self.facts.fulfil(conditions);
             self.observer.rule_met(Step { hook: self.hook, at, matched });
+            self.service_set |= !matches!(matched, Matched::No(_)) && action.sets_service();
             match matched {
                 Matched::No(_) => continue,
-                Matched::Unknown(_) if first.iter().chain([action]).all(is_harmless) => continue,
+                Matched::Unknown(_) if first.iter().chain([action]).all(Action::leaves_verdict) => continue,
                 Matched::Unknown(_) => return Err((Verdict::Unknown, Some(at))),
                 Matched::Yes => {}
             }
             for action in first {
+                // A rule of nf_tables ends where it asks for a mark that no connection has (`nft_ct_get_eval`).
+                let asks = matches!(action, Action::Target(Target::RestoreMark));
+                if asks && matches!(self.facts.connection(), Connection::None(_)) {
+                    continue 'rules;
+                }
                 self.act(action, None, at)?;
             }
             if let Some(end) = self.act(action, *leads_to, at)? {
@@ -228,170 +262,26 @@ impl<O: Observer> Walker<'_, O> {
         Ok(End::Returned)
     }
 
-    /// Does what a rule says; `None` if the next rule follows.
-    fn act(&mut self, action: &Action, leads_to: Option<usize>, at: At) -> Result<Option<End>, Stop> {
-        match action {
-            Action::Target(target) => return self.target(target, leads_to, at),
-            Action::Call { returns: true, .. } => {
-                if let End::Accepted = self.call(leads_to, at)? {
-                    return Ok(Some(End::Accepted));
-                }
-            }
-            Action::Goto(_) | Action::Call { returns: false, .. } => {
-                // The end of that chain is the end of this one.
-                return self.call(leads_to, at).map(Some);
-            }
-            Action::Continue(_) => {}
-            Action::Reject => return Err((Verdict::Drop, Some(self.decider(at)))),
-            Action::RedirectSamePort => {
-                let port = self.facts.destination_port.and_then(Port::new);
-                let port = port.ok_or((Verdict::Unknown, Some(at)))?;
-                return Ok(Some(self.redirect(port.into(), at)));
-            }
-            Action::Destination { address, ports } => {
-                self.translate(*address, *ports);
-                return Ok(Some(End::Accepted));
-            }
-            Action::Source(_) => {
-                (self.facts.source, self.facts.source_port) = (None, None);
-                self.source_done = true;
-                return Ok(Some(End::Accepted));
-            }
-            Action::Notrack => self.facts.state = None,
-            Action::Marks(_) => {
-                self.facts.mark = None;
-                self.facts.connmark = None;
-            }
-            // Zones part connections from each other, never a packet from its rules.
-            Action::Zone(_) => self.facts.is_zoned = true,
-            Action::Unknown(_) => return Err((Verdict::Unknown, Some(at))),
-        }
-        Ok(None)
-    }
-
-    fn target(&mut self, target: &Target, leads_to: Option<usize>, at: At) -> Result<Option<End>, Stop> {
-        match target {
-            Target::Accept => {
-                self.let_go(at);
-                return Ok(Some(End::Accepted));
-            }
-            Target::Drop => return Err((Verdict::Drop, Some(self.decider(at)))),
-            Target::Return => {
-                self.let_go(at);
-                return Ok(Some(End::Returned));
-            }
-            // Where rules of ours stand alone, somebody else's chain is not there, and what it decides is unknown.
-            Target::Jump(_) | Target::JumpForeign(_) => {
-                if let End::Accepted = self.call(leads_to, at)? {
-                    return Ok(Some(End::Accepted));
-                }
-            }
-            Target::Redirect(ports) => return Ok(Some(self.redirect(*ports, at))),
-            Target::Tproxy { port, mark } => {
-                self.captured = Some((Verdict::Tproxy(*port), self.decider(at)));
-                self.facts.mark = self.facts.mark.map(|before| mark.set_in(before));
-                return Ok(Some(End::Accepted));
-            }
-            Target::SetMark(mark) => self.facts.mark = set_in(self.facts.mark, *mark),
-            Target::SetConnmark(mark) => match self.facts.connection() {
-                Connection::Here(_) => self.facts.connmark = set_in(self.facts.connmark, *mark),
-                Connection::None(_) | Connection::Template => {}
-            },
-            Target::SaveMark => match self.facts.connection() {
-                Connection::Here(_) => self.facts.connmark = self.facts.mark,
-                Connection::None(_) | Connection::Template => {}
-            },
-            Target::RestoreMark => match self.facts.connection() {
-                Connection::Here(_) => self.facts.mark = self.facts.connmark,
-                Connection::Template => self.facts.mark = None,
-                Connection::None(_) => {}
-            },
-            Target::SetZone(_) => self.facts.is_zoned = true,
-            Target::Nflog { .. } | Target::Log { .. } => {}
-        }
-        Ok(None)
-    }
-
-    fn call(&mut self, leads_to: Option<usize>, at: At) -> Result<End, Stop> {
-        let unknown = (Verdict::Unknown, Some(at));
-        let chain = leads_to.ok_or(unknown)?;
-        if self.calls.len() >= MOST_CALLS {
-            return Err(unknown);
-        }
-        self.calls.push(at);
-        let end = self.chain(chain)?;
-        self.calls.pop();
-        Ok(end)
-    }
-
-    /// To this machine: in OUTPUT to loopback, else to the address of the interface (`nf_nat_redirect.c`).
-    fn redirect(&mut self, ports: PortRange, at: At) -> End {
-        if !matches!(self.captured, Some((Verdict::Tproxy(_), _))) {
-            self.captured = Some((Verdict::Redirect(ports), self.decider(at)));
-        }
-        self.facts.destination = match (self.hook, self.view.family()) {
-            (Hook::Output, Family::V4) => Some(Ipv4Addr::LOCALHOST.into()),
-            (Hook::Output, Family::V6) => Some(Ipv6Addr::LOCALHOST.into()),
-            (Hook::Prerouting | Hook::Input | Hook::Forward | Hook::Postrouting, _) => None,
-        };
-        self.facts.destination_port = port_in(ports, self.facts.destination_port);
-        self.facts.destination_local = true;
-        self.destination_done = true;
-        self.stays = true;
-        End::Accepted
-    }
-
-    fn translate(&mut self, address: Option<IpAddr>, ports: Option<PortRange>) {
-        self.translated = true;
-        self.destination_done = true;
-        if let Some(address) = address {
-            self.facts.destination = Some(address);
-            self.stays = self.routing.takes_address(address);
-            self.facts.destination_local = self.stays;
-        }
-        if let Some(ports) = ports {
-            self.facts.destination_port = port_in(ports, self.facts.destination_port);
-        }
-    }
-
-    /// The rule to name for what `at` does: the one that led to its chain, if the chain does nothing else.
-    fn decider(&self, at: At) -> At {
-        match self.calls.last() {
-            Some(caller) if self.view.chains()[at.chain].is_detour && self.view.returns(*caller) => *caller,
-            _ => at,
-        }
-    }
-
-    fn let_go(&mut self, at: At) {
-        let nat_has_spoken = matches!(self.passed, Some((true, _)));
-        if !self.is_source_nat() && (self.in_nat || !nat_has_spoken) {
-            self.passed = Some((self.in_nat, self.decider(at)));
-        }
+    /// Whether a loopback address is left where no router takes it: as the source of a packet that leaves, or as the
+    /// destination of one that came in (`ip_route_input_slow` in `net/ipv4/route.c`).
+    fn is_astray(&self) -> bool {
+        let is_loopback = |address: Option<IpAddr>| address.is_some_and(|address| address.is_loopback());
+        let came_in = self.hook == Hook::Input && self.facts.arrives_at != Interface::Named(LOOPBACK);
+        self.translated.is_some()
+            && (!self.stays && self.from_loopback && !self.source_translated
+                || came_in && self.view.family() == Family::V4 && is_loopback(self.facts.destination))
     }
 
     fn outcome(&self, stopped: Option<Stop>) -> Outcome {
         let (verdict, decided_by) = match (stopped, self.captured) {
             (Some((verdict, at)), _) => (verdict, at),
             (None, Some((verdict, at))) => (verdict, Some(at)),
+            (None, None) if self.is_astray() => (Verdict::Unknown, self.translated),
             (None, None) => (Verdict::Pass, self.passed.map(|(_, at)| at)),
         };
         let translated = self.facts.destination.zip(self.facts.destination_port);
-        let translated = translated.filter(|_| self.translated && verdict == Verdict::Pass);
+        let translated = translated.filter(|_| self.translated.is_some() && verdict == Verdict::Pass);
         let translated = translated.map(SocketAddr::from);
         Outcome { verdict, decided_by, translated, stays: self.stays, is_tie: false }
     }
-}
-
-/// What setting a mark makes of one that is perhaps not known.
-fn set_in(before: Option<u32>, mark: Mark) -> Option<u32> {
-    match before {
-        Some(before) => Some(mark.set_in(before)),
-        // A whole mark leaves nothing of what was not known.
-        None => mark.is_whole().then_some(mark.value),
-    }
-}
-
-/// Whether it makes no difference to the verdict if a rule with this action matches.
-fn is_harmless(action: &Action) -> bool {
-    action.surely_continues() || matches!(action, Action::Zone(_) | Action::Target(Target::SetZone(_)))
 }

@@ -1,0 +1,115 @@
+//! Rules as they are read, word by word.
+
+use super::*;
+use crate::Target;
+
+fn check(text: &str, conditions: &[Condition], action: &Action) {
+    let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+    let Line::Foreign(foreign) = read(&words, text, Family::V4).line else {
+        panic!("{text:?} is not foreign");
+    };
+    assert_eq!((foreign.conditions.as_slice(), &foreign.action), (conditions, action), "{text:?}");
+}
+
+fn unknown(text: &str) -> Condition {
+    Condition::Unknown(text.to_owned())
+}
+
+#[test]
+fn what_is_known_of_a_foreign_rule_is_kept_beside_what_is_not() {
+    let destination = Condition::Known(Match::Destination(Negatable::Is("10.0.0.0/8".parse().unwrap())));
+    check(
+        "-d 10.0.0.0/8 -m set --match-set block src -j DROP",
+        &[destination, unknown("-m set"), unknown("--match-set block src")],
+        &Action::Target(Target::Drop),
+    );
+    check("-p icmp -j ACCEPT", &[Condition::Protocol(Negatable::Is(None))], &Action::Target(Target::Accept));
+    check(
+        "! -p tcp -j ACCEPT",
+        &[Condition::Protocol(Negatable::Not(Some(Protocol::Tcp)))],
+        &Action::Target(Target::Accept),
+    );
+    check(
+        "-m comment --comment it's -g OTHER",
+        &[Condition::Always("--comment it's".to_owned())],
+        &Action::Goto("OTHER".parse().unwrap()),
+    );
+    check(
+        "-s 10.0.0.0/255.0.255.0 -j DROP",
+        &[unknown("-s 10.0.0.0/255.0.255.0")],
+        &Action::Target(Target::Drop),
+    );
+    check("-p tcp", &[Condition::Known(Match::Protocol(Protocol::Tcp))], &Action::Continue(String::new()));
+}
+
+#[test]
+fn options_that_widen_a_condition_are_one_with_it() {
+    check(
+        "-m owner ! --gid-owner 1000 --suppl-groups -j DROP",
+        &[unknown("! --gid-owner 1000 --suppl-groups")],
+        &Action::Target(Target::Drop),
+    );
+    check(
+        "-m addrtype ! --dst-type LOCAL --limit-iface-out -j DROP",
+        &[unknown("! --dst-type LOCAL --limit-iface-out")],
+        &Action::Target(Target::Drop),
+    );
+}
+
+/// What nearly says what the model can say is foreign all the same.
+#[test]
+fn nearly_exact_is_foreign() {
+    let state = ConnStates::from(ConnState::New);
+    check(
+        "-m state --state NEW -j ACCEPT",
+        &[Condition::Known(Match::ConnState(Negatable::Is(state)))],
+        &Action::Target(Target::Accept),
+    );
+    check("-m owner -j ACCEPT", &[], &Action::Target(Target::Accept));
+    check(
+        "-p tcp -j REDIRECT --to-ports 80 --random",
+        &[Condition::Known(Match::Protocol(Protocol::Tcp))],
+        &Action::Target(Target::Redirect("80".parse().unwrap())),
+    );
+}
+
+fn check_exact(text: &str, same: &str, is_our_spelling: bool) {
+    let read = |text: &str| {
+        let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+        super::read(&words, text, Family::V4)
+    };
+    let (told, same) = (read(text), read(same));
+    assert!(matches!(told.line, Line::Typed(_)), "{text:?}");
+    assert_eq!((told.line, told.is_our_spelling), (same.line, is_our_spelling), "{text:?}");
+}
+
+#[test]
+fn what_asks_nothing_is_left_out() {
+    check_exact("-p all -j ACCEPT", "-j ACCEPT", true);
+    check_exact("-p 0 -s 10.0.0.0/8 -j RETURN", "-s 10.0.0.0/8 -j RETURN", true);
+    check_exact("-p udp -m udp --dport 53 -j ACCEPT", "-p udp --dport 53 -j ACCEPT", true);
+    check("! -p all -j ACCEPT", &[unknown("! -p all")], &Action::Target(Target::Accept));
+    check(
+        "-p udp -m tcp -j ACCEPT",
+        &[Condition::Known(Match::Protocol(Protocol::Udp))],
+        &Action::Target(Target::Accept),
+    );
+}
+
+#[test]
+fn a_protocols_module_without_an_option_is_kept() {
+    for protocol in [Protocol::Tcp, Protocol::Udp] {
+        let text = format!("-p {protocol} -m {protocol} -j ACCEPT");
+        let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+        let told = super::read(&words, &text, Family::V4);
+        let matches = [Match::Protocol(protocol), Match::ProtocolModule(protocol)];
+        assert_eq!(told.line, Line::Typed(Rule::new(matches, Target::Accept)));
+        assert!(told.is_our_spelling);
+    }
+}
+
+#[test]
+fn flags_are_asked_of_the_first_segment() {
+    assert!(takes_first("FIN,SYN,RST,ACK", "SYN") && takes_first("FIN,ACK", "NONE"));
+    assert!(!takes_first("FIN,SYN", "FIN,SYN") && !takes_first("SYN,RST", "NONE"));
+}
