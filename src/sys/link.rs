@@ -4,7 +4,7 @@
 //! goes with the namespace.
 
 use super::header::*;
-use super::message::Messages;
+use super::message::{Messages, attribute, text};
 use super::netlink::{Request, Socket};
 use nix::{libc::IFF_UP, net::if_::if_nametoindex, sys::socket::SockProtocol};
 use std::{
@@ -96,6 +96,21 @@ impl Links {
             message.attribute(RTA_OIF, &lo);
         })
     }
+}
+
+/// The names of a namespace's links of a kind, such as `bridge`.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn of_kind(kind: &str) -> io::Result<Vec<String>> {
+    let request = Request { kind: RTM_GETLINK, flags: 0, head: &ifinfomsg(0, 0) };
+    Socket::open(SockProtocol::NetlinkRoute)?.dump(&request, |payload| {
+        let attributes = payload.get(size_of_val(&ifinfomsg(0, 0))..)?;
+        let info = attribute(attributes, IFLA_LINKINFO)?;
+        let is_such = attribute(info, IFLA_INFO_KIND).is_some_and(|of| text(of) == kind);
+        let name = attribute(attributes, IFLA_IFNAME).map(text)?;
+        is_such.then(|| name.to_owned())
+    })
 }
 
 fn index(name: &str) -> io::Result<u32> {

@@ -84,7 +84,7 @@ pub fn differences(live: Option<&Table>, wanted: Option<&Table>) -> Vec<Differen
         found.push(Difference { subject: Subject::Set(name), lines: set_lines(there, wanted) });
     }
     let texts = [live, wanted]
-        .map(|table| table.and_then(|table| listed::table(NFPROTO_INET, table, &Interfaces::default())));
+        .map(|table| table.and_then(|table| listed::table(NFPROTO_INET, table, &Interfaces::default(), &[])));
     for [there, wanted] in pairs(&chains(live), &chains(wanted), |chain| &chain.name) {
         let name = there.or(wanted).map(|chain| chain.name.clone()).unwrap_or_default();
         found.push(Difference { subject: Subject::Chain(name), lines: chain_lines([there, wanted], &texts) });

@@ -28,9 +28,16 @@ impl Interfaces {
     }
 }
 
-/// A table as it is listed; `None` for one of a family that no packet of ours passes (ARP, bridges).
-pub(super) fn table(family: u8, table: &bytecode::Table, interfaces: &Interfaces) -> Option<ListedTable> {
+/// A table as it is listed; `None` for one of a family that no packet of ours passes (ARP). `bridges` are those of the
+/// namespace.
+pub(super) fn table(
+    family: u8,
+    table: &bytecode::Table,
+    interfaces: &Interfaces,
+    bridges: &[String],
+) -> Option<ListedTable> {
     let (word, of) = match family {
+        NFPROTO_BRIDGE => return Some(of_bridges(table, bridges)),
         NFPROTO_INET => ("inet", None),
         NFPROTO_NETDEV => ("netdev", None),
         NFPROTO_IPV4 => ("ip", Some(Family::V4)),
@@ -51,6 +58,35 @@ pub(super) fn table(family: u8, table: &bytecode::Table, interfaces: &Interfaces
     };
     let chains = table.chains.iter().map(chain).collect();
     Some(ListedTable { family: of, name: format!("{word} {}", table.name), chains })
+}
+
+/// A table of the family `bridge`, whose rules are not followed: what becomes of packets by a bridge is not known.
+fn of_bridges(table: &bytecode::Table, bridges: &[String]) -> ListedTable {
+    let chain = |chain: &bytecode::Chain| {
+        let base = chain.base.as_ref()?;
+        // Frames come in before the address family sees them, and leave behind it.
+        let (hook, priority) = match base.hook {
+            NF_INET_PRE_ROUTING | NF_INET_LOCAL_IN => (Hook::Prerouting, i32::MIN / 2),
+            _ => (Hook::Postrouting, i32::MAX / 2),
+        };
+        let text = "rules for bridges, which are not followed".to_owned();
+        let rule = ListedRule {
+            conditions: Vec::new(),
+            first: Vec::new(),
+            action: Action::Unknown(text.clone()),
+            comment: String::new(),
+            hits: None,
+            text,
+        };
+        let mut rules = vec![rule];
+        let place = nft::Base { kind: Kind::Filter, hook, priority };
+        let mut listed = ListedBase { base: place, policy: Policy::Accept };
+        of_devices(bridges, &mut listed, &mut rules);
+        let says_anything = !chain.rules.is_empty() || base.policy == NF_DROP;
+        says_anything.then(|| ListedChain { name: chain.name.clone(), base: Some(listed), rules })
+    };
+    let chains = table.chains.iter().filter_map(chain).collect();
+    ListedTable { family: None, name: format!("bridge {}", table.name), chains }
 }
 
 /// Whether a table is one of iptables': by its name, and by all of its base chains.

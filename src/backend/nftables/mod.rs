@@ -38,6 +38,7 @@ pub use tables::{Hindered, Obstacle, Tables};
 
 use crate::sys::{
     header::*,
+    link,
     message::{Messages, attribute},
     netlink::{Rejection, Request, Socket},
     nfnetlink::{body, message_type, nfgenmsg, nfproto},
@@ -138,19 +139,28 @@ impl Nftables {
     pub fn listing(&mut self, family: Family) -> io::Result<Vec<Met>> {
         let interfaces = Interfaces::read();
         let mut tables = Vec::new();
-        for outside in self.tables()?.unwrap_or_default().0 {
+        let found = self.tables()?.unwrap_or_default().0;
+        // Only packets that pass a bridge of this namespace meet rules of that family.
+        let bridges = match found.iter().any(|outside| outside.family == NFPROTO_BRIDGE) {
+            true => link::of_kind("bridge")?,
+            false => Vec::new(),
+        };
+        for outside in found {
             let of = outside.family;
             // Whoever is tracing changes nothing about packets.
             let is_trace = of == NFPROTO_INET && outside.name == tracing::TABLE;
-            let meets = [NFPROTO_INET, NFPROTO_NETDEV, nfproto(family)].contains(&of);
-            if is_trace || !meets || outside.is_dormant() {
+            let is_met = match of {
+                NFPROTO_BRIDGE => !bridges.is_empty(),
+                of => [NFPROTO_INET, NFPROTO_NETDEV, nfproto(family)].contains(&of),
+            };
+            if is_trace || !is_met || outside.is_dormant() {
                 continue;
             }
             let (table, hits) = match read::counted(&mut self.socket, &outside) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 table => table?,
             };
-            let Some(mut listed) = listed::table(of, &table, &interfaces) else { continue };
+            let Some(mut listed) = listed::table(of, &table, &interfaces, &bridges) else { continue };
             hits.note(&mut listed);
             let as_read = listed::is_of_iptables(of, &table).then_some(table);
             tables.push(Met { as_read, listed });
