@@ -2,7 +2,7 @@
 
 use super::here::{self, Here};
 use super::run::{self, Call, Format};
-use super::{Exit, change, host::System, logging::Stdout, manifest, paint, report, warn};
+use super::{Exit, change, host::System, logging::Stdout, manifest, paint, report, usual, warn};
 use policy::mesh::OWNERS;
 use policy::{Basis, Problems, Subject, basis};
 use rules::{Ownership, drift::Compared, render};
@@ -38,7 +38,7 @@ fn compare(call: &Call, basis: &Basis) -> Exit {
         let compared = engine::check(&mut kernel, &capture.desired(), choice)?;
         Ok((compared, change::before(&mut kernel, &capture.owner())?))
     });
-    let (compared, before) = match compared {
+    let (compared, mut before) = match compared {
         Ok(compared) => compared,
         Err(error) => return report::failure(&error, Exit::Failed),
     };
@@ -48,6 +48,15 @@ fn compare(call: &Call, basis: &Basis) -> Exit {
         tracing::warn!(target: "iptables", "{text}; {remedy}");
     }
     let is_equal = differences.is_empty();
+    // Where the rules themselves differ, packets do as well.
+    if is_equal && others.is_empty() {
+        match usual::decided_by_others(run, capture) {
+            Ok(told) => before.extend(told.into_iter().inspect(|text| {
+                tracing::warn!(target: "iptables", "rules of others decide: {text}");
+            })),
+            Err(error) => return report::failure(&*error, Exit::Failed),
+        }
+    }
     let is_alone = before.is_empty() && others.is_empty();
     let printed = match run.format {
         Format::Text => {

@@ -1,7 +1,7 @@
 //! `sidecar-init doctor`: what this namespace and kernel can do.
 
 use super::run::{Call, Format, Run};
-use super::{Exit, ipv6, report};
+use super::{Exit, ipv6, report, usual};
 use policy::{
     Problems, Setting, Tone, fold,
     mesh::{self, Capture, Mesh, Policy},
@@ -10,7 +10,7 @@ use policy::{
 };
 use rules::PortRange;
 use serde::Serialize;
-use sidecar_init::engine::{Finding, Level, Proxy, examine};
+use sidecar_init::engine::{Finding, Level, Preference, Proxy, check, examine};
 use std::fmt::Write;
 
 /// Runs the command. What is wrong with the capture flags is a finding like any other.
@@ -23,9 +23,13 @@ pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>, is_unicod
     let proxy = proxy(run.mesh, call.as_ref().ok().map(|call| &*call.capture));
     let mut findings = examine(&mut kernel, &owner, &proxy);
     match call {
-        Ok(call) => findings.extend(
-            ipv6::uncaptured(raw, &call.capture).map(|found| Finding::warn("ipv6", found.text, found.remedy)),
-        ),
+        Ok(call) => {
+            findings.extend(
+                ipv6::uncaptured(raw, &call.capture)
+                    .map(|found| Finding::warn("ipv6", found.text, found.remedy)),
+            );
+            findings.extend(decided_by_others(run, &call.capture));
+        }
         Err(Problems(problems)) => findings.extend(problems.iter().map(|problem| {
             Finding::fail("input", problem.to_string(), "apply and check with these flags would refuse")
         })),
@@ -38,6 +42,19 @@ pub(super) fn run(raw: &Raw, run: &Run, call: &Result<Call, Problems>, is_unicod
         Exit::Done if findings.iter().any(|finding| finding.level == Level::Fail) => Exit::Failed,
         exit => exit,
     }
+}
+
+/// What others do about the mesh's usual packets, where its rules are as wanted: only then does it show that others do it.
+fn decided_by_others(run: &Run, capture: &Capture) -> Vec<Finding> {
+    let choice = run.backend.choice(Preference::Nftables);
+    let compared = run.open().ok().and_then(|mut kernel| check(&mut kernel, &capture.desired(), choice).ok());
+    if compared.is_none_or(|compared| !compared.differences.is_empty()) {
+        return Vec::new();
+    }
+    let told = usual::decided_by_others(run, capture).unwrap_or_default();
+    let finding =
+        |text| Finding::warn("foreign", text, "see all rules that it meets with sidecar-init explain --live");
+    told.into_iter().map(finding).collect()
 }
 
 /// Where the proxy is expected to listen, and as whom: by the flags, and for what they leave open by what pods of the mesh

@@ -42,6 +42,7 @@ mod scenes;
 mod status;
 mod trace;
 mod tree;
+mod usual;
 mod ways;
 
 use arguments::Invocation;
