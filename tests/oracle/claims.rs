@@ -1,0 +1,154 @@
+//! What `check`, `doctor`, `status` and `clean` claim, each against what has happened.
+
+use crate::scene::{Fate, Scene, state, usual};
+use rules::simulate::Verdict;
+use serde_json::Value;
+
+/// Of what a claim or an answer was false.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Subject {
+    Explain,
+    Json,
+    Apply,
+    Check,
+    Doctor,
+    Status,
+    Clean,
+}
+
+/// What is claimed and is not so.
+pub(crate) struct False {
+    pub(crate) subject: Subject,
+    pub(crate) text: String,
+    /// The packet that shows it, if one does.
+    pub(crate) fate: Option<Fate>,
+}
+
+impl False {
+    fn new(subject: Subject, text: impl Into<String>) -> Self {
+        Self { subject, text: text.into(), fate: None }
+    }
+}
+
+/// Tries all claims; removes the mesh's rules in the end.
+pub(crate) fn all(scene: &Scene, fates: &[Fate]) -> Vec<False> {
+    if scene.refused.is_some() {
+        return refused(scene).into_iter().collect();
+    }
+    let captured = |fate: &&Fate| matches!(fate.meant.verdict, Verdict::Redirect(_) | Verdict::Tproxy(_));
+    let fates: Vec<&Fate> = fates.iter().filter(|fate| scene.captures_family(&fate.packet)).collect();
+    let captured: Vec<&Fate> = fates.iter().copied().filter(captured).collect();
+    // What is not known of a packet is no claim.
+    let usual = usual(&scene.capture);
+    let is_claimed = |fate: &&Fate| fate.said.verdict != Verdict::Unknown && usual.contains(&fate.packet);
+    let contradicted = |fate: &&Fate| !fate.agrees(&fate.meant);
+    let missed: Vec<&Fate> = fates.iter().copied().filter(is_claimed).filter(contradicted).collect();
+    let mut found = Vec::new();
+    found.extend(check(scene, &missed));
+    found.extend(doctor(scene, missed.first().copied()));
+    found.extend(status(scene, &captured));
+    found.extend(clean(scene));
+    found
+}
+
+/// A change that is refused leaves everything as it was.
+fn refused(scene: &Scene) -> Option<False> {
+    let now = state(&scene.pod);
+    (now != scene.state_before).then(|| {
+        let why = scene.refused.as_deref().unwrap_or_default();
+        False::new(
+            Subject::Apply,
+            format!("apply refused ({why}) and left\n{now}\nwhere there was\n{}", scene.state_before),
+        )
+    })
+}
+
+/// Where `check` finds nothing, another `apply` changes nothing, and the mesh's usual packets go where its rules take them.
+fn check(scene: &Scene, missed: &[&Fate]) -> Option<False> {
+    let (answer, code) = scene.answer("check", true);
+    let differs = ["chains", "nftables", "routes"].iter().any(|key| answer[key] != Value::Array(Vec::new()));
+    if differs && scene.setup.after.is_empty() {
+        return Some(False::new(Subject::Check, format!("finds differences behind an apply: {answer:#}")));
+    }
+    if code != Some(0) {
+        let is_well = !differs
+            && answer["before"] == Value::Array(Vec::new())
+            && answer["others"] == Value::Array(Vec::new());
+        return is_well
+            .then(|| False::new(Subject::Check, format!("exits {code:?} and finds nothing: {answer:#}")));
+    }
+    if let Some(fate) = missed.first() {
+        let text = "finds nothing, and a usual packet does not go where the mesh's rules alone would take it";
+        return Some(False { fate: Some((*fate).clone()), ..False::new(Subject::Check, text) });
+    }
+    let again = scene.apply();
+    let report: Value = serde_json::from_slice(&again.stdout).unwrap_or(Value::Null);
+    (report["changed"] != Value::Bool(false))
+        .then(|| False::new(Subject::Check, format!("finds nothing, and apply changes {report:#}")))
+}
+
+/// Where rules of others take a usual packet elsewhere, or drop it, `doctor` has a word about rules.
+fn doctor(scene: &Scene, hit: Option<&Fate>) -> Option<False> {
+    let fate = hit?;
+    let (answer, _) = scene.answer("doctor", true);
+    let findings = answer["findings"].as_array()?;
+    let speaks = |finding: &Value| {
+        let topic = finding["topic"].as_str().unwrap_or_default();
+        ["foreign", "rules", "routing"].contains(&topic) && finding["level"] != "ok"
+    };
+    (!findings.iter().any(speaks)).then(|| {
+        let text = "finds nothing about rules, and a usual packet does not go where the mesh's rules alone would take it";
+        False { fate: Some(fate.clone()), ..False::new(Subject::Doctor, text) }
+    })
+}
+
+/// What `status` says is captured, all of it, is captured, unless it says that others decide.
+fn status(scene: &Scene, captured: &[&Fate]) -> Option<False> {
+    let (answer, _) = scene.answer("status", false);
+    let findings = answer["findings"].as_array()?;
+    if findings.iter().any(|finding| {
+        ["foreign", "rules", "routing", "drift"].contains(&finding["topic"].as_str().unwrap_or_default())
+    }) {
+        return None;
+    }
+    let parts = answer["captured"].as_array()?;
+    let claims = |part: &&Value, fate: &Fate| {
+        let packet = &fate.packet;
+        let of_family = if packet.to.is_ipv4() { "ipv4" } else { "ipv6" };
+        let direction = match (packet.is_inbound, packet.protocol) {
+            (true, _) => "inbound",
+            (false, crate::support::traffic::Protocol::Tcp) => "outbound",
+            (false, crate::support::traffic::Protocol::Udp) => "dns",
+        };
+        part["items"] == Value::Array(Vec::new())
+            && part["direction"] == direction
+            && part["families"].as_array().is_some_and(|families| families.iter().any(|one| one == of_family))
+    };
+    // The packets by which `status` itself tries its claims.
+    let witnesses = captured.iter().filter(|fate| crate::is_witness(&fate.packet));
+    for fate in witnesses {
+        if let Some(part) = parts.iter().find(|part| claims(part, fate))
+            && !fate.agrees(&fate.meant)
+        {
+            let text = format!(
+                "says \"{}\", and a packet shows otherwise",
+                part["text"].as_str().unwrap_or_default()
+            );
+            return Some(False { fate: Some((*fate).clone()), ..False::new(Subject::Status, text) });
+        }
+    }
+    None
+}
+
+/// What others have set is as it was, to the letter.
+fn clean(scene: &Scene) -> Option<False> {
+    let cleaned = scene.say(&["clean".to_owned()]);
+    if !scene.setup.after.is_empty() {
+        return None;
+    }
+    let now = state(&scene.pod);
+    (now != scene.state_before).then(|| {
+        let told = String::from_utf8_lossy(&cleaned.stderr);
+        False::new(Subject::Clean, format!("{told}\nleaves\n{now}\nwhere there was\n{}", scene.state_before))
+    })
+}

@@ -1,0 +1,99 @@
+//! Meshes with random settings that are valid, for a pod at the addresses of the tests.
+
+use crate::random::Random;
+use crate::support::address::{RESOLVERS, SERVICE_CIDRS};
+use policy::Setting;
+use policy::mesh::{self, Capture, Mesh};
+use policy::settings;
+use policy::sources::{Given, NoHost, Raw, Source};
+
+/// The pod's, as `--pod-ips` takes them.
+pub(crate) const POD_IPS: &str = "10.77.0.2,fd77::2";
+
+/// A mesh, and what is said to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Configuration {
+    pub(crate) mesh: Mesh,
+    /// Flags with their values, without the dashes.
+    pub(crate) flags: Vec<(&'static str, &'static str)>,
+}
+
+type Choices = &'static [(&'static str, &'static [&'static str])];
+
+const ISTIO: Choices = &[
+    ("dual-stack", &["true"]),
+    ("istio-inbound-ports", &["*", "*", "*", "", "8080", "80,9090"]),
+    ("istio-service-cidr", &["*", "*", "*", "", SERVICE_CIDRS]),
+    ("istio-local-exclude-ports", &["", "", "8080", "443"]),
+    ("istio-service-exclude-cidr", &["", "", "", SERVICE_CIDRS]),
+    ("istio-outbound-ports", &["", "", "9090"]),
+    ("istio-local-outbound-ports-exclude", &["", "", "443", "8080"]),
+    ("istio-exclude-interfaces", &["", "", "", "lo"]),
+    ("redirect-dns", &["", "true"]),
+    ("dns-servers", &[RESOLVERS]),
+    ("capture-all-dns", &["", "true"]),
+    ("drop-invalid", &["", "", "true"]),
+    ("istio-inbound-interception-mode", &["REDIRECT", "REDIRECT", "TPROXY"]),
+    ("proxy-uid", &["1337"]),
+];
+const LINKERD: Choices = &[
+    ("proxy-uid", &["2102"]),
+    ("ipv6", &["", "true", "false"]),
+    ("ports-to-redirect", &["", "", "", "8080", "80,9090"]),
+    ("inbound-ports-to-ignore", &["", "4190,4191", "443"]),
+    ("outbound-ports-to-ignore", &["", "", "443", "9090"]),
+    ("subnets-to-ignore", &["", "", "", "10.77.0.0/24"]),
+];
+const KUMA: Choices = &[
+    ("kuma-dp-user", &["5678"]),
+    ("ip-family-mode", &["", "", "ipv4"]),
+    ("include-inbound-ports", &["", "", "", "8080"]),
+    ("include-outbound-ports", &["", "", "", "80,9090"]),
+    ("exclude-inbound-ports", &["", "", "443"]),
+    ("exclude-outbound-ports", &["", "", "9090"]),
+    ("exclude-outbound-ips", &["", "", SERVICE_CIDRS]),
+    ("redirect-all-dns-traffic", &["", "true"]),
+    ("drop-invalid-packets", &["", "", "true"]),
+    ("disable-comments", &["", "", "true"]),
+];
+const AMBIENT: Choices =
+    &[("ingress", &["", "", "", "true"]), ("dns-capture", &["", "", "false"]), ("ipv6", &["", "", "false"])];
+
+impl Configuration {
+    pub(crate) fn random(random: &mut Random) -> Self {
+        let mesh = random.of(Mesh::ALL);
+        let choices = match mesh {
+            Mesh::Istio => ISTIO,
+            Mesh::Linkerd => LINKERD,
+            Mesh::Kuma => KUMA,
+            Mesh::Ambient => AMBIENT,
+        };
+        let said = choices.iter().map(|(flag, values)| (*flag, random.of(values)));
+        Self { mesh, flags: said.filter(|(_, value)| !value.is_empty()).collect() }
+    }
+
+    /// The words behind a command of the binary.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let flags = self.flags.iter().map(|(flag, value)| format!("--{flag}={value}"));
+        let always = [format!("--mesh={}", self.mesh.name()), format!("--pod-ips={POD_IPS}")];
+        always.into_iter().chain(flags).collect()
+    }
+
+    pub(crate) fn capture(&self) -> Capture {
+        let always = [("mesh", self.mesh.name()), ("pod-ips", POD_IPS)];
+        let raw = raw(always.into_iter().chain(self.flags.iter().copied()), self.mesh);
+        mesh::resolve(&raw, &NoHost, Vec::new())
+            .unwrap_or_else(|problems| panic!("{self:?}: {problems:?}"))
+            .capture
+    }
+}
+
+/// Flags as the library takes them.
+pub(crate) fn raw<'a>(flags: impl Iterator<Item = (&'a str, &'a str)>, mesh: Mesh) -> Raw {
+    Raw::of(flags.map(|(flag, value)| {
+        let row = settings::of(mesh).find(|row| row.long == flag);
+        let row = row.unwrap_or_else(|| panic!("{mesh} has no flag --{flag}"));
+        let given = Given { value: value.to_owned(), source: Source::Flag(row.long) };
+        (Setting::clone(&row.setting), given)
+    }))
+}

@@ -1,0 +1,217 @@
+//! Faults that were found and mended: rules of others beside a mesh's, one packet each, and what has to be said of it.
+//!
+//! The packet is sent, and where it lands has to agree with what is said.
+
+use crate::claims;
+use crate::command::Command;
+use crate::configurations::Configuration;
+use crate::packets::Packet;
+use crate::scene::{Fate, Scene, Setup};
+use crate::support::pod::APP;
+use crate::support::setting::{Family, Variant};
+use crate::support::traffic::{Identity, Protocol};
+use policy::mesh::Mesh;
+use rules::simulate::Verdict;
+use std::net::SocketAddr;
+
+type Flags = &'static [(&'static str, &'static str)];
+
+const LINKERD: Flags = &[("proxy-uid", "2102")];
+const TRANSPARENT: Flags = &[
+    ("istio-inbound-ports", "*"),
+    ("istio-service-cidr", "*"),
+    ("istio-inbound-interception-mode", "TPROXY"),
+];
+
+fn scene(mesh: Mesh, flags: Flags, before: Vec<Command>) -> Scene {
+    let configuration = Configuration { mesh, flags: flags.to_vec() };
+    let setup = Setup { configuration, backend: "nftables", before: before.clone(), after: Vec::new() };
+    let scene = Scene::new(&setup);
+    assert_eq!(scene.setup.before, before, "the programs take all commands");
+    assert_eq!(scene.refused, None);
+    scene
+}
+
+/// What is said of a packet and has happened, which has to agree.
+fn fate(scene: &mut Scene, packet: Packet) -> Fate {
+    let fate = scene.fates(&[packet]).pop().expect("it is sent");
+    assert!(fate.agrees(&fate.said), "{fate:?}\n{}", scene.explanation(&fate));
+    fate
+}
+
+fn check(mesh: Mesh, flags: Flags, before: Vec<Command>, packet: Packet, expected: Verdict) {
+    let mut scene = scene(mesh, flags, before);
+    let fate = fate(&mut scene, packet);
+    assert_eq!(fate.said.verdict, expected, "{}", scene.explanation(&fate));
+}
+
+fn nft(lines: &[&str]) -> Vec<Command> {
+    lines.iter().map(|line| Command::Nft((*line).to_owned())).collect()
+}
+
+fn iptables(table: &'static str, line: &str) -> Command {
+    Command::Iptables(Variant::Nft, Family::V4, table, line.to_owned())
+}
+
+/// Of a user that is no mesh's proxy.
+fn out(to: &str) -> Packet {
+    let to: SocketAddr = to.parse().expect("an address");
+    Packet { protocol: Protocol::Tcp, is_inbound: false, identity: APP, mark: 0, from: None, to }
+}
+
+/// Of linkerd's proxy, whose calls pass its rules.
+fn out_of_proxy(to: &str) -> Packet {
+    Packet { identity: Identity { uid: 2102, gid: 1000 }, ..out(to) }
+}
+
+fn inbound(to: &str) -> Packet {
+    Packet { is_inbound: true, ..out(to) }
+}
+
+#[test]
+fn supplementary_groups_of_a_process_are_not_known() {
+    for not in ["", "! "] {
+        let rule = format!("-A OUTPUT -m owner {not}--gid-owner 77 --suppl-groups -j DROP");
+        let rules = vec![iptables("filter", &rule)];
+        check(Mesh::Linkerd, LINKERD, rules, out_of_proxy("10.99.0.1:80"), Verdict::Unknown);
+    }
+}
+
+#[test]
+fn a_local_address_may_be_local_to_another_interface() {
+    for (chain, flag, packet) in
+        [("OUTPUT", "out", out("10.77.0.2:9090")), ("INPUT", "in", out("10.77.0.2:9090"))]
+    {
+        let rule = format!("-A {chain} -p tcp -m addrtype ! --dst-type LOCAL --limit-iface-{flag} -j DROP");
+        let rules = vec![iptables("filter", &rule)];
+        check(Mesh::Linkerd, LINKERD, rules, packet, Verdict::Unknown);
+    }
+}
+
+#[test]
+fn behind_tproxy_a_packet_has_the_listeners_socket() {
+    let rules = nft(&[
+        "add table inet other",
+        "add chain inet other in { type filter hook input priority 0; policy accept; }",
+        "add rule inet other in meta skuid 0-4294967294 drop",
+    ]);
+    let packet = inbound("10.77.0.2:8080");
+    check(Mesh::Istio, TRANSPARENT, rules, packet, Verdict::Unknown);
+    // Without TPROXY there is no socket yet, so that the rule is passed.
+    let rules = nft(&[
+        "add table inet other",
+        "add chain inet other in { type filter hook input priority 0; policy accept; }",
+        "add rule inet other in meta skuid 0-4294967294 drop",
+    ]);
+    let mut scene = scene(Mesh::Linkerd, LINKERD, rules);
+    let fate = fate(&mut scene, inbound("10.77.0.2:8080"));
+    assert!(matches!(fate.said.verdict, Verdict::Redirect(_)), "{fate:?}");
+}
+
+#[test]
+fn what_mangle_changes_may_be_routed_elsewhere() {
+    for change in ["MARK --set-mark 0x77", "TOS --set-tos 0x10", "DSCP --set-dscp 0x08"] {
+        let rules = vec![
+            iptables("mangle", &format!("-A OUTPUT -j {change}")),
+            iptables("mangle", "-A POSTROUTING -o eth0 -j DROP"),
+        ];
+        check(Mesh::Linkerd, LINKERD, rules, out_of_proxy("10.99.0.1:80"), Verdict::Unknown);
+    }
+}
+
+#[test]
+fn chains_of_nat_are_not_asked_about_connections_that_nobody_tracks() {
+    let rules = nft(&[
+        "add table ip6 other",
+        "add chain ip6 other in { type nat hook prerouting priority 100; policy drop; }",
+    ]);
+    const IPV4: Flags = &[("proxy-uid", "2102"), ("ipv6", "false")];
+    let mut scene = scene_of_iptables(IPV4, rules);
+    assert_eq!(fate(&mut scene, inbound("[fd77::2]:8080")).said.verdict, Verdict::Pass);
+}
+
+fn scene_of_iptables(flags: Flags, before: Vec<Command>) -> Scene {
+    let configuration = Configuration { mesh: Mesh::Linkerd, flags: flags.to_vec() };
+    Scene::new(&Setup { configuration, backend: "iptables-legacy", before, after: Vec::new() })
+}
+
+#[test]
+fn a_chain_of_source_nat_may_drop() {
+    let rules = nft(&[
+        "add table inet other",
+        "add chain inet other in { type nat hook input priority 100; policy accept; }",
+        "add rule inet other in ct original ip daddr 127.0.0.1 accept",
+        "add rule inet other in tcp dport >= 443 drop",
+    ]);
+    check(Mesh::Linkerd, LINKERD, rules, inbound("10.77.0.2:8080"), Verdict::Unknown);
+}
+
+#[test]
+fn loopback_addresses_do_not_travel() {
+    let rules = vec![iptables("nat", "-A OUTPUT -p tcp -j DNAT --to-destination 10.77.0.1:7777")];
+    check(Mesh::Linkerd, LINKERD, rules, out("127.0.0.1:8080"), Verdict::Unknown);
+}
+
+/// At ingress nothing is tracked yet, so that a rule which asks for the mark of a connection ends there.
+#[test]
+fn a_mark_of_no_connection_ends_a_rule_of_nft() {
+    let rules = nft(&[
+        "add table inet other",
+        "add chain inet other c { type filter hook ingress device eth0 priority -310; policy drop; }",
+        "add rule inet other c meta mark set ct mark accept",
+    ]);
+    check(Mesh::Linkerd, LINKERD, rules, inbound("10.77.0.2:8080"), Verdict::Drop);
+}
+
+#[test]
+fn rules_of_devices_are_followed() {
+    let chain = |hook: &str| {
+        format!(
+            "add chain netdev other c {{ type filter hook {hook} device eth0 priority 0; policy accept; }}"
+        )
+    };
+    for (hook, packet) in [("ingress", inbound("10.77.0.2:8080")), ("egress", out_of_proxy("10.99.0.1:80"))] {
+        let rules =
+            nft(&["add table netdev other", &chain(hook), "add rule netdev other c meta l4proto tcp drop"]);
+        check(Mesh::Linkerd, LINKERD, rules, packet, Verdict::Drop);
+    }
+}
+
+/// Packets by a bridge of the namespace meet rules that are not followed; others do not.
+#[test]
+fn rules_of_bridges_make_packets_by_a_bridge_unknown() {
+    let mut rules = vec![Command::Ip("link add br0 type bridge".to_owned())];
+    rules.extend(nft(&[
+        "add table bridge other",
+        "add chain bridge other c { type filter hook output priority 0; policy accept; }",
+        "add rule bridge other c drop",
+    ]));
+    let mut scene = scene(Mesh::Linkerd, LINKERD, rules);
+    assert!(matches!(fate(&mut scene, out("10.99.0.1:80")).said.verdict, Verdict::Redirect(_)));
+    let explained = |interface: &str| {
+        let question = ["explain", "--live", "--format=json", "--uid=2102", "--destination=10.99.0.1:80"];
+        let words =
+            question.iter().map(|word| (*word).to_owned()).chain([format!("--out-interface={interface}")]);
+        let output = scene.say(&words.collect::<Vec<_>>());
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        answer["verdict"].clone()
+    };
+    assert_eq!((explained("eth0"), explained("br0")), ("pass".into(), "unknown".into()));
+}
+
+/// `check` and `doctor` say where rules of others take the mesh's usual packets elsewhere, though its own are as wanted.
+#[test]
+fn check_and_doctor_try_usual_packets() {
+    let rule = iptables("mangle", "-A OUTPUT -p tcp -j MARK --set-mark 0x539");
+    let mut scene = scene(Mesh::Ambient, &[], vec![rule]);
+    let fates = scene.fates(&crate::scene::usual(&scene.capture.clone()));
+    assert!(
+        fates.iter().any(|fate| !fate.agrees(&fate.meant)),
+        "the mark takes packets past the mesh: {fates:?}"
+    );
+    let (answer, code) = scene.answer("check", true);
+    let before = answer["before"].as_array().expect("a list");
+    assert!(code == Some(3) && !before.is_empty(), "{code:?} {answer:#}");
+    let found = claims::all(&scene, &fates);
+    assert!(found.is_empty(), "{}", found.iter().map(|one| one.text.as_str()).collect::<String>());
+}

@@ -1,0 +1,341 @@
+//! The standing oracle: foreign rules from a grammar, a mesh's rules beside them, real packets, and what `explain --live`,
+//! `status`, `check`, `doctor` and `clean` say of it all, against what has happened. `unknown` is allowed, false is not.
+//!
+//! A false answer is made as small as it gets and written as a shell script that shows it without this program.
+//! `ORACLE_SECONDS` says for how long to try (default 60), `ORACLE_CASES` how many configurations at most, `ORACLE_SEED`
+//! where the random numbers start, `ORACLE_JOBS` how many threads work (default 2), `ORACLE_KEEP` behind how many false
+//! answers to stop (default 3). Needs what the kernel tests need; never skips.
+
+#[path = "../kernel/support/mod.rs"]
+#[expect(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    reason = "shared with the kernel tests, which use all of it"
+)]
+mod support;
+
+mod claims;
+mod command;
+mod configurations;
+mod faults;
+mod grammar;
+mod iptables;
+mod nft;
+mod packets;
+#[path = "../differential/random.rs"]
+mod random;
+mod routes;
+mod scene;
+mod script;
+
+use claims::{False, Subject};
+use configurations::Configuration;
+use packets::Packet;
+use random::Random;
+use rules::simulate::Verdict;
+use scene::{Fate, Scene, Setup};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use support::pod::APP;
+use support::setting::Family;
+use support::traffic::{Identity, Protocol};
+
+/// Packets tried in each scene; a scene costs more than a packet.
+const PACKETS: usize = 40;
+/// One packet in so many is asked about by the program's JSON too.
+const ASKED: usize = 8;
+/// The longest that a false answer is made smaller.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn number(variable: &str, default: u64) -> u64 {
+    match std::env::var(variable) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text:?}")),
+        Err(_) => default,
+    }
+}
+
+/// What has been tried so far.
+#[derive(Debug, Default)]
+struct Tally {
+    packets: u64,
+    rules: u64,
+    configurations: u64,
+    refused: u64,
+    captured: u64,
+    passed: u64,
+    dropped: u64,
+    unknown: u64,
+}
+
+impl Tally {
+    fn add(&mut self, scene: &Scene, fates: &[Fate]) {
+        self.configurations += 1;
+        self.refused += u64::from(scene.refused.is_some());
+        let commands = scene.setup.before.iter().chain(&scene.setup.after);
+        self.rules += commands.filter(|command| command.is_rule()).count() as u64;
+        self.packets += fates.len() as u64;
+        for fate in fates {
+            *match fate.said.verdict {
+                Verdict::Redirect(_) | Verdict::Tproxy(_) => &mut self.captured,
+                Verdict::Pass => &mut self.passed,
+                Verdict::Drop => &mut self.dropped,
+                Verdict::Unknown => &mut self.unknown,
+            } += 1;
+        }
+    }
+
+    fn told(&self, seconds: f64) -> String {
+        let Self { packets, rules, configurations, refused, captured, passed, dropped, unknown } = self;
+        let share = 100.0 * *unknown as f64 / (*packets).max(1) as f64;
+        format!(
+            "oracle: {packets} packets, {rules} foreign rules, {configurations} configurations ({refused} refused); \
+             captured {captured}, passed {passed}, dropped {dropped}, unknown {unknown} ({share:.1} %); {seconds:.0} seconds"
+        )
+    }
+}
+
+#[test]
+fn answers_are_true() {
+    let (seed, jobs) = (number("ORACLE_SEED", 1), number("ORACLE_JOBS", 2));
+    let limit = Duration::from_secs(number("ORACLE_SECONDS", 60));
+    let (cases, keep) = (number("ORACLE_CASES", u64::MAX), number("ORACLE_KEEP", 3));
+    let (start, next) = (Instant::now(), AtomicU64::new(0));
+    let (tally, wrong) = (Mutex::new(Tally::default()), Mutex::new(Vec::<String>::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                loop {
+                    let case = next.fetch_add(1, Ordering::Relaxed);
+                    let is_enough = wrong.lock().expect("no panic").len() as u64 >= keep;
+                    if case >= cases || start.elapsed() >= limit || is_enough {
+                        return;
+                    }
+                    let found = try_case(seed.wrapping_add(case), &tally);
+                    wrong.lock().expect("no panic").extend(found);
+                }
+            });
+        }
+    });
+    let told = tally.lock().expect("no panic").told(start.elapsed().as_secs_f64());
+    // What a test prints is kept from who runs it, but for this.
+    let _ = writeln!(std::io::stderr(), "{told}");
+    let wrong = wrong.into_inner().expect("no panic");
+    assert!(wrong.is_empty(), "{told}\n{} false answers:\n{}", wrong.len(), wrong.join("\n\n"));
+}
+
+/// Tries one scene; returns what was false in it, if anything was.
+fn try_case(seed: u64, tally: &Mutex<Tally>) -> Option<String> {
+    let mut random = Random::new(seed.wrapping_mul(0x2545_F491_4F6C_DD1D));
+    let setup = setup(&mut random);
+    let mut scene = Scene::new(&setup);
+    let packets = random_packets(&mut random, &setup.configuration);
+    let fates = if scene.refused.is_some() { Vec::new() } else { scene.fates(&packets) };
+    tally.lock().expect("no panic").add(&scene, &fates);
+    let found = wrong(&mut scene, &fates, None)?;
+    let setup = scene.setup.clone();
+    drop(scene);
+    // What does not happen again is the machine's weather, or depends on packets before: all are tried once more.
+    let again = reproduce(&setup, &packets, found.subject);
+    let (setup, found) = match again {
+        Some(again) => smallest(setup, &packets, again),
+        None => return None,
+    };
+    Some(told(seed, &setup, &found))
+}
+
+fn setup(random: &mut Random) -> Setup {
+    let configuration = Configuration::random(random);
+    let backend = random.of(&["nftables", "nftables", "iptables-nft", "iptables-legacy"]);
+    let before = grammar::foreign(random, "fb");
+    let after = if random.one_in(2) { grammar::foreign(random, "fa") } else { Vec::new() };
+    Setup { configuration, backend, before, after }
+}
+
+/// Packets of everybody, those among them by which `status` tries its claims.
+fn random_packets(random: &mut Random, configuration: &Configuration) -> Vec<Packet> {
+    let (proxy, proxy_mark) = scene::proxy(&configuration.capture());
+    let mut packets: Vec<Packet> = witnesses();
+    packets.extend(scene::usual(&configuration.capture()));
+    while packets.len() < PACKETS {
+        let family = random.of(&Family::BOTH);
+        let is_inbound = random.one_in(3);
+        let protocol = random.of(&[Protocol::Tcp, Protocol::Tcp, Protocol::Udp]);
+        let other =
+            Identity { uid: random.of(&[0, 1000, 1337, 2000]), gid: random.of(&[0, 1000, 1337, 2000]) };
+        let is_proxy = random.one_in(5);
+        let (identity, mark) = match is_inbound {
+            true => (APP, 0),
+            false if is_proxy => (proxy, proxy_mark),
+            false if random.one_in(2) => (APP, random.of(&[0, 0, 0, 1, 0x111, 0x2000])),
+            false => (other, 0),
+        };
+        let from = random.one_in(3).then(|| outside(family)).filter(|_| is_inbound);
+        let ip = random.of(&scene::destinations(family, is_inbound));
+        let to = SocketAddr::new(ip, random.of(&grammar::PORTS));
+        packets.push(Packet { protocol, is_inbound, identity, mark, from, to });
+    }
+    packets
+}
+
+fn outside(family: Family) -> std::net::IpAddr {
+    if family == Family::V4 { [192, 0, 2, 1].into() } else { [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into() }
+}
+
+/// An address of nobody's, by which `status`, `check` and `doctor` try what is captured.
+fn elsewhere(family: Family) -> std::net::IpAddr {
+    match family {
+        Family::V4 => [192, 0, 2, 10].into(),
+        Family::V6 => [0x2001, 0xdb8, 0, 0, 0, 0, 0, 10].into(),
+    }
+}
+
+/// One for each claim that `status` may make of all traffic: from the application, from outside, for a name.
+fn witnesses() -> Vec<Packet> {
+    let of = |family: Family| {
+        let elsewhere = elsewhere(family);
+        let pod = support::address::Place::Pod.ip(family);
+        let packet = |protocol, is_inbound, from, ip, port| Packet {
+            protocol,
+            is_inbound,
+            identity: APP,
+            mark: 0,
+            from,
+            to: SocketAddr::new(ip, port),
+        };
+        [
+            packet(Protocol::Tcp, false, None, elsewhere, 8080),
+            packet(Protocol::Tcp, true, Some(outside(family)), pod, 8080),
+            packet(Protocol::Udp, false, None, elsewhere, 53),
+        ]
+    };
+    Family::BOTH.into_iter().flat_map(of).collect()
+}
+
+fn is_witness(packet: &Packet) -> bool {
+    witnesses().contains(packet)
+}
+
+/// The first false answer of a scene; of one subject, where that is given.
+fn wrong(scene: &mut Scene, fates: &[Fate], only: Option<Subject>) -> Option<False> {
+    let is_meant = |subject: Subject| only.is_none_or(|only| only == subject);
+    if is_meant(Subject::Explain)
+        && let Some(fate) = fates.iter().find(|fate| !fate.agrees(&fate.said))
+    {
+        return Some(False {
+            subject: Subject::Explain,
+            text: scene.explanation(fate),
+            fate: Some(fate.clone()),
+        });
+    }
+    if is_meant(Subject::Json) {
+        let asked = fates.iter().skip(fates.len() % ASKED).step_by(ASKED);
+        if let Some(found) = asked.filter_map(|fate| json(scene, fate)).next() {
+            return Some(found);
+        }
+    }
+    claims::all(scene, fates).into_iter().find(|found| is_meant(found.subject))
+}
+
+/// Whether the program says of a packet what the library says.
+fn json(scene: &Scene, fate: &Fate) -> Option<False> {
+    let question = scene::question(&fate.packet, fate.source);
+    let flags = question.iter().map(|(flag, value)| format!("--{flag}={value}"));
+    let words = ["explain", "--live", "--format=json"].map(str::to_owned).into_iter().chain(flags);
+    let output = scene.say(&words.collect::<Vec<_>>());
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let (verdict, port) = match fate.said.verdict {
+        Verdict::Pass => ("pass", None),
+        Verdict::Redirect(ports) => ("redirect", Some(ports.first().number())),
+        Verdict::Tproxy(port) => ("tproxy", Some(port.number())),
+        Verdict::Drop => ("drop", None),
+        Verdict::Unknown => ("unknown", None),
+    };
+    let is_same = answer["verdict"] == verdict && answer["port"] == serde_json::Value::from(port);
+    (!is_same).then(|| {
+        let text = format!("explain --live answers {answer:#}\nand the library {verdict} {port:?}");
+        False { subject: Subject::Json, text, fate: Some(fate.clone()) }
+    })
+}
+
+/// The same false answer in the same scene, made again.
+fn reproduce(setup: &Setup, packets: &[Packet], subject: Subject) -> Option<False> {
+    let mut scene = Scene::new(setup);
+    let fates = if scene.refused.is_some() { Vec::new() } else { scene.fates(packets) };
+    wrong(&mut scene, &fates, Some(subject))
+}
+
+/// Takes packets, commands and flags away as long as the answer stays false.
+fn smallest(mut setup: Setup, packets: &[Packet], mut found: False) -> (Setup, False) {
+    let deadline = Instant::now() + PATIENCE;
+    let (subject, mut packets) = (found.subject, packets.to_vec());
+    if let Some(fate) = &found.fate {
+        let one = vec![fate.packet.clone()];
+        if let Some(same) = reproduce(&setup, &one, subject) {
+            (packets, found) = (one, same);
+        }
+    } else if let Some(same) = reproduce(&setup, &[], subject) {
+        (packets, found) = (Vec::new(), same);
+    }
+    let mut step = setup.before.len().max(setup.after.len()).div_ceil(2).max(1);
+    loop {
+        let (mut at, mut is_smaller) = (0, false);
+        while at < setup.parts() && Instant::now() < deadline {
+            let smaller = setup.without(at, step);
+            match reproduce(&smaller, &packets, subject) {
+                Some(same) => (setup, found, is_smaller) = (smaller, same, true),
+                None => at += step,
+            }
+        }
+        if step == 1 && !is_smaller || Instant::now() >= deadline {
+            return (setup, found);
+        }
+        step = (step / 2).max(1);
+    }
+}
+
+impl Setup {
+    fn parts(&self) -> usize {
+        self.before.len() + self.after.len() + self.configuration.flags.len()
+    }
+
+    /// The same without some of its parts.
+    fn without(&self, first: usize, count: usize) -> Self {
+        let mut smaller = self.clone();
+        let mut index = 0;
+        let mut stays = || {
+            index += 1;
+            !(first + 1..=first + count).contains(&index)
+        };
+        smaller.before.retain(|_| stays());
+        smaller.after.retain(|_| stays());
+        smaller.configuration.flags.retain(|_| stays());
+        smaller
+    }
+}
+
+fn lands(fate: &Fate) -> String {
+    format!("{:?} from {}\nlanded: {:?}", fate.packet, fate.source, fate.landings)
+}
+
+/// The message, with the script that shows it.
+fn told(seed: u64, setup: &Setup, found: &False) -> String {
+    let script = script::script(setup, &setup.configuration.capture(), found, seed);
+    let path = format!("{}/oracle-{seed}.sh", env!("CARGO_TARGET_TMPDIR"));
+    let place = match std::fs::write(&path, &script) {
+        Ok(()) => format!("bash {path}"),
+        Err(error) => format!("{path} can't be written: {error}"),
+    };
+    let fate = found.fate.as_ref().map(lands).unwrap_or_default();
+    let commands = setup.before.iter().map(|command| format!("{command}\n"));
+    let applied = format!("apply --backend={} {}\n", setup.backend, setup.configuration.words().join(" "));
+    let commands = commands.chain([applied]).chain(setup.after.iter().map(|command| format!("{command}\n")));
+    let commands: String = commands.collect();
+    format!(
+        "== ORACLE_SEED={seed} ORACLE_CASES=1: {:?}\n{commands}{}\n{fate}\n{place}",
+        found.subject, found.text
+    )
+}

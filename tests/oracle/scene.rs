@@ -1,0 +1,382 @@
+//! A pod with a mesh's rules and those of others, somebody outside, and what the tool says of packets between them.
+
+use crate::command::{self, Command};
+use crate::configurations::{Configuration, raw};
+use crate::grammar::{FOREIGN_PORT, PORTS};
+use crate::packets::{Ears, Landing, Packet, Sent};
+use crate::support::address::Place;
+use crate::support::namespace::{Namespace, join};
+use crate::support::pod::APP;
+use crate::support::setting::Family;
+use crate::support::traffic::{Identity, Protocol};
+use policy::Reason;
+use policy::explain::{self, Pod};
+use policy::mesh::{Capture, Mesh, OWNERS};
+use policy::sources::Reader;
+use rules::simulate::{Direction, Outcome, Routing, Verdict, View, walk};
+use rules::{ByFamily, routing::Object};
+use serde_json::Value;
+use sidecar_init::backend::{Kernel, iptables::Lock};
+use sidecar_init::{engine, sys};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::process::{Command as Process, Output};
+use std::time::Duration;
+
+/// What is set up: enough to make it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Setup {
+    pub(crate) configuration: Configuration,
+    pub(crate) backend: &'static str,
+    /// What others have set before the mesh's rules come, and afterwards.
+    pub(crate) before: Vec<Command>,
+    pub(crate) after: Vec<Command>,
+}
+
+/// How links and addresses are made; the tests and the scripts share it.
+pub(crate) const POD_LINK: &str = "link set eth0 address 02:00:00:00:00:02
+route add default via 10.77.0.1
+route add default via fd77::1
+neigh replace 10.77.0.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent
+neigh replace fd77::1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent";
+pub(crate) const OUTSIDE_LINK: &str = "link set eth0 address 02:00:00:00:00:01
+addr add 10.99.0.1 dev lo
+addr add 10.98.0.1 dev lo
+addr add 10.88.0.10 dev lo
+addr add 192.0.2.1 dev lo
+addr add 192.0.2.10 dev lo
+addr add fd99::1 dev lo nodad
+addr add fd98::1 dev lo nodad
+addr add fd88::10 dev lo nodad
+addr add 2001:db8::1 dev lo nodad
+addr add 2001:db8::a dev lo nodad
+neigh replace 10.77.0.2 lladdr 02:00:00:00:00:02 dev eth0 nud permanent
+neigh replace fd77::2 lladdr 02:00:00:00:00:02 dev eth0 nud permanent";
+/// What both namespaces are set to: listeners and callers without cookies (`TFO_*` of `net/tcp.h`), a pod that forwards what
+/// rules send on, and somebody outside who takes packets of its own addresses back.
+pub(crate) const PARAMETERS: [(&str, &str); 4] = [
+    ("ipv4/tcp_fastopen", "1543"),
+    ("ipv4/ip_forward", "1"),
+    ("ipv6/conf/all/forwarding", "1"),
+    ("ipv4/conf/all/accept_local", "1"),
+];
+
+pub(crate) struct Scene {
+    /// With those of the commands that were taken.
+    pub(crate) setup: Setup,
+    pub(crate) capture: Capture,
+    pub(crate) pod: Namespace,
+    outside: Namespace,
+    ears: Ears,
+    /// Why `apply` has refused, where it has.
+    pub(crate) refused: Option<String>,
+    /// All that was there before.
+    pub(crate) state_before: String,
+    views: ByFamily<View>,
+    routes: BTreeSet<Object>,
+    addresses: Vec<IpAddr>,
+}
+
+/// A packet, what should become of it, and what did.
+#[derive(Clone, Debug)]
+pub(crate) struct Fate {
+    pub(crate) packet: Packet,
+    pub(crate) source: SocketAddr,
+    /// What the tool says of it over all rules that are there.
+    pub(crate) said: Outcome,
+    /// What the mesh's rules would do with it alone.
+    pub(crate) meant: Outcome,
+    pub(crate) landings: Vec<Landing>,
+}
+
+impl Scene {
+    pub(crate) fn new(setup: &Setup) -> Self {
+        let (pod, outside) = (Namespace::new(), Namespace::new());
+        join(
+            (&pod, "eth0", ["10.77.0.2/24", "fd77::2/64"]),
+            (&outside, "eth0", ["10.77.0.1/24", "fd77::1/64"]),
+        );
+        pod.ip(POD_LINK);
+        outside.ip(OUTSIDE_LINK);
+        for (parameter, value) in PARAMETERS {
+            [&pod, &outside].into_iter().for_each(|namespace| namespace.set(parameter, value));
+        }
+        let capture = setup.configuration.capture();
+        let ears = listen(&capture, &pod, &outside);
+        let before = command::run(&pod, &setup.before);
+        let mut scene = Self {
+            setup: Setup { before, ..setup.clone() },
+            capture,
+            ears,
+            refused: None,
+            state_before: state(&pod),
+            views: ByFamily { v4: View::empty(rules::Family::V4), v6: View::empty(rules::Family::V6) },
+            routes: BTreeSet::new(),
+            addresses: Vec::new(),
+            pod,
+            outside,
+        };
+        let applied = scene.apply();
+        // Rules of others that decide before ours are a warning.
+        if !matches!(applied.status.code(), Some(0 | 3)) {
+            scene.refused = Some(String::from_utf8_lossy(&applied.stderr).into_owned());
+            return scene;
+        }
+        scene.setup.after = command::run(&scene.pod, &setup.after);
+        scene.read();
+        scene
+    }
+
+    /// Reads what `explain --live` reads.
+    fn read(&mut self) {
+        let (views, routes, addresses) = self.pod.run(|| {
+            let owner = Mesh::default().ownership().joined_with(OWNERS);
+            let mut kernel = Kernel::open(Lock { wait: 60, ..Lock::default() }, owner).expect("the kernel");
+            let routes = kernel.routing().expect("routes");
+            let mut view = |family| engine::live(&mut kernel, family, &Reason::origin_of).expect("rules");
+            let views = ByFamily { v4: view(rules::Family::V4), v6: view(rules::Family::V6) };
+            (views, routes, sys::address::all().expect("addresses"))
+        });
+        (self.views, self.routes, self.addresses) = (views, routes, addresses);
+    }
+
+    pub(crate) fn apply(&self) -> Output {
+        let words = self.setup.configuration.words();
+        let backend = format!("--backend={}", self.setup.backend);
+        self.say(&[&["apply".to_owned(), backend, "--format=json".to_owned()], &words[..]].concat())
+    }
+
+    /// Runs the binary in the pod.
+    pub(crate) fn say(&self, words: &[String]) -> Output {
+        let mut call = Process::new(env!("CARGO_BIN_EXE_sidecar-init"));
+        call.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").args(words);
+        self.pod.run(|| call.output().expect("the binary runs"))
+    }
+
+    /// What it answers for programs, with its exit code.
+    pub(crate) fn answer(&self, command: &str, with_flags: bool) -> (Value, Option<i32>) {
+        let mut words = vec![command.to_owned(), "--format=json".to_owned()];
+        words.extend(if with_flags { self.setup.configuration.words() } else { Vec::new() });
+        let output = self.say(&words);
+        (serde_json::from_slice(&output.stdout).unwrap_or(Value::Null), output.status.code())
+    }
+
+    /// Sends packets and looks where they land; packets that land otherwise than the tool says are looked at for longer.
+    pub(crate) fn fates(&mut self, packets: &[Packet]) -> Vec<Fate> {
+        let mut sent: Vec<(&Packet, Sent)> = Vec::new();
+        for is_inbound in [false, true] {
+            let group: Vec<&Packet> =
+                packets.iter().filter(|packet| packet.is_inbound == is_inbound).collect();
+            let home = if is_inbound { &self.outside } else { &self.pod };
+            let numbered = self.ears.send(home, &group);
+            sent.extend(group.into_iter().zip(numbered).filter_map(|(packet, sent)| Some((packet, sent?))));
+        }
+        self.ears.settle(Duration::from_millis(40));
+        let pod = Pod::new(self.addresses.iter().copied(), None);
+        let mut fates: Vec<Fate> = sent
+            .iter()
+            .map(|(packet, sent)| Fate {
+                packet: (*packet).clone(),
+                source: sent.source,
+                said: self.said(packet, sent.source, &pod),
+                meant: self.meant(packet, sent.source, &pod),
+                landings: self.ears.landings(sent),
+            })
+            .collect();
+        if fates.iter().any(|fate| !fate.agrees(&fate.said)) {
+            self.ears.settle(Duration::from_millis(400));
+            for (fate, (_, sent)) in fates.iter_mut().zip(&sent) {
+                fate.landings = self.ears.landings(sent);
+            }
+        }
+        fates
+    }
+
+    fn said(&self, packet: &Packet, source: SocketAddr, pod: &Pod) -> Outcome {
+        let (view, routing) = self.walked(packet, pod);
+        walk(view, &routing, &simulated(packet, source, pod), &mut ())
+    }
+
+    fn meant(&self, packet: &Packet, source: SocketAddr, pod: &Pod) -> Outcome {
+        let scene = explain::Scene::of_config(&*self.capture, family(packet), pod);
+        walk(&scene.view, &scene.routing, &simulated(packet, source, pod), &mut ())
+    }
+
+    fn walked(&self, packet: &Packet, pod: &Pod) -> (&View, Routing) {
+        let of = family(packet);
+        let marks = self.routes.iter().filter_map(|object| match object {
+            Object::Rule { family, mark, .. } if *family == of => Some(*mark),
+            _ => None,
+        });
+        let routing = Routing { local_marks: marks.collect(), addresses: pod.addresses.clone() };
+        (self.views.get(of), routing)
+    }
+
+    /// The explanation in words, for a message.
+    pub(crate) fn explanation(&self, fate: &Fate) -> String {
+        let pod = Pod::new(self.addresses.iter().copied(), None);
+        let (view, routing) = self.walked(&fate.packet, &pod);
+        explain::explain(view, &routing, &simulated(&fate.packet, fate.source, &pod)).to_string()
+    }
+
+    /// Whether the mesh says anything of the packet's family.
+    pub(crate) fn captures_family(&self, packet: &Packet) -> bool {
+        self.capture.families().any(|one| one == family(packet))
+    }
+}
+
+impl Fate {
+    /// Whether a verdict says where the packet landed; one that is not known says nothing false.
+    pub(crate) fn agrees(&self, outcome: &Outcome) -> bool {
+        let at_proxy = |ports: rules::PortRange| {
+            let is_there = |one: &Landing| {
+                let port = rules::Port::new(one.listener);
+                one.is_in_pod && port.is_some_and(|port| ports.contains(port.number()))
+            };
+            matches!(self.landings.as_slice(), [one] if is_there(one))
+        };
+        match outcome.verdict {
+            Verdict::Unknown => true,
+            Verdict::Drop => self.landings.is_empty(),
+            Verdict::Redirect(ports) => at_proxy(ports),
+            Verdict::Tproxy(port) => at_proxy(port.into()),
+            Verdict::Pass => {
+                let to = outcome.translated.unwrap_or(self.packet.to);
+                matches!(self.landings.as_slice(), [one] if one.at == to && one.listener == to.port())
+            }
+        }
+    }
+}
+
+fn family(packet: &Packet) -> rules::Family {
+    match packet.family() {
+        Family::V4 => rules::Family::V4,
+        Family::V6 => rules::Family::V6,
+    }
+}
+
+/// The question to `explain`, as flags without dashes.
+pub(crate) fn question(packet: &Packet, source: SocketAddr) -> Vec<(&'static str, String)> {
+    let protocol = if packet.protocol == Protocol::Tcp { "tcp" } else { "udp" };
+    let mut words = vec![
+        ("destination", packet.to.to_string()),
+        ("source", source.to_string()),
+        ("proto", protocol.to_owned()),
+    ];
+    words.extend(match packet.is_inbound {
+        true => vec![("as", "external".to_owned())],
+        false => vec![
+            ("uid", packet.identity.uid.to_string()),
+            ("gid", packet.identity.gid.to_string()),
+            ("mark", packet.mark.to_string()),
+        ],
+    });
+    words
+}
+
+fn simulated(packet: &Packet, source: SocketAddr, pod: &Pod) -> rules::simulate::Packet {
+    let words = question(packet, source);
+    let raw = raw(words.iter().map(|(flag, value)| (*flag, value.as_str())), Mesh::default());
+    let mut reader = Reader::new(&raw, Vec::new());
+    let read = explain::packet(&mut reader, pod);
+    read.unwrap_or_else(|| panic!("{words:?}: {:?}", reader.finish()))
+}
+
+/// The packets by which `check` and `doctor` try the mesh's rules, as far as somebody is where they go.
+pub(crate) fn usual(capture: &Capture) -> Vec<Packet> {
+    let addresses = Family::BOTH.map(|family| Place::Pod.ip(family));
+    let pod = Pod::new(addresses, Some(&**capture));
+    let packets = explain::usual_cases(&pod, Some(&**capture)).into_iter().filter_map(|case| case.packet);
+    let reachable = |to: SocketAddr| {
+        let answers = |ip: IpAddr| {
+            let all = Family::BOTH.into_iter().flat_map(|family| destinations(family, false));
+            all.chain(Family::BOTH.map(crate::elsewhere)).any(|one| one == ip)
+        };
+        PORTS.contains(&to.port()) && answers(to.ip())
+    };
+    let packet = |packet: rules::simulate::Packet| {
+        let (is_inbound, identity) = match packet.direction {
+            Direction::Inbound { .. } => (true, APP),
+            Direction::Outbound { uid, gid, .. } => {
+                (false, Identity { uid: uid.number(), gid: gid.number() })
+            }
+        };
+        let protocol = if packet.protocol == rules::Protocol::Tcp { Protocol::Tcp } else { Protocol::Udp };
+        let from = is_inbound.then(|| packet.source.ip());
+        Packet { protocol, is_inbound, identity, mark: packet.mark, from, to: packet.destination }
+    };
+    let mut found: Vec<Packet> = Vec::new();
+    for packet in packets.filter(|packet| reachable(packet.destination)).map(packet) {
+        let is_from = packet.from.is_none_or(|from| Family::BOTH.map(crate::outside).contains(&from));
+        if is_from && !found.contains(&packet) {
+            found.push(packet);
+        }
+    }
+    found
+}
+
+/// The mesh's proxy, as its rules know it.
+pub(crate) fn proxy(capture: &Capture) -> (Identity, u32) {
+    let proxy = capture.proxy();
+    let uid = proxy.uids.first().map_or(APP.uid, |uid| uid.number());
+    let gid = proxy.gids.first().map_or(APP.gid, |gid| gid.number());
+    (Identity { uid, gid }, proxy.mark.map_or(0, |mark| mark.value))
+}
+
+/// Somebody at each port of the proxy, at each that is called, and at the one that foreign rules name.
+fn listen(capture: &Capture, pod: &Namespace, outside: &Namespace) -> Ears {
+    let mut ears = Ears::new();
+    let (owner, _) = proxy(capture);
+    let listeners = capture.proxy().listeners;
+    let range = |ports: Option<rules::PortRange>| ports.map(|ports| ports.first().number());
+    let own = [range(listeners.outbound), range(listeners.inbound), listeners.dns.map(|port| port.number())];
+    let own: BTreeSet<u16> = own.into_iter().flatten().collect();
+    for port in &own {
+        ears.open(pod, true, *port, owner, true);
+    }
+    let called = PORTS.into_iter().chain([FOREIGN_PORT, 15001, 15006]).filter(|port| !own.contains(port));
+    for port in called {
+        ears.open(pod, true, port, APP, port == FOREIGN_PORT);
+        ears.open(outside, false, port, APP, false);
+    }
+    for port in own {
+        ears.open(outside, false, port, APP, false);
+    }
+    ears
+}
+
+/// All rules of a namespace as their programs list them, without what packets have counted.
+pub(crate) fn state(namespace: &Namespace) -> String {
+    let mut text = namespace.stdout("nft", &["--stateless", "list", "ruleset"]);
+    for family in Family::BOTH {
+        let program = crate::support::setting::Variant::Legacy.program(family, "-save");
+        let saved = namespace.stdout(&program, &[]);
+        let tables =
+            saved.split("COMMIT\n").filter(|table| table.contains("\n-A") || table.contains(" DROP ["));
+        let lines = tables.flat_map(str::lines).filter(|line| !line.starts_with('#'));
+        text.extend(lines.map(|line| line.split(" [").next().unwrap_or(line).to_owned() + "\n"));
+    }
+    for words in ["-4 rule", "-6 rule", "-4 route show table all", "-6 route show table all", "addr show lo"]
+    {
+        let listed = namespace.stdout("ip", &words.split(' ').collect::<Vec<_>>());
+        // The kernel adds those of the link a moment after it is up.
+        text.extend(listed.lines().filter(|line| !line.contains("fe80:")).map(|line| format!("{line}\n")));
+    }
+    text
+}
+
+/// Where packets are sent.
+pub(crate) fn destinations(family: Family, is_inbound: bool) -> Vec<IpAddr> {
+    let places: &[Place] = match is_inbound {
+        true => &[Place::Pod],
+        false => &[
+            Place::Neighbour,
+            Place::Service,
+            Place::Elsewhere,
+            Place::Resolver,
+            Place::Pod,
+            Place::Loopback,
+        ],
+    };
+    places.iter().map(|place| place.ip(family)).collect()
+}
