@@ -163,7 +163,12 @@ impl Action {
 
     /// Whether it makes no difference to a packet's verdict if a rule with this action matches.
     pub fn leaves_verdict(&self) -> bool {
-        self.surely_continues() || matches!(self, Self::Zone(_) | Self::Target(Target::SetZone(_)))
+        self.surely_continues() || self.sets_zone()
+    }
+
+    /// Whether it puts connections in a zone.
+    pub fn sets_zone(&self) -> bool {
+        matches!(self, Self::Zone(_) | Self::Target(Target::SetZone(_)))
     }
 
     /// Whether it writes the packet's type of service, by which routes may be chosen.

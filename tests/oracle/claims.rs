@@ -1,6 +1,7 @@
 //! What `check`, `doctor`, `status` and `clean` claim, each against what has happened.
 
-use crate::scene::{Fate, Scene, state, usual};
+use crate::question::usual;
+use crate::scene::{Fate, Scene, state};
 use rules::simulate::Verdict;
 use serde_json::Value;
 
@@ -35,9 +36,10 @@ pub(crate) fn all(scene: &Scene, fates: &[Fate]) -> Vec<False> {
     if scene.refused.is_some() {
         return refused(scene).into_iter().collect();
     }
-    let captured = |fate: &&Fate| matches!(fate.meant.verdict, Verdict::Redirect(_) | Verdict::Tproxy(_));
+    let is_captured = |fate: &&Fate| matches!(fate.meant.verdict, Verdict::Redirect(_) | Verdict::Tproxy(_));
     let fates: Vec<&Fate> = fates.iter().filter(|fate| scene.captures_family(&fate.packet)).collect();
-    let captured: Vec<&Fate> = fates.iter().copied().filter(captured).collect();
+    let captured: Vec<&Fate> =
+        fates.iter().copied().filter(is_captured).filter(|_| !scene.has_routes()).collect();
     // What is not known of a packet is no claim.
     let usual = usual(&scene.capture);
     let is_claimed = |fate: &&Fate| fate.said.verdict != Verdict::Unknown && usual.contains(&fate.packet);

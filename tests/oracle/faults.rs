@@ -23,11 +23,11 @@ const TRANSPARENT: Flags = &[
     ("istio-inbound-interception-mode", "TPROXY"),
 ];
 
-fn scene(mesh: Mesh, flags: Flags, before: Vec<Command>) -> Scene {
+fn scene(mesh: Mesh, flags: Flags, before: &[Command]) -> Scene {
     let configuration = Configuration { mesh, flags: flags.to_vec() };
-    let setup = Setup { configuration, backend: "nftables", before: before.clone(), after: Vec::new() };
+    let setup = Setup { configuration, backend: "nftables", before: before.to_vec(), after: Vec::new() };
     let scene = Scene::new(&setup);
-    assert_eq!(scene.setup.before, before, "the programs take all commands");
+    assert_eq!(scene.setup.before.as_slice(), before, "the programs take all commands");
     assert_eq!(scene.refused, None);
     scene
 }
@@ -39,7 +39,7 @@ fn fate(scene: &mut Scene, packet: Packet) -> Fate {
     fate
 }
 
-fn check(mesh: Mesh, flags: Flags, before: Vec<Command>, packet: Packet, expected: Verdict) {
+fn check(mesh: Mesh, flags: Flags, before: &[Command], packet: Packet, expected: Verdict) {
     let mut scene = scene(mesh, flags, before);
     let fate = fate(&mut scene, packet);
     assert_eq!(fate.said.verdict, expected, "{}", scene.explanation(&fate));
@@ -73,7 +73,7 @@ fn supplementary_groups_of_a_process_are_not_known() {
     for not in ["", "! "] {
         let rule = format!("-A OUTPUT -m owner {not}--gid-owner 77 --suppl-groups -j DROP");
         let rules = vec![iptables("filter", &rule)];
-        check(Mesh::Linkerd, LINKERD, rules, out_of_proxy("10.99.0.1:80"), Verdict::Unknown);
+        check(Mesh::Linkerd, LINKERD, &rules, out_of_proxy("10.99.0.1:80"), Verdict::Unknown);
     }
 }
 
@@ -84,7 +84,7 @@ fn a_local_address_may_be_local_to_another_interface() {
     {
         let rule = format!("-A {chain} -p tcp -m addrtype ! --dst-type LOCAL --limit-iface-{flag} -j DROP");
         let rules = vec![iptables("filter", &rule)];
-        check(Mesh::Linkerd, LINKERD, rules, packet, Verdict::Unknown);
+        check(Mesh::Linkerd, LINKERD, &rules, packet, Verdict::Unknown);
     }
 }
 
@@ -96,14 +96,9 @@ fn behind_tproxy_a_packet_has_the_listeners_socket() {
         "add rule inet other in meta skuid 0-4294967294 drop",
     ]);
     let packet = inbound("10.77.0.2:8080");
-    check(Mesh::Istio, TRANSPARENT, rules, packet, Verdict::Unknown);
+    check(Mesh::Istio, TRANSPARENT, &rules, packet, Verdict::Unknown);
     // Without TPROXY there is no socket yet, so that the rule is passed.
-    let rules = nft(&[
-        "add table inet other",
-        "add chain inet other in { type filter hook input priority 0; policy accept; }",
-        "add rule inet other in meta skuid 0-4294967294 drop",
-    ]);
-    let mut scene = scene(Mesh::Linkerd, LINKERD, rules);
+    let mut scene = scene(Mesh::Linkerd, LINKERD, &rules);
     let fate = fate(&mut scene, inbound("10.77.0.2:8080"));
     assert!(matches!(fate.said.verdict, Verdict::Redirect(_)), "{fate:?}");
 }
@@ -115,7 +110,7 @@ fn what_mangle_changes_may_be_routed_elsewhere() {
             iptables("mangle", &format!("-A OUTPUT -j {change}")),
             iptables("mangle", "-A POSTROUTING -o eth0 -j DROP"),
         ];
-        check(Mesh::Linkerd, LINKERD, rules, out_of_proxy("10.99.0.1:80"), Verdict::Unknown);
+        check(Mesh::Linkerd, LINKERD, &rules, out_of_proxy("10.99.0.1:80"), Verdict::Unknown);
     }
 }
 
@@ -143,13 +138,36 @@ fn a_chain_of_source_nat_may_drop() {
         "add rule inet other in ct original ip daddr 127.0.0.1 accept",
         "add rule inet other in tcp dport >= 443 drop",
     ]);
-    check(Mesh::Linkerd, LINKERD, rules, inbound("10.77.0.2:8080"), Verdict::Unknown);
+    check(Mesh::Linkerd, LINKERD, &rules, inbound("10.77.0.2:8080"), Verdict::Unknown);
 }
 
 #[test]
 fn loopback_addresses_do_not_travel() {
     let rules = vec![iptables("nat", "-A OUTPUT -p tcp -j DNAT --to-destination 10.77.0.1:7777")];
-    check(Mesh::Linkerd, LINKERD, rules, out("127.0.0.1:8080"), Verdict::Unknown);
+    check(Mesh::Linkerd, LINKERD, &rules, out("127.0.0.1:8080"), Verdict::Unknown);
+    let rule = "-A PREROUTING -j DNAT --to-destination ::1".to_owned();
+    let rules = vec![Command::Iptables(Variant::Nft, Family::V6, "nat", rule)];
+    let mut scene = scene_of_iptables(&[("proxy-uid", "2102"), ("ipv6", "false")], rules);
+    assert_eq!(fate(&mut scene, inbound("[fd77::2]:8080")).said.verdict, Verdict::Unknown);
+}
+
+/// What has a connection already keeps it, be it only the template of a zone.
+#[test]
+fn notrack_comes_too_late_for_what_is_tracked() {
+    let chain = |priority: i32| {
+        format!("add chain inet other c {{ type filter hook output priority {priority}; policy accept; }}")
+    };
+    let notrack = "add rule inet other c meta l4proto tcp notrack";
+    let zone = "add rule inet other c ct zone set 7";
+    for (priority, rules) in [(-150, &[notrack][..]), (-310, &[zone, notrack])] {
+        let place = chain(priority);
+        let lines = [&["add table inet other", &place][..], rules].concat();
+        let mut scene = scene(Mesh::Linkerd, LINKERD, &nft(&lines));
+        let fate = fate(&mut scene, out("10.99.0.1:80"));
+        assert!(matches!(fate.said.verdict, Verdict::Redirect(_)), "{priority}: {fate:?}");
+    }
+    let rules = nft(&["add table inet other", &chain(-310), notrack]);
+    check(Mesh::Linkerd, LINKERD, &rules, out("10.99.0.1:80"), Verdict::Pass);
 }
 
 /// At ingress nothing is tracked yet, so that a rule which asks for the mark of a connection ends there.
@@ -160,7 +178,7 @@ fn a_mark_of_no_connection_ends_a_rule_of_nft() {
         "add chain inet other c { type filter hook ingress device eth0 priority -310; policy drop; }",
         "add rule inet other c meta mark set ct mark accept",
     ]);
-    check(Mesh::Linkerd, LINKERD, rules, inbound("10.77.0.2:8080"), Verdict::Drop);
+    check(Mesh::Linkerd, LINKERD, &rules, inbound("10.77.0.2:8080"), Verdict::Drop);
 }
 
 #[test]
@@ -173,7 +191,7 @@ fn rules_of_devices_are_followed() {
     for (hook, packet) in [("ingress", inbound("10.77.0.2:8080")), ("egress", out_of_proxy("10.99.0.1:80"))] {
         let rules =
             nft(&["add table netdev other", &chain(hook), "add rule netdev other c meta l4proto tcp drop"]);
-        check(Mesh::Linkerd, LINKERD, rules, packet, Verdict::Drop);
+        check(Mesh::Linkerd, LINKERD, &rules, packet, Verdict::Drop);
     }
 }
 
@@ -186,7 +204,7 @@ fn rules_of_bridges_make_packets_by_a_bridge_unknown() {
         "add chain bridge other c { type filter hook output priority 0; policy accept; }",
         "add rule bridge other c drop",
     ]));
-    let mut scene = scene(Mesh::Linkerd, LINKERD, rules);
+    let mut scene = scene(Mesh::Linkerd, LINKERD, &rules);
     assert!(matches!(fate(&mut scene, out("10.99.0.1:80")).said.verdict, Verdict::Redirect(_)));
     let explained = |interface: &str| {
         let question = ["explain", "--live", "--format=json", "--uid=2102", "--destination=10.99.0.1:80"];
@@ -203,8 +221,8 @@ fn rules_of_bridges_make_packets_by_a_bridge_unknown() {
 #[test]
 fn check_and_doctor_try_usual_packets() {
     let rule = iptables("mangle", "-A OUTPUT -p tcp -j MARK --set-mark 0x539");
-    let mut scene = scene(Mesh::Ambient, &[], vec![rule]);
-    let fates = scene.fates(&crate::scene::usual(&scene.capture.clone()));
+    let mut scene = scene(Mesh::Ambient, &[], &[rule]);
+    let fates = scene.fates(&crate::question::usual(&scene.capture.clone()));
     assert!(
         fates.iter().any(|fate| !fate.agrees(&fate.meant)),
         "the mark takes packets past the mesh: {fates:?}"

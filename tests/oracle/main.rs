@@ -23,6 +23,7 @@ mod grammar;
 mod iptables;
 mod nft;
 mod packets;
+mod question;
 #[path = "../differential/random.rs"]
 mod random;
 mod routes;
@@ -159,7 +160,7 @@ fn setup(random: &mut Random) -> Setup {
 fn random_packets(random: &mut Random, configuration: &Configuration) -> Vec<Packet> {
     let (proxy, proxy_mark) = scene::proxy(&configuration.capture());
     let mut packets: Vec<Packet> = witnesses();
-    packets.extend(scene::usual(&configuration.capture()));
+    packets.extend(question::usual(&configuration.capture()));
     while packets.len() < PACKETS {
         let family = random.of(&Family::BOTH);
         let is_inbound = random.one_in(3);
@@ -174,7 +175,7 @@ fn random_packets(random: &mut Random, configuration: &Configuration) -> Vec<Pac
             false => (other, 0),
         };
         let from = random.one_in(3).then(|| outside(family)).filter(|_| is_inbound);
-        let ip = random.of(&scene::destinations(family, is_inbound));
+        let ip = random.of(&question::destinations(family, is_inbound));
         let to = SocketAddr::new(ip, random.of(&grammar::PORTS));
         packets.push(Packet { protocol, is_inbound, identity, mark, from, to });
     }
@@ -231,7 +232,7 @@ fn wrong(scene: &mut Scene, fates: &[Fate], only: Option<Subject>) -> Option<Fal
             fate: Some(fate.clone()),
         });
     }
-    if is_meant(Subject::Json) {
+    if is_meant(Subject::Json) && !scene.has_routes() {
         let asked = fates.iter().skip(fates.len() % ASKED).step_by(ASKED);
         if let Some(found) = asked.filter_map(|fate| json(scene, fate)).next() {
             return Some(found);
@@ -242,11 +243,7 @@ fn wrong(scene: &mut Scene, fates: &[Fate], only: Option<Subject>) -> Option<Fal
 
 /// Whether the program says of a packet what the library says.
 fn json(scene: &Scene, fate: &Fate) -> Option<False> {
-    let question = scene::question(&fate.packet, fate.source);
-    let flags = question.iter().map(|(flag, value)| format!("--{flag}={value}"));
-    let words = ["explain", "--live", "--format=json"].map(str::to_owned).into_iter().chain(flags);
-    let output = scene.say(&words.collect::<Vec<_>>());
-    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let answer = scene.explained(&fate.packet, fate.source);
     let (verdict, port) = match fate.said.verdict {
         Verdict::Pass => ("pass", None),
         Verdict::Redirect(ports) => ("redirect", Some(ports.first().number())),

@@ -1,19 +1,18 @@
 //! A pod with a mesh's rules and those of others, somebody outside, and what the tool says of packets between them.
 
 use crate::command::{self, Command};
-use crate::configurations::{Configuration, raw};
+use crate::configurations::Configuration;
 use crate::grammar::{FOREIGN_PORT, PORTS};
 use crate::packets::{Ears, Landing, Packet, Sent};
-use crate::support::address::Place;
+use crate::question::{family, question, simulated};
 use crate::support::namespace::{Namespace, join};
 use crate::support::pod::APP;
 use crate::support::setting::Family;
-use crate::support::traffic::{Identity, Protocol};
+use crate::support::traffic::Identity;
 use policy::Reason;
 use policy::explain::{self, Pod};
 use policy::mesh::{Capture, Mesh, OWNERS};
-use policy::sources::Reader;
-use rules::simulate::{Direction, Outcome, Routing, Verdict, View, walk};
+use rules::simulate::{Outcome, Routing, Verdict, View, walk};
 use rules::{ByFamily, routing::Object};
 use serde_json::Value;
 use sidecar_init::backend::{Kernel, iptables::Lock};
@@ -183,6 +182,11 @@ impl Scene {
                 landings: self.ears.landings(sent),
             })
             .collect();
+        if self.has_routes() {
+            for fate in &mut fates {
+                fate.said = self.answered(fate);
+            }
+        }
         if fates.iter().any(|fate| !fate.agrees(&fate.said)) {
             self.ears.settle(Duration::from_millis(400));
             for (fate, (_, sent)) in fates.iter_mut().zip(&sent) {
@@ -190,6 +194,40 @@ impl Scene {
             }
         }
         fates
+    }
+
+    /// Whether others have set policy rules or routes: by which way packets leave then, the program asks the kernel.
+    pub(crate) fn has_routes(&self) -> bool {
+        let mut commands = self.setup.before.iter().chain(&self.setup.after);
+        commands.any(|command| matches!(command, Command::Ip(_)))
+    }
+
+    /// What the program answers. One that says why a packet is not sent at all says that it reaches nobody.
+    fn answered(&self, fate: &Fate) -> Outcome {
+        let answer = self.explained(&fate.packet, fate.source);
+        let number =
+            |key: &str| answer[key].as_u64().and_then(|port| rules::Port::new(u16::try_from(port).ok()?));
+        let ports = number("port")
+            .and_then(|first| rules::PortRange::new(first, number("last_port").unwrap_or(first)));
+        let verdict = match (answer["verdict"].as_str(), ports) {
+            _ if !answer["unsent"].is_null() => Verdict::Drop,
+            (Some("pass"), _) => Verdict::Pass,
+            (Some("drop"), _) => Verdict::Drop,
+            (Some("unknown"), _) => Verdict::Unknown,
+            (Some("redirect"), Some(ports)) => Verdict::Redirect(ports),
+            (Some("tproxy"), Some(ports)) => Verdict::Tproxy(ports.first()),
+            _ => panic!("{:?}: {answer:#}", fate.packet),
+        };
+        Outcome { verdict, ..fate.said }
+    }
+
+    /// The program's answer about a packet.
+    pub(crate) fn explained(&self, packet: &Packet, source: SocketAddr) -> Value {
+        let question = question(packet, source);
+        let flags = question.iter().map(|(flag, value)| format!("--{flag}={value}"));
+        let words = ["explain", "--live", "--format=json"].map(str::to_owned).into_iter().chain(flags);
+        let output = self.say(&words.collect::<Vec<_>>());
+        serde_json::from_slice(&output.stdout).unwrap_or_default()
     }
 
     fn said(&self, packet: &Packet, source: SocketAddr, pod: &Pod) -> Outcome {
@@ -205,7 +243,10 @@ impl Scene {
     fn walked(&self, packet: &Packet, pod: &Pod) -> (&View, Routing) {
         let of = family(packet);
         let marks = self.routes.iter().filter_map(|object| match object {
-            Object::Rule { family, mark, .. } if *family == of => Some(*mark),
+            Object::Rule { family, mark, table, .. } if *family == of => {
+                let route = Object::Route { family: *family, table: *table };
+                self.routes.contains(&route).then_some(*mark)
+            }
             _ => None,
         });
         let routing = Routing { local_marks: marks.collect(), addresses: pod.addresses.clone() };
@@ -246,73 +287,6 @@ impl Fate {
             }
         }
     }
-}
-
-fn family(packet: &Packet) -> rules::Family {
-    match packet.family() {
-        Family::V4 => rules::Family::V4,
-        Family::V6 => rules::Family::V6,
-    }
-}
-
-/// The question to `explain`, as flags without dashes.
-pub(crate) fn question(packet: &Packet, source: SocketAddr) -> Vec<(&'static str, String)> {
-    let protocol = if packet.protocol == Protocol::Tcp { "tcp" } else { "udp" };
-    let mut words = vec![
-        ("destination", packet.to.to_string()),
-        ("source", source.to_string()),
-        ("proto", protocol.to_owned()),
-    ];
-    words.extend(match packet.is_inbound {
-        true => vec![("as", "external".to_owned())],
-        false => vec![
-            ("uid", packet.identity.uid.to_string()),
-            ("gid", packet.identity.gid.to_string()),
-            ("mark", packet.mark.to_string()),
-        ],
-    });
-    words
-}
-
-fn simulated(packet: &Packet, source: SocketAddr, pod: &Pod) -> rules::simulate::Packet {
-    let words = question(packet, source);
-    let raw = raw(words.iter().map(|(flag, value)| (*flag, value.as_str())), Mesh::default());
-    let mut reader = Reader::new(&raw, Vec::new());
-    let read = explain::packet(&mut reader, pod);
-    read.unwrap_or_else(|| panic!("{words:?}: {:?}", reader.finish()))
-}
-
-/// The packets by which `check` and `doctor` try the mesh's rules, as far as somebody is where they go.
-pub(crate) fn usual(capture: &Capture) -> Vec<Packet> {
-    let addresses = Family::BOTH.map(|family| Place::Pod.ip(family));
-    let pod = Pod::new(addresses, Some(&**capture));
-    let packets = explain::usual_cases(&pod, Some(&**capture)).into_iter().filter_map(|case| case.packet);
-    let reachable = |to: SocketAddr| {
-        let answers = |ip: IpAddr| {
-            let all = Family::BOTH.into_iter().flat_map(|family| destinations(family, false));
-            all.chain(Family::BOTH.map(crate::elsewhere)).any(|one| one == ip)
-        };
-        PORTS.contains(&to.port()) && answers(to.ip())
-    };
-    let packet = |packet: rules::simulate::Packet| {
-        let (is_inbound, identity) = match packet.direction {
-            Direction::Inbound { .. } => (true, APP),
-            Direction::Outbound { uid, gid, .. } => {
-                (false, Identity { uid: uid.number(), gid: gid.number() })
-            }
-        };
-        let protocol = if packet.protocol == rules::Protocol::Tcp { Protocol::Tcp } else { Protocol::Udp };
-        let from = is_inbound.then(|| packet.source.ip());
-        Packet { protocol, is_inbound, identity, mark: packet.mark, from, to: packet.destination }
-    };
-    let mut found: Vec<Packet> = Vec::new();
-    for packet in packets.filter(|packet| reachable(packet.destination)).map(packet) {
-        let is_from = packet.from.is_none_or(|from| Family::BOTH.map(crate::outside).contains(&from));
-        if is_from && !found.contains(&packet) {
-            found.push(packet);
-        }
-    }
-    found
 }
 
 /// The mesh's proxy, as its rules know it.
@@ -363,20 +337,4 @@ pub(crate) fn state(namespace: &Namespace) -> String {
         text.extend(listed.lines().filter(|line| !line.contains("fe80:")).map(|line| format!("{line}\n")));
     }
     text
-}
-
-/// Where packets are sent.
-pub(crate) fn destinations(family: Family, is_inbound: bool) -> Vec<IpAddr> {
-    let places: &[Place] = match is_inbound {
-        true => &[Place::Pod],
-        false => &[
-            Place::Neighbour,
-            Place::Service,
-            Place::Elsewhere,
-            Place::Resolver,
-            Place::Pod,
-            Place::Loopback,
-        ],
-    };
-    places.iter().map(|place| place.ip(family)).collect()
 }

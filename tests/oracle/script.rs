@@ -2,6 +2,7 @@
 
 use crate::claims::{False, Subject};
 use crate::packets::Packet;
+use crate::question;
 use crate::scene::{self, Setup};
 use crate::support::traffic::Protocol;
 use policy::mesh::Capture;
@@ -97,10 +98,10 @@ pub(crate) fn script(setup: &Setup, capture: &Capture, wrong: &False, seed: u64)
             let _ = writeln!(text, "python3 -c \"$listener\" pod {} {} {ports} &", owner.uid, owner.gid);
             let _ = writeln!(text, "out python3 -c \"$listener\" outside 0 0 {ports} &\nsleep 1");
             text.push_str(&call(&fate.packet));
-            let question = scene::question(&fate.packet, fate.source);
-            let question: Vec<String> =
-                question.iter().map(|(flag, value)| format!("--{flag}='{value}'")).collect();
-            let _ = writeln!(text, "$sidecar explain --live {}", question.join(" "));
+            let asked = question::question(&fate.packet, fate.source);
+            let asked: Vec<String> =
+                asked.iter().map(|(flag, value)| format!("--{flag}='{value}'")).collect();
+            let _ = writeln!(text, "$sidecar explain --live {}", asked.join(" "));
             match wrong.subject {
                 Subject::Check => drop(writeln!(text, "$sidecar check {words}; echo \"check: exit $?\"")),
                 Subject::Doctor => drop(writeln!(text, "$sidecar doctor {words}")),

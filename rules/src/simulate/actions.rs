@@ -45,6 +45,9 @@ impl<O: Observer> Walker<'_, O> {
                 self.source_translated = true;
                 return Ok(Some(End::Accepted));
             }
+            // What has a connection already, be it only the template of a zone, keeps it (`nft_notrack_eval`).
+            Action::Notrack if self.facts.is_tracked || self.facts.is_zoned => {}
+            Action::Notrack if self.perhaps_zoned => return Err((Verdict::Unknown, Some(at))),
             Action::Notrack => self.facts.state = None,
             Action::Marks(_) => {
                 self.facts.mark = None;

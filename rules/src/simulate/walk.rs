@@ -14,7 +14,7 @@ use super::packet::{Direction, LOOPBACK, Packet, Routing};
 use super::trace::{At, Matched, Observer, Outcome, Step, Verdict};
 use super::view::{Order, View, ViewRule};
 use crate::nft::{Base, Kind};
-use crate::{Action, ConnState, Family, Hook, Policy, Target};
+use crate::{Action, ConnState, Hook, Policy, Target};
 use std::net::{IpAddr, SocketAddr};
 
 /// Rules that one walk may meet. Chains can call each other so often that no walk would end; the kernel
@@ -55,6 +55,7 @@ pub(super) fn walk_in(
         source_done: false,
         from_loopback: packet.source.ip().is_loopback(),
         source_translated: false,
+        perhaps_zoned: false,
         service_set: false,
         rerouted: false,
     };
@@ -105,6 +106,8 @@ pub(super) struct Walker<'a, O> {
     pub(super) from_loopback: bool,
     /// Whether a rule of NAT has surely given it another source.
     pub(super) source_translated: bool,
+    /// Whether a rule has perhaps put it in a zone.
+    pub(super) perhaps_zoned: bool,
     /// Whether a rule has written its type of service, or perhaps.
     pub(super) service_set: bool,
     /// Whether its route was looked up again, by what rules have changed.
@@ -240,6 +243,7 @@ impl<O: Observer> Walker<'_, O> {
             }
             let matched = self.facts.fulfil(conditions);
             self.observer.rule_met(Step { hook: self.hook, at, matched });
+            self.perhaps_zoned |= matches!(matched, Matched::Unknown(_)) && action.sets_zone();
             self.service_set |= !matches!(matched, Matched::No(_)) && action.sets_service();
             match matched {
                 Matched::No(_) => continue,
@@ -269,7 +273,7 @@ impl<O: Observer> Walker<'_, O> {
         let came_in = self.hook == Hook::Input && self.facts.arrives_at != Interface::Named(LOOPBACK);
         self.translated.is_some()
             && (!self.stays && self.from_loopback && !self.source_translated
-                || came_in && self.view.family() == Family::V4 && is_loopback(self.facts.destination))
+                || came_in && is_loopback(self.facts.destination))
     }
 
     fn outcome(&self, stopped: Option<Stop>) -> Outcome {

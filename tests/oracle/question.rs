@@ -1,0 +1,98 @@
+//! Questions about packets: as flags of `explain`, as the library takes them, and those that the commands ask themselves.
+
+use crate::configurations::raw;
+use crate::grammar::PORTS;
+use crate::packets::Packet;
+use crate::support::address::Place;
+use crate::support::pod::APP;
+use crate::support::setting::Family;
+use crate::support::traffic::{Identity, Protocol};
+use policy::explain::{self, Pod};
+use policy::mesh::{Capture, Mesh};
+use policy::sources::Reader;
+use rules::simulate::Direction;
+use std::net::{IpAddr, SocketAddr};
+
+/// The question to `explain`, as flags without dashes.
+pub(crate) fn question(packet: &Packet, source: SocketAddr) -> Vec<(&'static str, String)> {
+    let protocol = if packet.protocol == Protocol::Tcp { "tcp" } else { "udp" };
+    let mut words = vec![
+        ("destination", packet.to.to_string()),
+        ("source", source.to_string()),
+        ("proto", protocol.to_owned()),
+    ];
+    words.extend(match packet.is_inbound {
+        true => vec![("as", "external".to_owned())],
+        false => vec![
+            ("uid", packet.identity.uid.to_string()),
+            ("gid", packet.identity.gid.to_string()),
+            ("mark", packet.mark.to_string()),
+        ],
+    });
+    words
+}
+
+pub(crate) fn simulated(packet: &Packet, source: SocketAddr, pod: &Pod) -> rules::simulate::Packet {
+    let words = question(packet, source);
+    let raw = raw(words.iter().map(|(flag, value)| (*flag, value.as_str())), Mesh::default());
+    let mut reader = Reader::new(&raw, Vec::new());
+    let place = explain::Place { pod, ways: pod, names: &|_| None };
+    let read = explain::packet(&mut reader, &place).map(|asked| asked.packet);
+    read.unwrap_or_else(|| panic!("{words:?}: {:?}", reader.finish()))
+}
+
+/// The packets by which `check` and `doctor` try the mesh's rules, as far as somebody is where they go.
+pub(crate) fn usual(capture: &Capture) -> Vec<Packet> {
+    let addresses = Family::BOTH.map(|family| Place::Pod.ip(family));
+    let pod = Pod::new(addresses, Some(&**capture));
+    let packets =
+        explain::usual_cases(&pod, &pod, Some(&**capture)).into_iter().filter_map(|case| case.packet);
+    let reachable = |to: SocketAddr| {
+        let answers = |ip: IpAddr| {
+            let all = Family::BOTH.into_iter().flat_map(|family| destinations(family, false));
+            all.chain(Family::BOTH.map(crate::elsewhere)).any(|one| one == ip)
+        };
+        PORTS.contains(&to.port()) && answers(to.ip())
+    };
+    let packet = |packet: rules::simulate::Packet| {
+        let (is_inbound, identity) = match packet.direction {
+            Direction::Inbound { .. } => (true, APP),
+            Direction::Outbound { uid, gid, .. } => {
+                (false, Identity { uid: uid.number(), gid: gid.number() })
+            }
+        };
+        let protocol = if packet.protocol == rules::Protocol::Tcp { Protocol::Tcp } else { Protocol::Udp };
+        let from = is_inbound.then(|| packet.source.ip());
+        Packet { protocol, is_inbound, identity, mark: packet.mark, from, to: packet.destination }
+    };
+    let mut found: Vec<Packet> = Vec::new();
+    for packet in packets.filter(|packet| reachable(packet.destination)).map(packet) {
+        let is_from = packet.from.is_none_or(|from| Family::BOTH.map(crate::outside).contains(&from));
+        if is_from && !found.contains(&packet) {
+            found.push(packet);
+        }
+    }
+    found
+}
+
+/// Where packets are sent.
+pub(crate) fn destinations(family: Family, is_inbound: bool) -> Vec<IpAddr> {
+    let places: &[Place] = match is_inbound {
+        true => &[Place::Pod],
+        false => &[
+            Place::Neighbour,
+            Place::Service,
+            Place::Elsewhere,
+            Place::Resolver,
+            Place::Pod,
+            Place::Loopback,
+        ],
+    };
+    places.iter().map(|place| place.ip(family)).collect()
+}
+pub(crate) fn family(packet: &Packet) -> rules::Family {
+    match packet.family() {
+        Family::V4 => rules::Family::V4,
+        Family::V6 => rules::Family::V6,
+    }
+}
