@@ -108,7 +108,7 @@ pub(crate) fn script(setup: &Setup, capture: &Capture, wrong: &False, seed: u64)
                 Subject::Status => text.push_str("$sidecar status --format text\n"),
                 Subject::Explain | Subject::Json | Subject::Apply | Subject::Clean => {}
             }
-            let _ = writeln!(text, "echo 'it landed at: {:?}'", fate.landings);
+            let _ = writeln!(text, "echo 'in the test it landed at: {:?}'", fate.landings);
         }
         None => match wrong.subject {
             Subject::Check => {
