@@ -116,7 +116,7 @@ pub(crate) fn script(setup: &Setup, capture: &Capture, wrong: &False, seed: u64)
                 let _ = writeln!(text, "$sidecar apply --backend={} {words} --format=json", setup.backend);
             }
             Subject::Clean => {
-                text.push_str("$sidecar clean\nstate >/tmp/after.$$; diff /tmp/before.$$ /tmp/after.$$\n")
+                text.push_str("$sidecar clean\nstate >/tmp/after.$$; diff /tmp/before.$$ /tmp/after.$$\n");
             }
             _ => text.push_str("state >/tmp/after.$$; diff /tmp/before.$$ /tmp/after.$$\n"),
         },

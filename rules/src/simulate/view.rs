@@ -112,6 +112,8 @@ impl View {
     pub fn of_listing(listing: Listing) -> Self {
         let mut view = Self::empty(listing.family);
         view.add_listing(listing, None);
+        // What else its namespace holds is not known, and some of it asks for connections as a rule.
+        view.tracks = Some(true);
         view
     }
 
