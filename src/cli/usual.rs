@@ -7,7 +7,7 @@ use policy::explain::{Explanation, Pod, Scene, explain, usual_cases};
 use policy::mesh::Capture;
 use rules::simulate::Verdict;
 use sidecar_init::sys::address;
-use std::{collections::BTreeSet, error::Error};
+use std::{collections::BTreeSet, error::Error, net::IpAddr};
 
 /// Of each rule of others by which a usual packet goes elsewhere, what it does. Packets of which it is not known what
 /// becomes of them are passed over.
@@ -15,7 +15,10 @@ use std::{collections::BTreeSet, error::Error};
 /// # Errors
 /// When what is there can't be read.
 pub(super) fn decided_by_others(run: &Run, capture: &Capture) -> Result<Vec<String>, Box<dyn Error>> {
-    let pod = Pod::new(address::all()?, Some(&**capture));
+    // What the mesh has put on `lo` is for its proxy alone.
+    let put_there = capture.owner().address.map(IpAddr::V6);
+    let addresses = address::all()?.into_iter().filter(|address| Some(*address) != put_there);
+    let pod = Pod::new(addresses, Some(&**capture));
     let scenes = from_kernel(run, &pod)?;
     let cases = usual_cases(&pod, &Kernel::of(&scenes), Some(&**capture));
     let (mut told, mut deciding) = (Vec::new(), BTreeSet::new());

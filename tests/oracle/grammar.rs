@@ -20,7 +20,9 @@ pub(crate) enum Kind {
     NftInIptables,
     /// Rules of `nft` that write to a packet's headers.
     NftPayload,
-    /// `dnat ip` for all families, which the kernel does to those of IPv4 alone.
+    /// `goto` in a chain of a device whose policy is to drop.
+    NftDeviceGoto,
+    /// `dnat ip` and `snat ip` for all families, which the kernel does to those of IPv4 alone.
     NftNatFamily,
     /// Policy rules and routes by which packets leave otherwise than by the default route.
     Routes,

@@ -41,7 +41,8 @@ pub(crate) fn table(random: &mut Random, tag: &str) -> Vec<Command> {
             ("netdev", _) | (_, "ingress") => format!(" device {}", random.of(&["eth0", "lo"])),
             _ => String::new(),
         };
-        let policy = if random.one_in(12) { "drop" } else { "accept" };
+        let may_drop = device.is_empty() || !of_rules || has(Kind::NftDeviceGoto);
+        let policy = if random.one_in(12) && may_drop { "drop" } else { "accept" };
         let chain = format!("c{number}");
         lines.push(format!(
             "add chain {family} {name} {chain} {{ type {kind} hook {hook}{device} priority {priority}; policy {policy}; }}"
@@ -205,7 +206,14 @@ fn ending(random: &mut Random, place: &Place<'_>, leads_on: bool) -> String {
             format!("{protocol}dnat{family} to {to}{port}")
         }
         0..=3 if place.hook == "postrouting" && place.kind == "nat" => {
-            one(random, &["masquerade", "masquerade", &format!("snat{family} to {}", own(of))])
+            let asked = place.family == "inet" && !has(Kind::NftNatFamily);
+            let nfproto = match (asked, of) {
+                (false, _) => "",
+                (true, Family::V4) => "meta nfproto ipv4 ",
+                (true, Family::V6) => "meta nfproto ipv6 ",
+            };
+            let source = format!("{nfproto}snat{family} to {}", own(of));
+            one(random, &["masquerade", "masquerade", &source])
         }
         0..=4 if leads_on => one(random, &["jump more", "jump more", "goto more"]),
         4 if place.kind == "filter" && place.hook == "prerouting" => {
