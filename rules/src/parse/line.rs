@@ -95,19 +95,6 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_that_is_open_goes_on_in_the_next_line() {
-        for (line, expected) in [
-            (r#"-A INPUT -m comment --comment "a"#, true),
-            (r#"[1:2] -A INPUT -m comment --comment "a"#, true),
-            (r#"-A INPUT -m comment --comment "a \"b" -j X"#, false),
-            (r#"-A a"b -j c"d"#, false),
-            (r#":a"b - [0:0]"#, false),
-        ] {
-            assert_eq!(is_open(line), expected, "{line}");
-        }
-    }
-
-    #[test]
     fn words_follow_the_quoting_of_iptables_save() {
         check("-p tcp  -j X", Ok(&["-p", "tcp", "-j", "X"]));
         check(r#"--comment "a \"b\" c" -j X"#, Ok(&["--comment", "a \"b\" c", "-j", "X"]));
