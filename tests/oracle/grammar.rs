@@ -29,8 +29,7 @@ pub(crate) enum Kind {
 }
 
 /// The kinds that are left out.
-pub(crate) const LEFT_OUT: &[Kind] =
-    &[Kind::NftSets, Kind::NftDormant, Kind::NftInIptables, Kind::NftPayload, Kind::NftNatFamily];
+pub(crate) const LEFT_OUT: &[Kind] = &[];
 
 pub(crate) fn has(kind: Kind) -> bool {
     !LEFT_OUT.contains(&kind)

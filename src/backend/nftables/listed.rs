@@ -136,14 +136,53 @@ fn of_devices(devices: &[String], base: &mut ListedBase, rules: &mut Vec<ListedR
     let asked = rules::Condition::Nft(Condition::is(field, names.collect()));
     rules.iter_mut().for_each(|rule| rule.conditions.insert(0, asked.clone()));
     if std::mem::take(&mut base.policy) == Policy::Drop {
-        rules.push(ListedRule {
+        let drop = |conditions| ListedRule {
             text: "policy drop".to_owned(),
-            conditions: vec![asked],
+            conditions,
             first: Vec::new(),
             action: Action::Target(Target::Drop),
             comment: String::new(),
             hits: None,
-        });
+        };
+        *rules = std::mem::take(rules).into_iter().flat_map(|rule| with_policy(rule, &drop)).collect();
+        rules.push(drop(vec![asked]));
+    }
+}
+
+/// A `goto` leaves the chain for good, and then the chain's policy counts: as a rule behind it, which asks the same again,
+/// but for what the other chain may have changed.
+fn with_policy(
+    mut rule: ListedRule,
+    drop: &impl Fn(Vec<rules::Condition>) -> ListedRule,
+) -> impl Iterator<Item = ListedRule> {
+    let policy = match &mut rule.action {
+        Action::Call { returns, .. } if !*returns => {
+            *returns = true;
+            let conditions = rule.conditions.iter().filter(|one| !may_change(one)).cloned().collect();
+            Some(drop(conditions))
+        }
+        _ => None,
+    };
+    let is_certain = policy.as_ref().is_none_or(|policy| policy.conditions.len() == rule.conditions.len());
+    let policy = policy.map(|policy| match is_certain {
+        true => policy,
+        false => ListedRule { action: Action::Unknown(policy.text.clone()), ..policy },
+    });
+    [rule].into_iter().chain(policy)
+}
+
+/// Whether rules may change what it asks.
+fn may_change(condition: &rules::Condition) -> bool {
+    match condition {
+        rules::Condition::Nft(Condition { field, .. }) => {
+            matches!(field, Field::Mark(_) | Field::Connmark(_) | Field::ConnState)
+        }
+        rules::Condition::Unknown(_) => true,
+        rules::Condition::Known(_)
+        | rules::Condition::Protocol(_)
+        | rules::Condition::DestinationLocal(_)
+        | rules::Condition::TcpFlags { .. }
+        | rules::Condition::Always(_) => false,
     }
 }
 

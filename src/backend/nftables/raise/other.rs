@@ -5,9 +5,10 @@ use crate::backend::nftables::{Expression, decode::load_elsewhere};
 use crate::sys::{
     header::*,
     message::{attribute, name, text},
+    nfnetlink::nfproto,
 };
 use rules::nft::Field;
-use rules::{Action, PortRange};
+use rules::{Action, Family, PortRange};
 use std::net::IpAddr;
 
 /// Words of registers behind the first: of 4 bytes each, and as many as a key that is understood has.
@@ -67,11 +68,19 @@ impl Raiser<'_> {
                     self.held = Held::DestinationType;
                 }
             }
-            "nat" if number(NFTA_NAT_TYPE) == Some(NFT_NAT_DNAT) => {
-                let action = self.destination(data);
+            "nat" => {
+                // In a table of both families, it is done to packets of its family alone (`nft_nat_inet_eval`).
+                let family = number(NFTA_NAT_FAMILY).filter(|_| self.context.family.is_none());
+                if let Some(family) = Family::BOTH.into_iter().find(|of| Some(u32::from(nfproto(*of))) == family) {
+                    self.ask_family(false, family);
+                }
+                let action = match number(NFTA_NAT_TYPE) {
+                    Some(NFT_NAT_DNAT) => self.destination(data),
+                    _ => Action::Source(name.to_owned()),
+                };
                 self.act(action);
             }
-            "nat" | "masq" => self.act(Action::Source(name.to_owned())),
+            "masq" => self.act(Action::Source(name.to_owned())),
             "redir" if data.is_empty() => self.act(Action::RedirectSamePort),
             "reject" => self.act(Action::Reject),
             "notrack" => self.act(Action::Notrack),
