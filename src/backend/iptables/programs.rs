@@ -138,7 +138,8 @@ impl Programs {
         };
         let program = IPTables { cmd, has_check: true, has_wait: false, is_numeric: true };
         let command = format!("{cmd} -t {} -S {chain}", table.name());
-        let listed = || program.list(table.name(), chain.as_str()).map(drop).map_err(|error| error.to_string());
+        let listed =
+            || program.list(table.name(), chain.as_str()).map(drop).map_err(|error| error.to_string());
         self.runner.call(&command, listed).map_err(|error| error.to_string())?
     }
 

@@ -33,7 +33,8 @@ impl Nftables {
     /// # Errors
     /// When the kernel refuses.
     pub fn hidden(&mut self, family: Family, table: Table) -> io::Result<Hidden> {
-        let outside = Outside { family: nfproto(family), name: table.name().to_owned(), flags: 0, port: None };
+        let outside =
+            Outside { family: nfproto(family), name: table.name().to_owned(), flags: 0, port: None };
         let read = read::table(&mut self.socket, &outside)?;
         let chains = read.chains.iter().map(|chain| chain.name.clone()).collect();
         let of_chain = |chain: &bytecode::Chain| -> Vec<Trait> {
