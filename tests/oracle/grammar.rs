@@ -20,8 +20,8 @@ pub(crate) enum Kind {
     NftInIptables,
     /// Rules of `nft` that write to a packet's headers.
     NftPayload,
-    /// `goto` in a chain of a device whose policy is to drop.
-    NftDeviceGoto,
+    /// The policy of a chain of devices, which `goto` and `return` lead to as well.
+    NftDevicePolicy,
     /// `dnat ip` and `snat ip` for all families, which the kernel does to those of IPv4 alone.
     NftNatFamily,
     /// Policy rules and routes by which packets leave otherwise than by the default route.

@@ -41,7 +41,7 @@ pub(crate) fn table(random: &mut Random, tag: &str) -> Vec<Command> {
             ("netdev", _) | (_, "ingress") => format!(" device {}", random.of(&["eth0", "lo"])),
             _ => String::new(),
         };
-        let may_drop = device.is_empty() || !of_rules || has(Kind::NftDeviceGoto);
+        let may_drop = device.is_empty() || has(Kind::NftDevicePolicy);
         let policy = if random.one_in(12) && may_drop { "drop" } else { "accept" };
         let chain = format!("c{number}");
         lines.push(format!(

@@ -42,7 +42,6 @@ impl<O: Observer> Walker<'_, O> {
             Action::Source(_) => {
                 (self.facts.source, self.facts.source_port) = (None, None);
                 self.source_done = true;
-                self.source_translated = true;
                 return Ok(Some(End::Accepted));
             }
             // What has a connection already, be it only the template of a zone, keeps it (`nft_notrack_eval`).

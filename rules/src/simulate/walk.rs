@@ -54,7 +54,6 @@ pub(super) fn walk_in(
         destination_done: false,
         source_done: false,
         from_loopback: packet.source.ip().is_loopback(),
-        source_translated: false,
         perhaps_zoned: false,
         service_set: false,
         rerouted: false,
@@ -104,8 +103,6 @@ pub(super) struct Walker<'a, O> {
     pub(super) source_done: bool,
     /// Whether it was sent from a loopback address.
     pub(super) from_loopback: bool,
-    /// Whether a rule of NAT has surely given it another source.
-    pub(super) source_translated: bool,
     /// Whether a rule has perhaps put it in a zone.
     pub(super) perhaps_zoned: bool,
     /// Whether a rule has written its type of service, or perhaps.
@@ -272,8 +269,7 @@ impl<O: Observer> Walker<'_, O> {
         let is_loopback = |address: Option<IpAddr>| address.is_some_and(|address| address.is_loopback());
         let came_in = self.hook == Hook::Input && self.facts.arrives_at != Interface::Named(LOOPBACK);
         self.translated.is_some()
-            && (!self.stays && self.from_loopback && !self.source_translated
-                || came_in && is_loopback(self.facts.destination))
+            && (!self.stays && self.from_loopback || came_in && is_loopback(self.facts.destination))
     }
 
     fn outcome(&self, stopped: Option<Stop>) -> Outcome {
