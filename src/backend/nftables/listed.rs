@@ -149,8 +149,8 @@ fn of_devices(devices: &[String], base: &mut ListedBase, rules: &mut Vec<ListedR
     }
 }
 
-/// A `goto` leaves the chain for good, and then the chain's policy counts: as a rule behind it, which asks the same again,
-/// but for what the other chain may have changed.
+/// Behind a `return`, and at the end of a chain that a `goto` leads to, the policy of the base chain counts. The first drops by
+/// itself then; the second gets a rule behind it, which asks the same again, but for what the other chain may have changed.
 fn with_policy(
     mut rule: ListedRule,
     drop: &impl Fn(Vec<rules::Condition>) -> ListedRule,
@@ -160,6 +160,10 @@ fn with_policy(
             *returns = true;
             let conditions = rule.conditions.iter().filter(|one| !may_change(one)).cloned().collect();
             Some(drop(conditions))
+        }
+        action if *action == Action::Target(Target::Return) => {
+            *action = Action::Target(Target::Drop);
+            None
         }
         _ => None,
     };

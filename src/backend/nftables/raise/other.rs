@@ -71,7 +71,9 @@ impl Raiser<'_> {
             "nat" => {
                 // In a table of both families, it is done to packets of its family alone (`nft_nat_inet_eval`).
                 let family = number(NFTA_NAT_FAMILY).filter(|_| self.context.family.is_none());
-                if let Some(family) = Family::BOTH.into_iter().find(|of| Some(u32::from(nfproto(*of))) == family) {
+                if let Some(family) =
+                    Family::BOTH.into_iter().find(|of| Some(u32::from(nfproto(*of))) == family)
+                {
                     self.ask_family(false, family);
                 }
                 let action = match number(NFTA_NAT_TYPE) {
