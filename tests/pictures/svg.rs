@@ -153,6 +153,8 @@ fn svg(case: &Case, command: &[&str], packet: Option<&str>) -> String {
         .envs(case.variables())
         .args(command)
         .args(["--format", "svg"])
+        // Variables alone describe no rules; a default does, where the case has no flag of its own.
+        .arg("--istio-inbound-tproxy-route-table=133")
         .args(case.flags())
         .args(packet)
         .assert()

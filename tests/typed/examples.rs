@@ -41,7 +41,8 @@ fn examples_of_variables_are_taken() {
     for row in rows {
         let example = examples::Row::of(row.setting).expect("an example").example;
         let said = |value: &str| {
-            let call = ["lint", "--pod-ips=10.1.2.3", WRONG];
+            // Variables count beside a flag that describes rules.
+            let call = ["lint", "--pod-ips=10.1.2.3", "--envoy-port=15001", WRONG];
             let output = output_with(&[(row.variables[0], value)], &call, &folder);
             assert_eq!(output.status.code(), Some(2), "{}", row.name());
             String::from_utf8(output.stderr).expect("UTF-8")
