@@ -325,5 +325,5 @@ fn our_own_annotations_win_where_istio_writes_the_flag_or_behind() {
     pod["spec"]["initContainers"] = json!([{"name": "istio-init", "args": sidecar.arguments, "env": env}]);
     let objects = policy::pod::objects("pod", &pod.to_string()).expect("a pod");
     let reading = policy::pod::read(&objects[0], EXCLUDED_NAMESPACES);
-    assert_eq!(reading.warnings, Vec::<String>::new(), "what the two say must be one thing");
+    assert_eq!(reading.warnings, [], "what the two say must be one thing");
 }
