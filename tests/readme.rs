@@ -83,7 +83,7 @@ fn commands_of_the_program_succeed_in_the_order_of_their_document() {
 #[test]
 fn scripts_of_documents_are_run_by_the_test_script() {
     let test = read("scripts/test");
-    let of_others = ["cargo ", "sidecar-injector "];
+    let of_others = ["cargo ", "sidecar-injector ", "nft "];
     let is_script = |line: &String| {
         let is_others = of_others.iter().any(|name| line.starts_with(name));
         !is_of_the_program(line) && !names_a_namespace(line) && !is_others
