@@ -39,12 +39,13 @@ fn rows() -> impl Iterator<Item = &'static Row> {
 }
 
 /// What the flags refuse that Kuma's table does not hold. Those without effect take any text.
-const OTHERS: [(&str, &str); 16] = [
+const OTHERS: [(&str, &str); 17] = [
     ("pod-ips", "x"),
     ("dns-servers", "x"),
     ("iptables-version", "x"),
     ("network-namespace", "/is/not/there"),
     ("backend", "x"),
+    ("timeout", "soon"),
     ("native-nftables", "maybe"),
     ("log_output_level", "loud"),
     ("log_as_json", "maybe"),

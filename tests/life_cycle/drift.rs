@@ -249,7 +249,8 @@ impl Scene {
         let told = run(&self.namespace, &self.call("check")).with(3, &what).stdout;
         assert!(told.contains(reason), "{what}: {reason} is not what it said:\n{told}");
         let refused = run(&self.namespace, &self.call("istio-iptables")).with(1, &what).stderr;
-        assert!(refused.contains(told.trim()), "{what}: the difference is not in {refused}");
+        let (_basis, differences) = told.split_once('\n').expect("a line names the basis");
+        assert!(refused.contains(differences.trim()), "{what}: the difference is not in {refused}");
         same(&drifted, &state(&self.namespace), &format!("{what}: refused, and yet something changed"));
         self.round += 1;
         let repair = if self.round.is_multiple_of(2) {

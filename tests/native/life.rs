@@ -124,7 +124,7 @@ fn a_changed_rule_is_named() {
             )
         };
         let expected = format!(
-            "--- there: chain nat_ISTIO_REDIRECT (nftables)\n+++ wanted\n{}{}",
+            "by the flags given:\n--- there: chain nat_ISTIO_REDIRECT (nftables)\n+++ wanted\n{}{}",
             changed('-', 15002),
             changed('+', 15001)
         );

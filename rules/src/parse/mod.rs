@@ -116,8 +116,8 @@ fn read(
     let mut lines = text.lines().enumerate();
     while let Some((index, text)) = lines.next() {
         let at = |problem| ParseError { number: index + 1, problem };
-        let text = whole(text.trim(), &mut lines);
-        let text = text.as_ref();
+        let text = whole(text.trim_start(), &mut lines);
+        let text = text.trim_end();
         if text.is_empty() || text.starts_with('#') {
             continue;
         }
