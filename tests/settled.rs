@@ -41,9 +41,8 @@ impl Call<'_> {
     /// Scenarios may leave all flags out, and then the question would be about what is noted beside the rules.
     fn check(&self) -> Output {
         let mut flags = self.case.flags();
-        if self.case.mesh().is_none()
-            && !flags.iter().any(|flag| flag.starts_with("--envoy-port") || flag == "-p")
-        {
+        let says_nothing = flags.first().is_some_and(|flag| flag == "--pod-ips");
+        if self.case.mesh().is_none() && says_nothing {
             flags.push("--envoy-port=15001".to_owned());
         }
         self.with("check", flags)
