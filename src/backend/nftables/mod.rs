@@ -168,7 +168,7 @@ impl Nftables {
         Ok(tables)
     }
 
-    /// What a program of iptables has printed, rule by rule as far as the kernel has the same ([`agreed`]): of all tables of
+    /// What a program of iptables has printed, rule by rule as far as the kernel has the same: of all tables of
     /// the family that iptables may have made.
     ///
     /// # Errors
