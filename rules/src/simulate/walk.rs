@@ -57,6 +57,7 @@ pub(super) fn walk_in(
         perhaps_zoned: false,
         service_set: false,
         rerouted: false,
+        taken_by_mark: false,
     };
     let stopped = match &packet.direction {
         Direction::Outbound { .. } => walker.out(),
@@ -109,6 +110,9 @@ pub(super) struct Walker<'a, O> {
     pub(super) service_set: bool,
     /// Whether its route was looked up again, by what rules have changed.
     pub(super) rerouted: bool,
+    /// Whether a mark that a rule has set keeps it here, though its destination is elsewhere. Whether a socket gets it then is
+    /// not known.
+    pub(super) taken_by_mark: bool,
 }
 
 impl<O: Observer> Walker<'_, O> {
@@ -128,7 +132,11 @@ impl<O: Observer> Walker<'_, O> {
         self.facts.leaves_by = Interface::None;
         self.facts.arrives_at = Interface::Named(LOOPBACK);
         self.hook(Hook::Prerouting)?;
-        self.hook(Hook::Input)
+        self.hook(Hook::Input)?;
+        match (self.taken_by_mark, self.captured) {
+            (true, None) => Err((Verdict::Unknown, self.passed.map(|(_, at)| at))),
+            _ => Ok(()),
+        }
     }
 
     /// A packet from outside.
@@ -203,6 +211,7 @@ impl<O: Observer> Walker<'_, O> {
         let changed = self.facts.mark != before || before.is_none();
         self.rerouted |= changed || self.service_set;
         if changed && self.facts.mark.is_some_and(|mark| self.routing.takes_mark(mark)) {
+            self.taken_by_mark |= !self.stays && self.starts_connection();
             self.stays = true;
         }
     }
