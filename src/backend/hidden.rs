@@ -3,7 +3,7 @@
 //! What packets meet there is not known, but whose it is: the kernel names chains, where rules lead, and comments. So a
 //! foreign rule in such a table is in nobody's way, rules of ours in it can be removed, and none are set there.
 
-use rules::Ownership;
+use rules::{Family, Ownership, Table};
 
 /// A table as far as the kernel tells whose it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,6 +53,15 @@ impl Hidden {
             Some(format!("a rule of chain {}", rule.chain))
         };
         self.chains_of(owner).next().map(|chain| format!("chain {chain}")).or_else(by_rule)
+    }
+
+    /// What is wrong with a table that is hidden while rules of the owner's are in it; `None` if none are.
+    pub fn complaint(&self, family: Family, table: Table, owner: &Ownership) -> Option<String> {
+        let what = self.evidence_of(owner)?;
+        let (program, table, why) = (&self.program, table.name(), &self.why);
+        Some(format!(
+            "{program} can't show its table {table} of {family} ({why}), and rules of ours are in it: {what}"
+        ))
     }
 
     fn owns_chain(&self, owner: &Ownership, name: &str) -> bool {

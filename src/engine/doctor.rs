@@ -218,14 +218,8 @@ fn unseen(variant: Variant, family: Family) -> Finding {
 
 /// Rules of the owner's that the program of iptables can't show.
 fn hidden(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
-    let held = snapshot.hidden.iter().filter_map(|((family, table), hidden)| {
-        let text = format!(
-            "{} can't show its table {} of {family} ({}), and rules of ours are in it: {}",
-            hidden.program,
-            table.name(),
-            hidden.why,
-            hidden.evidence_of(owner)?
-        );
+    let held = snapshot.hidden.iter().filter_map(|(&(family, table), hidden)| {
+        let text = hidden.complaint(family, table, owner)?;
         Some(Finding::fail("rules", text, "sidecar-init clean removes them"))
     });
     held.collect()

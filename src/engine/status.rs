@@ -147,14 +147,8 @@ fn notes(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership, held: &
         let text = format!("{family} tables of {variant} are there, and no program on PATH to read them");
         notes.push(Note::fault("rules", format!("{text}: rules may be in them"), "install iptables"));
     }
-    for ((family, table), hidden) in &snapshot.hidden {
-        if let Some(what) = hidden.evidence_of(owner) {
-            let text = format!(
-                "{} can't show its table {} of {family} ({}), and rules of ours are in it: {what}",
-                hidden.program,
-                table.name(),
-                hidden.why
-            );
+    for (&(family, table), hidden) in &snapshot.hidden {
+        if let Some(text) = hidden.complaint(family, table, owner) {
             notes.push(Note::fault("rules", text, "sidecar-init clean removes them"));
         }
     }
