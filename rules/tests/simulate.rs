@@ -147,6 +147,14 @@ fn tproxy_of_a_packet_for_another_machine_needs_the_policy_rule() {
 }
 
 #[test]
+fn tproxy_does_not_keep_a_packet_from_outside_that_is_sent_to_a_loopback_address() {
+    let text = "*mangle\n-A PREROUTING -p tcp -j TPROXY --on-port 15006 --on-ip 0.0.0.0 --tproxy-mark 0x539/0xffffffff\nCOMMIT\n\
+                *nat\n-A PREROUTING -p tcp -m tcp --dport 80 -j DNAT --to-destination 127.0.0.1\nCOMMIT\n";
+    // The kernel drops it, unless the interface's `route_localnet` is set.
+    check(text, &[(from_outside(80), Verdict::Unknown), (from_outside(81), tproxy(15006))]);
+}
+
+#[test]
 fn a_match_that_is_not_known_makes_the_verdict_unknown_only_where_it_could_matter() {
     let text = "*nat
 -A OUTPUT -d 10.1.0.0/16 -m set --match-set mesh dst -j REDIRECT --to-ports 9000

@@ -284,8 +284,8 @@ impl<O: Observer> Walker<'_, O> {
     fn outcome(&self, stopped: Option<Stop>) -> Outcome {
         let (verdict, decided_by) = match (stopped, self.captured) {
             (Some((verdict, at)), _) => (verdict, at),
+            (None, _) if self.is_astray() => (Verdict::Unknown, self.translated),
             (None, Some((verdict, at))) => (verdict, Some(at)),
-            (None, None) if self.is_astray() => (Verdict::Unknown, self.translated),
             (None, None) => (Verdict::Pass, self.passed.map(|(_, at)| at)),
         };
         let translated = self.facts.destination.zip(self.facts.destination_port);
