@@ -187,6 +187,8 @@ fn tables(binary: &Path, scratch: &Scratch) -> Outcome<Vec<Table>> {
             rows: vec![
                 Row::timed("`/bin/true`", vec![program(Path::new("/bin/true"), &[])]),
                 Row::timed("`true` in C, static", vec![messages::nothing(scratch)?]).against("`/bin/true`"),
+                Row::timed("the same without the start of glibc", vec![messages::bare(scratch)?])
+                    .against("`/bin/true`"),
                 Row::timed("dry run, default flags", vec![init(&["--dry-run"])]).against("`/bin/true`"),
                 Row::timed("dry run, init container", vec![call(&["--dry-run"])]).against("`/bin/true`"),
             ],

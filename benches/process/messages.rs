@@ -57,17 +57,23 @@ pub(super) fn program(ports: &str, scratch: &Scratch, name: &str) -> Outcome<Com
         calls.push(format!("sent({protocol}, messages_{index}, sizeof messages_{index})"));
     }
     source += &format!("int main(void) {{ return !({}); }}\n", calls.join(" && "));
-    compiled(&source, scratch, name)
+    compiled(&source, scratch, name, &[])
 }
 
 /// A program that does nothing.
 pub(super) fn nothing(scratch: &Scratch) -> Outcome<Command> {
-    compiled("int main(void) { return 0; }\n", scratch, "nothing")
+    compiled("int main(void) { return 0; }\n", scratch, "nothing", &[])
 }
 
-fn compiled(source: &str, scratch: &Scratch, name: &str) -> Outcome<Command> {
+/// The same without the start of its library, which asks the processor what it can do: each question leaves a virtual machine.
+pub(super) fn bare(scratch: &Scratch) -> Outcome<Command> {
+    let source = "#include <unistd.h>\nvoid _start(void) { _exit(0); }\n";
+    compiled(source, scratch, "bare", &["-nostartfiles"])
+}
+
+fn compiled(source: &str, scratch: &Scratch, name: &str, flags: &[&str]) -> Outcome<Command> {
     let (source, program) = (scratch.write(&format!("{name}.c"), source)?, scratch.0.join(name));
-    succeed(Command::new("gcc").args(["-O2", "-static", "-o"]).arg(&program).arg(source))?;
+    succeed(Command::new("gcc").args(["-O2", "-static"]).args(flags).arg("-o").arg(&program).arg(source))?;
     Ok(super::program(Path::new(&program), &[]))
 }
 
