@@ -211,7 +211,9 @@ impl<O: Observer> Walker<'_, O> {
         let changed = self.facts.mark != before || before.is_none();
         self.rerouted |= changed || self.service_set;
         if changed && self.facts.mark.is_some_and(|mark| self.routing.takes_mark(mark)) {
-            self.taken_by_mark |= !self.stays && self.starts_connection();
+            // An answer has a socket that waits for it, at the other end of its connection.
+            let is_answer = self.facts.state == Some(ConnState::Established);
+            self.taken_by_mark |= !self.stays && !is_answer;
             self.stays = true;
         }
     }
