@@ -63,14 +63,6 @@ impl Intervals {
         }
     }
 
-    /// Adds ranges, each of which swallows those that it overlaps.
-    fn extend(&mut self, ranges: impl IntoIterator<Item = Interval>) {
-        let ranges = ranges.into_iter();
-        let intervals = Arc::make_mut(&mut self.0);
-        intervals.reserve(ranges.size_hint().0);
-        ranges.for_each(|range| put(intervals, range));
-    }
-
     /// Adds all numbers of another set.
     pub fn union(&mut self, other: &Self) {
         match (self.0.last(), other.0.first()) {
@@ -78,7 +70,8 @@ impl Intervals {
             (Some(last), Some(first)) if last.last < first.first => {
                 Arc::make_mut(&mut self.0).extend_from_slice(&other.0);
             }
-            _ => self.extend(other.0.iter().copied()),
+            _ if self == other => {}
+            _ => *self = [self.ranges(), other.ranges()].concat().into_iter().collect(),
         }
     }
 
@@ -120,25 +113,21 @@ impl Intervals {
     }
 }
 
-/// Adds a range, which swallows those that it overlaps.
-fn put(intervals: &mut Vec<Interval>, mut interval: Interval) {
-    if intervals.last().is_none_or(|last| last.last < interval.first) {
-        intervals.push(interval);
-        return;
-    }
-    let from = intervals.partition_point(|other| other.last < interval.first);
-    let to = intervals.partition_point(|other| other.first <= interval.last);
-    if let [first, .., last] | [first @ last] = &intervals[from..to] {
-        interval = Interval { first: interval.first.min(first.first), last: interval.last.max(last.last) };
-    }
-    intervals.splice(from..to, [interval]);
-}
-
 impl FromIterator<Interval> for Intervals {
     fn from_iter<I: IntoIterator<Item = Interval>>(intervals: I) -> Self {
-        let mut set = Self::default();
-        set.extend(intervals);
-        set
+        let mut intervals: Vec<Interval> = intervals.into_iter().collect();
+        if !intervals.is_sorted() {
+            // Merges what is sorted in parts, as unions are.
+            intervals.sort();
+        }
+        intervals.dedup_by(|next, before| {
+            let overlaps = next.first <= before.last;
+            if overlaps {
+                before.last = before.last.max(next.last);
+            }
+            overlaps
+        });
+        Self(Arc::new(intervals))
     }
 }
 
