@@ -71,14 +71,17 @@ fn packet(random: &mut Random, family: Family) -> Packet {
         }
     };
     let port = random.of(&[53, 80, 443, 8080, 9080, 15001, 15006, 15008, 65535]);
+    let state = random.of(&[ConnState::New, ConnState::New, ConnState::Established, ConnState::Invalid]);
+    // Only a connection that was seen before has a mark.
+    let connmark = random.of(&[0, 0, 1337]);
     Packet {
         direction,
         protocol: random.of(&[Protocol::Tcp, Protocol::Tcp, Protocol::Udp]),
         source: address(random, 40_000),
         destination: address(random, port),
         mark: random.of(&[0, 0, 0, 1337, 1338]),
-        connmark: random.of(&[0, 0, 1337]),
-        state: random.of(&[ConnState::New, ConnState::New, ConnState::Established, ConnState::Invalid]),
+        connmark: if state == ConnState::Established { connmark } else { 0 },
+        state,
     }
 }
 

@@ -41,14 +41,18 @@ fn packet(random: &mut Random, said: &Said, family: Family) -> Packet {
             gid: Gid::new(0).expect("a group"),
         },
     };
+    let state = random.of(&[ConnState::New, ConnState::New, ConnState::Established, ConnState::Invalid]);
+    // Only a connection that was seen before has a mark.
+    let connmark = random.of(&[0, 0, 0x111, 0xab111, 0x539]);
+    let connmark = if state == ConnState::Established { connmark } else { 0 };
     Packet {
         direction,
         protocol: random.of(&[Protocol::Tcp, Protocol::Tcp, Protocol::Udp]),
         source: SocketAddr::new(source, random.of(&[40_000, 53])),
         destination: SocketAddr::new(destination, port(random)),
         mark: random.of(&[0, 0, 0x539, 0xab539, 0x111, 0xab111, 0x538]),
-        connmark: random.of(&[0, 0, 0x111, 0xab111, 0x539]),
-        state: random.of(&[ConnState::New, ConnState::New, ConnState::Established, ConnState::Invalid]),
+        connmark,
+        state,
     }
 }
 

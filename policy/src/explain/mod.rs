@@ -30,7 +30,7 @@ pub use ways::{Arrival, Arriving, Leaving, Way, Ways};
 
 use crate::Tone;
 use crate::sources::Dialect;
-use rules::simulate::{At, Outcome, Packet, Routing, Trace, Verdict, View, ViewRule, walk};
+use rules::simulate::{At, Matched, Outcome, Packet, Routing, Trace, Verdict, View, ViewRule, walk};
 use rules::{Action, Condition, Target, render};
 
 /// A packet, the rules it met, and its end.
@@ -124,6 +124,11 @@ impl Explanation<'_> {
             Some(rule) => format!("decided by {place}: {}", rule_text(rule)),
             None => format!("decided by the policy of {place}"),
         })
+    }
+
+    /// The rules that match, or may.
+    pub(crate) fn rules_met(&self) -> impl Iterator<Item = At> {
+        self.trace.0.iter().filter(|step| !matches!(step.matched, Matched::No(_))).map(|step| step.at)
     }
 
     /// The end of the walk.

@@ -8,8 +8,9 @@ use super::{Finding, Seen};
 use crate::explain::{Called, OF_OTHERS, OF_POD, Pod, Sender, explain, usual};
 use crate::mesh::DNS_PORT;
 use crate::reason::Meaning;
-use rules::simulate::{At, Packet, Verdict};
-use rules::{Action, ByFamily, Cidr, Family, PortRange, Protocol, Target};
+use rules::nft::{self, Field, Interval};
+use rules::simulate::{At, Packet, Verdict, View, ViewRule};
+use rules::{Action, ByFamily, Cidr, Condition, Family, PortRange, Protocol, Target};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -21,6 +22,9 @@ const STAND_IN: [IpAddr; 2] =
 
 /// Ports of which a usual pod excludes none.
 const PORTS: [u16; 6] = [8080, 8081, 9080, 18_080, 28_080, 38_080];
+
+/// Ports of rules of others that are tried for each claim.
+const MOST_PORTS: usize = 8;
 
 /// What packets show, and what chains show that no packet comes to.
 pub(super) fn findings(seen: &Seen<'_>, meant: &ByFamily<Vec<Meant<'_>>>) -> Vec<Finding> {
@@ -38,30 +42,98 @@ pub(super) fn findings(seen: &Seen<'_>, meant: &ByFamily<Vec<Meant<'_>>>) -> Vec
 
 /// Claims of which a packet shows that others decide.
 fn contradicted(seen: &Seen<'_>, family: Family, meant: &[Meant<'_>]) -> Vec<Finding> {
-    let (view, routing) = (seen.views.get(family), seen.routing.get(family));
+    let view = seen.views.get(family);
     let ours: BTreeSet<At> = meant.iter().map(|meant| meant.at).collect();
     let claims: Vec<Claim> = meant.iter().filter_map(|meant| claim(view, meant)).collect();
     let pod = pod(seen, &claims);
-    let mut found = Vec::new();
-    for claim in claims.iter().filter(|claim| claim.fate == Fate::Captured) {
-        let Some(Witness { what, packet, called }) = witness(claim, family, &pod, &claims) else { continue };
-        let explanation = explain(view, routing, &packet).calling(&called);
-        let outcome = explanation.outcome();
-        let is_captured = matches!(outcome.verdict, Verdict::Redirect(_) | Verdict::Tproxy(_));
-        // Our own exclusions are told as such.
-        if is_captured || outcome.decided_by.is_some_and(|at| ours.contains(&at)) {
-            continue;
-        }
-        let option = claim.setting.map(super::parts::option).unwrap_or_default();
-        let text = format!("{what} is to be captured ({option}) and is {}", explanation.sentence());
-        let remedy = "see all rules that it meets with sidecar-init explain --live";
-        found.push(match outcome.verdict {
-            Verdict::Unknown => Finding::warn("foreign", text, remedy),
-            _ => Finding::fail("foreign", text, remedy),
-        });
-        // One of a list is enough to see it.
+    let asked = asked_by_others(view, &ours);
+    let captured = claims.iter().filter(|claim| claim.fate == Fate::Captured);
+    captured
+        .filter_map(|claim| {
+            let ports = std::iter::once(None).chain(ports(claim, &claims, &asked).map(Some));
+            let mut witnesses = ports.filter_map(|port| witness(claim, family, &pod, &claims, port));
+            witnesses.find_map(|witness| contradiction(seen, family, claim, &witness, &ours))
+        })
+        .collect()
+}
+
+/// What is to be told of a packet that does not go as the claim says.
+fn contradiction(
+    seen: &Seen<'_>,
+    family: Family,
+    claim: &Claim,
+    witness: &Witness,
+    ours: &BTreeSet<At>,
+) -> Option<Finding> {
+    let view = seen.views.get(family);
+    let explanation = explain(view, seen.routing.get(family), &witness.packet).calling(&witness.called);
+    let outcome = explanation.outcome();
+    let port = match outcome.verdict {
+        Verdict::Redirect(ports) => Some(ports),
+        Verdict::Tproxy(port) => Some(port.into()),
+        Verdict::Pass | Verdict::Drop | Verdict::Unknown => None,
+    };
+    if port.is_some_and(|port| claim.listener.is_none_or(|listener| listener.ports == port)) {
+        return None;
     }
-    found
+    // Our own exclusions are told as such, unless a rule of others has made the packet one of them.
+    let is_own = port.is_none() && outcome.decided_by.is_some_and(|at| ours.contains(&at));
+    let is_changed = |at: &At| !ours.contains(at) && view.rule(*at).is_some_and(ViewRule::changes_packet);
+    if is_own && !explanation.rules_met().any(|at| is_changed(&at)) {
+        return None;
+    }
+    let option = claim.setting.map(|setting| format!(" ({})", super::parts::option(setting)));
+    let meant = match (port, claim.listener) {
+        (Some(_), Some(listener)) => format!("is to go to port {}", listener.ports),
+        _ => "is to be captured".to_owned(),
+    };
+    let option = option.unwrap_or_default();
+    let text = format!("{} {meant}{option} and is {}", witness.what, explanation.sentence());
+    let remedy = "see all rules that it meets with sidecar-init explain --live";
+    Some(match outcome.verdict {
+        Verdict::Unknown => Finding::warn("foreign", text, remedy),
+        _ => Finding::fail("foreign", text, remedy),
+    })
+}
+
+/// The first ports of the lists that rules of others ask for.
+fn asked_by_others(view: &View, ours: &BTreeSet<At>) -> BTreeSet<u16> {
+    let mut asked = BTreeSet::new();
+    for (chain, of_chain) in view.chains().iter().enumerate() {
+        for (rule, of_rule) in of_chain.rules.iter().enumerate() {
+            if !ours.contains(&At { chain, rule }) {
+                let fields = of_rule.conditions.iter().filter_map(|condition| match condition {
+                    Condition::Known(known) => nft::condition(known),
+                    Condition::Nft(field) => Some(field.clone()),
+                    _ => None,
+                });
+                for field in fields.filter(|asks| asks.field == Field::DestinationPort) {
+                    let first = |range: &Interval| u16::try_from(range.first).ok();
+                    asked.extend(field.values.ranges().iter().filter_map(first));
+                }
+            }
+        }
+    }
+    asked
+}
+
+/// The ports among these that the claim is about, where it is about all that no list names.
+fn ports(claim: &Claim, claims: &[Claim], asked: &BTreeSet<u16>) -> impl Iterator<Item = u16> {
+    let is_of_ports = match claim.reason.meaning() {
+        Meaning::OutboundNetwork => true,
+        Meaning::OutboundPort | Meaning::InboundPort => claim.items.is_empty(),
+        _ => false,
+    };
+    let beside: Vec<&Claim> = claims.iter().filter(|other| other.direction == claim.direction).collect();
+    let ports = asked.iter().copied().filter(|port| *port != 0 && is_of_ports && !is_named(&beside, *port));
+    ports.take(MOST_PORTS).collect::<Vec<_>>().into_iter()
+}
+
+/// Whether a list names the port.
+fn is_named(claims: &[&Claim], port: u16) -> bool {
+    let spared = claims.iter().flat_map(|claim| &claim.spared).flat_map(|spared| &spared.items);
+    let items = claims.iter().flat_map(|claim| &claim.items).chain(spared);
+    items.filter_map(|item| item.parse::<PortRange>().ok()).any(|range| range.contains(port))
 }
 
 fn pod(seen: &Seen<'_>, claims: &[Claim]) -> Pod {
@@ -82,18 +154,17 @@ struct Witness {
     called: Called,
 }
 
-/// A packet that the claim is about.
-fn witness(claim: &Claim, family: Family, pod: &Pod, claims: &[Claim]) -> Option<Witness> {
+/// A packet that the claim is about: to this port, or to a usual one that no list names.
+fn witness(claim: &Claim, family: Family, pod: &Pod, claims: &[Claim], port: Option<u16>) -> Option<Witness> {
     let of = |address: &IpAddr| Family::of(*address) == family;
     let elsewhere = ELSEWHERE.into_iter().find(of)?;
     let own = pod.addresses.iter().copied().find(of)?;
     let first_port = || claim.items.first()?.parse::<PortRange>().ok().map(|ports| ports.first().number());
-    let named = |port: u16| {
-        let ranges =
-            claims.iter().flat_map(|claim| &claim.items).filter_map(|item| item.parse::<PortRange>().ok());
-        ranges.into_iter().any(|range| range.contains(port))
+    let all: Vec<&Claim> = claims.iter().collect();
+    let free = || {
+        let usual = || PORTS.into_iter().find(|port| !is_named(&all, *port));
+        port.or_else(usual).unwrap_or(PORTS[0])
     };
-    let free = || PORTS.into_iter().find(|port| !named(*port)).unwrap_or(PORTS[0]);
     let network = || {
         let cidr = claim.items.first()?.parse::<Cidr>().ok()?;
         // The first address of a network is nobody's.

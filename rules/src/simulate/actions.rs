@@ -53,7 +53,7 @@ impl<O: Observer> Walker<'_, O> {
                 self.facts.connmark = None;
             }
             // Zones part connections from each other, never a packet from its rules.
-            Action::Zone(_) => self.facts.is_zoned = true,
+            Action::Zone(_) => self.put_in_zone(at),
             Action::Unknown(_) => return Err((Verdict::Unknown, Some(at))),
         }
         Ok(None)
@@ -98,10 +98,14 @@ impl<O: Observer> Walker<'_, O> {
                 Connection::Template => self.facts.mark = None,
                 Connection::None(_) => {}
             },
-            Target::SetZone(_) => self.facts.is_zoned = true,
+            Target::SetZone(_) => self.put_in_zone(at),
             Target::Nflog { .. } | Target::Log { .. } => {}
         }
         Ok(None)
+    }
+
+    fn put_in_zone(&mut self, at: At) {
+        self.facts.put_in_zone(self.view.chains()[at.chain].is_nftables);
     }
 
     fn call(&mut self, leads_to: Option<usize>, at: At) -> Result<End, Stop> {

@@ -63,6 +63,8 @@ pub(super) struct Facts<'a> {
     pub(super) connmark: Option<u32>,
     /// `None` for a packet that conntrack does not see.
     pub(super) state: Option<ConnState>,
+    /// What its state is if conntrack sees it.
+    sent_as: ConnState,
     /// Whether conntrack has seen it.
     pub(super) is_tracked: bool,
     /// Whether a rule has put it in a zone.
@@ -95,9 +97,19 @@ impl<'a> Facts<'a> {
             mark: Some(packet.mark),
             connmark: Some(packet.connmark),
             state: Some(packet.state),
+            sent_as: packet.state,
             is_tracked: false,
             is_zoned: false,
         }
+    }
+
+    /// A rule puts it in a zone, by a template of its connection. nf_tables makes one even of a packet that is not to be tracked,
+    /// which then is (`nft_ct_set_zone_eval`); iptables makes none of it (`xt_ct_target`).
+    pub(super) fn put_in_zone(&mut self, by_nf_tables: bool) {
+        if by_nf_tables {
+            self.state = Some(self.sent_as);
+        }
+        self.is_zoned |= self.state.is_some();
     }
 
     /// What rules see of its connection.

@@ -43,6 +43,8 @@ pub struct ViewChain {
     pub rules: Vec<ViewRule>,
     /// Whether it does just one thing, so that whoever calls it decides.
     pub(super) is_detour: bool,
+    /// Whether its rules are expressions of nf_tables, and not matches and targets of iptables.
+    pub(super) is_nftables: bool,
 }
 
 /// Base chains by their hook, in the order in which the kernel calls them.
@@ -74,6 +76,18 @@ impl ViewRule {
         let origin = origin_of(&comment);
         Self { text: Some(text), conditions, first, action, origin, leads_to: None, hits }
     }
+
+    /// Whether rules behind it may see another packet than rules before it: another mark, or no connection.
+    pub fn changes_packet(&self) -> bool {
+        use crate::Target::{RestoreMark, SaveMark, SetConnmark, SetMark};
+        self.first.iter().chain([&self.action]).any(|action| match action {
+            Action::Marks(_) | Action::Notrack => true,
+            Action::Target(target) => {
+                matches!(target, SetMark(_) | SetConnmark(_) | SaveMark | RestoreMark)
+            }
+            _ => false,
+        })
+    }
 }
 
 /// A chain on its way into a view.
@@ -83,6 +97,7 @@ struct Part {
     base: Option<Base>,
     policy: Policy,
     rules: Vec<ViewRule>,
+    is_nftables: bool,
 }
 
 impl Part {
@@ -92,7 +107,8 @@ impl Part {
             None => table.name().into(),
         };
         let base = base_of(table, chain);
-        Self { table: title, chain: chain.to_string(), base, policy: Policy::Accept, rules }
+        let (chain, policy) = (chain.to_string(), Policy::Accept);
+        Self { table: title, chain, base, policy, rules, is_nftables: false }
     }
 }
 
@@ -140,6 +156,7 @@ impl View {
             base: chain.base.map(|listed| listed.base),
             policy: chain.base.map_or(Policy::Accept, |listed| listed.policy),
             rules: chain.rules.into_iter().map(|rule| ViewRule::of_nftables(rule, origin_of)).collect(),
+            is_nftables: true,
         }));
     }
 
@@ -170,9 +187,9 @@ impl View {
     /// Adds chains of which none leads out of them.
     fn add(&mut self, parts: impl Iterator<Item = Part>) {
         let start = self.chains.len();
-        for Part { table, chain, base, policy, rules } in parts {
+        for Part { table, chain, base, policy, rules, is_nftables } in parts {
             let is_detour = rules.iter().filter(|rule| !rule.action.surely_continues()).count() == 1;
-            self.chains.push(ViewChain { table, chain, base, policy, rules, is_detour });
+            self.chains.push(ViewChain { table, chain, base, policy, rules, is_detour, is_nftables });
         }
         let mut places: BTreeMap<(Cow<'static, str>, String), usize> = BTreeMap::new();
         for (index, held) in self.chains.iter().enumerate().skip(start) {
