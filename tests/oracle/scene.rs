@@ -333,8 +333,9 @@ pub(crate) fn state(namespace: &Namespace) -> String {
     for words in ["-4 rule", "-6 rule", "-4 route show table all", "-6 route show table all", "addr show lo"]
     {
         let listed = namespace.stdout("ip", &words.split(' ').collect::<Vec<_>>());
-        // The kernel adds those of the link a moment after it is up.
-        text.extend(listed.lines().filter(|line| !line.contains("fe80:")).map(|line| format!("{line}\n")));
+        // The kernel adds those of links and addresses a moment after they are up.
+        let is_kernels = |line: &str| line.contains("fe80:") || line.contains("proto kernel");
+        text.extend(listed.lines().filter(|line| !is_kernels(line)).map(|line| format!("{line}\n")));
     }
     text
 }

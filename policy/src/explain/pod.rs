@@ -1,7 +1,7 @@
 //! What is known of a pod beside its rules: its addresses, who its proxy is, who else sends packets.
 
 use crate::istio::defaults::{PASSTHROUGH_V6, PROXY_ID};
-use crate::mesh::{Policy, Proxy};
+use crate::mesh::{OWNERS, Policy, Proxy};
 use crate::settings::Setting;
 use crate::sources::{Host, Raw, STAND_IN};
 use rules::{Family, Gid, Uid};
@@ -41,7 +41,11 @@ impl Pod {
         let default = Uid::new(PROXY_ID).expect("the number is valid");
         let is_pods = |address: &IpAddr| match address {
             IpAddr::V4(address) => !address.is_loopback(),
-            IpAddr::V6(address) => !address.is_loopback() && !address.is_unicast_link_local(),
+            IpAddr::V6(address) => {
+                // A mesh adds one to the loopback interface, for its proxy to send from.
+                let is_meshs = OWNERS.iter().any(|mesh| mesh.address == Some(*address));
+                !address.is_loopback() && !address.is_unicast_link_local() && !is_meshs
+            }
         };
         let addresses = addresses.into_iter().filter(is_pods).collect();
         let plain = Self { addresses, is_known: true, proxy: (default, default.into()), mark: 0 };
