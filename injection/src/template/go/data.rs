@@ -74,7 +74,7 @@ pub(super) fn root(sight: &Sight<'_>, text: &dyn Fn(&str) -> String) -> Value {
 /// A ProxyConfig, with what protobuf has of it even where nobody has set it.
 fn proxy_config(config: &serde_json::Value, text: &dyn Fn(&str) -> String) -> Value {
     let empty = Map::new();
-    let mut fields = structure(config.as_object().unwrap_or(&empty), Shape::Other, text);
+    let mut fields = structure(config.as_object().unwrap_or(&empty), Shape::ProxyConfig, text);
     fields.entry("InterceptionMode".to_owned()).or_insert_with(|| "REDIRECT".into());
     fields.entry("ProxyMetadata".to_owned()).or_insert_with(|| Value::Map(HashMap::new()));
     Value::Map(fields)

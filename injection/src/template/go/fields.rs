@@ -3,7 +3,8 @@
 use gtmpl_ng::Value;
 use std::collections::HashMap;
 
-/// The key that marks a map as a structure, so that it can be written as JSON again. No field has this name.
+/// The key that marks a map as a structure, so that it can be written as JSON again; it holds which one, where the order of its
+/// fields counts. No field has this name.
 pub(super) const STRUCT: &str = "\0";
 
 /// Names that are no JSON names with a capital letter (k8s.io/api/core/v1, k8s.io/apimachinery/pkg/apis/meta/v1).
@@ -75,7 +76,8 @@ pub(super) enum Shape {
     Container,
     Port,
     Resources,
-    /// ProxyConfig and MeshConfig, and whatever has no unset fields that matter.
+    ProxyConfig,
+    /// MeshConfig, and whatever has no unset fields that matter.
     Other,
 }
 
@@ -144,7 +146,55 @@ impl Shape {
                 ("HostPort", Unset::Number),
             ],
             Self::Resources => &[("Limits", Unset::Words), ("Requests", Unset::Words)],
-            Self::Other => &[],
+            Self::ProxyConfig | Self::Other => &[],
+        }
+    }
+
+    /// The names in JSON in Go's order, where texts of the pod hold it: those of a port, and of a ProxyConfig (the order of
+    /// `mesh/v1alpha1/proxy.proto`). Others come behind.
+    fn order(self) -> &'static [&'static str] {
+        match self {
+            Self::Port => &["name", "hostPort", "containerPort", "protocol", "hostIP"],
+            Self::ProxyConfig => &[
+                "configPath",
+                "binaryPath",
+                "serviceCluster",
+                "tracingServiceName",
+                "drainDuration",
+                "parentShutdownDuration",
+                "discoveryAddress",
+                "discoveryRefreshDelay",
+                "zipkinAddress",
+                "statsdUdpAddress",
+                "envoyMetricsServiceAddress",
+                "proxyAdminPort",
+                "availabilityZone",
+                "controlPlaneAuthPolicy",
+                "customConfigFile",
+                "statNameLength",
+                "concurrency",
+                "proxyBootstrapTemplatePath",
+                "interceptionMode",
+                "tracing",
+                "sds",
+                "envoyAccessLogService",
+                "envoyMetricsService",
+                "proxyMetadata",
+                "runtimeValues",
+                "statusPort",
+                "extraStatTags",
+                "gatewayTopology",
+                "terminationDrainDuration",
+                "meshId",
+                "readinessProbe",
+                "proxyStatsMatcher",
+                "holdApplicationUntilProxyStarts",
+                "caCertificatesPem",
+                "image",
+                "privateKeyProvider",
+                "proxyHeaders",
+            ],
+            Self::Metadata | Self::Spec | Self::Container | Self::Resources | Self::Other => &[],
         }
     }
 }
@@ -167,6 +217,9 @@ pub(super) fn json_name(name: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
 
+/// The structures of which the order of fields counts.
+const ORDERED: [Shape; 2] = [Shape::Port, Shape::ProxyConfig];
+
 /// An object of JSON as the structure that templates see: Go's names, and unset fields with their zero.
 pub(super) fn structure(
     object: &serde_json::Map<String, serde_json::Value>,
@@ -174,7 +227,8 @@ pub(super) fn structure(
     text: &dyn Fn(&str) -> String,
 ) -> HashMap<String, Value> {
     let mut fields: HashMap<String, Value> = HashMap::with_capacity(object.len() + shape.unset().len() + 1);
-    fields.insert(STRUCT.to_owned(), Value::Nil);
+    let ordered = ORDERED.iter().position(|known| *known == shape);
+    fields.insert(STRUCT.to_owned(), ordered.map_or(Value::Nil, Value::from));
     for (name, zero) in shape.unset() {
         let zero = match zero {
             Unset::Text => "".into(),
@@ -224,6 +278,18 @@ pub(super) fn json_fields(fields: &HashMap<String, Value>) -> Vec<(String, &Valu
         fields.iter().map(|(key, value)| (key.clone(), value)).collect()
     };
     named.sort_by(|one, other| one.0.cmp(&other.0));
+    named
+}
+
+/// The same in the order in which Go writes them.
+pub(super) fn fields_in_order(fields: &HashMap<String, Value>) -> Vec<(String, &Value)> {
+    let mut named = json_fields(fields);
+    let shape =
+        ORDERED.iter().enumerate().find(|(index, _)| fields.get(STRUCT) == Some(&Value::from(*index)));
+    if let Some((_, shape)) = shape {
+        let place = |name: &str| shape.order().iter().position(|known| *known == name).unwrap_or(usize::MAX);
+        named.sort_by_key(|(name, _)| place(name));
+    }
     named
 }
 
