@@ -140,9 +140,10 @@ fn defaults_of_the_mesh_are_there() {
     world.sidecar.proxy_config = world.configuration.mesh.proxy_config().clone();
     let template = "a: [{{ .MeshConfig.ProxyListenPort }}, {{ .MeshConfig.ProxyInboundListenPort }}, {{ .MeshConfig.TrustDomain }}]\n\
                     b: [{{ .ProxyConfig.StatusPort }}, {{ .ProxyConfig.ProxyAdminPort }}, {{ .ProxyConfig.DrainDuration.Seconds }}]\n\
+                    f: [\"{{ .ProxyConfig.MeshId }}\", {{ len .ProxyConfig.ProxyMetadata }}, {{ .MeshConfig.VerifyCertificateAtClient }}]\n\
                     c: {{ protoToJSON .ProxyConfig | quote }}\nd: {{ .MeshConfig.DefaultConfig.DiscoveryAddress }}\n";
     let expected = json!({
-        "a": [15001, 15006, "cluster.local"], "b": [15020, 15000, 45], "c": "{}", "d": "istiod.istio-system.svc:15012",
+        "a": [15001, 15006, "cluster.local"], "b": [15020, 15000, 45], "c": "{}", "f": ["", 0, false], "d": "istiod.istio-system.svc:15012",
     });
     check("any", &world, template, &expected);
 }

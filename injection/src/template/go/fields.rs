@@ -1,5 +1,6 @@
-//! Names of fields: of JSON, and of the Go structures that templates are written for; and what a field is that is not set.
+//! Names of fields: of JSON, and of the Go structures that templates are written for.
 
+use super::shapes::{ORDERED, Shape, Unset};
 use gtmpl_ng::Value;
 use std::collections::HashMap;
 
@@ -58,147 +59,6 @@ const OF_WORDS: [&str; 12] = [
     "volumeAttributes",
 ];
 
-/// What the Go structure has that JSON leaves out where it is empty.
-#[derive(Clone, Copy)]
-enum Unset {
-    Text,
-    List,
-    Words,
-    Is,
-    Number,
-}
-
-/// A structure, as far as its unset fields can be asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Shape {
-    Metadata,
-    Spec,
-    Container,
-    Port,
-    Resources,
-    ProxyConfig,
-    /// MeshConfig, and whatever has no unset fields that matter.
-    Other,
-}
-
-impl Shape {
-    /// What a field of JSON holds, itself or in a list.
-    fn of(self, field: &str) -> Self {
-        match (self, field) {
-            (Self::Spec, "containers" | "initContainers") => Self::Container,
-            (Self::Container, "ports") => Self::Port,
-            (Self::Container, "resources") => Self::Resources,
-            _ => Self::Other,
-        }
-    }
-
-    fn unset(self) -> &'static [(&'static str, Unset)] {
-        match self {
-            Self::Metadata => &[
-                ("Name", Unset::Text),
-                ("GenerateName", Unset::Text),
-                ("Namespace", Unset::Text),
-                ("UID", Unset::Text),
-                ("Labels", Unset::Words),
-                ("Annotations", Unset::Words),
-                ("OwnerReferences", Unset::List),
-                ("Finalizers", Unset::List),
-            ],
-            Self::Spec => &[
-                ("Containers", Unset::List),
-                ("InitContainers", Unset::List),
-                ("Volumes", Unset::List),
-                ("ImagePullSecrets", Unset::List),
-                ("Tolerations", Unset::List),
-                ("HostAliases", Unset::List),
-                ("NodeSelector", Unset::Words),
-                ("ServiceAccountName", Unset::Text),
-                ("NodeName", Unset::Text),
-                ("RestartPolicy", Unset::Text),
-                ("DNSPolicy", Unset::Text),
-                ("Hostname", Unset::Text),
-                ("Subdomain", Unset::Text),
-                ("SchedulerName", Unset::Text),
-                ("PriorityClassName", Unset::Text),
-                ("HostNetwork", Unset::Is),
-                ("HostPID", Unset::Is),
-                ("HostIPC", Unset::Is),
-            ],
-            Self::Container => &[
-                ("Name", Unset::Text),
-                ("Image", Unset::Text),
-                ("ImagePullPolicy", Unset::Text),
-                ("WorkingDir", Unset::Text),
-                ("TerminationMessagePath", Unset::Text),
-                ("Command", Unset::List),
-                ("Args", Unset::List),
-                ("Env", Unset::List),
-                ("EnvFrom", Unset::List),
-                ("Ports", Unset::List),
-                ("VolumeMounts", Unset::List),
-                ("Stdin", Unset::Is),
-                ("TTY", Unset::Is),
-            ],
-            Self::Port => &[
-                ("Name", Unset::Text),
-                ("Protocol", Unset::Text),
-                ("HostIP", Unset::Text),
-                ("HostPort", Unset::Number),
-            ],
-            Self::Resources => &[("Limits", Unset::Words), ("Requests", Unset::Words)],
-            Self::ProxyConfig | Self::Other => &[],
-        }
-    }
-
-    /// The names in JSON in Go's order, where texts of the pod hold it: those of a port, and of a ProxyConfig (the order of
-    /// `mesh/v1alpha1/proxy.proto`). Others come behind.
-    fn order(self) -> &'static [&'static str] {
-        match self {
-            Self::Port => &["name", "hostPort", "containerPort", "protocol", "hostIP"],
-            Self::ProxyConfig => &[
-                "configPath",
-                "binaryPath",
-                "serviceCluster",
-                "tracingServiceName",
-                "drainDuration",
-                "parentShutdownDuration",
-                "discoveryAddress",
-                "discoveryRefreshDelay",
-                "zipkinAddress",
-                "statsdUdpAddress",
-                "envoyMetricsServiceAddress",
-                "proxyAdminPort",
-                "availabilityZone",
-                "controlPlaneAuthPolicy",
-                "customConfigFile",
-                "statNameLength",
-                "concurrency",
-                "proxyBootstrapTemplatePath",
-                "interceptionMode",
-                "tracing",
-                "sds",
-                "envoyAccessLogService",
-                "envoyMetricsService",
-                "proxyMetadata",
-                "runtimeValues",
-                "statusPort",
-                "extraStatTags",
-                "gatewayTopology",
-                "terminationDrainDuration",
-                "meshId",
-                "readinessProbe",
-                "proxyStatsMatcher",
-                "holdApplicationUntilProxyStarts",
-                "caCertificatesPem",
-                "image",
-                "privateKeyProvider",
-                "proxyHeaders",
-            ],
-            Self::Metadata | Self::Spec | Self::Container | Self::Resources | Self::Other => &[],
-        }
-    }
-}
-
 /// The Go name of a field of JSON.
 fn go_name(name: &str) -> String {
     if let Ok(at) = NAMES.binary_search_by_key(&name, |(json, _)| json) {
@@ -217,9 +77,6 @@ pub(super) fn json_name(name: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
 
-/// The structures of which the order of fields counts.
-const ORDERED: [Shape; 2] = [Shape::Port, Shape::ProxyConfig];
-
 /// An object of JSON as the structure that templates see: Go's names, and unset fields with their zero.
 pub(super) fn structure(
     object: &serde_json::Map<String, serde_json::Value>,
@@ -230,14 +87,7 @@ pub(super) fn structure(
     let ordered = ORDERED.iter().position(|known| *known == shape);
     fields.insert(STRUCT.to_owned(), ordered.map_or(Value::Nil, Value::from));
     for (name, zero) in shape.unset() {
-        let zero = match zero {
-            Unset::Text => "".into(),
-            Unset::List => Value::Array(Vec::new()),
-            Unset::Words => Value::Map(HashMap::new()),
-            Unset::Is => false.into(),
-            Unset::Number => 0_u8.into(),
-        };
-        fields.insert((*name).to_owned(), zero);
+        fields.insert((*name).to_owned(), zero.value());
     }
     if shape == Shape::Container {
         fields.insert(
@@ -304,8 +154,8 @@ fn is_left_out(key: &str, value: &Value) -> bool {
             None => fields.is_empty(),
         },
         // Others of these are pointers, which JSON leaves out only where they are not set.
-        Value::Bool(is) => !is && ["HostNetwork", "HostPID", "HostIPC", "Stdin", "TTY"].contains(&key),
-        Value::Number(_) => key == "HostPort" && *value == Value::from(0_u8),
+        Value::Bool(is) => !is && Unset::Is.is_of(key),
+        Value::Number(_) => Unset::Number.is_of(key) && *value == Value::from(0_u8),
         Value::Object(_) | Value::Function(_) => false,
     }
 }

@@ -17,6 +17,7 @@ mod functions;
 mod members;
 mod odd;
 mod output;
+mod shapes;
 mod standin;
 mod text;
 

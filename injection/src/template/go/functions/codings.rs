@@ -141,7 +141,7 @@ fn base32(bytes: &[u8]) -> String {
 fn of_base32(text: &str) -> Option<Vec<u8>> {
     let digits = text.trim_end_matches('=');
     let mut out = Vec::new();
-    if text.len() % 8 != 0 || text.len() - digits.len() > 6 {
+    if !text.len().is_multiple_of(8) || text.len() - digits.len() > 6 {
         return None;
     }
     for group in digits.as_bytes().chunks(8) {

@@ -111,7 +111,7 @@ fn padded(data: &[u8], block: usize) -> Vec<u8> {
     let mut out = data.to_vec();
     out.push(0x80);
     let length = block / 8;
-    while (out.len() + length) % block != 0 {
+    while !(out.len() + length).is_multiple_of(block) {
         out.push(0);
     }
     let bits = (data.len() as u128) * 8;

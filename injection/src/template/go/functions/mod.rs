@@ -174,7 +174,7 @@ fn passes(
         );
         REMARKS.with_borrow_mut(|remarks| {
             if !remarks.contains(&remark) {
-                remarks.push(remark)
+                remarks.push(remark);
             }
         });
         args = &args[..most];
