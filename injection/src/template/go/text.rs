@@ -1,6 +1,6 @@
 //! The text of a template before it is parsed, made into one that the engine knows: methods of Go's values become a function,
-//! changes in place become assignments, `else with` becomes a `with` within `else`, and a call that can't be made fails where
-//! it is made.
+//! changes in place become assignments, `else with` becomes a `with` within `else`, texts have no escapes but the plain ones, and
+//! a call that can't be made fails where it is made.
 //!
 //! Lines stay as they are, so that problems name the right one.
 
@@ -119,7 +119,7 @@ impl<'a> Action<'a> {
                     *more += 1;
                 }
                 let (before, piped) = body.split_once("with").unwrap_or((body, ""));
-                *out += &format!("{open}{before}}}}}{{{{ with{}{close}", code(piped, lacking));
+                *out += &format!("{open}{before}}}}}{{{{ with{}{close}", code(&texts(piped), lacking));
                 return;
             }
             ("end", None) => {
@@ -130,11 +130,78 @@ impl<'a> Action<'a> {
             _ => {}
         }
         let body = match assigned(body) {
-            Ok(body) => code(&body, lacking),
+            Ok(body) => code(&texts(&body), lacking),
             Err(why) => format!(" {UNUSABLE} {why:?} "),
         };
         *out += &format!("{open}{body}{close}");
     }
+}
+
+/// An action with its texts as the engine reads them, which takes a backslash for an escape in raw texts too.
+fn texts(body: &str) -> String {
+    let mut out = String::with_capacity(body.len());
+    let mut rest = body;
+    while let Some(start) = rest.find(['"', '`', '\'']) {
+        let quote = rest[start..].chars().next().unwrap_or_default();
+        let mut is_escaped = false;
+        let end = rest[start..].char_indices().skip(1).find_map(|(at, c)| {
+            let ends = c == quote && !is_escaped;
+            is_escaped = c == '\\' && !is_escaped && quote != '`';
+            ends.then_some(start + at + 1)
+        });
+        let Some(end) = end else { break };
+        let literal = &rest[start..end];
+        out.push_str(&rest[..start]);
+        match meant(literal).filter(|_| literal.contains('\\')) {
+            Some(text) => {
+                let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+                out += &format!("\"{text}\"");
+            }
+            None => out.push_str(literal),
+        }
+        rest = &rest[end..];
+    }
+    out + rest
+}
+
+/// What a literal means; nothing where it is a character, or no literal of Go's.
+fn meant(literal: &str) -> Option<String> {
+    if let Some(raw) = literal.strip_prefix('`') {
+        return raw.strip_suffix('`').map(|text| text.replace('\r', ""));
+    }
+    let mut chars = literal.strip_prefix('"')?.strip_suffix('"')?.chars();
+    let mut bytes: Vec<u8> = Vec::with_capacity(literal.len());
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            bytes.extend(c.encode_utf8(&mut [0; 4]).as_bytes());
+            continue;
+        }
+        let c = chars.next()?;
+        let mut code = |first: Option<char>, count: usize, base: u32| {
+            let digits: String = first.into_iter().chain(chars.by_ref().take(count)).collect();
+            u32::from_str_radix(&digits, base).ok()
+        };
+        let plain = match c {
+            'a' => 7,
+            'b' => 8,
+            'f' => 12,
+            'n' => b'\n',
+            'r' => b'\r',
+            't' => b'\t',
+            'v' => 11,
+            '\\' | '"' => u8::try_from(c).ok()?,
+            'x' => u8::try_from(code(None, 2, 16)?).ok()?,
+            '0'..='7' => u8::try_from(code(Some(c), 2, 8)?).ok()?,
+            'u' | 'U' => {
+                let c = char::from_u32(code(None, if c == 'u' { 4 } else { 8 }, 16)?)?;
+                bytes.extend(c.encode_utf8(&mut [0; 4]).as_bytes());
+                continue;
+            }
+            _ => return None,
+        };
+        bytes.push(plain);
+    }
+    String::from_utf8(bytes).ok()
 }
 
 /// The code of an action with methods and functions as the engine knows them.
@@ -246,6 +313,18 @@ mod tests {
             ("{{ (f) .GetB }}", "{{ (f) (M . \"GetB\") }}"),
             ("{{ `.P.String }}` .Get .Gets 1.5 }}", "{{ `.P.String }}` .Get .Gets 1.5 }}"),
             ("{{/* }} \" */}}{{ .P.GetA }}", "{{/* }} \" */}}{{ (M .P \"GetA\") }}"),
+        ];
+        for (given, expected) in rows {
+            check(given, expected);
+        }
+    }
+
+    #[test]
+    fn texts_mean_what_they_mean_for_go() {
+        let rows = [
+            (r"{{ f `\d+ .GetA` `a` }}", r#"{{ f "\\d+ .GetA" `a` }}"#),
+            (r#"{{ f "a\"b" "\x41\u00e9\t" 'c' "\q" }}"#, "{{ f \"a\\\"b\" \"Aé\t\" 'c' \"\\q\" }}"),
+            (r#"{{ f "open }}"#, r#"{{ f "open }}"#),
         ];
         for (given, expected) in rows {
             check(given, expected);

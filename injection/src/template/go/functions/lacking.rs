@@ -2,11 +2,16 @@
 
 use super::{all, text};
 use gtmpl_ng::{FuncError, Value};
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 /// What to say where a function is called that there is not: why sprig's are left out, or that it is unknown.
 pub(in super::super) fn lacking(name: &str) -> Option<String> {
-    let own = gtmpl_ng::funcs::BUILTINS.iter().map(|(name, _)| *name);
-    if own.chain(all().into_iter().map(|(name, _)| name)).any(|known| known == name) {
+    static KNOWN: LazyLock<BTreeSet<&str>> = LazyLock::new(|| {
+        let own = gtmpl_ng::funcs::BUILTINS.iter().map(|(name, _)| *name);
+        own.chain(all().into_iter().map(|(name, _)| name)).collect()
+    });
+    if KNOWN.contains(name) {
         return None;
     }
     let starts = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
