@@ -20,7 +20,7 @@ fuzz_target!(|text: &str| {
     let around = Around::default();
     let sidecar = Sidecar::of(&pod, &around, &CONFIGURATION).expect("nothing is wrong with the pod");
     let sight = Sight { pod: &pod, around: &around, sidecar: &sidecar, configuration: &CONFIGURATION };
-    if let Ok(patch) = template.render(&sight) {
+    if let Ok(patch) = template.render(&sight, &mut Vec::new()) {
         // What the pod says may be a part of a text; it is a field only where the template has that field too.
         assert!(text.contains("privileged") || !has_key(&patch, "privileged"), "{patch}");
     }

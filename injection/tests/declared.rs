@@ -47,7 +47,10 @@ fn render(template: &Template, annotations: Value, values: Value) -> Result<Valu
     };
     let mut sidecar = Sidecar::of(&pod, &around, &configuration)?;
     template.adapt(&mut sidecar);
-    template.render(&Sight { pod: &pod, around: &around, sidecar: &sidecar, configuration: &configuration })
+    template.render(
+        &Sight { pod: &pod, around: &around, sidecar: &sidecar, configuration: &configuration },
+        &mut Vec::new(),
+    )
 }
 
 fn built_in(name: &str) -> Template {

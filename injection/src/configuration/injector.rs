@@ -62,8 +62,10 @@ impl Injector {
         read.rules.never = read.selectors(name, &mut fields, "neverInjectSelector");
         read.rules.always = read.selectors(name, &mut fields, "alwaysInjectSelector");
         read.injected_annotations = fields.named_texts("injectedAnnotations");
-        let mut problems = read.templates(name, &mut fields);
-        problems.extend(read.names(name, &mut fields));
+        let unreadable = read.templates(name, &mut fields);
+        let of_names = read.names(name, &mut fields);
+        let mut problems = read.of_default_templates(unreadable);
+        problems.extend(of_names);
         let fields = fields.finish();
         (read, fields.into_iter().chain(problems).collect())
     }
@@ -95,14 +97,32 @@ impl Injector {
         selectors
     }
 
-    fn templates(&mut self, name: &str, fields: &mut Fields<'_>) -> Vec<Problem> {
-        let mut problems = Vec::new();
+    /// Answers the templates that can't be read, and whether they are texts in Go's language.
+    fn templates(&mut self, name: &str, fields: &mut Fields<'_>) -> Vec<(String, bool, Problems)> {
+        let mut unreadable = Vec::new();
         for (key, written) in fields.mapping("templates").into_iter().flatten() {
             match Template::read(&format!("{name}: templates.{key}"), written) {
                 Ok(template) => {
                     self.templates.insert(key.clone(), template);
                 }
-                Err(Problems(found)) => problems.extend(found),
+                Err(found) => unreadable.push((key.clone(), written.is_string(), found)),
+            }
+        }
+        unreadable
+    }
+
+    /// The problems of templates that nearly every pod gets. One of Go's language that only some pods name spoils nothing for
+    /// the others: it refuses those pods.
+    fn of_default_templates(&mut self, unreadable: Vec<(String, bool, Problems)>) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (key, is_of_go, found) in unreadable {
+            if is_of_go && !defaults(&self.default_templates, &self.aliases).contains(&key.as_str()) {
+                let told =
+                    found.0.iter().map(|problem| format!("{problem}; it refuses the pods that name it"));
+                self.warnings.extend(told);
+                self.templates.insert(key, Template::Unreadable(found));
+            } else {
+                problems.extend(found.0);
             }
         }
         problems
@@ -137,6 +157,12 @@ impl Injector {
         self.default_templates = given;
         problems
     }
+}
+
+/// The templates of a pod that names none, with what aliases stand for.
+pub(super) fn defaults<'a>(names: &'a [String], aliases: &'a BTreeMap<String, Vec<String>>) -> Vec<&'a str> {
+    let members = |name: &'a String| aliases.get(name).map_or(std::slice::from_ref(name), Vec::as_slice);
+    names.iter().flat_map(members).map(String::as_str).collect()
 }
 
 /// The members of an alias, whose name may hold dots.

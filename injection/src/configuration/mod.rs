@@ -109,6 +109,11 @@ impl Configuration {
         (Self::of(injector, values, mesh, warnings), problems)
     }
 
+    /// The templates of a pod that names none, with what aliases stand for.
+    pub fn defaults(&self) -> Vec<&str> {
+        injector::defaults(&self.default_templates, &self.aliases)
+    }
+
     fn of(injector: Injector, values: Values, mesh: Mesh, warnings: Vec<String>) -> Self {
         Self {
             rules: injector.rules,

@@ -154,7 +154,7 @@ impl<'a> Job<'a> {
         let sight = Sight { pod: &seen, around, sidecar: &sidecar, configuration };
         let mut patches = Vec::new();
         for (name, template) in &chosen {
-            match template.render(&sight) {
+            match template.render(&sight, &mut warnings) {
                 Ok(patch) => patches.push((*name, patch)),
                 Err(found) => problems.extend(found.0),
             }

@@ -4,6 +4,9 @@ pub mod declared;
 pub mod go;
 mod multus;
 mod opentelemetry;
+mod trial;
+
+pub use trial::{Trial, trial};
 
 use crate::configuration::Configuration;
 use crate::pipeline::Around;
@@ -18,6 +21,8 @@ pub enum Template {
     Declared(declared::Template),
     /// A text in Go's language, which becomes YAML; what the configuration writes as a text.
     Go(go::Template),
+    /// A text in Go's language that can't be read, and why: what the pods that name it are refused with.
+    Unreadable(Problems),
 }
 
 /// All that a template sees.
@@ -55,18 +60,19 @@ impl Template {
     pub fn adapt(&self, sidecar: &mut Sidecar) {
         match self {
             Self::Declared(template) => template.adapt(sidecar),
-            Self::Go(_) => {}
+            Self::Go(_) | Self::Unreadable(_) => {}
         }
     }
 
-    /// The patch of the pod, for a strategic merge.
+    /// The patch of the pod, for a strategic merge. `warnings` gets what is odd about it.
     ///
     /// # Errors
     /// What of the template can't be filled in.
-    pub fn render(&self, sight: &Sight<'_>) -> Result<Value, Problems> {
+    pub fn render(&self, sight: &Sight<'_>, warnings: &mut Vec<String>) -> Result<Value, Problems> {
         match self {
             Self::Declared(template) => template.render(sight),
-            Self::Go(template) => template.render(sight),
+            Self::Go(template) => template.render(sight, warnings),
+            Self::Unreadable(problems) => Err(problems.clone()),
         }
     }
 }

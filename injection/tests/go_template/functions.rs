@@ -43,7 +43,7 @@ const ROWS: &[(&str, &str)] = &[
     (r#"toJSON .Values.none"#, "{}"),
     (
         r#"structToJSON (index .Spec.Containers 1)"#,
-        r#"{"name":"log","ports":[{"containerPort":90,"name":"http"}]}"#,
+        r#"{"name":"log","ports":[{"name":"http","containerPort":90}]}"#,
     ),
     (
         r#"protoToJSON .ProxyConfig"#,
@@ -164,7 +164,7 @@ const ROWS: &[(&str, &str)] = &[
     (r#"typeIs "string" "a""#, "true"),
     (r#"deepEqual (list 1) (list 1)"#, "true"),
     // Codings.
-    (r#"toJson (dict "a" "<b>")"#, r#"{"a":"<b>"}"#),
+    (r#"toJson (dict "a" "<b>")"#, r#"{"a":"\u003cb\u003e"}"#),
     (r#"toJson nil"#, "null"),
     (r#"mustToJson 1"#, "1"),
     (r#"toRawJson "a""#, r#""a""#),
@@ -182,6 +182,15 @@ fn printed(world: &World, pipeline: &str) -> Result<String, String> {
     value["a"].as_str().map(str::to_owned).ok_or_else(|| format!("no text: {value}"))
 }
 
+/// Pipelines of sprig's functions, and what sprig itself makes of them.
+fn of_sprig() -> impl Iterator<Item = (&'static str, String)> {
+    let lines = include_str!("sprig.txt").lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| {
+        let (pipeline, expected) = line.rsplit_once(" => ").expect("a pipeline and what it makes");
+        (pipeline, serde_json::from_str(expected).expect("a text of JSON"))
+    })
+}
+
 #[test]
 fn each_makes_what_it_says() {
     let world = World::new();
@@ -190,17 +199,31 @@ fn each_makes_what_it_says() {
     }
 }
 
+#[test]
+fn sprigs_make_what_sprig_makes() {
+    let world = World::new();
+    let wrong: Vec<String> = of_sprig()
+        .filter_map(|(pipeline, expected)| {
+            let made = printed(&world, pipeline);
+            (made.as_ref() != Ok(&expected))
+                .then(|| format!("{pipeline}\n  sprig: {expected:?}\n  here: {made:?}"))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(of_sprig().count() > 300);
+}
+
 /// What the pod says comes as it is meant, and can't become a field.
 #[test]
 fn resource_attributes_are_there_where_a_provider_asks_for_them() {
     let mut world = World::annotated("resource.opentelemetry.io/service.version", "1: #2");
-    let pipeline =
-        "otelResourceAttributes .MeshConfig .ObjectMeta.Annotations .ObjectMeta.Labels .ObjectMeta.Namespace";
+    let pipeline = "otelResourceAttributes .MeshConfig .ObjectMeta.Annotations .ObjectMeta.Labels .ObjectMeta.Namespace .Spec.Containers";
+    world.pod["spec"]["containers"].as_array_mut().expect("containers").truncate(1);
     let rows = [
         ("ISTIO_CANONICAL", ""),
         (
             "OTEL_SEMANTIC_CONVENTIONS",
-            "service.namespace=shop,service.version=1: #2,service.instance.id=$(POD_UID)",
+            "service.namespace=shop,service.version=1: #2,service.instance.id=shop.$(POD_NAME).web",
         ),
     ];
     for (enrichment, expected) in rows {
@@ -214,29 +237,29 @@ fn resource_attributes_are_there_where_a_provider_asks_for_them() {
 #[test]
 fn each_has_a_row_and_stands_in_the_documentation() {
     let documentation = include_str!("../../src/template/go/functions/mod.rs");
-    let table = documentation.lines().filter(|line| line.starts_with("//! |"));
-    let listed: BTreeSet<&str> =
-        table.flat_map(|line| line.split('|').nth(2)).flat_map(str::split_whitespace).collect();
-    let words: BTreeSet<&str> =
-        ROWS.iter().flat_map(|(row, _)| row.split(|c: char| !c.is_alphanumeric())).collect();
-    for name in listed.iter().filter(|name| !["functions", "---", "call", "fail"].contains(name)) {
+    let table = documentation.lines().filter(|line| line.starts_with("//! |") && !line.contains("---"));
+    let cells = table.flat_map(|line| line.split('|').nth(2)).filter(|cell| *cell != " functions ");
+    let listed: BTreeSet<&str> = cells.flat_map(str::split_whitespace).collect();
+    let rows = ROWS.iter().map(|(row, _)| *row).chain(of_sprig().map(|(row, _)| row));
+    let words: BTreeSet<&str> = rows.flat_map(|row| row.split(|c: char| !c.is_alphanumeric())).collect();
+    for name in listed.iter().filter(|name| !["call", "fail"].contains(name)) {
         assert!(words.contains(name), "no row calls {name}");
     }
     let known: BTreeSet<&str> = go::functions().collect();
-    let ours: BTreeSet<&str> =
-        listed.into_iter().filter(|name| *name != "functions" && *name != "---").collect();
-    assert_eq!(known, ours);
+    assert_eq!(known, listed);
 }
 
 #[test]
 fn what_is_wrong_is_told_by_line_and_function() {
     let world = World::new();
     let rows = [
-        (
-            "\n{{ regexMatch `a` `b` }}",
-            "line 2: function regexMatch is not offered: regular expressions are not offered",
-        ),
-        ("{{ nosuch 1 }}", "line 1: function nosuch is unknown"),
+        ("\n{{ nosuch 1 }}", "line 2: function nosuch is unknown"),
+        ("{{ mustRegexFind `(` `b` }}", "regexFind is given \"(\", which is no regular expression"),
+        ("{{ regexMatch `a` }}", "regexMatch takes 2 values, and is given 1"),
+        ("{{ semverCompare `>1` `x` }}", "takes a version such as 1.2.3, not \"x\""),
+        ("{{ semverCompare `>a` `1` }}", "takes a constraint"),
+        ("{{ urlParse `http://h:x/` }}", "is no number"),
+        ("{{ $_ := set .Values `a` 1 }}", "set changes \".Values\" in place"),
         ("{{ now }}", "there is no clock"),
         ("{{ randAlpha 5 }}", "chance"),
         ("{{ genCA `a` 1 }}", "cryptography"),

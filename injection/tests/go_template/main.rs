@@ -1,7 +1,9 @@
 //! Templates in Go's language, filled for pods.
 
 mod functions;
+mod releases;
 mod safety;
+mod trial;
 mod world;
 
 use serde_json::json;
@@ -124,7 +126,7 @@ fn templates_are_filled_as_they_are_mostly_written() {
             "args": ["15001", "--level=info"],
             "env": [
                 {"name": "PORTS", "value": "[\n    {\"containerPort\":80}\n    ,{\"containerPort\":53,\"protocol\":\"UDP\"}\n    \
-                                            ,{\"containerPort\":90,\"name\":\"http\"}\n]"},
+                                            ,{\"name\":\"http\",\"containerPort\":90}\n]"},
                 {"name": "PROXY_CONFIG",
                  "value": "{\"discoveryAddress\":\"istiod.mesh.svc:15012\",\"proxyMetadata\":{\"A\":\"1\"}}\n"},
                 {"name": "A", "value": "1"},

@@ -66,6 +66,6 @@ impl World {
 
     pub(crate) fn render(&self, text: &str) -> Result<Value, String> {
         let template = go::Template::read("template", text).map_err(|problems| problems.to_string())?;
-        template.render(&self.sight()).map_err(|problems| problems.to_string())
+        template.render(&self.sight(), &mut Vec::new()).map_err(|problems| problems.to_string())
     }
 }

@@ -68,5 +68,5 @@ pub use known::unknown;
 pub use manifest::{Object, objects, objects_in};
 pub use reading::{Reading, Remark, Way, read};
 pub use said::Said;
-pub use values::{Located, located, values};
+pub use values::{Located, located, values, values_of_later_keys};
 pub use walk::kinds;

@@ -1,8 +1,9 @@
 //! The documents of a manifest as data, read as Kubernetes reads them.
 
+use super::malformed::Malformed;
 use super::node::{Node, Value as Written};
 use super::scalar::Kind;
-use super::yaml::documents;
+use super::yaml::{documents, documents_of_later_keys};
 use crate::{Problem, Problems};
 use serde_json::{Map, Number, Value};
 use std::rc::Rc;
@@ -13,6 +14,22 @@ use std::rc::Rc;
 /// When it is neither.
 pub fn values(name: &str, text: &str) -> Result<Vec<Value>, Problems> {
     Ok(parsed(name, text)?.iter().map(|node| data(node)).collect())
+}
+
+/// The same where the later of two equal keys counts, with a remark for each key that stands twice.
+///
+/// # Errors
+/// When it is neither.
+pub fn values_of_later_keys(name: &str, text: &str) -> Result<(Vec<Value>, Vec<String>), Problems> {
+    let mut repeated = Vec::new();
+    let documents = documents_of_later_keys(text, &mut repeated).map_err(|found| malformed(name, &found))?;
+    let remarks = repeated.iter().map(|found| {
+        format!(
+            "the key {:?} stands at {} and at {}; the later one counts",
+            found.key, found.first, found.again
+        )
+    });
+    Ok((documents.iter().map(|node| data(node)).collect(), remarks.collect()))
 }
 
 /// An object of a manifest, and the line where it begins; of what JSON holds, nobody knows that.
@@ -41,8 +58,11 @@ fn locate(node: &Node, found: &mut Vec<Located>) {
 }
 
 fn parsed(name: &str, text: &str) -> Result<Vec<Rc<Node>>, Problems> {
-    documents(text)
-        .map_err(|malformed| Problems(vec![Problem::of(name, format!("is no YAML or JSON: {malformed}"))]))
+    documents(text).map_err(|found| malformed(name, &found))
+}
+
+fn malformed(name: &str, found: &Malformed) -> Problems {
+    Problems(vec![Problem::of(name, format!("is no YAML or JSON: {found}"))])
 }
 
 /// A tree as data.

@@ -1,6 +1,7 @@
 //! YAML into trees, one a document: the events of a parser, put together so that no input can hurt.
 //!
-//! Keys that stand twice are refused, as Kubernetes refuses them. Aliases share what they stand for, and what all of
+//! Keys that stand twice are refused, as Kubernetes refuses them, unless the caller takes the later one, as programs do that
+//! read what they have written themselves. Aliases share what they stand for, and what all of
 //! them stand for is counted and bounded, so that a few lines can't become a billion.
 
 use super::malformed::{DEEPEST, Malformed, place};
@@ -14,13 +15,33 @@ const MOST_BYTES: usize = 64 << 20;
 /// The most values in a document, those that aliases stand for included.
 const MOST_VALUES: usize = 4_000_000;
 
+/// A key that stands again in its mapping.
+pub(super) struct Repeated {
+    pub(super) key: String,
+    pub(super) first: Place,
+    pub(super) again: Place,
+}
+
 /// The documents of a text, YAML or JSON. Empty ones are null.
 pub(super) fn documents(text: &str) -> Result<Vec<Rc<Node>>, Malformed> {
+    read(text, None)
+}
+
+/// The same where the later of two equal keys counts; the repeated ones are noted. JSON of several objects without anything
+/// between them is not among the texts that are read so.
+pub(super) fn documents_of_later_keys(
+    text: &str,
+    repeated: &mut Vec<Repeated>,
+) -> Result<Vec<Rc<Node>>, Malformed> {
+    read(text, Some(repeated))
+}
+
+fn read(text: &str, repeated: Option<&mut Vec<Repeated>>) -> Result<Vec<Rc<Node>>, Malformed> {
     if text.len() > MOST_BYTES {
         return Err(Malformed::whole(format!("has more than {} MiB", MOST_BYTES >> 20)));
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    yaml(text).or_else(|malformed| {
+    yaml(text, repeated).or_else(|malformed| {
         // What of JSON is no YAML: several objects without anything between them.
         let is_json = text.trim_start().starts_with('{');
         let json =
@@ -32,8 +53,8 @@ pub(super) fn documents(text: &str) -> Result<Vec<Rc<Node>>, Malformed> {
     })
 }
 
-fn yaml(text: &str) -> Result<Vec<Rc<Node>>, Malformed> {
-    let mut loader = Loader::default();
+fn yaml(text: &str, repeated: Option<&mut Vec<Repeated>>) -> Result<Vec<Rc<Node>>, Malformed> {
+    let mut loader = Loader { repeated, ..Loader::default() };
     let options = options! { flow_nesting_limit: DEEPEST, block_nesting_limit: DEEPEST };
     for event in Parser::new_from_str_with_options(text, options) {
         let (event, span) = event?;
@@ -43,10 +64,12 @@ fn yaml(text: &str) -> Result<Vec<Rc<Node>>, Malformed> {
 }
 
 #[derive(Default)]
-struct Loader {
+struct Loader<'a> {
     documents: Vec<Rc<Node>>,
     open: Vec<Open>,
     anchors: BTreeMap<usize, Rc<Node>>,
+    /// Where keys may stand twice, those that do.
+    repeated: Option<&'a mut Vec<Repeated>>,
 }
 
 /// A list or a mapping whose end has not come.
@@ -69,7 +92,7 @@ enum Items {
     },
 }
 
-impl Loader {
+impl Loader<'_> {
     fn take(&mut self, event: Event<'_>, span: &Span) -> Result<(), Malformed> {
         let start = &span.start;
         match event {
@@ -171,6 +194,7 @@ impl Loader {
             Items::List(items) => items.push(node),
             Items::Map { entries, key, merged, .. } if key.is_some() => match key.take() {
                 Some(key) if key == MERGE => merged.extend(mappings(&node, at)?),
+                // A later one of the same key counts where the tree becomes data.
                 Some(key) => entries.push((key, node)),
                 None => {}
             },
@@ -179,8 +203,11 @@ impl Loader {
                     return Err(Malformed::at(at, "a list or a mapping can't be a key"));
                 };
                 if let Some(first) = places.insert(text.clone(), place(at)) {
-                    let text = format!("the key {text:?} stands twice; the first is at {first}");
-                    return Err(Malformed::at(at, text));
+                    let Some(repeated) = &mut self.repeated else {
+                        let text = format!("the key {text:?} stands twice; the first is at {first}");
+                        return Err(Malformed::at(at, text));
+                    };
+                    repeated.push(Repeated { key: text.clone(), first, again: place(at) });
                 }
                 *key = Some(text.clone());
             }

@@ -140,7 +140,7 @@ impl Fact {
             Self::ReadinessPeriod => Some(sidecar.readiness.period.to_string()),
             Self::ResourceAttributes => opentelemetry::asked(&configuration.mesh).then(|| {
                 let annotation = |name: &str| Some(scene.annotation(name)?.to_owned());
-                opentelemetry::attributes(annotation, label, &around.namespace.name)
+                opentelemetry::attributes(annotation, label, &around.namespace.name, &images(scene))
             }),
             Self::Revision => set(&configuration.values.revision).or_else(|| set("default")),
             Self::StartupFailures => sidecar.startup_failures.map(|failures| failures.to_string()),
@@ -156,6 +156,14 @@ fn label_value(name: &str) -> &str {
     const MOST: usize = 63;
     let end = name.char_indices().nth(MOST).map_or(name.len(), |(end, _)| end);
     name[..end].trim_end_matches(['-', '.', '_'])
+}
+
+/// The names and images of all containers.
+fn images(scene: &Scene<'_>) -> Vec<(String, String)> {
+    let text = |container: &Value, field: &str| {
+        container.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    scene.containers().map(|container| (text(container, "name"), text(container, "image"))).collect()
 }
 
 /// The ports of all containers.

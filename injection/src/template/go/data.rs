@@ -1,10 +1,10 @@
 //! What a template sees: Istio's names, filled from what is known of a pod.
 
 use super::Sight;
-use super::fields::{Shape, held, structure};
+use super::fields::{held, structure};
+use super::shapes::Shape;
 use gtmpl_ng::Value;
 use serde_json::Map;
-use std::collections::HashMap;
 
 /// A value of JSON as it is.
 pub(super) fn plain(value: &serde_json::Value) -> Value {
@@ -56,7 +56,7 @@ pub(super) fn root(sight: &Sight<'_>, text: &dyn Fn(&str) -> String) -> Value {
         ("ObjectMeta", metadata),
         ("Spec", of_pod("spec", Shape::Spec)),
         ("ProxyConfig", proxy_config(&sidecar.proxy_config, text)),
-        ("MeshConfig", held(mesh, Shape::Other, &str::to_owned)),
+        ("MeshConfig", held(mesh, Shape::MeshConfig, &str::to_owned)),
         ("Values", plain(values)),
         ("Revision", configuration.values.revision.as_str().into()),
         ("NativeSidecars", sidecar.native.into()),
@@ -74,8 +74,7 @@ pub(super) fn root(sight: &Sight<'_>, text: &dyn Fn(&str) -> String) -> Value {
 /// A ProxyConfig, with what protobuf has of it even where nobody has set it.
 fn proxy_config(config: &serde_json::Value, text: &dyn Fn(&str) -> String) -> Value {
     let empty = Map::new();
-    let mut fields = structure(config.as_object().unwrap_or(&empty), Shape::Other, text);
+    let mut fields = structure(config.as_object().unwrap_or(&empty), Shape::ProxyConfig, text);
     fields.entry("InterceptionMode".to_owned()).or_insert_with(|| "REDIRECT".into());
-    fields.entry("ProxyMetadata".to_owned()).or_insert_with(|| Value::Map(HashMap::new()));
     Value::Map(fields)
 }

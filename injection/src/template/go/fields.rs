@@ -1,9 +1,11 @@
-//! Names of fields: of JSON, and of the Go structures that templates are written for; and what a field is that is not set.
+//! Names of fields: of JSON, and of the Go structures that templates are written for.
 
+use super::shapes::{ORDERED, Shape, Unset};
 use gtmpl_ng::Value;
 use std::collections::HashMap;
 
-/// The key that marks a map as a structure, so that it can be written as JSON again. No field has this name.
+/// The key that marks a map as a structure, so that it can be written as JSON again; it holds which one, where the order of its
+/// fields counts. No field has this name.
 pub(super) const STRUCT: &str = "\0";
 
 /// Names that are no JSON names with a capital letter (k8s.io/api/core/v1, k8s.io/apimachinery/pkg/apis/meta/v1).
@@ -57,98 +59,6 @@ const OF_WORDS: [&str; 12] = [
     "volumeAttributes",
 ];
 
-/// What the Go structure has that JSON leaves out where it is empty.
-#[derive(Clone, Copy)]
-enum Unset {
-    Text,
-    List,
-    Words,
-    Is,
-    Number,
-}
-
-/// A structure, as far as its unset fields can be asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Shape {
-    Metadata,
-    Spec,
-    Container,
-    Port,
-    Resources,
-    /// ProxyConfig and MeshConfig, and whatever has no unset fields that matter.
-    Other,
-}
-
-impl Shape {
-    /// What a field of JSON holds, itself or in a list.
-    fn of(self, field: &str) -> Self {
-        match (self, field) {
-            (Self::Spec, "containers" | "initContainers") => Self::Container,
-            (Self::Container, "ports") => Self::Port,
-            (Self::Container, "resources") => Self::Resources,
-            _ => Self::Other,
-        }
-    }
-
-    fn unset(self) -> &'static [(&'static str, Unset)] {
-        match self {
-            Self::Metadata => &[
-                ("Name", Unset::Text),
-                ("GenerateName", Unset::Text),
-                ("Namespace", Unset::Text),
-                ("UID", Unset::Text),
-                ("Labels", Unset::Words),
-                ("Annotations", Unset::Words),
-                ("OwnerReferences", Unset::List),
-                ("Finalizers", Unset::List),
-            ],
-            Self::Spec => &[
-                ("Containers", Unset::List),
-                ("InitContainers", Unset::List),
-                ("Volumes", Unset::List),
-                ("ImagePullSecrets", Unset::List),
-                ("Tolerations", Unset::List),
-                ("HostAliases", Unset::List),
-                ("NodeSelector", Unset::Words),
-                ("ServiceAccountName", Unset::Text),
-                ("NodeName", Unset::Text),
-                ("RestartPolicy", Unset::Text),
-                ("DNSPolicy", Unset::Text),
-                ("Hostname", Unset::Text),
-                ("Subdomain", Unset::Text),
-                ("SchedulerName", Unset::Text),
-                ("PriorityClassName", Unset::Text),
-                ("HostNetwork", Unset::Is),
-                ("HostPID", Unset::Is),
-                ("HostIPC", Unset::Is),
-            ],
-            Self::Container => &[
-                ("Name", Unset::Text),
-                ("Image", Unset::Text),
-                ("ImagePullPolicy", Unset::Text),
-                ("WorkingDir", Unset::Text),
-                ("TerminationMessagePath", Unset::Text),
-                ("Command", Unset::List),
-                ("Args", Unset::List),
-                ("Env", Unset::List),
-                ("EnvFrom", Unset::List),
-                ("Ports", Unset::List),
-                ("VolumeMounts", Unset::List),
-                ("Stdin", Unset::Is),
-                ("TTY", Unset::Is),
-            ],
-            Self::Port => &[
-                ("Name", Unset::Text),
-                ("Protocol", Unset::Text),
-                ("HostIP", Unset::Text),
-                ("HostPort", Unset::Number),
-            ],
-            Self::Resources => &[("Limits", Unset::Words), ("Requests", Unset::Words)],
-            Self::Other => &[],
-        }
-    }
-}
-
 /// The Go name of a field of JSON.
 fn go_name(name: &str) -> String {
     if let Ok(at) = NAMES.binary_search_by_key(&name, |(json, _)| json) {
@@ -174,16 +84,10 @@ pub(super) fn structure(
     text: &dyn Fn(&str) -> String,
 ) -> HashMap<String, Value> {
     let mut fields: HashMap<String, Value> = HashMap::with_capacity(object.len() + shape.unset().len() + 1);
-    fields.insert(STRUCT.to_owned(), Value::Nil);
+    let ordered = ORDERED.iter().position(|known| *known == shape);
+    fields.insert(STRUCT.to_owned(), ordered.map_or(Value::Nil, Value::from));
     for (name, zero) in shape.unset() {
-        let zero = match zero {
-            Unset::Text => "".into(),
-            Unset::List => Value::Array(Vec::new()),
-            Unset::Words => Value::Map(HashMap::new()),
-            Unset::Is => false.into(),
-            Unset::Number => 0_u8.into(),
-        };
-        fields.insert((*name).to_owned(), zero);
+        fields.insert((*name).to_owned(), zero.value());
     }
     if shape == Shape::Container {
         fields.insert(
@@ -227,6 +131,18 @@ pub(super) fn json_fields(fields: &HashMap<String, Value>) -> Vec<(String, &Valu
     named
 }
 
+/// The same in the order in which Go writes them.
+pub(super) fn fields_in_order(fields: &HashMap<String, Value>) -> Vec<(String, &Value)> {
+    let mut named = json_fields(fields);
+    let shape =
+        ORDERED.iter().enumerate().find(|(index, _)| fields.get(STRUCT) == Some(&Value::from(*index)));
+    if let Some((_, shape)) = shape {
+        let place = |name: &str| shape.order().iter().position(|known| *known == name).unwrap_or(usize::MAX);
+        named.sort_by_key(|(name, _)| place(name));
+    }
+    named
+}
+
 fn is_left_out(key: &str, value: &Value) -> bool {
     match value {
         Value::NoValue | Value::Nil => true,
@@ -238,8 +154,8 @@ fn is_left_out(key: &str, value: &Value) -> bool {
             None => fields.is_empty(),
         },
         // Others of these are pointers, which JSON leaves out only where they are not set.
-        Value::Bool(is) => !is && ["HostNetwork", "HostPID", "HostIPC", "Stdin", "TTY"].contains(&key),
-        Value::Number(_) => key == "HostPort" && *value == Value::from(0_u8),
+        Value::Bool(is) => !is && Unset::Is.is_of(key),
+        Value::Number(_) => Unset::Number.is_of(key) && *value == Value::from(0_u8),
         Value::Object(_) | Value::Function(_) => false,
     }
 }

@@ -8,12 +8,16 @@
 //! ```
 //!
 //! Nothing is asked of the machine: `env` answers from `pilot.env` of the values, and no function knows a clock or chance.
+//! A function that is not offered fails where it is called and not where the template is read, so that a branch which no pod
+//! takes refuses no pod.
 
 mod data;
 mod fields;
 mod functions;
+mod members;
 mod odd;
 mod output;
+mod shapes;
 mod standin;
 mod text;
 
@@ -27,7 +31,7 @@ use std::sync::Arc;
 /// The names of all functions that templates can call.
 pub fn functions() -> impl Iterator<Item = &'static str> {
     let own = gtmpl_ng::funcs::BUILTINS.iter().map(|(name, _)| *name);
-    let mut all: Vec<&str> = own.chain(functions::all().map(|(name, _)| name)).collect();
+    let mut all: Vec<&str> = own.chain(functions::all().into_iter().map(|(name, _)| name)).collect();
     all.sort_unstable();
     all.dedup();
     all.into_iter()
@@ -60,22 +64,27 @@ impl Template {
     /// Parses a template. `name` is what problems call it.
     ///
     /// # Errors
-    /// What is no template, by its line; functions that aren't known, by name.
+    /// What is no template, by its line.
     pub fn read(name: &str, text: &str) -> Result<Self, Problems> {
-        let text = text::prepare(name, text).map_err(Problems)?;
+        let text = text::prepare(text, &functions::lacking);
         let mut parsed = gtmpl_ng::Template::with_limits(LIMITS);
-        parsed.funcs.extend(functions::all().map(|(name, function)| (name.to_owned(), function)));
+        let hidden =
+            [(text::MEMBER, members::member as gtmpl_ng::Func), (text::UNUSABLE, functions::unusable)];
+        let offered = functions::all().into_iter().chain(hidden);
+        parsed.funcs.extend(offered.map(|(name, function)| (name.to_owned(), function)));
         parsed.parse(text).map_err(|error| Problems(vec![Problem::of(name, malformed(&error))]))?;
         Ok(Self { name: name.into(), parsed: Arc::new(parsed) })
     }
 
-    /// The patch of the pod.
+    /// The patch of the pod. `warnings` gets what is odd about it.
     ///
     /// # Errors
     /// What of the template can't be filled in, what it makes if that is no patch, and texts of the pod that would be read
     /// as YAML in it.
-    pub fn render(&self, sight: &Sight<'_>) -> Result<Value, Problems> {
-        let plain = self.filled(sight, &str::to_owned).and_then(|text| output::patch(&self.name, &text));
+    pub fn render(&self, sight: &Sight<'_>, warnings: &mut Vec<String>) -> Result<Value, Problems> {
+        let plain = self.filled(sight, &str::to_owned);
+        warnings.extend(functions::remarks().iter().map(|remark| format!("{}: {remark}", self.name)));
+        let plain = plain.and_then(|text| output::patch(&self.name, &text, warnings));
         if odd::texts(sight).is_empty() {
             return plain;
         }
@@ -93,7 +102,8 @@ impl Template {
 
     /// The patch, with the pod's texts changed on the way in, and changed back.
     fn patch(&self, sight: &Sight<'_>, text: &dyn Fn(&str) -> String) -> Result<Value, Problems> {
-        self.filled(sight, text).and_then(|text| output::patch(&self.name, &text)).map(output::uncovered)
+        let filled = self.filled(sight, text)?;
+        output::patch(&self.name, &filled, &mut Vec::new()).map(output::uncovered)
     }
 
     fn filled(&self, sight: &Sight<'_>, text: &dyn Fn(&str) -> String) -> Result<String, Problems> {
@@ -135,19 +145,16 @@ impl Template {
     }
 }
 
+/// Whether the last template of this thread that could not be filled refused the pod on purpose.
+pub(super) fn refused() -> bool {
+    functions::refused()
+}
+
 /// What the engine says about a text that it can't parse.
 fn malformed(error: &ParseError) -> String {
     let ParseError::WithContext(place, text) = error else { return format!("is no template: {error}") };
     let text = text.rsplit_once(": ").map_or(text.as_str(), |(_, last)| last);
-    let unknown = text.strip_prefix("function ").and_then(|rest| rest.strip_suffix(" not defined"));
-    let what = match unknown {
-        Some(function) => match functions::missing(function) {
-            Some(why) => format!("function {function} is not offered: {why}"),
-            None => format!("function {function} is unknown"),
-        },
-        None => text.to_owned(),
-    };
-    format!("line {}: {what}", place.line)
+    format!("line {}: {text}", place.line)
 }
 
 /// What the engine says about a template that it can't fill: the innermost place.

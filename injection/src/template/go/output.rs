@@ -7,11 +7,13 @@ use serde_json::{Map, Value};
 /// What Go prints where there is nothing.
 const NOTHING: [&str; 2] = ["<no value>", "<nil>"];
 
-/// The patch that a text holds: its first document, a mapping.
+/// The patch that a text holds: its first document, a mapping. Of a key that a mapping holds twice, the later one counts, as
+/// for Istio: its templates write a volume's `name` and then what the pod's annotation says of the volume, `name` included.
+/// `warnings` gets those keys.
 ///
 /// # Errors
 /// Lines with nothing where there should be a value; text that is no YAML, or no mapping.
-pub(super) fn patch(name: &str, text: &str) -> Result<Value, Problems> {
+pub(super) fn patch(name: &str, text: &str, warnings: &mut Vec<String>) -> Result<Value, Problems> {
     let lacking: Vec<Problem> = text
         .lines()
         .enumerate()
@@ -29,7 +31,8 @@ pub(super) fn patch(name: &str, text: &str) -> Result<Value, Problems> {
     if !lacking.is_empty() {
         return Err(Problems(lacking));
     }
-    let documents = policy::pod::values(name, text)?;
+    let (documents, remarks) = policy::pod::values_of_later_keys(name, text)?;
+    warnings.extend(remarks.iter().map(|remark| format!("{name}: in what it makes, {remark}")));
     match documents.into_iter().next() {
         Some(patch @ Value::Object(_)) => Ok(patch),
         // A template may have nothing to say about a pod.
@@ -95,16 +98,27 @@ mod tests {
     }
 
     #[test]
+    fn the_later_of_equal_keys_counts() {
+        let mut warnings = Vec::new();
+        let made = patch("t", "a:\n- name: \"0\"\n  name: cache\n  emptyDir: {}\n", &mut warnings);
+        assert_eq!(made, Ok(json!({"a": [{"name": "cache", "emptyDir": {}}]})));
+        let expected = "t: in what it makes, the key \"name\" stands at line 2, column 3 and at line 3, column 3; the \
+                        later one counts";
+        assert_eq!(warnings, [expected]);
+    }
+
+    #[test]
     fn a_patch_is_whole_and_a_mapping() {
-        assert_eq!(patch("t", "a: 1\n---\nb: 2\n"), Ok(json!({"a": 1})));
-        assert_eq!(patch("t", " \n# nothing\n"), Ok(json!({})));
-        let told = patch("t", "a:\n- b: <no value>\n- '<nil>'\n").expect_err("nothing").to_string();
+        let patch = |text: &str| patch("t", text, &mut Vec::new());
+        assert_eq!(patch("a: 1\n---\nb: 2\n"), Ok(json!({"a": 1})));
+        assert_eq!(patch(" \n# nothing\n"), Ok(json!({})));
+        let told = patch("a:\n- b: <no value>\n- '<nil>'\n").expect_err("nothing").to_string();
         assert!(
             told.contains("\"- b: <no value>\" holds <no value>, in line 2") && told.contains("line 3"),
             "{told}"
         );
         for (text, expected) in [("- a\n", "no mapping"), ("a: [\n", "is no YAML")] {
-            let told = patch("t", text).expect_err("no patch").to_string();
+            let told = patch(text).expect_err("no patch").to_string();
             assert!(told.contains(expected), "{told}");
         }
     }

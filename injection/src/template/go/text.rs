@@ -1,38 +1,53 @@
-//! The text of a template before it is parsed: what Go calls methods for becomes plain fields, and what it changes in place
-//! becomes an assignment.
+//! The text of a template before it is parsed, made into one that the engine knows: methods of Go's values become a function,
+//! changes in place become assignments, `else with` becomes a `with` within `else`, texts have no escapes but the plain ones, and
+//! a call that can't be made fails where it is made.
 //!
 //! Lines stay as they are, so that problems name the right one.
 
-use policy::Problem;
+/// The function that stands for a method: of a value, and the method's name.
+pub(super) const MEMBER: &str = "sidecarMember";
+/// The function that fails with the text that it is given.
+pub(super) const UNUSABLE: &str = "sidecarUnusable";
 
 /// Functions that change their first map in place in Go, where the caller mostly throws the answer away.
-const CHANGING: [&str; 4] = ["set", "unset", "merge", "mergeOverwrite"];
+const CHANGING: [&str; 6] = ["set", "unset", "merge", "mergeOverwrite", "mustMerge", "mustMergeOverwrite"];
+/// Words of the language that are no functions.
+const KEYWORDS: [&str; 14] = [
+    "block", "break", "continue", "define", "else", "end", "false", "if", "nil", "range", "template", "true",
+    "with", "_",
+];
+/// Methods of protobuf's types and of durations that templates call beside getters (`GetX`).
+const METHODS: [&str; 10] = [
+    "AsDuration",
+    "Hours",
+    "Microseconds",
+    "Milliseconds",
+    "Minutes",
+    "Nanos",
+    "Nanoseconds",
+    "Seconds",
+    "String",
+    "Value",
+];
 
-/// The text as the engine gets it.
-///
-/// # Errors
-/// Each place where a map is changed that is no variable.
-pub(super) fn prepare(name: &str, text: &str) -> Result<String, Vec<Problem>> {
+/// The text as the engine gets it. `lacking` tells what to say of a function that there is not.
+pub(super) fn prepare(text: &str, lacking: &dyn Fn(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut problems = Vec::new();
+    // For each open block, how many more its end closes: one for each `else with`.
+    let mut blocks: Vec<usize> = Vec::new();
     let mut rest = text;
     while let Some(start) = rest.find("{{") {
         let (before, action) = rest.split_at(start);
         out.push_str(before);
-        let end = end_of(action);
-        let (action, behind) = action.split_at(end);
+        let (action, behind) = action.split_at(end_of(action));
         rest = behind;
-        let without_methods = without_methods(action);
-        match assigned(&without_methods) {
-            Ok(assigned) => out.push_str(&assigned),
-            Err(problem) => {
-                let line = out.matches('\n').count() + 1;
-                problems.push(Problem::of(name, format!("line {line}: {problem}")));
-            }
+        match Action::of(action) {
+            Some(action) => action.write(&mut out, &mut blocks, lacking),
+            None => out.push_str(action),
         }
     }
     out.push_str(rest);
-    if problems.is_empty() { Ok(out) } else { Err(problems) }
+    out
 }
 
 /// Where an action ends that begins the text: behind its braces, which in texts and comments are none.
@@ -76,51 +91,179 @@ fn pieces(action: &str) -> impl Iterator<Item = (usize, char, bool)> {
     })
 }
 
-/// Methods of protobuf's types, which templates call on fields: `X.GetValue` of a wrapper and `X.String` of an enumeration
-/// are X here, and `GetX` is X.
-fn without_methods(action: &str) -> String {
-    let mut out = String::with_capacity(action.len());
-    let mut path = String::new();
-    for (_, c, is_code) in pieces(action) {
-        if is_code && (c.is_alphanumeric() || matches!(c, '.' | '_' | '$')) {
-            path.push(c);
-        } else {
-            out.push_str(&plain_path(&path));
-            path.clear();
-            out.push(c);
-        }
+/// An action: its braces, with the signs that trim, and what is between them.
+struct Action<'a> {
+    open: &'a str,
+    body: &'a str,
+    close: &'a str,
+}
+
+impl<'a> Action<'a> {
+    /// None of a comment, and of what has no end.
+    fn of(action: &'a str) -> Option<Self> {
+        let inside = action.strip_prefix("{{")?.strip_suffix("}}")?;
+        let body = inside.strip_prefix('-').filter(|rest| rest.starts_with(char::is_whitespace));
+        let (open, body) = body.map_or(("{{", inside), |body| ("{{-", body));
+        let trimmed = body.strip_suffix('-').filter(|rest| rest.ends_with(char::is_whitespace));
+        let (body, close) = trimmed.map_or((body, "}}"), |body| (body, "-}}"));
+        (!body.trim_start().starts_with("/*")).then_some(Self { open, body, close })
     }
-    out.push_str(&plain_path(&path));
+
+    fn write(&self, out: &mut String, blocks: &mut Vec<usize>, lacking: &dyn Fn(&str) -> Option<String>) {
+        let Self { open, body, close } = self;
+        let mut words = body.split_whitespace();
+        match (words.next().unwrap_or_default(), words.next()) {
+            ("if" | "with" | "range" | "block" | "define", _) => blocks.push(0),
+            ("else", Some("with")) => {
+                if let Some(more) = blocks.last_mut() {
+                    *more += 1;
+                }
+                let (before, piped) = body.split_once("with").unwrap_or((body, ""));
+                *out += &format!("{open}{before}}}}}{{{{ with{}{close}", code(&texts(piped), lacking));
+                return;
+            }
+            ("end", None) => {
+                let more = blocks.pop().unwrap_or(0);
+                *out += &format!("{open}{body}{}{close}", "}}{{ end ".repeat(more));
+                return;
+            }
+            _ => {}
+        }
+        let body = match assigned(body) {
+            Ok(body) => code(&texts(&body), lacking),
+            Err(why) => format!(" {UNUSABLE} {why:?} "),
+        };
+        *out += &format!("{open}{body}{close}");
+    }
+}
+
+/// An action with its texts as the engine reads them, which takes a backslash for an escape in raw texts too.
+fn texts(body: &str) -> String {
+    let mut out = String::with_capacity(body.len());
+    let mut rest = body;
+    while let Some(start) = rest.find(['"', '`', '\'']) {
+        let quote = rest[start..].chars().next().unwrap_or_default();
+        let mut is_escaped = false;
+        let end = rest[start..].char_indices().skip(1).find_map(|(at, c)| {
+            let ends = c == quote && !is_escaped;
+            is_escaped = c == '\\' && !is_escaped && quote != '`';
+            ends.then_some(start + at + 1)
+        });
+        let Some(end) = end else { break };
+        let literal = &rest[start..end];
+        out.push_str(&rest[..start]);
+        match meant(literal).filter(|_| literal.contains('\\')) {
+            Some(text) => {
+                let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+                out += &format!("\"{text}\"");
+            }
+            None => out.push_str(literal),
+        }
+        rest = &rest[end..];
+    }
+    out + rest
+}
+
+/// What a literal means; nothing where it is a character, or no literal of Go's.
+fn meant(literal: &str) -> Option<String> {
+    if let Some(raw) = literal.strip_prefix('`') {
+        return raw.strip_suffix('`').map(|text| text.replace('\r', ""));
+    }
+    let mut chars = literal.strip_prefix('"')?.strip_suffix('"')?.chars();
+    let mut bytes: Vec<u8> = Vec::with_capacity(literal.len());
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            bytes.extend(c.encode_utf8(&mut [0; 4]).as_bytes());
+            continue;
+        }
+        let c = chars.next()?;
+        let mut code = |first: Option<char>, count: usize, base: u32| {
+            let digits: String = first.into_iter().chain(chars.by_ref().take(count)).collect();
+            u32::from_str_radix(&digits, base).ok()
+        };
+        let plain = match c {
+            'a' => 7,
+            'b' => 8,
+            'f' => 12,
+            'n' => b'\n',
+            'r' => b'\r',
+            't' => b'\t',
+            'v' => 11,
+            '\\' | '"' => u8::try_from(c).ok()?,
+            'x' => u8::try_from(code(None, 2, 16)?).ok()?,
+            '0'..='7' => u8::try_from(code(Some(c), 2, 8)?).ok()?,
+            'u' | 'U' => {
+                let c = char::from_u32(code(None, if c == 'u' { 4 } else { 8 }, 16)?)?;
+                bytes.extend(c.encode_utf8(&mut [0; 4]).as_bytes());
+                continue;
+            }
+            _ => return None,
+        };
+        bytes.push(plain);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// The code of an action with methods and functions as the engine knows them.
+fn code(body: &str, lacking: &dyn Fn(&str) -> Option<String>) -> String {
+    let mut out = String::with_capacity(body.len());
+    let mut word = String::new();
+    // Where brackets are open, and where those began that ended just before.
+    let (mut open, mut closed) = (Vec::new(), None);
+    for (_, c, is_code) in pieces(body).chain([(0, ' ', true)]) {
+        if is_code && (c.is_alphanumeric() || matches!(c, '.' | '_' | '$')) {
+            word.push(c);
+            continue;
+        }
+        if !word.is_empty() {
+            let receiver = closed.filter(|_| word.starts_with('.')).map(|start| out.split_off(start));
+            out.push_str(&written(&word, receiver, lacking));
+            word.clear();
+        }
+        match c {
+            '(' if is_code => {
+                open.push(out.len());
+                closed = None;
+            }
+            ')' if is_code => closed = open.pop(),
+            _ => closed = None,
+        }
+        out.push(c);
+    }
+    // The one that ended the last word.
+    out.pop();
     out
 }
 
-fn plain_path(path: &str) -> String {
-    let mut is_message = false;
-    let mut kept: Vec<&str> = Vec::new();
-    for name in path.split('.') {
-        let before = kept.last().copied().unwrap_or_default();
-        let is_getter = |name: &str| name.starts_with(|c: char| c.is_ascii_uppercase());
-        match name {
-            "GetValue" if !before.is_empty() => {}
-            "String" if is_message || before == "InterceptionMode" => {}
-            _ => kept.push(match name.strip_prefix("Get") {
-                Some(field) if is_message && is_getter(field) => field,
-                _ => name,
-            }),
-        }
-        is_message |= name == "ProxyConfig" || name == "MeshConfig";
+/// A word of code: a path, a function, a keyword or a number. `receiver` is what a path belongs to that begins with a dot.
+fn written(word: &str, receiver: Option<String>, lacking: &dyn Fn(&str) -> Option<String>) -> String {
+    let mut names = word.split('.').peekable();
+    let first = names.next().unwrap_or_default();
+    let is_name = first.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    if is_name && names.peek().is_none() && !KEYWORDS.contains(&first) {
+        return lacking(first).map_or_else(|| first.to_owned(), |why| format!("{UNUSABLE} {why:?}"));
     }
-    kept.join(".")
+    let mut path = receiver.unwrap_or_else(|| first.to_owned());
+    while let Some(name) = names.next() {
+        if is_name || !is_method(name) {
+            path = format!("{path}.{name}");
+            continue;
+        }
+        // Of a duration that is asked for its hours, a number is wanted, and not the duration's text.
+        let then = if name == "AsDuration" { names.next().map(|next| format!(".{next}")) } else { None };
+        let of = if path.is_empty() { "." } else { &path };
+        path = format!("({MEMBER} {of} \"{name}{}\")", then.unwrap_or_default());
+    }
+    path
+}
+
+fn is_method(name: &str) -> bool {
+    let getter = name.strip_prefix("Get");
+    METHODS.contains(&name) || getter.is_some_and(|field| field.starts_with(|c: char| c.is_ascii_uppercase()))
 }
 
 /// `$_ := set $map ..`, or `set` alone, as `$map = set $map ..`: values are never changed in place here.
-fn assigned(action: &str) -> Result<String, String> {
-    let body = action.trim_start_matches("{{");
-    let (open, body) = action.split_at(action.len() - body.len());
-    let (trim, body) = match body.strip_prefix('-') {
-        Some(rest) if rest.starts_with(char::is_whitespace) => ("-", rest),
-        _ => ("", body),
-    };
+fn assigned(body: &str) -> Result<String, String> {
     let call = body.trim_start();
     let spaces = &body[..body.len() - call.len()];
     let (target, call) = match call.split_once('=') {
@@ -131,18 +274,18 @@ fn assigned(action: &str) -> Result<String, String> {
     };
     let mut words = call.split_whitespace();
     let Some(function) = words.next().filter(|word| CHANGING.contains(word)) else {
-        return Ok(action.to_owned());
+        return Ok(body.to_owned());
     };
     let map = words.next().unwrap_or_default();
     let is_variable = map.len() > 1 && map.starts_with('$') && !map.contains('.');
     match (target, is_variable) {
-        ("$_" | "", true) => Ok(format!("{open}{trim}{spaces}{map} = {call}")),
+        ("$_" | "", true) => Ok(format!("{spaces}{map} = {call}")),
         // One that is printed or piped on is a value like any other, and so is what another variable is to hold.
-        ("", false) if function.starts_with("merge") => Ok(action.to_owned()),
+        ("", false) if function.to_lowercase().contains("merge") => Ok(body.to_owned()),
         ("$_" | "", false) => Err(format!(
             "{function} changes {map:?} in place, which only a variable can be; write $x := {map} first, and {function} $x"
         )),
-        _ => Ok(action.to_owned()),
+        _ => Ok(body.to_owned()),
     }
 }
 
@@ -150,30 +293,87 @@ fn assigned(action: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
+    fn check(given: &str, expected: &str) {
+        let lacking = |name: &str| (name == "now").then(|| "there is no clock".to_owned());
+        let made = prepare(given, &lacking).replace(MEMBER, "M").replace(UNUSABLE, "U");
+        assert_eq!(made, expected, "{given}");
+    }
+
     #[test]
-    fn methods_become_fields_and_changes_assignments() {
+    fn methods_become_a_function() {
         let rows = [
-            ("{{ .ProxyConfig.InterceptionMode.String }}", "{{ .ProxyConfig.InterceptionMode }}"),
-            ("{{or .ProxyConfig.GetConcurrency.GetValue 2}}", "{{or .ProxyConfig.Concurrency 2}}"),
-            ("{{ $.MeshConfig.GetDefaultConfig.GetTracing }}", "{{ $.MeshConfig.DefaultConfig.Tracing }}"),
+            ("{{ .P.Mode.String }}", "{{ (M .P.Mode \"String\") }}"),
+            ("{{or .P.GetA.GetValue 2}}", "{{or (M (M .P \"GetA\") \"GetValue\") 2}}"),
+            ("{{ .P.Time.AsDuration.Hours }}", "{{ (M .P.Time \"AsDuration.Hours\") }}"),
             (
-                "{{ .Values.GetThis.String }} .ProxyConfig.GetX",
-                "{{ .Values.GetThis.String }} .ProxyConfig.GetX",
+                "{{ .Seconds }}{{ $.GetA.B }}{{ $x.GetA }}",
+                "{{ (M . \"Seconds\") }}{{ (M $ \"GetA\").B }}{{ (M $x \"GetA\") }}",
             ),
-            ("{{ `.ProxyConfig.X.String }}` }}", "{{ `.ProxyConfig.X.String }}` }}"),
-            ("{{/* }} \" */}}{{ .ProxyConfig.GetA }}", "{{/* }} \" */}}{{ .ProxyConfig.A }}"),
+            ("{{ (index (f . 0) 1).A.GetB.C }}", "{{ (M (index (f . 0) 1).A \"GetB\").C }}"),
+            ("{{ (f) .GetB }}", "{{ (f) (M . \"GetB\") }}"),
+            ("{{ `.P.String }}` .Get .Gets 1.5 }}", "{{ `.P.String }}` .Get .Gets 1.5 }}"),
+            ("{{/* }} \" */}}{{ .P.GetA }}", "{{/* }} \" */}}{{ (M .P \"GetA\") }}"),
+        ];
+        for (given, expected) in rows {
+            check(given, expected);
+        }
+    }
+
+    #[test]
+    fn texts_mean_what_they_mean_for_go() {
+        let rows = [
+            (r"{{ f `\d+ .GetA` `a` }}", r#"{{ f "\\d+ .GetA" `a` }}"#),
+            (r#"{{ f "a\"b" "\x41\u00e9\t" 'c' "\q" }}"#, "{{ f \"a\\\"b\" \"Aé\t\" 'c' \"\\q\" }}"),
+            (r#"{{ f "open }}"#, r#"{{ f "open }}"#),
+        ];
+        for (given, expected) in rows {
+            check(given, expected);
+        }
+    }
+
+    #[test]
+    fn changes_become_assignments() {
+        let rows = [
             ("a\n{{- $_ := set $x \"k\" 1 -}}", "a\n{{- $x = set $x \"k\" 1 -}}"),
             ("{{ set $x `k` 1 }}", "{{ $x = set $x `k` 1 }}"),
             ("{{ $y := set $x `k` 1 }}", "{{ $y := set $x `k` 1 }}"),
-            ("{{ $_ := merge $x .Values }}", "{{ $x = merge $x .Values }}"),
+            ("{{ $_ := mustMerge $x .Values }}", "{{ $x = mustMerge $x .Values }}"),
             ("{{ merge .Values.a .Values.b | toYaml }}", "{{ merge .Values.a .Values.b | toYaml }}"),
             ("{{ if eq .A \"}}\" }}", "{{ if eq .A \"}}\" }}"),
             ("{{ unfinished", "{{ unfinished"),
         ];
         for (given, expected) in rows {
-            assert_eq!(prepare("t", given).as_deref(), Ok(expected));
+            check(given, expected);
         }
-        let problems = prepare("t", "\n{{ $_ := set .Values `k` 1 }}").expect_err("no variable");
-        assert!(problems[0].to_string().starts_with("t: line 2: set changes \".Values\""), "{problems:?}");
+    }
+
+    #[test]
+    fn a_call_that_can_not_be_made_fails_where_it_is_made() {
+        check("{{ now | date `x` }}", "{{ U \"there is no clock\" | date `x` }}");
+        check(
+            "{{ if .A }}{{ print (now) }}{{ end }}",
+            "{{ if .A }}{{ print (U \"there is no clock\") }}{{ end }}",
+        );
+        check("{{ template `now` .now }}", "{{ template `now` .now }}");
+        let made = prepare("{{ $_ := set .Values `k` 1 }}", &|_| None);
+        assert!(made.starts_with("{{ sidecarUnusable \"set changes \\\".Values\\\""), "{made}");
+    }
+
+    #[test]
+    fn else_with_is_a_block_within_else() {
+        let rows = [
+            (
+                "{{- with .A -}}a{{- else with .GetB -}}b{{ else }}c{{- end -}}d",
+                "{{- with .A -}}a{{- else }}{{ with (M . \"GetB\") -}}b{{ else }}c{{- end }}{{ end -}}d",
+            ),
+            (
+                "{{ with .A }}{{ else with .B }}{{ if .C }}{{ end }}{{ else with .D }}{{ end }}{{ end }}",
+                "{{ with .A }}{{ else }}{{ with .B }}{{ if .C }}{{ end }}{{ else }}{{ with .D }}{{ end }}{{ end }}{{ end }}{{ end }}",
+            ),
+            ("{{ if .A }}{{ else if .B }}{{ end }}", "{{ if .A }}{{ else if .B }}{{ end }}"),
+        ];
+        for (given, expected) in rows {
+            check(given, expected);
+        }
     }
 }

@@ -11,15 +11,16 @@ functions! {
     "ternary" passes 3..=3 |args| Ok(args[usize::from(is_empty(&args[2]))].clone());
     "all" passes 0..=any |args| Ok((!args.iter().any(is_empty)).into());
     "any" passes 0..=any |args| Ok(args.iter().any(|value| !is_empty(value)).into());
-    "fail" passes 1..=1 |args| Err(format!("was called: {}", text(&args[0])));
+    "fail" passes 1..=1 |args| Err(refuse(&text(&args[0])));
     "valueOrDefault" passes 2..=2 |args| Ok(args[usize::from(is_unset(&args[0]))].clone());
     "kindOf" passes 1..=1 |args| Ok(kind_of(&args[0]).into());
     "kindIs" passes 2..=2 |args| Ok((text(&args[0]) == kind_of(&args[1])).into());
     "typeOf" passes 1..=1 |args| Ok(type_of(&args[0]).into());
+    "typeIsLike" passes 2..=2 |args| Ok((text(&args[0]) == type_of(&args[1])).into());
     "typeIs" passes 2..=2 |args| Ok((text(&args[0]) == type_of(&args[1])).into());
     "deepEqual" reads 2..=2 |args| Ok((args[0] == args[1]).into());
-    "eq" reads 2..=any |args| go(funcs::eq, args);
-    "ne" reads 2..=2 |args| go(funcs::ne, args);
+    "eq" reads 2..=any |args| equal(args).map(Value::from);
+    "ne" reads 2..=2 |args| equal(args).map(|is| (!is).into());
     "lt" reads 2..=2 |args| go(funcs::lt, args);
     "le" reads 2..=2 |args| go(funcs::le, args);
     "gt" reads 2..=2 |args| go(funcs::gt, args);
@@ -28,14 +29,32 @@ functions! {
     "html" reads 0..=any |args| go(funcs::html, args);
     "js" reads 0..=any |args| go(funcs::js, args);
     "urlquery" reads 0..=any |args| go(funcs::urlquery, args);
-    "slice" reads 1..=4 |args| go(funcs::slice, args);
     "print" passes 0..=any |args| go(funcs::print, args);
     "printf" passes 1..=any |args| go(funcs::printf, args);
     "index" passes 1..=any index;
 }
 
+fn refuse(why: &str) -> String {
+    super::REFUSED.set(true);
+    format!("was called: {why}")
+}
+
+/// Whether the first is one of the others. Nothing equals nothing alone, and may be compared with anything.
+fn equal(args: &[Value]) -> Result<bool, String> {
+    for other in &args[1..] {
+        let is = match (is_nothing(&args[0]), is_nothing(other)) {
+            (false, false) => go(funcs::eq, &[args[0].clone(), other.clone()])? == Value::Bool(true),
+            (one, other) => one && other,
+        };
+        if is {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// One of the engine's own.
-fn go(function: Func, args: &[Value]) -> Answer {
+pub(super) fn go(function: Func, args: &[Value]) -> Answer {
     function(args).map_err(|error| format!("fails: {error}"))
 }
 

@@ -2,7 +2,7 @@
 
 use super::maps::flat;
 use super::{Answer, functions, is_nothing, text};
-use crate::template::go::fields::json_fields;
+use crate::template::go::fields::{fields_in_order, json_fields};
 use crate::template::go::{data, standin};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,10 +12,8 @@ use std::fmt::Write;
 
 functions! {
     "toJSON" passes 1..=1 |args| Ok(if is_nothing(&args[0]) { "{}".into() } else { json(&args[0]).into() });
-    "structToJSON" passes 1..=1 |args| Ok(if is_nothing(&args[0]) { "{}".into() } else { json(&args[0]).into() });
     "toJson" passes 1..=1 |args| Ok(json(&args[0]).into());
-    "mustToJson" passes 1..=1 |args| Ok(json(&args[0]).into());
-    "toRawJson" passes 1..=1 |args| Ok(json(&args[0]).into());
+    "toRawJson" passes 1..=1 |args| Ok(written(&args[0], false).into());
     "toPrettyJson" passes 1..=1 |args| Ok(pretty(&args[0]).into());
     "toJsonMap" passes 0..=any |args| Ok(json(&Value::Map(flat(args)?)).into());
     "toYaml" passes 1..=1 |args| Ok(to_yaml(&args[0]).into());
@@ -23,6 +21,12 @@ functions! {
     "fromJson" reads 1..=1 |args| Ok(from_json(&text(&args[0])).unwrap_or(Value::Nil));
     "mustFromJson" reads 1..=1 |args| from_json(&text(&args[0]));
     "fromYaml" reads 1..=1 from_yaml;
+    "b32enc" reads 1..=1 |args| Ok(base32(text(&args[0]).as_bytes()).into());
+    "b32dec" reads 1..=1 |args| {
+        let text = text(&args[0]);
+        let bytes = of_base32(&text).ok_or("is given no base 32")?;
+        String::from_utf8(bytes).map(Value::from).map_err(|_| "finds bytes that are no text".to_owned())
+    };
     "b64enc" reads 1..=1 |args| Ok(STANDARD.encode(text(&args[0])).into());
     "b64dec" reads 1..=1 |args| {
         let bytes = STANDARD.decode(text(&args[0])).map_err(|error| format!("is given no base 64: {error}"))?;
@@ -30,8 +34,9 @@ functions! {
     };
 }
 
-/// Text in double quotes, as JSON has it.
-pub(super) fn quoted(text: &str) -> String {
+/// Text in double quotes, as JSON has it; with `escapes_html` as Go's writer has it, which other texts may hold that a browser
+/// reads.
+pub(super) fn quoted(text: &str, escapes_html: bool) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {
@@ -42,7 +47,7 @@ pub(super) fn quoted(text: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            control if needs_code(control) => {
+            control if needs_code(control) || (escapes_html && matches!(control, '<' | '>' | '&')) => {
                 write!(out, "\\u{:04x}", u32::from(control)).expect("text takes all");
             }
             _ => out.push(c),
@@ -57,38 +62,42 @@ fn needs_code(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
-/// A value as JSON in one line, keys sorted; fields of structures by their names in JSON.
+/// A value as JSON in one line: keys of maps sorted, fields of structures by their names in JSON.
 pub(in super::super) fn json(value: &Value) -> String {
+    written(value, true)
+}
+
+fn written(value: &Value, escapes_html: bool) -> String {
     let mut out = String::new();
-    write_json(&mut out, value);
+    write_json(&mut out, value, escapes_html);
     out
 }
 
-fn write_json(out: &mut String, value: &Value) {
+fn write_json(out: &mut String, value: &Value, escapes_html: bool) {
     match value {
         Value::NoValue | Value::Nil | Value::Function(_) => out.push_str("null"),
         Value::Bool(is) => out.push_str(if *is { "true" } else { "false" }),
         Value::Number(number) => out.push_str(&number.to_string()),
-        Value::String(text) => out.push_str(&quoted(text)),
+        Value::String(text) => out.push_str(&quoted(text, escapes_html)),
         Value::Array(items) => {
             out.push('[');
             for (index, item) in items.iter().enumerate() {
                 if index > 0 {
                     out.push(',');
                 }
-                write_json(out, item);
+                write_json(out, item, escapes_html);
             }
             out.push(']');
         }
         Value::Map(fields) | Value::Object(fields) => {
             out.push('{');
-            for (index, (key, value)) in json_fields(fields).into_iter().enumerate() {
+            for (index, (key, value)) in fields_in_order(fields).into_iter().enumerate() {
                 if index > 0 {
                     out.push(',');
                 }
-                out.push_str(&quoted(&key));
+                out.push_str(&quoted(&key, escapes_html));
                 out.push(':');
-                write_json(out, value);
+                write_json(out, value, escapes_html);
             }
             out.push('}');
         }
@@ -113,10 +122,47 @@ fn to_yaml(value: &Value) -> String {
     if text.ends_with('\n') { text } else { text + "\n" }
 }
 
+/// The digits of base 32 (RFC 4648).
+const DIGITS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+
+fn base32(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    for group in bytes.chunks(5) {
+        let bits = (0..5).fold(0_u64, |bits, at| bits << 8 | u64::from(group.get(at).copied().unwrap_or(0)));
+        let digits = (group.len() * 8).div_ceil(5);
+        for at in 0..8 {
+            let digit = usize::try_from(bits >> (35 - 5 * at) & 31).unwrap_or(0);
+            out.push(if at < digits { char::from(DIGITS[digit]) } else { '=' });
+        }
+    }
+    out
+}
+
+fn of_base32(text: &str) -> Option<Vec<u8>> {
+    let digits = text.trim_end_matches('=');
+    let mut out = Vec::new();
+    if !text.len().is_multiple_of(8) || text.len() - digits.len() > 6 {
+        return None;
+    }
+    for group in digits.as_bytes().chunks(8) {
+        let mut bits = 0_u64;
+        for at in 0..8 {
+            let digit = match group.get(at) {
+                Some(digit) => DIGITS.iter().position(|known| known == digit)?,
+                None => 0,
+            };
+            bits = bits << 5 | u64::try_from(digit).ok()?;
+        }
+        out.extend_from_slice(&bits.to_be_bytes()[3..3 + group.len() * 5 / 8]);
+    }
+    Some(out)
+}
+
 fn pretty(value: &Value) -> String {
     // Of what we wrote ourselves, so it is read.
     let read: serde_json::Value = serde_json::from_str(&json(value)).unwrap_or_default();
-    format!("{read:#}")
+    // Outside of texts there are none of these.
+    format!("{read:#}").replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
 fn from_json(text: &str) -> Answer {

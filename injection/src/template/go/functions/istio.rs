@@ -1,4 +1,4 @@
-//! Functions of Istio's own: annotations, ports, networks, durations, and variables of the control plane (upstream:
+//! Functions of Istio's own: annotations, ports, networks, and variables of the control plane (upstream:
 //! `pkg/kube/inject/template.go`).
 
 use super::{Answer, VARIABLES, field, functions, is_nothing, json, list, printed, text};
@@ -11,14 +11,13 @@ functions! {
     "annotation" passes 3..=3 annotation;
     "env" passes 2..=2 |args| Ok(env(&text(&args[0]), &args[1]));
     "directory" reads 1..=1 |args| Ok(directory(&text(&args[0])).into());
-    "formatDuration" reads 1..=1 |args| duration(&text(&args[0])).map(Value::from);
     "appendMultusNetwork" reads 2..=2 |args| Ok(multus::with(text(&args[0]), &text(&args[1])).into());
     "kubevirtInterfaces" passes 1..=1 |args| Ok(text(&args[0]).into());
     "excludeInterfaces" passes 1..=1 |args| Ok(text(&args[0]).into());
     "excludeInboundPort" reads 2..=2 |args| Ok(with_port(printed(&args[0]).trim(), &text(&args[1])).into());
     "includeInboundPorts" passes 1..=1 |args| of_containers(&args[0], |_| true);
     "applicationPorts" passes 1..=1 |args| of_containers(&args[0], |name| name != "istio-proxy");
-    "otelResourceAttributes" reads 4..=4 |args| resource_attributes(args).map(Value::from);
+    "otelResourceAttributes" reads 4..=5 |args| resource_attributes(args).map(Value::from);
     "protoToJSON" passes 1..=1 |args| Ok(message(&args[0]).into());
 }
 
@@ -29,9 +28,9 @@ fn annotation(args: &[Value]) -> Answer {
     Ok(said.unwrap_or_else(|| printed(&args[2]).into()))
 }
 
-/// `OTEL_RESOURCE_ATTRIBUTES` of a pod: of a MeshConfig, its annotations, its labels and its namespace.
+/// `OTEL_RESOURCE_ATTRIBUTES` of a pod: of a MeshConfig, its annotations, its labels, its namespace and its containers.
 fn resource_attributes(args: &[Value]) -> Result<String, String> {
-    let [mesh, annotations, labels, namespace] = args else { return Ok(String::new()) };
+    let [mesh, annotations, labels, namespace, containers @ ..] = args else { return Ok(String::new()) };
     let mut enriches = false;
     for provider in list(field(mesh, &"ExtensionProviders".into())?.unwrap_or(&Value::Nil))? {
         let of_provider = field(provider, &"Opentelemetry".into())?.unwrap_or(&Value::Nil);
@@ -43,7 +42,12 @@ fn resource_attributes(args: &[Value]) -> Result<String, String> {
     }
     let said = |texts: &Value, name: &str| field(texts, &name.into()).ok().flatten().map(text);
     let (annotation, label) = (|name: &str| said(annotations, name), |name: &str| said(labels, name));
-    Ok(opentelemetry::attributes(annotation, label, &text(namespace)))
+    let mut known = Vec::new();
+    for container in list(containers.first().unwrap_or(&Value::Nil))? {
+        let said = |name: &str| said(container, name).unwrap_or_default();
+        known.push((said("Name"), said("Image")));
+    }
+    Ok(opentelemetry::attributes(annotation, label, &text(namespace), &known))
 }
 
 /// A variable of the control plane. Istio asks its own process, whose variables are what the values hold as `pilot.env`; here
@@ -57,47 +61,6 @@ fn env(name: &str, otherwise: &Value) -> Value {
 /// Up to the last slash.
 fn directory(path: &str) -> &str {
     path.rfind('/').map_or("", |slash| &path[..=slash])
-}
-
-/// A duration of protobuf's JSON (`60s`, `0.5s`) as Go writes it (`1m0s`, `500ms`).
-fn duration(text: &str) -> Result<String, String> {
-    let wrong = || format!("takes a duration in seconds, such as 45s or 0.5s, not {text:?}");
-    let number = text.strip_suffix('s').ok_or_else(wrong)?;
-    let (sign, number) = number.strip_prefix('-').map_or(("", number), |number| ("-", number));
-    let (seconds, part) = number.split_once('.').unwrap_or((number, ""));
-    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-    if seconds.is_empty() || part.len() > 9 || !digits(seconds) || !digits(part) {
-        return Err(wrong());
-    }
-    let seconds: u64 = seconds.parse().map_err(|_| wrong())?;
-    let nanos: u64 = format!("{part:0<9}").parse().map_err(|_| wrong())?;
-    if seconds == 0 {
-        let (unit, scale) = match nanos {
-            0 => return Ok("0s".to_owned()),
-            1..1_000 => ("ns", 1),
-            1_000..1_000_000 => ("µs", 1_000),
-            _ => ("ms", 1_000_000),
-        };
-        return Ok(format!("{sign}{}{unit}", decimal(nanos / scale, nanos % scale, scale)));
-    }
-    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
-    let mut out = sign.to_owned();
-    if hours > 0 {
-        out += &format!("{hours}h");
-    }
-    if seconds >= 60 {
-        out += &format!("{minutes}m");
-    }
-    Ok(format!("{out}{}s", decimal(seconds % 60, nanos, 1_000_000_000)))
-}
-
-/// A number and its part of `scale`, a power of ten, without zeros at the end.
-fn decimal(whole: u64, part: u64, scale: u64) -> String {
-    if part == 0 {
-        return whole.to_string();
-    }
-    let width = scale.ilog10() as usize;
-    format!("{whole}.{}", format!("{part:0width$}").trim_end_matches('0'))
 }
 
 /// A message of protobuf as JSON; a ProxyConfig without its defaults, so that pods stay small.
@@ -145,27 +108,6 @@ fn of_containers(containers: &Value, counts: fn(&str) -> bool) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_are_written_as_go_writes_them() {
-        let rows = [
-            ("45s", "45s"),
-            ("60s", "1m0s"),
-            ("3661.5s", "1h1m1.5s"),
-            ("7200s", "2h0m0s"),
-            ("0.5s", "500ms"),
-            ("0.0000015s", "1.5µs"),
-            ("0.000000007s", "7ns"),
-            ("0s", "0s"),
-            ("-90s", "-1m30s"),
-        ];
-        for (given, expected) in rows {
-            assert_eq!(duration(given).as_deref(), Ok(expected), "{given}");
-        }
-        for wrong in ["", "5", "s", "1m", "1.s5s", "--1s", "1.0000000001s", "99999999999999999999s"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn a_port_is_added_once() {

@@ -1,11 +1,11 @@
 //! Functions of lists.
 
+use super::choices::go;
 use super::{Answer, functions, is_empty, list, text, whole};
 use gtmpl_ng::Value;
 
 functions! {
     "list" passes 0..=any |args| Ok(Value::Array(args.to_vec()));
-    "tuple" passes 0..=any |args| Ok(Value::Array(args.to_vec()));
     "first" passes 1..=1 |args| Ok(list(&args[0])?.first().cloned().unwrap_or(Value::Nil));
     "last" passes 1..=1 |args| Ok(list(&args[0])?.last().cloned().unwrap_or(Value::Nil));
     "rest" passes 1..=1 |args| Ok(Value::Array(list(&args[0])?.iter().skip(1).cloned().collect()));
@@ -14,7 +14,6 @@ functions! {
         Ok(Value::Array(items[..items.len().saturating_sub(1)].to_vec()))
     };
     "append" passes 2..=2 |args| Ok(Value::Array([list(&args[0])?, &args[1..]].concat()));
-    "push" passes 2..=2 |args| Ok(Value::Array([list(&args[0])?, &args[1..]].concat()));
     "prepend" passes 2..=2 |args| Ok(Value::Array([&args[1..], list(&args[0])?].concat()));
     "concat" passes 0..=any concat;
     "reverse" passes 1..=1 |args| Ok(Value::Array(list(&args[0])?.iter().rev().cloned().collect()));
@@ -25,12 +24,30 @@ functions! {
     };
     "has" reads 2..=2 |args| Ok(list(&args[1])?.contains(&args[0]).into());
     "sortAlpha" reads 1..=1 sorted;
+    "chunk" passes 2..=2 |args| {
+        let size = usize::try_from(whole(&args[0])).ok().filter(|size| *size > 0).ok_or("takes a size of at least 1")?;
+        Ok(Value::Array(list(&args[1])?.chunks(size).map(|chunk| Value::Array(chunk.to_vec())).collect()))
+    };
+    "slice" reads 1..=4 slice;
     "until" passes 1..=1 |args| {
         let end = whole(&args[0]);
         counted(0, end, if end < 0 { -1 } else { 1 })
     };
     "untilStep" passes 3..=3 |args| counted(whole(&args[0]), whole(&args[1]), whole(&args[2]));
     "seq" passes 0..=3 seq;
+}
+
+/// Of a list, as sprig's; of a text, as Go's own.
+fn slice(args: &[Value]) -> Answer {
+    let Value::Array(items) = &args[0] else { return go(gtmpl_ng::funcs::slice, args) };
+    let at = |index: usize, otherwise: usize| match args.get(index) {
+        Some(value) => usize::try_from(whole(value)).ok().filter(|at| *at <= items.len()),
+        None => Some(otherwise),
+    };
+    match (at(1, 0), at(2, items.len())) {
+        (Some(from), Some(to)) if from <= to => Ok(Value::Array(items[from..to].to_vec())),
+        _ => Err(format!("takes places within the list's {} items", items.len())),
+    }
 }
 
 fn concat(args: &[Value]) -> Answer {

@@ -3,25 +3,37 @@
 //! | kind | functions |
 //! |---|---|
 //! | Istio's | annotation applicationPorts appendMultusNetwork contains directory env excludeInboundPort excludeInterfaces formatDuration fromJSON includeInboundPorts indent isset kubevirtInterfaces mergeMaps omit omitNil otelResourceAttributes protoToJSON strdict structToJSON toJSON toJsonMap toLower toYaml valueOrDefault |
-//! | texts | cat hasPrefix hasSuffix join lower nindent nospace quote repeat replace split splitList splitn squote substr title toString toStrings trim trimAll trimPrefix trimSuffix trunc untitle upper |
-//! | lists | append compact concat first has initial last list prepend push rest reverse seq slice sortAlpha tuple uniq until untilStep without |
-//! | maps | deepCopy dict dig get hasKey keys merge mergeOverwrite pick pluck set unset values |
-//! | numbers | add add1 atoi ceil div float64 floor int int64 max min mod mul round sub |
-//! | choices, kinds | all any coalesce deepEqual default empty fail kindIs kindOf ternary typeIs typeOf |
-//! | codings | b64dec b64enc fromJson fromYaml mustFromJson mustToJson toJson toPrettyJson toRawJson |
-//! | Go's own | and call eq ge gt html index js le len lt ne not or print printf println slice urlquery |
+//! | texts | abbrev abbrevboth camelcase cat hasPrefix hasSuffix hello initials join kebabcase lower nindent nospace plural quote repeat replace snakecase split splitList splitn squote substr swapcase title toString toStrings trim trimAll trimPrefix trimSuffix trimall trunc untitle upper wrap wrapWith |
+//! | regular expressions | mustRegexFind mustRegexFindAll mustRegexMatch mustRegexReplaceAll mustRegexReplaceAllLiteral mustRegexSplit regexFind regexFindAll regexMatch regexQuoteMeta regexReplaceAll regexReplaceAllLiteral regexSplit |
+//! | lists | append chunk compact concat first has initial last list prepend push rest reverse seq slice sortAlpha tuple uniq until untilStep without mustAppend mustChunk mustCompact mustFirst mustHas mustInitial mustLast mustPrepend mustPush mustRest mustReverse mustSlice mustUniq mustWithout |
+//! | maps | deepCopy dict dig get hasKey keys merge mergeOverwrite mustDeepCopy mustMerge mustMergeOverwrite pick pluck set unset values |
+//! | numbers | add add1 add1f addf atoi biggest ceil div divf float64 floor int int64 max maxf min minf mod mul mulf round sub subf toDecimal |
+//! | choices, kinds | all any coalesce deepEqual default empty fail kindIs kindOf ternary typeIs typeIsLike typeOf |
+//! | codings | b32dec b32enc b64dec b64enc fromJson fromYaml mustFromJson mustToJson mustToPrettyJson mustToRawJson toJson toPrettyJson toRawJson |
+//! | checksums | adler32sum sha1sum sha256sum sha512sum |
+//! | paths, URLs | base clean dir ext isAbs osBase osClean osDir osExt osIsAbs urlJoin urlParse |
+//! | versions, time | duration durationRound semver semverCompare |
+//! | Go's own | and call eq ge gt html index js le len lt ne not or print printf println urlquery |
 //!
-//! Where both have a function, it is Istio's. What is known of sprig but left out is named by [`missing`], with why.
+//! Where both have a function, it is Istio's. What of sprig is left out is named by [`lacking`], with why.
 
+mod addresses;
+mod cases;
 mod choices;
 mod codings;
+mod digests;
+pub(super) mod durations;
 mod istio;
+mod lacking;
 mod lists;
 mod maps;
 mod numbers;
+mod regular;
 mod texts;
+mod versions;
 
 pub(super) use codings::json;
+pub(super) use lacking::{lacking, unusable};
 
 use super::standin;
 use gtmpl_ng::{Func, FuncError, Value};
@@ -40,48 +52,107 @@ thread_local! {
     static LEFT: Cell<u64> = const { Cell::new(0) };
     /// What `env` answers from.
     static VARIABLES: RefCell<BTreeMap<String, String>> = const { RefCell::new(BTreeMap::new()) };
+    /// What is odd about the calls.
+    static REMARKS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    /// Whether the template has refused the pod (`fail`).
+    static REFUSED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Does something, mostly a rendering, with these variables of the control plane and a new allowance of work.
 pub(super) fn with<T>(variables: BTreeMap<String, String>, rendering: impl FnOnce() -> T) -> T {
     LEFT.set(WORK);
     VARIABLES.set(variables);
+    REMARKS.take();
+    REFUSED.set(false);
     rendering()
 }
 
-/// All of them, by name.
-pub(super) fn all() -> impl Iterator<Item = (&'static str, Func)> {
-    let kinds = [choices::ALL, codings::ALL, istio::ALL, lists::ALL, maps::ALL, numbers::ALL, texts::ALL];
-    kinds.into_iter().flatten().copied()
+/// What was odd about the calls of the last rendering.
+pub(super) fn remarks() -> Vec<String> {
+    REMARKS.take()
 }
 
-/// Why a function that other programs offer is left out.
-pub(super) fn missing(name: &str) -> Option<&'static str> {
-    const REGULAR: &str =
-        "regular expressions are not offered; use hasPrefix, hasSuffix, contains or splitList";
-    let starts = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
-    if starts(&["regex", "mustRegex"]) {
-        return Some(REGULAR);
-    }
-    if starts(&["semver"]) {
-        return Some("versions are not compared");
-    }
-    if starts(&["rand", "shuffle", "uuid"]) {
-        return Some("a pod's patch is the same each time, so nothing is left to chance");
-    }
-    if starts(&["date", "now", "ago", "htmlDate", "unixEpoch", "toDate", "mustToDate", "duration"]) {
-        return Some("a pod's patch is the same each time, so there is no clock");
-    }
-    let crypto = ["gen", "sha", "adler", "bcrypt", "htpasswd", "encryptAES", "decryptAES", "derivePassword"];
-    if starts(&crypto) || name == "buildCustomCert" {
-        return Some("there is no cryptography");
-    }
-    if starts(&["os", "expandenv", "getHostByName"])
-        || ["base", "dir", "ext", "clean", "isAbs"].contains(&name)
-    {
-        return Some("templates know nothing of the machine");
-    }
-    None
+/// Whether the last rendering refused the pod.
+pub(super) fn refused() -> bool {
+    REFUSED.get()
+}
+
+/// Istio's own beside those of its module.
+const OF_ISTIO: [&str; 9] = [
+    "contains",
+    "formatDuration",
+    "fromJSON",
+    "indent",
+    "isset",
+    "omitNil",
+    "toJSON",
+    "toYaml",
+    "valueOrDefault",
+];
+
+/// Functions that do what another one does.
+const ALIASES: [(&str, &str); 36] = [
+    ("biggest", "max"),
+    ("mustAppend", "append"),
+    ("mustChunk", "chunk"),
+    ("mustCompact", "compact"),
+    ("mustDeepCopy", "deepCopy"),
+    ("mustFirst", "first"),
+    ("mustHas", "has"),
+    ("mustInitial", "initial"),
+    ("mustLast", "last"),
+    ("mustMerge", "merge"),
+    ("mustMergeOverwrite", "mergeOverwrite"),
+    ("mustPrepend", "prepend"),
+    ("mustPush", "append"),
+    ("mustRegexFind", "regexFind"),
+    ("mustRegexFindAll", "regexFindAll"),
+    ("mustRegexReplaceAll", "regexReplaceAll"),
+    ("mustRegexReplaceAllLiteral", "regexReplaceAllLiteral"),
+    ("mustRegexSplit", "regexSplit"),
+    ("mustRest", "rest"),
+    ("mustReverse", "reverse"),
+    ("mustSlice", "slice"),
+    ("mustToJson", "toJson"),
+    ("mustToPrettyJson", "toPrettyJson"),
+    ("mustToRawJson", "toRawJson"),
+    ("mustUniq", "uniq"),
+    ("mustWithout", "without"),
+    ("osBase", "base"),
+    ("osClean", "clean"),
+    ("osDir", "dir"),
+    ("osExt", "ext"),
+    ("osIsAbs", "isAbs"),
+    ("push", "append"),
+    ("structToJSON", "toJSON"),
+    ("trimall", "trimAll"),
+    ("toLower", "lower"),
+    ("tuple", "list"),
+];
+
+/// All of them, by name.
+pub(super) fn all() -> Vec<(&'static str, Func)> {
+    let kinds = [
+        addresses::ALL,
+        cases::ALL,
+        choices::ALL,
+        codings::ALL,
+        digests::ALL,
+        durations::ALL,
+        istio::ALL,
+        lists::ALL,
+        maps::ALL,
+        numbers::ALL,
+        regular::ALL,
+        texts::ALL,
+        versions::ALL,
+    ];
+    let mut all: Vec<(&str, Func)> = kinds.into_iter().flatten().copied().collect();
+    let named = |name: &str| all.iter().find(|(known, _)| *known == name).map(|(_, function)| *function);
+    let aliases: Vec<_> =
+        ALIASES.iter().filter_map(|(alias, name)| named(name).map(|function| (*alias, function))).collect();
+    all.extend(aliases);
+    all
 }
 
 /// A function that does not look at what texts say, and hands them on.
@@ -93,6 +164,21 @@ fn passes(
 ) -> Result<Value, FuncError> {
     charge(args)?;
     let (least, most) = count;
+    let mut args = args;
+    // Istio's own take more from one release to the next; without those that are not known here most pods come out the same.
+    let of_istio = || OF_ISTIO.contains(&name) || istio::ALL.iter().any(|(known, _)| *known == name);
+    if args.len() > most && of_istio() {
+        let remark = format!(
+            "{name} takes {most} values here, and is given {}; the last ones have no effect",
+            args.len()
+        );
+        REMARKS.with_borrow_mut(|remarks| {
+            if !remarks.contains(&remark) {
+                remarks.push(remark);
+            }
+        });
+        args = &args[..most];
+    }
     if args.len() < least || args.len() > most {
         let wanted = if least == most { least.to_string() } else { format!("{least} or more") };
         return Err(FuncError::Generic(format!("{name} takes {wanted} values, and is given {}", args.len())));
@@ -127,15 +213,18 @@ fn charge(args: &[Value]) -> Result<(), FuncError> {
             Value::NoValue | Value::Nil | Value::Bool(_) | Value::Function(_) | Value::Number(_) => {}
         }
     }
-    match LEFT.get().checked_sub(work) {
-        Some(left) => {
-            LEFT.set(left);
-            Ok(())
-        }
-        None => {
-            Err(FuncError::Generic("the template has no end: its functions were given too much".to_owned()))
-        }
-    }
+    take(work).map_err(FuncError::Generic)
+}
+
+/// Takes work off what is left that is more than the values' size.
+fn spend(work: usize) -> Result<(), String> {
+    take(u64::try_from(work).unwrap_or(u64::MAX))
+}
+
+fn take(work: u64) -> Result<(), String> {
+    let left = LEFT.get().checked_sub(work);
+    LEFT.set(left.unwrap_or(LEFT.get()));
+    left.map(|_| ()).ok_or_else(|| "the template has no end: its functions were given too much".to_owned())
 }
 
 /// A table of functions: name, whether it reads texts, how many values it takes, and what it does with them.
@@ -198,10 +287,38 @@ fn whole(value: &Value) -> i64 {
         Value::Number(number) => {
             number.as_i64().unwrap_or_else(|| numbers::truncated(number.as_f64().unwrap_or(0.0)))
         }
-        Value::String(text) => text.trim().parse().unwrap_or(0),
+        Value::String(text) => of_literal(text).unwrap_or(0),
         Value::Bool(is) => i64::from(*is),
         _ => 0,
     }
+}
+
+/// A number as Go's source has it: hexadecimal, octal and binary ones too, and one with nothing but zeros behind its point.
+fn of_literal(text: &str) -> Option<i64> {
+    let text = text
+        .split_once('.')
+        .filter(|(_, part)| part.bytes().all(|b| b == b'0'))
+        .map_or(text, |(whole, _)| whole);
+    let (sign, digits) = text.strip_prefix('-').map_or(("", text), |digits| ("-", digits));
+    let digits = digits.strip_prefix('+').filter(|_| sign.is_empty()).unwrap_or(digits).to_ascii_lowercase();
+    let (digits, base) = match digits.as_bytes() {
+        [b'0', b'x', ..] => (&digits[2..], 16),
+        [b'0', b'b', ..] => (&digits[2..], 2),
+        [b'0', b'o', ..] => (&digits[2..], 8),
+        [b'0', _, ..] => (&digits[1..], 8),
+        _ => (digits.as_str(), 10),
+    };
+    let digits = digits.replace('_', "");
+    if digits.starts_with(['+', '-']) {
+        None
+    } else {
+        i64::from_str_radix(&format!("{sign}{digits}"), base).ok()
+    }
+}
+
+/// A list of texts.
+fn list_of<'a>(texts: impl Iterator<Item = &'a str>) -> Value {
+    Value::Array(texts.map(Value::from).collect())
 }
 
 fn list(value: &Value) -> Result<&[Value], String> {

@@ -1,4 +1,4 @@
-//! Functions of numbers: whole ones, as sprig's, that don't overflow in silence.
+//! Functions of numbers: whole ones, as sprig's, that don't overflow in silence, and decimal ones.
 
 use super::{Answer, functions, text, whole};
 use gtmpl_ng::{NumberKind, Value};
@@ -6,9 +6,10 @@ use gtmpl_ng::{NumberKind, Value};
 functions! {
     "int" reads 1..=1 |args| Ok(whole(&args[0]).into());
     "int64" reads 1..=1 |args| Ok(whole(&args[0]).into());
-    "atoi" reads 1..=1 |args| Ok(whole(&text(&args[0]).into()).into());
+    "atoi" reads 1..=1 |args| Ok(text(&args[0]).parse().unwrap_or(0_i64).into());
     "float64" reads 1..=1 |args| Ok(float(&args[0]).into());
-    "add" reads 1..=any |args| folded(args, i64::checked_add);
+    "toDecimal" reads 1..=1 |args| Ok(i64::from_str_radix(&text(&args[0]), 8).unwrap_or(0).into());
+    "add" reads 0..=any |args| folded(args, i64::checked_add);
     "add1" reads 1..=1 |args| folded(&[args[0].clone(), 1.into()], i64::checked_add);
     "sub" reads 2..=2 |args| folded(args, i64::checked_sub);
     "mul" reads 1..=any |args| folded(args, i64::checked_mul);
@@ -16,13 +17,38 @@ functions! {
     "mod" reads 2..=2 |args| folded(args, i64::checked_rem);
     "max" reads 1..=any |args| folded(args, |one, other| Some(one.max(other)));
     "min" reads 1..=any |args| folded(args, |one, other| Some(one.min(other)));
+    "addf" reads 0..=any |args| decimals(args, |one, other| decimal(one + other));
+    "add1f" reads 1..=1 |args| decimals(&[args[0].clone(), 1.into()], |one, other| decimal(one + other));
+    "subf" reads 1..=any |args| decimals(args, |one, other| decimal(one - other));
+    "mulf" reads 1..=any |args| decimals(args, |one, other| decimal(one * other));
+    "divf" reads 1..=any |args| decimals(args, |one, other| one / other);
+    "maxf" reads 1..=any |args| Ok(args.iter().map(float).fold(f64::NEG_INFINITY, f64::max).into());
+    "minf" reads 1..=any |args| Ok(args.iter().map(float).fold(f64::INFINITY, f64::min).into());
     "ceil" reads 1..=1 |args| Ok(float(&args[0]).ceil().into());
     "floor" reads 1..=1 |args| Ok(float(&args[0]).floor().into());
-    "round" reads 2..=2 |args| {
+    "round" reads 2..=3 |args| {
         let places = i32::try_from(whole(&args[1]).clamp(-300, 300)).unwrap_or(0);
-        let scale = 10_f64.powi(places);
-        Ok(((float(&args[0]) * scale).round() / scale).into())
+        let scaled = float(&args[0]) * 10_f64.powi(places);
+        // Where it rounds up; a negative number has no part that reaches it.
+        let up = scaled.fract() >= args.get(2).map_or(0.5, float);
+        let rounded = if up { scaled.ceil() } else { scaled.floor() };
+        Ok((rounded / 10_f64.powi(places)).into())
     };
+}
+
+fn decimals(args: &[Value], step: fn(f64, f64) -> f64) -> Answer {
+    let mut numbers = args.iter().map(float);
+    let first = numbers.next().unwrap_or(0.0);
+    let outcome = numbers.fold(first, step);
+    let is_number = outcome.is_finite();
+    is_number
+        .then(|| outcome.into())
+        .ok_or_else(|| "divides by zero or leaves the range of numbers".to_owned())
+}
+
+/// As decimal numbers have it, so that 0.1 and 0.2 are 0.3: to 15 digits, which is what a float surely holds.
+fn decimal(number: f64) -> f64 {
+    format!("{number:.14e}").parse().unwrap_or(number)
 }
 
 fn folded(args: &[Value], step: fn(i64, i64) -> Option<i64>) -> Answer {
@@ -39,6 +65,7 @@ fn float(value: &Value) -> f64 {
             NumberKind::Signed(number) => number as f64,
             NumberKind::Unsigned(number) => number as f64,
         },
+        Value::Bool(is) => f64::from(u8::from(*is)),
         other => text(other).trim().parse().unwrap_or(0.0),
     }
 }

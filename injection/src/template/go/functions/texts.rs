@@ -6,17 +6,14 @@ use crate::template::go::standin;
 use gtmpl_ng::Value;
 
 functions! {
-    "quote" passes 0..=any |args| Ok(joined(args, " ", |value| quoted(&text(value))));
+    "quote" passes 0..=any |args| Ok(joined(args, " ", |value| quoted(&text(value), false)));
     "squote" passes 0..=any |args| Ok(joined(args, " ", |value| format!("'{}'", text(value))));
     "cat" passes 0..=any |args| Ok(joined(args, " ", text));
     "toString" passes 1..=1 |args| Ok(text(&args[0]).into());
     "toStrings" passes 1..=1 |args| Ok(Value::Array(list(&args[0])?.iter().map(|item| text(item).into()).collect()));
     "join" passes 2..=2 join;
     "lower" passes 1..=1 |args| Ok(text(&args[0]).to_lowercase().into());
-    "toLower" passes 1..=1 |args| Ok(text(&args[0]).to_lowercase().into());
     "upper" passes 1..=1 |args| Ok(text(&args[0]).to_uppercase().into());
-    "title" passes 1..=1 |args| Ok(words(&text(&args[0]), |first| first.to_uppercase().collect()).into());
-    "untitle" passes 1..=1 |args| Ok(words(&text(&args[0]), |first| first.to_lowercase().collect()).into());
     "repeat" passes 2..=2 repeat;
     "replace" passes 3..=3 |args| Ok(replaced(&text(&args[0]), &text(&args[1]), &text(&args[2])).into());
     "indent" passes 2..=2 |args| Ok(indented(&text(&args[1]), pad(&args[0])?, false).into());
@@ -34,6 +31,7 @@ functions! {
         let whole = text(&args[1]);
         Ok(whole.strip_suffix(&text(&args[0])).unwrap_or(&whole).into())
     };
+    "hello" passes 0..=0 |_| Ok("Hello!".into());
     "nospace" reads 1..=1 |args| Ok(text(&args[0]).replace(char::is_whitespace, "").into());
     "hasPrefix" reads 2..=2 |args| Ok(text(&args[1]).starts_with(&text(&args[0])).into());
     "hasSuffix" reads 2..=2 |args| Ok(text(&args[1]).ends_with(&text(&args[0])).into());
@@ -58,21 +56,6 @@ fn join(args: &[Value]) -> Answer {
         Value::Array(items) => Ok(joined(items, &text(&args[0]), text)),
         single => Ok(text(single).into()),
     }
-}
-
-/// With the first letter of each word changed.
-fn words(text: &str, change: impl Fn(char) -> String) -> String {
-    let mut is_first = true;
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_first {
-            out.push_str(&change(c));
-        } else {
-            out.push(c);
-        }
-        is_first = c.is_whitespace();
-    }
-    out
 }
 
 /// The most characters that one function may make: what the engine allows a value.

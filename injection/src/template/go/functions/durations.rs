@@ -1,0 +1,140 @@
+//! Spans of time, which need no clock.
+
+use super::{Answer, functions, text};
+use gtmpl_ng::Value;
+
+functions! {
+    "duration" reads 1..=1 |args| {
+        let seconds: i128 = text(&args[0]).parse().unwrap_or(0);
+        Ok(written(seconds * 1_000_000_000).into())
+    };
+    "durationRound" reads 1..=1 |args| Ok(rounded(&args[0]).into());
+    "formatDuration" reads 1..=1 format;
+}
+
+fn format(args: &[Value]) -> Answer {
+    let text = text(&args[0]);
+    let nanos = read(&text).ok_or_else(|| format!("takes a duration such as 45s or 0.5s, not {text:?}"))?;
+    Ok(written(nanos).into())
+}
+
+/// Units as Go writes them, the longest first, with their nanoseconds.
+const UNITS: [(&str, i128); 7] = [
+    ("h", 3_600_000_000_000),
+    ("m", 60_000_000_000),
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("µs", 1_000),
+    ("us", 1_000),
+    ("ns", 1),
+];
+
+/// The nanoseconds of a duration as Go writes it, or protobuf's JSON (`1h30m`, `45s`, `0.5s`).
+pub(in super::super) fn read(text: &str) -> Option<i128> {
+    let (sign, mut rest) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
+    if rest == "0" {
+        return Some(0);
+    }
+    let mut nanos = 0;
+    loop {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').filter(|end| *end > 0)?;
+        let (number, behind) = rest.split_at(end);
+        let end = behind.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(behind.len());
+        let (unit, behind) = behind.split_at(end);
+        let (_, unit) = UNITS.into_iter().find(|(name, _)| *name == unit)?;
+        let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
+        // Beyond nanoseconds nothing counts.
+        let part: String = part.chars().take(18).collect();
+        let scale = 10_i128.checked_pow(u32::try_from(part.len()).ok()?)?;
+        let (whole, part): (i128, i128) = (whole.parse().ok()?, part.parse().ok()?);
+        nanos = whole.checked_mul(unit)?.checked_add(part * unit / scale)?.checked_add(nanos)?;
+        rest = behind;
+        if rest.is_empty() {
+            break;
+        }
+    }
+    (nanos <= i128::from(i64::MAX)).then_some(sign * nanos)
+}
+
+/// A duration as Go writes it (`1m0s`, `500ms`).
+pub(in super::super) fn written(nanos: i128) -> String {
+    let sign = if nanos < 0 { "-" } else { "" };
+    let nanos = nanos.unsigned_abs();
+    if nanos == 0 {
+        return "0s".to_owned();
+    }
+    if nanos < 1_000_000_000 {
+        let (unit, scale) = match nanos {
+            0..1_000 => ("ns", 1),
+            1_000..1_000_000 => ("µs", 1_000),
+            _ => ("ms", 1_000_000),
+        };
+        return format!("{sign}{}{unit}", decimal(nanos / scale, nanos % scale, scale));
+    }
+    let seconds = nanos / 1_000_000_000;
+    let mut out = sign.to_owned();
+    if seconds >= 3600 {
+        out += &format!("{}h", seconds / 3600);
+    }
+    if seconds >= 60 {
+        out += &format!("{}m", seconds / 60 % 60);
+    }
+    format!("{out}{}s", decimal(seconds % 60, nanos % 1_000_000_000, 1_000_000_000))
+}
+
+/// A number and its part of `scale`, a power of ten, without zeros at the end.
+fn decimal(whole: u128, part: u128, scale: u128) -> String {
+    if part == 0 {
+        return whole.to_string();
+    }
+    let width = scale.ilog10() as usize;
+    format!("{whole}.{}", format!("{part:0width$}").trim_end_matches('0'))
+}
+
+/// In its largest unit alone, as people say it: `2h`, `3mo`. A number counts nanoseconds.
+fn rounded(value: &Value) -> String {
+    const HOUR: u128 = 3_600_000_000_000;
+    const LARGE: [(&str, u128); 6] = [
+        ("y", 365 * 24 * HOUR),
+        ("mo", 30 * 24 * HOUR),
+        ("d", 24 * HOUR),
+        ("h", HOUR),
+        ("m", HOUR / 60),
+        ("s", HOUR / 3600),
+    ];
+    let nanos = match value {
+        Value::String(text) => read(text).unwrap_or(0),
+        other => i128::from(super::whole(other)),
+    };
+    let nanos = nanos.unsigned_abs();
+    let fits = LARGE.into_iter().find(|(_, unit)| nanos > *unit);
+    fits.map_or_else(|| "0s".to_owned(), |(name, unit)| format!("{}{name}", nanos / unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_written_as_go_writes_them() {
+        let rows = [
+            ("45s", "45s"),
+            ("60s", "1m0s"),
+            ("3661.5s", "1h1m1.5s"),
+            ("7200s", "2h0m0s"),
+            ("0.5s", "500ms"),
+            ("0.0000015s", "1.5µs"),
+            ("0.000000007s", "7ns"),
+            ("0s", "0s"),
+            ("-90s", "-1m30s"),
+            ("1h0m30s", "1h0m30s"),
+            ("2m", "2m0s"),
+        ];
+        for (given, expected) in rows {
+            assert_eq!(read(given).map(written).as_deref(), Some(expected), "{given}");
+        }
+        for wrong in ["", "5", "s", "1x", "1.s5s", "--1s", "99999999999999999999s"] {
+            assert!(read(wrong).is_none(), "{wrong}");
+        }
+    }
+}

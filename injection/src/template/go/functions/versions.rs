@@ -1,0 +1,201 @@
+//! Versions and what is asked of them, by the rules of Masterminds' semver, which Helm's users know.
+
+use super::{Answer, functions, text};
+use gtmpl_ng::Value;
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+functions! {
+    "semver" reads 1..=1 |args| {
+        let text = text(&args[0]);
+        Version::read(&text).map(|version| version.fields(&text)).ok_or_else(|| not_a_version(&text))
+    };
+    "semverCompare" reads 2..=2 compare;
+}
+
+fn not_a_version(text: &str) -> String {
+    format!("takes a version such as 1.2.3, not {text:?}")
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Version {
+    numbers: [u64; 3],
+    pre: String,
+    metadata: String,
+}
+
+impl Version {
+    /// `v` before and numbers behind the first may be missing.
+    fn read(text: &str) -> Option<Self> {
+        let (version, wild) = wild(text)?;
+        (wild == 3 || text.trim_start_matches('v').split(['-', '+']).next()?.split('.').count() == wild)
+            .then_some(version)
+    }
+
+    /// As templates see it.
+    fn fields(&self, original: &str) -> Value {
+        let [major, minor, patch] = self.numbers;
+        let pre = if self.pre.is_empty() { String::new() } else { format!("-{}", self.pre) };
+        let metadata = if self.metadata.is_empty() { String::new() } else { format!("+{}", self.metadata) };
+        let fields: [(&str, Value); 7] = [
+            ("Major", major.into()),
+            ("Minor", minor.into()),
+            ("Patch", patch.into()),
+            ("Prerelease", self.pre.as_str().into()),
+            ("Metadata", self.metadata.as_str().into()),
+            ("Original", original.into()),
+            ("String", format!("{major}.{minor}.{patch}{pre}{metadata}").into()),
+        ];
+        Value::Map(
+            fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<HashMap<_, _>>(),
+        )
+    }
+
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.numbers.cmp(&other.numbers).then_with(|| match (self.pre.is_empty(), other.pre.is_empty()) {
+            (true, true) => Ordering::Equal,
+            (true, false) => Ordering::Greater,
+            (false, true) => Ordering::Less,
+            (false, false) => by_parts(&self.pre, &other.pre),
+        })
+    }
+}
+
+/// Numbers come before words, and what has no more parts before what has.
+fn by_parts(one: &str, other: &str) -> Ordering {
+    let part = |part: &str| (part.parse::<u64>().map_err(|_| part.to_owned()), part.is_empty());
+    let mut parts = (one.split('.').map(part), other.split('.').map(part));
+    loop {
+        let order = match (parts.0.next(), parts.1.next()) {
+            (None, None) => return Ordering::Equal,
+            (None, Some(_)) => Ordering::Less,
+            (Some(_), None) => Ordering::Greater,
+            (Some((Ok(one), _)), Some((Ok(other), _))) => one.cmp(&other),
+            (Some((Ok(_), _)), Some(_)) => Ordering::Less,
+            (Some(_), Some((Ok(_), _))) => Ordering::Greater,
+            (Some((Err(one), _)), Some((Err(other), _))) => one.cmp(&other),
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+}
+
+/// A version of which numbers may be `x`, `X` or `*`, or missing, and how many are known before the first such one.
+fn wild(text: &str) -> Option<(Version, usize)> {
+    let text = text.strip_prefix('v').unwrap_or(text);
+    let (text, metadata) = text.split_once('+').map_or((text, None), |(text, of)| (text, Some(of)));
+    let (numbers, pre) = text.split_once('-').map_or((text, None), |(text, of)| (text, Some(of)));
+    let is_word =
+        |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    let are_words = |words: Option<&str>| words.is_none_or(|words| words.split('.').all(is_word));
+    let is_numeral = |word: &str| word.bytes().all(|b| b.is_ascii_digit());
+    let leads = |word: &str| is_numeral(word) && word.len() > 1 && word.starts_with('0');
+    if !are_words(pre) || !are_words(metadata) || pre.is_some_and(|pre| pre.split('.').any(leads)) {
+        return None;
+    }
+    let mut version = Version {
+        pre: pre.unwrap_or_default().to_owned(),
+        metadata: metadata.unwrap_or_default().to_owned(),
+        ..Version::default()
+    };
+    let mut known = None;
+    for (at, number) in numbers.split('.').enumerate() {
+        let place = version.numbers.get_mut(at)?;
+        match number {
+            "x" | "X" | "*" => known = known.or(Some(at)),
+            _ if known.is_some() && is_numeral(number) && !number.is_empty() => {}
+            _ if is_numeral(number) => *place = number.parse().ok()?,
+            _ => return None,
+        }
+    }
+    let given = numbers.split('.').count();
+    Some((version, known.unwrap_or(given).min(3)))
+}
+
+/// Whether a version is what is asked for: alternatives parted by `||`, of which each asks for all that it lists.
+fn compare(args: &[Value]) -> Answer {
+    let (asked, given) = (text(&args[0]), text(&args[1]));
+    let version = Version::read(&given).ok_or_else(|| not_a_version(&given))?;
+    let mut fulfilled = false;
+    for alternative in asked.split("||") {
+        let constraints = constraints(alternative)
+            .ok_or_else(|| format!("takes a constraint such as \">= 1.2, < 2\", not {asked:?}"))?;
+        fulfilled |= constraints.iter().all(|constraint| constraint.holds(&version));
+    }
+    Ok(fulfilled.into())
+}
+
+/// Longer ones first, as shorter ones begin them.
+const OPERATORS: [&str; 11] = ["!=", ">=", "=>", "<=", "=<", "~>", "=", ">", "<", "~", "^"];
+
+struct Constraint {
+    operator: &'static str,
+    version: Version,
+    /// How many of the numbers are known.
+    known: usize,
+}
+
+/// Parted by commas or spaces; `1.2 - 1.4` is a range with both ends.
+fn constraints(text: &str) -> Option<Vec<Constraint>> {
+    let mut found: Vec<Constraint> = Vec::new();
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return Some(found);
+    }
+    let mut is_range = false;
+    while !rest.is_empty() {
+        let operator = OPERATORS.into_iter().find(|operator| rest.starts_with(operator)).unwrap_or_default();
+        let behind = rest[operator.len()..].trim_start();
+        let end = behind.find([' ', '\t', ',', '<', '>', '=', '!', '~', '^']).unwrap_or(behind.len());
+        let (version, behind) = behind.split_at(end);
+        let (version, known) = wild(version)?;
+        found.push(Constraint { operator: if is_range { "<=" } else { operator }, version, known });
+        is_range = behind.trim_start().starts_with("- ");
+        if is_range {
+            found.last_mut()?.operator = ">=";
+        }
+        rest = behind.trim_start().trim_start_matches(if is_range { '-' } else { ',' }).trim_start();
+    }
+    (!is_range).then_some(found)
+}
+
+impl Constraint {
+    fn holds(&self, version: &Version) -> bool {
+        let Self { operator, version: wanted, known } = self;
+        // Who asks for releases gets no version before one.
+        if !version.pre.is_empty() && wanted.pre.is_empty() && (*operator != "!=" || *known < 3) {
+            return false;
+        }
+        let order = version.cmp(wanted);
+        // With numbers left open: as far as they are known.
+        let open = version.numbers[..*known].cmp(&wanted.numbers[..*known]);
+        match *operator {
+            "!=" if *known < 3 => open.is_ne(),
+            "!=" => order.is_ne(),
+            ">" if *known < 3 => open.is_gt(),
+            ">" => order.is_gt(),
+            "<" => order.is_lt(),
+            ">=" | "=>" => order.is_ge(),
+            "<=" | "=<" if *known < 3 => open.is_le(),
+            "<=" | "=<" => order.is_le(),
+            "^" => order.is_ge() && self.is_compatible(version),
+            "" | "=" if *known == 3 => order.is_eq(),
+            // ~1.2.3 takes other patches, and so does ~1.2; ~0.0.0 takes everything.
+            _ => {
+                order.is_ge()
+                    && (*wanted.numbers.as_slice() == [0; 3] && *known == 3 || {
+                        let kept = (*known).min(2);
+                        version.numbers[..kept] == wanted.numbers[..kept]
+                    })
+            }
+        }
+    }
+
+    /// The same up to the first number that is not 0.
+    fn is_compatible(&self, version: &Version) -> bool {
+        let first = self.version.numbers.iter().position(|number| *number > 0).unwrap_or(3);
+        let kept = (first + 1).min(self.known);
+        version.numbers[..kept] == self.version.numbers[..kept]
+    }
+}

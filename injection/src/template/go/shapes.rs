@@ -1,0 +1,222 @@
+//! Go's structures, as far as what is not set, or the order of fields, tells them from maps.
+
+use gtmpl_ng::Value;
+use std::collections::HashMap;
+
+/// What the Go structure has that JSON leaves out where it is empty.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unset {
+    Text,
+    List,
+    Words,
+    Is,
+    Number,
+}
+
+impl Unset {
+    /// The zero of its kind.
+    pub(super) fn value(self) -> Value {
+        match self {
+            Self::Text => "".into(),
+            Self::List => Value::Array(Vec::new()),
+            Self::Words => Value::Map(HashMap::new()),
+            Self::Is => false.into(),
+            Self::Number => 0_u8.into(),
+        }
+    }
+
+    /// Whether a structure has a field of this kind and name; others of these names are pointers.
+    pub(super) fn is_of(self, name: &str) -> bool {
+        ALL.iter().any(|shape| shape.unset().iter().any(|(known, zero)| *known == name && *zero == self))
+    }
+}
+
+/// A structure, as far as its unset fields can be asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Shape {
+    Metadata,
+    Spec,
+    Container,
+    Port,
+    Resources,
+    ProxyConfig,
+    MeshConfig,
+    /// Whatever has no unset fields that matter.
+    Other,
+}
+
+const ALL: [Shape; 7] = [
+    Shape::Metadata,
+    Shape::Spec,
+    Shape::Container,
+    Shape::Port,
+    Shape::Resources,
+    Shape::ProxyConfig,
+    Shape::MeshConfig,
+];
+/// The structures of which the order of fields counts.
+pub(super) const ORDERED: [Shape; 2] = [Shape::Port, Shape::ProxyConfig];
+
+impl Shape {
+    /// What a field of JSON holds, itself or in a list.
+    pub(super) fn of(self, field: &str) -> Self {
+        match (self, field) {
+            (Self::Spec, "containers" | "initContainers") => Self::Container,
+            (Self::Container, "ports") => Self::Port,
+            (Self::Container, "resources") => Self::Resources,
+            (Self::MeshConfig, "defaultConfig") => Self::ProxyConfig,
+            _ => Self::Other,
+        }
+    }
+
+    /// The fields that JSON leaves out where they are empty, and templates see all the same.
+    pub(super) fn unset(self) -> &'static [(&'static str, Unset)] {
+        match self {
+            Self::Metadata => &[
+                ("Name", Unset::Text),
+                ("GenerateName", Unset::Text),
+                ("Namespace", Unset::Text),
+                ("UID", Unset::Text),
+                ("Labels", Unset::Words),
+                ("Annotations", Unset::Words),
+                ("OwnerReferences", Unset::List),
+                ("Finalizers", Unset::List),
+            ],
+            Self::Spec => &[
+                ("Containers", Unset::List),
+                ("InitContainers", Unset::List),
+                ("Volumes", Unset::List),
+                ("ImagePullSecrets", Unset::List),
+                ("Tolerations", Unset::List),
+                ("HostAliases", Unset::List),
+                ("NodeSelector", Unset::Words),
+                ("ServiceAccountName", Unset::Text),
+                ("NodeName", Unset::Text),
+                ("RestartPolicy", Unset::Text),
+                ("DNSPolicy", Unset::Text),
+                ("Hostname", Unset::Text),
+                ("Subdomain", Unset::Text),
+                ("SchedulerName", Unset::Text),
+                ("PriorityClassName", Unset::Text),
+                ("HostNetwork", Unset::Is),
+                ("HostPID", Unset::Is),
+                ("HostIPC", Unset::Is),
+            ],
+            Self::Container => &[
+                ("Name", Unset::Text),
+                ("Image", Unset::Text),
+                ("ImagePullPolicy", Unset::Text),
+                ("WorkingDir", Unset::Text),
+                ("TerminationMessagePath", Unset::Text),
+                ("Command", Unset::List),
+                ("Args", Unset::List),
+                ("Env", Unset::List),
+                ("EnvFrom", Unset::List),
+                ("Ports", Unset::List),
+                ("VolumeMounts", Unset::List),
+                ("Stdin", Unset::Is),
+                ("TTY", Unset::Is),
+            ],
+            Self::Port => &[
+                ("Name", Unset::Text),
+                ("Protocol", Unset::Text),
+                ("HostIP", Unset::Text),
+                ("HostPort", Unset::Number),
+            ],
+            Self::Resources => &[("Limits", Unset::Words), ("Requests", Unset::Words)],
+            Self::ProxyConfig => &[
+                ("ConfigPath", Unset::Text),
+                ("BinaryPath", Unset::Text),
+                ("DiscoveryAddress", Unset::Text),
+                ("ZipkinAddress", Unset::Text),
+                ("StatsdUdpAddress", Unset::Text),
+                ("AvailabilityZone", Unset::Text),
+                ("CustomConfigFile", Unset::Text),
+                ("ProxyBootstrapTemplatePath", Unset::Text),
+                ("MeshId", Unset::Text),
+                ("ExtraStatTags", Unset::List),
+                ("CaCertificatesPem", Unset::List),
+                ("ProxyMetadata", Unset::Words),
+                ("RuntimeValues", Unset::Words),
+                ("ProxyAdminPort", Unset::Number),
+                ("StatNameLength", Unset::Number),
+                ("StatusPort", Unset::Number),
+            ],
+            Self::MeshConfig => &[
+                ("AccessLogFile", Unset::Text),
+                ("AccessLogFormat", Unset::Text),
+                ("IngressClass", Unset::Text),
+                ("IngressService", Unset::Text),
+                ("IngressSelector", Unset::Text),
+                ("RootNamespace", Unset::Text),
+                ("TrustDomain", Unset::Text),
+                ("CaCertificates", Unset::List),
+                ("DiscoverySelectors", Unset::List),
+                ("ExtensionProviders", Unset::List),
+                ("ServiceSettings", Unset::List),
+                ("TrustDomainAliases", Unset::List),
+                ("DisableEnvoyListenerLog", Unset::Is),
+                ("EnableEnvoyAccessLogService", Unset::Is),
+                ("EnableTracing", Unset::Is),
+                ("VerifyCertificateAtClient", Unset::Is),
+                ("ProxyHttpPort", Unset::Number),
+                ("ProxyInboundListenPort", Unset::Number),
+                ("ProxyListenPort", Unset::Number),
+            ],
+            Self::Other => &[],
+        }
+    }
+
+    /// The names in JSON in Go's order, where texts of the pod hold it: those of a port, and of a ProxyConfig (the order of
+    /// `mesh/v1alpha1/proxy.proto`). Others come behind.
+    pub(super) fn order(self) -> &'static [&'static str] {
+        match self {
+            Self::Port => &["name", "hostPort", "containerPort", "protocol", "hostIP"],
+            Self::ProxyConfig => &[
+                "configPath",
+                "binaryPath",
+                "serviceCluster",
+                "tracingServiceName",
+                "drainDuration",
+                "parentShutdownDuration",
+                "discoveryAddress",
+                "discoveryRefreshDelay",
+                "zipkinAddress",
+                "statsdUdpAddress",
+                "envoyMetricsServiceAddress",
+                "proxyAdminPort",
+                "availabilityZone",
+                "controlPlaneAuthPolicy",
+                "customConfigFile",
+                "statNameLength",
+                "concurrency",
+                "proxyBootstrapTemplatePath",
+                "interceptionMode",
+                "tracing",
+                "sds",
+                "envoyAccessLogService",
+                "envoyMetricsService",
+                "proxyMetadata",
+                "runtimeValues",
+                "statusPort",
+                "extraStatTags",
+                "gatewayTopology",
+                "terminationDrainDuration",
+                "meshId",
+                "readinessProbe",
+                "proxyStatsMatcher",
+                "holdApplicationUntilProxyStarts",
+                "caCertificatesPem",
+                "image",
+                "privateKeyProvider",
+                "proxyHeaders",
+            ],
+            Self::Metadata
+            | Self::Spec
+            | Self::Container
+            | Self::Resources
+            | Self::MeshConfig
+            | Self::Other => &[],
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Templates that are tried when a configuration is loaded.
+
+use injection::configuration::{Configuration, Text, Texts};
+use injection::template::{Trial, trial};
+use injection::{Around, inject};
+use serde_json::json;
+
+fn configured(config: &str) -> Result<Configuration, String> {
+    let config = Some(Text { name: "config", text: config });
+    Configuration::read(&Texts { config, ..Texts::default() }).map_err(|problems| problems.to_string())
+}
+
+fn tried(config: &str) -> Vec<Trial> {
+    trial(&configured(config).expect("a configuration"))
+}
+
+/// Each problem and warning of a trial with the template's name.
+fn told(trials: &[Trial]) -> Vec<String> {
+    let of_one = |trial: &Trial| {
+        let who =
+            if trial.is_default { format!("{} (default)", trial.template) } else { trial.template.clone() };
+        let problems = trial.problems.iter().map(ToString::to_string);
+        problems.chain(trial.warnings.clone()).map(|what| format!("{who}: {what}")).collect::<Vec<_>>()
+    };
+    trials.iter().flat_map(of_one).collect()
+}
+
+#[test]
+fn what_fails_for_a_plain_pod_is_known_when_it_is_loaded() {
+    let config = "policy: enabled\ndefaultTemplates: [both]\naliases: {both: [one, two]}\ntemplates:\n  one: '{{ nosuch 1 }}'\n  \
+                  two: 'a: {{ if .NativeSidecars }}{{ now }}{{ end }}1'\n  three: 'a: {{ .Nope }}'\n  good: 'a: {{ if false }}{{ now }}{{ end }}1'\n";
+    let expected = [
+        "one (default): config: templates.one: line 1: function nosuch is unknown",
+        "three: config: templates.three: line 1: no field `Nope` in a map",
+        "two (default): config: templates.two: line 1: function now is not offered: a pod's patch is the same each time, so \
+         there is no clock",
+    ];
+    assert_eq!(told(&tried(config)), expected);
+}
+
+#[test]
+fn what_a_template_refuses_on_purpose_is_no_fault() {
+    let config = "policy: enabled\ntemplates:\n  sidecar: '{{ fail `only for pods of mine` }}'\n";
+    assert_eq!(tried(config), []);
+    assert_eq!(tried("policy: enabled\n"), []);
+}
+
+#[test]
+fn values_that_istios_functions_do_not_know_have_no_effect() {
+    let config = "policy: enabled\ntemplates:\n  sidecar: 'a: {{ valueOrDefault `` `x` `more` }}'\n  other: 'a: {{ upper `a` `b` }}'\n";
+    let expected = [
+        "other: config: templates.other: line 1: upper takes 1 values, and is given 2",
+        "sidecar (default): config: templates.sidecar: valueOrDefault takes 2 values here, and is given 3; the last ones have \
+         no effect",
+    ];
+    assert_eq!(told(&tried(config)), expected);
+}
+
+/// One that pods have to name refuses those pods alone.
+#[test]
+fn a_template_that_no_pod_uses_spoils_nothing() {
+    let broken = "policy: enabled\ntemplates:\n  sidecar: '{}'\n  other: '{{ if }}'\n";
+    let configuration = configured(broken).expect("a configuration");
+    assert!(
+        configuration.warnings[0].ends_with("; it refuses the pods that name it"),
+        "{:?}",
+        configuration.warnings
+    );
+    let pod = |templates: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "a", "annotations": {"inject.istio.io/templates": templates}},
+            "spec": {"containers": [{"name": "a", "image": "a"}]},
+        })
+    };
+    assert!(inject(&pod("sidecar"), &Around::default(), &configuration).is_ok());
+    let refused =
+        inject(&pod("other"), &Around::default(), &configuration).expect_err("no template").to_string();
+    assert!(refused.contains("templates.other: line 1: "), "{refused}");
+    let [found] = trial(&configuration).try_into().expect("one of the two");
+    assert!(found.template == "other" && !found.is_default && found.problems.len() == 1, "{found:?}");
+    let told = configured(&broken.replace("'{}'", "'{{ end }}'")).expect_err("the default one");
+    assert!(told.starts_with("1 problem") && told.contains("templates.sidecar: line 1: "), "{told}");
+}
+
+/// Istio's own templates write a volume's name, and then all that the annotation says of it.
+#[test]
+fn a_key_that_a_template_writes_twice_is_warned_of() {
+    let template = "spec:\n  volumes:\n  {{ range $index, $value := fromJSON (index .ObjectMeta.Annotations `volumes`) }}\n  \
+                    - name: \"{{ $index }}\"\n    {{ toYaml $value | indent 4 }}\n  {{ end }}";
+    let config = format!("policy: enabled\ntemplates:\n  sidecar: {}\n", json!(template));
+    let configuration = configured(&config).expect("a configuration");
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "a", "annotations": {"volumes": "[{\"name\": \"cache\", \"emptyDir\": {}}]"}},
+        "spec": {"containers": [{"name": "a", "image": "a"}]},
+    });
+    let outcome = inject(&pod, &Around::default(), &configuration).expect("injected");
+    let injection::Outcome::Injected(injected) = outcome else { panic!("skipped") };
+    assert_eq!(injected.pod["spec"]["volumes"], json!([{"name": "cache", "emptyDir": {}}]));
+    assert!(
+        injected.warnings.iter().any(|warning| warning.contains("the key \"name\" stands at")),
+        "{:?}",
+        injected.warnings
+    );
+}
