@@ -10,9 +10,11 @@
 //!                          sidecar         what this pod's sidecar is to be: typed, validated
 //!                          template        that as a patch of the pod
 //!                          merge, pipeline the patch on the pod, and what a second injection must know
+//! pods of a cluster        compare         what would change if they were made by this configuration
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod compare;
 pub mod configuration;
 pub mod decision;
 pub mod environment;

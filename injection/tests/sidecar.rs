@@ -126,7 +126,7 @@ pilot: {env: {ENABLE_NATIVE_SIDECARS: 'false'}}
         "status.sidecar.istio.io/port": "0",
     });
     let sidecar = try_of(&annotated, &configuration).expect("good annotations");
-    assert_eq!((sidecar.mode, sidecar.hold, sidecar.native), (Mode::Redirect, false, true));
+    assert_eq!((sidecar.mode, sidecar.hold, sidecar.native), (Mode::Redirect, true, true));
     assert_eq!(sidecar.proxy_image, "hub.example/mesh/proxyv2:1.2");
     let metadata: Vec<(&str, &str)> =
         sidecar.init_variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -139,7 +139,7 @@ pilot: {env: {ENABLE_NATIVE_SIDECARS: 'false'}}
     assert_eq!(sidecar.proxy_component_log_level, None);
     assert_eq!((sidecar.status_port, sidecar.startup_failures), (None, None));
     assert_eq!(sidecar.readiness, Readiness { initial_delay: 0, period: 3, failures: 4 });
-    assert!(sidecar.binds_low_ports && sidecar.rewrites_probes && sidecar.merges_metrics);
+    assert!(sidecar.binds_low_ports && sidecar.has_agent);
     assert_eq!((sidecar.proxy_identity.user, sidecar.proxy_identity.group), (0, 1337));
     let odd =
         "proxy.istio.io/config: meshID is no field of a ProxyConfig and has no effect; did you mean meshId?";
@@ -154,7 +154,7 @@ fn what_is_odd_warns_and_counts_as_with_istio() {
         "sidecar.istio.io/rewriteAppHTTPProbers": "yes",
         "traffic.sidecar.istio.io/excludeInboundPort": "80",
     }));
-    assert!(!sidecar.binds_low_ports && sidecar.native && !sidecar.rewrites_probes);
+    assert!(!sidecar.binds_low_ports && sidecar.native);
     assert_eq!(sidecar.warnings.len(), 4, "{:#?}", sidecar.warnings);
     assert!(sidecar.warnings[0].ends_with("did you mean traffic.sidecar.istio.io/excludeInboundPorts?"));
 }

@@ -24,6 +24,8 @@ pub(crate) enum Command {
     Manifests(crate::manifests::Flags),
     /// Say whether a pod would be injected, by which webhook, and why
     Explain(crate::explain::Flags),
+    /// Say what would differ in a cluster's pods if this injector took over with the cluster's ConfigMaps
+    CheckTemplates(crate::check_templates::Flags),
     /// Environments: routes for tagged requests, offline and in a cluster
     Environment(crate::environment::Flags),
 }

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod authority;
+mod check_templates;
 mod environment;
 mod explain;
 mod inject;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Command::Serve(flags) => serve::run(&flags),
         Command::Manifests(flags) => manifests::run(&flags),
         Command::Explain(flags) => explain::run(&flags),
+        Command::CheckTemplates(flags) => check_templates::run(&flags),
         Command::Environment(flags) => environment::run(&flags),
     };
     done.unwrap_or_else(|error| {

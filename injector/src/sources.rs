@@ -3,6 +3,7 @@
 //! A file holds the text itself, as Istio's own commands want it, or the whole ConfigMap as `kubectl get -o yaml` prints it.
 
 use crate::arguments::Sources;
+use crate::input;
 use injection::configuration::{Configuration, Text, Texts};
 use policy::{Problem, Problems};
 use serde_json::Value;
@@ -84,7 +85,13 @@ fn file(part: &Part, path: &Path) -> Result<File, Problems> {
             format!("can't be read: {error}; expected the text {}, or a ConfigMap that holds it", part.key);
         Problems(vec![Problem::of(&name, text)])
     })?;
-    let documents = policy::pod::values(&name, &text)?;
+    let maps = maps(&name, &text)?;
+    Ok(File { maps, whole: Named { name, text } })
+}
+
+/// The ConfigMaps of a text, alone or in lists: the name and the data of each.
+fn maps(name: &str, text: &str) -> Result<Vec<(String, Value)>, Problems> {
+    let documents = policy::pod::values(name, text)?;
     let items = documents.iter().flat_map(|document| match &document["items"] {
         Value::Array(items) if document["kind"] == "List" || document["kind"] == "ConfigMapList" => {
             items.iter().collect()
@@ -96,7 +103,58 @@ fn file(part: &Part, path: &Path) -> Result<File, Problems> {
         let name = map["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         (name, map["data"].clone())
     });
-    Ok(File { maps: maps.collect(), whole: Named { name, text } })
+    Ok(maps.collect())
+}
+
+/// The configuration of a cluster, from files with its ConfigMaps as kubectl prints them. Others may be among them.
+pub(crate) fn of_config_maps(names: &[String]) -> Result<Configuration, Problems> {
+    const FLAG: &str = "--filename";
+    let (mut found, mut problems) = (Vec::new(), Vec::new());
+    for name in names {
+        let read = input::read(name).map_err(|error| {
+            let text = format!(
+                "can't be read: {error}; expected ConfigMaps as kubectl get configmap -o yaml prints them"
+            );
+            Problems(vec![Problem::with_item(FLAG, name, text)])
+        });
+        match read.and_then(|text| maps(&format!("{FLAG} {name}"), &text)) {
+            Ok(maps) => found.extend(maps),
+            Err(Problems(more)) => problems.extend(more),
+        }
+    }
+    let is_of = |part: &Part, name: &str| {
+        name.strip_prefix(part.map).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    let mut take = |part: &Part, is_needed: bool| {
+        let maps = found.iter().filter(|(name, data)| is_of(part, name) && data.get(part.key).is_some());
+        let file = File {
+            maps: maps.cloned().collect(),
+            whole: Named { name: FLAG.to_owned(), text: String::new() },
+        };
+        if file.maps.is_empty() && !is_needed {
+            return None;
+        }
+        let text = if file.maps.is_empty() {
+            let text = format!(
+                "holds no ConfigMap {} with {:?}; expected it as it is in the cluster",
+                part.map, part.key
+            );
+            Err(Problem::of(FLAG, text))
+        } else {
+            file.text(part)
+        };
+        text.map_err(|problem| problems.push(problem)).ok()
+    };
+    let (config, values, mesh) = (take(&CONFIG, true), take(&VALUES, false), take(&MESH, true));
+    if !problems.is_empty() {
+        return Err(Problems(problems));
+    }
+    let texts = Texts {
+        config: config.as_ref().map(Named::as_text),
+        values: values.as_ref().map(Named::as_text),
+        mesh: mesh.as_ref().map(Named::as_text),
+    };
+    Configuration::read(&texts)
 }
 
 impl File {

@@ -104,8 +104,9 @@ pub(super) fn mesh() -> Value {
     })
 }
 
-/// What was given, over the defaults, and the paths at which something stands that is no mapping and has to be one. Nothing
-/// written under a key (null) is the same as no key.
+/// What was given, over the defaults, and the paths at which something stands that is no mapping and has to be one. A null is
+/// an absent key: where the key has a default, the default counts, except where its author writes all of it, who then gives
+/// nothing.
 pub(super) fn over(given: &Value, defaults: Value) -> (Value, Vec<String>) {
     let mut wrong = Vec::new();
     let merged = merged(given, defaults, "", &mut wrong);
@@ -113,18 +114,37 @@ pub(super) fn over(given: &Value, defaults: Value) -> (Value, Vec<String>) {
 }
 
 fn merged(given: &Value, default: Value, path: &str, wrong: &mut Vec<String>) -> Value {
-    let Value::Object(mut under) = default else { return given.clone() };
+    let Value::Object(mut under) = default else { return without_nulls(given) };
     let Value::Object(given) = given else {
         wrong.push(path.to_owned());
         return Value::Object(under);
     };
-    for (key, value) in given.iter().filter(|(_, value)| !value.is_null()) {
+    for (key, value) in given {
+        let is_whole = WHOLE.contains(&key.as_str());
+        if value.is_null() {
+            if is_whole {
+                under.remove(key);
+            }
+            continue;
+        }
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
         let merged = match under.remove(key) {
-            Some(default) if !WHOLE.contains(&key.as_str()) => merged(value, default, &path, wrong),
-            Some(_) | None => value.clone(),
+            Some(default) if !is_whole => merged(value, default, &path, wrong),
+            Some(_) | None => without_nulls(value),
         };
         under.insert(key.clone(), merged);
     }
     Value::Object(under)
+}
+
+/// A tree without its null fields. Templates that print one would make a patch that deletes the field, or no YAML.
+pub(super) fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let set = fields.iter().filter(|(_, value)| !value.is_null());
+            Value::Object(set.map(|(key, value)| (key.clone(), without_nulls(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(without_nulls).collect()),
+        scalar => scalar.clone(),
+    }
 }

@@ -8,6 +8,9 @@ use policy::istio::defaults::{INBOUND_LISTENER, OUTBOUND_LISTENER};
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
 
+/// Istio's own `defaultConfig.statusPort`.
+const STATUS_PORT: u16 = 15020;
+
 /// A MeshConfig, with Istio's defaults beneath what was given.
 #[derive(Clone, Debug)]
 pub struct Mesh {
@@ -17,6 +20,8 @@ pub struct Mesh {
     pub outbound_port: u16,
     /// Where the proxy listens for inbound connections.
     pub inbound_port: u16,
+    /// `defaultConfig.statusPort`: where Istio's agent answers probes and Prometheus for the application.
+    pub status_port: u16,
     /// `enablePrometheusMerge`. Only Istio's agent merges metrics, so it is off until said.
     pub merges_metrics: bool,
     /// Where inbound traffic goes on to.
@@ -68,6 +73,7 @@ impl Mesh {
         let mesh = Self {
             outbound_port: fields.port("proxyListenPort", OUTBOUND_LISTENER.number()),
             inbound_port: fields.port("proxyInboundListenPort", INBOUND_LISTENER.number()),
+            status_port: fields.port("defaultConfig.statusPort", STATUS_PORT),
             merges_metrics: fields.flag("enablePrometheusMerge"),
             inbound_policy: fields
                 .one_of("inboundTrafficPolicy.mode", &policies)

@@ -3,6 +3,7 @@
 //! Read as Protocol Buffers reads JSON (`mesh/v1alpha1/proxy.proto`, `protomarshal.ApplyYAML`): fields of a wrong type are
 //! refused, unknown ones are left out, with a warning. Messages within it are kept as they are.
 
+use super::defaults::without_nulls;
 use super::fields::{noun, scalar};
 use super::mesh::camel;
 use policy::Problem;
@@ -201,7 +202,7 @@ impl Kind {
                 Ok(value.clone())
             }
             Self::Message => match value {
-                Value::Object(_) => Ok(value.clone()),
+                Value::Object(_) => Ok(without_nulls(value)),
                 _ => Err(fault("a mapping")),
             },
             Self::AddressOrNone if value == "" => Ok(value.clone()),

@@ -37,8 +37,8 @@ pub(super) fn undone(given: &Pod, status: Option<&Status>, overrides: &Overrides
         }
     }
     // Among the containers that start first, the user's proxy was recorded where an injection had moved it.
-    let moved =
-        pod.item(List::InitContainers, PROXY).is_some_and(|proxy| !proxy.0.contains_key("restartPolicy"));
+    let recorded = overrides.item(List::InitContainers, PROXY);
+    let moved = recorded.is_some_and(|proxy| !proxy.0.contains_key("restartPolicy"));
     if moved && let Some(proxy) = pod.take(List::InitContainers, PROXY) {
         pod.items_mut(List::Containers).push(proxy);
     }

@@ -1,15 +1,39 @@
-//! One place to scrape: Istio's agent answers Prometheus for the application and the proxy, and is told by a variable where
+//! One place to scrape: Istio's agent answers Prometheus for the application and the proxy, and learns by a variable where
 //! the application's own metrics are.
 
 use super::PROXY;
+use super::agent::as_go_writes;
 use super::pod::{Item, Pod};
+use policy::istio::annotations::SCRAPE_TARGETS;
 use policy::sources::boolean;
+use policy::{Problem, Problems};
 use serde::{Deserialize, Serialize};
 
-/// The variable that tells the agent of the annotations that it has taken the place of.
+/// The variable with the annotations whose place the agent has taken.
 const VARIABLE: &str = "ISTIO_PROMETHEUS_ANNOTATIONS";
 /// Where the agent answers.
 const PATH: &str = "/stats/prometheus";
+/// Where an application answers whose author names a port alone.
+const DEFAULT_PATH: &str = "/metrics";
+
+/// The variable by which the proxy serves the merged metrics over mutual TLS, and the annotation by which Prometheus finds
+/// them.
+const SECURE_VARIABLE: &str = "ENVOY_SECURE_MERGED_METRICS_PORT";
+const SECURE_PORT: &str = "prometheus.istio.io/secure-port";
+
+/// Ports of the proxy and of its agent. Their metrics are merged already, or they have none.
+const RESERVED: [(u16, &str); 9] = [
+    (15000, "Envoy's administration"),
+    (15001, "outbound capture"),
+    (15004, "debugging of the control plane"),
+    (15006, "inbound capture"),
+    (15008, "the HBONE tunnel"),
+    (15020, "the agent's merged metrics"),
+    (15021, "the proxy's readiness"),
+    (15053, "the DNS proxy"),
+    (15090, "Envoy's metrics"),
+];
+
 /// What a pod's annotations say to Prometheus, in the form that the agent reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -17,12 +41,25 @@ struct Scrape {
     scrape: String,
     path: String,
     port: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    targets: Vec<Target>,
 }
 
-/// Which of the three an annotation is. Prometheus takes any character that a label can't have for an underscore.
+/// One of several places where the application has metrics.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Target {
+    port: String,
+    path: String,
+}
+
+/// An annotation without the characters that Prometheus takes for an underscore.
+fn plain(annotation: &str) -> String {
+    annotation.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+}
+
+/// Which of the three an annotation is.
 fn part(annotation: &str) -> Option<&'static str> {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-    match annotation.chars().map(plain).collect::<String>().as_str() {
+    match plain(annotation).as_str() {
         "prometheus_io_scrape" => Some("scrape"),
         "prometheus_io_path" => Some("path"),
         "prometheus_io_port" => Some("port"),
@@ -53,26 +90,105 @@ impl Scrape {
             }
         }
     }
+
+    /// What the agent could not scrape: it would end, or ask itself.
+    fn problems(&self, agent: u16) -> Vec<Problem> {
+        let targets = self.targets.iter().map(|target| (SCRAPE_TARGETS, &target.port));
+        let alone =
+            (self.targets.is_empty() && !self.port.is_empty()).then_some(("prometheus.io/port", &self.port));
+        let fault = |port: &str| match port.parse::<u16>() {
+            Err(_) | Ok(0) => Some("is no port; expected a number from 1 to 65535".to_owned()),
+            Ok(port) if port == agent => {
+                Some("is the agent's own port, which would scrape itself".to_owned())
+            }
+            Ok(port) => {
+                let (_, whose) = RESERVED.iter().find(|(reserved, _)| *reserved == port)?;
+                Some(format!("is Istio's own port for {whose}; expected one of the application's"))
+            }
+        };
+        let problem = |(name, port): (&str, &String)| Some(Problem::with_item(name, port, fault(port)?));
+        targets.chain(alone).filter_map(problem).collect()
+    }
 }
 
-/// Sends Prometheus to the agent, and the agent to the application.
-pub(super) fn merge(pod: &mut Pod, status_port: u16) {
-    let said = Scrape::of(pod);
+/// `8080:/metrics,9100`: several ports, each with a path.
+///
+/// # Errors
+/// An item without a port.
+fn targets(text: &str) -> Result<Vec<Target>, &str> {
+    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+    let target = |item| {
+        let (port, path) = str::split_once(item, ':').unwrap_or((item, ""));
+        let path = Some(path.trim()).filter(|path| !path.is_empty()).unwrap_or(DEFAULT_PATH);
+        match port.trim() {
+            "" => Err(item),
+            port => Ok(Target { port: port.to_owned(), path: path.to_owned() }),
+        }
+    };
+    items.map(target).collect()
+}
+
+/// Sends Prometheus to the agent, and the agent to the application. Returns a warning.
+///
+/// # Errors
+/// Every port that is none of the application's.
+pub(super) fn merge(pod: &mut Pod, status_port: u16) -> Result<Option<String>, Problems> {
+    let mut said = Scrape::of(pod);
     let refuses = boolean(&said.scrape) == Some(false);
     // Whoever names the agent's own port has seen to it himself.
     if refuses || said.port == status_port.to_string() {
-        return;
+        return Ok(None);
     }
-    let Some(proxy) = pod.container_mut(PROXY) else { return };
+    let wanted = plain(SCRAPE_TARGETS);
+    let several =
+        pod.annotations.iter().find(|(name, _)| plain(name) == wanted).map(|(_, text)| targets(text));
+    let mut warning = None;
+    match several {
+        Some(Ok(targets)) => said.targets = targets,
+        Some(Err(item)) => {
+            warning = Some(format!(
+                "the annotation {SCRAPE_TARGETS} has {item:?}, which names no port, and has no effect; expected PORT:PATH,.."
+            ));
+        }
+        None => {}
+    }
+    let problems = said.problems(status_port);
+    if !problems.is_empty() {
+        return Err(Problems(problems));
+    }
+    let Some(proxy) = pod.container_mut(PROXY) else { return Ok(warning) };
     if said != Scrape::default() {
-        proxy.set_variable(VARIABLE, &serde_json::to_string(&said).expect("texts are JSON"));
+        let json = serde_json::to_string(&said).expect("texts are JSON");
+        proxy.set_variable(VARIABLE, &as_go_writes(&json));
     }
-    let agent = Scrape { scrape: "true".to_owned(), path: PATH.to_owned(), port: status_port.to_string() };
+    let agent = Scrape {
+        scrape: "true".to_owned(),
+        path: PATH.to_owned(),
+        port: status_port.to_string(),
+        targets: Vec::new(),
+    };
     agent.annotate(pod);
+    Ok(warning)
+}
+
+/// Annotates where the proxy serves merged metrics over mutual TLS, if it does.
+pub(super) fn annotate_secure_port(pod: &mut Pod) {
+    let port = pod.container(PROXY).and_then(|(_, proxy)| secure_port(proxy)).map(str::to_owned);
+    pod.annotations.extend(port.map(|port| (SECURE_PORT.to_owned(), port)));
+}
+
+fn secure_port(proxy: &Item) -> Option<&str> {
+    let port = proxy.variable(SECURE_VARIABLE)?;
+    port.parse::<u16>().is_ok_and(|port| port != 0).then_some(port)
 }
 
 /// Gives back the annotations that an earlier injection has taken the place of.
 pub(super) fn restore(pod: &mut Pod, earlier: &Item) {
+    if let Some(port) = secure_port(earlier)
+        && pod.annotations.get(SECURE_PORT).is_some_and(|annotated| annotated == port)
+    {
+        pod.annotations.remove(SECURE_PORT);
+    }
     let now = Scrape::of(pod);
     // What points elsewhere was written since.
     if now.path != PATH || now.scrape != "true" {

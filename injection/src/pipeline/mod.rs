@@ -1,5 +1,6 @@
 //! From a pod to an injected pod.
 
+mod agent;
 mod conflict;
 mod earlier;
 mod guard;
@@ -181,7 +182,9 @@ impl<'a> Job<'a> {
         warnings.extend(of_overlay);
         warnings.extend(users::settle(&mut pod, &own, &overlay, &sidecar));
         warnings.extend(variables(&mut pod, around, &sidecar));
-        agent(&mut pod, &sidecar)?;
+        if sidecar.has_agent {
+            warnings.extend(agent::serve(&mut pod, configuration)?);
+        }
         let now = Status::telling(&overlay, &configuration.values.revision);
         pod.annotations.insert(STATUS.to_owned(), now.text());
         pod.annotations.extend(overrides.text().map(|text| (OVERRIDES.to_owned(), text)));
@@ -247,18 +250,4 @@ fn variables(pod: &mut Pod, around: &Around, sidecar: &Sidecar) -> Option<String
         variables.into_iter().for_each(|(name, value)| proxy.set_variable(name, value));
     }
     warning
-}
-
-/// What Istio's agent does for the application, where the configuration or the pod asks for it.
-fn agent(pod: &mut Pod, sidecar: &Sidecar) -> Result<(), Problems> {
-    let Some(status_port) = sidecar.status_port.filter(|_| pod.container(PROXY).is_some()) else {
-        return Ok(());
-    };
-    if sidecar.merges_metrics {
-        metrics::merge(pod, status_port);
-    }
-    if sidecar.rewrites_probes {
-        probes::rewrite(pod, status_port)?;
-    }
-    Ok(())
 }

@@ -3,12 +3,16 @@
 use super::pod::{Item, List, Pod};
 use super::{INIT, PROXY, VALIDATION};
 
+/// The init container of older templates that lets the proxy dump its core.
+const CORE_DUMP: &str = "enable-core-dump";
+
 /// Brings containers into their order.
 ///
 /// The proxy comes behind the application's containers, so that `kubectl exec` goes to those, or before them if they are
 /// to wait for it. What validates a plugin's rules comes before all others; what sets rules itself comes behind them, so
 /// that they are not captured while nobody answers yet. Where the proxy starts among them, both come before it, and it
-/// before the rest.
+/// before the rest. Whether the application waits is asked whatever the proxy is: a template may have it among the
+/// containers though it would be a native sidecar.
 pub(super) fn arrange(pod: &mut Pod, hold: bool) {
     let containers = pod.items_mut(List::Containers);
     if hold {
@@ -18,12 +22,13 @@ pub(super) fn arrange(pod: &mut Pod, hold: bool) {
     }
     let starting = pod.items_mut(List::InitContainers);
     if starting.iter().any(|container| container.name() == PROXY) {
-        for name in [PROXY, VALIDATION, INIT] {
+        for name in [CORE_DUMP, PROXY, VALIDATION, INIT] {
             first(starting, name);
         }
     } else {
         first(starting, VALIDATION);
         last(starting, INIT);
+        last(starting, CORE_DUMP);
     }
 }
 
@@ -75,6 +80,8 @@ mod tests {
         check(true, false, "a istio-init b", "a b istio-init");
         check(true, false, "a istio-init b istio-validation", "istio-validation a b istio-init");
         check(true, true, "a istio-proxy istio-init b", "istio-init istio-proxy a b");
+        check(true, false, "enable-core-dump a istio-init b", "a b istio-init enable-core-dump");
+        check(true, false, "a enable-core-dump istio-proxy", "istio-proxy enable-core-dump a");
         check(true, false, "a istio-validation istio-proxy", "istio-validation istio-proxy a");
     }
 

@@ -2,9 +2,11 @@
 //! application and knows how from a variable.
 
 use super::PROXY;
+use super::agent::as_go_writes;
 use super::pod::{Item, List, Pod, object_in};
-use policy::{Problem, Problems};
-use serde_json::{Map, Value};
+use policy::istio::annotations::{EXCLUDE_INBOUND, INCLUDE_INBOUND};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// The variable that tells the agent what it was asked instead of.
 const VARIABLE: &str = "ISTIO_KUBE_APP_PROBERS";
@@ -47,13 +49,36 @@ impl Place {
 /// The ways of asking that the agent knows. What else there is (`exec`, `sleep`) goes through no network.
 const WAYS: [&str; 3] = ["httpGet", "tcpSocket", "grpc"];
 
-/// Sends the probes of all containers but the proxy to the agent. Those of containers that start before it are left alone:
-/// nobody would answer them, and the proxy would wait for them.
-///
-/// # Errors
-/// Every probe whose port has a name that its container does not give.
-pub(super) fn rewrite(pod: &mut Pod, status_port: u16) -> Result<(), Problems> {
-    let (mut asked, mut problems) = (Map::new(), Vec::new());
+/// Fields in the order in which Go writes them.
+const FIELDS: [&str; 6] = ["path", "port", "host", "scheme", "httpHeaders", "service"];
+
+/// The inbound ports whose probes reach the proxy, as far as annotations list them: the kubelet reaches the others as before.
+struct Captured {
+    ports: Vec<u16>,
+    /// Whether the ports are the captured ones; else all others are.
+    only: bool,
+}
+
+impl Captured {
+    fn of(pod: &Pod) -> Self {
+        let said = |name: &str| pod.annotations.get(name).map(String::as_str).unwrap_or_default();
+        let only = !matches!(said(INCLUDE_INBOUND), "" | "*");
+        let listed = said(if only { INCLUDE_INBOUND } else { EXCLUDE_INBOUND });
+        let ports = listed.split(',').filter_map(|port| port.trim().parse().ok()).collect::<Vec<u16>>();
+        Self { only: only && !ports.is_empty(), ports }
+    }
+
+    fn has(&self, port: u16) -> bool {
+        self.ports.contains(&port) == self.only
+    }
+}
+
+/// Sends the probes of all containers but the proxy to the agent. Those of containers that start before it stay: the agent does
+/// not run yet, and the proxy would wait for them. So do those of ports that are not captured, and those that name a port which
+/// their container does not have. Returns warnings about the latter.
+pub(super) fn rewrite(pod: &mut Pod, status_port: u16) -> Vec<String> {
+    let (mut asked, mut warnings) = (BTreeMap::new(), Vec::new());
+    let captured = Captured::of(pod);
     let is_native = pod.item(List::InitContainers, PROXY).is_some();
     for list in List::OF_CONTAINERS.into_iter().filter(|list| is_native || *list == List::Containers) {
         for container in pod.items_mut(list).iter_mut().filter(|container| container.name() != PROXY) {
@@ -62,26 +87,42 @@ pub(super) fn rewrite(pod: &mut Pod, status_port: u16) -> Result<(), Problems> {
             for place in &PLACES {
                 let Some(handler) = place.handler(container) else { continue };
                 let path = place.path(&name);
-                match redirected(handler, &names, &path, status_port) {
-                    Ok(Some(original)) => drop(asked.insert(path, original)),
-                    Ok(None) => {}
-                    Err((item, text)) => {
-                        let at = format!("{} of the container {name}", place.name());
-                        problems.push(Problem::with_item(&at, &item, text));
-                    }
+                let Some((way, action)) = action(handler) else { continue };
+                let Some(port) = port(action.get("port"), &names) else {
+                    let item = action.get("port").unwrap_or(&Value::Null);
+                    warnings.push(format!(
+                        "{} of the container {name} stays as it is: {item} is no port; expected 1 to 65535{}",
+                        place.name(),
+                        known(&names)
+                    ));
+                    continue;
+                };
+                // One that asks the agent already would have the agent ask itself.
+                let asks_agent = port == status_port && action.get("path").is_some_and(|asks| *asks == path);
+                if captured.has(port) && !asks_agent {
+                    redirect(handler, way, &path, status_port);
+                    asked.insert(path, original(way, action, port, handler.get("timeoutSeconds")));
                 }
             }
         }
     }
-    if !problems.is_empty() {
-        return Err(Problems(problems));
-    }
     if !asked.is_empty()
         && let Some(proxy) = pod.container_mut(PROXY)
     {
-        proxy.set_variable(VARIABLE, &Value::Object(asked).to_string());
+        let asked: Vec<String> =
+            asked.into_iter().map(|(path, asks)| format!("{}:{asks}", json!(path))).collect();
+        proxy.set_variable(VARIABLE, &as_go_writes(&format!("{{{}}}", asked.join(","))));
     }
-    Ok(())
+    warnings
+}
+
+fn known(names: &[(String, u16)]) -> String {
+    let names: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(", or a name of the container's: {}", names.join(", "))
+    }
 }
 
 /// Ports by their names.
@@ -93,25 +134,17 @@ fn named_ports(container: &Item) -> Vec<(String, u16)> {
     container.list("ports").iter().filter_map(named).collect()
 }
 
-/// Makes a handler ask the agent. Returns what it asked before; `None` if it asks through no network, or the agent already.
-fn redirected(
-    handler: &mut Map<String, Value>,
-    names: &[(String, u16)],
-    path: &str,
-    status_port: u16,
-) -> Result<Option<Value>, (String, String)> {
-    let Some((way, action)) =
-        WAYS.iter().find_map(|way| Some((*way, handler.get(*way)?.as_object()?.clone())))
-    else {
-        return Ok(None);
+/// What a handler asks through the network, and how; `None` if it asks otherwise.
+fn action(handler: &Map<String, Value>) -> Option<(&'static str, Map<String, Value>)> {
+    WAYS.into_iter().find_map(|way| Some((way, handler.get(way)?.as_object()?.clone())))
+}
+
+/// Makes a handler ask the agent.
+fn redirect(handler: &mut Map<String, Value>, way: &str, path: &str, status_port: u16) {
+    let mut asks = match handler.remove(way) {
+        Some(Value::Object(asks)) if way == "httpGet" => asks,
+        _ => Map::new(),
     };
-    let port = port(action.get("port"), names)?;
-    if port == status_port {
-        return Ok(None);
-    }
-    let mut original = action.clone();
-    original.insert("port".to_owned(), port.into());
-    let mut asks = if way == "httpGet" { action } else { Map::new() };
     // The agent is at the pod's own address and speaks plain HTTP.
     asks.remove("host");
     if asks.get("scheme").is_some_and(|scheme| scheme == "HTTPS") {
@@ -119,41 +152,35 @@ fn redirected(
     }
     asks.insert("path".to_owned(), path.into());
     asks.insert("port".to_owned(), status_port.into());
-    handler.remove(way);
     handler.insert("httpGet".to_owned(), Value::Object(asks));
-    let mut told = Map::from_iter([(way.to_owned(), Value::Object(original))]);
-    if let Some(seconds) = handler.get("timeoutSeconds").filter(|seconds| !seconds.is_null()) {
-        told.insert("timeoutSeconds".to_owned(), seconds.clone());
-    }
-    Ok(Some(Value::Object(told)))
 }
 
-/// The port that a handler asks.
-fn port(said: Option<&Value>, names: &[(String, u16)]) -> Result<u16, (String, String)> {
-    let whole = |number: u64| u16::try_from(number).ok().filter(|port| *port != 0);
-    match said {
-        Some(Value::Number(number)) => number.as_u64().and_then(whole),
-        Some(Value::String(text)) => {
+/// What the agent asks in the probe's place, in the form that it reads.
+fn original(way: &str, mut action: Map<String, Value>, port: u16, timeout: Option<&Value>) -> String {
+    action.insert("port".to_owned(), port.into());
+    if way == "grpc" {
+        action.entry("service").or_insert(Value::Null);
+    }
+    let place = |name: &str| FIELDS.iter().position(|field| *field == name).unwrap_or(FIELDS.len());
+    let mut fields: Vec<(&String, &Value)> = action.iter().collect();
+    fields.sort_by_key(|(name, _)| place(name));
+    let fields: Vec<String> = fields.iter().map(|(name, value)| format!("{}:{value}", json!(name))).collect();
+    let timeout = timeout.filter(|seconds| seconds.as_u64().is_some_and(|seconds| seconds != 0));
+    let timeout = timeout.map(|seconds| format!(",\"timeoutSeconds\":{seconds}")).unwrap_or_default();
+    format!("{{{}:{{{}}}{timeout}}}", json!(way), fields.join(","))
+}
+
+/// The port that a handler asks; `None` where it says none, or a name that the container does not give.
+fn port(said: Option<&Value>, names: &[(String, u16)]) -> Option<u16> {
+    let port = match said? {
+        Value::Number(number) => u16::try_from(number.as_u64()?).ok(),
+        Value::String(text) => {
             let named = names.iter().find(|(name, _)| name == text).map(|(_, port)| *port);
-            named.or_else(|| text.parse().ok().and_then(whole))
+            named.or_else(|| text.parse().ok())
         }
         _ => None,
-    }
-    .ok_or_else(|| {
-        let item = match said {
-            Some(Value::String(text)) => text.clone(),
-            Some(other) => other.to_string(),
-            None => String::new(),
-        };
-        let known: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
-        let text = match &known[..] {
-            [] => "is no port, and none of the container's ports has a name; expected 1 to 65535".to_owned(),
-            known => {
-                format!("is no port; expected 1 to 65535, or a name of the container's: {}", known.join(", "))
-            }
-        };
-        (item, text)
-    })
+    };
+    port.filter(|port| *port != 0)
 }
 
 /// Gives back the probes that an earlier injection has sent to its agent.
@@ -194,7 +221,7 @@ mod tests {
         let ports = json!([{"name": "web", "containerPort": 8080}]);
         let before = pod(&json!({"name": "app", "ports": ports, "readinessProbe": handler}));
         let mut after = before.clone();
-        rewrite(&mut after, 15020).expect("good ports");
+        assert_eq!(rewrite(&mut after, 15020), Vec::<String>::new());
         let app = after.item(List::Containers, "app").expect("app");
         assert_eq!(&app.0["readinessProbe"], expected);
         let proxy = after.item(List::Containers, PROXY).expect("the proxy").clone();
@@ -203,7 +230,7 @@ mod tests {
         // What comes back is rewritten to the same.
         let mut again = after.clone();
         restore(&mut again, &proxy);
-        rewrite(&mut again, 15020).expect("good ports");
+        rewrite(&mut again, 15020);
         assert_eq!(again, after);
     }
 
@@ -222,9 +249,13 @@ mod tests {
         check(&json!({"tcpSocket": {"port": "80"}}), &asks, Some(json!({"tcpSocket": {"port": 80}})));
         let grpc = json!({"grpc": {"port": 9000, "service": "x"}});
         check(&grpc, &asks, Some(grpc.clone()));
-        for untouched in
-            [json!({"exec": {"command": ["x"]}}), json!({"httpGet": {"path": "/x", "port": 15020}})]
-        {
+        let nameless = json!({"grpc": {"port": 9000, "service": null}});
+        check(
+            &json!({"grpc": {"port": 9000}, "timeoutSeconds": 0}),
+            &json!({"httpGet": asks["httpGet"], "timeoutSeconds": 0}),
+            Some(nameless),
+        );
+        for untouched in [json!({"exec": {"command": ["x"]}}), asks] {
             check(&untouched, &untouched, None);
         }
     }
@@ -233,7 +264,7 @@ mod tests {
     fn hooks_too() {
         let hooks = json!({"preStop": {"httpGet": {"path": "/stop", "port": 80}}, "postStart": {"exec": {}}});
         let mut pod = pod(&json!({"name": "app", "lifecycle": hooks}));
-        rewrite(&mut pod, 15020).expect("good ports");
+        rewrite(&mut pod, 15020);
         let app = pod.item(List::Containers, "app").expect("app");
         let expected = json!({
             "preStop": {"httpGet": {"path": "/app-lifecycle/app/prestopz", "port": 15020}},
@@ -243,16 +274,56 @@ mod tests {
     }
 
     #[test]
-    fn every_port_that_is_none_is_told() {
-        let mut pod = pod(&json!({
+    fn a_probe_of_an_unknown_port_stays_with_a_warning() {
+        let container = json!({
             "name": "app",
             "ports": [{"name": "web", "containerPort": 8080}],
             "livenessProbe": {"httpGet": {"port": "wbe"}},
             "startupProbe": {"tcpSocket": {"port": 70000}},
-        }));
-        let told = rewrite(&mut pod, 15020).expect_err("bad ports").to_string();
-        let text = "is no port; expected 1 to 65535, or a name of the container's: web";
-        assert!(told.contains(&format!("livenessProbe of the container app: \"wbe\" {text}")), "{told}");
-        assert!(told.contains(&format!("startupProbe of the container app: \"70000\" {text}")), "{told}");
+        });
+        let before = pod(&container);
+        let mut after = before.clone();
+        let told = rewrite(&mut after, 15020);
+        assert_eq!(after, before);
+        let expected = [("livenessProbe", "\"wbe\""), ("startupProbe", "70000")].map(|(probe, port)| {
+            format!(
+                "{probe} of the container app stays as it is: {port} is no port; expected 1 to 65535, or a name of the \
+                 container's: web"
+            )
+        });
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn the_agents_variable_is_written_as_go_writes_it() {
+        let probe = json!({"httpGet": {"path": "/a?b&c", "host": "x", "port": 80, "httpHeaders": [], "scheme": "HTTP"}});
+        let mut pod =
+            pod(&json!({"name": "app", "readinessProbe": probe, "livenessProbe": {"grpc": {"port": 1}}}));
+        rewrite(&mut pod, 15020);
+        let told = pod.container(PROXY).and_then(|(_, proxy)| proxy.variable(VARIABLE));
+        let expected = r#"{"/app-health/app/livez":{"grpc":{"port":1,"service":null}},"/app-health/app/readyz":{"httpGet":{"path":"/a?b\u0026c","port":80,"host":"x","scheme":"HTTP","httpHeaders":[]}}}"#;
+        assert_eq!(told, Some(expected));
+    }
+
+    #[test]
+    fn probes_of_ports_that_are_not_captured_stay() {
+        let check = |annotations: Value, rewritten: &[u16]| {
+            let container = |port: u16| json!({"name": format!("c{port}"), "readinessProbe": {"tcpSocket": {"port": port}}});
+            let containers = json!([container(80), container(81), {"name": "istio-proxy"}]);
+            let written =
+                json!({"metadata": {"annotations": annotations}, "spec": {"containers": containers}});
+            let mut pod = Pod::read("pod", written).expect("a pod");
+            rewrite(&mut pod, 15020);
+            for port in [80, 81] {
+                let container = pod.item(List::Containers, &format!("c{port}")).expect("it");
+                let is_rewritten = container.0["readinessProbe"].get("httpGet").is_some();
+                assert_eq!(is_rewritten, rewritten.contains(&port), "{annotations} {port}");
+            }
+        };
+        check(json!({}), &[80, 81]);
+        check(json!({EXCLUDE_INBOUND: "15020, 81"}), &[80]);
+        check(json!({INCLUDE_INBOUND: "*", EXCLUDE_INBOUND: "80"}), &[81]);
+        check(json!({INCLUDE_INBOUND: "80", EXCLUDE_INBOUND: "80"}), &[80]);
+        check(json!({INCLUDE_INBOUND: ""}), &[80, 81]);
     }
 }

@@ -58,7 +58,7 @@ impl Workload {
             }
             "ReplicationController" => {
                 if let Some(name) = label("deploymentconfig") {
-                    self.api_version = "apps.openshift.io/v1".to_owned();
+                    // Its API version stays the controller's, as with Istio, whose dashboards know such workloads by it.
                     (self.kind, self.name) = ("DeploymentConfig".to_owned(), name.to_owned());
                 }
             }
@@ -106,13 +106,7 @@ mod tests {
         let rollout = json!({"rollouts-pod-template-hash": "77"});
         check("ReplicaSet", "apps/v1", "web-77", &rollout, ("argoproj.io/v1alpha1", "Rollout", "web"));
         let config = json!({"deploymentconfig": "web"});
-        check(
-            "ReplicationController",
-            "v1",
-            "web-1",
-            &config,
-            ("apps.openshift.io/v1", "DeploymentConfig", "web"),
-        );
+        check("ReplicationController", "v1", "web-1", &config, ("v1", "DeploymentConfig", "web"));
         check("Job", "batch/v1", "sum-28123456", &json!({}), ("batch/v1", "CronJob", "sum"));
         check("Job", "batch/v1beta1", "sum-1612345678", &json!({}), ("batch/v1", "CronJob", "sum"));
         check("Job", "batch/v1", "sum-1234567", &json!({}), ("batch/v1", "Job", "sum-1234567"));

@@ -88,7 +88,8 @@ pub struct Sidecar {
     /// As whom the proxy runs in the end: root where the mode or low ports want it, and what the author of the pod has said of
     /// the container istio-proxy.
     pub proxy_identity: Identity,
-    /// Where the agent answers probes and metrics; `None` where it is turned off.
+    /// The status port that templates see, by the annotation or the values; `None` where it is turned off. The application's
+    /// probes and Prometheus go to the mesh's instead, unless the annotation says otherwise.
     pub status_port: Option<u16>,
     /// The proxy's readiness probe; there is one only where there is a status port.
     pub readiness: Readiness,
@@ -96,7 +97,7 @@ pub struct Sidecar {
     pub startup_failures: Option<u32>,
     /// Whether the proxy is an init container with `restartPolicy: Always`.
     pub native: bool,
-    /// Whether the application waits for the proxy (`holdApplicationUntilProxyStarts`).
+    /// Whether the application waits for the proxy (`holdApplicationUntilProxyStarts`). A native sidecar starts first anyway.
     pub hold: bool,
     pub proxy_image: String,
     pub init_image: String,
@@ -126,10 +127,8 @@ pub struct Sidecar {
     /// own (`sidecar.istio.io/userVolumeMount`).
     pub user_volumes: Vec<Value>,
     pub user_mounts: Vec<Value>,
-    /// Whether probes of the application go by the agent.
-    pub rewrites_probes: bool,
-    /// Whether the application's metrics go by the agent.
-    pub merges_metrics: bool,
+    /// Whether Istio's agent runs beside the proxy, and can answer probes and Prometheus for the application.
+    pub has_agent: bool,
     /// What is odd about how the pod says it.
     pub warnings: Vec<String>,
 }

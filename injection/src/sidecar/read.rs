@@ -45,9 +45,7 @@ pub(super) fn read(pod: &Value, around: &Around, configuration: &Configuration) 
     let log_level = word(&mut said, known::AGENT_LOG_LEVEL, &values.log_level);
     let proxy_log_level = word(&mut said, known::LOG_LEVEL, &values.proxy.log_level);
     let components = word(&mut said, known::COMPONENT_LOG_LEVEL, &values.proxy.component_log_level);
-    let kind = image_type(&mut said, &proxy_config, values);
-    let name = said.word(known::PROXY_IMAGE).filter(|name| !name.is_empty());
-    let image = |default: &str| image::reference(&values.hub, name.unwrap_or(default), &values.tag, &kind);
+    let (proxy_image, init_image) = images(&mut said, &proxy_config, values);
     let resources = resources(&mut said).unwrap_or_else(|| values.proxy.resources.clone());
     let native = native(&mut said, values, around);
     let metadata = metadata(&proxy_config);
@@ -55,8 +53,11 @@ pub(super) fn read(pod: &Value, around: &Around, configuration: &Configuration) 
         let given = around.variables.iter().rev().find(|(given, value)| given == name && !value.is_empty());
         given.map(|(_, value)| value.clone())
     };
-    let network = labels.get(NETWORK).filter(|text| !text.is_empty()).map(|text| (*text).to_owned());
-    let network = network.or_else(|| variable(NETWORK_VARIABLE)).unwrap_or_else(|| values.network.clone());
+    let network = match labels.get(NETWORK) {
+        Some(&"") => variable(NETWORK_VARIABLE),
+        Some(text) => Some((*text).to_owned()),
+        None => variable(NETWORK_VARIABLE).or_else(|| Some(values.network.clone())),
+    };
     let trust = [&values.mesh_id, &mesh.trust_domain].into_iter().find(|text| !text.is_empty());
     let given = traffic.given(&said, &own);
     let sidecar = Sidecar {
@@ -70,7 +71,7 @@ pub(super) fn read(pod: &Value, around: &Around, configuration: &Configuration) 
             false => Vec::new(),
         },
         traffic,
-        hold: !native && (values.proxy.hold || is_true(&proxy_config, "holdApplicationUntilProxyStarts")),
+        hold: values.proxy.hold || is_true(&proxy_config, "holdApplicationUntilProxyStarts"),
         proxy_config,
         proxy_metadata: metadata,
         proxy_uid: identities.of_namespace.user,
@@ -80,8 +81,8 @@ pub(super) fn read(pod: &Value, around: &Around, configuration: &Configuration) 
         readiness: readiness(&mut said, values),
         startup_failures: values.proxy.startup_failures.filter(|_| status_port.is_some()),
         native,
-        proxy_image: image(&values.proxy.image),
-        init_image: image(&values.init.image),
+        proxy_image,
+        init_image,
         pull_policy: values.pull_policy.map(|policy| policy.name().to_owned()),
         init_resources: match &values.init.resources {
             Value::Null => resources.clone(),
@@ -94,15 +95,15 @@ pub(super) fn read(pod: &Value, around: &Around, configuration: &Configuration) 
         log_as_json: values.log_as_json,
         domain: values.proxy.domain.clone(),
         cluster: variable(CLUSTER_VARIABLE).unwrap_or_else(|| values.cluster.clone()),
-        network: Some(network).filter(|network| !network.is_empty()),
+        network: network.filter(|network| !network.is_empty()),
         mesh_id: trust.cloned().unwrap_or_default(),
         binds_low_ports,
         user_volumes: volumes::read(&mut said, known::USER_VOLUMES, &["name"]),
         user_mounts: volumes::read(&mut said, known::USER_MOUNTS, &["name", "mountPath"]),
-        rewrites_probes: rewrites_probes(&mut said).unwrap_or(values.rewrite_probes),
-        merges_metrics: said.boolean(known::MERGE_METRICS).unwrap_or(mesh.merges_metrics),
+        has_agent: true,
         warnings: Vec::new(),
     };
+    check_agent(&mut said);
     let Annotations { mut problems, mut warnings, .. } = said;
     // What is wrong already would be told twice.
     if problems.is_empty() && mode != Mode::None {
@@ -173,11 +174,24 @@ fn binds_low_ports(said: &mut Annotations<'_>) -> Option<bool> {
     Some(text == "true")
 }
 
-fn image_type(said: &mut Annotations<'_>, proxy_config: &Value, values: &Values) -> String {
-    let annotated = said.word(known::PROXY_IMAGE_TYPE).map(str::to_owned);
-    let configured = proxy_config.get("image").and_then(|image| image.get("imageType"));
-    let configured = configured.and_then(Value::as_str).filter(|kind| !kind.is_empty()).map(str::to_owned);
-    annotated.or(configured).unwrap_or_else(|| values.variant.clone())
+/// The images of the proxy and of the init container. The ProxyConfig's type is the proxy's alone.
+fn images(said: &mut Annotations<'_>, proxy_config: &Value, values: &Values) -> (String, String) {
+    let annotated = said.word(known::PROXY_IMAGE_TYPE);
+    let configured = proxy_config.get("image").and_then(|image| image.get("imageType")?.as_str());
+    let configured = configured.filter(|kind| !kind.is_empty());
+    let name = said.word(known::PROXY_IMAGE).filter(|name| !name.is_empty());
+    if let Some(name) = name.filter(|name| !name.contains('/')) {
+        said.warnings.push(format!(
+            "the annotation {} is {name:?}, which has no slash and no effect; expected a whole reference, such as \
+             hub.example/mesh/proxyv2:1.30",
+            known::PROXY_IMAGE
+        ));
+    }
+    let name = name.filter(|name| name.contains('/'));
+    let image =
+        |default: &str, kind: &str| image::reference(&values.hub, name.unwrap_or(default), &values.tag, kind);
+    let proxy = annotated.or(configured).unwrap_or(&values.variant);
+    (image(&values.proxy.image, proxy), image(&values.init.image, annotated.unwrap_or(&values.variant)))
 }
 
 /// `resources` by annotations; `None` where there is none of them. Any of them replaces all that values say.
@@ -223,17 +237,18 @@ fn native(said: &mut Annotations<'_>, values: &Values, around: &Around) -> bool 
     }
 }
 
-/// A text that is no boolean counts as none, as with Istio.
-fn rewrites_probes(said: &mut Annotations<'_>) -> Option<bool> {
-    let text = said.get(known::REWRITE_PROBES)?;
-    let boolean = policy::sources::boolean(text);
-    if boolean.is_none() {
+/// What the pod says to the agent is read from the merged pod, where templates have their say too. Its author learns here
+/// what is wrong with it. A probe setting that is no boolean counts as none, as with Istio.
+fn check_agent(said: &mut Annotations<'_>) {
+    said.boolean(known::MERGE_METRICS);
+    if let Some(text) = said.get(known::REWRITE_PROBES)
+        && policy::sources::boolean(text).is_none()
+    {
         said.warnings.push(format!(
             "the annotation {} is {text:?}, which is no boolean, and has no effect; expected true or false",
             known::REWRITE_PROBES
         ));
     }
-    boolean
 }
 
 fn readiness(said: &mut Annotations<'_>, values: &Values) -> Readiness {

@@ -81,7 +81,7 @@ impl Setup {
         Self::read(&Map::new())
     }
 
-    fn read(head: &Map<String, Value>) -> Self {
+    pub(crate) fn read(head: &Map<String, Value>) -> Self {
         let mut head = head.clone();
         if let Some(config) = head.get_mut("config").and_then(Value::as_object_mut) {
             config.entry("policy").or_insert("enabled".into());

@@ -138,7 +138,7 @@ fn pod(
         })
 }
 
-fn plain() -> impl Strategy<Value = Value> {
+pub(crate) fn plain() -> impl Strategy<Value = Value> {
     pod(vec!["a", "b", "c"], vec!["d", "e"], vec!["x", "y"])
 }
 

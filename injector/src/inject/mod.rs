@@ -47,7 +47,7 @@ pub(crate) struct Flags {
 }
 
 /// A path below `/inject`, or in its older form behind it.
-fn webhook_path(text: &str) -> Result<String, String> {
+pub(crate) fn webhook_path(text: &str) -> Result<String, String> {
     match text.strip_prefix("/inject") {
         Some("") => Ok(text.to_owned()),
         Some(rest) if rest.starts_with(['/', ':']) => Ok(text.to_owned()),

@@ -1,6 +1,7 @@
 //! The injector, as its users meet it.
 
 mod authority;
+mod check_templates;
 mod client;
 mod cluster;
 mod environment;

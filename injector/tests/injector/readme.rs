@@ -55,7 +55,10 @@ fn flags_of_commands_that_are_not_run_exist() {
             let (_, call) = line.split_once("sidecar-injector ").expect("a call");
             let call = call.split('|').next().unwrap_or_default();
             let words: Vec<&str> = call.split_whitespace().collect();
-            let is_name = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase());
+            let is_name = |word: &&str| {
+                word.starts_with(|c: char| c.is_ascii_lowercase())
+                    && !word.contains(|c: char| c != '-' && !c.is_ascii_lowercase())
+            };
             let nested = words.first() == Some(&"environment");
             let name: Vec<&str> =
                 words.iter().copied().take_while(is_name).take(if nested { 2 } else { 1 }).collect();

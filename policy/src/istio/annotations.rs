@@ -16,6 +16,7 @@ pub const READINESS_DELAY: &str = "readiness.status.sidecar.istio.io/initialDela
 pub const READINESS_PERIOD: &str = "readiness.status.sidecar.istio.io/periodSeconds";
 pub const READINESS_FAILURES: &str = "readiness.status.sidecar.istio.io/failureThreshold";
 pub const MERGE_METRICS: &str = "prometheus.istio.io/merge-metrics";
+pub const SCRAPE_TARGETS: &str = "prometheus.istio.io/scrape-targets";
 pub const PROXY_CONFIG: &str = "proxy.istio.io/config";
 pub const PROXY_IMAGE: &str = "sidecar.istio.io/proxyImage";
 pub const PROXY_IMAGE_TYPE: &str = "sidecar.istio.io/proxyImageType";
@@ -52,6 +53,7 @@ pub const OF_INJECTION: &[&str] = &[
     READINESS_PERIOD,
     READINESS_FAILURES,
     MERGE_METRICS,
+    SCRAPE_TARGETS,
     PROXY_CONFIG,
     PROXY_IMAGE,
     PROXY_IMAGE_TYPE,
@@ -85,7 +87,8 @@ pub(super) const OTHERS: &[&str] = &[
     "networking.istio.io/service-type",
     "networking.istio.io/traffic-distribution",
     "networking.istio.io/tunnel",
-    "prometheus.istio.io/scrape-targets",
+    "prometheus.istio.io/secure-envoy-port",
+    "prometheus.istio.io/secure-port",
     "proxy.istio.io/overrides",
     "readiness.status.sidecar.istio.io/applicationPorts",
     "security.istio.io/tlsMode",

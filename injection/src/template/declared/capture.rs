@@ -115,8 +115,7 @@ impl Capture {
             // There is no agent of Istio's to ask.
             sidecar.status_port = None;
             sidecar.startup_failures = None;
-            sidecar.rewrites_probes = false;
-            sidecar.merges_metrics = false;
+            sidecar.has_agent = false;
         }
         let after = sidecar.traffic.clone();
         let changes = [

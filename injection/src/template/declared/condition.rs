@@ -65,7 +65,7 @@ impl Condition {
         let (sidecar, configuration) = (sight.sidecar, sight.configuration);
         match self {
             Self::Native => sidecar.native,
-            Self::Hold => sidecar.hold,
+            Self::Hold => sidecar.hold && !sidecar.native,
             Self::Redirect => sidecar.mode == Mode::Redirect,
             Self::Tproxy => sidecar.mode == Mode::Tproxy,
             Self::Capture => sidecar.init == Init::Capture,

@@ -1,0 +1,202 @@
+//! Where two pods differ in what they mean.
+
+use crate::merge::{Kind, Strategy};
+use crate::quantity;
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// A place where two pods differ.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// `spec.containers[istio-proxy].env[A].value`.
+    pub path: String,
+    /// What runs; `None` where the pod has nothing there.
+    pub runs: Option<Value>,
+    /// What this injector makes.
+    pub made: Option<Value>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, runs, made } = self;
+        match (runs, made) {
+            (Some(runs), Some(made)) => write!(f, "{path}: {} would be {}", Short(runs), Short(made)),
+            (Some(runs), None) => write!(f, "{path}: {} would be gone", Short(runs)),
+            (None, Some(made)) => write!(f, "{path}: would be added: {}", Short(made)),
+            (None, None) => write!(f, "{path}"),
+        }
+    }
+}
+
+/// A value in one line that can be read.
+struct Short<'a>(&'a Value);
+
+impl fmt::Display for Short<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MOST: usize = 200;
+        let text = self.0.to_string();
+        match text.char_indices().nth(MOST) {
+            Some((end, _)) => write!(f, "{}..", &text[..end]),
+            None => f.write_str(&text),
+        }
+    }
+}
+
+/// All differences between a pod that runs and one that was made.
+pub(super) fn all(runs: &Value, made: &Value) -> Vec<Difference> {
+    let mut found = Vec::new();
+    walk("", runs, made, Kind::Pod, &mut found);
+    found
+}
+
+fn walk(path: &str, runs: &Value, made: &Value, kind: Kind, found: &mut Vec<Difference>) {
+    match (runs, made) {
+        (Value::Object(runs), Value::Object(made)) => objects(path, runs, made, kind, found),
+        _ if same(path, runs, made) => {}
+        _ => found.push(Difference {
+            path: path.to_owned(),
+            runs: Some(runs.clone()),
+            made: Some(made.clone()),
+        }),
+    }
+}
+
+fn objects(
+    path: &str,
+    runs: &Map<String, Value>,
+    made: &Map<String, Value>,
+    kind: Kind,
+    found: &mut Vec<Difference>,
+) {
+    let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    for (name, value) in runs {
+        let (strategy, inner) = kind.field(name);
+        match (value, made.get(name)) {
+            (value, None) => found.extend(only(at(name), Some(value), None)),
+            (Value::Array(runs), Some(Value::Array(made))) => match strategy {
+                Strategy::Keyed(key) => items(&at(name), runs, made, key, inner, found),
+                Strategy::Set | Strategy::Atomic => {
+                    if runs.len() == made.len() {
+                        let pairs = runs.iter().zip(made).enumerate();
+                        pairs.for_each(|(index, (runs, made))| {
+                            walk(&format!("{}[{index}]", at(name)), runs, made, inner, found);
+                        });
+                    } else {
+                        walk(&at(name), value, &Value::Array(made.clone()), inner, found);
+                    }
+                }
+            },
+            (value, Some(made)) => walk(&at(name), value, made, inner, found),
+        }
+    }
+    for (name, value) in made.iter().filter(|(name, _)| !runs.contains_key(*name)) {
+        found.extend(only(at(name), None, Some(value)));
+    }
+}
+
+/// Items by their keys. Containers start in their order; for variables, ports and mounts it means nothing.
+fn items(path: &str, runs: &[Value], made: &[Value], key: &str, kind: Kind, found: &mut Vec<Difference>) {
+    let name = |item: &Value| match &item[key] {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let with = |items: &[Value], wanted: &Value| items.iter().find(|item| item[key] == wanted[key]).cloned();
+    for item in runs {
+        let at = format!("{path}[{}]", name(item));
+        match with(made, item) {
+            Some(other) => walk(&at, item, &other, kind, found),
+            None => found.extend(only(at, Some(item), None)),
+        }
+    }
+    for item in made.iter().filter(|item| with(runs, item).is_none()) {
+        found.extend(only(format!("{path}[{}]", name(item)), None, Some(item)));
+    }
+    if kind == Kind::Container {
+        let order = |items: &[Value], others: &[Value]| -> Value {
+            items.iter().filter(|item| with(others, item).is_some()).map(|item| item[key].clone()).collect()
+        };
+        let (runs, made) = (order(runs, made), order(made, runs));
+        if runs != made {
+            found.push(Difference { path: format!("{path}: order"), runs: Some(runs), made: Some(made) });
+        }
+    }
+}
+
+/// What one of the two has alone. Nothing and an empty list or object are one.
+fn only(path: String, runs: Option<&Value>, made: Option<&Value>) -> Option<Difference> {
+    let says = |value: &&Value| match value {
+        Value::Null => false,
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Bool(is) => *is,
+        Value::Number(_) | Value::String(_) => true,
+    };
+    runs.or(made).filter(says)?;
+    Some(Difference { path, runs: runs.cloned(), made: made.cloned() })
+}
+
+/// Whether two values mean the same: quantities are amounts, and a text that holds JSON is that.
+fn same(path: &str, runs: &Value, made: &Value) -> bool {
+    if runs == made {
+        return true;
+    }
+    if path.contains(".resources.limits.") || path.contains(".resources.requests.") {
+        let amount = |value: &Value| match value {
+            Value::String(text) => quantity::read(text).ok(),
+            Value::Number(number) => quantity::read(&number.to_string()).ok(),
+            _ => None,
+        };
+        return amount(runs)
+            .zip(amount(made))
+            .is_some_and(|(one, other)| !quantity::is_more(one, other) && !quantity::is_more(other, one));
+    }
+    let json = |value: &Value| {
+        let tree: Value = serde_json::from_str(value.as_str()?).ok()?;
+        (tree.is_object() || tree.is_array()).then_some(tree)
+    };
+    let (Some(runs), Some(made)) = (json(runs), json(made)) else { return false };
+    let mut found = Vec::new();
+    walk("", &runs, &made, Kind::Other, &mut found);
+    found.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(runs: &Value, made: &Value, expected: &[&str]) {
+        let spec = |container: &Value| json!({"spec": {"containers": [container]}});
+        let found = all(&spec(runs), &spec(made));
+        let told: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(told, expected, "{runs} {made}");
+    }
+
+    #[test]
+    fn what_means_the_same_is_no_difference() {
+        let runs = json!({"name": "a", "env": [{"name": "A", "value": "{\"a\": 1, \"b\": []}"}, {"name": "B"}],
+            "resources": {"limits": {"cpu": "2", "memory": "1Gi"}}, "args": ["x", "{\"a\":null}"], "volumeMounts": []});
+        let made = json!({"name": "a", "env": [{"name": "B"}, {"name": "A", "value": "{\"b\":[],\"a\":1}"}],
+            "resources": {"limits": {"cpu": "2000m", "memory": "1024Mi"}}, "args": ["x", "{}"], "tty": false});
+        check(&runs, &made, &[]);
+    }
+
+    #[test]
+    fn every_difference_is_told_by_its_place() {
+        check(
+            &json!({"name": "a", "image": "x:1", "args": ["a"], "env": [{"name": "A", "value": "1"}]}),
+            &json!({"name": "a", "image": "x:2", "args": ["b"], "env": [{"name": "B", "value": "1"}]}),
+            &[
+                "spec.containers[a].args[0]: \"a\" would be \"b\"",
+                "spec.containers[a].env[A]: {\"name\":\"A\",\"value\":\"1\"} would be gone",
+                "spec.containers[a].env[B]: would be added: {\"name\":\"B\",\"value\":\"1\"}",
+                "spec.containers[a].image: \"x:1\" would be \"x:2\"",
+            ],
+        );
+        let order =
+            |names: [&str; 2]| json!({"spec": {"initContainers": names.map(|name| json!({"name": name}))}});
+        let found = all(&order(["a", "b"]), &order(["b", "a"]));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].to_string(), "spec.initContainers: order: [\"a\",\"b\"] would be [\"b\",\"a\"]");
+    }
+}

@@ -1,0 +1,160 @@
+//! What would change in the pods of a cluster if this injector had made them.
+//!
+//! A pod that runs holds what an injector has put into it. Injected again by this configuration, it becomes what this injector
+//! would have made of the same original. The two are compared by their meaning: what the API server fills in, the
+//! order of fields and variables, and the ways to write a quantity or JSON within a text are no differences.
+
+mod difference;
+mod filled;
+
+pub use difference::Difference;
+
+use crate::configuration::Configuration;
+use crate::decision::Reason;
+use crate::pipeline::{Around, Outcome, PROXY, STATUS, TEMPLATES, inject};
+use crate::template::Template;
+use crate::{Namespaces, decision};
+use policy::{Problem, Problems};
+use serde_json::{Value, json};
+
+/// A pod, compared.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// `shop/web-1`.
+    pub pod: String,
+    pub verdict: Verdict,
+}
+
+/// What would become of a pod.
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// It was never injected, and there is nothing to compare.
+    NotInjected,
+    /// What it is already.
+    Same,
+    Differs(Vec<Difference>),
+    /// It would run without a proxy.
+    LeftAlone(Reason),
+    Refused(Problems),
+}
+
+impl Verdict {
+    /// Whether the pod would not be as it is.
+    pub fn is_change(&self) -> bool {
+        match self {
+            Self::NotInjected | Self::Same => false,
+            Self::Differs(_) | Self::LeftAlone(_) | Self::Refused(_) => true,
+        }
+    }
+}
+
+/// Compares a pod as it runs with what this configuration would make of it. `variables` are those of the webhook's path.
+pub fn compare(
+    pod: &Value,
+    namespaces: &Namespaces,
+    variables: &[(String, String)],
+    configuration: &Configuration,
+) -> Compared {
+    let meta = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
+    let namespace = namespaces.of(meta("namespace"));
+    let name = if meta("name").is_empty() { meta("generateName") } else { meta("name") };
+    let compared = |verdict| Compared { pod: format!("{}/{name}", namespace.name), verdict };
+    let status = pod["metadata"]["annotations"][STATUS].as_str();
+    let Some(status) = status.and_then(|text| serde_json::from_str::<Value>(text).ok()) else {
+        return compared(Verdict::NotInjected);
+    };
+    let starting = status["initContainers"].as_array();
+    let around = Around {
+        // Whether its kubelet can run native sidecars, the pod shows itself.
+        native_sidecars: starting.is_some_and(|names| names.iter().any(|name| name == PROXY)),
+        variables: variables.to_vec(),
+        workload: None,
+        namespace: namespace.clone(),
+    };
+    match inject(pod, &around, configuration) {
+        Err(problems) => compared(Verdict::Refused(problems)),
+        Ok(Outcome::Skipped(decision)) => compared(Verdict::LeftAlone(decision.reason)),
+        Ok(Outcome::Injected(injected)) => {
+            let found = difference::all(&filled::pod(pod), &filled::pod(&injected.pod));
+            compared(if found.is_empty() { Verdict::Same } else { Verdict::Differs(found) })
+        }
+    }
+}
+
+/// A template of the configuration, tried with pods that ask for nothing special.
+#[derive(Clone, Debug)]
+pub struct Tried {
+    /// Its name.
+    pub template: String,
+    /// Why it makes no pod, each once.
+    pub problems: Vec<Problem>,
+}
+
+/// Injects a few plain pods with each template by itself. Built-in templates that the configuration does not use are left out.
+pub fn try_templates(configuration: &Configuration) -> Vec<Tried> {
+    let enabled =
+        decision::Rules { policy: Some(decision::Policy::Enabled), never: Vec::new(), always: Vec::new() };
+    let configuration = Configuration { rules: enabled, ..configuration.clone() };
+    let built_in = Template::built_in();
+    let named = configuration.default_templates.iter().chain(configuration.aliases.values().flatten());
+    let named: Vec<&String> = named.collect();
+    let is_used = |(name, template): &(&String, &Template)| {
+        named.contains(name)
+            || matches!(template, Template::Go(_))
+            || built_in.iter().all(|(known, _)| known != name)
+    };
+    let tried = configuration.templates.iter().filter(is_used).map(|(template, _)| {
+        let mut problems: Vec<Problem> = Vec::new();
+        for pod in plain_pods(template) {
+            for native_sidecars in [false, true] {
+                let around = Around { native_sidecars, ..Around::default() };
+                if let Err(Problems(found)) = inject(&pod, &around, &configuration) {
+                    let new = found.into_iter().filter(|problem| !problems.contains(problem));
+                    problems.extend(new.collect::<Vec<_>>());
+                }
+            }
+        }
+        Tried { template: template.clone(), problems }
+    });
+    tried.collect()
+}
+
+/// A pod of a Deployment, one by itself with nothing but a container, and one with all that agents and proxies look at.
+fn plain_pods(template: &str) -> [Value; 3] {
+    let annotations = json!({TEMPLATES: template});
+    let container = json!({"name": "web", "image": "example.com/web:1.0"});
+    let bare = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "namespace": "default", "annotations": annotations},
+        "spec": {"containers": [container]},
+    });
+    let mut owned = bare.clone();
+    owned["metadata"] = json!({
+        "generateName": "web-5d8f-",
+        "namespace": "default",
+        "annotations": annotations,
+        "labels": {"app": "web", "version": "v1", "pod-template-hash": "5d8f"},
+        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d8f", "uid": "1", "controller": true}],
+    });
+    let mut full = owned.clone();
+    let probe = json!({"httpGet": {"path": "/ready", "port": "http"}});
+    full["metadata"]["annotations"]["prometheus.io/port"] = "9090".into();
+    full["spec"] = json!({
+        "serviceAccountName": "web",
+        "initContainers": [{"name": "migrate", "image": "example.com/migrate:1.0"}],
+        "containers": [
+            {
+                "name": "web",
+                "image": "example.com/web:1.0",
+                "ports": [{"name": "http", "containerPort": 8080}, {"name": "dns", "containerPort": 53, "protocol": "UDP"}],
+                "readinessProbe": probe,
+                "livenessProbe": {"tcpSocket": {"port": 8080}},
+                "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+            },
+            {"name": "exporter", "image": "example.com/exporter@sha256:00"},
+        ],
+        "volumes": [{"name": "data", "emptyDir": {}}],
+    });
+    [owned, bare, full]
+}

@@ -1,0 +1,123 @@
+//! A law beside Kubernetes' own code: a random pod that this injector has injected is what `kubectl` makes of the pod, the
+//! template's text with its values pasted in, and what the pod's author says of the same containers.
+
+use crate::cases::Setup;
+use crate::laws::plain;
+use injection::Outcome;
+use injection::pipeline::{OVERRIDES, STATUS};
+use proptest::{strategy::Strategy, strategy::ValueTree, test_runner::TestRunner};
+use serde_json::{Map, Value, json};
+use std::{
+    io::Write,
+    process::{Command, Stdio},
+};
+
+const PODS: usize = 32;
+
+/// Names of containers that the pods have too (`a`, `d`), and a volume and a secret beside theirs. What it says of them has no
+/// other source or handler than the pods', for which a strategic merge has no rule.
+const TEMPLATE: &str = r#"
+metadata:
+  labels: {mesh: "of-{{ .ObjectMeta.Name }}"}
+  annotations: {example/mine: "{{ .ProxyUID }}", example/ours: "yes"}
+spec:
+  hostname: null
+  securityContext: {fsGroup: 1337}
+  initContainers:
+  - name: mesh-init
+    image: "{{ .Values.global.hub }}/init:1"
+    args: ["-u", "{{ .ProxyUID }}"]
+  - name: d
+    image: template
+    env: [{name: C, value: template}]
+  containers:
+  - name: mesh
+    image: "{{ .Values.global.hub }}/proxy:1"
+    env: [{name: POD, value: "{{ .ObjectMeta.Name }}"}]
+    volumeMounts: [{name: mesh, mountPath: /mesh}]
+  - name: a
+    image: template
+    args: ["{{ .ObjectMeta.Name }}"]
+    env: [{name: C, value: template}, {name: D, value: template}]
+    ports: [{containerPort: 8080, protocol: TCP}, {containerPort: 9090}]
+    volumeMounts: [{name: mesh, mountPath: /mesh}]
+  volumes: [{name: mesh, emptyDir: {}}]
+  imagePullSecrets: [{name: ours}]
+"#;
+
+/// The template's text for a pod, by pasting.
+fn rendered(pod: &Value) -> Value {
+    let name = pod["metadata"]["name"].as_str().expect("a name");
+    let text = [(".ObjectMeta.Name", name), (".ProxyUID", "1337"), (".Values.global.hub", "hub.example")]
+        .iter()
+        .fold(TEMPLATE.to_owned(), |text, (field, value)| text.replace(&format!("{{{{ {field} }}}}"), value));
+    assert!(!text.contains("{{"), "{text}");
+    policy::pod::values("template", &text).expect("YAML").remove(0)
+}
+
+fn kubectl(pod: &Value, patch: &Value) -> Value {
+    let mut child = Command::new("kubectl")
+        .args(["patch", "--local", "--type=strategic", "-o", "json", "-f", "-", "-p", &patch.to_string()])
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("kubectl");
+    child.stdin.take().expect("a pipe").write_all(pod.to_string().as_bytes()).expect("a reader");
+    let output = child.wait_with_output().expect("an end");
+    assert!(output.status.success(), "{pod}\n{patch}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// Without what is empty: `kubectl` prints its own types.
+fn shown(value: Value) -> Value {
+    let is_empty = |value: &Value| [json!(null), json!([]), json!({}), json!("")].contains(value);
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.into_iter().map(|(name, value)| (name, shown(value)));
+            Value::Object(fields.filter(|(_, value)| !is_empty(value)).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(shown).collect()),
+        other => other,
+    }
+}
+
+fn expected(pod: &Value) -> Value {
+    let patch = rendered(pod);
+    let mut merged = kubectl(pod, &patch);
+    for list in ["containers", "initContainers"] {
+        for template in patch["spec"][list].as_array().into_iter().flatten() {
+            let own = pod["spec"][list].as_array().into_iter().flatten();
+            let Some(own) = own.clone().find(|own| own["name"] == template["name"]) else { continue };
+            let mut own = shown(own.clone());
+            if own["image"] == "auto" {
+                own.as_object_mut().map(|fields| fields.remove("image"));
+            }
+            let spec = Map::from_iter([(list.to_owned(), json!([own]))]);
+            merged = kubectl(&merged, &json!({"spec": spec}));
+        }
+    }
+    merged
+}
+
+#[test]
+fn injection_is_pasting_and_a_strategic_merge() {
+    let head =
+        json!({"config": {"templates": {"sidecar": TEMPLATE}}, "values": {"global": {"hub": "hub.example"}}});
+    let setup = Setup::read(head.as_object().expect("a mapping"));
+    let mut runner = TestRunner::deterministic();
+    let mut with_own = 0;
+    for _ in 0..PODS {
+        let pod = plain().new_tree(&mut runner).expect("a pod").current();
+        let Ok(Outcome::Injected(done)) = setup.inject(&pod) else {
+            panic!("{pod}: {:?}", setup.inject(&pod))
+        };
+        let mut injected = done.pod;
+        let annotations = injected["metadata"]["annotations"].as_object_mut().expect("some");
+        assert!(annotations.remove(STATUS).is_some());
+        with_own += usize::from(annotations.remove(OVERRIDES).is_some());
+        assert_eq!(shown(injected), shown(expected(&pod)), "{pod}");
+    }
+    assert!(with_own > PODS / 4, "{with_own} pods had containers of the template's names");
+}

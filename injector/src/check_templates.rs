@@ -1,0 +1,168 @@
+//! `check-templates`: what becomes of a cluster's pods if this injector takes over with the cluster's own ConfigMaps.
+
+use crate::inject::webhook_path;
+use crate::output::{self, Colour, chain, tell, warn};
+use crate::{input, sources};
+use clap::Args;
+use injection::compare::{Compared, Verdict, compare, try_templates};
+use injection::{Configuration, Namespaces, path};
+use policy::{Problem, Problems, Tone};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    error::Error,
+    fmt::Write,
+    process::ExitCode,
+};
+
+/// How it ends where a template makes no pod, or a pod would not be as it is.
+const DIFFERS: u8 = 3;
+/// How it ends where nothing can be said.
+const BAD_INPUT: u8 = 2;
+
+/// Templates of Istio's ConfigMap from which its control plane deploys gateways. They have other data, and no pod names them.
+const OF_GATEWAYS: [&str; 3] = ["agentgateway", "kube-gateway", "waypoint"];
+
+/// Its flags.
+#[derive(Args)]
+#[command(after_help = "\
+Exit codes: 0 where all templates make pods, or all pods would be as they are; 3 where one does not, or would not; 2 for bad input.
+
+  kubectl -n istio-system get configmap istio-sidecar-injector istio -o yaml > maps.yaml
+  kubectl get pods --all-namespaces -o yaml > pods.yaml
+  sidecar-injector check-templates -f maps.yaml --against pods.yaml")]
+pub(crate) struct Flags {
+    /// A file with ConfigMaps as kubectl prints them: istio-sidecar-injector, and istio; - is standard input. As often as need
+    /// be
+    #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
+    filenames: Vec<String>,
+    /// A file with pods as they run, as kubectl prints them: print what would differ in them. Without it, each template is
+    /// tried with plain pods. As often as need be
+    #[arg(long, value_name = "FILE")]
+    against: Vec<String>,
+    /// The path of the webhook, whose pairs become variables of the proxy, such as cluster/east/net/one behind /inject
+    #[arg(long, value_name = "PATH", default_value = "/inject", value_parser = webhook_path)]
+    path: String,
+    /// Whether the answer is coloured: auto follows the terminal, and NO_COLOR
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
+    color: Colour,
+}
+
+pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
+    flags.color.choose();
+    let (text, is_equal) = match checked(flags) {
+        Ok(checked) => checked,
+        Err(problems) => {
+            tell(format_args!("sidecar-injector: {}", chain(&problems)));
+            return Ok(ExitCode::from(BAD_INPUT));
+        }
+    };
+    output::print_styled(&text)?;
+    Ok(ExitCode::from(if is_equal { 0 } else { DIFFERS }))
+}
+
+/// What is printed, and whether all is well.
+fn checked(flags: &Flags) -> Result<(String, bool), Problems> {
+    let configuration = sources::of_config_maps(&flags.filenames)?;
+    configuration.warnings.iter().for_each(warn);
+    if flags.against.is_empty() {
+        return Ok(templates(&configuration));
+    }
+    let mut documents = Vec::new();
+    let mut problems = Vec::new();
+    for name in &flags.against {
+        let read = input::read(name).map_err(|error| {
+            let text =
+                format!("can't be read: {error}; expected pods as kubectl get pods -o yaml prints them");
+            Problems(vec![Problem::with_item("--against", name, text)])
+        });
+        match read.and_then(|text| policy::pod::values(&format!("--against {name}"), &text)) {
+            Ok(found) => documents.extend(found),
+            Err(Problems(found)) => problems.extend(found),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(Problems(problems));
+    }
+    let mut namespaces = Namespaces::new("default", None, BTreeMap::new());
+    documents.iter().for_each(|document| namespaces.describe(document));
+    let pods: Vec<&Value> =
+        documents.iter().flat_map(items).filter(|object| object["kind"] == "Pod").collect();
+    if pods.is_empty() {
+        let text = "holds no pod; expected pods as kubectl get pods -o yaml prints them";
+        return Err(Problems(vec![Problem::of("--against", text)]));
+    }
+    let variables = path::variables(&flags.path);
+    let compared: Vec<Compared> =
+        pods.iter().map(|pod| compare(pod, &namespaces, &variables, &configuration)).collect();
+    Ok((summary(&compared), !compared.iter().any(|one| one.verdict.is_change())))
+}
+
+/// The objects of a document, which may be a list of them.
+fn items(document: &Value) -> Vec<&Value> {
+    match document.get("items").and_then(Value::as_array) {
+        Some(items) => items.iter().collect(),
+        None => vec![document],
+    }
+}
+
+fn templates(configuration: &Configuration) -> (String, bool) {
+    let (mut out, mut is_equal) = (String::new(), true);
+    for tried in try_templates(configuration) {
+        let name = Tone::Strong.paint(&tried.template);
+        let line = if OF_GATEWAYS.contains(&&*tried.template) {
+            format!("{}", Tone::Quiet.paint("not tried: Istio's control plane deploys gateways from it"))
+        } else if tried.problems.is_empty() {
+            format!("{}", Tone::Captured.paint("makes a pod of every plain pod"))
+        } else {
+            is_equal = false;
+            let problems = tried.problems.iter().map(|problem| format!("\n  {problem}")).collect::<String>();
+            format!("{}{problems}", Tone::Dropped.paint("refuses plain pods"))
+        };
+        writeln!(out, "{name}: {line}").expect("a text takes it");
+    }
+    (out, is_equal)
+}
+
+/// Pods of which the same is to be said, once, and how many there are of each verdict.
+fn summary(compared: &[Compared]) -> String {
+    let mut groups: BTreeMap<(String, Vec<String>), BTreeSet<&str>> = BTreeMap::new();
+    let mut counts = [0_usize; 5];
+    for Compared { pod, verdict } in compared {
+        let (at, words, lines) = match verdict {
+            Verdict::Same => (0, String::new(), Vec::new()),
+            Verdict::Differs(found) => {
+                (1, "would differ".to_owned(), found.iter().map(ToString::to_string).collect())
+            }
+            Verdict::Refused(Problems(found)) => {
+                (2, "would be refused".to_owned(), found.iter().map(ToString::to_string).collect())
+            }
+            Verdict::LeftAlone(reason) => (3, format!("would not be injected: {reason}"), Vec::new()),
+            Verdict::NotInjected => (4, String::new(), Vec::new()),
+        };
+        counts[at] += 1;
+        if verdict.is_change() {
+            groups.entry((words, lines)).or_default().insert(pod);
+        }
+    }
+    let mut out = String::new();
+    for ((words, lines), pods) in groups {
+        let first = pods.first().copied().unwrap_or_default();
+        let others = match pods.len() - 1 {
+            0 => String::new(),
+            others => format!(" and {others} more"),
+        };
+        let lines: String = lines.iter().map(|line| format!("  {line}\n")).collect();
+        let title = Tone::Strong.paint(format!("{first}{others}"));
+        write!(out, "{title}: {}\n{lines}", Tone::Dropped.paint(words)).expect("a text takes it");
+    }
+    let [same, differ, refused, without, never] = counts;
+    writeln!(
+        out,
+        "{} pods: {same} the same, {differ} would differ, {refused} would be refused, {without} would not be injected, \
+         {never} never were",
+        compared.len()
+    )
+    .expect("a text takes it");
+    out
+}
