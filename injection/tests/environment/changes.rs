@@ -99,7 +99,6 @@ impl Cluster {
     }
 }
 
-/// The version after that of an object.
 fn next(metadata: &Value) -> Value {
     let version: u64 =
         metadata["resourceVersion"].as_str().and_then(|text| text.parse().ok()).expect("a number");
@@ -273,7 +272,6 @@ fn only_what_was_looked_at_is_written() {
     assert_eq!(pins.take(3).collect::<Vec<_>>(), expected.map(|(uid, version)| (uid.to_owned(), version)));
 }
 
-/// Another VirtualEnvironment, made later.
 fn later(scene: &Scene, name: &str) -> VirtualEnvironment {
     let mut scene = scene.clone();
     scene.environment["metadata"]["name"] = json!(name);
@@ -318,9 +316,7 @@ fn all_environments_own_what_the_acting_one_controls() {
     let existing = cluster.existing();
     assert!(existing.iter().all(|there| there.is_ours() && there.controller().is_none()));
     assert_eq!(changes(&[&next], &scene.plan(), &existing).steps.len(), 4);
-    // Where nothing can be planned, that is all there is to do.
     assert_eq!(adoptions(&[&next], &existing).steps.len(), 4);
-    // And when there is none any more.
     assert_eq!(orphans(&existing, &BTreeSet::from(["u-next"])), []);
     assert_eq!(orphans(&existing, &BTreeSet::new()).len(), 4);
 }
