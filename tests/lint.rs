@@ -93,6 +93,36 @@ fn a_misspelt_annotation_is_named_with_what_was_meant() {
     assert!(text.contains("did you mean traffic.sidecar.istio.io/excludeOutboundPorts?"), "{text}");
 }
 
+/// In a namespace of the same manifest.
+#[test]
+fn an_init_container_that_the_namespace_refuses_is_a_finding() {
+    let check = |label: &str, container: &str, expected: bool| {
+        let manifest = format!(
+            "apiVersion: v1\nkind: Namespace\nmetadata: {{name: shop, labels: {{{label}}}}}\n---\n\
+             apiVersion: v1\nkind: Pod\nmetadata: {{name: web, namespace: shop}}\n\
+             spec: {{initContainers: [{container}], containers: [{{name: istio-proxy}}]}}\n"
+        );
+        let output = command(&["lint", "-f", "-"]).write_stdin(manifest).output().expect("it runs");
+        let told = String::from_utf8_lossy(&output.stdout).replace("\n", " ");
+        assert_eq!(told.contains("SI029"), expected, "{label}: {told}");
+        if expected {
+            assert!(told.contains("refuses its init container istio-init"), "{told}");
+        }
+    };
+    let init =
+        "{name: istio-init, args: [istio-iptables, -p, '15001', -z, '15006', -u, '1337', -i, '*', -b, '*']}";
+    for standard in ["baseline", "restricted"] {
+        check(&format!("pod-security.kubernetes.io/enforce: {standard}"), init, true);
+        check(&format!("pod-security.kubernetes.io/warn: {standard}"), init, false);
+        // One that validates needs no capability.
+        let validation = init
+            .replace("istio-init,", "istio-validation,")
+            .replace("-p,", "--run-validation, --skip-rule-apply, -p,");
+        check(&format!("pod-security.kubernetes.io/enforce: {standard}"), &validation, false);
+    }
+    check("pod-security.kubernetes.io/enforce: privileged", init, false);
+}
+
 /// The rules can't tell its packets from the proxy's.
 #[test]
 fn a_container_that_runs_as_the_proxy_is_a_finding() {

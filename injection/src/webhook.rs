@@ -1,7 +1,10 @@
 //! Which of the API server's webhooks calls for a pod: Istio's four, by labels of the namespace and of the pod. At most one
 //! matches.
 
+use crate::configuration::selector;
 use crate::decision::{INJECT, Operator, Requirement, SYSTEM_NAMESPACES, Selector};
+use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -14,7 +17,7 @@ pub const INJECTION: &str = "istio-injection";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
     /// Its name in the configuration; `.sidecar-injector.istio.io` follows.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     pub namespace: Selector,
     pub object: Selector,
 }
@@ -89,6 +92,41 @@ impl fmt::Display for Miss<'_> {
     }
 }
 
+/// What follows the names of Istio's webhooks.
+const SUFFIX: &str = ".sidecar-injector.istio.io";
+
+/// The webhooks of a configuration as the API server has it that inject: those that are called for new pods, at Istio's path.
+pub fn read(configuration: &Value) -> Vec<Webhook> {
+    let title = configuration["metadata"]["name"].as_str().unwrap_or_default();
+    let all = configuration["webhooks"].as_array().into_iter().flatten();
+    let injecting = all.filter(|webhook| injects(webhook));
+    let read = injecting.filter_map(|webhook| {
+        let name = webhook["name"].as_str().unwrap_or_default();
+        let name = name.strip_suffix(SUFFIX).unwrap_or(name);
+        Some(Webhook {
+            name: format!("{name} of {title}").into(),
+            namespace: selector::of_webhook(&webhook["namespaceSelector"])?,
+            object: selector::of_webhook(&webhook["objectSelector"])?,
+        })
+    });
+    read.collect()
+}
+
+fn injects(webhook: &Value) -> bool {
+    let is_for_pods = webhook["rules"].as_array().into_iter().flatten().any(|rule| {
+        let has = |field: &str, value: &str| {
+            rule[field].as_array().into_iter().flatten().any(|item| item == value || item == "*")
+        };
+        let is_pods = has("resources", "pods") || has("resources", "*/*");
+        has("operations", "CREATE") && has("apiGroups", "") && has("apiVersions", "v1") && is_pods
+    });
+    let client = &webhook["clientConfig"];
+    let of_url =
+        || client["url"].as_str()?.split_once("://")?.1.split_once('/').map(|(_, path)| format!("/{path}"));
+    let path = client["service"]["path"].as_str().map(str::to_owned).or_else(of_url).unwrap_or_default();
+    is_for_pods && (path == "/inject" || path.starts_with("/inject/"))
+}
+
 /// The webhooks of a revision. The default one is called for namespaces and pods that name no revision too; with
 /// `everywhere`, for all that say nothing at all.
 pub fn webhooks(revision: &str, everywhere: bool) -> Vec<Webhook> {
@@ -99,12 +137,12 @@ pub fn webhooks(revision: &str, everywhere: bool) -> Vec<Webhook> {
     let not_false = || asks(INJECT, Operator::NotIn(vec![text("false")]));
     let mut found = vec![
         Webhook {
-            name: "rev.namespace",
+            name: "rev.namespace".into(),
             namespace: Selector(vec![one(REVISION, revision), none(INJECTION)]),
             object: Selector(vec![not_false()]),
         },
         Webhook {
-            name: "rev.object",
+            name: "rev.object".into(),
             namespace: Selector(vec![none(REVISION), none(INJECTION)]),
             object: Selector(vec![not_false(), one(REVISION, revision)]),
         },
@@ -113,19 +151,19 @@ pub fn webhooks(revision: &str, everywhere: bool) -> Vec<Webhook> {
         return found;
     }
     found.push(Webhook {
-        name: "namespace",
+        name: "namespace".into(),
         namespace: Selector(vec![one(INJECTION, "enabled")]),
         object: Selector(vec![not_false()]),
     });
     found.push(Webhook {
-        name: "object",
+        name: "object".into(),
         namespace: Selector(vec![none(INJECTION), none(REVISION)]),
         object: Selector(vec![one(INJECT, "true"), none(REVISION)]),
     });
     if everywhere {
         let system = SYSTEM_NAMESPACES.map(text).to_vec();
         found.push(Webhook {
-            name: "auto",
+            name: "auto".into(),
             namespace: Selector(vec![
                 none(INJECTION),
                 none(REVISION),
@@ -140,6 +178,7 @@ pub fn webhooks(revision: &str, everywhere: bool) -> Vec<Webhook> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     /// Absent, the value that is asked for, another: for the revision and injection of the namespace, injection and
     /// revision of the pod.
@@ -161,11 +200,11 @@ mod tests {
                         let matching: Vec<&str> = all
                             .iter()
                             .filter(|webhook| webhook.matches(&namespace, &pod))
-                            .map(|webhook| webhook.name)
+                            .map(|webhook| &*webhook.name)
                             .collect();
                         for webhook in &all {
                             let misses = webhook.misses(&namespace, &pod);
-                            assert_eq!(misses.is_empty(), matching.contains(&webhook.name), "{misses:?}");
+                            assert_eq!(misses.is_empty(), matching.contains(&&*webhook.name), "{misses:?}");
                         }
                         assert!(matching.len() <= 1, "{namespace:?} {pod:?}: {matching:?}");
                         for name in matching {
@@ -200,5 +239,25 @@ mod tests {
             "the pod's label sidecar.istio.io/inject is \"false\"; it must not be \"false\"",
         ];
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn webhooks_are_read_as_a_cluster_has_them() {
+        let webhook = |name: &str, client: Value, resources: &str| {
+            json!({ "name": name, "clientConfig": client,
+                "rules": [{ "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": [resources] }],
+                "namespaceSelector": { "matchLabels": { "istio-injection": "enabled" } }, "objectSelector": {} })
+        };
+        let service = |path: &str| json!({ "service": { "name": "istiod", "path": path } });
+        let found = read(&json!({ "metadata": { "name": "c" }, "webhooks": [
+            webhook("namespace.sidecar-injector.istio.io", service("/inject"), "pods"),
+            webhook("remote.example", json!({ "url": "https://a:15017/inject/cluster/b" }), "*"),
+            webhook("tag.example", service("/environment-tag"), "pods"),
+            webhook("other.example", service("/inject"), "services"),
+        ] }));
+        let names: Vec<&str> = found.iter().map(|webhook| &*webhook.name).collect();
+        assert_eq!(names, ["namespace of c", "remote.example of c"]);
+        let labels = BTreeMap::from([("istio-injection".to_owned(), "enabled".to_owned())]);
+        assert!(found[0].matches(&labels, &BTreeMap::new()) && !found[0].matches(&BTreeMap::new(), &labels));
     }
 }

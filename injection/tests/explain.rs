@@ -1,6 +1,7 @@
 //! Why pods are injected or not, as it is told.
 
-use injection::explain::{Explained, Question, Verdict, explain, text};
+use injection::configuration::{Text, Texts};
+use injection::explain::{Explained, Injector, Question, Verdict, explain, text};
 use injection::{Configuration, Namespaces};
 use policy::plain;
 use std::collections::BTreeMap;
@@ -14,11 +15,10 @@ fn ask(manifest: &str, labels: Option<&[(&str, &str)]>, revision: &str, everywhe
     let question = Question {
         manifests: &[("pod.yaml", manifest)],
         namespaces: Namespaces::new("default", labels, BTreeMap::new()),
-        revision,
-        everywhere,
         native_sidecars: false,
     };
-    explain(&question, &Configuration::default()).unwrap_or_else(|problems| panic!("{problems}"))
+    explain(&question, &[Injector::installed(revision, everywhere, Configuration::default())])
+        .unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 /// A pod with these labels, in a namespace with those: how it ends, the webhook that is called, the first remedy.
@@ -139,6 +139,52 @@ fn problems_are_told_where_no_webhook_is_called() {
     assert!(told.contains("if one were called, it would be refused: "), "{told}");
 }
 
+/// In a namespace with this label, with these values: how it ends, and what is told of it.
+fn in_standard(standard: &str, values: &str) -> (Verdict, String) {
+    let texts = Texts { values: Some(Text { name: "values", text: values }), ..Texts::default() };
+    let (configuration, problems) = Configuration::read_in_part(&texts);
+    assert_eq!(problems, []);
+    let labels = [("istio-injection", "enabled"), ("pod-security.kubernetes.io/enforce", standard)];
+    let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let question = Question {
+        manifests: &[("pod.yaml", &POD.replace("LABELS", "labels: {}"))],
+        namespaces: Namespaces::new("default", Some(labels.into()), BTreeMap::new()),
+        native_sidecars: false,
+    };
+    let found = explain(&question, &[Injector::installed("default", false, configuration)]);
+    let found = found.unwrap_or_else(|problems| panic!("{problems}")).remove(0);
+    (found.verdict, plain(&text(&[found])))
+}
+
+#[test]
+fn pod_security_standards_refuse_the_init_container() {
+    let plugin = "pilot: {cni: {enabled: true}}\n";
+    let (verdict, told) = in_standard("baseline", "");
+    assert_eq!(verdict, Verdict::Refused, "{told}");
+    for part in [
+        "webhook namespace is called, and the Pod Security Standard baseline, which namespace shop enforces, refuses what it puts in",
+        "problem     initContainers istio-init: it adds NET_ADMIN, NET_RAW\n",
+        "to change   let the CNI plugin set the rules",
+        "or          kubectl label namespace shop pod-security.kubernetes.io/enforce=privileged --overwrite",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(!told.contains("istio-proxy: it"), "{told}");
+    assert_eq!(in_standard("baseline", plugin).0, Verdict::Injected);
+    for standard in ["privileged", "other"] {
+        assert_eq!(in_standard(standard, "").0, Verdict::Injected);
+    }
+    let (verdict, told) = in_standard("restricted", plugin);
+    assert_eq!(verdict, Verdict::Refused, "{told}");
+    assert!(told.contains("containers istio-proxy: neither it nor the pod has a seccompProfile\n"), "{told}");
+    assert!(told.contains("to change   give the pod securityContext.seccompProfile"), "{told}");
+    let both = format!("{plugin}global: {{proxy: {{seccompProfile: {{type: RuntimeDefault}}}}}}\n");
+    let (verdict, told) = in_standard("restricted", &both);
+    assert_eq!(verdict, Verdict::Injected, "{told}");
+    let (_, told) = in_standard("restricted", "");
+    assert!(told.contains("it may run as root"), "{told}");
+}
+
 #[test]
 fn what_the_api_server_cannot_read_is_refused_and_told_once() {
     let manifest = POD.replace("LABELS", "labels: {sidecar.istio.io/inject: true}");
@@ -166,11 +212,10 @@ fn what_describes_no_pod() {
         let question = Question {
             manifests: &[("x.yaml", text)],
             namespaces: Namespaces::default(),
-            revision: "default",
-            everywhere: false,
             native_sidecars: false,
         };
-        let problems = explain(&question, &Configuration::default()).expect_err(text).to_string();
+        let injectors = [Injector::installed("default", false, Configuration::default())];
+        let problems = explain(&question, &injectors).expect_err(text).to_string();
         assert!(problems.contains(expected), "{problems}");
     };
     check("a: [", "x.yaml: is no YAML or JSON");

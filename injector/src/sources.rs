@@ -1,4 +1,5 @@
-//! The configuration, read once from the files that flags name: for whoever answers one question and ends.
+//! The configuration, read once from the files that flags name, or from a cluster's ConfigMaps: for whoever answers one question
+//! and ends.
 //!
 //! A file holds the text itself, as Istio's own commands want it, or the whole ConfigMap as `kubectl get -o yaml` prints it.
 
@@ -37,6 +38,23 @@ impl Named {
 /// the configuration is good for finding problems elsewhere and for nothing else. A revision takes the place of that of
 /// the values.
 pub(crate) fn configuration(sources: &Sources, revision: Option<&str>) -> (Configuration, Vec<Problem>) {
+    read(sources, None, revision)
+}
+
+/// ConfigMaps of a cluster: their names, and their data.
+pub(crate) struct Maps {
+    /// What names the cluster in problems.
+    pub(crate) name: String,
+    pub(crate) maps: Vec<(String, Value)>,
+}
+
+/// The same over what a cluster has: files win, text by text.
+pub(crate) fn configuration_over(sources: &Sources, cluster: &Maps) -> (Configuration, Vec<Problem>) {
+    let whole = Named { name: cluster.name.clone(), text: String::new() };
+    read(sources, Some(&File { whole, maps: cluster.maps.clone() }), None)
+}
+
+fn read(sources: &Sources, cluster: Option<&File>, revision: Option<&str>) -> (Configuration, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut read = |part: &Part, path: Option<&Path>| {
         let found = path.map(|path| file(part, path));
@@ -56,7 +74,10 @@ pub(crate) fn configuration(sources: &Sources, revision: Option<&str>) -> (Confi
     let mesh = mesh.map(|file| file.text(&MESH)).transpose();
     let mut take =
         |text: Result<Option<Named>, Problem>| text.map_err(|problem| problems.push(problem)).ok().flatten();
-    let (config, values, mesh) = (take(config), take(values), take(mesh));
+    let of_cluster = |part: &Part| cluster.and_then(|cluster| cluster.beside(part));
+    let config = take(config).or_else(|| of_cluster(&CONFIG));
+    let values = take(values).or_else(|| of_cluster(&VALUES));
+    let mesh = take(mesh).or_else(|| of_cluster(&MESH));
     let values = match revision {
         Some(revision) => with_revision(values, revision, &mut problems),
         None => values,

@@ -1,8 +1,10 @@
 //! How the API server is reached: by a kubeconfig, or as a pod of the cluster.
 //!
 //! Programs that a kubeconfig names for fetching credentials are not started: a node's agent that starts what a file says
-//! is a way in. Tokens in files are read again by the client, at least once a minute, and whenever a call was refused.
+//! is a way in. A command that a person runs at his own terminal starts them, as kubectl does ([`person`]). Tokens in files are
+//! read again at least once a minute; when a call was refused, so is everything else that says who we are ([`crate::renewal`]).
 
+use crate::renewal::Renewing;
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -25,6 +27,8 @@ pub enum Refused {
     Exec { path: PathBuf, user: String },
     #[error("--kubeconfig: {} is not as it should be", .path.display())]
     Use { path: PathBuf, source: kube::config::KubeconfigError },
+    #[error("there is no kubeconfig that can be used; name one with --kubeconfig, or by KUBECONFIG")]
+    Person(#[source] kube::config::KubeconfigError),
     #[error(
         "this is no pod of a cluster, or has no service account's token; name the API server with --kubeconfig"
     )]
@@ -49,10 +53,55 @@ pub async fn client(kubeconfig: Option<&Path>, silence: Duration) -> Result<Clie
 /// # Errors
 /// The same.
 pub async fn reach(kubeconfig: Option<&Path>, silence: Duration) -> Result<(Client, String), Refused> {
-    let mut config = match kubeconfig {
-        Some(path) => from_file(path).await?,
-        None => Config::incluster().map_err(Refused::NoPod)?,
+    let source = Source { kubeconfig: kubeconfig.map(Path::to_owned), silence };
+    let (client, server) = source.connect().await?;
+    let namespace = client.default_namespace().to_owned();
+    Ok((Client::new(Renewing::new(client, source), namespace), server))
+}
+
+/// A client for a person who asks once: by a kubeconfig, or where none is named by those that kubectl would take, in the named
+/// context or in the current one.
+///
+/// # Errors
+/// The same.
+pub async fn person(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+    silence: Duration,
+) -> Result<(Client, String), Refused> {
+    let failed = |source| match kubeconfig {
+        Some(path) => Refused::Use { path: path.to_owned(), source },
+        None => Refused::Person(source),
     };
+    let read = match kubeconfig {
+        Some(path) => {
+            Kubeconfig::read_from(path).map_err(|source| Refused::Read { path: path.to_owned(), source })?
+        }
+        None => Kubeconfig::read().map_err(Refused::Person)?,
+    };
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    client_of(Config::from_custom_kubeconfig(read, &options).await.map_err(failed)?, silence)
+}
+
+/// From where it is known how the API server is reached.
+pub(crate) struct Source {
+    /// `None` in a pod of the cluster.
+    kubeconfig: Option<PathBuf>,
+    silence: Duration,
+}
+
+impl Source {
+    /// A client, with everything read anew; and the API server's address.
+    pub(crate) async fn connect(&self) -> Result<(Client, String), Refused> {
+        let config = match &self.kubeconfig {
+            Some(path) => from_file(path).await?,
+            None => Config::incluster().map_err(Refused::NoPod)?,
+        };
+        client_of(config, self.silence)
+    }
+}
+
+fn client_of(mut config: Config, silence: Duration) -> Result<(Client, String), Refused> {
     config.connect_timeout = Some(CONNECT);
     config.read_timeout = Some(silence);
     let server = config.cluster_url.to_string();

@@ -6,4 +6,5 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+mod renewal;
 pub mod slots;

@@ -6,7 +6,7 @@ mod injector;
 pub(crate) mod list;
 mod mesh;
 pub(crate) mod proxy_config;
-mod selector;
+pub(crate) mod selector;
 mod typos;
 mod values;
 

@@ -43,6 +43,24 @@ pub(super) fn read(written: &Value) -> Result<Selector, String> {
     Ok(Selector(asked))
 }
 
+/// Understands a selector of a webhook, where one that asks for nothing takes all; `None` for one that Kubernetes would refuse.
+pub(crate) fn of_webhook(written: &Value) -> Option<Selector> {
+    match written {
+        Value::Null => Some(Selector::default()),
+        Value::Object(map) if map.values().all(is_empty) => Some(Selector::default()),
+        other => read(other).ok(),
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
 fn of_expression(expression: &Value) -> Result<Requirement, String> {
     let text = |key: &str| expression.get(key).and_then(Value::as_str);
     let key = text("key").ok_or("an expression has no key")?;

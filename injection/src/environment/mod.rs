@@ -10,7 +10,8 @@
 //!                         rule      what a Service adds to each of its routes
 //!                         routes    the plan: objects that there are to be, and what is odd
 //!                         filter    the one that makes sidecars add the header
-//! objects that there are  changes   the writes, in an order in which no request is lost
+//! objects that there are  existing  whose they are
+//!                         changes   the writes, in an order in which no request is lost
 //!                         standing  who acts, and what each one is told
 //!                         table     the plan for people
 //! ```
@@ -18,6 +19,7 @@
 pub mod access;
 pub mod changes;
 pub mod crd;
+pub mod existing;
 pub mod filter;
 pub mod meant;
 pub mod routes;

@@ -21,10 +21,18 @@ pub const ACTING: &str = "Acting";
 /// Whether all that it says is done.
 pub const COMPLETE: &str = "Complete";
 
-/// The one that acts: the oldest, and of several of one second the first by name.
-pub fn acting<'a>(all: impl IntoIterator<Item = &'a VirtualEnvironment>) -> Option<&'a VirtualEnvironment> {
+/// Those of a namespace that count, in the order in which they act: the oldest first, and of several of one second the first
+/// by name. One that is being deleted does not count: the garbage collector is taking it away as an owner already.
+pub fn ranked<'a>(all: impl IntoIterator<Item = &'a VirtualEnvironment>) -> Vec<&'a VirtualEnvironment> {
+    let mut found: Vec<&VirtualEnvironment> = all.into_iter().filter(|one| !one.is_going).collect();
     // What comes from no API server has no age.
-    all.into_iter().min_by_key(|one| (one.created.is_empty(), &one.created, &one.name))
+    found.sort_by_key(|one| (one.created.is_empty(), &one.created, &one.name));
+    found
+}
+
+/// The one that acts.
+pub fn acting<'a>(all: impl IntoIterator<Item = &'a VirtualEnvironment>) -> Option<&'a VirtualEnvironment> {
+    ranked(all).first().copied()
 }
 
 /// What one is told that does not act.

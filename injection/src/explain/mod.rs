@@ -1,8 +1,11 @@
 //! Why a pod has a proxy, or has none: which webhook is called for it, who decides, and what is put into it.
 
+mod explained;
 mod remedy;
+mod security;
 mod text;
 
+pub use explained::{Added, Asked, Decided, Explained, Init, Verdict};
 pub use text::{command, text};
 
 use crate::configuration::Configuration;
@@ -11,9 +14,8 @@ use crate::namespaces::{Namespaces, texts};
 use crate::offline::{as_texts, is_told};
 use crate::pipeline::{Around, Injected, Outcome, STATUS, Workload, inject};
 use crate::webhook::{Webhook, webhooks};
-use policy::pod::{Document, Holder, holders};
+use policy::pod::{Document, ENFORCE, Holder, Standard, holders};
 use policy::{Problem, Problems};
-use serde::Serialize;
 use serde_json::{Value, json};
 
 /// What is asked.
@@ -23,104 +25,35 @@ pub struct Question<'a> {
     pub manifests: &'a [(&'a str, &'a str)],
     /// What is known of namespaces beside what the manifests say.
     pub namespaces: Namespaces,
-    /// Whose webhooks there are.
-    pub revision: &'a str,
-    /// Whether the webhook is there that is called where nobody says anything.
-    pub everywhere: bool,
     /// Whether kubelets can run native sidecars.
     pub native_sidecars: bool,
 }
 
-/// What becomes of an object's pods.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Explained {
-    /// Kind, namespace and name.
-    pub title: String,
-    /// The name of its manifest.
-    pub file: String,
-    /// The number of its document in it, from 1.
-    pub document: usize,
-    pub namespace: String,
-    pub verdict: Verdict,
-    /// Why, in a sentence without its end.
-    pub because: String,
-    /// Each webhook, and what keeps it from being called.
-    pub webhooks: Vec<Asked>,
-    /// Who decides where one is called.
-    pub decision: Decided,
-    /// The init container that sets the rules or checks them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub init: Option<Init>,
-    /// Containers that the pod gets beside it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub added: Vec<Added>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub problems: Vec<String>,
-    /// What was taken for granted.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub assumptions: Vec<String>,
-    /// What would have it injected, each on its own.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub remedies: Vec<String>,
-    /// The object with its pod injected.
-    #[serde(skip)]
-    pub injected: Option<Value>,
+/// An injector: the webhooks by which it is called, and what it goes by.
+#[derive(Clone, Debug)]
+pub struct Injector {
+    /// Of the control plane.
+    pub revision: String,
+    pub webhooks: Vec<Webhook>,
+    pub configuration: Configuration,
 }
 
-/// How it ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    Injected,
-    /// No webhook is called.
-    NotCalled,
-    /// One is called, and lets the pod through as it is.
-    LeftAlone,
-    /// One is called, and refuses the pod: it can't be made.
-    Refused,
+impl Injector {
+    /// One as it is installed for a revision; `everywhere`, with the webhook that is called where nobody says anything.
+    pub fn installed(revision: &str, everywhere: bool, configuration: Configuration) -> Self {
+        Self { revision: revision.to_owned(), webhooks: webhooks(revision, everywhere), configuration }
+    }
 }
 
-/// A webhook, asked.
-#[derive(Clone, Debug, Serialize)]
-pub struct Asked {
-    pub name: String,
-    pub called: bool,
-    /// What it asks that isn't so.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub misses: Vec<String>,
-}
-
-/// What decides where a webhook is called.
-#[derive(Clone, Debug, Serialize)]
-pub struct Decided {
-    pub inject: bool,
-    pub because: String,
-}
-
-/// An init container about capture.
-#[derive(Clone, Debug, Serialize)]
-pub struct Init {
-    pub name: String,
-    pub arguments: Vec<String>,
-}
-
-/// A container that was added.
-#[derive(Clone, Debug, Serialize)]
-pub struct Added {
-    pub name: String,
-    pub image: String,
-    /// `containers` or `initContainers`.
-    pub place: &'static str,
-}
-
-/// Explains each object of the manifests that describes pods.
+/// Explains each object of the manifests that describes pods. Where no injector is called, what is said of the pod is what the
+/// first one would make of it.
 ///
 /// # Errors
 /// When one is no manifest, or none describes a pod.
-pub fn explain(question: &Question<'_>, configuration: &Configuration) -> Result<Vec<Explained>, Problems> {
+///
+/// # Panics
+/// Without any injector.
+pub fn explain(question: &Question<'_>, injectors: &[Injector]) -> Result<Vec<Explained>, Problems> {
     let (mut manifests, mut problems) = (Vec::new(), Vec::new());
     let mut namespaces = question.namespaces.clone();
     for (name, text) in question.manifests {
@@ -135,13 +68,12 @@ pub fn explain(question: &Question<'_>, configuration: &Configuration) -> Result
     if !problems.is_empty() {
         return Err(Problems(problems));
     }
-    let all = webhooks(question.revision, question.everywhere);
     let mut found = Vec::new();
     for (name, documents) in &manifests {
         for (index, document) in documents.iter().enumerate() {
             for holder in &document.holders {
                 let subject = Subject::of(question, &namespaces, holder);
-                let explained = subject.explain(document, &all, configuration);
+                let explained = subject.explain(document, injectors);
                 found.push(Explained { file: (*name).to_owned(), document: index + 1, ..explained });
             }
         }
@@ -166,13 +98,12 @@ fn without_pods((name, documents): &(&str, Vec<Document>)) -> Problem {
 struct Subject<'a> {
     holder: &'a Holder,
     around: Around,
-    question: &'a Question<'a>,
     /// Whether anything is known of the labels of its namespace.
     known: bool,
 }
 
 impl<'a> Subject<'a> {
-    fn of(question: &'a Question<'a>, namespaces: &Namespaces, holder: &'a Holder) -> Self {
+    fn of(question: &Question<'_>, namespaces: &Namespaces, holder: &'a Holder) -> Self {
         let namespace = namespaces.of(&holder.namespace);
         let known = namespaces.knows_labels_of(&namespace.name);
         let workload = (holder.kind != "Pod").then(|| Workload {
@@ -183,7 +114,7 @@ impl<'a> Subject<'a> {
         });
         let around =
             Around { namespace, workload, native_sidecars: question.native_sidecars, ..Around::default() };
-        Self { holder, around, question, known }
+        Self { holder, around, known }
     }
 
     fn title(&self) -> String {
@@ -195,7 +126,7 @@ impl<'a> Subject<'a> {
         format!("{} {}/{name}", self.holder.kind, self.around.namespace.name)
     }
 
-    fn explain(&self, document: &Document, all: &[Webhook], configuration: &Configuration) -> Explained {
+    fn explain(&self, document: &Document, injectors: &[Injector]) -> Explained {
         let pod = document.value.pointer(&self.holder.template).unwrap_or(&Value::Null);
         // What is no text is a problem already. As a text it says what was meant.
         let meant = (!self.holder.problems.is_empty()).then(|| as_texts(pod));
@@ -211,19 +142,27 @@ impl<'a> Subject<'a> {
             labels: &labels,
             annotations: &annotations,
         };
+        let all: Vec<(&Injector, &Webhook)> = injectors
+            .iter()
+            .flat_map(|injector| injector.webhooks.iter().map(move |webhook| (injector, webhook)))
+            .collect();
+        let misses: Vec<_> =
+            all.iter().map(|(_, webhook)| webhook.misses(&namespace.labels, &labels)).collect();
+        let called = all.iter().find(|(_, webhook)| webhook.matches(&namespace.labels, &labels));
+        let configuration = &called.map_or(&injectors[0], |(injector, _)| injector).configuration;
         let decision = decide(&facts, &configuration.rules);
-        let misses: Vec<_> = all.iter().map(|webhook| webhook.misses(&namespace.labels, &labels)).collect();
-        let called = all.iter().find(|webhook| webhook.matches(&namespace.labels, &labels));
+        let mut revisions: Vec<&str> = injectors.iter().map(|injector| &*injector.revision).collect();
+        revisions.dedup();
         let mut explained = Explained {
             title: self.title(),
             file: String::new(),
             document: 0,
             namespace: namespace.name.clone(),
             verdict: Verdict::NotCalled,
-            because: format!("no webhook of revision {} is called for it", self.question.revision),
+            because: format!("no webhook of revision {} is called for it", revisions.join(" or ")),
             webhooks: (all.iter().zip(&misses))
-                .map(|(webhook, misses)| Asked {
-                    name: webhook.name.to_owned(),
+                .map(|((_, webhook), misses)| Asked {
+                    name: webhook.name.clone().into_owned(),
                     called: misses.is_empty(),
                     misses: misses.iter().map(ToString::to_string).collect(),
                 })
@@ -238,13 +177,15 @@ impl<'a> Subject<'a> {
             injected: None,
         };
         match called {
-            Some(webhook) => self.called(webhook, &decision, document, pod, configuration, &mut explained),
+            Some((_, webhook)) => {
+                self.called(webhook, &decision, document, pod, configuration, &mut explained);
+            }
             None => {
                 explained.problems = match inject(pod, &self.around, configuration) {
                     Err(problems) => self.problems(&problems.0),
                     Ok(Outcome::Skipped(_) | Outcome::Injected(_)) => self.problems(&[]),
                 };
-                explained.remedies = remedy::of_misses(&decision, &misses, namespace, self.question.revision);
+                explained.remedies = remedy::of_misses(&decision, &misses, namespace, &revisions);
             }
         }
         explained
@@ -281,7 +222,30 @@ impl<'a> Subject<'a> {
             Ok(Outcome::Injected(injected)) => {
                 explained.verdict = Verdict::Injected;
                 self.injected(*injected, document, pod, explained);
+                self.secured(&is_called, explained);
             }
+        }
+    }
+
+    /// The API server looks at the pod once more when webhooks have changed it.
+    fn secured(&self, is_called: &str, explained: &mut Explained) {
+        let namespace = &self.around.namespace;
+        let label = namespace.labels.get(ENFORCE).map(String::as_str);
+        let (Some(standard), Some(object)) = (Standard::enforced(label), &explained.injected) else { return };
+        let within = self.holder.template.strip_prefix(&self.holder.object).unwrap_or_default();
+        let pod = object.pointer(within).unwrap_or(&Value::Null);
+        let names: Vec<&str> = explained.added.iter().map(|added| &*added.name).collect();
+        let names = [&names[..], explained.init.as_ref().map(|init| &*init.name).as_slice()].concat();
+        let refused = security::refused(standard, pod, &names);
+        if !refused.is_empty() {
+            explained.verdict = Verdict::Refused;
+            explained.because = format!(
+                "{is_called} the Pod Security Standard {standard}, which namespace {} enforces, refuses what it puts in",
+                namespace.name
+            );
+            explained.problems.extend(refused.iter().map(ToString::to_string));
+            explained.remedies = remedy::of_security(&refused, &namespace.name);
+            explained.injected = None;
         }
     }
 

@@ -1,5 +1,6 @@
 //! What would have a pod injected: the labels to set or to take away, for the webhooks that miss the least.
 
+use super::security::{Fault, Refused};
 use crate::decision::{Decision, INJECT, Operator, Reason};
 use crate::pipeline::Namespace;
 use crate::webhook::{Bearer, Miss, REVISION};
@@ -9,7 +10,7 @@ pub(super) fn of_misses(
     decision: &Decision,
     misses: &[Vec<Miss<'_>>],
     namespace: &Namespace,
-    revision: &str,
+    revisions: &[&str],
 ) -> Vec<String> {
     match decision.reason {
         // Whoever is called would leave it alone.
@@ -25,7 +26,7 @@ pub(super) fn of_misses(
     let least = misses.iter().map(Vec::len).min().unwrap_or_default();
     let nearest = misses.iter().filter(|misses| misses.len() == least);
     let mut found: Vec<String> = Vec::new();
-    let other = namespace.labels.get(REVISION).filter(|other| *other != revision);
+    let other = namespace.labels.get(REVISION).filter(|other| !revisions.contains(&other.as_str()));
     found.extend(other.map(|other| {
         format!("namespace {} asks for revision {other}: explain it with --revision {other}", namespace.name)
     }));
@@ -76,4 +77,27 @@ pub(super) fn of_decision(decision: &Decision) -> Vec<String> {
         Reason::NeverSelected | Reason::AlwaysSelected => vec![yes()],
         Reason::ByPolicy => vec![yes(), "set policy in the injector's config to enabled".to_owned()],
     }
+}
+
+/// Where the namespace's Pod Security Standard refuses what is put in.
+pub(super) fn of_security(refused: &[Refused], namespace: &str) -> Vec<String> {
+    let has = |fault: &Fault| refused.iter().any(|refused| refused.faults.contains(fault));
+    let sets_rules = refused.iter().any(|refused| refused.name == policy::pod::INIT);
+    let mut both = Vec::new();
+    if sets_rules {
+        both.push(
+            "let the CNI plugin set the rules, which needs no capability in the pod: pilot.cni.enabled=true in the \
+             injector's values",
+        );
+    }
+    if has(&Fault::NoSeccomp) {
+        both.push(
+            "give the pod securityContext.seccompProfile, or set global.proxy.seccompProfile to {type: RuntimeDefault} \
+             in the injector's values",
+        );
+    }
+    let label =
+        format!("kubectl label namespace {namespace} {}=privileged --overwrite", policy::pod::ENFORCE);
+    let both = (!both.is_empty()).then(|| both.join("; and "));
+    both.into_iter().chain([label]).collect()
 }

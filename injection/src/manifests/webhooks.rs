@@ -81,7 +81,9 @@ fn webhook_of(wanted: &Installation, name: &str, path: &str) -> Value {
         "admissionReviewVersions": ["v1"],
         "clientConfig": { "service": { "name": wanted.name(), "namespace": wanted.namespace, "path": path,
             "port": 443 } },
-        "rules": [{ "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"] }],
+        // With what the API server would fill in: in a list `kubectl apply` would take it for a change each time.
+        "rules": [{ "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"],
+            "scope": "*" }],
         "failurePolicy": "Fail",
         "sideEffects": "None",
         "timeoutSeconds": TIMEOUT,

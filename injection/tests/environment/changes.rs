@@ -1,9 +1,10 @@
 //! The writes that lead from what there is to what is to be, tried on a namespace in memory.
 
 use crate::scene::{Scene, environment, shop};
-use injection::environment::changes::{Changes, Existing, Step, changes, orphans};
+use injection::environment::changes::{Changes, Step, adoptions, changes, orphans};
+use injection::environment::existing::{Existing, MANAGER};
 use injection::environment::spec::VirtualEnvironment;
-use injection::environment::standing::{acting, conditions, idle, status};
+use injection::environment::standing::{conditions, idle, ranked, status};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -21,7 +22,7 @@ impl Cluster {
     }
 
     fn changes(&self, scene: &Scene) -> Changes {
-        changes(&scene.read(), &scene.plan(), &self.existing())
+        changes(&[&scene.read()], &scene.plan(), &self.existing())
     }
 
     fn settle(&mut self, scene: &Scene) -> Vec<String> {
@@ -98,7 +99,6 @@ impl Cluster {
     }
 }
 
-/// The version after that of an object.
 fn next(metadata: &Value) -> Value {
     let version: u64 =
         metadata["resourceVersion"].as_str().and_then(|text| text.parse().ok()).expect("a number");
@@ -272,22 +272,109 @@ fn only_what_was_looked_at_is_written() {
     assert_eq!(pins.take(3).collect::<Vec<_>>(), expected.map(|(uid, version)| (uid.to_owned(), version)));
 }
 
+fn later(scene: &Scene, name: &str) -> VirtualEnvironment {
+    let mut scene = scene.clone();
+    scene.environment["metadata"]["name"] = json!(name);
+    scene.environment["metadata"]["uid"] = json!(format!("u-{name}"));
+    scene.environment["metadata"]["creationTimestamp"] = json!("2026-02-01T00:00:00Z");
+    scene.read()
+}
+
+/// The owners of each object, in short; the one that controls it with a star.
+fn owners(cluster: &Cluster) -> BTreeSet<String> {
+    let told = |owner: &Value| {
+        let star = if owner["controller"] == true { "*" } else { "" };
+        format!("{}{star}", owner["uid"].as_str().expect("a uid"))
+    };
+    let all = cluster.0.iter().map(|there| there["metadata"]["ownerReferences"].as_array().expect("owners"));
+    all.map(|owners| owners.iter().map(told).collect::<Vec<_>>().join(" ")).collect()
+}
+
 #[test]
-fn the_next_environment_takes_over() {
+fn all_environments_own_what_the_acting_one_controls() {
+    let (mut cluster, scene) = (Cluster::default(), shop());
+    let (old, next) = (scene.read(), later(&scene, "next"));
+    let mut settle = |all: &[&VirtualEnvironment]| {
+        let steps = changes(&ranked(all.iter().copied()), &scene.plan(), &cluster.existing()).steps;
+        steps.iter().for_each(|step| cluster.take(step));
+        let told: BTreeSet<String> =
+            steps.iter().map(|step| told(step).split(' ').next().unwrap_or_default().to_owned()).collect();
+        (told.into_iter().collect::<Vec<_>>().join(" "), owners(&cluster))
+    };
+    let one = |owners: &str| BTreeSet::from([owners.to_owned()]);
+    assert_eq!(settle(&[&next, &old]), ("create".to_owned(), one("u-demo* u-next")));
+    assert_eq!(settle(&[&old, &next]), (String::new(), one("u-demo* u-next")));
+    // One that is being deleted neither acts nor owns: the garbage collector takes it away.
+    let going = VirtualEnvironment { is_going: true, ..old.clone() };
+    assert_eq!(settle(&[&going, &next]), ("adopt".to_owned(), one("u-next*")));
+    assert_eq!(settle(&[&next]), (String::new(), one("u-next*")));
+    assert_eq!(idle(&old)[0].reason, "NotOldest");
+    // What the garbage collector leaves of two owners is ours, too.
+    for there in &mut cluster.0 {
+        there["metadata"]["ownerReferences"][0]["controller"] = Value::Null;
+    }
+    let existing = cluster.existing();
+    assert!(existing.iter().all(|there| there.is_ours() && there.controller().is_none()));
+    assert_eq!(changes(&[&next], &scene.plan(), &existing).steps.len(), 4);
+    assert_eq!(adoptions(&[&next], &existing).steps.len(), 4);
+    assert_eq!(orphans(&existing, &BTreeSet::from(["u-next"])), []);
+    assert_eq!(orphans(&existing, &BTreeSet::new()).len(), 4);
+}
+
+#[test]
+fn a_refused_service_changes_hands_too() {
     let (mut cluster, mut scene) = (Cluster::default(), shop());
     cluster.settle(&scene);
-    let old = scene.read();
-    scene.environment["metadata"]["uid"] = json!("u-next");
-    scene.environment["metadata"]["creationTimestamp"] = json!("2026-02-01T00:00:00Z");
-    let next = scene.read();
-    assert_eq!(acting([&next, &old]), Some(&old));
-    assert_eq!(idle(&old)[0].reason, "NotOldest");
-    let steps = cluster.settle(&scene);
-    assert_eq!(steps.iter().filter(|step| step.starts_with("adopt")).count(), 4, "{steps:?}");
-    assert!(cluster.existing().iter().all(|there| there.controller() == Some("u-next")));
-    // And when there is none any more.
-    assert_eq!(orphans(&cluster.existing(), &BTreeSet::from(["u-next"])), []);
-    assert_eq!(orphans(&cluster.existing(), &BTreeSet::new()).len(), 4);
+    scene.workload("cart", "base_red");
+    let next = later(&scene, "next");
+    let steps = changes(&[&next], &scene.plan(), &cluster.existing()).steps;
+    let adopted = steps.iter().filter(|step| matches!(step, Step::Adopt { .. })).count();
+    assert_eq!((adopted, steps.len()), (4, 4), "{steps:?}");
+}
+
+/// As `kubectl delete --cascade=orphan` leaves them.
+#[test]
+fn orphans_are_taken_over_unless_their_user_made_them_his() {
+    let (mut cluster, mut scene) = (Cluster::default(), shop());
+    cluster.settle(&scene);
+    let fields = |kind: &Value| match kind.as_str() {
+        Some("VirtualService") => json!({"f:hosts": {}, "f:http": {}}),
+        _ => json!({"f:host": {}, "f:subsets": {}}),
+    };
+    for there in &mut cluster.0 {
+        there["metadata"]["ownerReferences"] = json!([]);
+        there["metadata"]["managedFields"] = json!([{"manager": MANAGER, "operation": "Update", "fieldsV1": {"f:spec": fields(&there["kind"])}}]);
+    }
+    assert_eq!(orphans(&cluster.existing(), &BTreeSet::new()), [], "their user wanted to keep them");
+    scene.services.retain(|service| service["metadata"]["name"] != "pay");
+    let steps: Vec<String> = cluster.changes(&scene).steps.iter().map(told).collect();
+    assert_eq!(
+        steps,
+        [
+            "adopt DestinationRule cart",
+            "adopt VirtualService cart",
+            "delete VirtualService pay",
+            "delete DestinationRule pay"
+        ]
+    );
+    let foreign = |change: fn(&mut Value)| {
+        let mut object = cluster.0[1].clone();
+        change(&mut object);
+        !Existing::of(object).expect("a route").is_ours()
+    };
+    assert!(foreign(|route| route["metadata"]["labels"] = json!({})), "the label is gone");
+    assert!(
+        foreign(|route| {
+            route["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"] = json!({"f:hosts": {}});
+        }),
+        "somebody else has written its routes"
+    );
+    assert!(
+        foreign(|route| {
+            route["metadata"]["ownerReferences"] = json!([{"kind": "Other", "uid": "u", "controller": true}]);
+        }),
+        "somebody else controls it"
+    );
 }
 
 #[test]

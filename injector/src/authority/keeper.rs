@@ -7,7 +7,10 @@ use super::{
     rotation::{self, Authorities, Step},
     store,
 };
-use crate::serve::tls::Identity;
+use crate::{
+    refusal::{Waits, kind, told},
+    serve::tls::Identity,
+};
 use futures::{
     StreamExt,
     stream::{BoxStream, select_all},
@@ -224,11 +227,7 @@ impl Keeper {
                 self.pause(true);
             }
             Err(trouble) => {
-                tracing::warn!(
-                    secret = self.secret,
-                    error = &trouble as &dyn Error,
-                    "the Secret is not written"
-                );
+                tracing::warn!(secret = self.secret, error = told(&trouble), "the Secret is not written");
                 self.pause(false);
             }
         }
@@ -251,11 +250,7 @@ impl Keeper {
                     tracing::debug!(configuration = name, "somebody else was first");
                 }
                 Err(trouble) => {
-                    tracing::warn!(
-                        configuration = name,
-                        error = &trouble as &dyn Error,
-                        "caBundle is not set"
-                    );
+                    tracing::warn!(configuration = name, error = told(&trouble), "caBundle is not set");
                     well = false;
                 }
             }
@@ -301,25 +296,32 @@ async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result
     answered.map_err(|_| Trouble::Silent)?.map_err(Trouble::Refused)
 }
 
-/// What a watch tells; when it fails it begins anew, later and later.
+/// What a watch tells; when it fails it begins anew, later and later. The same trouble is told once.
 fn heard<T, S, F>(stream: S, of: &str, news: F) -> BoxStream<'static, News>
 where
     T: Send + 'static,
     S: futures::Stream<Item = Result<Option<T>, kube::runtime::watcher::Error>> + Send + 'static,
     F: Fn(Option<T>) -> News + Send + Sync + 'static,
 {
-    let (of, news) = (of.to_owned(), Arc::new(news));
-    let told = stream.default_backoff().filter_map(move |heard| {
+    let (of, mut before) = (of.to_owned(), None);
+    let heard = stream.backoff(Waits::default()).filter_map(move |heard| {
         let said = match heard {
-            Ok(object) => Some(news(object)),
+            Ok(object) => {
+                before = None;
+                Some(news(object))
+            }
             Err(error) => {
-                tracing::warn!(watch = of, error = &error as &dyn Error, "a watch failed, and begins anew");
+                let (kind, error) = (kind(&error), told(&error));
+                if before.as_ref() != Some(&error) {
+                    tracing::warn!(resource = of, kind, error, "the watch is disturbed");
+                }
+                before = Some(error);
                 None
             }
         };
         std::future::ready(said)
     });
-    told.boxed()
+    heard.boxed()
 }
 
 fn now() -> i64 {

@@ -5,7 +5,7 @@
 
 use crate::input::read;
 use injection::environment::{
-    changes::Existing,
+    existing::Existing,
     meant,
     spec::{self, VirtualEnvironment},
     world::{Service, Workload},

@@ -4,7 +4,8 @@ use super::{Format, manifests::Manifests};
 use crate::output::{document, print};
 use clap::Args;
 use injection::environment::{
-    changes::{Existing, Step, changes},
+    changes::{Step, changes},
+    existing::Existing,
     routes::{Fate, ISTIO, Plan, Reason, plan},
     spec::{Spec, VirtualEnvironment},
     standing::acting,
@@ -186,7 +187,7 @@ fn elsewhere(manifests: &Manifests, environments: &BTreeMap<&str, Vec<&VirtualEn
 fn objects(manifests: &Manifests, routed: &Routed<'_>, warnings: &mut Vec<String>) -> Vec<Value> {
     let here = manifests.existing.iter().filter(|(namespace, _)| *namespace == routed.environment.namespace);
     let existing: Vec<Existing> = here.map(|(_, there)| there.clone()).collect();
-    let changes = changes(routed.environment, &routed.plan, &existing);
+    let changes = changes(&[routed.environment], &routed.plan, &existing);
     warnings.extend(changes.foreign.iter().map(|text| manifests.at(text)));
     let applied = changes.steps.into_iter().filter_map(|step| match step {
         Step::Create(object) | Step::Apply { object, .. } => Some(object),

@@ -6,6 +6,7 @@ mod client;
 mod cluster;
 mod environment;
 mod explain;
+mod explain_cluster;
 mod inject;
 mod load;
 mod manifests;

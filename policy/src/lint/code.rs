@@ -87,6 +87,8 @@ codes! {
     UnknownAnnotation = "SI027";
     /// A container of the application runs as the proxy's user or group, so that it is not captured.
     RunsAsProxy = "SI028";
+    /// The Pod Security Standard of the namespace refuses the init container that sets the rules.
+    PodSecurity = "SI029";
 }
 
 /// Codes of findings that are not made any more.

@@ -3,11 +3,13 @@
 use super::facts::Pod;
 use super::node::Node;
 use super::shape::Shape;
+use super::standard::{ENFORCE, Standard};
 use super::walk::{MOST_OBJECTS, Met, describes, walk};
 use super::yaml::documents;
 use crate::{Problem, Problems};
 use serde::Deserialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// An object that describes pods.
@@ -21,6 +23,8 @@ pub struct Object {
     pub pod: Pod,
     /// What has not the form that Kubernetes wants.
     pub problems: Vec<Problem>,
+    /// The Pod Security Standard that its namespace enforces, where the manifest holds that too.
+    pub enforced: Option<Standard>,
 }
 
 impl Object {
@@ -72,7 +76,11 @@ fn of_documents(name: &str, documents: &[Rc<Node>]) -> Result<Vec<Object>, Probl
             others => format!("describes no pod, but only {}", others.join(", ")),
         }));
     }
-    Ok(found.objects)
+    let Found { mut objects, standards, .. } = found;
+    for object in &mut objects {
+        object.enforced = standards.get(&object.pod.namespace).copied();
+    }
+    Ok(objects)
 }
 
 #[derive(Default)]
@@ -83,6 +91,8 @@ struct Found {
     /// The titles of what describes no pod.
     others: Vec<String>,
     problems: Vec<Problem>,
+    /// What namespaces enforce, by their names.
+    standards: BTreeMap<String, Standard>,
 }
 
 impl Found {
@@ -110,6 +120,10 @@ impl Found {
             ("", name) => format!("{kind} {name}"),
             (namespace, name) => format!("{kind} {namespace}/{name}"),
         });
+        if kind == "Namespace" && version == Some("v1") {
+            let enforced = Standard::enforced(text(&["metadata", "labels", ENFORCE]));
+            self.standards.extend(enforced.map(|standard| (name.clone(), standard)));
+        }
         let Some(template) = describes(node, kind, version) else {
             self.others.push(title);
             return;
@@ -118,7 +132,7 @@ impl Found {
         let mut shape = Shape::new(&full);
         let pod = shape.pod(template, &name, namespace);
         let problems = shape.problems;
-        self.objects.push(Object { title, document: self.document, pod, problems });
+        self.objects.push(Object { title, document: self.document, pod, problems, enforced: None });
     }
 }
 

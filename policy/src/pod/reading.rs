@@ -96,6 +96,17 @@ fn by_init(setter: &Init, annotations: &Said, object: &Object) -> Reading {
             Skip::HostNetwork
         )));
     }
+    if let Some(standard) = object.enforced {
+        let namespace = &object.pod.namespace;
+        warnings.push(Remark {
+            level: Level::Warning,
+            code: Code::PodSecurity,
+            text: format!(
+                "namespace {namespace} enforces the Pod Security Standard {standard}, which refuses its init container {name}: \
+                 setting rules takes NET_ADMIN; let the CNI plugin set them, which needs no capability in the pod"
+            ),
+        });
+    }
     // One that reads annotations itself contradicts only those whose settings its arguments say too.
     let counts = |setting| !setter.reads_annotations || setter.said.raw.get(setting).is_some();
     let told = annotations.raw.iter().filter(|(setting, _)| counts(*setting));

@@ -12,7 +12,7 @@ mod objects;
 
 pub use choice::{Choices, subset};
 pub use objects::{DESTINATION_RULE, ENVOY_FILTER, VIRTUAL_SERVICE};
-pub(super) use objects::{metadata, owner};
+pub(super) use objects::{metadata, owners};
 
 use super::filter;
 use super::meant;

@@ -1,6 +1,7 @@
 //! The objects of Istio that routes consist of.
 
 use super::choice::{Choices, subset};
+use crate::environment::existing::{MANAGED_BY, US};
 use crate::environment::spec::{GROUP, KIND, Spec, VERSION, VirtualEnvironment};
 use crate::environment::world::Service;
 use serde_json::{Map, Value, json};
@@ -15,7 +16,7 @@ pub(in crate::environment) fn metadata(environment: &VirtualEnvironment, name: &
     let mut metadata = json!({
         "name": name,
         "namespace": environment.namespace,
-        "labels": {"app.kubernetes.io/managed-by": "sidecar-injector"},
+        "labels": {MANAGED_BY: US},
     });
     if let Some(owner) = owner(environment) {
         metadata["ownerReferences"] = json!([owner]);
@@ -23,13 +24,27 @@ pub(in crate::environment) fn metadata(environment: &VirtualEnvironment, name: &
     metadata
 }
 
-/// The VirtualEnvironment as an owner; `None` where it comes from no API server.
-pub(in crate::environment) fn owner(environment: &VirtualEnvironment) -> Option<Value> {
+/// The VirtualEnvironment as the owner that controls; `None` where it comes from no API server.
+fn owner(environment: &VirtualEnvironment) -> Option<Value> {
+    reference(environment, true)
+}
+
+/// All VirtualEnvironments of a namespace as owners, of which the first acts and controls. The garbage collector deletes what
+/// has no owner any more, so that nothing goes as long as one of them is there. `blockOwnerDeletion` is not set: that takes a
+/// right of its own, and nothing is to wait for routes.
+pub(in crate::environment) fn owners(ranked: &[&VirtualEnvironment]) -> Vec<Value> {
+    let all = ranked.iter().enumerate();
+    all.filter_map(|(rank, environment)| reference(environment, rank == 0)).collect()
+}
+
+fn reference(environment: &VirtualEnvironment, controls: bool) -> Option<Value> {
     let uid = environment.uid.as_ref()?;
     let version = format!("{GROUP}/{VERSION}");
-    Some(
-        json!({"apiVersion": version, "kind": KIND, "name": environment.name, "uid": uid, "controller": true}),
-    )
+    let mut reference = json!({"apiVersion": version, "kind": KIND, "name": environment.name, "uid": uid});
+    if controls {
+        reference["controller"] = json!(true);
+    }
+    Some(reference)
 }
 
 /// The routes of a Service, port by port: those of the header, so that it wins; those of its aliases, as they stand in the

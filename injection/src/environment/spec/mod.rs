@@ -27,6 +27,8 @@ pub struct VirtualEnvironment {
     pub created: String,
     /// Which writing of its spec this is.
     pub generation: Option<i64>,
+    /// Whether it is being deleted: finalizers hold it, such as those of `--cascade=foreground` and `orphan`.
+    pub is_going: bool,
     /// What it says, or everything that is wrong with that.
     pub spec: Result<Spec, Problems>,
 }
@@ -78,6 +80,7 @@ impl VirtualEnvironment {
             uid: text("/metadata/uid").map(str::to_owned),
             created: text("/metadata/creationTimestamp").unwrap_or_default().to_owned(),
             generation: object.pointer("/metadata/generation").and_then(Value::as_i64),
+            is_going: text("/metadata/deletionTimestamp").is_some(),
             spec: spec(&title, object),
             name,
             namespace,

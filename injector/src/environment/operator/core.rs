@@ -1,13 +1,13 @@
 //! What is to be done, and when: events in, work out. No clock, no network.
 //!
-//! The first VirtualEnvironment of a namespace acts at once. Later events wait until none has come for a while, but not for
-//! ever. Only the leader acts; whoever becomes it looks at everything.
+//! Events wait until none has come for a while, but not for ever. What breaks requests does not wait: another
+//! VirtualEnvironment acts or owns, or an object of ours is gone. Only the leader acts; whoever becomes it looks at everything.
 
-use super::store::{Event, Resource, Store};
+use super::store::{Event, Lost, Resource, Store};
 use injection::environment::{
-    changes::{Changes, Step, changes, orphans},
+    changes::{Changes, Step, adoptions, changes, orphans},
     routes::{Plan, plan},
-    standing::{Condition, acting, conditions, idle, status},
+    standing::{Condition, conditions, idle, ranked, status},
 };
 use policy::Problems;
 use serde_json::Value;
@@ -31,12 +31,26 @@ pub(super) struct Core {
     leading: bool,
     due: BTreeMap<String, Due>,
     failures: BTreeMap<String, u32>,
+    /// What was made again at once, when, and which VirtualEnvironment acted: if it goes again soon, somebody else does not
+    /// want it, and is not to be answered as fast as he deletes.
+    repaired: BTreeMap<Lost, (Option<String>, Instant)>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Due {
     since: Instant,
     at: Instant,
+    /// Whether further events leave the time as it is.
+    is_firm: bool,
+}
+
+/// How work has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Outcome {
+    Done,
+    /// What was to be written is another object by now, or gone. A watch is about to tell.
+    Outdated,
+    Failed,
 }
 
 /// What a namespace needs.
@@ -70,8 +84,8 @@ impl Work {
 
 impl Core {
     pub(super) fn new(debounce: Duration, istio: &'static str) -> Self {
-        let (due, failures) = (BTreeMap::new(), BTreeMap::new());
-        Self { store: Store::default(), debounce, istio, leading: false, due, failures }
+        let (due, failures, repaired) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { store: Store::default(), debounce, istio, leading: false, due, failures, repaired }
     }
 
     pub(super) fn store(&self) -> &Store {
@@ -86,28 +100,68 @@ impl Core {
     /// Something was told.
     pub(super) fn see(&mut self, resource: Resource, event: Event, now: Instant) {
         let was_complete = self.store.is_complete();
-        let had = (resource == Resource::Environments).then(|| self.store.with_environments());
-        for namespace in self.store.take(resource, event) {
-            let is_first = had.as_ref().is_some_and(|had| !had.contains(&namespace));
-            self.put_off(namespace, if is_first { Duration::ZERO } else { self.debounce }, now);
+        let before = (resource == Resource::Environments).then(|| self.store.standing());
+        let touched = self.store.take(resource, event);
+        for namespace in touched.namespaces {
+            self.put_off(namespace, now);
         }
+        // Most events are neither, and there may be many.
+        if touched.lost.is_empty() && before.is_none() {
+            return self.completed(was_complete, now);
+        }
+        let standing = self.store.standing();
+        for lost in touched.lost {
+            // Where none acts any more, the garbage collector takes the rest away, or a new one is about to come.
+            if let Some(ranked) = standing.get(&lost.namespace)
+                && self.may_repair(&lost, ranked.first().cloned().flatten(), now)
+            {
+                self.hurry(lost.namespace, now);
+            }
+        }
+        if let Some(before) = before {
+            for (namespace, ranked) in &standing {
+                if before.get(namespace) != Some(ranked) {
+                    self.hurry(namespace.clone(), now);
+                }
+            }
+        }
+        self.completed(was_complete, now);
+    }
+
+    fn completed(&mut self, was_complete: bool, now: Instant) {
         if !was_complete && self.store.is_complete() {
             self.all_due(now);
         }
     }
 
-    fn put_off(&mut self, namespace: String, wait: Duration, now: Instant) {
-        let longest = self.debounce * MOST_WAITS;
-        let due = self.due.entry(namespace).or_insert(Due { since: now, at: now + wait });
+    fn may_repair(&mut self, lost: &Lost, acting: Option<String>, now: Instant) -> bool {
+        let window = self.debounce;
+        self.repaired.retain(|_, (_, at)| now < *at + window);
+        if self.repaired.get(lost).is_some_and(|(by, _)| *by == acting) {
+            return false;
+        }
+        self.repaired.insert(lost.clone(), (acting, now));
+        true
+    }
+
+    fn put_off(&mut self, namespace: String, now: Instant) {
+        let (wait, longest) = (self.debounce, self.debounce * MOST_WAITS);
+        let due = self.due.entry(namespace).or_insert(Due { since: now, at: now + wait, is_firm: false });
         // What is due already is not put off.
-        if due.at > now {
+        if due.at > now && !due.is_firm {
             due.at = (now + wait).min(due.since + longest);
         }
     }
 
+    /// It is due now, and stays so.
+    fn hurry(&mut self, namespace: String, now: Instant) {
+        let due = self.due.entry(namespace).or_insert(Due { since: now, at: now, is_firm: true });
+        (due.at, due.is_firm) = (due.at.min(now), true);
+    }
+
     fn all_due(&mut self, now: Instant) {
         for namespace in self.store.namespaces() {
-            self.due.insert(namespace, Due { since: now, at: now });
+            self.due.insert(namespace, Due { since: now, at: now, is_firm: true });
         }
     }
 
@@ -140,14 +194,17 @@ impl Core {
         let all = self.store.environments(&namespace);
         let existing = self.store.existing(&namespace);
         let uids: BTreeSet<&str> = all.iter().filter_map(|(one, _)| one.uid.as_deref()).collect();
-        let Some(oldest) = acting(all.iter().map(|(one, _)| *one)) else {
+        let ranked = ranked(all.iter().map(|(one, _)| *one));
+        let [oldest, others @ ..] = &ranked[..] else {
             return Work { steps: orphans(&existing, &uids), namespace, acting: None, idle: Vec::new() };
         };
         let (services, workloads) = (self.store.services(&namespace), self.store.workloads(&namespace));
         let plan = plan(oldest, &services, &workloads, self.istio);
-        let changes = plan.as_ref().map(|plan| changes(oldest, plan, &existing)).unwrap_or_default();
-        let others = all.iter().filter(|(one, _)| *one != oldest);
-        let idle = others.map(|(one, _)| (one.name.clone(), idle(oldest))).collect();
+        let changes = match &plan {
+            Ok(plan) => changes(&ranked, plan, &existing),
+            Err(_) => adoptions(&ranked, &existing),
+        };
+        let idle = others.iter().map(|one| (one.name.clone(), idle(oldest))).collect();
         Work {
             steps: changes.steps.clone(),
             namespace,
@@ -169,18 +226,23 @@ impl Core {
         written.collect()
     }
 
-    /// The work on a namespace has ended. What has failed is tried again, later and later.
-    pub(super) fn finished(&mut self, namespace: &str, well: bool, now: Instant) {
-        if well {
+    /// The work on a namespace has ended. What has failed is tried again, later and later; what was outdated too, or as soon
+    /// as the watch has told.
+    pub(super) fn finished(&mut self, namespace: &str, outcome: Outcome, now: Instant) {
+        if outcome == Outcome::Done {
             self.failures.remove(namespace);
             return;
         }
         let failures = self.failures.entry(namespace.to_owned()).or_default();
         let wait = Duration::from_secs(1).saturating_mul(1 << (*failures).min(6)).min(LONGEST);
         *failures += 1;
-        let due = Due { since: now, at: now + wait };
-        let earlier = self.due.entry(namespace.to_owned()).or_insert(due);
-        // What came meanwhile waits too: it would fail alike.
-        earlier.at = earlier.at.max(due.at);
+        let again = Due { since: now, at: now + wait, is_firm: true };
+        let due = self.due.entry(namespace.to_owned()).or_insert(again);
+        due.is_firm = true;
+        due.at = match outcome {
+            // What came meanwhile waits too: it would fail alike.
+            Outcome::Failed => due.at.max(again.at),
+            Outcome::Outdated | Outcome::Done => due.at.min(again.at),
+        };
     }
 }

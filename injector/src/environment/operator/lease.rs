@@ -1,7 +1,8 @@
 //! The Lease at the API server: looked at again and again, as long as we run.
 
 use super::election::{Election, Move, Record};
-use super::{time, writes::told};
+use super::time;
+use crate::refusal::told;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, api::PostParams};
 use serde_json::{Value, json};

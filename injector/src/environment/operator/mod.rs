@@ -62,7 +62,8 @@ pub(crate) struct Flags {
     /// How the API server is reached; without it, as a pod of the cluster
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// How long no event may come before one is acted on; the first VirtualEnvironment acts at once
+    /// How long no event may come before one is acted on. What breaks requests does not wait: another VirtualEnvironment acts,
+    /// or an object of ours is gone
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = within(Duration::ZERO, HOUR))]
     debounce: Duration,
     /// The Lease by which one of several leads
@@ -164,6 +165,7 @@ async fn operate(flags: &Flags, level: logging::Level) -> Result<(), Box<dyn Err
         core,
         numbers,
         until,
+        told: RefCell::default(),
     };
     let rounds = task::spawn_local(operator.run());
     let leading = async {

@@ -1,16 +1,17 @@
 //! The loop: events go to the core, and what is due is done, one namespace at a time, while events go on coming.
 
-use super::core::Core;
+use super::core::{Core, Outcome};
 use super::numbers::Numbers;
 use super::store::{Event, Resource};
 use super::watch::{self, Scope};
-use super::writes::{Writer, told};
+use super::writes::Writer;
+use crate::refusal::{kind, kind_of_call, status, told};
 use cluster::access;
 use futures::StreamExt;
 use kube::Client;
 use std::{
     cell::RefCell,
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     future,
     path::PathBuf,
     pin::{Pin, pin},
@@ -35,12 +36,17 @@ pub(super) struct Operator {
     pub(super) numbers: Rc<Numbers>,
     /// Until when we lead.
     pub(super) until: Receiver<Option<Instant>>,
+    /// What disturbs the watch of each resource, as it was told.
+    pub(super) told: RefCell<BTreeMap<&'static str, (&'static str, String)>>,
 }
+
+/// Something under way.
+type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
 
 /// Work that is being done: on which namespace.
 struct Doing {
     namespace: String,
-    done: Pin<Box<dyn Future<Output = bool>>>,
+    done: Pending<Outcome>,
 }
 
 impl Operator {
@@ -67,27 +73,42 @@ impl Operator {
         }
     }
 
+    /// Counts it, and tells it where it is something else than before.
     fn disturbed(&self, resource: &'static str, kind: &'static str, error: &str) {
         self.numbers.disturbed(resource, kind);
-        tracing::warn!(resource, kind, server = self.server, error, "the watch is disturbed");
+        let new = (kind, error.to_owned());
+        let before = self.told.borrow_mut().insert(resource, new.clone());
+        if before != Some(new) {
+            tracing::warn!(resource, kind, server = self.server, error, "the watch is disturbed");
+        }
+    }
+
+    fn is_well(&self, resource: &'static str) {
+        self.told.borrow_mut().remove(resource);
+    }
+
+    /// Which version of Istio's objects is served; `None` where that can't be had.
+    async fn istio(&self, client: &Client) -> Option<&'static str> {
+        let (kind, error) = match time::timeout(self.call_timeout, watch::istio(client)).await {
+            Ok(Ok(istio)) => {
+                self.is_well("groups");
+                return Some(istio);
+            }
+            Ok(Err(error)) => (kind_of_call(&error), told(&error)),
+            Err(_) => ("silence", "the API server does not say what it serves".to_owned()),
+        };
+        self.disturbed("groups", kind, &error);
+        None
     }
 
     /// Works with one client as long as that makes sense. Whether everything was listed.
     async fn round(&mut self, client: Client) -> bool {
-        let istio = match time::timeout(self.call_timeout, watch::istio(&client)).await {
-            Ok(Ok(istio)) => istio,
-            Ok(Err(error)) => {
-                self.disturbed("groups", watch::kind_of_call(&error), &told(&error));
-                return false;
-            }
-            Err(_) => {
-                self.disturbed("groups", "silence", "the API server does not say what it serves");
-                return false;
-            }
-        };
+        let Some(istio) = self.istio(&client).await else { return false };
         self.core.borrow_mut().speak(istio);
         let mut events = pin!(watch::events(&client, &self.scope, istio));
-        let mut listed: BTreeMap<&'static str, Resource> = BTreeMap::new();
+        // What was listed, or refused: then it is waited for longer and longer, and is no reason to list all others again.
+        let mut answered: BTreeSet<Resource> = BTreeSet::new();
+        let mut asking: Option<Pending<Option<&'static str>>> = None;
         let mut end = Instant::now() + self.call_timeout;
         let mut doing: Option<Doing> = None;
         let mut is_stale = false;
@@ -107,7 +128,7 @@ impl Operator {
                 Some(_) => None,
                 None => self.core.borrow().next(),
             };
-            let is_all = listed.len() == Resource::ALL.len();
+            let is_all = answered.len() == Resource::ALL.len();
             // One that is refused for ever does not keep the others from being listed.
             if is_stale && is_all {
                 break true;
@@ -120,7 +141,10 @@ impl Operator {
                             end = Instant::now() + self.call_timeout;
                         }
                         if matches!(event, Event::Done) {
-                            listed.insert(of.plural(), of);
+                            answered.insert(of);
+                        }
+                        if !matches!(event, Event::Begin) {
+                            self.is_well(of.plural());
                         }
                         self.core.borrow_mut().see(of, event, Instant::now());
                         if self.core.borrow().store().is_complete() {
@@ -128,18 +152,26 @@ impl Operator {
                         }
                     }
                     Some((of, Err(error))) => {
-                        self.disturbed(of.plural(), watch::kind(&error), &told(&error));
-                        if watch::is_unauthorized(&error) {
-                            break is_all;
+                        self.disturbed(of.plural(), kind(&error), &told(&error));
+                        if status(&error).is_some() {
+                            answered.insert(of);
                         }
                         is_stale |= watch::is_stale(&error);
+                        if watch::is_missing(of, &error) && asking.is_none() {
+                            let client = client.clone();
+                            asking = Some(Box::pin(async move { watch::istio(&client).await.ok() }));
+                        }
                     }
                     None => break is_all,
                 },
-                well = done(doing.as_mut()) => {
+                outcome = ready(doing.as_mut().map(|doing| &mut doing.done)) => {
                     if let Some(done) = doing.take() {
-                        self.core.borrow_mut().finished(&done.namespace, well, Instant::now());
+                        self.core.borrow_mut().finished(&done.namespace, outcome, Instant::now());
                     }
+                }
+                served = ready(asking.as_mut()) => {
+                    asking = None;
+                    is_stale |= served.is_some_and(|served| served != istio);
                 }
                 () = at(due) => {}
                 () = at(until.filter(|_| leads)) => {}
@@ -148,7 +180,7 @@ impl Operator {
                     break is_all;
                 },
                 () = at((!is_all).then_some(end)) => {
-                    let missing = Resource::ALL.into_iter().find(|of| !listed.contains_key(of.plural()));
+                    let missing = Resource::ALL.into_iter().find(|of| !answered.contains(of));
                     let resource = missing.map_or("", Resource::plural);
                     self.disturbed(resource, "silence", "the API server does not list it");
                     break false;
@@ -156,7 +188,7 @@ impl Operator {
             }
         };
         if let Some(doing) = doing {
-            self.core.borrow_mut().finished(&doing.namespace, false, Instant::now());
+            self.core.borrow_mut().finished(&doing.namespace, Outcome::Failed, Instant::now());
         }
         again
     }
@@ -181,9 +213,9 @@ impl Operator {
     }
 }
 
-async fn done(doing: Option<&mut Doing>) -> bool {
-    match doing {
-        Some(doing) => doing.done.as_mut().await,
+async fn ready<T>(pending: Option<&mut Pending<T>>) -> T {
+    match pending {
+        Some(pending) => pending.as_mut().await,
         None => future::pending().await,
     }
 }

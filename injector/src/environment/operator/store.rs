@@ -3,15 +3,16 @@
 //! A list that begins anew replaces what there was when it is complete, and not before.
 
 use injection::environment::{
-    changes::Existing,
+    existing::Existing,
     spec::VirtualEnvironment,
+    standing::ranked,
     world::{Service, Workload},
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is watched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Resource {
     Environments,
     Services,
@@ -83,6 +84,29 @@ impl Fact {
     }
 }
 
+/// What an event changes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Touched {
+    /// Namespaces whose routes may be others now.
+    pub(super) namespaces: BTreeSet<String>,
+    /// What was ours and is gone.
+    pub(super) lost: Vec<Lost>,
+}
+
+/// An object of ours that is gone.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Lost {
+    pub(super) namespace: String,
+    resource: Resource,
+    name: String,
+}
+
+impl Touched {
+    fn namespace(name: String) -> Self {
+        Self { namespaces: BTreeSet::from([name]), lost: Vec::new() }
+    }
+}
+
 /// Namespace and name.
 type Key = (String, String);
 type Facts = BTreeMap<Key, Fact>;
@@ -100,18 +124,24 @@ struct Shelf {
 pub(super) struct Store([Shelf; 7]);
 
 impl Store {
-    /// Takes an event; the namespaces whose routes may be others now.
-    pub(super) fn take(&mut self, resource: Resource, event: Event) -> BTreeSet<String> {
+    /// Takes an event.
+    pub(super) fn take(&mut self, resource: Resource, event: Event) -> Touched {
         let shelf = &mut self.0[resource as usize];
+        let lost = |(namespace, name): &Key, fact: &Fact| match fact {
+            Fact::Object(there) if there.is_ours() => {
+                Some(Lost { namespace: namespace.clone(), resource, name: name.clone() })
+            }
+            Fact::Object(_) | Fact::Environment { .. } | Fact::Service(_) | Fact::Workload(_) => None,
+        };
         match event {
             Event::Begin => {
                 shelf.coming = Some(Facts::new());
-                BTreeSet::new()
+                Touched::default()
             }
             Event::Listed(object) => {
                 let facts = shelf.coming.get_or_insert_default();
                 facts.extend(fact(resource, object));
-                BTreeSet::new()
+                Touched::default()
             }
             Event::Done => {
                 let new = shelf.coming.take().unwrap_or_default();
@@ -122,18 +152,22 @@ impl Store {
                     _ => false,
                 };
                 let keys = old.keys().chain(shelf.facts.keys());
-                keys.filter(|key| !is_same(key)).map(|key| key.0.clone()).collect()
+                let namespaces = keys.filter(|key| !is_same(key)).map(|key| key.0.clone()).collect();
+                let gone = old.iter().filter(|(key, _)| !shelf.facts.contains_key(*key));
+                Touched { namespaces, lost: gone.filter_map(|(key, fact)| lost(key, fact)).collect() }
             }
             Event::Applied(object) => {
-                let Some((key, fact)) = fact(resource, object) else { return BTreeSet::new() };
+                let Some((key, fact)) = fact(resource, object) else { return Touched::default() };
                 let is_same = shelf.facts.get(&key).is_some_and(|old| old.says_as(&fact));
-                let changed = (!is_same).then(|| key.0.clone());
+                let touched = if is_same { Touched::default() } else { Touched::namespace(key.0.clone()) };
                 shelf.facts.insert(key, fact);
-                changed.into_iter().collect()
+                touched
             }
             Event::Deleted(object) => {
                 let gone = key(&object).and_then(|key| shelf.facts.remove_entry(&key));
-                gone.into_iter().map(|((namespace, _), _)| namespace).collect()
+                let Some((key, fact)) = gone else { return Touched::default() };
+                let lost = lost(&key, &fact).into_iter().collect();
+                Touched { lost, ..Touched::namespace(key.0) }
             }
         }
     }
@@ -188,8 +222,18 @@ impl Store {
         found.collect()
     }
 
-    /// Namespaces with VirtualEnvironments.
-    pub(super) fn with_environments(&self) -> BTreeSet<String> {
+    /// The VirtualEnvironments that count, by their UIDs in the order in which they act, of each namespace with one.
+    pub(super) fn standing(&self) -> BTreeMap<String, Vec<Option<String>>> {
+        let of = |namespace: String| {
+            let all = self.environments(&namespace);
+            let ranked = ranked(all.iter().map(|(one, _)| *one));
+            let uids: Vec<Option<String>> = ranked.iter().map(|one| one.uid.clone()).collect();
+            (!uids.is_empty()).then_some((namespace, uids))
+        };
+        self.with_environments().into_iter().filter_map(of).collect()
+    }
+
+    fn with_environments(&self) -> BTreeSet<String> {
         let keys = self.0[Resource::Environments as usize].facts.keys();
         keys.map(|(namespace, _)| namespace.clone()).collect()
     }
@@ -199,7 +243,7 @@ impl Store {
         let keys = |resource: Resource| self.0[resource as usize].facts.iter();
         let all = [Resource::VirtualServices, Resource::DestinationRules, Resource::EnvoyFilters];
         let ours = all.into_iter().flat_map(keys).filter_map(|((namespace, _), fact)| match fact {
-            Fact::Object(existing) => existing.controller().map(|_| namespace),
+            Fact::Object(existing) => existing.is_ours().then_some(namespace),
             Fact::Environment { .. } | Fact::Service(_) | Fact::Workload(_) => None,
         });
         self.with_environments().into_iter().chain(ours.cloned()).collect()

@@ -1,6 +1,6 @@
 //! The core as it is told of a namespace: events in, work out, at times that the test chooses.
 
-use super::core::Core;
+use super::core::{Core, Outcome};
 use super::store::{Event, Resource};
 use injection::environment::changes::Step;
 use serde_json::{Value, json};
@@ -129,12 +129,12 @@ fn what_failed_is_tried_later_and_later() {
     let mut at = now;
     for wait in [1, 2, 4, 8, 16, 32, 60, 60] {
         core.start(at).expect("work");
-        core.finished("shop", false, at);
+        core.finished("shop", Outcome::Failed, at);
         assert_eq!(core.next(), Some(at + wait * SECOND));
         at += wait * SECOND;
     }
     core.start(at).expect("work");
-    core.finished("shop", true, at);
+    core.finished("shop", Outcome::Done, at);
     assert_eq!(core.next(), None);
 }
 
@@ -158,16 +158,88 @@ fn the_oldest_acts_and_the_others_are_told() {
     assert_eq!(core.statuses(&work, &[], "t")[0].0, "a-later");
 }
 
+fn route(name: &str, owner: &str) -> Value {
+    json!({
+        "apiVersion": "networking.istio.io/v1beta1", "kind": "VirtualService",
+        "metadata": {"name": name, "namespace": "shop", "uid": "u", "resourceVersion": "7", "ownerReferences": [{
+            "apiVersion": "env.alibaba.com/v1alpha2", "kind": "VirtualEnvironment", "name": owner, "uid": format!("u-{owner}"), "controller": true,
+        }]},
+        "spec": {},
+    })
+}
+
+#[test]
+fn another_environment_that_acts_or_owns_is_no_matter_of_silence() {
+    let now = Instant::now();
+    let mut core = core(&shop(), now);
+    core.start(now).expect("work");
+    let mut at = now;
+    let mut is_due_at_once = |event: Event| {
+        at += 60 * SECOND;
+        core.see(Resource::Environments, event, at);
+        core.start(at).is_some()
+    };
+    let (demo, next) =
+        (environment("demo", "2026-01-01T00:00:00Z"), environment("next", "2026-01-02T00:00:00Z"));
+    assert!(is_due_at_once(Event::Applied(next.clone())), "a further owner");
+    let mut going = demo.clone();
+    going["metadata"]["deletionTimestamp"] = json!("2026-02-01T00:00:00Z");
+    assert!(is_due_at_once(Event::Applied(going)), "another one acts");
+    assert!(!is_due_at_once(Event::Deleted(demo.clone())), "it did not count any more");
+    let mut replaced = next.clone();
+    replaced["metadata"]["uid"] = json!("u-replaced");
+    assert!(is_due_at_once(Event::Applied(replaced)));
+    assert!(!is_due_at_once(Event::Deleted(next)), "the last one: a new one may be on its way");
+    assert!(is_due_at_once(Event::Applied(demo)));
+}
+
+#[test]
+fn what_is_lost_is_made_again_at_once_but_not_again_and_again() {
+    let now = Instant::now();
+    let mut core = core(&shop(), now);
+    core.start(now).expect("work");
+    let lose = |core: &mut Core, name: &str, at: Instant| {
+        core.see(Resource::VirtualServices, Event::Applied(route(name, "demo")), at);
+        core.see(Resource::VirtualServices, Event::Deleted(route(name, "demo")), at);
+        core.start(at).is_some()
+    };
+    assert!(lose(&mut core, "cart", now));
+    assert!(lose(&mut core, "pay", now + SECOND), "another one");
+    assert!(!lose(&mut core, "cart", now + 2 * SECOND), "somebody does not want it");
+    assert_eq!(core.next(), Some(now + 7 * SECOND));
+    core.start(now + 7 * SECOND).expect("work");
+    assert!(lose(&mut core, "cart", now + 8 * SECOND));
+    // What a new list lacks is lost as well.
+    core.see(Resource::VirtualServices, Event::Applied(route("mail", "demo")), now + 60 * SECOND);
+    core.start(now + 65 * SECOND).expect("work");
+    list(&mut core, &shop(), now + 66 * SECOND);
+    assert!(core.start(now + 66 * SECOND).is_some());
+    // Where nobody acts, nobody needs it.
+    core.see(Resource::VirtualServices, Event::Applied(route("last", "demo")), now + 90 * SECOND);
+    core.see(Resource::Environments, Event::Deleted(environment("demo", "")), now + 90 * SECOND);
+    assert!(!lose(&mut core, "last", now + 91 * SECOND));
+}
+
+#[test]
+fn what_was_outdated_waits_for_the_watch_or_a_second() {
+    let now = Instant::now();
+    let mut core = core(&shop(), now);
+    core.start(now).expect("work");
+    core.see(Resource::VirtualServices, Event::Applied(route("cart", "demo")), now);
+    core.see(Resource::VirtualServices, Event::Deleted(route("cart", "demo")), now);
+    core.finished("shop", Outcome::Outdated, now);
+    assert_eq!(core.next(), Some(now), "the watch was faster");
+    core.start(now).expect("work");
+    core.finished("shop", Outcome::Outdated, now);
+    assert_eq!(core.next(), Some(now + 2 * SECOND), "the second time");
+    core.see(Resource::Deployments, Event::Applied(workload("base.blue")), now + SECOND);
+    assert_eq!(core.next(), Some(now + 2 * SECOND), "nothing puts it off");
+}
+
 #[test]
 fn what_is_left_of_the_last_environment_goes() {
     let now = Instant::now();
-    let left = json!({
-        "apiVersion": "networking.istio.io/v1beta1", "kind": "VirtualService",
-        "metadata": {"name": "cart", "namespace": "shop", "uid": "u", "resourceVersion": "7", "ownerReferences": [{
-            "apiVersion": "env.alibaba.com/v1alpha2", "kind": "VirtualEnvironment", "name": "gone", "uid": "u-gone", "controller": true,
-        }]},
-        "spec": {},
-    });
+    let left = route("cart", "gone");
     let mut own = left.clone();
     own["metadata"]["name"] = json!("own");
     own["metadata"]["ownerReferences"] = json!([]);

@@ -1,5 +1,5 @@
-//! Objects as the API server tells them, without what nobody reads: who has set which field, and what a workload's pods
-//! consist of. That is most of a Deployment, so it is passed over while it is read, not taken away afterwards.
+//! Objects as the API server tells them, without what nobody reads: who has set which field below the spec's own, and what a
+//! workload's pods consist of. That is most of a Deployment, so it is passed over while it is read, not taken away afterwards.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, api::ApiResource, core::DynamicResourceScope};
@@ -8,12 +8,12 @@ use serde::{
     de::{Error, IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::{Map, Value, json};
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 /// An object whose spec is read in this form.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Told<S> {
-    #[serde(deserialize_with = "unmanaged")]
+    #[serde(deserialize_with = "metadata")]
     metadata: ObjectMeta,
     #[serde(default)]
     spec: S,
@@ -51,8 +51,8 @@ impl<S: Serialize> Told<S> {
     }
 }
 
-/// Metadata without `managedFields`.
-fn unmanaged<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
+/// Metadata, and of `managedFields` who has set which field of the spec.
+fn metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
     struct Fields;
 
     impl<'de> Visitor<'de> for Fields {
@@ -65,11 +65,18 @@ fn unmanaged<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error>
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
             let mut fields = Map::new();
             while let Some(name) = map.next_key::<String>()? {
-                if name == "managedFields" {
-                    map.next_value::<IgnoredAny>()?;
-                } else {
-                    fields.insert(name, map.next_value()?);
-                }
+                let value = match &*name {
+                    "managedFields" => {
+                        let managers: Vec<Manager> = map.next_value::<Option<_>>()?.unwrap_or_default();
+                        managers
+                            .into_iter()
+                            .filter(|one| !one.fields.spec.is_empty())
+                            .map(Manager::value)
+                            .collect()
+                    }
+                    _ => map.next_value()?,
+                };
+                fields.insert(name, value);
             }
             Ok(fields)
         }
@@ -77,6 +84,29 @@ fn unmanaged<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error>
 
     let fields = from.deserialize_map(Fields)?;
     ObjectMeta::deserialize(Value::Object(fields)).map_err(D::Error::custom)
+}
+
+/// Who has set which fields.
+#[derive(Deserialize)]
+struct Manager {
+    #[serde(default)]
+    manager: String,
+    #[serde(default, rename = "fieldsV1")]
+    fields: Managed,
+}
+
+#[derive(Default, Deserialize)]
+struct Managed {
+    #[serde(default, rename = "f:spec")]
+    spec: BTreeMap<String, IgnoredAny>,
+}
+
+impl Manager {
+    fn value(self) -> Value {
+        let fields: Map<String, Value> =
+            self.fields.spec.into_keys().map(|field| (field, json!({}))).collect();
+        json!({"manager": self.manager, "fieldsV1": {"f:spec": fields}})
+    }
 }
 
 impl<S> Resource for Told<S> {
@@ -122,8 +152,14 @@ mod tests {
         let metadata =
             json!({"name": "cart", "namespace": "shop", "resourceVersion": "7", "annotations": {"a": "b"}});
         let mut managed = metadata.clone();
-        managed["managedFields"] =
-            json!([{"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {}}}]);
+        managed["managedFields"] = json!([
+            {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {"f:http": {"f:a": {}}, "f:hosts": {}}}},
+            {"manager": "other", "operation": "Update", "fieldsV1": {"f:metadata": {"f:labels": {}}}},
+            {"manager": "bare"},
+        ]);
+        let mut reduced = metadata.clone();
+        reduced["managedFields"] =
+            json!([{"manager": "kubectl", "fieldsV1": {"f:spec": {"f:hosts": {}, "f:http": {}}}}]);
         let text = json!({"metadata": managed, "spec": {
             "replicas": 2, "selector": {"matchLabels": {"app": "cart"}},
             "template": {"metadata": {"labels": {"app": "cart"}, "annotations": {"c": "d"}}, "spec": {"containers": []}},
@@ -132,7 +168,7 @@ mod tests {
         let told: Told<Workload> = serde_json::from_str(&text).expect("a Deployment");
         assert_eq!(
             told.value(&resource(Resource::Deployments, "v1")),
-            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "status": null,
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": reduced, "status": null,
                 "spec": {"replicas": 2, "template": {"metadata": {"labels": {"app": "cart"}}}}})
         );
         let told: Told<Value> = serde_json::from_str(&text).expect("any object");

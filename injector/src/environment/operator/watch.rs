@@ -1,11 +1,12 @@
 //! What is watched, and how: one stream of events for all resources.
 //!
 //! Listing, watching, bookmarks and the new list after `410 Gone` are the client's (`kube::runtime::watcher`). Lists come in
-//! pages, each of which is reduced to what matters before the next is asked for. What the client does not do is done by whoever takes the events: see [`is_unauthorized`] and [`is_stale`].
+//! pages, each of which is reduced to what matters before the next is asked for. What the client does not do is done by whoever
+//! takes the events: see [`is_stale`] and [`is_missing`].
 
 use super::store::{Event, Resource};
 use super::told::{Told, Workload};
-use crate::refusal::status;
+use crate::refusal::{Waits, status};
 use futures::{Stream, StreamExt, stream::select_all};
 use injection::environment::spec::{GROUP, KIND, VERSION};
 use kube::{
@@ -97,7 +98,7 @@ where
     let seconds = u32::try_from(scope.timeout.as_secs()).unwrap_or(u32::MAX).max(1);
     // Not from the API server's cache, which has no pages.
     let config = watcher::Config::default().page_size(PAGE).timeout(seconds);
-    let stream = watcher(api, config).default_backoff();
+    let stream = watcher(api, config).backoff(Waits::default());
     let happenings = stream.map(move |event| {
         let event = event.map(|event| match event {
             watcher::Event::Init => Event::Begin,
@@ -111,49 +112,16 @@ where
     Box::pin(happenings)
 }
 
-/// What has gone wrong, in a word.
-pub(super) fn kind(error: &watcher::Error) -> &'static str {
-    match error {
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => kind_of_call(error),
-        watcher::Error::WatchError(status) => kind_of_status(status.code),
-        watcher::Error::NoResourceVersion => BROKEN,
-    }
-}
-
-/// The same of a single call.
-pub(super) fn kind_of_call(error: &kube::Error) -> &'static str {
-    match error {
-        kube::Error::Api(status) => kind_of_status(status.code),
-        // No answer at all: no connection, or one that ended too early.
-        kube::Error::Service(_) | kube::Error::HyperError(_) => "unreachable",
-        _ => BROKEN,
-    }
-}
-
-/// What is no answer of the API server's.
-const BROKEN: &str = "broken";
-
-fn kind_of_status(code: u16) -> &'static str {
-    match code {
-        401 => "unauthorized",
-        403 => "forbidden",
-        404 => "missing",
-        410 => "gone",
-        _ => "refused",
-    }
-}
-
-/// The credentials are refused: the client goes on with an old token for up to a minute.
-pub(super) fn is_unauthorized(error: &watcher::Error) -> bool {
-    status(error) == Some(401)
-}
-
 /// The client asks again for ever with what has been refused: a version that was too old before the watch began, or an API
 /// that is served no longer (404).
 pub(super) fn is_stale(error: &watcher::Error) -> bool {
     // A refusal by status comes as the first item of the stream, as if the watch had begun.
     let refused = matches!(error, watcher::Error::WatchStartFailed(_) | watcher::Error::WatchFailed(_));
     refused && matches!(status(error), Some(404 | 410))
+}
+
+/// Nothing of this name and version is served. Istio's objects may be served in another one.
+pub(super) fn is_missing(of: Resource, error: &watcher::Error) -> bool {
+    let is_istio = matches!(of, Resource::VirtualServices | Resource::DestinationRules);
+    is_istio && matches!(error, watcher::Error::InitialListFailed(_)) && status(error) == Some(404)
 }

@@ -1,10 +1,11 @@
 //! The writes: each step by one call, as long as we lead.
 
-use super::core::{Core, Work};
+use super::core::{Core, Outcome, Work};
 use super::numbers::Numbers;
 use super::store::Resource;
 use super::{time, watch};
-use injection::environment::changes::Step;
+use crate::refusal::told;
+use injection::environment::{changes::Step, existing::MANAGER};
 use kube::{
     Api, Client, Error,
     api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
@@ -18,8 +19,11 @@ use std::{
 };
 use tokio::sync::watch::Receiver;
 
-/// By what name the API server knows what we have set.
-pub(super) const MANAGER: &str = "sidecar-injector-environment";
+/// Why a write was not done.
+struct Unwritten {
+    outcome: Outcome,
+    error: String,
+}
 
 /// How things are written.
 pub(super) struct Writer {
@@ -33,14 +37,14 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Does the work, and tells the VirtualEnvironments. Whether all of it was done.
-    pub(super) async fn work(self, work: Work, core: Rc<RefCell<Core>>) -> bool {
-        let mut failed = Vec::new();
+    /// Does the work, and tells the VirtualEnvironments.
+    pub(super) async fn work(self, work: Work, core: Rc<RefCell<Core>>) -> Outcome {
+        let (mut outcome, mut failed) = (Outcome::Done, Vec::new());
         // What follows for the same Service may rest on what failed. Other Services don't suffer for it.
         let mut broken: BTreeSet<&str> = BTreeSet::new();
         for step in &work.steps {
             if !self.leads() {
-                return false;
+                return Outcome::Failed;
             }
             let (kind, name) = step.about();
             if broken.contains(name) {
@@ -50,25 +54,40 @@ impl Writer {
             self.numbers.wrote(kind, verb, done.is_ok());
             match done {
                 Ok(()) => tracing::info!(namespace = work.namespace, kind, name, verb, "written"),
-                Err(error) => {
-                    tracing::warn!(namespace = work.namespace, kind, name, verb, error, "not written");
+                Err(Unwritten { outcome: why, error }) => {
+                    match why {
+                        Outcome::Outdated => {
+                            tracing::info!(namespace = work.namespace, kind, name, verb, error, "outdated");
+                        }
+                        Outcome::Done | Outcome::Failed => {
+                            tracing::warn!(
+                                namespace = work.namespace,
+                                kind,
+                                name,
+                                verb,
+                                error,
+                                "not written"
+                            );
+                        }
+                    }
+                    outcome = outcome.max(why);
                     failed.push(format!("{kind} {}/{name}: {error}", work.namespace));
                     broken.insert(name);
                 }
             }
         }
         let statuses = core.borrow().statuses(&work, &failed, &time::second());
-        let mut well = failed.is_empty();
         for (name, status) in statuses {
             if !self.leads() {
-                return false;
+                return Outcome::Failed;
             }
-            if let Err(error) = self.status(&work.namespace, &name, &status).await {
+            if let Err(Unwritten { outcome: why, error }) = self.status(&work.namespace, &name, &status).await
+            {
                 tracing::warn!(namespace = work.namespace, name, error, "its status is not written");
-                well = false;
+                outcome = outcome.max(why);
             }
         }
-        well
+        outcome
     }
 
     fn leads(&self) -> bool {
@@ -79,7 +98,7 @@ impl Writer {
         Api::namespaced_with(self.client.clone(), namespace, &watch::resource(of, self.istio))
     }
 
-    async fn step(&self, namespace: &str, step: &Step) -> (&'static str, Result<(), String>) {
+    async fn step(&self, namespace: &str, step: &Step) -> (&'static str, Result<(), Unwritten>) {
         let (kind, name) = step.about();
         let of = match kind {
             "VirtualService" => Resource::VirtualServices,
@@ -92,7 +111,7 @@ impl Writer {
                 let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
                 let created = match serde_json::from_value(object.clone()) {
                     Ok(object) => self.call(api.create(&params, &object)).await.map(drop),
-                    Err(error) => Err(error.to_string()),
+                    Err(error) => Err(Unwritten { outcome: Outcome::Failed, error: error.to_string() }),
                 };
                 ("create", created)
             }
@@ -115,19 +134,19 @@ impl Writer {
             Step::Delete { uid, version, .. } => {
                 let only = Preconditions { uid: Some(uid.clone()), resource_version: Some(version.clone()) };
                 let params = DeleteParams::background().preconditions(only);
-                let deleted = self.timed(api.delete(name, &params)).await;
-                let deleted = match deleted {
-                    // It is gone, as is wanted.
-                    Ok(Err(Error::Api(status))) if status.code == 404 => Ok(()),
-                    Ok(done) => done.map(drop).map_err(|error| told(&error)),
-                    Err(silence) => Err(silence),
+                let deleted = async {
+                    match api.delete(name, &params).await {
+                        // It is gone, as is wanted.
+                        Err(Error::Api(status)) if status.code == 404 => Ok(()),
+                        done => done.map(drop),
+                    }
                 };
-                ("delete", deleted)
+                ("delete", self.call(deleted).await)
             }
         }
     }
 
-    async fn status(&self, namespace: &str, name: &str, status: &Value) -> Result<(), String> {
+    async fn status(&self, namespace: &str, name: &str, status: &Value) -> Result<(), Unwritten> {
         let resource = watch::resource(Resource::Environments, self.istio);
         let api = self.api(namespace, Resource::Environments);
         let object = json!({
@@ -135,37 +154,30 @@ impl Writer {
             "metadata": {"name": name, "namespace": namespace}, "status": status,
         });
         let params = PatchParams::apply(MANAGER).force();
-        match self.timed(api.patch_status(name, &params, &Patch::Apply(&object))).await {
-            // It is gone, or its definition is an older one that has no status.
-            Ok(Err(Error::Api(status))) if status.code == 404 => Ok(()),
-            Ok(done) => done.map(drop).map_err(|error| told(&error)),
-            Err(silence) => Err(silence),
+        let patch = Patch::Apply(&object);
+        let written = async {
+            match api.patch_status(name, &params, &patch).await {
+                // It is gone, or its definition is an older one that has no status.
+                Err(Error::Api(status)) if status.code == 404 => Ok(()),
+                done => done.map(drop),
+            }
+        };
+        self.call(written).await
+    }
+
+    async fn call<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Unwritten> {
+        match tokio::time::timeout(self.patience, call).await {
+            Ok(done) => done.map_err(|error| {
+                // Ours was deleted, or written, since it was looked at; or somebody else has made what we wanted to make.
+                let is_outdated =
+                    matches!(&error, Error::Api(status) if matches!(&*status.reason, "NotFound" | "Conflict" | "AlreadyExists"));
+                let outcome = if is_outdated { Outcome::Outdated } else { Outcome::Failed };
+                Unwritten { outcome, error: told(&error) }
+            }),
+            Err(_) => {
+                let error = format!("the API server does not answer within {:?}", self.patience);
+                Err(Unwritten { outcome: Outcome::Failed, error })
+            }
         }
     }
-
-    async fn call<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
-        self.timed(call).await?.map_err(|error| told(&error))
-    }
-
-    async fn timed<T>(&self, call: impl Future<Output = T>) -> Result<T, String> {
-        let timed = tokio::time::timeout(self.patience, call).await;
-        timed.map_err(|_| format!("the API server does not answer within {:?}", self.patience))
-    }
-}
-
-/// What the API server says, or why nobody knows.
-pub(super) fn told(error: &(dyn std::error::Error + 'static)) -> String {
-    if let Some(Error::Api(status)) = error.downcast_ref::<Error>() {
-        return format!("{} ({})", status.message, status.code);
-    }
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }

@@ -130,6 +130,11 @@ impl Kinds {
         }
     }
 
+    /// Serves a resource no more, in no version.
+    pub(crate) fn forget(&mut self, plural: &str) {
+        self.0.retain(|kind| kind.plural != plural);
+    }
+
     /// What a path of the API names.
     pub(super) fn target(&self, path: &str) -> Option<Target> {
         let parts: Vec<&str> = path.split('/').skip(1).collect();

@@ -1,6 +1,7 @@
 //! A server that plays the API server of Kubernetes over HTTPS, for any resource: versions, watches with bookmarks,
 //! preconditions, all four kinds of patches, field managers, refusals, and faults on demand. For pods it calls webhooks
-//! as the real one does.
+//! as the real one does, and looks at what they make of them by Pod Security Standards. It has a garbage collector, and grants
+//! service accounts what their roles do.
 //!
 //! ```text
 //! let cluster = Cluster::start();
@@ -11,13 +12,16 @@
 //! ```
 
 mod admission;
+mod authorization;
 #[path = "../../../../node/tests/node/certificates.rs"]
 mod certificates;
+mod collector;
 mod fields;
 #[path = "../../../../node/tests/node/http.rs"]
 mod http;
 mod kinds;
 mod merge;
+mod security;
 mod serve;
 mod state;
 mod trial;
@@ -56,7 +60,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts one, with the namespaces `default` and `kube-system`. Whoever speaks to it needs a certificate.
+    /// Starts one, with the namespaces `default` and `kube-system`. Whoever speaks to it needs a certificate, or a token.
     pub(crate) fn start() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         // Tests may run in an empty network namespace of their own, where loopback is down.
@@ -75,12 +79,13 @@ impl Cluster {
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("versions")
-            .with_client_cert_verifier(verifier.build().expect("a verifier"))
+            .with_client_cert_verifier(verifier.allow_unauthenticated().build().expect("a verifier"))
             .with_single_cert(vec![certificate], key)
             .expect("a configuration");
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is up");
         let address = listener.local_addr().expect("an address");
         let shared = Arc::new(Shared::default());
+        shared.state().is_collecting = true;
         let cluster = Self { address, folder, authority, shared: Arc::clone(&shared) };
         for name in ["default", "kube-system"] {
             cluster.namespace(name, &json!({}));
@@ -123,8 +128,8 @@ impl Cluster {
     /// Runs kubectl against it: whether it succeeded, and what it printed on both streams.
     pub(crate) fn kubectl(&self, arguments: &[&str]) -> (bool, String) {
         let out = Command::new("kubectl")
-            .arg("--kubeconfig")
-            .arg(self.kubeconfig())
+            // A flag wins.
+            .env("KUBECONFIG", self.kubeconfig())
             .arg("--cache-dir")
             .arg(self.folder.join("kubectl"))
             .args(arguments)
@@ -146,7 +151,10 @@ impl Cluster {
 
     /// An object comes, or is changed, as by somebody else; no webhook is asked. Its namespace comes with it.
     pub(crate) fn put(&self, object: &Value) -> Value {
-        let stored = self.state().place(object);
+        let mut state = self.state();
+        let stored = state.place(object);
+        state.collect();
+        drop(state);
         self.shared.changed.notify_all();
         stored
     }
@@ -163,7 +171,19 @@ impl Cluster {
 
     /// Deletes an object, as by somebody else.
     pub(crate) fn remove(&self, plural: &str, namespace: &str, name: &str) {
-        self.state().delete(plural, namespace, name);
+        let mut state = self.state();
+        state.delete(plural, namespace, name);
+        state.collect();
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+
+    /// The garbage collector waits, or does what is due and goes on.
+    pub(crate) fn collect(&self, goes_on: bool) {
+        let mut state = self.state();
+        state.is_collecting = goes_on;
+        state.collect();
+        drop(state);
         self.shared.changed.notify_all();
     }
 

@@ -1,6 +1,7 @@
 //! A connection of a client: its requests one after the other, faults first, lists and watches here.
 
 use super::{
+    authorization::{self, User},
     http::{Connection, Request, answer, chunk, head},
     kinds::{Kind, Target},
     state::{Happening, Shared, State, text},
@@ -51,6 +52,11 @@ fn one(connection: &mut Connection, request: &Request, shared: &Shared) -> io::R
         let state = shared.state();
         (state.kinds.target(&request.path), state.kinds.discovery(&request.path))
     };
+    let Some(user) = user(connection, request, shared) else {
+        shared.state().unauthorized += 1;
+        let message = "Unauthorized".to_owned();
+        return refuse(connection, &Refusal { code: 401, reason: "Unauthorized", message });
+    };
     if let Some(discovery) = discovery {
         return answer(connection, 200, &discovery.to_string());
     }
@@ -63,13 +69,17 @@ fn one(connection: &mut Connection, request: &Request, shared: &Shared) -> io::R
         return refuse(connection, &Refusal { code: 405, reason: "MethodNotAllowed", message });
     };
     let verb = access.verb;
-    let fault = {
+    let (fault, forbidden) = {
         let mut state = shared.state();
+        let forbidden = authorization::refusal(&state, &user, &access);
         let fault = state.take_fault(&access);
         state.requests.push((access, request.clone()));
-        fault
+        (fault, forbidden)
     };
     shared.changed.notify_all();
+    if let Some(message) = forbidden {
+        return refuse(connection, &Refusal { code: 403, reason: "Forbidden", message });
+    }
     match fault {
         Some(Fault::Slow(time)) => thread::sleep(time),
         Some(Fault::Hang) => loop {
@@ -100,7 +110,10 @@ fn one(connection: &mut Connection, request: &Request, shared: &Shared) -> io::R
             return chunk(connection, "");
         }
         Some(Fault::Meanwhile(done)) => {
-            done(&mut shared.state());
+            let mut state = shared.state();
+            done(&mut state);
+            state.collect();
+            drop(state);
             shared.changed.notify_all();
         }
         Some(Fault::Lost) | None => {}
@@ -114,6 +127,7 @@ fn one(connection: &mut Connection, request: &Request, shared: &Shared) -> io::R
         "patch" => write::patch(request, &target, shared),
         _ => write::delete(request, &target, shared),
     };
+    shared.state().collect();
     shared.changed.notify_all();
     if matches!(fault, Some(Fault::Lost)) {
         return Err(io::ErrorKind::ConnectionAborted.into());
@@ -121,6 +135,14 @@ fn one(connection: &mut Connection, request: &Request, shared: &Shared) -> io::R
     match done {
         Ok((status, object)) => answer(connection, status, &shaped(request, object).to_string()),
         Err(refusal) => refuse(connection, &refusal),
+    }
+}
+
+/// Who asks: by a token, or else by a certificate of ours.
+fn user(connection: &Connection, request: &Request, shared: &Shared) -> Option<User> {
+    match request.header("authorization").and_then(|given| given.strip_prefix("Bearer ")) {
+        Some(token) => authorization::of_token(&shared.state(), token),
+        None => connection.conn.peer_certificates().map(|_| User::Administrator),
     }
 }
 

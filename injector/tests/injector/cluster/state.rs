@@ -49,6 +49,12 @@ pub(crate) struct State {
     pub(crate) requests: Vec<(Access, Request)>,
     pub(crate) kinds: Kinds,
     pub(super) services: BTreeMap<(String, String), SocketAddr>,
+    /// Whose tokens they are: the namespace and the name of a service account.
+    pub(super) tokens: BTreeMap<String, (String, String)>,
+    /// How many requests had a token that is not known.
+    pub(crate) unauthorized: usize,
+    /// Whether the garbage collector runs.
+    pub(super) is_collecting: bool,
     /// Calls of webhooks: the webhook's name, and the review that it was sent.
     pub(crate) reviews: Vec<(String, Value)>,
 }
@@ -65,7 +71,7 @@ impl Shared {
     }
 }
 
-fn key(kind: &Kind, namespace: &str, name: &str) -> Key {
+pub(super) fn key(kind: &Kind, namespace: &str, name: &str) -> Key {
     (kind.group.clone(), kind.plural.clone(), namespace.to_owned(), name.to_owned())
 }
 
@@ -99,8 +105,9 @@ impl State {
     /// Keeps an object as it is given, with a new version; what only the server sets is set.
     pub(super) fn put(&mut self, kind: &Kind, object: Value) -> Value {
         let (namespace, name) = (text(&object, "namespace").to_owned(), text(&object, "name").to_owned());
-        let owners =
-            self.entry(kind, &namespace, &name).map(|entry| entry.owners.clone()).unwrap_or_default();
+        let Entry { object: before, mut owners } =
+            self.entry(kind, &namespace, &name).cloned().unwrap_or_default();
+        owners.written("somebody", &before, &object, kind);
         self.keep(kind, Entry { object, owners })
     }
 
@@ -111,6 +118,9 @@ impl State {
         let before = self.objects.get(&key).map(|entry| entry.object.clone());
         object["apiVersion"] = kind.api_version().into();
         object["kind"] = kind.kind.clone().into();
+        if kind.plural == "mutatingwebhookconfigurations" {
+            fill_in(object);
+        }
         let metadata = &mut object["metadata"];
         let inherited =
             |field: &str, new: Value| before.as_ref().map_or(new, |old| old["metadata"][field].clone());
@@ -148,6 +158,15 @@ impl State {
         self.objects.insert(key, entry);
         self.happen(kind, before, Some(object.clone()));
         object
+    }
+
+    /// Whether objects of a resource by this name were deleted, as far as that is not forgotten.
+    pub(crate) fn was_deleted(&self, plural: &str, name: &str) -> bool {
+        self.log.iter().any(|happening| {
+            let is_of = happening.plural.as_ref().is_some_and(|(_, of)| of == plural);
+            let gone = happening.before.as_ref().filter(|_| happening.after.is_none());
+            is_of && gone.is_some_and(|object| text(object, "name") == name)
+        })
     }
 
     /// Takes an object away, or marks it where finalizers hold it.
@@ -208,6 +227,31 @@ impl State {
         match self.faults.iter().position(meets) {
             Some(at) => Some(self.faults.remove(at).2),
             None => self.storms.iter().find(|storm| meets(storm)).map(|storm| storm.2),
+        }
+    }
+}
+
+/// What the real server fills in that is left out (`admissionregistration.k8s.io/v1`).
+fn fill_in(configuration: &mut Value) {
+    let webhooks = configuration.get_mut("webhooks").and_then(Value::as_array_mut);
+    for webhook in webhooks.into_iter().flatten() {
+        for (field, value) in [
+            ("matchPolicy", json!("Equivalent")),
+            ("failurePolicy", json!("Fail")),
+            ("reinvocationPolicy", json!("Never")),
+            ("timeoutSeconds", json!(10)),
+            ("namespaceSelector", json!({})),
+            ("objectSelector", json!({})),
+        ] {
+            if webhook[field].is_null() {
+                webhook[field] = value;
+            }
+        }
+        let rules = webhook.get_mut("rules").and_then(Value::as_array_mut);
+        for rule in rules.into_iter().flatten() {
+            if rule["scope"].is_null() {
+                rule["scope"] = json!("*");
+            }
         }
     }
 }

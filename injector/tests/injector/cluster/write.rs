@@ -1,12 +1,12 @@
 //! Reading one object and changing it, with the preconditions and refusals of the real server.
 
 use super::{
-    admission,
+    admission, collector,
     fields::Conflicts,
     http::Request,
     kinds::Target,
-    merge,
-    state::{Entry, Shared, State, text},
+    merge, security,
+    state::{self, Entry, Shared, State, text},
 };
 use serde_json::{Value, json};
 
@@ -112,6 +112,13 @@ fn create_object(mut object: Value, request: &Request, target: &Target, shared: 
     let object = admission::call(object, &webhooks, target, is_dry(request), shared)?;
     let mut state = shared.state();
     let name = text(&object, "name").to_owned();
+    is_owned_soundly(&object)?;
+    if target.kind.plural == "pods"
+        && let Some(namespace) = state.find("namespaces", "", &target.namespace)
+        && let Some(message) = security::refusal(namespace, &object)
+    {
+        return Err(refusal(403, "Forbidden", message));
+    }
     if state.entry(&target.kind, &target.namespace, &name).is_some() {
         let message = format!("{} {name:?} already exists", target.kind.plural);
         return Err(refusal(409, "AlreadyExists", message));
@@ -124,6 +131,10 @@ fn create_object(mut object: Value, request: &Request, target: &Target, shared: 
         entry.owners.written(&manager(request), &json!({}), &entry.object, &target.kind);
     }
     Ok((201, keep(&mut state, request, target, entry)))
+}
+
+fn is_owned_soundly(object: &Value) -> Result<(), Refusal> {
+    collector::faults(object).map_or(Ok(()), |fault| Err(refusal(422, "Invalid", fault)))
 }
 
 /// A version or identity that the writer names has to be the present one.
@@ -165,6 +176,7 @@ fn divided(mut new: Value, old: &Value, target: &Target) -> Value {
 
 fn replace(state: &mut State, request: &Request, target: &Target, old: Entry, new: Value) -> Done {
     let object = divided(new, &old.object, target);
+    is_owned_soundly(&object)?;
     let mut owners = old.owners;
     owners.written(&manager(request), &old.object, &object, &target.kind);
     let finished = object["metadata"]["deletionTimestamp"].is_string()
@@ -213,6 +225,10 @@ pub(super) fn patch(request: &Request, target: &Target, shared: &Shared) -> Done
             return Err(refusal(415, "UnsupportedMediaType", message));
         }
     }
+    // Objects are served in each of their versions.
+    if object["apiVersion"] == old.object["apiVersion"] {
+        object["apiVersion"] = target.kind.api_version().into();
+    }
     let object = placed(object, target)?;
     is_patched(&object, &old.object)?;
     replace(&mut state, request, target, old, object)
@@ -250,6 +266,7 @@ fn apply(request: &Request, target: &Target, shared: &Shared) -> Done {
         )
     })?;
     let object = divided(applied, &old.object, target);
+    is_owned_soundly(&object)?;
     Ok((200, keep(&mut state, request, target, Entry { object, owners })))
 }
 
@@ -262,6 +279,9 @@ pub(super) fn delete(request: &Request, target: &Target, shared: &Shared) -> Don
     if is_dry(request) {
         return Ok((200, old.object));
     }
+    let mut entry = old;
+    state.hold(&mut entry, &options);
+    state.objects.insert(state::key(&target.kind, &target.namespace, &target.name), entry);
     let removed = state.remove(&target.kind, &target.namespace, &target.name);
     Ok((200, removed.expect("it is there")))
 }

@@ -5,6 +5,8 @@ mod faults;
 mod inspect;
 mod offline;
 mod operator;
+mod ownership;
 mod program;
 mod races;
+mod roles;
 mod storms;

@@ -185,6 +185,12 @@ fn what_is_asked_is_what_the_role_grants() {
     });
     workload(&cluster, "Deployment", "base.blue");
     until("there is a further subset", || routed(&cluster).is_some_and(|(subsets, _)| subsets.len() == 3));
+    // What goes with its VirtualEnvironment, the garbage collector takes away; what is not wanted any more, the operator.
+    environment(&cluster, "demo", &json!({}));
+    cluster.remove("services", "shop", "cart");
+    until("none is wanted", || {
+        cluster.all("envoyfilters").is_empty() && cluster.all("destinationrules").is_empty()
+    });
     cluster.remove("virtualenvironments", "shop", "demo");
     until("ours is gone", || {
         cluster.all("envoyfilters").is_empty() && cluster.all("virtualservices").is_empty()

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
+    path::Path,
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
     thread,
@@ -85,9 +86,15 @@ pub(super) struct Operator {
 
 impl Operator {
     pub(super) fn start(cluster: &Cluster, more: &[&str]) -> Self {
+        Self::start_as(&cluster.kubeconfig(), more)
+    }
+
+    /// The same by another kubeconfig.
+    pub(super) fn start_as(kubeconfig: &Path, more: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
-            .args(["environment", "operator", "--kubeconfig", word(&cluster.kubeconfig())])
-            .args(["--debounce", "100ms", "--lease-duration", "2s", "--call-timeout", "2s"])
+            .args(["environment", "operator", "--kubeconfig", word(kubeconfig)])
+            .args(more.iter().all(|word| *word != "--debounce").then_some("--debounce=100ms"))
+            .args(["--lease-duration", "2s", "--call-timeout", "2s"])
             .args(["--status-address", "127.0.0.1:0", "--log_as_json"])
             .args(more)
             .args(
@@ -116,6 +123,12 @@ impl Operator {
     pub(super) fn line(&self, message: &str) -> Option<Value> {
         let log = self.log.lock().expect("no test has failed inside");
         log.iter().rev().find(|line| line["message"] == message).cloned()
+    }
+
+    /// How many lines there are with this message.
+    pub(super) fn lines(&self, message: &str) -> usize {
+        let log = self.log.lock().expect("no test has failed inside");
+        log.iter().filter(|line| line["message"] == message).count()
     }
 
     /// All lines, for a test that has failed.

@@ -2,9 +2,9 @@
 //!
 //! How often it asks is measured by how long it takes until it has asked so often: a slow machine only makes that longer.
 
-use super::program::{Operator, cluster, shop, until_subsets, workload};
+use super::program::{Operator, cluster, get, shop, until_subsets, workload};
 use crate::cluster::{Cluster, Fault, until};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::time::{Duration, Instant};
 
 const SHOP: [&str; 2] = ["--namespace", "shop"];
@@ -52,10 +52,58 @@ fn definitions_that_are_missing_for_long_are_waited_for() {
     ours.into_iter().for_each(put);
     shop(&cluster);
     let operator = Operator::start(&cluster, &SHOP);
-    // Two seconds each, and 0.2, 0.4, 0.8 between them.
-    until_listed(&cluster, "services", 4, Duration::from_secs(6));
-    assert_eq!(operator.line("the watch is disturbed").expect("it")["kind"], "silence");
+    until("it is told", || operator.line("the watch is disturbed").is_some());
+    let line = operator.line("the watch is disturbed").expect("it");
+    assert_eq!(line["kind"], "missing", "{line}");
+    until("all others are known", || !status(&operator)["Labels"].as_object().is_none_or(Map::is_empty));
     istio.into_iter().for_each(put);
+    until_subsets(&cluster, &["base", "base-red"]);
+    assert_eq!(cluster.count("list", "services"), 1, "what was known is not listed again");
+    assert!(operator.terminate());
+}
+
+/// What the operator knows.
+fn status(operator: &Operator) -> Value {
+    serde_json::from_str(&get(&operator.status_address(), "/status").1).expect("JSON")
+}
+
+/// The waits began again with each list that was begun, so that there were 1.5 a second, and a line for each.
+#[test]
+fn lists_that_are_refused_for_ever_come_more_and_more_seldom() {
+    let cluster = cluster();
+    shop(&cluster);
+    cluster.storm("list", "envoyfilters", Fault::Refuse(404));
+    let operator = Operator::start(&cluster, &SHOP);
+    // 0.8, 1.6 and 3.2 seconds between them.
+    until_listed(&cluster, "envoyfilters", 4, Duration::from_secs(5));
+    assert_eq!(cluster.count("list", "services"), 1, "the others are listed once");
+    assert_eq!(operator.lines("the watch is disturbed"), 1, "{}", operator.told());
+    let line = operator.line("the watch is disturbed").expect("it");
+    assert_eq!(line["error"], "refused by a test (404)", "{line}");
+    let counted = "sidecar_environment_watch_errors_total{resource=\"envoyfilters\",kind=\"missing\"}";
+    until("each is counted", || operator.number(counted) >= 4);
+    cluster.calm();
+    until_subsets(&cluster, &["base", "base-red"]);
+    assert!(operator.terminate());
+}
+
+/// Istio's objects in the one version that came later.
+#[test]
+fn a_version_that_is_served_later_is_found_without_a_new_start() {
+    let cluster = super::program::cluster();
+    let mut definitions = Vec::new();
+    for plural in ["virtualservices", "destinationrules"] {
+        let name = format!("{plural}.networking.istio.io");
+        let mut definition = cluster.find("customresourcedefinitions", "", &name).expect("it");
+        definition["spec"]["versions"] = json!([{ "name": "v1", "served": true }]);
+        definition["metadata"] = json!({ "name": name });
+        definitions.push(definition);
+        cluster.state().kinds.forget(plural);
+    }
+    shop(&cluster);
+    let operator = Operator::start(&cluster, &SHOP);
+    until("it is told", || operator.line("the watch is disturbed").is_some());
+    definitions.iter().for_each(|definition| drop(cluster.put(definition)));
     until_subsets(&cluster, &["base", "base-red"]);
     assert!(operator.terminate());
 }

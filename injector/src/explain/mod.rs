@@ -1,11 +1,14 @@
 //! `explain`: would the pods of a manifest be injected, who says so, and what becomes of their traffic then.
 
+mod cluster;
+
 use crate::arguments::Sources;
 use crate::input::{Input, revision};
 use crate::output::{self, Colour, warn};
 use crate::sources::configuration;
 use clap::{Args, ValueEnum};
-use injection::explain::{Explained, Question, Verdict, explain, injected, text};
+use injection::Namespaces;
+use injection::explain::{Explained, Injector, Question, Verdict, explain, injected, text};
 use policy::data::{Tree, yaml};
 use policy::{Problem, Problems};
 use std::{
@@ -26,16 +29,27 @@ const PROBLEMS: u8 = 1;
 Exit codes: 0 where all pods are injected, 3 where one is not, 1 where one is refused or the input is wrong, 2 for a wrong call. \
 With --explain, that of sidecar-init where it fails.
 
-The labels of a namespace come from --namespace-labels, and from Namespaces in the manifest.")]
+The labels of a namespace come from --namespace-labels, and from Namespaces in the manifest. With --kubeconfig or --context the \
+cluster is asked for its namespaces, for the webhooks that inject, and for the ConfigMaps that their injectors go by; flags and \
+the manifest win over it.")]
 pub(crate) struct Flags {
     #[command(flatten)]
     input: Input,
     /// Whose webhooks are asked: the control plane's revision, or a tag of one
-    #[arg(short, long, value_name = "NAME", default_value = "default", value_parser = revision)]
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        default_value = "default",
+        value_parser = revision,
+        conflicts_with_all = ["kubeconfig", "context"]
+    )]
     revision: String,
     /// There is a webhook for namespaces and pods that say nothing, too
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["kubeconfig", "context"])]
     auto: bool,
+    #[command(flatten)]
+    cluster: cluster::Flags,
     /// All kubelets run native sidecars (Kubernetes 1.33 and newer)
     #[arg(long)]
     native_sidecars: bool,
@@ -65,23 +79,29 @@ enum Format {
 
 pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     flags.color.choose();
-    let revision = (flags.revision != "default").then_some(flags.revision.as_str());
-    let (configuration, mut problems) = configuration(&flags.sources, revision);
-    configuration.warnings.iter().for_each(warn);
     let (files, unread) = flags.input.files();
-    problems.extend(unread);
-    let namespaces = flags.input.namespaces().map_err(|Problems(found)| problems.extend(found)).ok();
-    let namespaces = namespaces.filter(|_| problems.is_empty()).ok_or(Problems(problems))?;
     let manifests: Vec<(&str, &str)> =
         files.iter().map(|file| (file.name.as_str(), file.text.as_str())).collect();
-    let question = Question {
-        manifests: &manifests,
-        namespaces,
-        revision: &flags.revision,
-        everywhere: flags.auto,
-        native_sidecars: flags.native_sidecars,
+    let mut problems = unread;
+    let mut namespaces = flags.input.namespaces().unwrap_or_else(|Problems(found)| {
+        problems.extend(found);
+        Namespaces::default()
+    });
+    let (injectors, found) = match flags.cluster.is_asked() {
+        true => flags.cluster.ask(&flags.sources, &manifests, &mut namespaces),
+        false => {
+            let revision = (flags.revision != "default").then_some(flags.revision.as_str());
+            let (configuration, found) = configuration(&flags.sources, revision);
+            (vec![Injector::installed(&flags.revision, flags.auto, configuration)], found)
+        }
     };
-    let explained = explain(&question, &configuration)?;
+    injectors.iter().for_each(|injector| injector.configuration.warnings.iter().for_each(warn));
+    problems.extend(found);
+    if !problems.is_empty() {
+        return Err(Problems(problems).into());
+    }
+    let question = Question { manifests: &manifests, namespaces, native_sidecars: flags.native_sidecars };
+    let explained = explain(&question, &injectors)?;
     print(flags, &explained)?;
     let code = explained.iter().map(code).max_by_key(|code| (*code == PROBLEMS, *code)).unwrap_or(0);
     match injected(&explained) {
@@ -121,6 +141,12 @@ fn print(flags: &Flags, explained: &[Explained]) -> Result<(), Box<dyn Error>> {
 
 /// The command that goes on, for a shell.
 fn command(flags: &Flags) -> String {
+    if flags.cluster.is_asked() {
+        // What the cluster has told, no file holds.
+        let words: Vec<String> = std::env::args().skip(1).collect();
+        let words = injection::explain::command(&words);
+        return format!("sidecar-injector {words} --explain --matrix");
+    }
     let mut words = vec!["sidecar-injector".to_owned(), "inject".to_owned()];
     words.extend(flags.input.filenames.iter().flat_map(|name| ["-f".to_owned(), name.clone()]));
     let Sources { config, values, mesh } = &flags.sources;

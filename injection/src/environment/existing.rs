@@ -1,0 +1,198 @@
+//! Objects of the kinds that we make, as they are in the cluster, and whose they are.
+//!
+//! Ours is what a VirtualEnvironment controls. Owners get lost, though: the garbage collector takes away the references to
+//! those that are gone, and `kubectl delete --cascade=orphan` all of them. What has none left is ours by our label, as long as
+//! what decides about traffic was last written by us (`managedFields`): whoever changes that, or takes the label away, has
+//! made the object his.
+
+use super::routes::{DESTINATION_RULE, ENVOY_FILTER, VIRTUAL_SERVICE};
+use super::spec::{GROUP, KIND};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// The kinds that we make.
+pub const KINDS: [&str; 3] = [VIRTUAL_SERVICE, DESTINATION_RULE, ENVOY_FILTER];
+
+/// By this name the API server notes what we have set.
+pub const MANAGER: &str = "sidecar-injector-environment";
+/// The label of all that we make.
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// Its value.
+pub const US: &str = "sidecar-injector";
+
+/// An object of one of the kinds that we make, as far as it matters: of what is not ours, that it is there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Existing {
+    object: Value,
+    claim: Claim,
+}
+
+/// Whose an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claim {
+    /// A VirtualEnvironment owns it.
+    Owned,
+    /// It was ours, and has lost its owners.
+    Orphaned,
+    Foreign,
+}
+
+impl Existing {
+    /// Understands an object; `None` if it is none of the kinds that we make.
+    pub fn of(mut object: Value) -> Option<Self> {
+        let is_istio =
+            object["apiVersion"].as_str().is_some_and(|version| version.starts_with("networking.istio.io/"));
+        if !(is_istio && KINDS.iter().any(|kind| object["kind"] == **kind)) {
+            return None;
+        }
+        let mut managers = Value::Null;
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            managers = metadata.remove("managedFields").unwrap_or_default();
+            metadata.remove("annotations");
+        }
+        let claim = claim(&object, &managers);
+        if claim == Claim::Foreign {
+            object["spec"].take();
+        }
+        Some(Self { object, claim })
+    }
+
+    /// The object without what does not matter.
+    pub fn object(&self) -> &Value {
+        &self.object
+    }
+
+    fn text(&self, at: &str) -> &str {
+        self.object.pointer(at).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    pub fn kind(&self) -> &str {
+        self.text("/kind")
+    }
+
+    pub fn name(&self) -> &str {
+        self.text("/metadata/name")
+    }
+
+    /// Whether it may be changed and deleted.
+    pub fn is_ours(&self) -> bool {
+        match self.claim {
+            Claim::Owned | Claim::Orphaned => true,
+            Claim::Foreign => false,
+        }
+    }
+
+    /// The UID of the VirtualEnvironment that controls it; `None` where none does.
+    pub fn controller(&self) -> Option<&str> {
+        let mut ours = owners(&self.object).filter(|owner| is_environment(owner));
+        ours.find(|owner| owner["controller"] == true)?["uid"].as_str()
+    }
+
+    /// Whether VirtualEnvironments own it of which none is among these.
+    pub(super) fn is_orphan_without(&self, uids: &BTreeSet<&str>) -> bool {
+        let mut ours = owners(&self.object).filter(|owner| is_environment(owner));
+        let is_there = |owner: &Value| owner["uid"].as_str().is_some_and(|uid| uids.contains(uid));
+        self.claim == Claim::Owned && !ours.any(is_there)
+    }
+
+    /// All owners that it is to have, where these VirtualEnvironments are not yet what it has: those of other kinds stay.
+    pub(super) fn owners_to_be(&self, wanted: &[Value]) -> Option<Vec<Value>> {
+        let told = |owner: &Value| (owner["uid"].as_str().map(str::to_owned), owner["controller"] == true);
+        let (ours, others): (Vec<&Value>, Vec<&Value>) =
+            owners(&self.object).partition(|owner| is_environment(owner));
+        let [there, wanted_ones] =
+            [ours, wanted.iter().collect()].map(|all| all.into_iter().map(told).collect::<BTreeSet<_>>());
+        let differs = there != wanted_ones && !wanted.is_empty();
+        differs.then(|| others.into_iter().chain(wanted).cloned().collect())
+    }
+
+    /// Whether it says the same, in whichever version.
+    pub fn says_as(&self, other: &Self) -> bool {
+        let parts = [
+            "/spec",
+            "/metadata/labels",
+            "/metadata/ownerReferences",
+            "/metadata/uid",
+            "/metadata/deletionTimestamp",
+        ];
+        self.claim == other.claim
+            && parts.iter().all(|at| self.object.pointer(at) == other.object.pointer(at))
+    }
+
+    pub(super) fn is(&self, kind: &str, name: &str) -> bool {
+        self.kind() == kind && self.name() == name
+    }
+
+    pub(super) fn is_going(&self) -> bool {
+        self.object.pointer("/metadata/deletionTimestamp").is_some()
+    }
+
+    pub(super) fn uid(&self) -> String {
+        self.text("/metadata/uid").to_owned()
+    }
+
+    pub(super) fn version(&self) -> String {
+        self.text("/metadata/resourceVersion").to_owned()
+    }
+
+    /// Whether it has all that is wanted of it. More labels, or more at the top of its spec, are somebody else's.
+    pub(super) fn has(&self, wanted: &Value) -> bool {
+        let within = |at: &str| match (self.object.pointer(at), wanted.pointer(at)) {
+            (Some(Value::Object(there)), Some(Value::Object(wanted))) => {
+                wanted.iter().all(|(key, value)| there.get(key).is_some_and(|there| is_equal(there, value)))
+            }
+            (_, None) => true,
+            (Some(there), Some(wanted)) => is_equal(there, wanted),
+            (None, Some(_)) => false,
+        };
+        within("/metadata/labels") && within("/spec")
+    }
+}
+
+fn owners(object: &Value) -> impl Iterator<Item = &Value> {
+    object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten()
+}
+
+fn is_environment(owner: &Value) -> bool {
+    let group = owner["apiVersion"].as_str().and_then(|version| version.split_once('/'));
+    owner["kind"] == KIND && group.is_some_and(|(group, _)| group == GROUP)
+}
+
+fn claim(object: &Value, managers: &Value) -> Claim {
+    let controller = owners(object).find(|owner| owner["controller"] == true);
+    let is_labelled = object.pointer("/metadata/labels").is_some_and(|labels| labels[MANAGED_BY] == US);
+    match controller {
+        Some(owner) if is_environment(owner) => Claim::Owned,
+        Some(_) => Claim::Foreign,
+        None if !is_labelled => Claim::Foreign,
+        None if owners(object).any(is_environment) => Claim::Owned,
+        None if is_written_by_us(object, managers) => Claim::Orphaned,
+        None => Claim::Foreign,
+    }
+}
+
+/// Whether what decides about traffic was last written by us. Whoever changes a field takes it from its last manager.
+fn is_written_by_us(object: &Value, managers: &Value) -> bool {
+    let decides = match object["kind"].as_str() {
+        Some(VIRTUAL_SERVICE) => "f:http",
+        Some(DESTINATION_RULE) => "f:subsets",
+        _ => "f:configPatches",
+    };
+    let mut managers = managers.as_array().into_iter().flatten();
+    managers.any(|entry| entry["manager"] == MANAGER && !entry["fieldsV1"]["f:spec"][decides].is_null())
+}
+
+/// Whether two values say the same. 50.0 and 50 do: the API server keeps a number in its own form.
+fn is_equal(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) if a.is_f64() || b.is_f64() => a.as_f64() == b.as_f64(),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_equal(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            let has = |(key, a): (&String, &Value)| b.get(key).is_some_and(|b| is_equal(a, b));
+            a.len() == b.len() && a.iter().all(has)
+        }
+        _ => a == b,
+    }
+}

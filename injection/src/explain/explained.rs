@@ -1,0 +1,89 @@
+//! What is told of an object that describes pods, for people and for programs.
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// What becomes of an object's pods.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explained {
+    /// Kind, namespace and name.
+    pub title: String,
+    /// The name of its manifest.
+    pub file: String,
+    /// The number of its document in it, from 1.
+    pub document: usize,
+    pub namespace: String,
+    pub verdict: Verdict,
+    /// Why, in a sentence without its end.
+    pub because: String,
+    /// Each webhook, and what keeps it from being called.
+    pub webhooks: Vec<Asked>,
+    /// Who decides where one is called.
+    pub decision: Decided,
+    /// The init container that sets the rules or checks them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init: Option<Init>,
+    /// Containers that the pod gets beside it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<Added>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
+    /// What was taken for granted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub assumptions: Vec<String>,
+    /// What would have it injected, each on its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remedies: Vec<String>,
+    /// The object with its pod injected.
+    #[serde(skip)]
+    pub injected: Option<Value>,
+}
+
+/// How it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    Injected,
+    /// No webhook is called.
+    NotCalled,
+    /// One is called, and lets the pod through as it is.
+    LeftAlone,
+    /// One is called, and refuses the pod: it can't be made.
+    Refused,
+}
+
+/// A webhook, asked.
+#[derive(Clone, Debug, Serialize)]
+pub struct Asked {
+    pub name: String,
+    pub called: bool,
+    /// What it asks that isn't so.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub misses: Vec<String>,
+}
+
+/// What decides where a webhook is called.
+#[derive(Clone, Debug, Serialize)]
+pub struct Decided {
+    pub inject: bool,
+    pub because: String,
+}
+
+/// An init container about capture.
+#[derive(Clone, Debug, Serialize)]
+pub struct Init {
+    pub name: String,
+    pub arguments: Vec<String>,
+}
+
+/// A container that was added.
+#[derive(Clone, Debug, Serialize)]
+pub struct Added {
+    pub name: String,
+    pub image: String,
+    /// `containers` or `initContainers`.
+    pub place: &'static str,
+}

@@ -1,0 +1,199 @@
+//! What a cluster says of the question: its namespaces, the webhooks that inject, and what their injectors go by.
+
+use crate::arguments::Sources;
+use crate::output::warn;
+use crate::refusal::told;
+use crate::sources::{Maps, configuration_over};
+use clap::Args;
+use injection::{Namespaces, explain::Injector, webhook};
+use k8s_openapi::api::{
+    admissionregistration::v1::MutatingWebhookConfiguration,
+    core::v1::{ConfigMap, Namespace},
+};
+use kube::{Api, Client, api::ListParams};
+use policy::{Problem, pod::holders};
+use serde_json::{Value, json};
+use std::{collections::BTreeSet, error::Error, path::PathBuf, time::Duration};
+use tokio::runtime::Builder;
+
+/// Its flags.
+#[derive(Args)]
+#[group(skip)]
+pub(super) struct Flags {
+    /// Ask the cluster of this kubeconfig for namespaces, webhooks and configuration
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The same of this context, of that kubeconfig or of kubectl's own
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+}
+
+/// How long the API server may stay silent.
+const SILENCE: Duration = Duration::from_secs(20);
+/// Where Istio is, as far as a webhook that calls a URL tells.
+const ISTIO: &str = "istio-system";
+
+/// By what one injector is told from another: its Service's namespace and name, and its revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Identity {
+    namespace: String,
+    service: String,
+    revision: String,
+}
+
+impl Flags {
+    pub(super) fn is_asked(&self) -> bool {
+        self.kubeconfig.is_some() || self.context.is_some()
+    }
+
+    /// The injectors of the cluster, with everything that is wrong with their configuration; namespaces are told what the
+    /// cluster knows of them.
+    pub(super) fn ask(
+        &self,
+        sources: &Sources,
+        manifests: &[(&str, &str)],
+        namespaces: &mut Namespaces,
+    ) -> (Vec<Injector>, Vec<Problem>) {
+        let named = names(manifests, namespaces);
+        let asked = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| error.to_string())
+            .and_then(|runtime| runtime.block_on(self.fetch(sources, &named)));
+        match asked {
+            Ok((found, injectors, problems)) => {
+                found.iter().for_each(|namespace| namespaces.describe(namespace));
+                (injectors, problems)
+            }
+            Err(text) => (Vec::new(), vec![Problem::of(&self.flag(), text)]),
+        }
+    }
+
+    /// The flag that names the cluster.
+    fn flag(&self) -> String {
+        match (&self.context, &self.kubeconfig) {
+            (Some(context), _) => format!("--context {context}"),
+            (None, Some(path)) => format!("--kubeconfig {}", path.display()),
+            (None, None) => "--kubeconfig".to_owned(),
+        }
+    }
+
+    async fn fetch(
+        &self,
+        sources: &Sources,
+        named: &BTreeSet<String>,
+    ) -> Result<(Vec<Value>, Vec<Injector>, Vec<Problem>), String> {
+        let connected =
+            cluster::access::person(self.kubeconfig.as_deref(), self.context.as_deref(), SILENCE).await;
+        let (client, _) = connected.map_err(|error| told(&error))?;
+        let mut namespaces = Vec::new();
+        for name in named {
+            namespaces.extend(namespace(&client, name).await);
+        }
+        let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+        let listed = api.list(&ListParams::default()).await;
+        let listed = listed.map_err(|error| refused("webhook configurations can't be listed", &error))?;
+        let (mut injectors, mut problems) = (Vec::new(), Vec::new());
+        for (identity, webhooks) in grouped(listed.items) {
+            let maps = maps(&client, &identity, &self.flag()).await?;
+            let has_config = maps.maps.iter().any(|(_, data)| data["config"].is_string());
+            if !has_config && sources.config.is_none() {
+                return Err(format!(
+                    "namespace {} has no ConfigMap with the config of revision {}; name a file with --inject-config",
+                    identity.namespace, identity.revision
+                ));
+            }
+            let (configuration, found) = configuration_over(sources, &maps);
+            problems.extend(found);
+            injectors.push(Injector { revision: identity.revision, webhooks, configuration });
+        }
+        if injectors.is_empty() {
+            return Err(
+                "the cluster has no webhook that injects: install one, or leave this flag out to ask what \
+                        Istio's usual ones would do"
+                    .to_owned(),
+            );
+        }
+        Ok((namespaces, injectors, problems))
+    }
+}
+
+/// The namespaces of all objects that describe pods. What is wrong with manifests is told by whoever explains them.
+fn names(manifests: &[(&str, &str)], namespaces: &Namespaces) -> BTreeSet<String> {
+    let documents = manifests.iter().filter_map(|(name, text)| holders(name, text).ok()).flatten();
+    let holders = documents.flat_map(|document| document.holders);
+    holders.map(|holder| namespaces.of(&holder.namespace).name).collect()
+}
+
+fn refused(what: &str, error: &kube::Error) -> String {
+    format!("{what}: {}", told(error as &(dyn Error + 'static)))
+}
+
+/// A namespace as a manifest would describe it. One that can't be read is warned of.
+async fn namespace(client: &Client, name: &str) -> Option<Value> {
+    let api: Api<Namespace> = Api::all(client.clone());
+    match api.get_opt(name).await {
+        Ok(found) => {
+            let metadata = found?.metadata;
+            Some(json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": {
+                "name": name, "labels": metadata.labels, "annotations": metadata.annotations } }))
+        }
+        Err(error) => {
+            warn(refused(&format!("namespace {name} can't be read"), &error));
+            None
+        }
+    }
+}
+
+/// The webhooks that inject, by the injectors that they call.
+fn grouped(configurations: Vec<MutatingWebhookConfiguration>) -> Vec<(Identity, Vec<webhook::Webhook>)> {
+    let mut groups: Vec<(Identity, Vec<webhook::Webhook>)> = Vec::new();
+    for configuration in configurations {
+        let configuration = serde_json::to_value(configuration).unwrap_or_default();
+        let webhooks = webhook::read(&configuration);
+        if webhooks.is_empty() {
+            continue;
+        }
+        let labels = &configuration["metadata"]["labels"];
+        let mut services = configuration["webhooks"].as_array().into_iter().flatten();
+        let service =
+            services.find_map(|webhook| webhook["clientConfig"].get("service")).unwrap_or(&Value::Null);
+        let text = |value: &Value, otherwise: &str| value.as_str().unwrap_or(otherwise).to_owned();
+        let identity = Identity {
+            namespace: text(&service["namespace"], ISTIO),
+            service: text(&service["name"], ""),
+            revision: text(&labels[webhook::REVISION], "default"),
+        };
+        match groups.iter_mut().find(|(known, _)| *known == identity) {
+            Some((_, known)) => known.extend(webhooks),
+            None => groups.push((identity, webhooks)),
+        }
+    }
+    groups
+}
+
+/// The ConfigMaps of an injector: one of the name of its Service, as ours is, or Istio's two.
+async fn maps(client: &Client, identity: &Identity, flag: &str) -> Result<Maps, String> {
+    let Identity { namespace, service, revision } = identity;
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let suffix = if revision == "default" { String::new() } else { format!("-{revision}") };
+    let (config, mesh) = (format!("istio-sidecar-injector{suffix}"), format!("istio{suffix}"));
+    let mut maps = Maps { name: flag.to_owned(), maps: Vec::new() };
+    for name in [service, &config, &mesh] {
+        if name.is_empty() {
+            continue;
+        }
+        let found = api.get_opt(name).await;
+        let found =
+            found.map_err(|error| refused(&format!("ConfigMap {namespace}/{name} can't be read"), &error))?;
+        let data = found.and_then(|map| map.data).unwrap_or_default();
+        let is_ours = name == service && data.contains_key("config");
+        if is_ours || (name != service && !data.is_empty()) {
+            maps.maps.push((format!("{namespace}/{name}"), json!(data)));
+        }
+        if is_ours {
+            break;
+        }
+    }
+    Ok(maps)
+}

@@ -1,0 +1,169 @@
+//! The operator beside the garbage collector: routes stay while VirtualEnvironments come and go, and what is lost is back at once.
+//!
+//! At once is before the operator has waited for silence, which is an hour here.
+
+use super::program::{Operator, cluster, environment, shop, until_subsets, writes};
+use crate::cluster::{Cluster, until};
+use serde_json::{Value, json};
+
+const SLOW: [&str; 4] = ["--namespace", "shop", "--debounce", "1h"];
+const OURS: [&str; 2] = ["virtualservices", "destinationrules"];
+
+/// Names of the owners of the shop's objects, in their order; the one that controls them with a star.
+fn owners(cluster: &Cluster, plural: &str) -> Option<Vec<String>> {
+    let object = cluster.find(plural, "shop", "cart")?;
+    let told = |owner: &Value| {
+        let star = if owner["controller"] == true { "*" } else { "" };
+        format!("{}{star}", owner["name"].as_str().expect("a name"))
+    };
+    Some(object["metadata"]["ownerReferences"].as_array().into_iter().flatten().map(told).collect())
+}
+
+fn until_owned(cluster: &Cluster, expected: &[&str]) {
+    until("it is owned", || {
+        OURS.iter().all(|plural| owners(cluster, plural).is_some_and(|found| found == expected))
+    });
+}
+
+/// Whether the shop's objects were gone at any time.
+fn was_gone(cluster: &Cluster) -> bool {
+    OURS.iter().any(|plural| cluster.state().was_deleted(plural, "cart"))
+}
+
+fn uid(cluster: &Cluster, name: &str) -> Value {
+    cluster.find("virtualenvironments", "shop", name).expect("it")["metadata"]["uid"].clone()
+}
+
+fn two(cluster: &Cluster) -> Operator {
+    shop(cluster);
+    // The server gives all objects one age, so their names decide.
+    environment(cluster, "later", &json!({ "envLabel": { "defaultSubset": "base" } }));
+    let operator = Operator::start(cluster, &SLOW);
+    until_owned(cluster, &["demo*", "later"]);
+    operator
+}
+
+#[test]
+fn routes_stay_when_another_environment_takes_over() {
+    for cascade in ["background", "foreground"] {
+        let cluster = cluster();
+        let operator = two(&cluster);
+        let how = format!("--cascade={cascade}");
+        let (done, told) =
+            cluster.kubectl(&["delete", "virtualenvironments", "demo", "-n", "shop", "--wait=false", &how]);
+        assert!(done, "{told}");
+        until_owned(&cluster, &["later*"]);
+        until("it is gone", || cluster.find("virtualenvironments", "shop", "demo").is_none());
+        assert!(!was_gone(&cluster), "{cascade}: {}", operator.told());
+        // A further one is an owner at once, before anything happens to the first.
+        environment(&cluster, "third", &json!({}));
+        until_owned(&cluster, &["later*", "third"]);
+        assert!(operator.terminate());
+    }
+}
+
+#[test]
+fn an_environment_that_is_held_by_finalizers_hands_over() {
+    let cluster = cluster();
+    shop(&cluster);
+    let mut held = cluster.find("virtualenvironments", "shop", "demo").expect("it");
+    held["metadata"]["finalizers"] = json!(["example.com/held"]);
+    cluster.put(&held);
+    environment(&cluster, "later", &json!({ "envLabel": { "defaultSubset": "base" } }));
+    let operator = Operator::start(&cluster, &SLOW);
+    until_owned(&cluster, &["demo*", "later"]);
+    cluster.remove("virtualenvironments", "shop", "demo");
+    until_owned(&cluster, &["later*"]);
+    assert!(cluster.find("virtualenvironments", "shop", "demo").is_some(), "it is still there");
+    assert!(!was_gone(&cluster));
+    assert!(operator.terminate());
+}
+
+#[test]
+fn a_replaced_environment_routes_again_at_once() {
+    // Whether the garbage collector is faster than the operator, or slower.
+    for is_fast in [true, false] {
+        let cluster = cluster();
+        shop(&cluster);
+        let operator = Operator::start(&cluster, &SLOW);
+        until_owned(&cluster, &["demo*"]);
+        let before = uid(&cluster, "demo");
+        cluster.collect(is_fast);
+        cluster.remove("virtualenvironments", "shop", "demo");
+        environment(&cluster, "demo", &json!({ "envLabel": { "defaultSubset": "base" } }));
+        let now = uid(&cluster, "demo");
+        assert_ne!(before, now);
+        until("it is owned by the new one", || {
+            OURS.iter().all(|plural| {
+                cluster
+                    .find(plural, "shop", "cart")
+                    .is_some_and(|it| it["metadata"]["ownerReferences"][0]["uid"] == now)
+            })
+        });
+        cluster.collect(true);
+        assert_eq!(was_gone(&cluster), is_fast, "{}", operator.told());
+        until_subsets(&cluster, &["base", "base-red"]);
+        assert!(operator.terminate());
+    }
+}
+
+#[test]
+fn what_somebody_deletes_of_ours_is_made_again_at_once() {
+    let cluster = cluster();
+    shop(&cluster);
+    let operator = Operator::start(&cluster, &SLOW);
+    until_owned(&cluster, &["demo*"]);
+    for plural in OURS {
+        cluster.remove(plural, "shop", "cart");
+        until_owned(&cluster, &["demo*"]);
+    }
+    assert!(operator.terminate());
+}
+
+#[test]
+fn orphans_stay_and_are_taken_over() {
+    let cluster = cluster();
+    shop(&cluster);
+    let mut pay = cluster.find("services", "shop", "cart").expect("it");
+    pay["metadata"] = json!({ "name": "pay", "namespace": "shop" });
+    cluster.put(&pay);
+    let operator = Operator::start(&cluster, &["--namespace", "shop"]);
+    until_owned(&cluster, &["demo*"]);
+    until("pay has routes", || cluster.find("virtualservices", "shop", "pay").is_some());
+    let orphan = ["delete", "virtualenvironments", "demo", "-n", "shop", "--wait=false", "--cascade=orphan"];
+    let (done, told) = cluster.kubectl(&orphan);
+    assert!(done, "{told}");
+    until_owned(&cluster, &[]);
+    cluster.remove("services", "shop", "pay");
+    let (before, rounds) = (writes(&cluster), operator.number("sidecar_environment_rounds_total"));
+    until("it has looked", || operator.number("sidecar_environment_rounds_total") > rounds);
+    assert_eq!(writes(&cluster), before, "whoever orphans them wants to keep them");
+    environment(&cluster, "next", &json!({ "envLabel": { "defaultSubset": "base" } }));
+    until_owned(&cluster, &["next*"]);
+    until("pay's are not needed", || cluster.find("virtualservices", "shop", "pay").is_none());
+    assert!(!was_gone(&cluster), "{}", operator.told());
+    assert!(operator.terminate());
+}
+
+#[test]
+fn an_orphan_that_its_user_has_changed_is_his() {
+    let cluster = cluster();
+    shop(&cluster);
+    let operator = Operator::start(&cluster, &["--namespace", "shop"]);
+    until_owned(&cluster, &["demo*"]);
+    let orphan = ["delete", "virtualenvironments", "demo", "-n", "shop", "--wait=false", "--cascade=orphan"];
+    assert!(cluster.kubectl(&orphan).0);
+    until_owned(&cluster, &[]);
+    let patch = r#"{"spec":{"http":[{"route":[{"destination":{"host":"cart"}}]}]}}"#;
+    let (done, told) =
+        cluster.kubectl(&["patch", "virtualservice", "cart", "-n", "shop", "--type=merge", "-p", patch]);
+    assert!(done, "{told}");
+    let his = cluster.find("virtualservices", "shop", "cart").expect("it")["spec"].clone();
+    environment(&cluster, "next", &json!({ "envLabel": { "defaultSubset": "base" } }));
+    until("it is told", || {
+        let one = cluster.find("virtualenvironments", "shop", "next").expect("it");
+        one["status"]["conditions"][1]["reason"] == "ServicesLeftOut"
+    });
+    assert_eq!(cluster.find("virtualservices", "shop", "cart").expect("it")["spec"], his);
+    assert!(operator.terminate());
+}

@@ -1,0 +1,157 @@
+//! `explain` that asks a cluster, and what that cluster then does with the pod.
+
+use super::authority::Replica;
+use super::cluster::{Cluster, until, word};
+use super::webhook::CONFIG;
+use serde_json::{Value, json};
+use std::{fs, path::Path, process::Command};
+
+const POD: &str = r#"{ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "web", "namespace": "shop" },
+    "spec": { "containers": [{ "name": "web", "image": "example/web" }] } }"#;
+
+/// The exit code, and what is told of the pod.
+fn explain(cluster: &Cluster, flags: &[&str]) -> (i32, String) {
+    let pod = cluster.file("pod.json");
+    fs::write(&pod, POD).expect("written");
+    let out = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
+        .args(["explain", "-f", word(&pod)])
+        .args(flags)
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .output()
+        .expect("the injector");
+    let text = [out.stdout, out.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    (out.status.code().expect("a code"), text)
+}
+
+fn map(namespace: &str, name: &str, data: &Value) -> Value {
+    json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name, "namespace": namespace }, "data": data })
+}
+
+/// A configuration of a webhook for namespaces with a label, which calls a Service.
+fn configuration(name: &str, revision: &str, service: (&str, &str), label: (&str, &str)) -> Value {
+    json!({ "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+        "metadata": { "name": name, "labels": { "istio.io/rev": revision } },
+        "webhooks": [{ "name": "rev.namespace.sidecar-injector.istio.io", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+            "clientConfig": { "service": { "namespace": service.0, "name": service.1, "path": "/inject" } },
+            "rules": [{ "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"] }],
+            "namespaceSelector": { "matchLabels": { label.0: label.1 } } }] })
+}
+
+fn check(cluster: &Cluster, flags: &[&str], code: i32, parts: &[&str]) {
+    let (found, told) = explain(cluster, flags);
+    assert_eq!(found, code, "{told}");
+    for part in parts {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}
+
+/// What a cluster answers is what counts: not the usual webhooks, and not the usual configuration.
+#[test]
+fn namespaces_webhooks_and_configuration_are_the_clusters() {
+    let cluster = Cluster::start();
+    let kubeconfig = cluster.kubeconfig();
+    let asked = ["--kubeconfig", word(&kubeconfig)];
+    cluster.namespace("shop", &json!({ "istio.io/rev": "blue" }));
+    check(&cluster, &asked, 1, &["the cluster has no webhook that injects"]);
+    let odd = ("mesh", "yes");
+    cluster.put(&configuration("istio-sidecar-injector-blue", "blue", ("istio-system", "istiod-blue"), odd));
+    check(&cluster, &asked, 1, &["namespace istio-system has no ConfigMap with the config of revision blue"]);
+    let values = r#"{"global": {"proxy": {"image": "blue.example/proxy:1"}}}"#;
+    cluster.put(&map(
+        "istio-system",
+        "istio-sidecar-injector-blue",
+        &json!({ "config": "policy: enabled", "values": values }),
+    ));
+    cluster.put(&map("istio-system", "istio-blue", &json!({ "mesh": "defaultConfig: {statusPort: 15999}" })));
+    // A second injector, ours.
+    cluster.put(&configuration(
+        "istio-sidecar-injector",
+        "default",
+        ("mesh", "sidecar-injector"),
+        ("green", "yes"),
+    ));
+    cluster.put(&map("mesh", "sidecar-injector", &json!({ "config": "policy: disabled" })));
+    check(&cluster, &asked, 3, &["no webhook of revision default or blue is called for it"]);
+    cluster.namespace("shop", &json!({ "mesh": "yes" }));
+    let called = "injected, because webhook rev.namespace of istio-sidecar-injector-blue is called";
+    check(&cluster, &asked, 0, &[called, "from blue.example/proxy:1", "--explain --matrix"]);
+    check(&cluster, &["--context", "c"], 0, &[called]);
+    check(&cluster, &["--context", "none"], 1, &["--context none: "]);
+    cluster.namespace("shop", &json!({ "green": "yes" }));
+    check(
+        &cluster,
+        &asked,
+        3,
+        &["not injected, because webhook rev.namespace of istio-sidecar-injector is called", "policy"],
+    );
+    // Flags win.
+    let config = cluster.file("config");
+    fs::write(&config, "policy: enabled").expect("written");
+    check(&cluster, &[&asked[..], &["--inject-config", word(&config)]].concat(), 0, &["injected, because"]);
+    check(&cluster, &[&asked[..], &["--namespace-labels", "mesh=yes,green="]].concat(), 0, &[called]);
+    check(&cluster, &[&asked[..], &["--auto"]].concat(), 2, &["cannot be used with"]);
+}
+
+#[test]
+fn rights_that_lack_are_told() {
+    let cluster = Cluster::start();
+    let account = cluster.account("shop", "nobody");
+    let said = "cannot list resource \"mutatingwebhookconfigurations\"";
+    check(
+        &cluster,
+        &["--kubeconfig", word(&account)],
+        1,
+        &["warning: namespace shop can't be read: ", said, "(403)"],
+    );
+}
+
+/// A server of the configuration `c`, with these values; `kubectl` creates the pod, and is told this.
+fn create(cluster: &Cluster, values: &str) -> (bool, String) {
+    let folder = cluster.file("config");
+    fs::create_dir_all(&folder).expect("a folder");
+    for (name, text) in [("config", CONFIG), ("values", values)] {
+        fs::write(folder.join(name), text).expect("written");
+    }
+    cluster.put(&map("mesh", "sidecar-injector", &json!({ "config": CONFIG, "values": values })));
+    let flags = ["--namespace", "mesh", "--webhook-configurations", "c", "--config-dir", word(&folder)];
+    let mut server = Replica::start(cluster, &format!("server-{}", values.len()), &flags);
+    cluster.route("mesh", "sidecar-injector", server.address());
+    until("the webhook trusts it", || {
+        let found = cluster.find("mutatingwebhookconfigurations", "", "c").expect("it");
+        found["webhooks"][0]["clientConfig"]["caBundle"].as_str().is_some_and(|bundle| !bundle.is_empty())
+    });
+    let done = cluster.kubectl(&["create", "--validate=false", "-f", word(&cluster.file("pod.json"))]);
+    server.stop();
+    done
+}
+
+#[test]
+fn what_a_pod_security_standard_refuses_is_known_before() {
+    let cluster = Cluster::start();
+    let kubeconfig = cluster.kubeconfig();
+    let asked = ["--kubeconfig", word(&kubeconfig)];
+    let labels = json!({ "istio-injection": "enabled", "pod-security.kubernetes.io/enforce": "baseline" });
+    cluster.namespace("shop", &labels);
+    cluster.namespace("mesh", &json!({}));
+    let service = ("mesh", "sidecar-injector");
+    cluster.put(&configuration("c", "default", service, ("istio-injection", "enabled")));
+    cluster.put(&map("mesh", "sidecar-injector", &json!({ "config": CONFIG })));
+    let refused = "initContainers istio-init: it adds NET_ADMIN, NET_RAW";
+    check(&cluster, &asked, 1, &["Pod Security Standard baseline", refused]);
+    let (created, told) = create(&cluster, "{}");
+    assert!(!created && told.contains("violates PodSecurity") && told.contains("istio-init"), "{told}");
+    // As the plugin sets the rules.
+    let (created, told) = create(&cluster, r#"{"pilot": {"cni": {"enabled": true}}}"#);
+    assert!(created, "{told}");
+    let pod = cluster.find("pods", "shop", "web").expect("a pod");
+    assert_eq!(pod["spec"]["initContainers"][0]["name"], "istio-validation");
+    check(&cluster, &asked, 0, &["injected, because"]);
+}
+
+/// The file of a kubeconfig is named where it can't be read.
+#[test]
+fn a_kubeconfig_that_is_missing_is_told() {
+    let cluster = Cluster::start();
+    assert!(!Path::new("missing.yaml").exists());
+    check(&cluster, &["--kubeconfig", "missing.yaml"], 1, &["--kubeconfig missing.yaml", "can't be read"]);
+}
