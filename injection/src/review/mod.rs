@@ -103,6 +103,14 @@ pub fn answer(call: &Call<'_>, configuration: &Configuration, cluster: &dyn Clus
     answer_by(call, cluster, |pod, around| pipeline::inject(pod, around, configuration))
 }
 
+/// The fields of a review that anybody here asks for.
+///
+/// # Errors
+/// When it is no JSON, or holds a pod that is too large to be worked on.
+pub(crate) fn fields(body: &[u8]) -> Result<Value, String> {
+    tree::read(body, Depth::Whole)
+}
+
 fn answer_by(
     call: &Call<'_>,
     cluster: &dyn Cluster,
@@ -367,13 +375,16 @@ mod tests {
     fn what_was_left_out_is_read_where_it_is_needed() {
         let variables: Value = (0..99).map(|number| json!({ "name": format!("V{number}") })).collect();
         let pod = json!({ "metadata": {}, "spec": { "containers": [{ "name": "web", "env": variables }] } });
-        let review = json!({ "apiVersion": VERSIONS[0], "kind": KIND, "request": { "uid": "u", "object": pod } });
+        let review =
+            json!({ "apiVersion": VERSIONS[0], "kind": KIND, "request": { "uid": "u", "object": pod } });
         let review = review.to_string();
-        let call = Call { method: "POST", path: "/inject", content_type: Some(JSON), body: review.as_bytes() };
+        let call =
+            Call { method: "POST", path: "/inject", content_type: Some(JSON), body: review.as_bytes() };
         let patched = |injector: fn(&Value, &Around) -> Result<pipeline::Outcome, Problems>| {
             let answer = answer_by(&call, &Unknown::default(), injector);
             let answer = body_of(&answer);
-            let patch = STANDARD.decode(answer["response"]["patch"].as_str().expect("a patch")).expect("base64");
+            let patch =
+                STANDARD.decode(answer["response"]["patch"].as_str().expect("a patch")).expect("base64");
             let mut patched = pod.clone();
             let patch: json_patch::Patch = serde_json::from_slice(&patch).expect("RFC 6902");
             json_patch::patch(&mut patched, &patch).expect("a patch of the pod");

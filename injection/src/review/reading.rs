@@ -185,7 +185,9 @@ mod tests {
         // Whatever comes before it.
         let late = r#"{"request":{"object":{"a":[[[]],"b":nonsense]},"uid":"u2"},"apiVersion":"admission.k8s.io/v1"}"#;
         assert_eq!(found(late.as_bytes()), (Some(VERSIONS[0]), "u2".to_owned()));
-        for none in ["", "{", "null", r#"{"uid":"u"}"#, r#"{"request":[{"uid":"u"}]}"#, r#"{"request":{"uid":7}}"#] {
+        for none in
+            ["", "{", "null", r#"{"uid":"u"}"#, r#"{"request":[{"uid":"u"}]}"#, r#"{"request":{"uid":7}}"#]
+        {
             assert_eq!(found(none.as_bytes()), (None, String::new()), "{none}");
         }
     }

@@ -211,7 +211,8 @@ mod tests {
     }
 
     fn shallow(object: &Value) -> Value {
-        read(review(object).to_string().as_bytes(), Depth::Shallow).expect("JSON")["request"]["object"].clone()
+        read(review(object).to_string().as_bytes(), Depth::Shallow).expect("JSON")["request"]["object"]
+            .clone()
     }
 
     #[test]
@@ -235,7 +236,8 @@ mod tests {
 
     #[test]
     fn long_lists_of_variables_are_left_out_where_they_may_be() {
-        let pod = |name: &str| json!({ "spec": { "containers": [{ "name": name, "env": variables(FEW + 1) }] } });
+        let pod =
+            |name: &str| json!({ "spec": { "containers": [{ "name": name, "env": variables(FEW + 1) }] } });
         assert!(unread::is_in(&shallow(&pod("web"))));
         for read_always in ["istio-proxy", "istio-init", "istio-validation"] {
             assert_eq!(shallow(&pod(read_always)), pod(read_always));

@@ -3,5 +3,6 @@
 mod cases;
 mod goldens;
 mod laws;
+mod reviews;
 #[path = "../support/rfc6902.rs"]
 mod rfc6902;

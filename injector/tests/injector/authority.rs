@@ -11,20 +11,20 @@ use std::{
     time::Duration,
 };
 
-const NAMESPACE: &str = "istio-system";
-const SECRET: &str = "sidecar-injector-ca";
-const CONFIGURATION: &str = "istio-sidecar-injector";
+pub(super) const NAMESPACE: &str = "istio-system";
+pub(super) const SECRET: &str = "sidecar-injector-ca";
+pub(super) const CONFIGURATION: &str = "istio-sidecar-injector";
 const WEBHOOKS: &str = "mutatingwebhookconfigurations";
 
 /// One replica.
-struct Replica {
+pub(super) struct Replica {
     child: Child,
     log: PathBuf,
 }
 
 impl Replica {
     /// Starts one with these flags besides.
-    fn start(cluster: &Cluster, name: &str, flags: &[&str]) -> Self {
+    pub(super) fn start(cluster: &Cluster, name: &str, flags: &[&str]) -> Self {
         let log = cluster.file(&format!("{name}.log"));
         let child = Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
             .args(["serve", "--self-signed", "--address", "127.0.0.1:0", "--drain", "0"])
@@ -37,12 +37,12 @@ impl Replica {
         Self { child, log }
     }
 
-    fn log(&self) -> String {
+    pub(super) fn log(&self) -> String {
         fs::read_to_string(&self.log).expect("a log")
     }
 
     /// Where it serves, once it does.
-    fn address(&mut self) -> SocketAddr {
+    pub(super) fn address(&mut self) -> SocketAddr {
         let mut found = None;
         until("it serves", || {
             let ended = self.child.try_wait().expect("a child");
@@ -62,7 +62,7 @@ impl Replica {
     }
 
     /// Ends it as the kubelet does.
-    fn stop(mut self) {
+    pub(super) fn stop(mut self) {
         self.signal("TERM");
         let status = self.child.wait().expect("a child");
         assert!(status.success(), "{status}: {}", self.log());
@@ -78,7 +78,7 @@ impl Drop for Replica {
 }
 
 /// A cluster where pods of the namespace `shop` are to be injected.
-fn cluster() -> Cluster {
+pub(super) fn cluster() -> Cluster {
     let cluster = Cluster::start();
     cluster.namespace(NAMESPACE, &json!({}));
     cluster.namespace("shop", &json!({ "istio-injection": "enabled" }));
@@ -86,7 +86,7 @@ fn cluster() -> Cluster {
     cluster
 }
 
-fn configuration(service: &str) -> Value {
+pub(super) fn configuration(service: &str) -> Value {
     json!({ "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
         "metadata": { "name": CONFIGURATION },
         "webhooks": [{ "name": "namespace.sidecar-injector.istio.io", "sideEffects": "None",
@@ -97,21 +97,21 @@ fn configuration(service: &str) -> Value {
 }
 
 /// What the webhook trusts.
-fn bundle(cluster: &Cluster) -> String {
+pub(super) fn bundle(cluster: &Cluster) -> String {
     let found = cluster.find(WEBHOOKS, "", CONFIGURATION).unwrap_or_default();
     let text = found["webhooks"][0]["clientConfig"]["caBundle"].as_str().unwrap_or_default().to_owned();
     String::from_utf8(STANDARD.decode(text).expect("base64")).expect("text")
 }
 
 /// A text in the Secret.
-fn stored(cluster: &Cluster, key: &str) -> String {
+pub(super) fn stored(cluster: &Cluster, key: &str) -> String {
     let secret = cluster.find("secrets", NAMESPACE, SECRET).unwrap_or_default();
     let text = secret["data"][key].as_str().unwrap_or_default().to_owned();
     String::from_utf8(STANDARD.decode(text).expect("base64")).expect("text")
 }
 
 /// kubectl creates a pod, for which the webhook has to be called.
-fn create(cluster: &Cluster, name: &str) {
+pub(super) fn create(cluster: &Cluster, name: &str) {
     let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "namespace": "shop" },
         "spec": { "containers": [{ "name": "application", "image": "example/application" }] } });
     let file = cluster.file(&format!("{name}.json"));
@@ -316,6 +316,7 @@ fn flags_that_do_not_fit_are_refused() {
     assert!(run(&["--patience", "0"]).contains("expected more than 0"));
     assert!(run(&["--self-signed", "--tls-cert", "x"]).contains("cannot be used with"));
     assert!(run(&["--self-signed", "--ca-lifetime", "1y"]).contains("such as 90d"));
+    assert!(run(&["--self-signed", "--name", "https://a"]).contains("expected a DNS name"));
     assert!(run(&["--self-signed", "--kubeconfig", "missing.yaml"]).contains("missing.yaml can't be read: "));
     assert!(run(&["--self-signed"]).contains("no pod of a cluster"));
 }

@@ -1,11 +1,14 @@
 //! The injector, as its users meet it.
 
 mod authority;
+mod callers;
 mod client;
 mod cluster;
 mod environment;
 mod explain;
+mod http2;
 mod inject;
+mod large;
 mod load;
 mod manifests;
 mod manifests_told;
