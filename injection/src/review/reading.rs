@@ -48,8 +48,9 @@ impl Review {
 /// cut, too deep or no JSON.
 fn found(body: &[u8]) -> (Option<&'static str>, String) {
     let (mut version, mut uid) = (None, String::new());
-    // Names of the fields that enclose the place, and the last text, which is a name if a colon follows.
-    let (mut path, mut last, mut name): (Vec<(u8, &[u8])>, &[u8], &[u8]) = (Vec::new(), b"", b"");
+    // What encloses the place, with the names of its fields, and the last text, which is a name if a colon follows.
+    let mut path: Vec<(u8, &[u8])> = Vec::new();
+    let (mut last, mut name): (&[u8], &[u8]) = (b"", b"");
     let mut at = 0;
     while let Some(byte) = body.get(at) {
         at += 1;
