@@ -1,5 +1,5 @@
 //! How large a pod may be: larger than any that the API server stores, and small enough to be worked on, since a webhook
-//! can be called by anybody who reaches it. `inject -f` and the webhook have the same limit.
+//! takes calls from any client that reaches it. `inject -f` and the webhook have the same limit.
 
 use policy::{Problem, Problems};
 use serde_json::Value;

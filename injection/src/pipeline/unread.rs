@@ -42,7 +42,7 @@ pub(crate) fn is_in(pod: &Value) -> bool {
 }
 
 /// Whether all that was not read of a pod is as it was, or gone with its field or its container: what a list has become
-/// can't be told from a list that was not read.
+/// can't be distinguished from a list that was not read.
 pub(crate) fn is_kept(before: &Value, after: &Value) -> bool {
     let count = |pod| containers(pod).filter(|(_, variables)| is_mark(variables)).count();
     let was_left_out =
@@ -61,7 +61,7 @@ pub(super) fn check(own: &Pod, overlay: &Pod) -> Result<(), Problems> {
     }
 }
 
-/// What somebody is told who needs what was not read; the pod is then read as a whole.
+/// The error of a step that needs what was not read; the pod is then read as a whole.
 pub(crate) fn refusal(place: &str) -> Problems {
     Problems(vec![Problem::of(place, "needs variables of the pod that were not read")])
 }

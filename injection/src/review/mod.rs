@@ -103,7 +103,7 @@ pub fn answer(call: &Call<'_>, configuration: &Configuration, cluster: &dyn Clus
     answer_by(call, cluster, |pod, around| pipeline::inject(pod, around, configuration))
 }
 
-/// The fields of a review that anybody here asks for.
+/// The fields of a review that matter to a webhook.
 ///
 /// # Errors
 /// When it is no JSON, or holds a pod that is too large to be worked on.

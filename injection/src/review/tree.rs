@@ -1,4 +1,4 @@
-//! The text of a review as a tree of what matters: without fields of which nobody here asks anything, such as
+//! The text of a review as a tree of what matters: without fields that no webhook here needs, such as
 //! `managedFields`, which are several times as long as the variables that they are about.
 
 use crate::pipeline::size::{Allowance, TooLarge};
@@ -65,7 +65,7 @@ enum Part {
 }
 
 impl Part {
-    /// What a field of it is; `None` where nobody asks for it.
+    /// What a field of it is; `None` where it is not needed.
     fn field(self, name: &str) -> Option<Self> {
         match (self, name) {
             (Self::Review, "apiVersion" | "kind") => Some(Self::Other),

@@ -1,5 +1,5 @@
 //! What a review is answered, beside what the same pod becomes as a whole: the server leaves long lists of variables unread
-//! wherever it can, and nobody may see that.
+//! wherever it can, and no answer may depend on that.
 
 use crate::cases::Case;
 use crate::laws::entangled;

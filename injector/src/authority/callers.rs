@@ -1,5 +1,5 @@
 //! Who should call the server: whether the webhook configurations that it was given do. Where one doesn't, pods are created
-//! without it, and no request ever tells; so it is logged, counted, and shown to whoever asks.
+//! without it, and no request ever shows that; so it is logged, counted, and part of `/ready?verbose`.
 
 use std::{
     collections::BTreeMap,

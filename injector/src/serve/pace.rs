@@ -56,7 +56,7 @@ impl Pace {
         self.deadline.send_replace(Instant::now() + 2 * self.patience);
     }
 
-    /// An answer is on its way, or nobody waits for it any more. Whether it was the last one.
+    /// An answer is on its way, or its client has given it up. Whether it was the last one.
     pub(crate) fn answered(&self) -> bool {
         let is_last = self.open.fetch_sub(1, Ordering::Relaxed) == 1;
         if is_last {
