@@ -52,9 +52,10 @@ pub(super) fn objects(wanted: &Installation) -> Vec<Value> {
     let container = json!({
         "name": "injector", "image": wanted.image, "args": arguments,
         "ports": [{ "name": "webhook", "containerPort": PORT }, { "name": "metrics", "containerPort": METRICS }],
-        // Asked where it serves, so it is ready when it can be called. The kubelet checks no certificate.
+        // Asked where it serves, so it is ready when it can be called. The kubelet checks no certificate. Asked every second,
+        // since no pod can be created while no replica is known to be ready.
         "readinessProbe": { "httpGet": { "path": "/ready", "port": "webhook", "scheme": "HTTPS" },
-            "periodSeconds": 2, "failureThreshold": 2 },
+            "periodSeconds": 1, "failureThreshold": 3 },
         "volumeMounts": [{ "name": "configuration", "mountPath": FOLDER, "readOnly": true }],
     });
     let volumes = json!([{ "name": "configuration", "configMap": { "name": name } }]);

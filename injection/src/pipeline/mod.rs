@@ -10,7 +10,9 @@ mod overlay;
 mod pod;
 mod probes;
 mod record;
+pub(crate) mod size;
 mod templates;
+pub(crate) mod unread;
 mod users;
 mod workload;
 
@@ -83,6 +85,7 @@ pub struct Injected {
 /// # Errors
 /// Every problem with what the pod says, and those of a template that makes no pod of it.
 pub fn inject(pod: &Value, around: &Around, configuration: &Configuration) -> Result<Outcome, Problems> {
+    size::check(pod)?;
     let given = Pod::read("pod", pod.clone())?;
     let mut around = around.clone();
     // What a template says of it, controllers pass over.
@@ -174,6 +177,7 @@ impl<'a> Job<'a> {
         let Self { given, status, own, sidecar, patches, strictness, mut warnings } = self;
         let overlay::Overlaid { mut pod, overlay, overrides, warnings: of_overlay } =
             overlay::apply(&own, &patches)?;
+        unread::check(&own, &overlay)?;
         if let Some(name) = lost(&given, &pod) {
             let text = "lists it and all other containers of the pod, so that none would be left that was not injected; remove \
                         the annotation, or the names that are the application's";

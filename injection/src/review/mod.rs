@@ -4,6 +4,8 @@
 
 mod cluster;
 mod reading;
+mod reply;
+mod tree;
 
 pub use cluster::{Cluster, Unknown, runs_native_sidecars};
 
@@ -11,16 +13,15 @@ use crate::configuration::Configuration;
 use crate::decision::Decision;
 use crate::patch;
 use crate::path;
-use crate::pipeline::{self, Around};
-use base64::{Engine, engine::general_purpose::STANDARD};
+use crate::pipeline::{self, Around, unread};
 use policy::Problems;
-use reading::Review;
-use serde_json::{Map, Value, json};
+use reading::{Review, Unreadable};
+use reply::Reply;
+use serde_json::Value;
+use tree::Depth;
 
 /// The longest body that is read, in bytes; the API server's own limit for a request is half of it.
 pub const MOST_BYTES: usize = 6 * 1024 * 1024;
-/// The most values of a body. Pods have hundreds; each costs kilobytes while it is worked on, and anybody can ask.
-const MOST_VALUES: usize = 20_000;
 
 /// The versions that are understood; the first is answered where nobody knows which was asked in.
 const VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
@@ -102,19 +103,12 @@ pub fn answer(call: &Call<'_>, configuration: &Configuration, cluster: &dyn Clus
     answer_by(call, cluster, |pod, around| pipeline::inject(pod, around, configuration))
 }
 
-/// What separates or opens values, outside of texts: how many there are, without a tree of them.
-fn values(body: &[u8]) -> usize {
-    let (mut inside, mut escaped, mut found) = (false, false, 0);
-    for byte in body {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if inside => escaped = true,
-            b'"' => inside = !inside,
-            b',' | b'[' | b'{' if !inside => found += 1,
-            _ => {}
-        }
-    }
-    found
+/// The fields of a review that matter to a webhook.
+///
+/// # Errors
+/// When it is no JSON, or holds a pod that is too large to be worked on.
+pub(crate) fn fields(body: &[u8]) -> Result<Value, String> {
+    tree::read(body, Depth::Whole)
 }
 
 fn answer_by(
@@ -132,16 +126,26 @@ fn answer_by(
         let found = call.content_type.unwrap_or_default();
         return Answer::text(415, &format!("Content-Type is {found:?}; expected {JSON}"));
     }
-    if values(call.body) > MOST_VALUES {
-        return Reply::malformed(VERSIONS[0], format!("the review has more than {MOST_VALUES} values"))
-            .answer();
-    }
-    let review = match Review::read(call.body) {
+    let answered = |depth| answered(call, depth, cluster, &inject);
+    answered(Depth::Shallow)
+        .or_else(|| answered(Depth::Whole))
+        .expect("a review that was read as a whole is answered")
+}
+
+/// The answer to a review that is read as deep as that; `None` where it takes more than was read.
+fn answered(
+    call: &Call<'_>,
+    depth: Depth,
+    cluster: &dyn Cluster,
+    inject: &impl Fn(&Value, &Around) -> Result<pipeline::Outcome, Problems>,
+) -> Option<Answer> {
+    let review = match Review::read(call.body, depth) {
         Ok(review) => review,
-        Err(reason) => return Reply::malformed(VERSIONS[0], reason).answer(),
+        Err(unreadable) => return Some(Reply::malformed(unreadable).answer()),
     };
     let Some(request) = review.request() else {
-        return Reply::malformed(review.version, "the review has no request".to_owned()).answer();
+        let (reason, uid) = ("the review has no request".to_owned(), String::new());
+        return Some(Reply::malformed(Unreadable { reason, version: review.version, uid }).answer());
     };
     let reply = |outcome, reason: String| Reply {
         version: review.version,
@@ -156,14 +160,15 @@ fn answer_by(
     if !matches!(request.text("operation"), "" | "CREATE") {
         let operation = request.text("operation");
         let reason = format!("the operation is {operation}, and pods are injected when they are created");
-        return reply(Outcome::Skipped, reason).answer();
+        return Some(reply(Outcome::Skipped, reason).answer());
     }
     if let Some(other) = request.other_than_pods() {
-        return reply(Outcome::Skipped, format!("it is about {other}, and pods are injected")).answer();
+        let reason = format!("it is about {other}, and pods are injected");
+        return Some(reply(Outcome::Skipped, reason).answer());
     }
     let pod = match request.pod() {
         Ok(pod) => pod,
-        Err(reason) => return reply(Outcome::Refused, reason).answer(),
+        Err(reason) => return Some(reply(Outcome::Refused, reason).answer()),
     };
     let around = Around {
         namespace: cluster.namespace(request.namespace()),
@@ -171,70 +176,30 @@ fn answer_by(
         variables: path::variables(call.path),
         native_sidecars: cluster.native_sidecars(request.node()),
     };
-    match inject(pod, &around) {
+    let is_partial = depth == Depth::Shallow && unread::is_in(pod);
+    let reply = match inject(pod, &around) {
         Ok(pipeline::Outcome::Skipped(decision)) => {
             let Decision { reason, warning, .. } = decision;
             let reply = reply(Outcome::Skipped, format!("not injected: {reason}"));
-            Reply { warnings: warning.into_iter().collect(), ..reply }.answer()
+            Reply { warnings: warning.into_iter().collect(), ..reply }
         }
         Ok(pipeline::Outcome::Injected(injected)) => {
             let patch = patch::between(pod, &injected.pod);
-            let patch = serde_json::to_vec(&patch).expect("a patch is JSON");
+            let patch = serde_json::to_string(&patch).expect("a patch is JSON");
+            if is_partial && (unread::is_told(&patch) || !unread::is_kept(pod, &injected.pod)) {
+                return None;
+            }
             let reply = reply(Outcome::Injected, format!("injected: {}", injected.decision.reason));
             let warnings = injected.decision.warning.into_iter().chain(injected.warnings).collect();
-            Reply { warnings, patch: Some(patch), ..reply }.answer()
+            Reply { warnings, patch: Some(patch), ..reply }
         }
+        Err(_) if is_partial => return None,
         Err(problems) => {
             let problems: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
-            reply(Outcome::Refused, format!("the pod can't be injected: {}", problems.join("; "))).answer()
+            reply(Outcome::Refused, format!("the pod can't be injected: {}", problems.join("; ")))
         }
-    }
-}
-
-/// An answer before it is written.
-struct Reply {
-    version: &'static str,
-    outcome: Outcome,
-    reason: String,
-    object: String,
-    uid: String,
-    warnings: Vec<String>,
-    patch: Option<Vec<u8>>,
-}
-
-impl Reply {
-    fn malformed(version: &'static str, reason: String) -> Self {
-        let (object, uid) = (String::new(), String::new());
-        Self { version, outcome: Outcome::Malformed, reason, object, uid, warnings: Vec::new(), patch: None }
-    }
-
-    fn answer(self) -> Answer {
-        let mut response = Map::new();
-        let allowed = matches!(self.outcome, Outcome::Injected | Outcome::Skipped);
-        response.insert("uid".to_owned(), self.uid.clone().into());
-        response.insert("allowed".to_owned(), allowed.into());
-        if !allowed {
-            response.insert("status".to_owned(), json!({ "message": self.reason }));
-        }
-        if let Some(patch) = &self.patch {
-            response.insert("patchType".to_owned(), "JSONPatch".into());
-            response.insert("patch".to_owned(), STANDARD.encode(patch).into());
-        }
-        if !self.warnings.is_empty() {
-            // They become headers of the API server's answer, which hold no line breaks.
-            let lines = self.warnings.iter().map(|warning| warning.lines().collect::<Vec<_>>().join(" "));
-            response.insert("warnings".to_owned(), lines.collect::<Vec<_>>().into());
-        }
-        let review = [
-            ("apiVersion", self.version.into()),
-            ("kind", KIND.into()),
-            ("response", Value::Object(response)),
-        ];
-        let review: Value = review.map(|(field, value)| (field.to_owned(), value)).into_iter().collect();
-        let Self { outcome, reason, object, uid, warnings, .. } = self;
-        let told = Told { outcome, reason, object, uid, warnings };
-        Answer { status: 200, content_type: JSON, body: review.to_string().into_bytes(), told }
-    }
+    };
+    Some(reply.answer())
 }
 
 #[cfg(test)]
@@ -242,7 +207,9 @@ mod tests {
     use super::*;
     use crate::decision::Reason;
     use crate::pipeline::Injected;
+    use base64::{Engine, engine::general_purpose::STANDARD};
     use policy::Problem;
+    use serde_json::{Map, json};
 
     /// An injector that labels pods, leaves alone those of one namespace and refuses those without a `spec`.
     fn labels(pod: &Value, around: &Around) -> Result<pipeline::Outcome, Problems> {
@@ -275,7 +242,7 @@ mod tests {
         answered("/inject/net/a", Some(JSON), review.to_string().as_bytes())
     }
 
-    fn body(answer: &Answer) -> Value {
+    fn body_of(answer: &Answer) -> Value {
         serde_json::from_slice(&answer.body).expect("JSON")
     }
 
@@ -293,8 +260,6 @@ mod tests {
             assert!(text(415, content_type, b"{}").contains("expected application/json"));
         }
         let (deep, longest) = ("[".repeat(1_000_000), " ".repeat(MOST_BYTES));
-        let many = format!("[{}0]", "0,".repeat(MOST_VALUES));
-        assert!(text(200, Some(JSON), many.as_bytes()).contains("more than 20000 values"));
         let others = [
             "{}",
             "null",
@@ -303,7 +268,7 @@ mod tests {
             "\0",
             &deep,
             &longest,
-            r#"{"apiVersion":"admission.k8s.io/v2","kind":"AdmissionReview","request":{"uid":"u"}}"#,
+            r#"{"apiVersion":"admission.k8s.io/v2","kind":"AdmissionReview","request":{}}"#,
             r#"{"apiVersion":"admission.k8s.io/v1","kind":"Pod"}"#,
         ];
         for body in others {
@@ -315,7 +280,7 @@ mod tests {
         for request in [Value::Null, json!([]), json!("x")] {
             let answer = review(VERSIONS[1], &request);
             assert_eq!(answer.told.outcome, Outcome::Malformed);
-            assert_eq!((&body(&answer)["apiVersion"], answer.status), (&VERSIONS[1].into(), 200));
+            assert_eq!((&body_of(&answer)["apiVersion"], answer.status), (&VERSIONS[1].into(), 200));
         }
     }
 
@@ -325,7 +290,7 @@ mod tests {
             for (own, expected) in [(None, "shop"), (Some(""), "shop"), (Some("own"), "own")] {
                 let pod = json!({ "metadata": { "generateName": "web-", "namespace": own }, "spec": {} });
                 let answer = review(version, &json!({ "uid": "u1", "namespace": "shop", "object": pod }));
-                let said = body(&answer);
+                let said = body_of(&answer);
                 assert_eq!((&said["apiVersion"], &said["kind"]), (&version.into(), &KIND.into()));
                 let response = &said["response"];
                 assert_eq!((&response["uid"], &response["allowed"]), (&"u1".into(), &true.into()));
@@ -345,7 +310,7 @@ mod tests {
 
     fn check(request: &Value, outcome: Outcome, message: &str) {
         let answer = review(VERSIONS[0], request);
-        let response = &body(&answer)["response"];
+        let response = &body_of(&answer)["response"];
         assert_eq!((answer.told.outcome, &response["uid"]), (outcome, &"u2".into()), "{request}");
         assert_eq!(response["allowed"], outcome == Outcome::Skipped, "{request}");
         assert_eq!((&response["patch"], &response["patchType"]), (&Value::Null, &Value::Null), "{request}");
@@ -377,5 +342,56 @@ mod tests {
             Outcome::Refused,
             "a: \"x\" is wrong; b: \"x\" is wrong",
         );
+    }
+
+    #[test]
+    fn every_answer_has_the_uid_of_its_request() {
+        let pod = json!({ "metadata": { "name": "web" }, "spec": {} });
+        let request = json!({ "uid": "u3", "namespace": "shop", "object": pod });
+        let whole = json!({ "apiVersion": VERSIONS[1], "kind": KIND, "request": request }).to_string();
+        let deep = whole.replace(r#""spec":{}"#, &format!(r#""spec":{}"#, "[".repeat(1000)));
+        let many = whole.replace(r#""spec":{}"#, &format!(r#""spec":[{}0]"#, r#"{"a":0},"#.repeat(500_000)));
+        let other = whole.replace(KIND, "Review");
+        for body in [&*deep, &*many, &*other, &whole[..whole.len() - 1]] {
+            let answer = answered("/inject", Some(JSON), body.as_bytes());
+            let response = &body_of(&answer)["response"];
+            assert_eq!((&response["uid"], &response["allowed"]), (&"u3".into(), &false.into()), "{body:.99}");
+            assert_eq!((&*answer.told.uid, answer.told.outcome), ("u3", Outcome::Malformed), "{body:.99}");
+            assert_eq!(body_of(&answer)["apiVersion"], VERSIONS[1], "{body:.99}");
+        }
+    }
+
+    /// An injector that needs the variables of a pod.
+    fn counts(pod: &Value, around: &Around) -> Result<pipeline::Outcome, Problems> {
+        let variables = pod["spec"]["containers"][0]["env"].as_array().map_or(0, Vec::len);
+        let mut counted = labels(pod, around)?;
+        if let pipeline::Outcome::Injected(injected) = &mut counted {
+            injected.pod["spec"]["containers"][0]["env"] = json!([{ "name": "COUNT", "value": variables }]);
+        }
+        Ok(counted)
+    }
+
+    #[test]
+    fn what_was_left_out_is_read_where_it_is_needed() {
+        let variables: Value = (0..99).map(|number| json!({ "name": format!("V{number}") })).collect();
+        let pod = json!({ "metadata": {}, "spec": { "containers": [{ "name": "web", "env": variables }] } });
+        let review =
+            json!({ "apiVersion": VERSIONS[0], "kind": KIND, "request": { "uid": "u", "object": pod } });
+        let review = review.to_string();
+        let call =
+            Call { method: "POST", path: "/inject", content_type: Some(JSON), body: review.as_bytes() };
+        let patched = |injector: fn(&Value, &Around) -> Result<pipeline::Outcome, Problems>| {
+            let answer = answer_by(&call, &Unknown::default(), injector);
+            let answer = body_of(&answer);
+            let patch =
+                STANDARD.decode(answer["response"]["patch"].as_str().expect("a patch")).expect("base64");
+            let mut patched = pod.clone();
+            let patch: json_patch::Patch = serde_json::from_slice(&patch).expect("RFC 6902");
+            json_patch::patch(&mut patched, &patch).expect("a patch of the pod");
+            patched
+        };
+        assert_eq!(patched(labels)["spec"], pod["spec"]);
+        let counted = json!([{ "name": "COUNT", "value": 99 }]);
+        assert_eq!(patched(counts)["spec"]["containers"][0]["env"], counted);
     }
 }

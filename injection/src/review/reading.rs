@@ -1,5 +1,6 @@
 //! A review as it is sent, and what of it matters here.
 
+use super::tree::{self, Depth};
 use super::{KIND, VERSIONS};
 use serde_json::Value;
 
@@ -9,20 +10,87 @@ pub(super) struct Review {
     fields: Value,
 }
 
+/// What was sent instead, with what an answer needs of it as far as it can be found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Unreadable {
+    pub(super) reason: String,
+    pub(super) version: &'static str,
+    pub(super) uid: String,
+}
+
 impl Review {
-    pub(super) fn read(body: &[u8]) -> Result<Self, String> {
-        let fields: Value =
-            serde_json::from_slice(body).map_err(|error| format!("the body is no JSON: {error}"))?;
-        let (version, kind) = (text(&fields, "apiVersion"), text(&fields, "kind"));
-        let known = VERSIONS.into_iter().find(|known| *known == version && kind == KIND);
-        let version = known.ok_or_else(|| {
-            format!("the body is {kind:?} of {version:?}; expected {KIND} of {}", VERSIONS.join(" or "))
+    pub(super) fn read(body: &[u8], depth: Depth) -> Result<Self, Unreadable> {
+        let fields = tree::read(body, depth).map_err(|reason| {
+            let (version, uid) = found(body);
+            Unreadable { reason, version: version.unwrap_or(VERSIONS[0]), uid }
         })?;
-        Ok(Self { version, fields })
+        let (version, kind) = (text(&fields, "apiVersion"), text(&fields, "kind"));
+        let known = VERSIONS.into_iter().find(|known| *known == version);
+        match known.filter(|_| kind == KIND) {
+            Some(version) => Ok(Self { version, fields }),
+            None => Err(Unreadable {
+                reason: format!(
+                    "the body is {kind:?} of {version:?}; expected {KIND} of {}",
+                    VERSIONS.join(" or ")
+                ),
+                version: known.unwrap_or(VERSIONS[0]),
+                uid: fields.get("request").map(|request| text(request, "uid")).unwrap_or_default().to_owned(),
+            }),
+        }
     }
 
     pub(super) fn request(&self) -> Option<Request<'_>> {
         self.fields.get("request").filter(|request| request.is_object()).map(Request)
+    }
+}
+
+/// The version and the UID of a review that can't be read: by the names of its outermost fields, wherever else the text is
+/// cut, too deep or no JSON.
+fn found(body: &[u8]) -> (Option<&'static str>, String) {
+    let (mut version, mut uid) = (None, String::new());
+    // What encloses the place, with the names of its fields, and the last text, which is a name if a colon follows.
+    let mut path: Vec<(u8, &[u8])> = Vec::new();
+    let (mut last, mut name): (&[u8], &[u8]) = (b"", b"");
+    let mut at = 0;
+    while let Some(byte) = body.get(at) {
+        at += 1;
+        match byte {
+            b'{' | b'[' => path.push((*byte, std::mem::take(&mut name))),
+            // An object ends with all lists in it that were left open.
+            b'}' => path.truncate(path.iter().rposition(|(open, _)| *open == b'{').unwrap_or(0)),
+            b']' => drop(path.pop_if(|(open, _)| *open == b'[')),
+            b',' => name = b"",
+            b':' => name = last,
+            b'"' => {
+                let Some(length) = length(&body[at..]) else { break };
+                last = &body[at..at + length];
+                let value = || serde_json::from_slice::<String>(&body[at - 1..=at + length]).ok();
+                match (&path[..], name) {
+                    ([(b'{', _)], b"apiVersion") => {
+                        let said = value();
+                        version =
+                            VERSIONS.into_iter().find(|known| said.as_deref() == Some(*known)).or(version);
+                    }
+                    ([(b'{', _), (b'{', b"request")], b"uid") => uid = value().unwrap_or(uid),
+                    _ => {}
+                }
+                at += length + 1;
+            }
+            _ => {}
+        }
+    }
+    (version, uid)
+}
+
+/// How long a text of JSON is whose first quote lies before; `None` if it has no end.
+fn length(rest: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        match rest.get(at)? {
+            b'"' => return Some(at),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
     }
 }
 
@@ -93,4 +161,35 @@ impl<'a> Request<'a> {
 
 fn text<'a>(fields: &'a Value, name: &str) -> &'a str {
     fields.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_answer_needs_is_found_in_a_review_that_can_not_be_read() {
+        let whole = r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","request":{"uid":"u\u00311","object":{"metadata":{"uid":"not \" this"},"uid":"nor this"},"name":"x"},"response":{"uid":"nor that"}}"#;
+        let expected = (Some(VERSIONS[1]), "u11".to_owned());
+        assert_eq!(found(whole.as_bytes()), expected);
+        let known = whole.find(r#","object""#).expect("it has one");
+        for end in known..whole.len() {
+            assert_eq!(found(&whole.as_bytes()[..end]), expected, "{}", &whole[..end]);
+        }
+        for broken in [
+            whole.replace(r#""uid":"nor this""#, "uid: nor this"),
+            whole.replace(r#""nor this""#, &"[".repeat(500)),
+            whole.replace("nor this", "\u{1}\n"),
+        ] {
+            assert_eq!(found(broken.as_bytes()), expected, "{broken}");
+        }
+        // Whatever comes before it.
+        let late = r#"{"request":{"object":{"a":[[[]],"b":nonsense]},"uid":"u2"},"apiVersion":"admission.k8s.io/v1"}"#;
+        assert_eq!(found(late.as_bytes()), (Some(VERSIONS[0]), "u2".to_owned()));
+        for none in
+            ["", "{", "null", r#"{"uid":"u"}"#, r#"{"request":[{"uid":"u"}]}"#, r#"{"request":{"uid":7}}"#]
+        {
+            assert_eq!(found(none.as_bytes()), (None, String::new()), "{none}");
+        }
+    }
 }

@@ -142,7 +142,7 @@ pub(crate) fn plain() -> impl Strategy<Value = Value> {
     pod(vec!["a", "b", "c"], vec!["d", "e"], vec!["x", "y"])
 }
 
-fn entangled() -> impl Strategy<Value = Value> {
+pub(crate) fn entangled() -> impl Strategy<Value = Value> {
     let running = vec!["a", "b", PROXY, "logs"];
     pod(
         running,

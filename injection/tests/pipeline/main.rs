@@ -6,5 +6,6 @@ mod equal;
 mod goldens;
 mod laws;
 mod rendered;
+mod reviews;
 #[path = "../support/rfc6902.rs"]
 mod rfc6902;

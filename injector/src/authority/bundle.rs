@@ -1,19 +1,24 @@
-//! The `caBundle` of webhook configurations: by which certificates the API server checks whom it calls.
+//! The `caBundle` of webhook configurations: by which certificates the API server checks whom it calls; and which of their
+//! webhooks call this server at all.
 
+use super::callers::Caller;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhook, MutatingWebhookConfiguration};
 use serde_json::{Value, json};
+use std::{collections::BTreeSet, net::IpAddr};
 
-/// A Service that webhooks name.
+/// The server, as webhooks name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Service {
     pub(super) namespace: String,
     pub(super) name: String,
+    /// Hosts of URLs, for webhooks that name no Service: DNS names in small letters, and IP addresses.
+    pub(super) hosts: Vec<String>,
 }
 
-/// What gives the webhooks of our Service this bundle; none if they have it.
+/// What gives the webhooks that call the server this bundle; none if they have it.
 ///
-/// A strategic merge patch: webhooks of other Services and all other fields stay. It names the version that was read, so a
+/// A strategic merge patch: webhooks of other servers and all other fields stay. It names the version that was read, so a
 /// webhook that somebody takes away meanwhile does not come back as a stump.
 pub(super) fn patch(
     configuration: &MutatingWebhookConfiguration,
@@ -33,9 +38,62 @@ pub(super) fn patch(
     (!behind.is_empty()).then(|| json!({ "metadata": { "resourceVersion": version }, "webhooks": behind }))
 }
 
+/// Whether a webhook configuration calls the server, by how many webhooks, or whom it calls instead.
+pub(super) fn caller(configuration: Option<&MutatingWebhookConfiguration>, service: &Service) -> Caller {
+    let Some(configuration) = configuration else {
+        let text = "there is no webhook configuration of this name, so the API server does not call this server through it; \
+                    name those that exist with --webhook-configurations";
+        return Caller { webhooks: 0, fault: Some(text.to_owned()) };
+    };
+    let all: Vec<&MutatingWebhook> = configuration.webhooks.iter().flatten().collect();
+    let webhooks = all.iter().filter(|webhook| is_called_at(webhook, service)).count();
+    let fault = (webhooks == 0).then(|| {
+        let others: BTreeSet<String> = all.iter().map(|webhook| called(webhook)).collect();
+        let found = if others.is_empty() { "it has none".to_owned() } else { Vec::from_iter(others).join(", ") };
+        let hosts = match &service.hosts[..] {
+            [] => "a URL with a host that --name gives".to_owned(),
+            hosts => format!("a URL with the host {}", hosts.join(" or ")),
+        };
+        let Service { namespace, name, .. } = service;
+        format!("none of its webhooks calls this server ({found}); expected the Service {namespace}/{name}, or {hosts}")
+    });
+    Caller { webhooks, fault }
+}
+
+/// Whom a webhook calls.
+fn called(webhook: &MutatingWebhook) -> String {
+    let client = &webhook.client_config;
+    match (&client.service, &client.url) {
+        (Some(service), _) => format!("Service {}/{}", service.namespace, service.name),
+        (None, Some(url)) => url.clone(),
+        (None, None) => "nobody".to_owned(),
+    }
+}
+
 fn is_called_at(webhook: &MutatingWebhook, service: &Service) -> bool {
-    let named = webhook.client_config.service.as_ref();
-    named.is_some_and(|named| named.name == service.name && named.namespace == service.namespace)
+    let client = &webhook.client_config;
+    match (&client.service, &client.url) {
+        (Some(named), _) => named.name == service.name && named.namespace == service.namespace,
+        (None, Some(url)) => host(url).is_some_and(|host| service.hosts.iter().any(|own| is_same(own, host))),
+        (None, None) => false,
+    }
+}
+
+/// The host of a URL; webhooks call by HTTPS alone.
+fn host(url: &str) -> Option<&str> {
+    let authority = url.strip_prefix("https://")?.split(['/', '?', '#']).next()?;
+    match authority.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map(|(address, _)| address),
+        None => Some(authority.rsplit_once(':').map_or(authority, |(host, _)| host)),
+    }
+}
+
+/// Whether two hosts are one, however their letters and addresses are written.
+fn is_same(one: &str, other: &str) -> bool {
+    match (one.parse::<IpAddr>(), other.parse::<IpAddr>()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => one.eq_ignore_ascii_case(other),
+    }
 }
 
 fn has(webhook: &MutatingWebhook, bundle: &str) -> bool {
@@ -45,6 +103,43 @@ fn has(webhook: &MutatingWebhook, bundle: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn ours() -> Service {
+        let hosts = vec!["injector.example".to_owned(), "fd00::1".to_owned()];
+        Service { namespace: "mesh".to_owned(), name: "injector".to_owned(), hosts }
+    }
+
+    #[test]
+    fn a_url_is_known_by_its_host() {
+        let calling = |client: Value| {
+            let webhook = json!({ "name": "w", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+                "clientConfig": client });
+            let object = json!({ "metadata": { "name": "c" }, "webhooks": [webhook] });
+            let configuration = serde_json::from_value(object).expect("a configuration");
+            caller(Some(&configuration), &ours())
+        };
+        for url in [
+            "https://injector.example/inject",
+            "https://Injector.Example:15017",
+            "https://[FD00:0::1]:15017/inject?x",
+        ] {
+            assert_eq!(calling(json!({ "url": url })), Caller { webhooks: 1, fault: None }, "{url}");
+        }
+        for url in [
+            "https://other.example",
+            "http://injector.example",
+            "https://injector.example.org/",
+            "https://[fd00::1",
+        ] {
+            let fault = calling(json!({ "url": url })).fault.expect("it calls another one");
+            assert!(fault.contains(url) && fault.contains("injector.example or fd00::1"), "{fault}");
+        }
+        let fault = calling(json!({ "service": { "name": "istiod", "namespace": "mesh" } })).fault;
+        assert!(fault.is_some_and(|fault| {
+            fault.contains("(Service mesh/istiod); expected the Service mesh/injector")
+        }));
+        assert!(caller(None, &ours()).fault.is_some_and(|fault| fault.contains("no webhook configuration")));
+    }
 
     #[test]
     fn only_what_is_ours_and_behind_is_changed() {
@@ -60,7 +155,7 @@ mod tests {
             let object = json!({ "metadata": { "name": "c", "resourceVersion": "7" }, "webhooks": webhooks });
             serde_json::from_value::<MutatingWebhookConfiguration>(object).expect("a configuration")
         };
-        let ours = Service { namespace: "mesh".to_owned(), name: "injector".to_owned() };
+        let ours = ours();
         let found = configuration(json!([
             webhook("new", "injector", None),
             webhook("right", "injector", Some("bundle")),

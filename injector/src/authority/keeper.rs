@@ -3,6 +3,7 @@
 use super::{
     Failure,
     bundle::{self, Service},
+    callers::Callers,
     leaf::{self, Shown},
     rotation::{self, Authorities, Step},
     store,
@@ -59,7 +60,9 @@ pub(super) struct Keeper {
     secret: String,
     /// Of the Service.
     names: Vec<String>,
-    /// How many webhook configurations are watched.
+    /// The webhook configurations that are watched.
+    callers: Arc<Callers>,
+    /// How many they are.
     watched: usize,
     lifetimes: Lifetimes,
     news: BoxStream<'static, News>,
@@ -88,6 +91,7 @@ impl Keeper {
         let mut streams = vec![heard(watch_object(secrets.clone(), secret), "secret", News::Secret)];
         let distinct: BTreeSet<&String> = configurations.iter().collect();
         let watched = distinct.len();
+        let callers = Arc::new(Callers::new(distinct.iter().copied()));
         for name in distinct {
             let news = {
                 let name = name.clone();
@@ -95,7 +99,8 @@ impl Keeper {
             };
             streams.push(heard(watch_object(all.clone(), name), name, news));
         }
-        let names = leaf::names(&service.name, &service.namespace);
+        let mut names = leaf::names(&service.name, &service.namespace);
+        names.extend(service.hosts.iter().cloned());
         Self {
             secrets,
             configurations: all,
@@ -106,6 +111,7 @@ impl Keeper {
             news: select_all(streams).boxed(),
             seen: None,
             sound: None,
+            callers,
             watched,
             webhooks: BTreeMap::new(),
             shown: None,
@@ -119,18 +125,26 @@ impl Keeper {
         self.shown.as_ref().map(|shown| Arc::clone(&shown.identity))
     }
 
+    /// The webhook configurations that are watched.
+    pub(super) fn callers(&self) -> Arc<Callers> {
+        Arc::clone(&self.callers)
+    }
+
     /// Waits for news, or for the time at which something is due.
     pub(super) async fn wait(&mut self) {
+        let next = self.callers.due().map_or(self.next, |due| due.min(self.next));
         tokio::select! {
             Some(news) = self.news.next() => self.hear(news),
-            () = sleep_until(self.next) => {}
+            () = sleep_until(next) => {}
         }
+        self.callers.log();
     }
 
     fn hear(&mut self, news: News) {
         match news {
             News::Secret(secret) => self.seen = Some(secret),
             News::Configuration(name, configuration) => {
+                self.callers.note(&name, bundle::caller(configuration.as_ref(), &self.service));
                 self.webhooks.insert(name, configuration);
             }
         }

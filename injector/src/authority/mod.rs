@@ -13,17 +13,21 @@
 
 mod bundle;
 mod ca;
+mod callers;
 mod keeper;
 mod leaf;
 mod pem;
 mod rotation;
 mod store;
 
+pub(crate) use callers::{Caller, Callers};
+
 use crate::{input::namespace, serve::tls};
 use bundle::Service;
 use clap::Args;
 use cluster::access;
 use keeper::Keeper;
+use rustls::pki_types::ServerName;
 use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};
 
 /// Its flags.
@@ -42,7 +46,11 @@ pub(crate) struct Flags {
     /// The Secret that holds the authority
     #[arg(long, value_name = "NAME", default_value = "sidecar-injector-ca", requires = "self_signed")]
     ca_secret: String,
-    /// Webhook configurations, with commas between, whose caBundle is set where they call that Service
+    /// A DNS name or an IP address by which webhooks call the server, where they name a URL and no Service, for use outside of
+    /// a cluster: certificates are for it, too, and caBundle is set there. As often as need be
+    #[arg(long = "name", value_name = "HOST", value_parser = host, requires = "self_signed")]
+    names: Vec<String>,
+    /// Webhook configurations, with commas between, whose caBundle is set where they call that Service, or such a URL
     #[arg(
         long,
         value_name = "NAMES",
@@ -74,6 +82,13 @@ enum Failure {
     Show(#[source] tls::Refused),
 }
 
+/// The host of a URL, in small letters.
+fn host(text: &str) -> Result<String, String> {
+    let expected = "expected a DNS name such as injector.example, or an IP address without brackets";
+    let name = ServerName::try_from(text.to_ascii_lowercase()).map_err(|_| expected.to_owned())?;
+    Ok(name.to_str().into_owned())
+}
+
 /// A lifetime in words; from a second to a hundred years.
 fn lifetime(text: &str) -> Result<Duration, String> {
     let expected = "expected a number from 1 on with s, m, h or d, such as 90d, up to 36500d";
@@ -103,7 +118,11 @@ pub(crate) async fn begin(flags: &Flags) -> Result<(Arc<tls::Identity>, Kept), B
     let client = access::client(flags.kubeconfig.as_deref(), SILENCE).await?;
     let mut keeper = Keeper::new(
         &client,
-        Service { namespace: flags.namespace.clone(), name: flags.service.clone() },
+        Service {
+            namespace: flags.namespace.clone(),
+            name: flags.service.clone(),
+            hosts: flags.names.clone(),
+        },
         &flags.ca_secret,
         &flags.webhook_configurations,
         keeper::Lifetimes { authority: flags.ca_lifetime, certificate: flags.certificate_lifetime },
@@ -118,6 +137,11 @@ pub(crate) async fn begin(flags: &Flags) -> Result<(Arc<tls::Identity>, Kept), B
 }
 
 impl Kept {
+    /// The webhook configurations that should call the server.
+    pub(crate) fn callers(&self) -> Arc<Callers> {
+        self.0.callers()
+    }
+
     /// Keeps certificates fresh.
     pub(crate) async fn run(mut self) {
         loop {
@@ -133,6 +157,18 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hosts_are_names_or_addresses() {
+        for (text, expected) in
+            [("Injector.Example", "injector.example"), ("10.1.2.3", "10.1.2.3"), ("FD00:0::1", "fd00::1")]
+        {
+            assert_eq!(host(text).as_deref(), Ok(expected));
+        }
+        for text in ["", "https://a", "a:443", "[::1]", "a b", "*.example"] {
+            assert!(host(text).is_err_and(|error| error.contains("expected a DNS name")), "{text}");
+        }
+    }
 
     #[test]
     fn lifetimes_are_numbers_with_a_unit() {

@@ -5,6 +5,7 @@ use super::tls::{self, Refused};
 use crate::arguments::Sources;
 use injection::Configuration;
 use injection::configuration::{Text, Texts};
+use injection::template::{Trial, trial};
 use policy::{Problem, Problems};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::{Path, PathBuf};
@@ -80,6 +81,28 @@ impl Place {
             }
         }
     }
+}
+
+/// Tries the templates of a configuration on a plain pod. What is odd about those that a pod has to name is logged.
+///
+/// # Errors
+/// What keeps the default ones from being filled: nearly every pod would be refused.
+pub(super) fn tried(configuration: &Configuration) -> Result<(), Problems> {
+    let mut problems = Vec::new();
+    for Trial { template, is_default, problems: found, warnings } in trial(configuration) {
+        for warning in warnings {
+            tracing::warn!(template, warning, "a template is odd");
+        }
+        if is_default {
+            problems.extend(found);
+        } else {
+            for problem in found {
+                let error = problem.to_string();
+                tracing::warn!(template, error, "a template can't be filled; pods that name it are refused");
+            }
+        }
+    }
+    if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
 }
 
 /// The files of a certificate and its key.

@@ -1,28 +1,36 @@
-//! Connections: so many at once, each over TLS or plain, each with its time, and an end that cuts no answer.
+//! Connections: so many at once, each over TLS or plain, by HTTP/1.1 or HTTP/2, each with its time, and an end that cuts no
+//! answer.
 
 use super::metrics::Metrics;
 use super::pace::{Pace, Paced};
+use super::tls::HTTP_2;
 use cluster::slots::{Slot, Slots};
 use http_body_util::Full;
 use hyper::{
     Request, Response,
     body::{Bytes, Incoming},
-    server::conn::http1,
+    header::CONNECTION,
+    server::conn::{http1, http2},
     service::service_fn,
 };
-use hyper_util::rt::TokioIo;
-use std::{convert::Infallible, io, sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::{convert::Infallible, io, pin::Pin, sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::watch,
+    sync::{Notify, watch},
     task::JoinSet,
     time::{sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 
 /// The longest head of a request. Those of the API server have a few hundred bytes.
-const MOST_HEAD: usize = 16 * 1024;
+const MOST_HEAD: u16 = 16 * 1024;
+/// How many requests of one connection of HTTP/2 are answered at once; a client has the others wait, or opens another
+/// connection. Go's servers have the same.
+const MOST_STREAMS: u32 = 250;
+/// How long a client that holds an idle connection of HTTP/2 may take to agree on its end.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// How long to wait where no connection can be accepted, most likely for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -43,7 +51,7 @@ impl Door {
     pub(super) async fn serve<F, A>(self, answer: F, mut stop: watch::Receiver<bool>)
     where
         F: Fn(Request<Incoming>) -> A + Clone + Send + Sync + 'static,
-        A: Future<Output = Response<Full<Bytes>>> + Send,
+        A: Future<Output = Response<Full<Bytes>>> + Send + 'static,
     {
         let slots = Slots::new(self.most);
         let mut open = JoinSet::new();
@@ -54,7 +62,7 @@ impl Door {
                 metrics: Arc::clone(&self.metrics),
                 patience: self.patience,
                 stop: stop.clone(),
-                slot,
+                slot: Arc::new(slot),
             };
             let answer = answer.clone();
             open.spawn(async move { connection.run(stream, answer).await });
@@ -92,14 +100,36 @@ struct Connection {
     metrics: Arc<Metrics>,
     patience: Duration,
     stop: watch::Receiver<bool>,
-    slot: Slot,
+    slot: Arc<Slot>,
+}
+
+/// A request that is being answered, until it is, or its client has given it up.
+struct Turn {
+    pace: Arc<Pace>,
+    slot: Arc<Slot>,
+}
+
+impl Turn {
+    fn new(pace: &Arc<Pace>, slot: &Arc<Slot>) -> Self {
+        pace.asked();
+        slot.asked();
+        Self { pace: Arc::clone(pace), slot: Arc::clone(slot) }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if self.pace.answered() {
+            self.slot.answered();
+        }
+    }
 }
 
 impl Connection {
     async fn run<F, A>(self, stream: TcpStream, answer: F)
     where
         F: Fn(Request<Incoming>) -> A,
-        A: Future<Output = Response<Full<Bytes>>>,
+        A: Future<Output = Response<Full<Bytes>>> + Send + 'static,
     {
         self.metrics.connections.fetch_add(1, Relaxed);
         let metrics = Arc::clone(&self.metrics);
@@ -110,7 +140,7 @@ impl Connection {
     async fn speak<F, A>(self, stream: TcpStream, answer: F)
     where
         F: Fn(Request<Incoming>) -> A,
-        A: Future<Output = Response<Full<Bytes>>>,
+        A: Future<Output = Response<Full<Bytes>>> + Send + 'static,
     {
         // Answers are written at once; without it each would wait for the last one's acknowledgement.
         if let Err(error) = stream.set_nodelay(true) {
@@ -118,14 +148,18 @@ impl Connection {
             return;
         }
         match &self.tls {
-            None => self.requests(stream, answer).await,
+            None => self.requests(stream, Version::Http1, answer).await,
             Some(tls) => {
                 let agreed = tokio::select! {
                     agreed = timeout(self.patience, tls.accept(stream)) => agreed,
                     () = self.slot.wanted() => Ok(Err(io::ErrorKind::ConnectionAborted.into())),
                 };
                 match agreed {
-                    Ok(Ok(stream)) => self.requests(stream, answer).await,
+                    Ok(Ok(stream)) => {
+                        let is_2 = stream.get_ref().1.alpn_protocol() == Some(HTTP_2);
+                        let version = if is_2 { Version::Http2 } else { Version::Http1 };
+                        self.requests(stream, version, answer).await;
+                    }
                     Ok(Err(error)) => self.no_handshake(&error),
                     Err(_) => self.no_handshake(&io::ErrorKind::TimedOut.into()),
                 }
@@ -138,45 +172,78 @@ impl Connection {
         tracing::debug!(%error, "no TLS was agreed on");
     }
 
-    async fn requests<S, F, A>(&self, stream: S, answer: F)
+    async fn requests<S, F, A>(&self, stream: S, version: Version, answer: F)
     where
-        S: AsyncRead + AsyncWrite + Unpin,
+        S: AsyncRead + AsyncWrite + Unpin + 'static,
         F: Fn(Request<Incoming>) -> A,
-        A: Future<Output = Response<Full<Bytes>>>,
+        A: Future<Output = Response<Full<Bytes>>> + Send + 'static,
     {
-        let pace = Arc::new(Pace::new(self.patience));
+        let pace = Arc::new(Pace::new(self.patience, version == Version::Http1));
+        let last = Arc::new(Notify::new());
         let service = service_fn(|request| {
-            pace.asked();
-            self.slot.asked();
-            let answer = answer(request);
-            async {
-                let answer = answer.await;
-                pace.answered();
-                self.slot.answered();
+            let turn = Turn::new(&pace, &self.slot);
+            let (answer, last) = (answer(request), Arc::clone(&last));
+            async move {
+                let mut answer = answer.await;
+                drop(turn);
+                // What HTTP/1.1 says by a header, HTTP/2 says by a frame (GOAWAY).
+                if version == Version::Http2 && answer.headers_mut().remove(CONNECTION).is_some() {
+                    last.notify_one();
+                }
                 Ok::<_, Infallible>(answer)
             }
         });
         let stream = TokioIo::new(Paced::new(stream, Arc::clone(&pace)));
-        // Times are the pace's: hyper's own would end idle connections as early as slow ones.
-        let mut http = http1::Builder::new();
-        http.header_read_timeout(None).max_header_size(MOST_HEAD);
-        let mut connection = std::pin::pin!(http.serve_connection(stream, service));
+        let ending = Ending { version, pace: &pace, last: &last };
+        match version {
+            Version::Http1 => {
+                // Times are the pace's: hyper's own would end idle connections as early as slow ones.
+                let mut http = http1::Builder::new();
+                http.header_read_timeout(None).max_header_size(MOST_HEAD.into());
+                let connection = http.serve_connection(stream, service);
+                self.serve(connection, |connection| connection.graceful_shutdown(), ending).await;
+            }
+            Version::Http2 => {
+                let mut http = http2::Builder::new(TokioExecutor::new());
+                http.max_concurrent_streams(MOST_STREAMS).max_header_list_size(MOST_HEAD.into());
+                let connection = http.serve_connection(stream, service);
+                self.serve(connection, |connection| connection.graceful_shutdown(), ending).await;
+            }
+        }
+    }
+
+    /// Serves a connection until its end. `shut_down` lets it answer what it was asked, and nothing else.
+    async fn serve<C>(&self, connection: C, shut_down: impl Fn(Pin<&mut C>), ending: Ending<'_>)
+    where
+        C: Future<Output = hyper::Result<()>>,
+    {
+        let Ending { version, pace, last } = ending;
+        let mut connection = std::pin::pin!(connection);
         let mut stop = self.stop.clone();
         let ending = async {
             tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => true,
+                () = last.notified() => true,
                 // An answer may be on its way still.
                 () = self.slot.wanted() => !self.slot.is_silent(),
             }
         };
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
-            () = pace.run_out() => return,
+            () = pace.run_out() => {
+                // The client may be about to ask, and has to know that it would not be answered.
+                if version == Version::Http2 {
+                    shut_down(connection.as_mut());
+                    let _ = timeout(FAREWELL, connection).await;
+                }
+                return;
+            }
             has_time = ending => {
                 if !has_time {
                     return;
                 }
-                connection.as_mut().graceful_shutdown();
+                shut_down(connection.as_mut());
+                pace.ends();
                 tokio::select! {
                     ended = connection.as_mut() => ended,
                     () = pace.run_out() => return,
@@ -187,6 +254,21 @@ impl Connection {
             tracing::debug!(%error, "a connection ended before its end");
         }
     }
+}
+
+/// How requests are written, as a client has chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    Http1,
+    Http2,
+}
+
+/// By what a connection ends, besides its client and the server's end.
+struct Ending<'a> {
+    version: Version,
+    pace: &'a Pace,
+    /// An answer was the last one.
+    last: &'a Notify,
 }
 
 #[cfg(test)]
@@ -201,7 +283,7 @@ mod tests {
     };
 
     /// Answers, but for one path whose answer is a defect.
-    async fn answer(metrics: &Metrics, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn answer(metrics: Arc<Metrics>, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let answer = guarded(&metrics.panics, || match request.uri().path() {
             "/broken" => panic!("a defect of a test"),
             _ => Answer::text(200, "well"),
@@ -222,9 +304,11 @@ mod tests {
                 metrics: Arc::clone(&metrics),
                 patience: Duration::from_secs(60),
                 stop: stopped,
-                slot: Slots::new(1).take().await,
+                slot: Arc::new(Slots::new(1).take().await),
             };
-            let served = connection.requests(server, |request| answer(&metrics, request));
+            let counted = Arc::clone(&metrics);
+            let answer = move |request| answer(Arc::clone(&counted), request);
+            let served = connection.requests(server, Version::Http1, answer);
             let asked = async {
                 let requests =
                     ["/broken", "/"].map(|path| format!("GET {path} HTTP/1.1\r\nHost: webhook\r\n"));

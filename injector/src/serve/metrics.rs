@@ -3,6 +3,7 @@
 //! Names are Istio's where it has the same number. One means something else here: its `success` counts refusals too.
 
 use super::cluster::State;
+use crate::authority::Caller;
 use injection::review::Outcome;
 use std::{
     fmt::Write,
@@ -65,6 +66,11 @@ impl Reviews {
     }
 }
 
+/// The value of a label.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
 /// A text in the form that Prometheus reads.
 struct Page(String);
 
@@ -101,6 +107,22 @@ impl Page {
         self.line(format_args!("{name}_sum {sum}\n{name}_count {below}"));
     }
 
+    fn callers(&mut self, callers: &[(String, Caller)]) {
+        if callers.is_empty() {
+            return;
+        }
+        let labels: Vec<String> =
+            callers.iter().map(|(name, _)| format!("{{configuration=\"{}\"}}", escaped(name))).collect();
+        let counts = callers.iter().map(|(_, caller)| caller.webhooks.to_string());
+        let samples: Vec<(&str, String)> = labels.iter().map(String::as_str).zip(counts).collect();
+        self.family(
+            "sidecar_injector_webhooks",
+            "gauge",
+            "Webhooks of a configuration that call this server; 0 where none does, or there is no such configuration.",
+            &samples,
+        );
+    }
+
     /// Where nobody watches, there is nothing to raise an alarm about.
     fn watches(&mut self, watches: &[State]) {
         if watches.is_empty() {
@@ -128,10 +150,22 @@ impl Page {
     }
 }
 
+/// What is so at present, and not counted here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now<'a> {
+    /// When the certificate ends, in seconds since 1970.
+    pub(super) expires: i64,
+    /// Of the cluster, if there are any.
+    pub(super) watches: &'a [State],
+    /// The default templates make pods.
+    pub(super) is_fit: bool,
+    /// The webhook configurations that should call, by name.
+    pub(super) callers: &'a [(String, Caller)],
+}
+
 impl Metrics {
-    /// The text that Prometheus reads. `expires` is when the certificate ends, in seconds since 1970; `watches` are those of
-    /// the cluster, if there are any.
-    pub(super) fn text(&self, expires: i64, watches: &[State]) -> String {
+    /// The text that Prometheus reads.
+    pub(super) fn text(&self, now: &Now<'_>) -> String {
         let mut page = Page(String::new());
         let [injected, failed, skipped] = self.injection.counts();
         let all = injected + failed + skipped;
@@ -174,8 +208,15 @@ impl Metrics {
             "sidecar_injector_certificate_expiry_timestamp_seconds",
             "gauge",
             "When the certificate ends, in seconds since 1970.",
-            &[("", expires.to_string())],
+            &[("", now.expires.to_string())],
         );
+        page.family(
+            "sidecar_injector_configuration_usable",
+            "gauge",
+            "Whether the default templates can be filled for a plain pod; 0 denies nearly every pod.",
+            &[("", u8::from(now.is_fit).to_string())],
+        );
+        page.callers(now.callers);
         let connections = self.connections.load(Relaxed).to_string();
         page.family("sidecar_injector_connections", "gauge", "Open connections.", &[("", connections)]);
         page.counter(
@@ -188,7 +229,7 @@ impl Metrics {
             "Calls that were answered 500 because of a defect.",
             self.panics.load(Relaxed),
         );
-        page.watches(watches);
+        page.watches(now.watches);
         page.0
     }
 }
@@ -205,7 +246,10 @@ mod tests {
         metrics.injection.count(Outcome::Malformed, Duration::from_secs(20));
         metrics.injection.count(Outcome::Skipped, Duration::from_micros(100));
         metrics.environment.count(Outcome::Injected, Duration::ZERO);
-        let text = metrics.text(7, &[State { resource: "nodes", current: false, errors: 3 }]);
+        let watches = [State { resource: "nodes", current: false, errors: 3 }];
+        let callers = [("a\"b".to_owned(), Caller { webhooks: 4, fault: None })];
+        let now = Now { expires: 7, watches: &watches, is_fit: true, callers: &callers };
+        let text = metrics.text(&now);
         for line in [
             "sidecar_injection_requests_total 4",
             "sidecar_injection_success_total 1",
@@ -219,6 +263,8 @@ mod tests {
             "sidecar_injection_time_seconds_count 4",
             "sidecar_environment_tag_requests_total{outcome=\"tagged\"} 1",
             "sidecar_injector_certificate_expiry_timestamp_seconds 7",
+            "sidecar_injector_configuration_usable 1",
+            "sidecar_injector_webhooks{configuration=\"a\\\"b\"} 4",
             "sidecar_injector_watch_current{resource=\"nodes\"} 0",
             "sidecar_injector_watch_errors_total{resource=\"nodes\"} 3",
         ] {

@@ -15,7 +15,7 @@ mod routes;
 pub(crate) mod tls;
 
 use crate::arguments::Sources;
-use crate::authority;
+use crate::authority::{self, Callers};
 use crate::listen::listen;
 use crate::logging::{self, Logging};
 use crate::output::chain;
@@ -36,7 +36,7 @@ use std::{
     net::{Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::{Arc, RwLock, atomic::AtomicBool, atomic::Ordering::Relaxed},
+    sync::{Arc, Mutex, RwLock, atomic::AtomicBool, atomic::Ordering::Relaxed},
     thread,
     time::Duration,
 };
@@ -131,7 +131,12 @@ fn some_seconds(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     logging::start(&flags.logging);
     let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
-    let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(threads)
+        // Long reviews have threads besides, which give their memory back when they end.
+        .thread_keep_alive(Duration::from_secs(1))
+        .enable_all()
+        .build()?;
     let kubeconfig = flags.authority.kubeconfig.as_deref();
     let identity = if flags.authority.self_signed {
         // What is wrong with the configuration is told before the cluster is touched.
@@ -146,8 +151,9 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
             }
         })?;
         let Some((identity, kept)) = begun else { return Ok(ExitCode::SUCCESS) };
+        let callers = kept.callers();
         runtime.spawn(kept.run());
-        Some(identity)
+        Some((identity, callers))
     } else if kubeconfig.is_some() && flags.cluster.watch_cluster == When::Off {
         let text = "--kubeconfig: nothing is asked of the API server; expected --watch-cluster auto or on, or --self-signed";
         return Err(text.into());
@@ -163,11 +169,12 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
 /// Reads everything, and from then on whenever it changes; but for an identity that somebody else keeps fresh.
 fn prepare(
     flags: &Flags,
-    kept: Option<Arc<Identity>>,
+    kept: Option<(Arc<Identity>, Arc<Callers>)>,
     cluster: Arc<Cluster>,
 ) -> Result<Arc<Server>, Box<dyn Error>> {
     let place = Place::new(flags.config_dir.as_deref(), &flags.sources);
     let configured = first(&place.files, |contents| Ok(place.understand(contents)?));
+    let (kept, callers) = kept.unzip();
     let certified = match (kept, &flags.tls_cert, &flags.tls_key) {
         (None, Some(certificate), Some(key)) => {
             certified(certificate, key).map(|(identity, it)| (identity, Some(it)))
@@ -186,6 +193,10 @@ fn prepare(
     };
     let (identity, certificate) = certified;
     let (configuration, configuration_contents, configuration_marks) = configured;
+    let unfit = configuration::tried(&configuration).err().map(|problems| {
+        tracing::error!(error = %problems, "not ready: the default templates can't be filled");
+        problems.to_string()
+    });
     let metrics = Arc::new(Metrics::default());
     let server = Arc::new(Server {
         configuration: RwLock::new(Arc::new(configuration)),
@@ -196,11 +207,16 @@ fn prepare(
         leaving: AtomicBool::new(false),
         budget: Budget::new(),
         patience: flags.patience,
+        alone: Mutex::default(),
+        unfit: RwLock::new(unfit),
+        callers,
     });
     let configured = Arc::clone(&server);
     let files = place.files.clone();
     let take = Box::new(move |contents: &Contents| {
-        configured.configure(place.understand(contents)?);
+        let configuration = place.understand(contents)?;
+        configuration::tried(&configuration)?;
+        configured.configure(configuration);
         Ok(())
     });
     let configuration =

@@ -1,13 +1,14 @@
 //! How long a client may take: to begin a request, and to end its head.
 //!
 //! A connection on which nothing happens is kept for long, because the API server keeps its own. Once a request has begun,
-//! patience is short: who sends a head byte by byte holds a connection as long as one who sends none.
+//! patience is short: who sends a head byte by byte holds a connection as long as one who sends none. HTTP/2 sends bytes
+//! between requests too (PING), so there a request begins with its complete head.
 
 use std::{
     io,
     pin::Pin,
     sync::Arc,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -28,30 +29,51 @@ pub(crate) struct Pace {
     deadline: watch::Sender<Instant>,
     /// Nothing has come since the last answer.
     idle: AtomicBool,
+    /// Requests without an answer.
+    open: AtomicUsize,
+    /// Bytes on an idle connection begin a request.
+    bytes_ask: bool,
 }
 
 impl Pace {
-    /// A connection has just been opened, for a request that should come soon.
-    pub(crate) fn new(patience: Duration) -> Self {
+    /// A connection has just been opened, for a request that should come soon. `bytes_ask`: bytes on an idle connection
+    /// begin a request.
+    pub(crate) fn new(patience: Duration, bytes_ask: bool) -> Self {
         let deadline = watch::Sender::new(Instant::now() + patience);
-        Self { patience, deadline, idle: AtomicBool::new(false) }
+        let (idle, open) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Self { patience, deadline, idle, open, bytes_ask }
     }
 
     fn arrived(&self) {
-        if self.idle.swap(false, Ordering::Relaxed) {
+        if self.bytes_ask && self.idle.swap(false, Ordering::Relaxed) {
             self.deadline.send_replace(Instant::now() + self.patience);
         }
     }
 
     /// A head is complete: there is time for a body, and for an answer to be made of it.
     pub(crate) fn asked(&self) {
+        self.open.fetch_add(1, Ordering::Relaxed);
         self.deadline.send_replace(Instant::now() + 2 * self.patience);
     }
 
-    /// The answer is on its way.
-    pub(crate) fn answered(&self) {
-        self.idle.store(true, Ordering::Relaxed);
-        self.deadline.send_replace(Instant::now() + IDLE);
+    /// An answer is on its way, or its client has given it up. Whether it was the last one.
+    pub(crate) fn answered(&self) -> bool {
+        let is_last = self.open.fetch_sub(1, Ordering::Relaxed) == 1;
+        if is_last {
+            self.idle.store(true, Ordering::Relaxed);
+            self.deadline.send_replace(Instant::now() + IDLE);
+        }
+        is_last
+    }
+
+    /// The connection is about to end: what is being answered still has its time, and silence has no longer one.
+    pub(crate) fn ends(&self) {
+        let end = Instant::now() + 2 * self.patience;
+        self.deadline.send_if_modified(|deadline| {
+            let is_later = *deadline > end;
+            *deadline = end.min(*deadline);
+            is_later
+        });
     }
 
     /// Ends when the client has taken too long.

@@ -2,13 +2,15 @@
 
 use super::body::{self, Budget};
 use super::cluster::Cluster;
-use super::metrics::Metrics;
+use super::metrics::{Metrics, Now};
 use super::tls::Identity;
+use crate::authority::Callers;
 use http_body_util::Full;
 use hyper::{
     Method, Request, Response, StatusCode,
     body::{Bytes, Incoming},
     header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue},
+    http::request::Parts,
 };
 use injection::Configuration;
 use injection::environment::tag;
@@ -16,14 +18,19 @@ use injection::review::{self, Answer, Call, Outcome, Told};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
+use tokio::task::spawn_blocking;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+
+/// The length of a body from which on a review is worked on alone, by a thread that ends soon: a pod takes a hundred times
+/// as much memory as its text, which is given back with the thread.
+const LONG: usize = 512 * 1024;
 
 /// All that answers are made of.
 pub(super) struct Server {
@@ -39,6 +46,12 @@ pub(super) struct Server {
     pub(super) budget: Budget,
     /// How long a client may take for a body.
     pub(super) patience: Duration,
+    /// Held while a long review is worked on.
+    pub(super) alone: Mutex<()>,
+    /// Why pods can't be injected by the configuration, as far as that is known before any is asked about.
+    pub(super) unfit: RwLock<Option<String>>,
+    /// The webhooks that should call; none where they are not watched.
+    pub(super) callers: Option<Arc<Callers>>,
 }
 
 /// What a review asks for.
@@ -52,6 +65,7 @@ impl Server {
     pub(super) fn configure(&self, configuration: Configuration) {
         let configuration = Arc::new(configuration);
         *self.configuration.write().unwrap_or_else(PoisonError::into_inner) = configuration;
+        *self.unfit.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     fn configuration(&self) -> Arc<Configuration> {
@@ -59,7 +73,7 @@ impl Server {
     }
 
     /// Answers a request of the API server, or of whoever asks how things are.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    pub(super) async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let mut response = match request.uri().path() {
             "/inject" => self.review(Subject::Injection, request).await,
             path if path.starts_with("/inject/") => self.review(Subject::Injection, request).await,
@@ -88,41 +102,75 @@ impl Server {
         }
         match path {
             "/metrics" => {
-                let text = self.metrics.text(self.identity.expires(), &self.cluster.states());
-                plain(StatusCode::OK, METRICS, text)
+                let callers = self.callers.as_ref().map(|callers| callers.all()).unwrap_or_default();
+                let is_fit = self.unfit.read().unwrap_or_else(PoisonError::into_inner).is_none();
+                let now = Now {
+                    expires: self.identity.expires(),
+                    watches: &self.cluster.states(),
+                    is_fit,
+                    callers: &callers,
+                };
+                plain(StatusCode::OK, METRICS, self.metrics.text(&now))
             }
-            _ if self.leaving.load(Relaxed) => plain(StatusCode::SERVICE_UNAVAILABLE, TEXT, "leaving\n"),
-            _ if !self.cluster.is_settled() => {
-                let text = "waiting for the first list of namespaces and nodes\n";
-                plain(StatusCode::SERVICE_UNAVAILABLE, TEXT, text)
+            _ => {
+                let checks = self.checks();
+                let is_ready = checks.iter().all(|check| check.result.is_ok());
+                let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+                let is_verbose = request.uri().query().is_some_and(|query| query.starts_with("verbose"));
+                plain(status, TEXT, if is_verbose { self.verbose(&checks) } else { brief(&checks) })
             }
-            _ => plain(StatusCode::OK, TEXT, "ready\n"),
         }
     }
 
-    async fn review(&self, subject: Subject, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    /// All on which it depends whether requests should be sent.
+    fn checks(&self) -> [Check; 3] {
+        let is_leaving = self.leaving.load(Relaxed);
+        let unfit = self.unfit.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let checks = [
+            ("shutdown", if is_leaving { Err("leaving".to_owned()) } else { Ok(()) }),
+            ("configuration", unfit.map_or(Ok(()), Err)),
+            (
+                "cluster",
+                self.cluster
+                    .is_settled()
+                    .then_some(())
+                    .ok_or_else(|| "waiting for the first list of namespaces and nodes".to_owned()),
+            ),
+        ];
+        checks.map(|(name, result)| Check { name, result })
+    }
+
+    /// One line a check, in the form of Kubernetes' own servers; and the webhooks that should call, which readiness does
+    /// not depend on.
+    fn verbose(&self, checks: &[Check]) -> String {
+        let of_checks = checks.iter().map(|Check { name, result }| match result {
+            Ok(()) => format!("[+]{name} ok\n"),
+            Err(why) => format!("[-]{name} failed: {why}\n"),
+        });
+        let callers = self.callers.as_ref().map(|callers| callers.all()).unwrap_or_default();
+        let of_callers = callers.into_iter().map(|(name, caller)| match caller.fault {
+            None => format!("[+]webhooks/{name} ok: {} call\n", caller.webhooks),
+            Some(fault) => format!("[-]webhooks/{name} not ok: {fault}\n"),
+        });
+        of_checks.chain(of_callers).collect()
+    }
+
+    async fn review(self: &Arc<Self>, subject: Subject, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         let body = body::read(body, &self.budget, self.patience).await;
         let start = Instant::now();
         let read = body.is_ok();
-        let answer = match &body {
+        let answer = match body {
             Err(unreadable) => unreadable.answer(),
-            Ok(body) => match decoded(head.uri.path()) {
-                None => Answer::text(400, "the path is no text; expected UTF-8 in its %-escapes"),
-                Some(path) => {
-                    let call = Call {
-                        method: head.method.as_str(),
-                        path: &path,
-                        content_type: head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()),
-                        body: body.bytes(),
-                    };
-                    let configuration = self.configuration();
-                    guarded(&self.metrics.panics, || match subject {
-                        Subject::Injection => review::answer(&call, &configuration, &*self.cluster),
-                        Subject::Environment => tag::answer(&call, &self.environment_labels),
-                    })
-                }
-            },
+            Ok(body) if body.bytes().len() < LONG => self.reviewed(subject, &head, body.bytes()),
+            Ok(body) => {
+                let server = Arc::clone(self);
+                let work = spawn_blocking(move || {
+                    let _alone = server.alone.lock().unwrap_or_else(PoisonError::into_inner);
+                    server.reviewed(subject, &head, body.bytes())
+                });
+                work.await.unwrap_or_else(|_| Answer::text(503, "the server is leaving; try again"))
+            }
         };
         let mut response = self.told(subject, answer, start);
         // What else comes may be the rest of the body.
@@ -130,6 +178,23 @@ impl Server {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
+    }
+
+    fn reviewed(&self, subject: Subject, head: &Parts, body: &[u8]) -> Answer {
+        let Some(path) = decoded(head.uri.path()) else {
+            return Answer::text(400, "the path is no text; expected UTF-8 in its %-escapes");
+        };
+        let call = Call {
+            method: head.method.as_str(),
+            path: &path,
+            content_type: head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()),
+            body,
+        };
+        let configuration = self.configuration();
+        guarded(&self.metrics.panics, || match subject {
+            Subject::Injection => review::answer(&call, &configuration, &*self.cluster),
+            Subject::Environment => tag::answer(&call, &self.environment_labels),
+        })
     }
 
     /// Counts and logs an answer on its way out.
@@ -157,6 +222,18 @@ impl Server {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         plain(status, HeaderValue::from_static(answer.content_type), answer.body)
     }
+}
+
+/// Something on which readiness depends, and why it fails.
+struct Check {
+    name: &'static str,
+    result: Result<(), String>,
+}
+
+fn brief(checks: &[Check]) -> String {
+    let failed: Vec<&str> =
+        checks.iter().filter_map(|check| check.result.as_ref().err()).map(String::as_str).collect();
+    if failed.is_empty() { "ready\n".to_owned() } else { format!("{}\n", failed.join("\n")) }
 }
 
 /// A defect must cost the call that shows it, and no other.

@@ -122,7 +122,11 @@ pub(crate) fn from_pem(
     Ok((chain, PrivateKeyDer::from_pem_slice(key).map_err(Refused::Key)?))
 }
 
-/// TLS 1.2 and 1.3, HTTP/1.1 alone, and nobody is asked for a certificate: the API server has none to show by default.
+/// HTTP/2, as ALPN calls it (RFC 9113, 3.1).
+pub(crate) const HTTP_2: &[u8] = b"h2";
+
+/// TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1 as the client wants it, and no client certificate: the API server has none to show
+/// by default.
 ///
 /// # Errors
 /// Never, as long as the provider knows both versions.
@@ -130,7 +134,7 @@ pub(crate) fn server(identity: Arc<Identity>) -> Result<Arc<ServerConfig>, rustl
     let builder = ServerConfig::builder_with_provider(Arc::clone(&identity.provider));
     let builder = builder.with_protocol_versions(&[&TLS13, &TLS12])?;
     let mut config = builder.with_no_client_auth().with_cert_resolver(identity);
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![HTTP_2.to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
 

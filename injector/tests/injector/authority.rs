@@ -11,9 +11,9 @@ use std::{
     time::Duration,
 };
 
-const NAMESPACE: &str = "istio-system";
-const SECRET: &str = "sidecar-injector-ca";
-const CONFIGURATION: &str = "istio-sidecar-injector";
+pub(super) const NAMESPACE: &str = "istio-system";
+pub(super) const SECRET: &str = "sidecar-injector-ca";
+pub(super) const CONFIGURATION: &str = "istio-sidecar-injector";
 const WEBHOOKS: &str = "mutatingwebhookconfigurations";
 
 /// One replica.
@@ -42,7 +42,7 @@ impl Replica {
         Self { child, log }
     }
 
-    fn log(&self) -> String {
+    pub(super) fn log(&self) -> String {
         fs::read_to_string(&self.log).expect("a log")
     }
 
@@ -83,7 +83,7 @@ impl Drop for Replica {
 }
 
 /// A cluster where pods of the namespace `shop` are to be injected.
-fn cluster() -> Cluster {
+pub(super) fn cluster() -> Cluster {
     let cluster = Cluster::start();
     cluster.namespace(NAMESPACE, &json!({}));
     cluster.namespace("shop", &json!({ "istio-injection": "enabled" }));
@@ -91,7 +91,7 @@ fn cluster() -> Cluster {
     cluster
 }
 
-fn configuration(service: &str) -> Value {
+pub(super) fn configuration(service: &str) -> Value {
     json!({ "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
         "metadata": { "name": CONFIGURATION },
         "webhooks": [{ "name": "namespace.sidecar-injector.istio.io", "sideEffects": "None",
@@ -102,21 +102,21 @@ fn configuration(service: &str) -> Value {
 }
 
 /// What the webhook trusts.
-fn bundle(cluster: &Cluster) -> String {
+pub(super) fn bundle(cluster: &Cluster) -> String {
     let found = cluster.find(WEBHOOKS, "", CONFIGURATION).unwrap_or_default();
     let text = found["webhooks"][0]["clientConfig"]["caBundle"].as_str().unwrap_or_default().to_owned();
     String::from_utf8(STANDARD.decode(text).expect("base64")).expect("text")
 }
 
 /// A text in the Secret.
-fn stored(cluster: &Cluster, key: &str) -> String {
+pub(super) fn stored(cluster: &Cluster, key: &str) -> String {
     let secret = cluster.find("secrets", NAMESPACE, SECRET).unwrap_or_default();
     let text = secret["data"][key].as_str().unwrap_or_default().to_owned();
     String::from_utf8(STANDARD.decode(text).expect("base64")).expect("text")
 }
 
 /// kubectl creates a pod, for which the webhook has to be called.
-fn create(cluster: &Cluster, name: &str) {
+pub(super) fn create(cluster: &Cluster, name: &str) {
     let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "namespace": "shop" },
         "spec": { "containers": [{ "name": "application", "image": "example/application" }] } });
     let file = cluster.file(&format!("{name}.json"));
@@ -348,6 +348,7 @@ fn flags_that_do_not_fit_are_refused() {
     assert!(run(&["--patience", "0"]).contains("expected more than 0"));
     assert!(run(&["--self-signed", "--tls-cert", "x"]).contains("cannot be used with"));
     assert!(run(&["--self-signed", "--ca-lifetime", "1y"]).contains("such as 90d"));
+    assert!(run(&["--self-signed", "--name", "https://a"]).contains("expected a DNS name"));
     assert!(run(&["--self-signed", "--kubeconfig", "missing.yaml"]).contains("missing.yaml can't be read: "));
     assert!(run(&["--self-signed"]).contains("no pod of a cluster"));
 }

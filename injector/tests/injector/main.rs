@@ -1,13 +1,16 @@
 //! The injector, as its users meet it.
 
 mod authority;
+mod callers;
 mod check_templates;
 mod client;
 mod cluster;
 mod environment;
 mod explain;
 mod explain_cluster;
+mod http2;
 mod inject;
+mod large;
 mod load;
 mod manifests;
 mod manifests_told;

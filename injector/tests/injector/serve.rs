@@ -32,7 +32,9 @@ fn whatever_is_sent_is_answered_and_counted() {
     check("POST", "text/plain", &whole, 415, "expected application/json");
     check("POST", "application/json; charset=utf-8", &whole, 415, "expected application/json");
     for end in [1, whole.len() / 2, whole.len() - 1] {
-        check("POST", "application/json", &whole[..end], 200, "the body is no JSON");
+        let response = check("POST", "application/json", &whole[..end], 200, "the body is no JSON").json();
+        let uid = if whole[..end].contains("\"u1\"") { "u1" } else { "" };
+        assert_eq!(response["response"]["uid"], uid, "{}", &whole[..end]);
     }
     for body in ["\0", "[]", "{}", "null", "{\"kind\":\"AdmissionReview\"}", &"[".repeat(100_000)] {
         let response = check("POST", "application/json", body, 200, "\"allowed\":false").json();
@@ -80,6 +82,41 @@ fn other_paths_have_other_answers() {
         plain.write_all(head("GET", path, &[], 0).as_bytes()).expect("a request");
         assert_eq!(Response::read(&mut plain).expect("an answer").status, expected, "{path}");
     }
+}
+
+#[test]
+fn a_default_template_that_can_not_be_filled_is_known_before_any_pod_comes() {
+    let config = |defaults: &str| {
+        format!(
+            "policy: enabled\ndefaultTemplates: [{defaults}]\ntemplates:\n  own: '{{{{ index .Spec.Containers 7 }}}}'\n"
+        )
+    };
+    let webhook = Webhook::start(&config("own"), "", &[]);
+    let ready = webhook.get("/ready");
+    assert_eq!(ready.status, 503);
+    assert!(ready.text().contains("own"), "{}", ready.text());
+    let verbose = webhook.get("/ready?verbose");
+    assert!(
+        verbose.status == 503 && verbose.text().contains("[-]configuration failed: "),
+        "{}",
+        verbose.text()
+    );
+    assert_eq!(webhook.metric("sidecar_injector_configuration_usable"), 0.0);
+
+    // One that no pod gets by default is nobody else's harm.
+    webhook.configure(&config("sidecar"), "");
+    webhook.logged("reloaded");
+    let warning = webhook.logged("a template can't be filled; pods that name it are refused");
+    assert_eq!(warning["template"], "own");
+    assert_eq!(webhook.get("/ready").status, 200);
+    assert_eq!(webhook.metric("sidecar_injector_configuration_usable"), 1.0);
+
+    webhook.configure(&config("own"), "");
+    webhook.logged("not reloaded; the old one stays");
+    assert_eq!(webhook.get("/ready").status, 200);
+    assert_eq!(webhook.metric("sidecar_injector_configuration_reloads_total{outcome=\"failed\"}"), 1.0);
+    let answer = webhook.connect().review("/inject", "u1", &pod()).expect("an answer").json();
+    assert_eq!(answer["response"]["patchType"], "JSONPatch", "{answer}");
 }
 
 #[test]

@@ -185,8 +185,17 @@ impl Webhook {
 
     /// The most memory that it has had resident so far, in KiB (`VmHWM`).
     pub(crate) fn peak_memory(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    /// What it has resident at present, in KiB.
+    pub(crate) fn resident_memory(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
+    fn memory(&self, field: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("proc(5) has it");
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("proc(5) has it");
         line.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 

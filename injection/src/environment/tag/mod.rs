@@ -9,7 +9,7 @@ mod patch;
 pub use patch::VARIABLE;
 
 use super::words;
-use crate::review::{Answer, Call, Outcome, Told};
+use crate::review::{self, Answer, Call, Outcome, Told};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use patch::{Pod, change};
 use policy::{Problem, Problems};
@@ -88,7 +88,7 @@ impl Review {
             let found = call.content_type.unwrap_or_default();
             return Err((400, format!("Content-Type: {found:?} is not taken; expected application/json")));
         }
-        let review: Value = serde_json::from_slice(call.body)
+        let review = review::fields(call.body)
             .map_err(|error| (400, format!("the body is no AdmissionReview: {error}")))?;
         let version = VERSIONS.into_iter().find(|version| review["apiVersion"] == *version);
         let (Some(version), true) = (version, review["kind"] == "AdmissionReview") else {

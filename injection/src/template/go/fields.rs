@@ -1,6 +1,7 @@
 //! Names of fields: of JSON, and of the Go structures that templates are written for.
 
 use super::shapes::{ORDERED, Shape, Unset};
+use crate::pipeline::unread;
 use gtmpl_ng::Value;
 use std::collections::HashMap;
 
@@ -97,7 +98,9 @@ pub(super) fn structure(
     }
     for (name, value) in object {
         if !value.is_null() {
-            let value = if OF_WORDS.contains(&name.as_str()) && value.is_object() {
+            let value = if shape == Shape::Container && unread::is_mark(value) {
+                super::functions::unread()
+            } else if OF_WORDS.contains(&name.as_str()) && value.is_object() {
                 super::data::with(value, text)
             } else {
                 held(value, shape.of(name), text)

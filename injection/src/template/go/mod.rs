@@ -22,6 +22,7 @@ mod standin;
 mod text;
 
 use super::Sight;
+use crate::pipeline::unread;
 use gtmpl_ng::{Context, ExecError, Limits, ParseError};
 use policy::{Problem, Problems};
 use serde_json::Value;
@@ -110,7 +111,12 @@ impl Template {
         let context = Context::from(data::root(sight, text));
         let filled =
             functions::with(sight.configuration.values.environment(), || self.parsed.render(&context));
-        filled.map_err(|error| Problems(vec![Problem::of(&*self.name, failed(&error))]))
+        let filled = filled.map_err(|error| Problems(vec![Problem::of(&*self.name, failed(&error))]))?;
+        // As the engine prints what stands for variables that were not read.
+        if filled.contains("Function") && unread::is_in(sight.pod) {
+            return Err(unread::refusal(&self.name));
+        }
+        Ok(filled)
     }
 
     /// Names the texts of the pod that are structure: with the patch as it is meant, those that change it if they alone are

@@ -7,22 +7,28 @@ use super::{
     write::Refusal,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
+use http_body_util::{BodyExt, Full};
+use hyper::{
+    Request,
+    body::Bytes,
+    client::conn::{http1, http2},
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::{
-    ClientConfig, ClientConnection, RootCertStore, StreamOwned,
+    ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
 use serde_json::{Value, json};
-use std::{
-    io::{self, Read, Write},
-    net::{SocketAddr, TcpStream},
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use tokio::{net::TcpStream, runtime::Builder, time::timeout};
+use tokio_rustls::TlsConnector;
 
 /// A webhook that is to be called.
 pub(super) struct Called {
     webhook: Value,
-    /// Where its Service leads; none if nobody serves it.
+    host: String,
+    path: String,
+    /// Where its Service or its URL leads; none if nobody serves it.
     address: Option<SocketAddr>,
 }
 
@@ -42,10 +48,18 @@ pub(super) fn matching(state: &State, object: &Value, target: &Target) -> Vec<Ca
     });
     called
         .map(|webhook| {
+            let webhook = webhook.clone();
+            if let Some(url) = webhook["clientConfig"]["url"].as_str() {
+                let (authority, path) = url["https://".len()..].split_once('/').expect("a path");
+                let address: SocketAddr = authority.parse().expect("an address, and a port");
+                let (host, path) = (address.ip().to_string(), format!("/{path}"));
+                return Called { webhook, host, path, address: Some(address) };
+            }
             let service = &webhook["clientConfig"]["service"];
-            let name = |field: &str| service[field].as_str().unwrap_or_default().to_owned();
-            let address = state.services.get(&(name("namespace"), name("name"))).copied();
-            Called { webhook: webhook.clone(), address }
+            let field = |field: &str| service[field].as_str().unwrap_or_default().to_owned();
+            let address = state.services.get(&(field("namespace"), field("name"))).copied();
+            let host = format!("{}.{}.svc", field("name"), field("namespace"));
+            Called { path: service["path"].as_str().unwrap_or("/").to_owned(), webhook, host, address }
         })
         .collect()
 }
@@ -169,12 +183,6 @@ fn read(body: &[u8], uid: &str, asked: &Value) -> io::Result<Value> {
 
 fn post(called: &Called, review: &Value) -> io::Result<Vec<u8>> {
     let client = &called.webhook["clientConfig"];
-    let service = &client["service"];
-    let (name, namespace) = (service["name"].as_str(), service["namespace"].as_str());
-    let host = format!("{}.{}.svc", name.unwrap_or_default(), namespace.unwrap_or_default());
-    let address = called.address.ok_or_else(|| io::Error::other(format!("nobody serves {host}")))?;
-    let limit = Duration::from_secs(called.webhook["timeoutSeconds"].as_u64().unwrap_or(10));
-
     let bundle =
         STANDARD.decode(client["caBundle"].as_str().unwrap_or_default()).map_err(io::Error::other)?;
     let mut roots = RootCertStore::empty();
@@ -182,44 +190,47 @@ fn post(called: &Called, review: &Value) -> io::Result<Vec<u8>> {
         roots.add(certificate.map_err(io::Error::other)?).map_err(io::Error::other)?;
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
+    let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let server = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
-    let tls = ClientConnection::new(Arc::new(config), server).map_err(io::Error::other)?;
-    let stream = TcpStream::connect_timeout(&address, limit)?;
-    stream.set_read_timeout(Some(limit))?;
-    let mut connection = StreamOwned::new(tls, stream);
-
-    let (path, body) = (service["path"].as_str().unwrap_or("/"), review.to_string());
-    let length = body.len();
-    write!(
-        connection,
-        "POST {path}?timeout={}s HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
-         Accept: application/json\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}",
-        limit.as_secs()
-    )?;
-    connection.flush()?;
-    let mut answer = Vec::new();
-    // A server that closes without a word of TLS has still said all that its length promises.
-    if let Err(error) = connection.read_to_end(&mut answer)
-        && error.kind() != io::ErrorKind::UnexpectedEof
-    {
-        return Err(error);
-    }
-    body_of(&answer)
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let limit = Duration::from_secs(called.webhook["timeoutSeconds"].as_u64().unwrap_or(10));
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let answered = timeout(limit, ask(called, Arc::new(config), review.to_string()));
+        answered.await.map_err(|_| io::ErrorKind::TimedOut)?
+    })
 }
 
-fn body_of(answer: &[u8]) -> io::Result<Vec<u8>> {
-    let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
-    let end = end.ok_or_else(|| io::Error::other("an answer without an end of its head"))?;
-    let head = String::from_utf8_lossy(&answer[..end]).to_ascii_lowercase();
-    let body = answer[end + 4..].to_vec();
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
-    if !head.starts_with("http/1.1 200") || length != Some(body.len()) {
-        return Err(io::Error::other(format!("an answer that is none: {head}")));
+/// By HTTP/2 where the server offers it, as the API server does.
+async fn ask(called: &Called, config: Arc<ClientConfig>, body: String) -> io::Result<Vec<u8>> {
+    let Called { host, path, address, .. } = called;
+    let address = address.ok_or_else(|| io::Error::other(format!("nobody serves {host}")))?;
+    let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
+    let stream = TcpStream::connect(address).await?;
+    let stream = TlsConnector::from(config).connect(name, stream).await?;
+    let is_2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let stream = TokioIo::new(stream);
+    let request = Request::post(format!("https://{host}{path}?timeout=10s"))
+        .header("Host", host)
+        .header("Content-Type", "application/json")
+        .body(Full::new(Bytes::from(body)))
+        .map_err(io::Error::other)?;
+    let answer = if is_2 {
+        let (mut sender, connection) =
+            http2::handshake(TokioExecutor::new(), stream).await.map_err(io::Error::other)?;
+        tokio::spawn(connection);
+        sender.send_request(request).await
+    } else {
+        let (mut sender, connection) = http1::handshake(stream).await.map_err(io::Error::other)?;
+        tokio::spawn(connection);
+        sender.send_request(request).await
+    };
+    let answer = answer.map_err(io::Error::other)?;
+    if answer.status() != 200 {
+        return Err(io::Error::other(format!("an answer of status {}", answer.status())));
     }
-    Ok(body)
+    Ok(answer.into_body().collect().await.map_err(io::Error::other)?.to_bytes().to_vec())
 }

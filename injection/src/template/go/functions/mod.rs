@@ -155,6 +155,20 @@ pub(super) fn all() -> Vec<(&'static str, Func)> {
     all
 }
 
+/// Functions that are given containers and look at other fields than their variables, or only hand them on.
+const PASS_BY: [&str; 7] =
+    ["applicationPorts", "append", "first", "includeInboundPorts", "last", "list", "otelResourceAttributes"];
+
+/// Stands for variables that were not read (`pipeline::unread`): to ask for them is an error.
+pub(super) fn unread() -> Value {
+    let refuse: Func = refuse;
+    refuse.into()
+}
+
+fn refuse(_: &[Value]) -> Result<Value, FuncError> {
+    Err(FuncError::Generic("variables of the pod were not read".to_owned()))
+}
+
 /// A function that does not look at what texts say, and hands them on.
 fn passes(
     name: &str,
@@ -162,7 +176,7 @@ fn passes(
     args: &[Value],
     function: fn(&[Value]) -> Answer,
 ) -> Result<Value, FuncError> {
-    charge(args)?;
+    charge(name, args)?;
     let (least, most) = count;
     let mut args = args;
     // Istio's own take more from one release to the next; without those that are not known here most pods come out the same.
@@ -201,7 +215,7 @@ fn reads(
 }
 
 /// Takes the work with these values off what is left.
-fn charge(args: &[Value]) -> Result<(), FuncError> {
+fn charge(name: &str, args: &[Value]) -> Result<(), FuncError> {
     let mut work = 1_u64;
     let mut waiting: Vec<&Value> = args.iter().collect();
     while let Some(value) = waiting.pop() {
@@ -210,6 +224,7 @@ fn charge(args: &[Value]) -> Result<(), FuncError> {
             Value::String(text) => work = work.saturating_add(u64::try_from(text.len()).unwrap_or(u64::MAX)),
             Value::Array(items) => waiting.extend(items),
             Value::Map(fields) | Value::Object(fields) => waiting.extend(fields.values()),
+            Value::Function(_) if !PASS_BY.contains(&name) => return refuse(args).map(drop),
             Value::NoValue | Value::Nil | Value::Bool(_) | Value::Function(_) | Value::Number(_) => {}
         }
     }

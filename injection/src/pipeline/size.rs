@@ -1,0 +1,101 @@
+//! How large a pod may be: larger than any that the API server stores, and small enough to be worked on, since a webhook
+//! takes calls from any client that reaches it. `inject -f` and the webhook have the same limit.
+
+use policy::{Problem, Problems};
+use serde_json::Value;
+
+/// The memory that the values of a pod may take, in bytes, by the estimate below. The API server stores objects of up to
+/// 1.5 MB (etcd's `--max-request-bytes`); read, the most wasteful of them takes less than this.
+const MOST: usize = 96 << 20;
+/// A value, or a name of a field, with what the allocator adds.
+const VALUE: usize = 48;
+/// A node of the tree that the fields of an object are kept in, and for how many fields one is counted.
+const NODE: usize = 640;
+const FIELDS_OF_NODE: usize = 6;
+
+/// What is left of the memory that a pod may take.
+#[derive(Debug)]
+pub(crate) struct Allowance(usize);
+
+/// There is none left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the pod has more values than {} MiB of memory hold; expected one that the API server stores, which takes up to 1.5 MB",
+    MOST >> 20
+)]
+pub(crate) struct TooLarge;
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Self(MOST)
+    }
+}
+
+impl Allowance {
+    /// Takes a value with the text that it holds, if any.
+    pub(crate) fn value(&mut self, text: &str) -> Result<(), TooLarge> {
+        self.take(VALUE + text.len())
+    }
+
+    /// Takes a field of an object, by its name and the number of fields before it; its value is taken for itself.
+    pub(crate) fn field(&mut self, name: &str, before: usize) -> Result<(), TooLarge> {
+        self.take(name.len() + if before.is_multiple_of(FIELDS_OF_NODE) { NODE } else { 0 })
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), TooLarge> {
+        self.0 = self.0.checked_sub(bytes).ok_or(TooLarge)?;
+        Ok(())
+    }
+
+    fn tree(&mut self, value: &Value) -> Result<(), TooLarge> {
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => self.value(""),
+            Value::String(text) => self.value(text),
+            Value::Array(items) => {
+                self.value("")?;
+                items.iter().try_for_each(|item| self.tree(item))
+            }
+            Value::Object(fields) => {
+                self.value("")?;
+                fields.iter().enumerate().try_for_each(|(before, (name, value))| {
+                    self.field(name, before)?;
+                    self.tree(value)
+                })
+            }
+        }
+    }
+}
+
+/// Holds a pod against the limit.
+///
+/// # Errors
+/// Where it is larger.
+pub(super) fn check(pod: &Value) -> Result<(), Problems> {
+    let weighed = Allowance::default().tree(pod);
+    weighed.map_err(|too_large| Problems(vec![Problem::of("pod", too_large.to_string())]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// As many items of a list as a pod of 1.5 MB holds.
+    fn of_1_5_megabytes(item: &Value) -> Value {
+        let length = item.to_string().len() + 1;
+        json!({ "spec": { "containers": [{ "name": "web", "env": vec![item.clone(); 1_500_000 / length] }] } })
+    }
+
+    #[test]
+    fn every_pod_that_the_api_server_stores_is_small_enough() {
+        for item in [json!({"name": "A"}), json!({}), json!(""), json!({"name": "A", "value": "b"})] {
+            assert_eq!(check(&of_1_5_megabytes(&item)).err(), None, "{item}");
+        }
+    }
+
+    #[test]
+    fn one_that_would_fill_the_memory_is_refused() {
+        let told = check(&json!(vec![json!({"a": 1}); 300_000])).expect_err("too large").to_string();
+        assert!(told.contains("more values than 96 MiB of memory hold"), "{told}");
+    }
+}

@@ -1,0 +1,109 @@
+//! Long lists of variables of the application's own containers, which an injection has no need to read: a mark takes their
+//! place, so that a pod with thousands of variables costs as much as one with none.
+//!
+//! An injection of such a pod counts only where nothing has looked at what is missing and nothing has changed it. Whatever
+//! does (a template that asks for `.Env`, a patch of such a container) makes the injection fail here, and the pod is read
+//! as a whole and injected again, with the same outcome as if nothing had been left out.
+
+use super::pod::{Item, List, Pod};
+use super::{INIT, PROXY, VALIDATION};
+use policy::{Problem, Problems};
+use serde_json::Value;
+
+/// The only item of a list that was not read.
+const MARK: &str = "sidecar-injector/unread";
+/// The list.
+const FIELD: &str = "env";
+
+/// What takes the place of a list.
+pub(crate) fn mark() -> Value {
+    Value::Array(vec![MARK.into()])
+}
+
+/// Whether it is such a place.
+pub(crate) fn is_mark(value: &Value) -> bool {
+    matches!(value.as_array().map(Vec::as_slice), Some([Value::String(text)]) if text == MARK)
+}
+
+/// Whether a text holds what only such a place should.
+pub(crate) fn is_told(text: &str) -> bool {
+    text.contains(MARK)
+}
+
+/// Whether the list of a container with this name may be left out. What an injection says of its own containers, users may
+/// say too, and then it has to be read.
+pub(crate) fn may_be(container: &str) -> bool {
+    ![PROXY, INIT, VALIDATION].contains(&container)
+}
+
+/// Whether something of a pod was not read.
+pub(crate) fn is_in(pod: &Value) -> bool {
+    containers(pod).any(|(_, variables)| is_mark(variables))
+}
+
+/// Whether all that was not read of a pod is as it was, or gone with its field or its container: what a list has become
+/// can't be distinguished from a list that was not read.
+pub(crate) fn is_kept(before: &Value, after: &Value) -> bool {
+    let count = |pod| containers(pod).filter(|(_, variables)| is_mark(variables)).count();
+    let was_left_out =
+        |name: &str| containers(before).any(|(other, variables)| other == name && is_mark(variables));
+    let mut others = containers(after).filter(|(_, variables)| !is_mark(variables) && !variables.is_null());
+    count(after) <= count(before) && !others.any(|(name, _)| was_left_out(name))
+}
+
+/// Fails where templates say something of a container whose variables were not read.
+pub(super) fn check(own: &Pod, overlay: &Pod) -> Result<(), Problems> {
+    let is_unread = |item: &Item| item.0.get(FIELD).is_some_and(is_mark);
+    let mut unread = own.containers().filter(|item| is_unread(item)).map(Item::name);
+    match unread.find(|name| overlay.container(name).is_some()) {
+        Some(name) => Err(refusal(name)),
+        None => Ok(()),
+    }
+}
+
+/// The error of a step that needs what was not read; the pod is then read as a whole.
+pub(crate) fn refusal(place: &str) -> Problems {
+    Problems(vec![Problem::of(place, "needs variables of the pod that were not read")])
+}
+
+/// The containers of a pod that have variables, by their names.
+fn containers(pod: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let spec = pod.get("spec");
+    let lists = List::OF_CONTAINERS.into_iter().filter_map(move |list| spec?.get(list.field())?.as_array());
+    lists.flatten().filter_map(|container| {
+        Some((container.get("name").and_then(Value::as_str).unwrap_or_default(), container.get(FIELD)?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(variables: &Value) -> Value {
+        json!({ "spec": { "containers": [{ "name": "web", "env": variables }] } })
+    }
+
+    #[test]
+    fn what_was_not_read_may_stay_or_go_but_not_change() {
+        let before = pod(&mark());
+        assert!(is_in(&before) && !is_in(&pod(&json!([]))));
+        for kept in [mark(), Value::Null] {
+            assert!(is_kept(&before, &pod(&kept)), "{kept}");
+        }
+        for changed in [json!([MARK, { "name": "A" }]), json!([]), json!([{ "name": "A" }])] {
+            assert!(!is_kept(&before, &pod(&changed)), "{changed}");
+        }
+        let mut twice = before.clone();
+        twice["spec"]["initContainers"] = twice["spec"]["containers"].clone();
+        assert!(!is_kept(&before, &twice), "another one has appeared");
+    }
+
+    #[test]
+    fn a_template_may_not_say_something_of_its_container() {
+        let read = |value: Value| Pod::read("pod", value).expect("a pod");
+        let own = read(pod(&mark()));
+        assert!(check(&own, &read(json!({ "spec": { "containers": [{ "name": "other" }] } }))).is_ok());
+        assert!(check(&own, &read(json!({ "spec": { "initContainers": [{ "name": "web" }] } }))).is_err());
+    }
+}

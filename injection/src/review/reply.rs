@@ -1,0 +1,53 @@
+//! An answer to a review, and how it is written.
+
+use super::reading::Unreadable;
+use super::{Answer, JSON, KIND, Outcome, Told};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::{Map, Value, json};
+
+/// An answer before it is written.
+pub(super) struct Reply {
+    pub(super) version: &'static str,
+    pub(super) outcome: Outcome,
+    pub(super) reason: String,
+    pub(super) object: String,
+    pub(super) uid: String,
+    pub(super) warnings: Vec<String>,
+    pub(super) patch: Option<String>,
+}
+
+impl Reply {
+    pub(super) fn malformed(unreadable: Unreadable) -> Self {
+        let Unreadable { reason, version, uid } = unreadable;
+        let (outcome, object) = (Outcome::Malformed, String::new());
+        Self { version, outcome, reason, object, uid, warnings: Vec::new(), patch: None }
+    }
+
+    pub(super) fn answer(self) -> Answer {
+        let mut response = Map::new();
+        let allowed = matches!(self.outcome, Outcome::Injected | Outcome::Skipped);
+        response.insert("uid".to_owned(), self.uid.clone().into());
+        response.insert("allowed".to_owned(), allowed.into());
+        if !allowed {
+            response.insert("status".to_owned(), json!({ "message": self.reason }));
+        }
+        if let Some(patch) = &self.patch {
+            response.insert("patchType".to_owned(), "JSONPatch".into());
+            response.insert("patch".to_owned(), STANDARD.encode(patch).into());
+        }
+        if !self.warnings.is_empty() {
+            // They become headers of the API server's answer, which hold no line breaks.
+            let lines = self.warnings.iter().map(|warning| warning.lines().collect::<Vec<_>>().join(" "));
+            response.insert("warnings".to_owned(), lines.collect::<Vec<_>>().into());
+        }
+        let review = [
+            ("apiVersion", self.version.into()),
+            ("kind", KIND.into()),
+            ("response", Value::Object(response)),
+        ];
+        let review: Value = review.map(|(field, value)| (field.to_owned(), value)).into_iter().collect();
+        let Self { outcome, reason, object, uid, warnings, .. } = self;
+        let told = Told { outcome, reason, object, uid, warnings };
+        Answer { status: 200, content_type: JSON, body: review.to_string().into_bytes(), told }
+    }
+}

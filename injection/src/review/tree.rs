@@ -1,0 +1,258 @@
+//! The text of a review as a tree of what matters: without fields that no webhook here needs, such as
+//! `managedFields`, which are several times as long as the variables that they are about.
+
+use crate::pipeline::size::{Allowance, TooLarge};
+use crate::pipeline::unread;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+use std::cell::{Cell, RefCell};
+use std::fmt;
+
+/// How much of a pod is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// Without long lists of variables of the application's containers, where that is possible.
+    Shallow,
+    Whole,
+}
+
+/// So many variables are read in any case: a mark saves nothing where a list is short.
+const FEW: usize = 32;
+
+/// Reads a review.
+///
+/// # Errors
+/// When it is no JSON, or holds a pod that is too large to be worked on.
+pub(super) fn read(body: &[u8], depth: Depth) -> Result<Value, String> {
+    let reading = Reading {
+        depth,
+        left: RefCell::default(),
+        too_large: Cell::new(None),
+        lacks_variables: Cell::new(false),
+    };
+    let mut text = serde_json::Deserializer::from_slice(body);
+    let read = Place { reading: &reading, part: Part::Review }.deserialize(&mut text);
+    let read = read.and_then(|value| text.end().map(|()| value));
+    match (read, reading.too_large.get()) {
+        // A container said its name behind its variables, and they matter.
+        (Ok(_), _) if reading.lacks_variables.get() => self::read(body, Depth::Whole),
+        (Ok(value), _) => Ok(value),
+        (Err(_), Some(too_large)) => Err(too_large.to_string()),
+        (Err(error), None) => Err(format!("the body is no JSON: {error}")),
+    }
+}
+
+struct Reading {
+    depth: Depth,
+    left: RefCell<Allowance>,
+    too_large: Cell<Option<TooLarge>>,
+    /// Variables were left out that may not be.
+    lacks_variables: Cell<bool>,
+}
+
+/// What a value is, as far as it makes a difference to what is read of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Review,
+    Request,
+    Object,
+    Metadata,
+    Spec,
+    Containers,
+    Container,
+    Variables,
+    Other,
+}
+
+impl Part {
+    /// What a field of it is; `None` where it is not needed.
+    fn field(self, name: &str) -> Option<Self> {
+        match (self, name) {
+            (Self::Review, "apiVersion" | "kind") => Some(Self::Other),
+            (Self::Review, "request") => Some(Self::Request),
+            (Self::Request, "object") => Some(Self::Object),
+            (
+                Self::Request,
+                "uid" | "kind" | "resource" | "subResource" | "name" | "namespace" | "operation",
+            ) => Some(Self::Other),
+            (Self::Review | Self::Request, _) | (Self::Metadata, "managedFields") => None,
+            (Self::Object, "metadata") => Some(Self::Metadata),
+            (Self::Object, "spec") => Some(Self::Spec),
+            (Self::Spec, "containers" | "initContainers") => Some(Self::Containers),
+            (Self::Container, "env") => Some(Self::Variables),
+            _ => Some(Self::Other),
+        }
+    }
+
+    /// What an item of it is.
+    fn item(self) -> Self {
+        if self == Self::Containers { Self::Container } else { Self::Other }
+    }
+}
+
+/// A value that is to be read.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    reading: &'a Reading,
+    part: Part,
+}
+
+impl Place<'_> {
+    fn at(self, part: Part) -> Self {
+        Self { part, ..self }
+    }
+
+    /// Takes from what is left.
+    fn take<E: Error>(self, wanted: impl FnOnce(&mut Allowance) -> Result<(), TooLarge>) -> Result<(), E> {
+        wanted(&mut self.reading.left.borrow_mut()).map_err(|too_large| {
+            self.reading.too_large.set(Some(too_large));
+            E::custom(too_large)
+        })
+    }
+
+    fn scalar<E: Error>(self, value: impl Into<Value>) -> Result<Value, E> {
+        self.take(|left| left.value(""))?;
+        Ok(value.into())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Place<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Place<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        self.scalar(Value::Null)
+    }
+
+    fn visit_bool<E: Error>(self, is: bool) -> Result<Value, E> {
+        self.scalar(is)
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Value, E> {
+        self.scalar(number)
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Value, E> {
+        self.scalar(number)
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Value, E> {
+        self.scalar(Number::from_f64(number).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
+        self.take(|left| left.value(text))?;
+        Ok(text.into())
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<Value, E> {
+        self.take(|left| left.value(&text))?;
+        Ok(text.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
+        self.take(|left| left.value(""))?;
+        let (mut items, inner) = (Vec::new(), self.at(self.part.item()));
+        let is_skipped = self.part == Part::Variables && self.reading.depth == Depth::Shallow;
+        while let Some(item) = from.next_element_seed(inner)? {
+            items.push(item);
+            if is_skipped && items.len() > FEW {
+                while from.next_element::<IgnoredAny>()?.is_some() {}
+                return Ok(unread::mark());
+            }
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
+        self.take(|left| left.value(""))?;
+        let mut fields = Map::new();
+        while let Some(name) = from.next_key::<String>()? {
+            let Some(part) = self.part.field(&name) else {
+                from.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            self.take(|left| left.field(&name, fields.len()))?;
+            let value = from.next_value_seed(self.at(part))?;
+            fields.insert(name, value);
+        }
+        if self.part == Part::Container && fields.get("env").is_some_and(unread::is_mark) {
+            let name = fields.get("name").and_then(Value::as_str).unwrap_or_default();
+            let lacks = self.reading.depth == Depth::Shallow && !unread::may_be(name);
+            self.reading.lacks_variables.set(lacks || self.reading.lacks_variables.get());
+        }
+        Ok(Value::Object(fields))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn review(object: &Value) -> Value {
+        json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+            "request": { "uid": "u", "operation": "CREATE", "object": object } })
+    }
+
+    fn variables(count: usize) -> Value {
+        (0..count).map(|number| json!({ "name": format!("V{number}"), "value": "a:b" })).collect()
+    }
+
+    fn shallow(object: &Value) -> Value {
+        read(review(object).to_string().as_bytes(), Depth::Shallow).expect("JSON")["request"]["object"]
+            .clone()
+    }
+
+    #[test]
+    fn all_that_matters_is_read_as_it_is() {
+        let pod = json!({
+            "metadata": { "name": "a", "labels": { "env": "x" }, "generation": -1 },
+            "spec": { "containers": [{ "name": "web", "env": variables(FEW), "args": [null, true, 1.5, 18_446_744_073_709_551_615_u64] }],
+                "env": variables(FEW + 9), "initContainers": {} },
+            "status": [],
+        });
+        assert_eq!(shallow(&pod), pod);
+        for other in [json!(null), json!("x"), json!([{ "spec": 1 }])] {
+            assert_eq!(shallow(&other), other);
+        }
+        let (mut sent, expected) = (review(&pod), review(&pod));
+        sent["request"]["oldObject"] = pod.clone();
+        sent["request"]["userInfo"] = json!({ "username": "somebody" });
+        sent["request"]["object"]["metadata"]["managedFields"] = json!([{ "fieldsV1": {} }]);
+        assert_eq!(read(sent.to_string().as_bytes(), Depth::Whole), Ok(expected));
+    }
+
+    #[test]
+    fn long_lists_of_variables_are_left_out_where_they_may_be() {
+        let pod =
+            |name: &str| json!({ "spec": { "containers": [{ "name": name, "env": variables(FEW + 1) }] } });
+        assert!(unread::is_in(&shallow(&pod("web"))));
+        for read_always in ["istio-proxy", "istio-init", "istio-validation"] {
+            assert_eq!(shallow(&pod(read_always)), pod(read_always));
+        }
+        let whole = read(review(&pod("web")).to_string().as_bytes(), Depth::Whole).expect("JSON");
+        assert_eq!(whole, review(&pod("web")));
+    }
+
+    #[test]
+    fn a_pod_too_large_is_told_from_what_is_no_json() {
+        let many = format!(r#"{{"request":{{"object":[{}0]}}}}"#, r#"{"a":0},"#.repeat(400_000));
+        let told = read(many.as_bytes(), Depth::Whole).expect_err("too large");
+        assert!(told.contains("more values than"), "{told}");
+        let elsewhere = many.replace("object", "options");
+        assert!(read(elsewhere.as_bytes(), Depth::Whole).is_ok(), "nobody asks for it");
+        assert!(read(b"{} x", Depth::Whole).expect_err("no JSON").contains("no JSON"));
+    }
+}

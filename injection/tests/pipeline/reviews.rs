@@ -1,0 +1,114 @@
+//! What a review is answered, beside what the same pod becomes as a whole: the server leaves long lists of variables unread
+//! wherever it can, and no answer may depend on that.
+
+use crate::cases::Case;
+use crate::laws::entangled;
+use crate::rfc6902::apply;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use injection::configuration::{Text, Texts};
+use injection::review::{Answer, Call, Outcome as Answered, Unknown, answer};
+use injection::{Around, Configuration, Namespace, Outcome, inject};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::sync::LazyLock;
+
+/// More than a review has to read.
+const MANY: usize = 40;
+
+/// Templates that look at variables of the application, print whole containers, and change them.
+const CURIOUS: [&str; 7] = [
+    "metadata: {annotations: {count: '{{ range .Spec.Containers }}{{ len .Env }},{{ end }}'}}",
+    "metadata: {annotations: {first: '{{ range .Spec.Containers }}{{ range .Env }}{{ .Name }}{{ end }}{{ end }}'}}",
+    "metadata: {annotations: {is: '{{ range .Spec.Containers }}{{ if .Env }}some{{ else }}none{{ end }}{{ end }}'}}",
+    "metadata: {annotations: {all: {{ toJSON .Spec.Containers | quote }}}}",
+    "metadata: {annotations: {all: {{ printf \"%v\" (index .Spec.Containers 0) | b64enc | quote }}}}",
+    "spec: {containers: [{name: app, env: [{name: V1, value: mine}, {name: NEW, value: x}]}]}",
+    "spec: {containers: [{name: app, image: other}, {$patch: delete, name: a}]}",
+];
+
+static CONFIGURATIONS: LazyLock<Vec<Configuration>> = LazyLock::new(|| {
+    let of_template = |template: &str| {
+        let config = json!({ "policy": "enabled", "defaultTemplates": ["curious"], "templates": { "curious": template } });
+        let config = config.to_string();
+        let texts = Texts { config: Some(Text { name: "config", text: &config }), ..Texts::default() };
+        Configuration::read(&texts).unwrap_or_else(|problems| panic!("{template}: {problems}"))
+    };
+    let of_cases = Case::all().iter().map(|case| case.setup().configuration.clone());
+    CURIOUS.into_iter().map(of_template).chain(of_cases).collect()
+});
+
+/// Gives containers many variables more.
+fn stretch(pod: &mut Value, stretched: &[bool]) {
+    let lists = ["containers", "initContainers"].map(|list| pod["spec"][list].as_array().map_or(0, Vec::len));
+    let places =
+        (0..lists[0]).map(|at| ("containers", at)).chain((0..lists[1]).map(|at| ("initContainers", at)));
+    for ((list, at), _) in places.zip(stretched.iter().cycle()).filter(|(_, stretched)| **stretched) {
+        let variables = &mut pod["spec"][list][at]["env"];
+        if !variables.is_array() {
+            *variables = json!([]);
+        }
+        let more = (0..MANY).map(|number| json!({ "name": format!("V{number}"), "value": "a: b" }));
+        variables.as_array_mut().expect("a list").extend(more);
+    }
+}
+
+fn answered(pod: &Value, configuration: &Configuration) -> Answer {
+    let review = json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": { "uid": "u", "namespace": "shop", "object": pod } });
+    let body = review.to_string();
+    let call = Call {
+        method: "POST",
+        path: "/inject",
+        content_type: Some("application/json"),
+        body: body.as_bytes(),
+    };
+    answer(&call, configuration, &Unknown::default())
+}
+
+fn check(pod: &Value, configuration: &Configuration) {
+    let namespace = Namespace { name: "shop".to_owned(), ..Namespace::default() };
+    let whole = inject(pod, &Around { namespace, ..Around::default() }, configuration);
+    let answer = answered(pod, configuration);
+    let said: Value = serde_json::from_slice(&answer.body).expect("JSON");
+    match whole {
+        Ok(Outcome::Injected(injected)) => {
+            let patch = said["response"]["patch"].as_str().unwrap_or_else(|| panic!("{pod}: {said}"));
+            let patch = serde_json::from_slice(&STANDARD.decode(patch).expect("base64")).expect("JSON");
+            assert_eq!(apply(pod, &patch), Ok(injected.pod), "{pod}");
+            let warnings: Vec<String> =
+                injected.decision.warning.into_iter().chain(injected.warnings).collect();
+            assert_eq!(answer.told.warnings, warnings, "{pod}");
+        }
+        Ok(Outcome::Skipped(_)) => assert_eq!(answer.told.outcome, Answered::Skipped, "{pod}"),
+        Err(problems) => {
+            assert_eq!(answer.told.outcome, Answered::Refused, "{pod}");
+            let told = problems.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            assert!(answer.told.reason.ends_with(&told), "{pod}: {} {told}", answer.told.reason);
+        }
+    }
+}
+
+#[test]
+fn templates_see_and_change_variables_that_were_not_read() {
+    let mut pod = json!({ "metadata": { "name": "web" }, "spec": { "containers": [
+        { "name": "app", "image": "example/app:1" }, { "name": "a" }] } });
+    for configuration in CONFIGURATIONS.iter() {
+        stretch(&mut pod, &[true]);
+        check(&pod, configuration);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_review_is_answered_as_if_all_were_read(
+        pod in entangled(),
+        stretched in prop::collection::vec(any::<bool>(), 1..4),
+        at in any::<prop::sample::Index>(),
+    ) {
+        let mut pod = pod;
+        stretch(&mut pod, &stretched);
+        check(&pod, at.get(&CONFIGURATIONS));
+    }
+}
