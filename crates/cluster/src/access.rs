@@ -2,7 +2,7 @@
 //!
 //! Programs that a kubeconfig names for fetching credentials are not started: a node's agent that starts what a file says
 //! is a way in. A command that a person runs at his own terminal starts them, as kubectl does ([`person`]). Tokens in files are
-//! read again at least once a minute; when a call was refused, so is everything else that says who we are ([`crate::renewal`]).
+//! read again at least once a minute; when a call was refused, so is everything else that says who we are (`renewal`).
 
 use crate::renewal::Renewing;
 use kube::{
