@@ -1,6 +1,10 @@
 //! Strategic merge is what `kubectl patch --type=strategic` does, for pods and patches made at random.
 
+#[path = "support/kubectl.rs"]
+mod kubectl;
+
 use injection::merge::{Kind, merge};
+use kubectl::{patched, without};
 use proptest::{
     collection::vec,
     option,
@@ -9,32 +13,10 @@ use proptest::{
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
 use serde_json::{Map, Value, json};
-use std::{
-    io::Write,
-    process::{Command, Stdio},
-    thread,
-};
+use std::thread;
 
 const PAIRS: usize = 500;
 const THREADS: usize = 4;
-
-/// What `kubectl` makes of the two; `None` where it refuses.
-fn kubectl(pod: &Value, patch: &Value) -> Option<Value> {
-    let mut child = Command::new("kubectl")
-        .args(["patch", "--local", "--type=strategic", "-o", "json", "-f", "-", "-p", &patch.to_string()])
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("kubectl");
-    child.stdin.take().expect("a pipe").write_all(pod.to_string().as_bytes()).expect("a reader");
-    let output = child.wait_with_output().expect("an end");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() || stderr.contains("rror"), "{stderr}");
-    output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
-}
 
 fn object(fields: Vec<(&str, Option<Value>)>) -> Value {
     let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
@@ -166,18 +148,6 @@ fn pod(of_patch: bool) -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// `kubectl` prints what it has read into its own types: without what is empty there.
-fn shown(value: Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let fields = fields.into_iter().map(|(name, value)| (name, shown(value)));
-            Value::Object(fields.filter(|(_, value)| !is_empty(value)).collect())
-        }
-        Value::Array(items) => Value::Array(items.into_iter().map(shown).collect()),
-        other => other,
-    }
-}
-
 fn is_empty(value: &Value) -> bool {
     value.is_null()
         || value.as_array().is_some_and(Vec::is_empty)
@@ -204,13 +174,13 @@ fn random_pairs_merge_as_kubectl_merges_them() {
 /// Whether both merge them; they have to agree.
 fn compare(pod: &Value, patch: &Value) -> bool {
     let ours = merge(pod.clone(), patch, Kind::Pod);
-    let theirs = kubectl(pod, patch);
+    let theirs = patched(pod, patch);
     assert_eq!(ours.is_ok(), theirs.is_some(), "{pod}\n{patch}\n{ours:?}\n{theirs:?}");
     let (Ok(ours), Some(theirs)) = (ours, theirs) else { return false };
     // Directives within what is new stay in its result, where no API type has a place for them. Ours follows them.
     if theirs.to_string().contains("$patch") {
         return false;
     }
-    assert_eq!(shown(ours), shown(theirs), "{pod}\n{patch}");
+    assert_eq!(without(ours, is_empty), without(theirs, is_empty), "{pod}\n{patch}");
     true
 }

@@ -4,6 +4,8 @@ mod cases;
 mod compared;
 mod equal;
 mod goldens;
+#[path = "../support/kubectl.rs"]
+mod kubectl;
 mod laws;
 mod rendered;
 mod reviews;

@@ -2,15 +2,12 @@
 //! template's text with its values pasted in, and what the pod's author says of the same containers.
 
 use crate::cases::Setup;
+use crate::kubectl::{patched, without};
 use crate::laws::plain;
 use injection::Outcome;
 use injection::pipeline::{OVERRIDES, STATUS};
 use proptest::{strategy::Strategy, strategy::ValueTree, test_runner::TestRunner};
 use serde_json::{Map, Value, json};
-use std::{
-    io::Write,
-    process::{Command, Stdio},
-};
 
 const PODS: usize = 32;
 
@@ -56,31 +53,12 @@ fn rendered(pod: &Value) -> Value {
 }
 
 fn kubectl(pod: &Value, patch: &Value) -> Value {
-    let mut child = Command::new("kubectl")
-        .args(["patch", "--local", "--type=strategic", "-o", "json", "-f", "-", "-p", &patch.to_string()])
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("kubectl");
-    child.stdin.take().expect("a pipe").write_all(pod.to_string().as_bytes()).expect("a reader");
-    let output = child.wait_with_output().expect("an end");
-    assert!(output.status.success(), "{pod}\n{patch}");
-    serde_json::from_slice(&output.stdout).expect("JSON")
+    patched(pod, patch).unwrap_or_else(|| panic!("{pod}\n{patch}"))
 }
 
 /// Without what is empty: `kubectl` prints its own types.
 fn shown(value: Value) -> Value {
-    let is_empty = |value: &Value| [json!(null), json!([]), json!({}), json!("")].contains(value);
-    match value {
-        Value::Object(fields) => {
-            let fields = fields.into_iter().map(|(name, value)| (name, shown(value)));
-            Value::Object(fields.filter(|(_, value)| !is_empty(value)).collect())
-        }
-        Value::Array(items) => Value::Array(items.into_iter().map(shown).collect()),
-        other => other,
-    }
+    without(value, |value| [json!(null), json!([]), json!({}), json!("")].contains(value))
 }
 
 fn expected(pod: &Value) -> Value {

@@ -1,11 +1,8 @@
 //! `check-templates`, before the injector of a cluster is swapped.
 
+use crate::folder::Folder;
 use serde_json::{Value, json};
-use std::{
-    fs,
-    path::PathBuf,
-    process::{Command, Output},
-};
+use std::process::{Command, Output};
 
 const TEMPLATE: &str = r#"
 spec:
@@ -15,29 +12,6 @@ spec:
     env:
     - {name: OWNER, value: "{{ .DeploymentMeta.Name }}"}
 "#;
-
-/// A folder for one test, which goes with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("check-templates-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).expect("a folder");
-        Self(path)
-    }
-
-    fn file(&self, name: &str, content: &Value) -> String {
-        let path = self.0.join(name);
-        fs::write(&path, content.to_string()).expect("a file");
-        path.display().to_string()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).unwrap_or_default();
-    }
-}
 
 /// The ConfigMaps of a cluster, as `kubectl get` prints them, others among them.
 fn maps(template: &str, tag: &str) -> Value {

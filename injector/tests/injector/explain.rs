@@ -1,10 +1,10 @@
 //! `explain`, as somebody asks it who wonders where his proxy is.
 
+use crate::folder::Folder;
 use serde_json::Value;
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
 
@@ -19,30 +19,7 @@ spec:
     spec: {containers: [{name: web, image: example/web}]}
 ";
 
-/// A folder of its own, which goes with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("sidecar-injector-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).expect("a folder");
-        Self(path)
-    }
-
-    fn file(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        fs::write(&path, text).expect("a file");
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).unwrap_or_default();
-    }
-}
-
-fn explain(manifest: &Path, flags: &[&str]) -> Output {
+fn explain(manifest: &str, flags: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sidecar-injector"))
         .args(["explain", "-f"])
         .arg(manifest)
@@ -65,7 +42,7 @@ fn exit_codes_say_how_it_ends() {
     let both =
         folder.file("both.yaml", &format!("{DEPLOYMENT}---\n{DEPLOYMENT}").replacen("shop", "other", 1));
     let enabled = ["--namespace-labels", "istio-injection=enabled"];
-    let check = |file: &Path, flags: &[&str], code: i32, out: &str| {
+    let check = |file: &str, flags: &[&str], code: i32, out: &str| {
         let output = explain(file, flags);
         let told = format!("{}{}", text(&output.stdout), text(&output.stderr));
         assert_eq!(output.status.code(), Some(code), "{flags:?}: {told}");
@@ -83,12 +60,12 @@ fn exit_codes_say_how_it_ends() {
     check(&both, &enabled, 0, "Deployment other/web: injected");
     check(&refused, &enabled, 1, "sidecar.istio.io/interceptionMode: \"MAGIC\"");
     check(
-        &folder.0.join("none.yaml"),
+        &folder.path("none.yaml"),
         &["--namespace-labels", "nonsense"],
         1,
         "is no label; expected KEY=VALUE",
     );
-    check(&folder.0.join("none.yaml"), &["--namespace-labels", "nonsense"], 1, "can't be read");
+    check(&folder.path("none.yaml"), &["--namespace-labels", "nonsense"], 1, "can't be read");
     check(&web, &["--format", "picture"], 2, "picture");
     check(&web, &["--revision", "Bad rev"], 2, "small letters");
     check(&refused, &[], 3, "if one were called, it would be refused");
@@ -96,7 +73,7 @@ fn exit_codes_say_how_it_ends() {
     let namespace =
         "apiVersion: v1\nkind: Namespace\nmetadata: {name: other, labels: {istio-injection: enabled}}\n";
     let namespace = folder.file("namespace.yaml", namespace);
-    let more = ["-f", &other.display().to_string(), "-f", &namespace.display().to_string()];
+    let more = ["-f", &other, "-f", &namespace];
     check(&web, &more, 3, "Deployment other/web: injected, because webhook namespace is called");
     check(&web, &["--color", "always", "--auto"], 0, "\u{1b}[");
 }
@@ -138,7 +115,6 @@ fn the_injected_pods_go_on_to_the_tool() {
     // Stands for the tool: tells its arguments, and what it is given.
     let tool = folder.file("tool", "#!/bin/sh\necho \"$@\"\ncat\nexit 9\n");
     fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).expect("a program");
-    let tool = tool.display().to_string();
     let flags = ["--auto", "--sidecar-init", &tool, "--explain", "--matrix", "--uid", "1000"];
     let output = explain(&web, &flags);
     let told = text(&output.stdout);

@@ -1,5 +1,6 @@
 //! `inject` as somebody with manifests meets it: what it prints, what it says of mistakes, and what kubectl makes of it.
 
+use crate::folder::Folder;
 use serde_json::Value;
 use std::{
     fs,
@@ -7,29 +8,6 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
-
-/// A folder for one test, which goes with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("inject-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).expect("a folder");
-        Self(path)
-    }
-
-    fn file(&self, name: &str, text: &str) -> String {
-        let path = self.0.join(name);
-        fs::write(&path, text).expect("a file");
-        path.display().to_string()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn called(program: &str, words: &[&str], input: &str) -> Output {
     let mut child = Command::new(program)
@@ -215,7 +193,7 @@ fn all_problems_are_told_at_once_with_their_lines_and_nothing_is_printed() {
          traffic.sidecar.istio.io/excludeOutboundPorts: 80,x\n        sidecar.istio.io/inject: true\n      labels:\n",
     );
     let bad = folder.file("bad.yaml", &bad);
-    let output = folder.0.join("out.yaml").display().to_string();
+    let output = folder.path("out.yaml");
     let (status, printed, told) = inject(&["-f", &good, "-f", &bad, "-f", "missing.yaml", "-o", &output], "");
     assert_eq!((status, printed.as_str()), (1, ""), "{told}");
     assert!(told.starts_with("warning: "), "what is odd is told too: {told}");

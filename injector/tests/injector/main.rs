@@ -8,6 +8,7 @@ mod cluster;
 mod environment;
 mod explain;
 mod explain_cluster;
+mod folder;
 mod http2;
 mod inject;
 mod large;

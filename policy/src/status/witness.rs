@@ -50,7 +50,7 @@ fn contradicted(seen: &Seen<'_>, family: Family, meant: &[Meant<'_>]) -> Vec<Fin
     let captured = claims.iter().filter(|claim| claim.fate == Fate::Captured);
     captured
         .filter_map(|claim| {
-            let ports = std::iter::once(None).chain(ports(claim, &claims, &asked).map(Some));
+            let ports = std::iter::once(None).chain(ports(claim, &claims, &asked).into_iter().map(Some));
             let mut witnesses = ports.filter_map(|port| witness(claim, family, &pod, &claims, port));
             witnesses.find_map(|witness| contradiction(seen, family, claim, &witness, &ours))
         })
@@ -118,22 +118,27 @@ fn asked_by_others(view: &View, ours: &BTreeSet<At>) -> BTreeSet<u16> {
 }
 
 /// The ports among these that the claim is about, where it is about all that no list names.
-fn ports(claim: &Claim, claims: &[Claim], asked: &BTreeSet<u16>) -> impl Iterator<Item = u16> {
+fn ports(claim: &Claim, claims: &[Claim], asked: &BTreeSet<u16>) -> Vec<u16> {
     let is_of_ports = match claim.reason.meaning() {
         Meaning::OutboundNetwork => true,
         Meaning::OutboundPort | Meaning::InboundPort => claim.items.is_empty(),
         _ => false,
     };
-    let beside: Vec<&Claim> = claims.iter().filter(|other| other.direction == claim.direction).collect();
-    let ports = asked.iter().copied().filter(|port| *port != 0 && is_of_ports && !is_named(&beside, *port));
-    ports.take(MOST_PORTS).collect::<Vec<_>>().into_iter()
+    if !is_of_ports {
+        return Vec::new();
+    }
+    let beside = claims.iter().filter(|other| other.direction == claim.direction);
+    let ports = asked.iter().copied().filter(|port| *port != 0 && !is_named(beside.clone(), *port));
+    ports.take(MOST_PORTS).collect()
 }
 
 /// Whether a list names the port.
-fn is_named(claims: &[&Claim], port: u16) -> bool {
-    let spared = claims.iter().flat_map(|claim| &claim.spared).flat_map(|spared| &spared.items);
-    let items = claims.iter().flat_map(|claim| &claim.items).chain(spared);
-    items.filter_map(|item| item.parse::<PortRange>().ok()).any(|range| range.contains(port))
+fn is_named<'a>(mut claims: impl Iterator<Item = &'a Claim>, port: u16) -> bool {
+    claims.any(|claim| {
+        let spared = claim.spared.iter().flat_map(|spared| &spared.items);
+        let mut ranges = claim.items.iter().chain(spared).filter_map(|item| item.parse::<PortRange>().ok());
+        ranges.any(|range| range.contains(port))
+    })
 }
 
 fn pod(seen: &Seen<'_>, claims: &[Claim]) -> Pod {
@@ -160,9 +165,8 @@ fn witness(claim: &Claim, family: Family, pod: &Pod, claims: &[Claim], port: Opt
     let elsewhere = ELSEWHERE.into_iter().find(of)?;
     let own = pod.addresses.iter().copied().find(of)?;
     let first_port = || claim.items.first()?.parse::<PortRange>().ok().map(|ports| ports.first().number());
-    let all: Vec<&Claim> = claims.iter().collect();
     let free = || {
-        let usual = || PORTS.into_iter().find(|port| !is_named(&all, *port));
+        let usual = || PORTS.into_iter().find(|port| !is_named(claims.iter(), *port));
         port.or_else(usual).unwrap_or(PORTS[0])
     };
     let network = || {
