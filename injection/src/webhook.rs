@@ -98,18 +98,30 @@ const SUFFIX: &str = ".sidecar-injector.istio.io";
 /// The webhooks of a configuration as the API server has it that inject: those that are called for new pods, at Istio's path.
 pub fn read(configuration: &Value) -> Vec<Webhook> {
     let title = configuration["metadata"]["name"].as_str().unwrap_or_default();
-    let all = configuration["webhooks"].as_array().into_iter().flatten();
-    let injecting = all.filter(|webhook| injects(webhook));
-    let read = injecting.filter_map(|webhook| {
-        let name = webhook["name"].as_str().unwrap_or_default();
-        let name = name.strip_suffix(SUFFIX).unwrap_or(name);
+    let read = injecting(configuration).filter_map(|webhook| {
         Some(Webhook {
-            name: format!("{name} of {title}").into(),
+            name: format!("{} of {title}", short_name(webhook)).into(),
             namespace: selector::of_webhook(&webhook["namespaceSelector"])?,
             object: selector::of_webhook(&webhook["objectSelector"])?,
         })
     });
     read.collect()
+}
+
+/// The names of those of them that have `matchConditions` beside the selectors, which only the API server evaluates.
+pub fn conditional(configuration: &Value) -> impl Iterator<Item = &str> {
+    let has_conditions =
+        |webhook: &&Value| webhook["matchConditions"].as_array().is_some_and(|all| !all.is_empty());
+    injecting(configuration).filter(has_conditions).map(short_name)
+}
+
+fn injecting(configuration: &Value) -> impl Iterator<Item = &Value> {
+    configuration["webhooks"].as_array().into_iter().flatten().filter(|webhook| injects(webhook))
+}
+
+fn short_name(webhook: &Value) -> &str {
+    let name = webhook["name"].as_str().unwrap_or_default();
+    name.strip_suffix(SUFFIX).unwrap_or(name)
 }
 
 fn injects(webhook: &Value) -> bool {

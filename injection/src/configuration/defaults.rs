@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 /// The keys of mappings that are no settings of ours: whoever writes one writes all of it.
 const WHOLE: [&str; 1] = ["resources"];
 
+/// The list of MeshConfig whose items are known by their names: one that is given replaces the default of its name alone.
+const NAMED: &str = "extensionProviders";
+
 /// The values of the chart.
 pub(super) fn values() -> Value {
     json!({
@@ -89,12 +92,24 @@ pub(super) fn mesh() -> Value {
             "statusPort": 15020,
             "terminationDrainDuration": "5s",
         },
+        "defaultDestinationRuleExportTo": ["*"],
+        "defaultProviders": {},
+        "defaultServiceExportTo": ["*"],
+        "defaultVirtualServiceExportTo": ["*"],
+        "dnsRefreshRate": "60s",
+        "enableAutoMtls": true,
         "enablePrometheusMerge": false,
         "enableTracing": true,
+        "extensionProviders": [
+            {"name": "prometheus", "prometheus": {}},
+            {"name": "stackdriver", "stackdriver": {}},
+            {"name": "envoy", "envoyFileAccessLog": {"path": "/dev/stdout"}},
+        ],
         "inboundTrafficPolicy": {"mode": "PASSTHROUGH"},
         "ingressClass": "istio",
         "ingressControllerMode": "STRICT",
         "ingressService": "istio-ingressgateway",
+        "localityLbSetting": {"enabled": true},
         "outboundTrafficPolicy": {"mode": "ALLOW_ANY"},
         "protocolDetectionTimeout": "0s",
         "proxyInboundListenPort": 15006,
@@ -114,7 +129,11 @@ pub(super) fn over(given: &Value, defaults: Value) -> (Value, Vec<String>) {
 }
 
 fn merged(given: &Value, default: Value, path: &str, wrong: &mut Vec<String>) -> Value {
-    let Value::Object(mut under) = default else { return without_nulls(given) };
+    let mut under = match (default, given) {
+        (Value::Object(under), _) => under,
+        (Value::Array(under), Value::Array(given)) if path == NAMED => return by_name(under, given),
+        _ => return without_nulls(given),
+    };
     let Value::Object(given) = given else {
         wrong.push(path.to_owned());
         return Value::Object(under);
@@ -135,6 +154,17 @@ fn merged(given: &Value, default: Value, path: &str, wrong: &mut Vec<String>) ->
         under.insert(key.clone(), merged);
     }
     Value::Object(under)
+}
+
+/// A list with those of another in the place of its items of the same name, and the rest behind.
+fn by_name(mut under: Vec<Value>, given: &[Value]) -> Value {
+    for item in given.iter().map(without_nulls) {
+        match under.iter_mut().find(|known| known["name"] == item["name"]) {
+            Some(known) => *known = item,
+            None => under.push(item),
+        }
+    }
+    Value::Array(under)
 }
 
 /// A tree without its null fields. Templates that print one would make a patch that deletes the field, or no YAML.

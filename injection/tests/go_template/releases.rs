@@ -2,6 +2,7 @@
 //! make the same calls, in words of their own.
 
 use crate::world::World;
+use injection::configuration::{Text, Texts};
 use serde_json::{Value, json};
 
 fn check(release: &str, world: &World, template: &str, expected: &Value) {
@@ -144,6 +145,24 @@ fn defaults_of_the_mesh_are_there() {
                     c: {{ protoToJSON .ProxyConfig | quote }}\nd: {{ .MeshConfig.DefaultConfig.DiscoveryAddress }}\n";
     let expected = json!({
         "a": [15001, 15006, "cluster.local"], "b": [15020, 15000, 45], "c": "{}", "f": ["", 0, false], "d": "istiod.istio-system.svc:15012",
+    });
+    check("any", &world, template, &expected);
+}
+
+/// An extension provider that a text names replaces the default of its name, and others stay.
+#[test]
+fn providers_of_the_mesh_are_known_by_their_names() {
+    let mut world = World::new();
+    let mesh = "extensionProviders: [{name: otel, opentelemetry: {port: 4317}}, {name: envoy, envoyFileAccessLog: {path: /log}}]\n\
+                defaultServiceExportTo: [.]\n";
+    let texts = Texts { mesh: Some(Text { name: "mesh", text: mesh }), ..Texts::default() };
+    world.configuration = injection::Configuration::read(&texts).expect("a mesh");
+    let template = "names: [{{ range .MeshConfig.ExtensionProviders }}{{ .Name }}, {{ end }}]\n\
+                    log: {{ (index .MeshConfig.ExtensionProviders 2).EnvoyFileAccessLog.Path }}\n\
+                    to: [{{ index .MeshConfig.DefaultServiceExportTo 0 | quote }}, {{ index .MeshConfig.DefaultVirtualServiceExportTo 0 | quote }}]\n\
+                    other: [{{ .MeshConfig.EnableAutoMtls.Value }}, {{ .MeshConfig.DnsRefreshRate.Seconds }}, {{ .MeshConfig.LocalityLbSetting.Enabled.GetValue }}]\n";
+    let expected = json!({
+        "names": ["prometheus", "stackdriver", "envoy", "otel"], "log": "/log", "to": [".", "*"], "other": [true, 60, true],
     });
     check("any", &world, template, &expected);
 }

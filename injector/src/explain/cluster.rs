@@ -3,12 +3,13 @@
 use crate::arguments::Sources;
 use crate::output::warn;
 use crate::refusal::told;
+use crate::serve::kubelet_runs_native_sidecars;
 use crate::sources::{Maps, configuration_over};
 use clap::Args;
 use injection::{Namespaces, explain::Injector, webhook};
 use k8s_openapi::api::{
     admissionregistration::v1::MutatingWebhookConfiguration,
-    core::v1::{ConfigMap, Namespace},
+    core::v1::{ConfigMap, Namespace, Node},
 };
 use kube::{Api, Client, api::ListParams};
 use policy::{Problem, pod::holders};
@@ -41,19 +42,27 @@ struct Identity {
     revision: String,
 }
 
+/// What the cluster says.
+#[derive(Default)]
+pub(super) struct Answer {
+    pub(super) injectors: Vec<Injector>,
+    /// Whether every kubelet runs native sidecars.
+    pub(super) native_sidecars: bool,
+}
+
 impl Flags {
     pub(super) fn is_asked(&self) -> bool {
         self.kubeconfig.is_some() || self.context.is_some()
     }
 
-    /// The injectors of the cluster, with everything that is wrong with their configuration; namespaces are told what the
-    /// cluster knows of them.
+    /// The injectors of the cluster and whether its kubelets run native sidecars, with everything that is wrong with the
+    /// configuration; namespaces are told what the cluster knows of them.
     pub(super) fn ask(
         &self,
         sources: &Sources,
         manifests: &[(&str, &str)],
         namespaces: &mut Namespaces,
-    ) -> (Vec<Injector>, Vec<Problem>) {
+    ) -> (Answer, Vec<Problem>) {
         let named = names(manifests, namespaces);
         let asked = Builder::new_current_thread()
             .enable_all()
@@ -61,11 +70,11 @@ impl Flags {
             .map_err(|error| error.to_string())
             .and_then(|runtime| runtime.block_on(self.fetch(sources, &named)));
         match asked {
-            Ok((found, injectors, problems)) => {
+            Ok((found, answer, problems)) => {
                 found.iter().for_each(|namespace| namespaces.describe(namespace));
-                (injectors, problems)
+                (answer, problems)
             }
-            Err(text) => (Vec::new(), vec![Problem::of(&self.flag(), text)]),
+            Err(text) => (Answer::default(), vec![Problem::of(&self.flag(), text)]),
         }
     }
 
@@ -82,7 +91,7 @@ impl Flags {
         &self,
         sources: &Sources,
         named: &BTreeSet<String>,
-    ) -> Result<(Vec<Value>, Vec<Injector>, Vec<Problem>), String> {
+    ) -> Result<(Vec<Value>, Answer, Vec<Problem>), String> {
         let connected =
             cluster::access::person(self.kubeconfig.as_deref(), self.context.as_deref(), SILENCE).await;
         let (client, _) = connected.map_err(|error| told(&error))?;
@@ -114,7 +123,8 @@ impl Flags {
                     .to_owned(),
             );
         }
-        Ok((namespaces, injectors, problems))
+        let native_sidecars = native_sidecars(&client).await;
+        Ok((namespaces, Answer { injectors, native_sidecars }, problems))
     }
 }
 
@@ -145,6 +155,21 @@ async fn namespace(client: &Client, name: &str) -> Option<Value> {
     }
 }
 
+/// Whether every kubelet runs native sidecars, as the webhook asks for pods that have no node yet.
+async fn native_sidecars(client: &Client) -> bool {
+    let api: Api<Node> = Api::all(client.clone());
+    match api.list(&ListParams::default()).await {
+        Ok(nodes) => !nodes.items.is_empty() && nodes.items.into_iter().all(kubelet_runs_native_sidecars),
+        Err(error) => {
+            let refused = refused("nodes can't be listed", &error);
+            warn(format!(
+                "{refused}; assuming that they don't run native sidecars: --native-sidecars if they do"
+            ));
+            false
+        }
+    }
+}
+
 /// The webhooks that inject, by the injectors that they call.
 fn grouped(configurations: Vec<MutatingWebhookConfiguration>) -> Vec<(Identity, Vec<webhook::Webhook>)> {
     let mut groups: Vec<(Identity, Vec<webhook::Webhook>)> = Vec::new();
@@ -153,6 +178,9 @@ fn grouped(configurations: Vec<MutatingWebhookConfiguration>) -> Vec<(Identity, 
         let webhooks = webhook::read(&configuration);
         if webhooks.is_empty() {
             continue;
+        }
+        for conditional in webhook::conditional(&configuration) {
+            warn(format!("webhook {conditional} has matchConditions, which are not evaluated here"));
         }
         let labels = &configuration["metadata"]["labels"];
         let mut services = configuration["webhooks"].as_array().into_iter().flatten();

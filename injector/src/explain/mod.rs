@@ -30,8 +30,8 @@ Exit codes: 0 where all pods are injected, 3 where one is not, 1 where one is re
 With --explain, that of sidecar-init where it fails.
 
 The labels of a namespace come from --namespace-labels, and from Namespaces in the manifest. With --kubeconfig or --context the \
-cluster is asked for its namespaces, for the webhooks that inject, and for the ConfigMaps that their injectors go by; flags and \
-the manifest win over it.")]
+cluster is asked for its namespaces, for the webhooks that inject, for the ConfigMaps that their injectors go by, and for the \
+versions of its kubelets; flags and the manifest win over it.")]
 pub(crate) struct Flags {
     #[command(flatten)]
     input: Input,
@@ -87,12 +87,13 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
         problems.extend(found);
         Namespaces::default()
     });
-    let (injectors, found) = match flags.cluster.is_asked() {
+    let (cluster::Answer { injectors, native_sidecars }, found) = match flags.cluster.is_asked() {
         true => flags.cluster.ask(&flags.sources, &manifests, &mut namespaces),
         false => {
             let revision = (flags.revision != "default").then_some(flags.revision.as_str());
             let (configuration, found) = configuration(&flags.sources, revision);
-            (vec![Injector::installed(&flags.revision, flags.auto, configuration)], found)
+            let installed = Injector::installed(&flags.revision, flags.auto, configuration);
+            (cluster::Answer { injectors: vec![installed], native_sidecars: false }, found)
         }
     };
     injectors.iter().for_each(|injector| injector.configuration.warnings.iter().for_each(warn));
@@ -100,7 +101,8 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     if !problems.is_empty() {
         return Err(Problems(problems).into());
     }
-    let question = Question { manifests: &manifests, namespaces, native_sidecars: flags.native_sidecars };
+    let native_sidecars = native_sidecars || flags.native_sidecars;
+    let question = Question { manifests: &manifests, namespaces, native_sidecars };
     let explained = explain(&question, &injectors)?;
     print(flags, &explained)?;
     let code = explained.iter().map(code).max_by_key(|code| (*code == PROBLEMS, *code)).unwrap_or(0);

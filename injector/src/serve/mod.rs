@@ -19,6 +19,8 @@ use crate::authority::{self, Callers};
 use crate::listen::listen;
 use crate::logging::{self, Logging};
 use crate::output::chain;
+pub(crate) use cluster::kubelet_runs_native_sidecars;
+
 use body::Budget;
 use clap::Args;
 use cluster::{Cluster, When};

@@ -92,6 +92,36 @@ fn namespaces_webhooks_and_configuration_are_the_clusters() {
     check(&cluster, &[&asked[..], &["--auto"]].concat(), 2, &["cannot be used with"]);
 }
 
+/// Kubelets of 1.33 and newer run native sidecars, and the webhook gives pods one where all do.
+#[test]
+fn kubelets_and_conditions_of_the_cluster_count() {
+    let cluster = Cluster::start();
+    let kubeconfig = cluster.kubeconfig();
+    let asked = ["--kubeconfig", word(&kubeconfig)];
+    cluster.namespace("shop", &json!({ "mesh": "yes" }));
+    cluster.put(&map("mesh", "sidecar-injector", &json!({ "config": "policy: enabled" })));
+    let mut webhooks = configuration("c", "default", ("mesh", "sidecar-injector"), ("mesh", "yes"));
+    cluster.put(&webhooks);
+    let node = |name: &str, version: &str| {
+        cluster.put(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name },
+            "status": { "nodeInfo": { "kubeletVersion": version } } }));
+    };
+    let beside = "istio-proxy in containers";
+    check(&cluster, &asked, 0, &[beside]);
+    node("new", "v1.33.1");
+    check(&cluster, &asked, 0, &["istio-proxy in initContainers"]);
+    node("old", "v1.32.9");
+    check(&cluster, &asked, 0, &[beside]);
+    check(&cluster, &[&asked[..], &["--native-sidecars"]].concat(), 0, &["istio-proxy in initContainers"]);
+    let (_, told) = explain(&cluster, &asked);
+    assert!(!told.contains("matchConditions"), "{told}");
+    webhooks["webhooks"][0]["matchConditions"] =
+        json!([{ "name": "not-jobs", "expression": "!has(object.metadata.ownerReferences)" }]);
+    cluster.put(&webhooks);
+    let unevaluated = "webhook rev.namespace has matchConditions, which are not evaluated here";
+    check(&cluster, &asked, 0, &[unevaluated, "injected, because"]);
+}
+
 #[test]
 fn rights_that_lack_are_told() {
     let cluster = Cluster::start();

@@ -121,7 +121,9 @@ impl Cluster {
         let nodes: Api<Node> = Api::all(client);
         let namespaces = watch::follow(&watched.namespaces, &spaces, &config, namespace, || {});
         let kubelets =
-            watch::follow(&watched.kubelets, &nodes, &config, kubelet, || watched.tell_native(self.native));
+            watch::follow(&watched.kubelets, &nodes, &config, kubelet_runs_native_sidecars, || {
+                watched.tell_native(self.native);
+            });
         tokio::join!(namespaces, kubelets);
     }
 
@@ -177,7 +179,7 @@ fn namespace(mut object: PartialObjectMeta<Space>) -> Namespace {
 }
 
 /// Whether a node's kubelet runs native sidecars. One whose version nobody can read counts as too old.
-fn kubelet(node: Node) -> bool {
+pub(crate) fn kubelet_runs_native_sidecars(node: Node) -> bool {
     let name = node.metadata.name.unwrap_or_default();
     let info = node.status.and_then(|status| status.node_info);
     let version = info.map(|info| info.kubelet_version).unwrap_or_default();

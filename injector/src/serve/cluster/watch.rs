@@ -4,8 +4,7 @@
 //! broken connection begins a new list: the client would ask for ever with a version that is too old.
 
 use super::shelf::Shelf;
-use crate::output::chain;
-use crate::refusal::status;
+use crate::refusal::{status, told};
 use futures::{Stream, StreamExt};
 use kube::{
     Api, Resource, ResourceExt,
@@ -56,7 +55,7 @@ pub(super) async fn follow<K, T>(
     loop {
         let (listed, broken) =
             round(shelf, watcher::watcher(api.clone(), config.clone()), &read, &changed).await;
-        shelf.disturbed(chain(&broken), broken.is_forbidden());
+        shelf.disturbed(told(&broken), broken.is_forbidden());
         if listed {
             pause = FIRST_PAUSE;
         }
@@ -89,11 +88,7 @@ async fn round<K: Resource, T>(
                     && !matches!(error, kube::Error::Api(_)) =>
             {
                 lost = Some(Instant::now());
-                tracing::debug!(
-                    resource = shelf.resource,
-                    error = chain(&error),
-                    "a watch is taken up again"
-                );
+                tracing::debug!(resource = shelf.resource, error = told(&error), "a watch is taken up again");
                 sleep(FIRST_PAUSE).await;
                 continue;
             }
