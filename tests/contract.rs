@@ -1,9 +1,7 @@
 //! What is printed for programs is of the forms in `docs/schemas`, on real states of a namespace; failures are told in the
 //! same way; and what documents say of codes, flags and places is so.
 
-#[path = "kernel/support/namespace.rs"]
-#[expect(dead_code, reason = "a part of it is enough here")]
-mod namespace;
+use crate::support::namespace;
 
 use namespace::Namespace;
 use policy::lint::{Code, RETIRED};

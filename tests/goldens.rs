@@ -2,8 +2,7 @@
 //!
 //! `UPDATE_GOLDENS=1` writes the texts instead of comparing them.
 
-#[path = "support/catalogue.rs"]
-mod catalogue;
+use crate::support::catalogue;
 
 use assert_cmd::Command;
 use catalogue::{Case, scenarios};

@@ -1,9 +1,7 @@
 //! Packets that no process sends: a reset, an ICMP error, a forwarded packet. They have no owner, and a rule that asks
 //! for others than some owner holds for them, whoever holds the rules.
 
-#[path = "kernel/support/namespace.rs"]
-#[expect(dead_code, reason = "a part of it is enough here")]
-mod namespace;
+use crate::support::namespace;
 
 use namespace::{Namespace, join};
 use policy::istio::OWNERSHIP;

@@ -1,7 +1,7 @@
 //! Pods as a source of configuration: every manifest of `tests/pods` is read as its `.said` file tells, every row of the
 //! table of annotations does what it says, and whatever a manifest says, flags that say the same make the same rules.
 //!
-//! `UPDATE_GOLDENS=1 cargo test --test pods` writes the `.said` files anew.
+//! `UPDATE_GOLDENS=1 cargo test --test unprivileged pods` writes the `.said` files anew.
 
 use assert_cmd::Command;
 use policy::mesh::Capture;

@@ -2,9 +2,7 @@
 //! its order; the scripts are run by `scripts/test`, which is checked for it. What can't be run, because it wants a cluster
 //! or changes a node, names flags that exist. Commands of `sidecar-injector` are run by its own tests.
 
-#[path = "kernel/support/namespace.rs"]
-#[expect(dead_code, reason = "a part of it is enough here")]
-mod namespace;
+use crate::support::namespace;
 
 use namespace::Namespace;
 use std::{

@@ -1,26 +1,12 @@
 //! A verdict does not change when rules are written down and read back: scenarios of the catalogue, and random
 //! configurations, each with random packets. In process; the differential tests do the same by way of the kernel.
 
+use crate::support::configurations::{self, Configuration};
+use crate::support::random::Random;
 use policy::mesh::Mesh;
 use rules::simulate::{Direction, Packet, Routing, Verdict, View, walk};
 use rules::{ConnState, Family, Gid, Mark, Protocol, RuleSet, State, Uid, parse, render};
 use std::{fs, net::SocketAddr, path::Path};
-
-#[path = "differential/configurations.rs"]
-#[expect(dead_code, reason = "shared with the differential tests, which use all of it")]
-mod configurations;
-#[path = "differential/random.rs"]
-mod random;
-/// The map of addresses, of which configurations need the networks.
-mod support {
-    pub(crate) mod address {
-        pub(crate) const SERVICE_CIDRS: &str = "10.99.0.0/16,fd99::/16";
-        pub(crate) const RESOLVERS: &str = "10.88.0.10,fd88::10";
-    }
-}
-
-use configurations::Configuration;
-use random::Random;
 
 const PACKETS: usize = 20;
 

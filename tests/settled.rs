@@ -1,12 +1,8 @@
 //! What a call has set, `check` with the same flags finds equal and a second call leaves alone, for every
 //! scenario of the catalogue, both variants of iptables and native nf_tables; `clean` then leaves nothing of ours.
 
-#[path = "support/catalogue.rs"]
-#[expect(dead_code, reason = "a part of it is enough here")]
-mod catalogue;
-#[path = "kernel/support/namespace.rs"]
-#[expect(dead_code, reason = "a part of it is enough here")]
-mod namespace;
+use crate::support::catalogue;
+use crate::support::namespace;
 
 use catalogue::{Case, scenarios};
 use namespace::Namespace;

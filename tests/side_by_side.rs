@@ -1,9 +1,7 @@
 //! The engine as a front end of a node uses it: several network namespaces from one process, side by side, without a
 //! thread of the caller ending up anywhere else.
 
-#[path = "kernel/support/namespace.rs"]
-#[expect(dead_code, reason = "a part of it is enough here")]
-mod namespace;
+use crate::support::namespace;
 
 use namespace::Namespace;
 use policy::Setting;

@@ -1,8 +1,6 @@
 //! What people see in a terminal: colours where they are wanted, and lines that fit.
 
-#[path = "kernel/support/namespace.rs"]
-#[expect(dead_code, reason = "one namespace alone is enough here")]
-mod namespace;
+use crate::support::namespace;
 
 use namespace::Namespace;
 use nix::pty::{Winsize, openpty};

@@ -1,7 +1,6 @@
 //! `trace` against the kernel: connections are made, and the rules they meet are told, packet by packet.
 
-#[path = "kernel/support/namespace.rs"]
-mod namespace;
+use crate::support::namespace;
 
 use namespace::{Namespace, join};
 use nix::{

@@ -1,8 +1,6 @@
 //! `--run-validation`: real connections decide, and 126 says no.
 
-#[path = "kernel/support/namespace.rs"]
-#[expect(dead_code, reason = "a part of it is enough here")]
-mod namespace;
+use crate::support::namespace;
 
 use namespace::Namespace;
 

@@ -1,9 +1,7 @@
 //! Questions without flags: `explain`, `lint`, `check` and `probe` answer by what is there, and say so. Names are resolved,
 //! routes are asked of the kernel, and no address is made up.
 
-#[path = "kernel/support/namespace.rs"]
-#[expect(dead_code, reason = "a part of it is enough here")]
-mod namespace;
+use crate::support::namespace;
 
 use namespace::Namespace;
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! What Istio's node agent sets in a pod, written here from its source alone (`cni/pkg/iptables`, `cni/pkg/nftables`): for
 //! what a pod and the agent's environment may say, the texts that it feeds to `iptables-restore` and to `nft`.
 
-use crate::random::Random;
+use crate::support::random::Random;
 use crate::support::setting::Family;
 
 /// What a pod and the agent's environment may say.

@@ -1,10 +1,10 @@
 //! What becomes of a pod's traffic.
 
-use crate::scene::{OUTSIDE, POD, PROBE, Place, RESOLVER, SERVICE, Scene, binary, everywhere};
+use crate::ambient::scene::{OUTSIDE, POD, PROBE, Place, RESOLVER, SERVICE, Scene, binary, everywhere};
+use crate::ambient::ztunnel::{At, Given, MARK};
 use crate::support::namespace::{Namespace, join};
 use crate::support::setting::{Family, Variant};
 use crate::support::traffic::{Call, Protocol};
-use crate::ztunnel::{At, Given, MARK};
 use std::net::SocketAddr;
 
 /// Makes a call in a namespace, and compares what ztunnel was given and whom it has reached, from where.
@@ -152,7 +152,7 @@ fn what_a_machine_behind_the_pod_sends_goes_out_by_ztunnel() {
 
 #[test]
 fn without_ipv6_its_packets_meet_no_rule() {
-    for variant in crate::scene::BACKENDS {
+    for variant in crate::ambient::scene::BACKENDS {
         let mut scene = Scene::new(variant, Family::V6, &["--ipv6=false"]);
         scene.listen(Protocol::Tcp, SERVICE, 80);
         scene.listen(Protocol::Udp, RESOLVER, 53);

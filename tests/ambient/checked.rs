@@ -1,7 +1,7 @@
 //! `check` holds a pod against what was asked for, rule by rule in their order, and its policy rule and route in each family.
 //! Istio's agent compares chains without the order of their rules, so that one behind the wrong one passes for right.
 
-use crate::scene::{BACKENDS, backend, binary};
+use crate::ambient::scene::{BACKENDS, backend, binary};
 use crate::support::namespace::Namespace;
 use crate::support::setting::{Family, Variant};
 

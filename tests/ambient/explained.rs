@@ -1,13 +1,13 @@
 //! What `explain` says of a call is what becomes of it: real calls at random, by each backend and in both families, against
 //! the walk through the rules as they were made and through those that stand in the kernel.
 
-use crate::random::Random;
-use crate::scene::{
+use crate::ambient::scene::{
     APP, LOOPBACK, OUTSIDE, POD, PROBE, Place, RESOLVER, SERVICE, STUB, Scene, config, everywhere, live,
 };
+use crate::ambient::ztunnel::{At, MARK};
 use crate::support::namespace::{Namespace, join};
+use crate::support::random::Random;
 use crate::support::traffic::{Call, Protocol};
-use crate::ztunnel::{At, MARK};
 use policy::explain::{self, Pod};
 use policy::mesh::Policy;
 use rules::simulate::{Direction, Packet, Verdict, View};
@@ -183,12 +183,15 @@ fn calls_end_as_explained(seed: u64, flags: &[&str]) {
 #[test]
 fn calls_of_a_pod_with_a_machine_end_as_explained() {
     calls_end_as_explained(
-        crate::number("AMBIENT_SEED", 1),
+        crate::ambient::number("AMBIENT_SEED", 1),
         &["--ingress=false", "--reroute-virtual-interfaces=vm0"],
     );
 }
 
 #[test]
 fn calls_of_a_gateway_without_dns_capture_end_as_explained() {
-    calls_end_as_explained(crate::number("AMBIENT_SEED", 1), &["--ingress=true", "--dns-capture=false"]);
+    calls_end_as_explained(
+        crate::ambient::number("AMBIENT_SEED", 1),
+        &["--ingress=true", "--dns-capture=false"],
+    );
 }

@@ -1,10 +1,10 @@
 //! The host's part: whose calls get the probe address, and what its table holds.
 
-use crate::scene::{APP, POD, PROBE, Scene, backend, binary};
+use crate::ambient::scene::{APP, POD, PROBE, Scene, backend, binary};
+use crate::ambient::ztunnel::At;
 use crate::support::namespace::{Namespace, join};
 use crate::support::setting::{Family, Variant};
 use crate::support::traffic::{Call, Listener, Protocol, Socket};
-use crate::ztunnel::At;
 use std::net::IpAddr;
 use std::process::Output;
 use std::sync::mpsc::channel;

@@ -1,7 +1,7 @@
 //! Bad input, flag by flag and variable by variable, in a pod and on the host: refused by name, with the item and the form
 //! that is expected, all at once, and with nothing touched.
 
-use crate::scene::binary;
+use crate::ambient::scene::binary;
 use crate::support::namespace::Namespace;
 use policy::mesh::Mesh;
 use policy::settings::{self, Row, Topic};

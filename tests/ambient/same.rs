@@ -1,10 +1,10 @@
 //! The same packets through the agent's rules and ours: one end for each, by the walk through both. The agent's text for
 //! iptables is read as it is; what it and we load into nf_tables is read back from the kernel.
 
-use crate::agent::{Said, for_iptables, for_nft};
-use crate::random::Random;
-use crate::scene::{config, tables_of};
+use crate::ambient::agent::{Said, for_iptables, for_nft};
+use crate::ambient::scene::{config, tables_of};
 use crate::support::namespace::Namespace;
+use crate::support::random::Random;
 use crate::support::setting;
 use policy::Reason;
 use policy::mesh::{Capture, Policy};
@@ -111,9 +111,9 @@ fn listed(text: &str) -> String {
 
 #[test]
 fn every_packet_ends_as_by_the_agents_rules_of_iptables() {
-    let mut random = Random::new(crate::number("AMBIENT_SEED", 1));
+    let mut random = Random::new(crate::ambient::number("AMBIENT_SEED", 1));
     let mut met = Ends::default();
-    for _ in 0..crate::number("AMBIENT_PAIRS", 300) {
+    for _ in 0..crate::ambient::number("AMBIENT_PAIRS", 300) {
         let said = Said::random(&mut random);
         let config = config(&said.flags());
         for (family, of_text) in FAMILIES {
@@ -153,9 +153,9 @@ fn view(all: &[ListedTable], name: &str, family: Family) -> View {
 
 #[test]
 fn every_packet_ends_as_by_the_agents_rules_of_nf_tables() {
-    let mut random = Random::new(crate::number("AMBIENT_SEED", 1) ^ 1 << 32);
+    let mut random = Random::new(crate::ambient::number("AMBIENT_SEED", 1) ^ 1 << 32);
     let mut met = Ends::default();
-    let configurations: Vec<(Said, Capture)> = (0..crate::number("AMBIENT_PAIRS", 300))
+    let configurations: Vec<(Said, Capture)> = (0..crate::ambient::number("AMBIENT_PAIRS", 300))
         .map(|_| Said::random(&mut random).without_prefixes())
         .map(|said| (said.clone(), config(&said.flags())))
         .collect();

@@ -1,9 +1,9 @@
 //! A pod, its ztunnel, its application, and who is outside.
 
+use crate::ambient::ztunnel::{Given, Ztunnel};
 use crate::support::namespace::{Namespace, join};
 use crate::support::setting::{Family, Variant};
 use crate::support::traffic::{Arrival, Call, Identity, Listener, Protocol, Socket};
-use crate::ztunnel::{Given, Ztunnel};
 use assert_cmd::Command;
 use policy::Reason;
 use policy::ambient::OWNERSHIP;

@@ -1,7 +1,7 @@
 //! States in which Istio's agent stops half-way, fails, or leaves something behind: what was set before, what others have
 //! set, and what is missing.
 
-use crate::scene::{BACKENDS, backend, binary};
+use crate::ambient::scene::{BACKENDS, backend, binary};
 use crate::support::namespace::Namespace;
 use crate::support::setting::{Family, Variant};
 

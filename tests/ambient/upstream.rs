@@ -1,10 +1,10 @@
 //! Istio's own rules beside ours: what its agent feeds to `iptables-restore`, and what we set, listed by the same program.
 //! They are equal letter for letter.
 
-use crate::agent::{Said, for_iptables};
-use crate::random::Random;
-use crate::scene::{apply, config};
+use crate::ambient::agent::{Said, for_iptables};
+use crate::ambient::scene::{apply, config};
 use crate::support::namespace::Namespace;
+use crate::support::random::Random;
 use crate::support::setting::{Family, Variant};
 use sidecar_init::backend::Step;
 
@@ -65,12 +65,12 @@ fn check(variant: Variant, seed: u64, count: u64) {
 
 #[test]
 fn rules_are_the_agents_letter_for_letter_by_nft() {
-    check(Variant::Nft, 1, crate::number("AMBIENT_LISTINGS", 50));
+    check(Variant::Nft, 1, crate::ambient::number("AMBIENT_LISTINGS", 50));
 }
 
 #[test]
 fn rules_are_the_agents_letter_for_letter_by_legacy() {
-    check(Variant::Legacy, 2, crate::number("AMBIENT_LISTINGS", 50));
+    check(Variant::Legacy, 2, crate::ambient::number("AMBIENT_LISTINGS", 50));
 }
 
 /// What the agent has set, without a protocol of its own, becomes ours by our applying, family by family: in the agent's

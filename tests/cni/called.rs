@@ -1,6 +1,6 @@
 //! How the program knows that a runtime calls it.
 
-use crate::runtime::{BINARY, Ended, Node};
+use crate::cni::runtime::{BINARY, Ended, Node};
 use std::{
     io::Write,
     os::unix::fs::symlink,

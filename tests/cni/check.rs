@@ -1,8 +1,8 @@
 //! CHECK compares with what ADD has made, whatever the network configuration has become since, and finds what somebody
 //! has changed; ADD mends it.
 
-use crate::namespace::Namespace;
-use crate::runtime::{Node, container, rules, says};
+use crate::cni::runtime::{Node, container, rules, says};
+use crate::support::namespace::Namespace;
 use serde_json::json;
 
 const BACKENDS: [&str; 4] = ["nftables", "iptables", "iptables-nft", "iptables-legacy"];
@@ -69,12 +69,12 @@ fn tampering_with_routing_is_found() {
 }
 
 /// Programs of iptables are called then, so this needs `PATH`.
-fn with_programs(node: &Node, verb: &str, backend: &str, pod: &Namespace) -> crate::runtime::Ended {
+fn with_programs(node: &Node, verb: &str, backend: &str, pod: &Namespace) -> crate::cni::runtime::Ended {
     let mut configuration = node.capturing();
     configuration["backend"] = json!(backend);
     let (programs, path) = (std::env::var("PATH").expect("PATH"), pod.path());
-    let variables = [&crate::runtime::variables("c1", &path)[..], &[("PATH", &programs)]].concat();
-    crate::runtime::run(verb, &variables, &configuration.to_string())
+    let variables = [&crate::cni::runtime::variables("c1", &path)[..], &[("PATH", &programs)]].concat();
+    crate::cni::runtime::run(verb, &variables, &configuration.to_string())
 }
 
 #[test]

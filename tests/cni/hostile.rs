@@ -1,8 +1,8 @@
 //! A state directory in which a record is anything but a file of ours, that can't be written, or not enough: no container is
 //! kept from going, and no call waits.
 
-use crate::namespace::Namespace;
-use crate::runtime::{BINARY, Ended, Node, container, rules, run, says, text, variables};
+use crate::cni::runtime::{BINARY, Ended, Node, container, rules, run, says, text, variables};
+use crate::support::namespace::Namespace;
 use serde_json::json;
 use std::{
     fs::{self, File},
@@ -118,7 +118,7 @@ fn counters_that_are_no_file_hold_up_no_call() {
 
 /// Runs `work` with the state directory mounted read-only, in a mount namespace.
 fn read_only(node: &Node, work: impl FnOnce() + Send) {
-    crate::many::in_mount_namespace(|| {
+    crate::cni::many::in_mount_namespace(|| {
         let state = node.state();
         for options in [&["--bind", text(&state), text(&state)][..], &["-o", "remount,bind,ro", text(&state)]]
         {

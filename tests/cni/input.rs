@@ -1,7 +1,7 @@
 //! Bad input: the right number, valid JSON, everything that is wrong at once, and no rule touched.
 
-use crate::namespace::Namespace;
-use crate::runtime::{Node, container, feed, rules, run, says, start, variables};
+use crate::cni::runtime::{Node, container, feed, rules, run, says, start, variables};
+use crate::support::namespace::Namespace;
 use serde_json::{Value, json};
 
 const VERBS: [&str; 5] = ["ADD", "CHECK", "DEL", "GC", "STATUS"];
@@ -192,7 +192,7 @@ fn what_is_no_namespace_of_a_container_is_refused() {
     std::fs::write(&file, "").expect("a file");
     for (path, expected) in [
         ("/run/netns/no-such-namespace", "is no network namespace"),
-        (crate::runtime::text(&file), "is no network namespace"),
+        (crate::cni::runtime::text(&file), "is no network namespace"),
         ("/proc/self/ns/net", "the runtime's own"),
         ("/proc/self/ns/mnt", "is no network namespace"),
     ] {

@@ -1,7 +1,7 @@
 //! `kill -9` at each system call of an ADD: DEL finds whatever it has left, and nothing is torn.
 
-use crate::namespace::Namespace;
-use crate::runtime::{BINARY, Node, container, rules, variables};
+use crate::cni::runtime::{BINARY, Node, container, rules, variables};
+use crate::support::namespace::Namespace;
 use serde_json::Value;
 use std::{
     collections::HashMap,
@@ -33,7 +33,7 @@ fn add_under_strace(node: &Node, pod: &Namespace, options: &[&str]) -> ExitStatu
 /// many of that name there have been with it.
 fn calls(node: &Node, pod: &Namespace) -> Vec<(String, usize)> {
     let log = node.folder.join("calls");
-    assert!(add_under_strace(node, pod, &["-o", crate::runtime::text(&log)]).success());
+    assert!(add_under_strace(node, pod, &["-o", crate::cni::runtime::text(&log)]).success());
     let text = fs::read_to_string(&log).expect("a log");
     let mut counts: HashMap<(String, String), usize> = HashMap::new();
     let count = |line: &str| {

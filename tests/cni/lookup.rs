@@ -1,6 +1,6 @@
 //! A configured kubeconfig: what `sidecar-node` tells of a pod counts, and what it can't tell fails the call.
 
-use crate::runtime::{BINARY, Ended, Node, container, feed, rules, says, variables};
+use crate::cni::runtime::{BINARY, Ended, Node, container, feed, rules, says, variables};
 use serde_json::{Value, json};
 use std::{
     fs,

@@ -4,8 +4,8 @@
 //!
 //! `CNI_CONTAINERS` sets how many there are (default 250).
 
-use crate::namespace::Namespace;
-use crate::runtime::{BINARY, Node, container, rules, run, variables};
+use crate::cni::runtime::{BINARY, Node, container, rules, run, variables};
+use crate::support::namespace::Namespace;
 use nix::{
     fcntl::{Flock, FlockArg},
     sched::{CloneFlags, unshare},

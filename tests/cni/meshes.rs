@@ -1,9 +1,9 @@
 //! Pods of every mesh, each in its own words: what ADD sets is found by CHECK and removed by DEL, whatever the pod and its
 //! configuration say by then, and nothing is set beside another mesh.
 
-use crate::namespace::Namespace;
-use crate::pods::annotated;
-use crate::runtime::{BINARY, Ended, Node, container, rules, run, says, variables};
+use crate::cni::pods::annotated;
+use crate::cni::runtime::{BINARY, Ended, Node, container, rules, run, says, variables};
+use crate::support::namespace::Namespace;
 use serde_json::json;
 use std::{env, fs};
 

@@ -1,8 +1,8 @@
 //! The runtime's own network namespace is never changed, whatever `CNI_NETNS` leads to it, and with or without `/proc`.
 
-use crate::many::in_mount_namespace;
-use crate::namespace::Namespace;
-use crate::runtime::{Node, container, rules, run, says, text};
+use crate::cni::many::in_mount_namespace;
+use crate::cni::runtime::{Node, container, rules, run, says, text};
+use crate::support::namespace::Namespace;
 use std::{
     fs::{self, File},
     os::unix::fs::symlink,

@@ -1,7 +1,7 @@
 //! What `render -f` prints for a manifest is what the plugin sets for it.
 
-use crate::namespace::Namespace;
-use crate::runtime::{BINARY, Node, container, rules};
+use crate::cni::runtime::{BINARY, Node, container, rules};
+use crate::support::namespace::Namespace;
 use policy::mesh::Mesh;
 use policy::pod::{self, EXCLUDED_NAMESPACES, Object, Pod, Reading, Way};
 use policy::settings::{Setting, Topic};

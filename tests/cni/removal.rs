@@ -1,7 +1,7 @@
 //! DEL and GC: what is left of a container that goes, and of those that are gone.
 
-use crate::namespace::Namespace;
-use crate::runtime::{Node, container, rules, run, says, variables};
+use crate::cni::runtime::{Node, container, rules, run, says, variables};
+use crate::support::namespace::Namespace;
 use serde_json::json;
 use std::fs;
 
@@ -29,7 +29,7 @@ fn what_is_there_is_cleaned_and_forgotten_once() {
 fn a_namespace_that_is_gone_or_not_named_is_no_reason_to_fail() {
     let file = std::env::temp_dir().join(format!("sidecar-init-unmounted-{}", std::process::id()));
     fs::write(&file, "").expect("what is left of a name");
-    for path in ["", "/run/netns/no-such-namespace", "/proc/1/no/such", crate::runtime::text(&file)] {
+    for path in ["", "/run/netns/no-such-namespace", "/proc/1/no/such", crate::cni::runtime::text(&file)] {
         let (node, pod) = added();
         node.does("DEL", &node.capturing(), path);
         assert!(node.attachments().is_empty(), "{path:?}");
@@ -59,7 +59,7 @@ fn a_container_goes_whatever_its_configuration_has_become() {
 #[test]
 fn rules_that_we_did_not_add_stay() {
     let (node, pod) = (Node::new(), container());
-    pod.stdout(crate::runtime::BINARY, &["apply", "-b", "*"]);
+    pod.stdout(crate::cni::runtime::BINARY, &["apply", "-b", "*"]);
     let before = rules(&pod);
     node.does("DEL", &node.capturing(), &pod.path());
     assert_eq!(rules(&pod), before);

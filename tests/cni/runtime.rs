@@ -1,6 +1,6 @@
 //! A container runtime, as far as a plugin sees it: variables, standard input, standard output.
 
-use crate::namespace::Namespace;
+use crate::support::namespace::Namespace;
 use serde_json::{Value, json};
 use std::{
     env, fs,
@@ -45,7 +45,7 @@ pub(crate) fn container() -> Namespace {
 
 /// All rules of nf_tables, as `nft` prints them, without counts.
 pub(crate) fn rules(namespace: &Namespace) -> String {
-    crate::note::without_note(&namespace.stdout("nft", &["--stateless", "list", "ruleset"]))
+    crate::support::note::without_note(&namespace.stdout("nft", &["--stateless", "list", "ruleset"]))
 }
 
 impl Node {

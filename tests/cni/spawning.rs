@@ -1,6 +1,6 @@
 //! With nftables the plugin is one process from its start to its end, whatever it does.
 
-use crate::runtime::{BINARY, Node, container, variables};
+use crate::cni::runtime::{BINARY, Node, container, variables};
 use std::{
     fs,
     io::Write,

@@ -1,6 +1,6 @@
 //! STATUS: whether ADD could serve here.
 
-use crate::runtime::{Ended, Node, run, says};
+use crate::cni::runtime::{Ended, Node, run, says};
 use serde_json::json;
 use std::{
     fs,
@@ -42,7 +42,7 @@ fn a_state_directory_that_can_not_be_written_is_told() {
 fn without(capability: &str, node: &Node) -> Ended {
     let set = format!("--bounding-set=-{capability}");
     let mut child = Command::new("setpriv")
-        .args([&set, "--inh-caps=-all", crate::runtime::BINARY])
+        .args([&set, "--inh-caps=-all", crate::cni::runtime::BINARY])
         .env("CNI_COMMAND", "STATUS")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -1,6 +1,6 @@
 //! A call ends when its time is up, whatever it waits for.
 
-use crate::runtime::{BINARY, Node, container, rules, says, start, variables};
+use crate::cni::runtime::{BINARY, Node, container, rules, says, start, variables};
 use serde_json::json;
 use std::{
     fs,
@@ -94,9 +94,9 @@ fn a_program_that_hangs_is_not_waited_for() {
     let mut configuration = node.capturing();
     (configuration["backend"], configuration["timeout"]) = (json!("iptables-nft"), json!("1s"));
     let mut variables = variables("c1", &path);
-    variables.push(("PATH", crate::runtime::text(&programs)));
+    variables.push(("PATH", crate::cni::runtime::text(&programs)));
     let start = Instant::now();
-    let error = crate::runtime::run("ADD", &variables, &configuration.to_string()).refused(11);
+    let error = crate::cni::runtime::run("ADD", &variables, &configuration.to_string()).refused(11);
     says(&error, &["time is up", "1s"]);
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     // The call is in the log all the same.

@@ -1,6 +1,6 @@
 //! What calls leave on the node: lines of a log, and counters.
 
-use crate::runtime::{Node, container, run, variables};
+use crate::cni::runtime::{Node, container, run, variables};
 use serde_json::{Value, json};
 use std::{fs, os::unix::net::UnixDatagram, process::Command, thread};
 
@@ -67,7 +67,7 @@ fn where_a_wrong_place_is_asked_for_nothing_is_left() {
         [("state_dir", json!("relative")), ("log", json!("")), ("log_max_bytes", json!("many"))]
     {
         let path = pod.path();
-        crate::many::in_mount_namespace(|| {
+        crate::cni::many::in_mount_namespace(|| {
             node.call("ADD", &node.configuration(&json!({key: value})), &path).refused(7);
             assert!(!std::path::Path::new("/run/sidecar-init").exists(), "{key}");
         });
@@ -101,7 +101,7 @@ fn traces_that_can_not_be_left_are_no_reason_to_refuse_a_pod() {
 fn the_journal_gets_a_line_with_its_priority() {
     let (node, pod) = (Node::new(), container());
     let path = pod.path();
-    let received = crate::many::in_mount_namespace(|| {
+    let received = crate::cni::many::in_mount_namespace(|| {
         fs::create_dir_all("/run/systemd/journal").expect("a folder");
         let journal = UnixDatagram::bind("/run/systemd/journal/socket").expect("a socket");
         let mut configuration = node.configuration(&json!({"log": "journal"}));

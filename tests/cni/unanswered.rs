@@ -1,6 +1,6 @@
 //! An ADD whose result does not reach the runtime has failed, and has undone what it did.
 
-use crate::runtime::{BINARY, Node, container, rules, variables};
+use crate::cni::runtime::{BINARY, Node, container, rules, variables};
 use serde_json::json;
 use std::{
     fs::File,

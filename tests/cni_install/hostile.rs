@@ -1,7 +1,7 @@
 //! Folders that others may write to, too: what is no network configuration of a sensible size is passed over and told. It
 //! neither holds up the installer nor costs memory.
 
-use crate::node::{Node, Running, types};
+use crate::cni_install::node::{Node, Running, types};
 use std::{
     fs::{self, File},
     os::unix::fs::symlink,
@@ -149,7 +149,7 @@ fn a_limit_of_file_sizes_is_an_error_and_no_death() {
     let node = Node::new();
     node.put("10-a.conflist", LIST);
     let output = Command::new("prlimit")
-        .args(["--fsize=1000".into(), crate::node::program().as_os_str().to_owned()])
+        .args(["--fsize=1000".into(), crate::cni_install::node::program().as_os_str().to_owned()])
         .args(node.arguments("install", &[]))
         .output()
         .expect("prlimit");

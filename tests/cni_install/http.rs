@@ -1,7 +1,7 @@
 //! Readiness and metrics over HTTP, by callers that behave and by others.
 
-use crate::namespace::Namespace;
-use crate::node::{Node, Running, program};
+use crate::cni_install::node::{Node, Running, program};
+use crate::support::namespace::Namespace;
 use std::{
     fs,
     io::{Read, Write},

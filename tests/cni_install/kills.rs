@@ -1,7 +1,7 @@
 //! `kill -9` at each system call of an install and of an uninstall: each network configuration is the old one or the new
 //! one, and so is the program; the next run arrives.
 
-use crate::node::{Node, program, shapes};
+use crate::cni_install::node::{Node, program, shapes};
 use std::{
     collections::{BTreeMap, HashMap},
     fs,

@@ -1,7 +1,7 @@
 //! What `docker/cni` asks of a node is accepted by the program, and takes no right but to write two folders of root's.
 
-use crate::namespace::Namespace;
-use crate::node::{Node, program, types};
+use crate::cni_install::node::{Node, program, types};
+use crate::support::namespace::Namespace;
 use std::{
     fs,
     path::Path,

@@ -1,6 +1,6 @@
 //! One run: what it puts where, what it leaves alone, and that it can be taken back to the byte.
 
-use crate::node::{Node, identity, shapes, types};
+use crate::cni_install::node::{Node, identity, shapes, types};
 use serde_json::Value;
 use std::{
     fs::{self, Permissions},

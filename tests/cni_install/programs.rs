@@ -1,7 +1,7 @@
 //! `sidecar-node` goes among the plugins with the plugin, where it lies beside the program that installs, and does what
 //! `cni repair --watch` asks for.
 
-use crate::node::{Node, program};
+use crate::cni_install::node::{Node, program};
 use std::{
     fs::{self, Permissions},
     io::ErrorKind,

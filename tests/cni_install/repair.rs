@@ -1,7 +1,7 @@
 //! A container that runs without its rules gets them from the node.
 
-use crate::namespace::Namespace;
-use crate::node::{Node, program};
+use crate::cni_install::node::{Node, program};
+use crate::support::namespace::Namespace;
 use std::{
     fs,
     process::{Child, Command, Output, Stdio},
@@ -35,7 +35,7 @@ impl Pod {
     }
 
     fn rules(&self) -> String {
-        crate::note::without_note(&self.namespace.stdout("nft", &["--stateless", "list", "ruleset"]))
+        crate::support::note::without_note(&self.namespace.stdout("nft", &["--stateless", "list", "ruleset"]))
     }
 }
 

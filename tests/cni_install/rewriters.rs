@@ -1,7 +1,7 @@
 //! Agents that write the network configuration all the time while ours stays in it: nothing that they write is lost, and
 //! nobody reads half of anything.
 
-use crate::node::{Node, program, types};
+use crate::cni_install::node::{Node, program, types};
 use serde_json::Value;
 use std::{
     fs,

@@ -1,6 +1,6 @@
 //! An install that stays: it puts back what others overwrite, sleeps while nothing happens, and says whether all is well.
 
-use crate::node::{Node, shapes, types};
+use crate::cni_install::node::{Node, shapes, types};
 use std::{fs, thread, time::Duration};
 
 const FILE: &str = "10-a.conflist";

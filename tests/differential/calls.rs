@@ -1,10 +1,10 @@
 //! Random packets: as a call that a socket makes, and as the simulator takes them.
 
-use super::{configurations::Configuration, random::Random};
 use crate::support::address::Place;
 use crate::support::pod::APP;
 use crate::support::setting::Family;
 use crate::support::traffic::{Call, Identity, Protocol};
+use crate::support::{configurations::Configuration, random::Random};
 use rules::simulate::{self, Direction};
 use rules::{ConnState, Gid, Uid};
 use std::net::SocketAddr;

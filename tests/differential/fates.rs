@@ -3,10 +3,10 @@
 //! No simulator is asked: where a real call lands with one backend is compared with where it lands with the others.
 
 use super::calls::Packet;
-use super::configurations::Configuration;
 use super::oracle::Scene;
-use super::random::Random;
 use super::{PACKETS, number};
+use crate::support::configurations::Configuration;
+use crate::support::random::Random;
 use crate::support::setting::{Family, Mode, Setting, Variant};
 
 const VARIANTS: [Variant; 3] = [Variant::Native, Variant::Nft, Variant::Legacy];

@@ -5,9 +5,9 @@
 
 use super::calls::{Packet, Sender};
 use super::oracle::{Landed, await_six, family, land, plain, routing, saved};
-use super::random::Random;
 use crate::support::address::Place;
 use crate::support::pod::{Answerer, Pod};
+use crate::support::random::Random;
 use crate::support::setting::{Family, Variant};
 use crate::support::traffic::Protocol;
 use policy::explain;
@@ -207,7 +207,7 @@ fn agrees(outcome: &Outcome, landed: &Landed, packet: &Packet, of: Family) -> bo
 
 impl Packet {
     fn random_without_vm(random: &mut Random) -> Packet {
-        let nothing = super::configurations::Configuration { parts: Vec::new() };
+        let nothing = crate::support::configurations::Configuration { parts: Vec::new() };
         let packet = Packet::random(random, &nothing);
         assert!(packet.from != Sender::Vm, "no VM is there");
         packet

@@ -1,8 +1,8 @@
 //! One configuration in force, and the question whether kernel and simulator agree about a packet.
 
 use super::calls::{Packet, Sender};
-use super::configurations::{self, Configuration};
 use crate::support::address::Place;
+use crate::support::configurations::{self, Configuration};
 use crate::support::namespace::Namespace;
 use crate::support::pod::{Answerer, Pod};
 use crate::support::setting::{Family, Mode, Setting, Variant};

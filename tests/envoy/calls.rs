@@ -1,9 +1,11 @@
 //! Which way connections take: through Envoy, or past it.
 
 use crate::{
-    application::{Application, Caller},
-    on_every_stage,
-    stage::{Stage, is_cut_off, pod, service, six},
+    envoy::{
+        application::{Application, Caller},
+        on_every_stage,
+        stage::{Stage, is_cut_off, pod, service, six},
+    },
     support::{
         pod::APP,
         setting::{Family, Mode},

@@ -2,8 +2,10 @@
 //! whatever family the application has asked by.
 
 use crate::{
-    on_every_stage,
-    stage::{PATIENCE, RESOLVER, RESOLVER_V6, Stage},
+    envoy::{
+        on_every_stage,
+        stage::{PATIENCE, RESOLVER, RESOLVER_V6, Stage},
+    },
     support::{pod::APP, traffic::assume},
 };
 use nix::sys::socket::{Shutdown, shutdown};

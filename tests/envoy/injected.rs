@@ -2,9 +2,11 @@
 //! have it do. The init container's arguments set the rules, and Envoy is started with those of its container.
 
 use crate::{
-    calls::calls_are_captured_or_pass,
-    proxy::{Launch, configuration},
-    stage::{PATIENCE, Stage},
+    envoy::{
+        calls::calls_are_captured_or_pass,
+        proxy::{Launch, configuration},
+        stage::{PATIENCE, Stage},
+    },
     support::{namespace::Namespace, setting::Mode, traffic::Identity},
 };
 use assert_cmd::Command;

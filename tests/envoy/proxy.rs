@@ -1,7 +1,7 @@
 //! Envoy as a process: started in a pod as injection starts proxies, heard, and ended with whoever started it.
 
 use crate::{
-    stage::{PATIENCE, until},
+    envoy::stage::{PATIENCE, until},
     support::{namespace::Namespace, pod::proxy_identity, setting::Mode, traffic::Identity},
 };
 use std::{

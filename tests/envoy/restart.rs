@@ -1,9 +1,11 @@
 //! Envoy crashes under traffic and is started again. As long as it is away, nothing reaches its destination.
 
 use crate::{
-    application::{Application, Caller},
-    on_every_stage,
-    stage::{Stage, dial, pod, service, until},
+    envoy::{
+        application::{Application, Caller},
+        on_every_stage,
+        stage::{Stage, dial, pod, service, until},
+    },
     support::{namespace::Namespace, pod::APP, setting::Family},
 };
 use std::{
@@ -83,8 +85,10 @@ fn nothing_passes_while_envoy_is_away(stage: &Stage) {
         for one in traffic {
             scope.spawn(|| one.call(&over));
         }
-        let mut open: Vec<Caller> =
-            traffic.iter().map(|one| one.connect(crate::stage::PATIENCE).expect("Envoy takes it")).collect();
+        let mut open: Vec<Caller> = traffic
+            .iter()
+            .map(|one| one.connect(crate::envoy::stage::PATIENCE).expect("Envoy takes it"))
+            .collect();
         for caller in &mut open {
             caller.ask().expect("an answer");
         }

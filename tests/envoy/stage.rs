@@ -1,7 +1,7 @@
 //! A pod with rules and with Envoy, and a host outside, joined by a cable.
 
 use crate::{
-    proxy::{Envoy, Launch},
+    envoy::proxy::{Envoy, Launch},
     support::{
         namespace::{Namespace, join},
         pod::APP,

@@ -1,11 +1,13 @@
 //! What goes over a connection through Envoy: bytes as they were sent, and as long as both ends want.
 
 use crate::{
-    application::{Application, Caller},
-    on_every_stage,
-    stage::{PATIENCE, Stage, pod, service, until},
+    envoy::{
+        application::{Application, Caller},
+        on_every_stage,
+        stage::{PATIENCE, Stage, pod, service, until},
+        tls::Ends,
+    },
     support::{pod::APP, setting::Family},
-    tls::Ends,
 };
 use std::{
     io,

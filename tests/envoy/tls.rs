@@ -1,6 +1,6 @@
 //! TLS from end to end: a client that trusts one certificate, and the server that has it. Both write down the bytes.
 
-use crate::recorded::Recorded;
+use crate::envoy::recorded::Recorded;
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName},

@@ -1,10 +1,10 @@
 //! A second identical run finds everything in place and changes nothing.
 
 use crate::support::address::Place::{Pod, Service};
-use crate::support::address::RESOLVERS;
 use crate::support::case::Caller::{App, Outside};
 use crate::support::case::Landing::{Inbound, Outbound};
 use crate::support::case::check;
+use crate::support::configurations::RESOLVERS;
 use crate::support::pod;
 use crate::support::setting::{Setting, Variant, in_every_setting};
 use crate::support::traffic::Protocol::Tcp;

@@ -7,7 +7,6 @@
 use std::net::SocketAddr;
 
 use crate::support::address::Place::{Elsewhere, Resolver};
-use crate::support::address::{Place, RESOLVERS};
 use crate::support::case::Caller::{App, Proxy, ProxyGroup, ProxyUser};
 use crate::support::case::Landing::{Agent, Outbound, Passes};
 use crate::support::case::check;
@@ -15,6 +14,7 @@ use crate::support::pod::{APP, Answerer, Pod, proxy_identity};
 use crate::support::setting::{Setting, Variant, in_every_setting};
 use crate::support::traffic::Protocol::{Tcp, Udp};
 use crate::support::traffic::{Call, Identity};
+use crate::support::{address::Place, configurations::RESOLVERS};
 
 in_every_setting! {
     listed_servers,

@@ -6,10 +6,10 @@
 //! rules of its own in mangle that know no exception but 127.0.0.6 and ::6.
 
 use crate::support::address::Place::{Loopback, Pod, PodSecondNic, Six};
-use crate::support::address::RESOLVERS;
 use crate::support::case::Caller::{App, Proxy, ProxyFromSix, ProxyGroup, ProxyUser};
 use crate::support::case::Landing::{Inbound, Passes};
 use crate::support::case::{Landing, check};
+use crate::support::configurations::RESOLVERS;
 use crate::support::pod;
 use crate::support::setting::{Family, Mode, Setting, Variant, in_every_setting};
 use crate::support::traffic::Protocol::Tcp;

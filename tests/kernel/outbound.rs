@@ -1,10 +1,10 @@
 //! What leaves the pod: captured for the proxy's outbound port, or let out.
 
 use crate::support::address::Place::{Elsewhere, Neighbour, SecondNeighbour, Service};
-use crate::support::address::SERVICE_CIDRS;
 use crate::support::case::Caller::{App, AppOfGroup2000, Proxy, ProxyGroup, ProxyUser};
 use crate::support::case::Landing::{Outbound, Passes};
 use crate::support::case::check;
+use crate::support::configurations::SERVICE_CIDRS;
 use crate::support::pod::Pod;
 use crate::support::setting::{Setting, in_every_setting};
 use crate::support::traffic::Protocol::{Tcp, Udp};

@@ -4,10 +4,10 @@
 //! already given the connection to the inbound port.
 
 use crate::support::address::Place::{Elsewhere, Pod, Service, VmGateway};
-use crate::support::address::SERVICE_CIDRS;
 use crate::support::case::Caller::{App, Outside, Vm};
 use crate::support::case::Landing::{Inbound, Outbound, Passes};
 use crate::support::case::check;
+use crate::support::configurations::SERVICE_CIDRS;
 use crate::support::pod;
 use crate::support::setting::{Setting, in_every_redirect_setting};
 use crate::support::traffic::Protocol::{Tcp, Udp};

@@ -1,10 +1,10 @@
 //! What is there already: upstream's rules, our own of another time, and those of others.
 
-use crate::case::Case;
-use crate::namespace::Namespace;
-use crate::random::Random;
-use crate::same_rules::{apply, capture, listed, program, restore};
-use crate::upstream;
+use crate::kuma::case::Case;
+use crate::kuma::same_rules::{apply, capture, listed, program, restore};
+use crate::kuma::upstream;
+use crate::support::namespace::Namespace;
+use crate::support::random::Random;
 use policy::kuma::OWNERSHIP;
 use policy::mesh::OWNERS;
 use sidecar_init::{
@@ -54,7 +54,7 @@ fn text(namespace: &Namespace, variant: Variant, v6: bool) -> String {
 fn full() -> Case {
     let mut random = Random::new(3);
     let is_full = |case: &Case| {
-        let dns = matches!(case.dns, crate::case::Dns::All) && !case.skips_split;
+        let dns = matches!(case.dns, crate::kuma::case::Dns::All) && !case.skips_split;
         dns && case.logs && case.drops_invalid && !case.networks.is_empty() && !case.users.is_empty()
     };
     std::iter::repeat_with(|| Case::random(&mut random)).find(is_full).expect("there is one")
@@ -143,12 +143,12 @@ fn dockers_dns_stays_reachable_for_the_proxy() {
                       -A DOCKER_OUTPUT -d 127.0.0.11/32 -p udp --dport 53 -j DNAT --to-destination 127.0.0.11:5353\nCOMMIT\n";
         restore(&namespace, variant, false, docker);
         let words = ["install", "transparent-proxy", "--redirect-all-dns-traffic"];
-        let ended = crate::drop_in::call(&namespace, &words, &[]);
+        let ended = crate::kuma::drop_in::call(&namespace, &words, &[]);
         assert_eq!(ended.code, Some(0), "{variant}: {}", ended.stderr);
         let rules = text(&namespace, variant, false);
         let jump = "proxy-dns\" -j DOCKER_OUTPUT";
         assert!(rules.contains(jump) && !rules.contains("--zone"), "{variant}: {rules}\n{}", ended.stderr);
-        let again = crate::drop_in::call(&namespace, &words, &[]);
+        let again = crate::kuma::drop_in::call(&namespace, &words, &[]);
         assert!(again.stderr.contains("changed=false"), "{variant}: {}", again.stderr);
         assert!(clean(&namespace) > 0);
         let left = text(&namespace, variant, false);

@@ -1,6 +1,6 @@
 //! A configuration at random, as plain values: what flags say it to us, and what upstream's rules are made from.
 
-use crate::random::Random;
+use crate::support::random::Random;
 use policy::Setting;
 use policy::kuma::Kuma;
 

@@ -1,6 +1,6 @@
 //! The words of `kumactl`: what they do, and what is printed.
 
-use crate::namespace::Namespace;
+use crate::support::namespace::Namespace;
 use assert_cmd::cargo::cargo_bin;
 use std::{ffi::OsStr, fs, os::unix::fs::symlink, path::PathBuf, process::Command};
 

@@ -1,8 +1,8 @@
 //! What is refused, flag by flag: named, with the value and what would be right, all at once, and nothing touched.
 
-use crate::drop_in::call;
-use crate::flags;
-use crate::namespace::Namespace;
+use crate::kuma::drop_in::call;
+use crate::support::flags;
+use crate::support::namespace::Namespace;
 use policy::kuma::Kuma;
 use policy::mesh::Mesh;
 use policy::settings::{Kind, Row, Topic};

@@ -1,10 +1,10 @@
 //! Upstream's rules and ours, each in a namespace of its own by the real programs: listed letter for letter, and with the
 //! same fate of any packet.
 
-use crate::case::Case;
-use crate::namespace::Namespace;
-use crate::random::Random;
-use crate::upstream;
+use crate::kuma::case::Case;
+use crate::kuma::upstream;
+use crate::support::namespace::Namespace;
+use crate::support::random::Random;
 use policy::kuma::OWNERSHIP;
 use policy::mesh::{self, Capture, OWNERS, Policy};
 use policy::sources::{NoHost, Raw};

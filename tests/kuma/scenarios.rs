@@ -1,9 +1,9 @@
 //! Every scenario of Kuma in the catalogue: what `apply` sets `check` finds equal and a second call leaves alone, with each
 //! backend, and uninstalling leaves nothing.
 
-use crate::catalogue::{Case, scenarios};
-use crate::drop_in::call;
-use crate::namespace::Namespace;
+use crate::kuma::drop_in::call;
+use crate::support::catalogue::{Case, scenarios};
+use crate::support::namespace::Namespace;
 use std::process::Command;
 
 fn settles(backend: &str) {

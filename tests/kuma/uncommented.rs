@@ -1,11 +1,11 @@
 //! What upstream has set without comments: known all the same, taken over and removed.
 
-use crate::case::{Case, Dns};
-use crate::drop_in::call;
-use crate::namespace::Namespace;
-use crate::random::Random;
-use crate::same_rules::{apply, capture, listed, restore};
-use crate::upstream;
+use crate::kuma::case::{Case, Dns};
+use crate::kuma::drop_in::call;
+use crate::kuma::same_rules::{apply, capture, listed, restore};
+use crate::kuma::upstream;
+use crate::support::namespace::Namespace;
+use crate::support::random::Random;
 use sidecar_init::backend::Variant;
 use sidecar_init::engine::Choice;
 

@@ -4,7 +4,7 @@
 //! One thing is mended here as it is with us: where the jump for outbound TCP is inserted, upstream appends the rule for
 //! DNS by TCP behind it, where nothing meets it.
 
-use crate::case::{Case, Dns, Flow};
+use crate::kuma::case::{Case, Dns, Flow};
 
 /// The lines of a table, counted as upstream counts what it inserts.
 #[derive(Default)]

@@ -1,10 +1,10 @@
 //! Istio's ambient mode captures in a pod by chains that have the same prefix, and one of them the same name. It is not
 //! ours: nothing of it is touched, and nothing is set beside it.
 
-use crate::stage::{REDIRECT, VARIANTS, call, run, same, state, succeed};
+use crate::life_cycle::stage::{REDIRECT, VARIANTS, call, run, same, state, succeed};
+use crate::life_cycle::upstream;
 use crate::support::namespace::Namespace;
 use crate::support::setting::{Family, Variant};
-use crate::upstream;
 
 /// What the node agent restores with DNS capture.
 const RULES: &str = "*mangle

@@ -3,10 +3,10 @@
 //! Other programs' rules are there first: Docker's redirect of its embedded resolver, a table of nf_tables,
 //! rules in legacy tables. What is compared is what those programs see.
 
-use crate::stage::{FULL, REDIRECT, VARIANTS, call, routing, run, same, state, succeed, tables};
+use crate::life_cycle::stage::{FULL, REDIRECT, VARIANTS, call, routing, run, same, state, succeed, tables};
+use crate::life_cycle::upstream;
 use crate::support::namespace::Namespace;
 use crate::support::setting::{Family, Variant};
-use crate::upstream;
 
 /// What Docker puts into a container with an embedded resolver.
 const DOCKER: &str = "*nat

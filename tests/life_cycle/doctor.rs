@@ -4,10 +4,12 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::stage::{Ended, FULL, PATH, REDIRECT, VARIANTS, binary, call, ended, run, state, succeed};
+use crate::life_cycle::stage::{
+    Ended, FULL, PATH, REDIRECT, VARIANTS, binary, call, ended, run, state, succeed,
+};
+use crate::life_cycle::upstream;
 use crate::support::namespace::Namespace;
 use crate::support::setting::{Family, Variant};
-use crate::upstream;
 
 const POD: [&str; 2] = ["--pod-ips", "10.77.0.2"];
 
@@ -189,7 +191,7 @@ fn rules_that_can_not_be_read_are_not_none() {
 /// A program that is there and does not work is not taken for one that is not there without a word.
 #[test]
 fn a_program_that_does_not_answer_is_named() {
-    let folder = crate::stage::folder("doctor-broken");
+    let folder = crate::life_cycle::stage::folder("doctor-broken");
     for (name, says) in [
         ("iptables", "echo it does not load >&2; exit 127"),
         ("iptables-save", "exit 127"),
@@ -378,7 +380,7 @@ impl Drop for Sleeper {
 #[test]
 fn a_missing_variant_is_a_warning() {
     let namespace = Namespace::new();
-    let folder = crate::stage::folder("doctor-legacy");
+    let folder = crate::life_cycle::stage::folder("doctor-legacy");
     for action in ["", "-save", "-restore"] {
         let name = Variant::Legacy.program(Family::V4, action);
         let script = format!("#!/bin/sh\nexec /usr/sbin/{name} \"$@\"\n");

@@ -8,7 +8,7 @@ use std::{env, fs};
 
 use serde_json::Value;
 
-use crate::stage::{VARIANTS, binary, call, ended, run, same, state, succeed, tables};
+use crate::life_cycle::stage::{VARIANTS, binary, call, ended, run, same, state, succeed, tables};
 use crate::support::namespace::Namespace;
 use crate::support::setting::{Family, Variant};
 

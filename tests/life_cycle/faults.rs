@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use crate::stage::{
+use crate::life_cycle::stage::{
     Ended, FULL, PATH, REDIRECT, VARIANTS, binary, call, ended, folder, same, state, succeed,
 };
 use crate::support::namespace::Namespace;

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
 
-use crate::stage::{call, succeed};
-use crate::support::address::{Place, RESOLVERS};
+use crate::life_cycle::stage::{call, succeed};
 use crate::support::namespace::Namespace;
 use crate::support::pod::{APP, Answerer, Pod};
 use crate::support::setting::{Family, Mode, Setting, Variant};
 use crate::support::traffic::Protocol;
+use crate::support::{address::Place, configurations::RESOLVERS};
 
 const COMMON: [&str; 9] = ["--dual-stack", "-u", "1337", "-g", "1337", "-i", "*", "-b", "*"];
 const DNS: [&str; 3] = ["--redirect-dns", "--dns-servers", RESOLVERS];

@@ -1,6 +1,6 @@
 //! As many owner groups as may be named, by programs that take no more than 255 words.
 
-use crate::stage::{Ended, FULL, VARIANTS, binary, call, ended, state};
+use crate::life_cycle::stage::{Ended, FULL, VARIANTS, binary, call, ended, state};
 use crate::support::namespace::Namespace;
 
 fn groups(count: usize) -> String {

@@ -1,7 +1,7 @@
 //! Foreign rules that the programs of iptables can't show, or show oddly: none of our commands may stumble over them, or
 //! apply has to refuse before anything is touched.
 
-use crate::stage::{REDIRECT, VARIANTS, call, routing, run, same, state, succeed};
+use crate::life_cycle::stage::{REDIRECT, VARIANTS, call, routing, run, same, state, succeed};
 use crate::support::namespace::Namespace;
 use crate::support::setting::{Family, Variant};
 

@@ -4,7 +4,9 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::stage::{FULL, PATH, REDIRECT, VARIANTS, binary, call, ended, folder, run, same, state, succeed};
+use crate::life_cycle::stage::{
+    FULL, PATH, REDIRECT, VARIANTS, binary, call, ended, folder, run, same, state, succeed,
+};
 use crate::support::address::Place::{Pod as ThePod, Service};
 use crate::support::case::Caller::{App, Outside};
 use crate::support::case::Landing::{Inbound, Outbound};

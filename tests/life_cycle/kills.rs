@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::stage::{FULL, PATH, REDIRECT, binary, call, count, run, succeed};
+use crate::life_cycle::stage::{FULL, PATH, REDIRECT, binary, call, count, run, succeed};
 use crate::support::namespace::Namespace;
 use crate::support::setting::Variant;
 

@@ -1,6 +1,6 @@
 //! `doctor` looks who listens where rules send traffic, with sockets of several users.
 
-use crate::stage::{REDIRECT, call, run, succeed};
+use crate::life_cycle::stage::{REDIRECT, call, run, succeed};
 use crate::support::namespace::Namespace;
 use crate::support::setting::Variant;
 use nix::unistd::{Uid, setfsuid};

@@ -4,8 +4,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use crate::programs::{among, is_running, programs, sleep};
-use crate::stage::{Ended, PATH, REDIRECT, VARIANTS, binary, call, ended, run, succeed};
+use crate::life_cycle::programs::{among, is_running, programs, sleep};
+use crate::life_cycle::stage::{Ended, PATH, REDIRECT, VARIANTS, binary, call, ended, run, succeed};
 use crate::support::namespace::Namespace;
 use crate::support::setting::Variant;
 

@@ -1,6 +1,8 @@
 //! From one variant of iptables to the other, and where nothing may be done at all.
 
-use crate::stage::{Ended, FULL, PATH, REDIRECT, VARIANTS, binary, call, ended, run, same, state, succeed};
+use crate::life_cycle::stage::{
+    Ended, FULL, PATH, REDIRECT, VARIANTS, binary, call, ended, run, same, state, succeed,
+};
 use crate::support::namespace::Namespace;
 use crate::support::setting::{Family, Variant};
 use nix::sched::{CloneFlags, unshare};

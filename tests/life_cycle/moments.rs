@@ -21,8 +21,8 @@ use nix::sys::stat::Mode as Rights;
 use nix::sys::time::{TimeVal, TimeValLike};
 use nix::unistd::{Gid, Uid, mkfifo, setfsgid, setfsuid};
 
-use crate::paused;
-use crate::stage::{PATH, VARIANTS, binary, call, ended, folder};
+use crate::life_cycle::paused;
+use crate::life_cycle::stage::{PATH, VARIANTS, binary, call, ended, folder};
 use crate::support::address::Place;
 use crate::support::namespace::Namespace;
 use crate::support::pod::{APP, Answerer, Pod};

@@ -1,6 +1,6 @@
 //! A namespace by its name, by a process in it, and by neither.
 
-use crate::stage::{run, succeed};
+use crate::life_cycle::stage::{run, succeed};
 use crate::support::namespace::Namespace;
 use std::process::{Command, Stdio};
 

@@ -13,7 +13,9 @@ use std::thread;
 use nix::fcntl::{Flock, FlockArg};
 use nix::sched::{CloneFlags, unshare};
 
-use crate::stage::{Ended, FULL, PATH, REDIRECT, VARIANTS, binary, call, count, folder, run, succeed};
+use crate::life_cycle::stage::{
+    Ended, FULL, PATH, REDIRECT, VARIANTS, binary, call, count, folder, run, succeed,
+};
 use crate::support::namespace::Namespace;
 use crate::support::setting::{Family, Variant};
 

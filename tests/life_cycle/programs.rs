@@ -7,7 +7,9 @@ use std::process::{self, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::stage::{FULL, PATH, REDIRECT, VARIANTS, binary, call, ended, folder, run, same, state, succeed};
+use crate::life_cycle::stage::{
+    FULL, PATH, REDIRECT, VARIANTS, binary, call, ended, folder, run, same, state, succeed,
+};
 use crate::support::namespace::Namespace;
 use crate::support::setting::{Family, Variant};
 

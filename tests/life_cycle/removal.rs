@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use crate::stage::{FULL, PATH, binary, call, ended, folder, same, state, succeed};
+use crate::life_cycle::stage::{FULL, PATH, binary, call, ended, folder, same, state, succeed};
 use crate::support::namespace::Namespace;
 use crate::support::setting::{Family, Variant};
 

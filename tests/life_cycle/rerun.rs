@@ -5,7 +5,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, fs::File, thread};
 
-use crate::stage::{FULL, PATH, REDIRECT, binary, call, count, folder, run, same, state, succeed};
+use crate::life_cycle::stage::{
+    FULL, PATH, REDIRECT, binary, call, count, folder, run, same, state, succeed,
+};
 use crate::support::namespace::Namespace;
 use crate::support::setting::Variant;
 

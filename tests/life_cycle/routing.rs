@@ -1,6 +1,6 @@
 //! Policy rules and routes of others, in the place of ours or beside it.
 
-use crate::stage::{FULL, VARIANTS, call, routing, run, same, succeed};
+use crate::life_cycle::stage::{FULL, VARIANTS, call, routing, run, same, succeed};
 use crate::support::namespace::Namespace;
 use crate::support::setting::Variant;
 

@@ -1,11 +1,11 @@
 //! In the place of `istio-iptables`: what it has made with the same flags is as wanted, becomes ours without a moment
 //! in between, and goes without a trace.
 
-use crate::note::without_note;
-use crate::stage::{REDIRECT, VARIANTS, call, run, same, state, succeed};
+use crate::life_cycle::stage::{REDIRECT, VARIANTS, call, run, same, state, succeed};
+use crate::life_cycle::upstream;
 use crate::support::namespace::Namespace;
+use crate::support::note::without_note;
 use crate::support::setting::{Family, Variant};
-use crate::upstream;
 
 const V4: &[&str] = &["--pod-ips", "10.77.0.2", "-u", "1337", "-g", "1337"];
 const V6: &[&str] = &["--pod-ips", "10.77.0.2,fd77::2", "--dual-stack", "-u", "1337", "-g", "1337"];

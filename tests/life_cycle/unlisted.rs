@@ -1,7 +1,9 @@
 //! Legacy tables where the kernel's list of them can't be read: by a user who is not root, and without `/proc`. What
 //! can't be read is not absent.
 
-use crate::stage::{Ended, PATH, REDIRECT, VARIANTS, binary, call, ended, run, same, state, succeed};
+use crate::life_cycle::stage::{
+    Ended, PATH, REDIRECT, VARIANTS, binary, call, ended, run, same, state, succeed,
+};
 use crate::support::namespace::Namespace;
 use crate::support::setting::Variant;
 use std::{env, fs, os::unix::fs::PermissionsExt, path::PathBuf, process, process::Command};

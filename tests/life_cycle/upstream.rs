@@ -2,7 +2,7 @@
 //!
 //! What upstream writes is what our preview prints, letter for letter, but for the comment on our rules in base chains.
 
-use crate::stage::succeed;
+use crate::life_cycle::stage::succeed;
 use crate::support::namespace::Namespace;
 use crate::support::setting::{Family, Variant};
 

@@ -8,13 +8,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use crate::stage::{call, count, succeed};
+use crate::life_cycle::stage::{call, count, succeed};
+use crate::life_cycle::upstream;
 use crate::support::address::Place;
 use crate::support::namespace::Namespace;
 use crate::support::pod::{APP, Answerer, Pod};
 use crate::support::setting::{Family, Mode, Setting, Variant};
 use crate::support::traffic::{Call, Protocol};
-use crate::upstream;
 
 /// Both capture all inbound and outbound TCP.
 const COMMON: [&str; 11] = [
@@ -28,7 +28,7 @@ const COMMON: [&str; 11] = [
     "-b",
     "*",
     "--dns-servers",
-    crate::support::address::RESOLVERS,
+    crate::support::configurations::RESOLVERS,
 ];
 const REDIRECT: &[&str] = &["-m", "REDIRECT"];
 const REDIRECT_WITH_MORE: &[&str] =

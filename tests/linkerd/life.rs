@@ -1,7 +1,7 @@
 //! A pod's life with the drop-in: by upstream's names, again with other flags, beside rules of others, with a failure, and
 //! gone without a trace; and real connections that end as the rules say.
 
-use crate::{Namespace, call, listed};
+use crate::linkerd::{Namespace, call, listed};
 use std::os::unix::fs::symlink;
 use std::process::Command;
 

@@ -1,7 +1,10 @@
 //! Bad input, flag by flag: refused with the flag, the item and the form that is expected, all at once, and with nothing
 //! touched.
 
-use crate::{Namespace, call, flags, listed};
+use crate::{
+    linkerd::{Namespace, call, listed},
+    support::flags,
+};
 
 const GOOD: [&str; 5] = ["linkerd-init", "-p", "4143", "-o", "4140"];
 

@@ -1,9 +1,9 @@
 //! Upstream's commands, run by the real programs, and ours: the same listing, letter for letter, and the same end for
 //! every packet.
 
-use crate::random::Random;
-use crate::upstream::{Configuration, PORTS};
-use crate::{Namespace, call, listed};
+use crate::linkerd::upstream::{Configuration, PORTS};
+use crate::linkerd::{Namespace, call, listed};
+use crate::support::random::Random;
 use policy::mesh::{Capture, Mesh};
 use policy::sources::{NoHost, Raw, pflag};
 use rules::simulate::{Direction, Packet, Routing, Trace, View, walk};

@@ -1,8 +1,8 @@
 //! What a simulation tells: upstream's commands in upstream's log lines, without any right.
 
-use crate::call;
-use crate::random::Random;
-use crate::upstream::Configuration;
+use crate::linkerd::call;
+use crate::linkerd::upstream::Configuration;
+use crate::support::random::Random;
 
 const BASE: [&str; 6] = ["linkerd-init", "--simulate", "-p", "4143", "-o", "4140"];
 

@@ -1,6 +1,6 @@
 //! What upstream runs for a call, written down from what it is known to do and from nothing of ours.
 
-use crate::random::Random;
+use crate::support::random::Random;
 
 /// What a call says.
 #[derive(Clone, Debug, Default)]

@@ -1,8 +1,8 @@
 //! Two meshes that capture in one namespace, as only somebody who passes `apply` by can set them: each command says so, and
 //! by which mesh.
 
+use crate::meshes::{IPS, asked, program, told, usual, within};
 use crate::support::namespace::Namespace;
-use crate::{IPS, asked, program, told, usual, within};
 use policy::mesh::Mesh;
 use serde_json::Value;
 

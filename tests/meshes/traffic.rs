@@ -1,9 +1,9 @@
 //! Real connections through each mesh's rules: whoever gets them is the one of whom `explain` said so, by the flags and by
 //! the rules that are there; `trace` shows them in the mesh's chains, and `status` knows whose all of it is.
 
+use crate::meshes::{BACKENDS, program, told, whole};
 use crate::support::namespace::{Namespace, join};
 use crate::support::traffic::{Arrival, Call, Identity, Listener, Protocol, Socket};
-use crate::{BACKENDS, program, told, whole};
 use policy::mesh::{self, Capture, Mesh, Proxy};
 use policy::sources::{Given, NoHost, Raw, Source};
 use policy::{Setting, settings};

@@ -1,12 +1,12 @@
 //! The binary alone in an empty root directory captures a pod's traffic, by a user without further rights.
 
-use crate::musl;
-use crate::pods::address::Place;
-use crate::pods::case::{Caller, Landing, check};
-use crate::pods::pod::Pod;
-use crate::pods::setting::{Family, Mode, Setting, Variant};
-use crate::pods::traffic::Protocol;
-use crate::support::{in_namespace, output};
+use crate::native::musl;
+use crate::native::support::{in_namespace, output};
+use crate::support::address::Place;
+use crate::support::case::{Caller, Landing, check};
+use crate::support::pod::Pod;
+use crate::support::setting::{Family, Mode, Setting, Variant};
+use crate::support::traffic::Protocol;
 use std::{env, fs, os::unix::fs::PermissionsExt, path::PathBuf, process};
 
 /// A directory with the binary and nothing else; it goes when it is dropped.

@@ -1,7 +1,7 @@
 //! What our batch leaves in the kernel is what `nft -f` of our script leaves there.
 
-use crate::catalogue::{self, Case};
-use crate::support::{BINARY, in_namespace, list, native, networks, ports, ruleset, script, stdout};
+use crate::native::support::{BINARY, in_namespace, list, native, networks, ports, ruleset, script, stdout};
+use crate::support::catalogue::{self, Case};
 use serde_json::Value;
 use std::fs;
 

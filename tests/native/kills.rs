@@ -3,7 +3,7 @@
 //! `strace` lists the calls of a run to its end. Then there is a run for each of them, which is killed as it enters that
 //! call. After each the next change goes the other way, so that nothing has to be undone.
 
-use crate::support::{BINARY, FACTS, in_namespace, output, ruleset, stdout};
+use crate::native::support::{BINARY, FACTS, in_namespace, output, ruleset, stdout};
 use serde_json::Value;
 use std::{collections::HashMap, env, fs, process};
 

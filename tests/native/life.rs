@@ -1,6 +1,6 @@
 //! Applying again, repairing, switching from and to iptables, cleaning.
 
-use crate::support::{BINARY, FACTS, in_namespace, native, output, ruleset, stdout};
+use crate::native::support::{BINARY, FACTS, in_namespace, native, output, ruleset, stdout};
 
 const FLAGS: [&str; 9] = ["--dual-stack", "-i", "*", "-b", "*", "-o", "80,443,8000-9000", "-c", "eth1,br+"];
 

@@ -4,9 +4,9 @@
 //! neither the CPU nor the memory controller to be had. So each run gets an address space of 10 MiB, which is less than
 //! 10 MiB of memory, and the lowest priority; all of them are started before the first is waited for.
 
-use crate::musl;
-use crate::pods::namespace::Namespace;
-use crate::support::FACTS;
+use crate::native::musl;
+use crate::native::support::FACTS;
+use crate::support::namespace::Namespace;
 use std::{
     env,
     process::{Child, Command, Stdio},

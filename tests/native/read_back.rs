@@ -1,9 +1,9 @@
 //! Any rules, written by us or by `nft`, are read back as what they are.
 
-use crate::arbitrary::{EVERYBODY, lawful};
-use crate::catalogue;
-use crate::small::{packet, routing, statement};
-use crate::support::{in_namespace, output, stdout};
+use crate::native::arbitrary::{EVERYBODY, lawful};
+use crate::native::small::{packet, routing, statement};
+use crate::native::support::{in_namespace, output, stdout};
+use crate::support::catalogue;
 use proptest::{collection::vec, prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use rules::{
     Checked, Family,

@@ -1,6 +1,6 @@
 //! As little as it takes: CAP_NET_ADMIN over the namespace, and nothing else.
 
-use crate::support::{BINARY, in_namespace, output, ports, stdout};
+use crate::native::support::{BINARY, in_namespace, output, ports, stdout};
 use std::{env, fs, os::unix::fs::PermissionsExt, path::PathBuf, process};
 
 /// A copy of the binary where every user can reach it; it goes when it is dropped.

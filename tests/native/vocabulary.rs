@@ -3,10 +3,10 @@
 //! By chance rather than from a catalogue: a word that a program spells in another way than we read it, or an encoding
 //! that is not quite that of `nft`, would be found here.
 
-use crate::arbitrary::{ANY, EVERYBODY, OTHERS, OURS, OWNER, checked_of};
-use crate::pods::setting::{self, Variant};
-use crate::read_back::{NAME, write};
-use crate::support::{in_namespace, ruleset, stdout};
+use crate::native::arbitrary::{ANY, EVERYBODY, OTHERS, OURS, OWNER, checked_of};
+use crate::native::read_back::{NAME, write};
+use crate::native::support::{in_namespace, ruleset, stdout};
+use crate::support::setting::{self, Variant};
 use proptest::{strategy::Strategy, strategy::ValueTree, test_runner::TestRunner};
 use rules::{Checked, Family, Line, Ownership, State, Table, nft, parse, plan::plan, render};
 

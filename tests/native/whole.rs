@@ -1,6 +1,6 @@
 //! A change takes effect as a whole or not at all, and a refusal says which rule it is about.
 
-use crate::support::{in_namespace, native, ruleset, stdout};
+use crate::native::support::{in_namespace, native, ruleset, stdout};
 use policy::istio::OWNERSHIP;
 use sidecar_init::backend::nftables::{Expression, Nftables, Refusal, Verdict, bytecode};
 

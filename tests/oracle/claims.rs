@@ -1,7 +1,7 @@
 //! What `check`, `doctor`, `status` and `clean` claim, each against what has happened.
 
-use crate::question::usual;
-use crate::scene::{Fate, Scene, state};
+use crate::oracle::question::usual;
+use crate::oracle::scene::{Fate, Scene, state};
 use rules::simulate::Verdict;
 use serde_json::Value;
 
@@ -127,7 +127,7 @@ fn status(scene: &Scene, captured: &[&Fate]) -> Option<False> {
             && part["families"].as_array().is_some_and(|families| families.iter().any(|one| one == of_family))
     };
     // The packets by which `status` itself tries its claims.
-    let witnesses = captured.iter().filter(|fate| crate::is_witness(&fate.packet));
+    let witnesses = captured.iter().filter(|fate| crate::oracle::is_witness(&fate.packet));
     for fate in witnesses {
         if let Some(part) = parts.iter().find(|part| claims(part, fate))
             && !fate.agrees(&fate.meant)

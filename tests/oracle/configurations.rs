@@ -1,7 +1,7 @@
 //! Meshes with random settings that are valid, for a pod at the addresses of the tests.
 
-use crate::random::Random;
-use crate::support::address::{RESOLVERS, SERVICE_CIDRS};
+use crate::support::configurations::{RESOLVERS, SERVICE_CIDRS};
+use crate::support::random::Random;
 use policy::Setting;
 use policy::mesh::{self, Capture, Mesh};
 use policy::settings;

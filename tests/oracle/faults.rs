@@ -2,11 +2,11 @@
 //!
 //! The packet is sent, and where it lands has to agree with what is said.
 
-use crate::claims;
-use crate::command::Command;
-use crate::configurations::Configuration;
-use crate::packets::Packet;
-use crate::scene::{Fate, Scene, Setup};
+use crate::oracle::claims;
+use crate::oracle::command::Command;
+use crate::oracle::configurations::Configuration;
+use crate::oracle::packets::Packet;
+use crate::oracle::scene::{Fate, Scene, Setup};
 use crate::support::pod::APP;
 use crate::support::setting::{Family, Variant};
 use crate::support::traffic::{Identity, Protocol};
@@ -222,7 +222,7 @@ fn rules_of_bridges_make_packets_by_a_bridge_unknown() {
 fn check_and_doctor_try_usual_packets() {
     let rule = iptables("mangle", "-A OUTPUT -p tcp -j MARK --set-mark 0x539");
     let mut scene = scene(Mesh::Ambient, &[], &[rule]);
-    let fates = scene.fates(&crate::question::usual(&scene.capture.clone()));
+    let fates = scene.fates(&crate::oracle::question::usual(&scene.capture.clone()));
     assert!(
         fates.iter().any(|fate| !fate.agrees(&fate.meant)),
         "the mark takes packets past the mesh: {fates:?}"

@@ -1,9 +1,9 @@
 //! What foreign rules are made of: values that packets of the tests have, or nearly have.
 
-use crate::command::Command;
-use crate::random::Random;
+use crate::oracle::command::Command;
+use crate::oracle::{iptables, nft, routes};
+use crate::support::random::Random;
 use crate::support::setting::Family;
-use crate::{iptables, nft, routes};
 
 /// Ports at which packets of the tests are sent, and one to which only foreign rules lead.
 pub(crate) const PORTS: [u16; 5] = [53, 80, 443, 8080, 9090];

@@ -1,8 +1,8 @@
 //! Rules such as other programs set with either variant of iptables.
 
-use crate::command::Command;
-use crate::grammar::{FOREIGN_PORT, address, mark, network, one, own, port};
-use crate::random::Random;
+use crate::oracle::command::Command;
+use crate::oracle::grammar::{FOREIGN_PORT, address, mark, network, one, own, port};
+use crate::support::random::Random;
 use crate::support::setting::{Family, Variant};
 
 /// Rules of one table of one family, in its chains or in one of their own.

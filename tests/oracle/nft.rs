@@ -1,8 +1,8 @@
 //! Tables of nf_tables such as other programs make, as lines of `nft`.
 
-use crate::command::Command;
-use crate::grammar::{FOREIGN_PORT, Kind, address, has, id, mark, network, one, own, port};
-use crate::random::Random;
+use crate::oracle::command::Command;
+use crate::oracle::grammar::{FOREIGN_PORT, Kind, address, has, id, mark, network, one, own, port};
+use crate::support::random::Random;
 use crate::support::setting::Family;
 
 /// A chain that rules are put into.

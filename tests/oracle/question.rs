@@ -1,8 +1,8 @@
 //! Questions about packets: as flags of `explain`, as the library takes them, and those that the commands ask themselves.
 
-use crate::configurations::raw;
-use crate::grammar::PORTS;
-use crate::packets::Packet;
+use crate::oracle::configurations::raw;
+use crate::oracle::grammar::PORTS;
+use crate::oracle::packets::Packet;
 use crate::support::address::Place;
 use crate::support::pod::APP;
 use crate::support::setting::Family;
@@ -50,7 +50,7 @@ pub(crate) fn usual(capture: &Capture) -> Vec<Packet> {
     let reachable = |to: SocketAddr| {
         let answers = |ip: IpAddr| {
             let all = Family::BOTH.into_iter().flat_map(|family| destinations(family, false));
-            all.chain(Family::BOTH.map(crate::elsewhere)).any(|one| one == ip)
+            all.chain(Family::BOTH.map(crate::oracle::elsewhere)).any(|one| one == ip)
         };
         PORTS.contains(&to.port()) && answers(to.ip())
     };
@@ -67,7 +67,7 @@ pub(crate) fn usual(capture: &Capture) -> Vec<Packet> {
     };
     let mut found: Vec<Packet> = Vec::new();
     for packet in packets.filter(|packet| reachable(packet.destination)).map(packet) {
-        let is_from = packet.from.is_none_or(|from| Family::BOTH.map(crate::outside).contains(&from));
+        let is_from = packet.from.is_none_or(|from| Family::BOTH.map(crate::oracle::outside).contains(&from));
         if is_from && !found.contains(&packet) {
             found.push(packet);
         }

@@ -1,8 +1,8 @@
 //! Policy rules and routes such as other programs set.
 
-use crate::command::Command;
-use crate::grammar::{Kind, has, mark};
-use crate::random::Random;
+use crate::oracle::command::Command;
+use crate::oracle::grammar::{Kind, has, mark};
+use crate::support::random::Random;
 use crate::support::setting::Family;
 
 /// A table of routes with what leads to it.

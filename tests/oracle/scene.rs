@@ -1,10 +1,10 @@
 //! A pod with a mesh's rules and those of others, somebody outside, and what the tool says of packets between them.
 
-use crate::command::{self, Command};
-use crate::configurations::Configuration;
-use crate::grammar::{FOREIGN_PORT, PORTS};
-use crate::packets::{Ears, Landing, Packet, Sent};
-use crate::question::{family, question, simulated};
+use crate::oracle::command::{self, Command};
+use crate::oracle::configurations::Configuration;
+use crate::oracle::grammar::{FOREIGN_PORT, PORTS};
+use crate::oracle::packets::{Ears, Landing, Packet, Sent};
+use crate::oracle::question::{family, question, simulated};
 use crate::support::namespace::{Namespace, join};
 use crate::support::pod::APP;
 use crate::support::setting::Family;

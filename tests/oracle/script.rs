@@ -1,9 +1,9 @@
 //! A shell script that plays a scene again, with programs that everybody has.
 
-use crate::claims::{False, Subject};
-use crate::packets::Packet;
-use crate::question;
-use crate::scene::{self, Setup};
+use crate::oracle::claims::{False, Subject};
+use crate::oracle::packets::Packet;
+use crate::oracle::question;
+use crate::oracle::scene::{self, Setup};
 use crate::support::traffic::Protocol;
 use policy::mesh::Capture;
 use std::fmt::Write as _;

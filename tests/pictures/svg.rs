@@ -2,8 +2,8 @@
 //!
 //! Widths are guessed here in another way than the program measures them, by kinds of letters of the widest usual font.
 
-use crate::catalogue::{Case, scenarios};
-use crate::colours::{Theme, contrast, style};
+use crate::pictures::colours::{Theme, contrast, style};
+use crate::support::catalogue::{Case, scenarios};
 use assert_cmd::Command;
 
 /// What WCAG 2 asks of text (success criterion 1.4.3).

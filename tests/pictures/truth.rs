@@ -1,7 +1,7 @@
 //! Every arrow of every scenario's picture against the simulator, for each mesh: packets of all kinds that the rules ask for
 //! end as the first arrow that fits them says, and no arrow is left without a packet.
 
-use crate::catalogue::{Case, scenarios};
+use crate::support::catalogue::{Case, scenarios};
 use policy::Setting;
 use policy::explain::{Pod, Scene};
 use policy::mesh::{self, Capture, DNS_PORT, Mesh};

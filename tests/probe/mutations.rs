@@ -1,8 +1,8 @@
 //! Every rule removed, changed, exchanged with the next: a probe fails exactly where a walk through what is left would end
 //! otherwise, and where connections break in a way that no walk of a first packet can see.
 
-use crate::oracle::{changed, expectations};
-use crate::pod::{DEFAULT, DNS, Pod, Scenario, TPROXY};
+use crate::probe::oracle::{changed, expectations};
+use crate::probe::pod::{DEFAULT, DNS, Pod, Scenario, TPROXY};
 use policy::probe::Call;
 
 /// A listing of rules with one of them broken.

@@ -1,6 +1,6 @@
 //! What a walk through the rules that are there says of the calls of a probe.
 
-use crate::pod::{Pod, Scenario};
+use crate::probe::pod::{Pod, Scenario};
 use policy::Reason;
 use policy::explain::{self, Scene};
 use policy::istio::OWNERSHIP;

@@ -1,6 +1,6 @@
 //! A pod with a router beside it, and the rules of a scenario.
 
-use crate::namespace::{Namespace, join};
+use crate::support::namespace::{Namespace, join};
 use policy::Setting;
 use serde_json::Value;
 use std::process::Output;

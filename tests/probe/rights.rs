@@ -1,6 +1,6 @@
 //! With few rights: what can be proven without them is, and what can't is said.
 
-use crate::pod::{BINARY, DEFAULT, Found, Pod, Scenario, TPROXY, flags};
+use crate::probe::pod::{BINARY, DEFAULT, Found, Pod, Scenario, TPROXY, flags};
 use std::{env, fs, os::unix::fs::PermissionsExt, path::PathBuf, process, process::Output};
 
 /// A copy of the binary where every user can reach it; it goes when it is dropped.

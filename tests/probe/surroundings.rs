@@ -1,7 +1,7 @@
 //! Where a proxy listens already, where there is no way out, where IPv6 is off; and what others notice of a probe.
 
-use crate::namespace::Namespace;
-use crate::pod::{BACKENDS, BINARY, DEFAULT, DNS, Found, Pod, Scenario, TPROXY, flags};
+use crate::probe::pod::{BACKENDS, BINARY, DEFAULT, DNS, Found, Pod, Scenario, TPROXY, flags};
+use crate::support::namespace::Namespace;
 use nix::sys::socket::{setsockopt, sockopt};
 use std::{
     fs,

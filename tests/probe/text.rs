@@ -1,6 +1,6 @@
 //! What people read, and how it ends.
 
-use crate::pod::{BINARY, DEFAULT, Pod};
+use crate::probe::pod::{BINARY, DEFAULT, Pod};
 
 fn said(pod: &Pod, words: &[&str]) -> (Option<i32>, String, String) {
     let output = pod.inside.output(BINARY, words, "");

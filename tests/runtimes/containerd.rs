@@ -1,24 +1,26 @@
 //! containerd through the socket on which a kubelet calls it. It hands over the annotations of a pod.
 
 use crate::{
-    cri::{
-        self,
-        message::{
-            Capability, ContainerConfig, CreateContainerRequest, ExecSyncRequest, ExecSyncResponse, Id,
-            ImageSpec, LinuxContainerConfig, LinuxContainerSecurityContext, LinuxPodSandboxConfig, Metadata,
-            Nothing, PodSandboxConfig, PodSandboxStatusRequest, PodSandboxStatusResponse,
-            RunPodSandboxRequest, StatusResponse,
+    runtimes::{
+        cri::{
+            self,
+            message::{
+                Capability, ContainerConfig, CreateContainerRequest, ExecSyncRequest, ExecSyncResponse, Id,
+                ImageSpec, LinuxContainerConfig, LinuxContainerSecurityContext, LinuxPodSandboxConfig,
+                Metadata, Nothing, PodSandboxConfig, PodSandboxStatusRequest, PodSandboxStatusResponse,
+                RunPodSandboxRequest, StatusResponse,
+            },
         },
+        image,
+        network::{self, Attachment, V4},
+        stage::{Stage, until},
+        traffic::{Case, Container, ISTIO, In, KUMA, LINKERD, Out, Proxy, ZTUNNEL, rules},
+        verbs,
     },
-    image,
-    network::{self, Attachment, V4},
-    stage::{Stage, until},
     support::{
         namespace::Namespace,
         pod::Answerer::{Destination, Inbound, Outbound},
     },
-    traffic::{Case, Container, ISTIO, In, KUMA, LINKERD, Out, Proxy, ZTUNNEL, rules},
-    verbs,
 };
 use prost::Message;
 use serde_json::{Value, json};
@@ -37,7 +39,7 @@ pub(crate) struct Containerd {
 impl Containerd {
     /// containerd with our plugin, which has these keys on top, and an image to run; it is ready.
     pub(crate) fn new(name: &str, ours: Value) -> Self {
-        crate::need(&["containerd", "containerd-shim-runc-v2", "ctr", "runc"]);
+        crate::runtimes::need(&["containerd", "containerd-shim-runc-v2", "ctr", "runc"]);
         let stage = Stage::new(name, |folder| {
             network::write(folder, "sidecar-cni", V4, ours);
             image::pack(folder);

@@ -2,15 +2,17 @@
 //! else: its arguments, its user and its rights are those of the manifest. The plugin leaves these pods alone.
 
 use crate::{
-    containerd::{Containerd, Sandbox},
-    cri::message::{
-        Capability, ContainerConfig, ContainerStatusRequest, ContainerStatusResponse, ImageSpec,
-        LinuxContainerConfig, LinuxContainerSecurityContext, Metadata, Mount, Number,
+    runtimes::{
+        containerd::{Containerd, Sandbox},
+        cri::message::{
+            Capability, ContainerConfig, ContainerStatusRequest, ContainerStatusResponse, ImageSpec,
+            LinuxContainerConfig, LinuxContainerSecurityContext, Metadata, Mount, Number,
+        },
+        image,
+        stage::until,
+        traffic::{Case, In, KUMA, LINKERD, Out, Proxy, rules},
     },
-    image,
-    stage::until,
     support::pod::Answerer::{Destination, Inbound, Outbound},
-    traffic::{Case, In, KUMA, LINKERD, Out, Proxy, rules},
 };
 use policy::pod::{Container, objects};
 use serde_json::json;

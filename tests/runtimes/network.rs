@@ -1,7 +1,7 @@
 //! The network of the containers, as files that a runtime reads: Debian's bridge plugin and those that podman wants
 //! beside it, then ours, chained last. And our plugin called as a runtime calls it.
 
-use crate::stage::Stage;
+use crate::runtimes::stage::Stage;
 use serde_json::{Map, Value, json};
 use std::{
     fs,

@@ -1,15 +1,17 @@
 //! podman with its CNI backend. It hands over no annotations, so the network configuration holds the capture.
 
 use crate::{
-    image,
-    network::{self, Addresses, Attachment, V4, V6},
-    stage::Stage,
+    runtimes::{
+        image,
+        network::{self, Addresses, Attachment, V4, V6},
+        stage::Stage,
+        traffic::{Case, Container, ISTIO, In, Out, rules},
+        verbs,
+    },
     support::{
         namespace::Namespace,
         pod::Answerer::{Destination, Inbound, Outbound},
     },
-    traffic::{Case, Container, ISTIO, In, Out, rules},
-    verbs,
 };
 use serde_json::json;
 use std::{fs, path::Path};
@@ -22,7 +24,7 @@ struct Podman {
 impl Podman {
     /// podman with this plugin, and an image to run.
     fn new(name: &str, plugin: &str, addresses: Addresses) -> Self {
-        crate::need(&["podman", "conmon", "runc"]);
+        crate::runtimes::need(&["podman", "conmon", "runc"]);
         let stage = Stage::new(name, |folder| {
             let capture = json!({
                 "istio-inbound-ports": "*",

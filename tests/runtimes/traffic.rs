@@ -4,7 +4,7 @@
 //! is a program of the container, with the rights that the runtime gave it.
 
 use crate::{
-    stage::Stage,
+    runtimes::stage::Stage,
     support::{
         namespace::Namespace,
         pod::{APP, Answerer},
@@ -139,5 +139,5 @@ fn calls(host: &Namespace, to: SocketAddr) -> Result<(), String> {
 
 /// The rules of a namespace, by all that could hold ours. Empty where there are none.
 pub(crate) fn rules(namespace: &Namespace) -> String {
-    crate::note::without_note(&namespace.stdout("nft", &["--stateless", "list", "ruleset"]))
+    crate::support::note::without_note(&namespace.stdout("nft", &["--stateless", "list", "ruleset"]))
 }

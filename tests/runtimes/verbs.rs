@@ -1,6 +1,9 @@
 //! What our plugin answers about a container that a runtime has made, whatever the runtime.
 
-use crate::{network::Attachment, stage::Stage, support::namespace::Namespace, traffic::rules};
+use crate::{
+    runtimes::{network::Attachment, stage::Stage, traffic::rules},
+    support::namespace::Namespace,
+};
 use serde_json::{Value, json};
 
 /// CHECK finds what ADD made, and finds it changed when it is; another ADD mends it.

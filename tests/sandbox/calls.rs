@@ -1,6 +1,6 @@
 //! What tests of traffic share: starting themselves in a sandbox, and calling from inside of it.
 
-use crate::support::{Ended, Programs, Who};
+use crate::sandbox::support::{Ended, Programs, Who};
 use std::{
     env,
     io::{Read, Write},

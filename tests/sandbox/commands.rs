@@ -1,7 +1,7 @@
 //! Commands: their streams, signals and exit codes are the caller's; what is wrong with a call is told before anything is
 //! made.
 
-use crate::support::{EVERYBODY, Ended, Programs, USER, Who, sandbox};
+use crate::sandbox::support::{EVERYBODY, Ended, Programs, USER, Who, sandbox};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

@@ -1,6 +1,6 @@
 //! Ended at any moment, by whatever hand: no process, no namespace, no cable, no rule is left.
 
-use crate::support::{EVERYBODY, Programs, Who};
+use crate::sandbox::support::{EVERYBODY, Programs, Who};
 use nix::{
     net::if_::if_nameindex,
     sys::signal::{Signal, kill},

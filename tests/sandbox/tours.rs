@@ -1,6 +1,6 @@
 //! The tour: every connection goes as the rules say, whoever calls and whatever is captured.
 
-use crate::support::{EVERYBODY, Ended, USER, Who, sandbox};
+use crate::sandbox::support::{EVERYBODY, Ended, USER, Who, sandbox};
 
 /// Runs a tour that must find nothing wrong with so many connections.
 fn tour(who: Who, flags: &[&str], connections: usize) -> String {

@@ -1,7 +1,7 @@
 //! Bytes through the proxy: all of them, in order, both ways, many at once, and every kind of end.
 
-use crate::calls::{WORLD, accept, call, inbound, inside, listen};
-use crate::support::{EVERYBODY, Who};
+use crate::sandbox::calls::{WORLD, accept, call, inbound, inside, listen};
+use crate::sandbox::support::{EVERYBODY, Who};
 use nix::{
     libc::linger,
     sys::socket::{SockaddrIn, getsockopt, setsockopt, sockopt},

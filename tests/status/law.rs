@@ -1,7 +1,7 @@
 //! Rules that say nothing about themselves are read as what the policy meant by them.
 
-use crate::configurations::{self, Configuration};
-use crate::random::Random;
+use crate::support::configurations::{self, Configuration};
+use crate::support::random::Random;
 use policy::Reason;
 use policy::istio::OWNERSHIP;
 use policy::status::reasons;

@@ -1,8 +1,8 @@
 //! How our table was made: written with it, kept by exchanges, and telling when somebody else has changed it.
 
-use crate::stage::{binary, ended, run, succeed};
+use crate::life_cycle::stage::{binary, ended, run, succeed};
+use crate::status::told::{json, with_finding};
 use crate::support::namespace::Namespace;
-use crate::told::{json, with_finding};
 use serde_json::Value;
 
 const FLAGS: [&str; 6] = ["--pod-ips", "10.77.0.2", "-i", "*", "-b", "*"];

@@ -1,10 +1,10 @@
 //! What is told of namespaces as they stand.
 
-use crate::stage::{run, state, succeed};
+use crate::life_cycle::stage::{run, state, succeed};
+use crate::life_cycle::upstream;
 use crate::support::namespace::Namespace;
 use crate::support::setting::{Family, Variant};
 use crate::support::traffic::{Call, Identity, Listener, Protocol, Socket};
-use crate::upstream;
 use serde_json::Value;
 use std::sync::mpsc::channel;
 

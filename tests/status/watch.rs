@@ -1,6 +1,6 @@
 //! `status --watch`: block after block into a pipe, in place on a terminal, and a clean end.
 
-use crate::stage::{binary, succeed};
+use crate::life_cycle::stage::{binary, succeed};
 use crate::support::namespace::Namespace;
 use nix::pty::openpty;
 use nix::sys::signal::{Signal, kill};

@@ -5,12 +5,12 @@
 //! works for it. There are as many as a plan has commits, of which `moves` looks at what each leaves; so nothing is written
 //! between those.
 
-use crate::meshes::Goal;
-use crate::packets::{By, kernel};
-use crate::packets::{LEGACY, NATIVE, NFT, set};
-use crate::scene::{Scene, asked, fresh};
 use crate::support::namespace::Namespace;
-use crate::watched::commits;
+use crate::two_meshes::meshes::Goal;
+use crate::two_meshes::packets::{By, kernel};
+use crate::two_meshes::packets::{LEGACY, NATIVE, NFT, set};
+use crate::two_meshes::scene::{Scene, asked, fresh};
+use crate::two_meshes::watched::commits;
 use sidecar_init::backend::{BackendName, Step};
 use sidecar_init::engine;
 use std::collections::{BTreeSet, HashMap};

@@ -7,10 +7,10 @@
 //! each two states, in the one direction or the other: a commit that fails, and a run that is killed before it. In both
 //! directions and from any backend to any other, `faults` tries it in memory.
 
-use crate::meshes::Goal;
-use crate::packets::{By, LEGACY, NATIVE, NFT, set};
-use crate::scene::{Scene, fresh};
-use crate::watched::Fate;
+use crate::two_meshes::meshes::Goal;
+use crate::two_meshes::packets::{By, LEGACY, NATIVE, NFT, set};
+use crate::two_meshes::scene::{Scene, fresh};
+use crate::two_meshes::watched::Fate;
 use sidecar_init::backend::{BackendName, Variant};
 use std::collections::{BTreeSet, HashMap};
 

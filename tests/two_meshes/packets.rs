@@ -1,9 +1,9 @@
 //! With the kernel: rules of one mesh, set by a program that is none of ours or by us, and another mesh that is asked for.
 
-use crate::meshes::{Goal, options};
-use crate::scene::fresh;
 use crate::support::namespace::Namespace;
 use crate::support::setting;
+use crate::two_meshes::meshes::{Goal, options};
+use crate::two_meshes::scene::fresh;
 use policy::mesh::{Mesh, OWNERS};
 use rules::{Family, Ownership, routing::Object};
 use sidecar_init::{

@@ -1,6 +1,6 @@
 //! What is done where one mesh takes the place of another, step by step.
 
-use crate::meshes::{Goal, captures, holding, options, replace, same};
+use crate::two_meshes::meshes::{Goal, captures, holding, options, replace, same};
 use policy::mesh::OWNERS;
 use rules::Family;
 use sidecar_init::{

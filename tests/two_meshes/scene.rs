@@ -3,14 +3,14 @@
 //! Whoever is called listens too, so that a connection past the proxies is seen as an arrival there. One that fails, at
 //! whatever moment, counts as well.
 
-use crate::meshes::{Goal, options};
-use crate::packets::{everything, kernel, said, set};
 use crate::support::address::{Place, any};
 use crate::support::namespace::Namespace;
 use crate::support::pod::{APP, Answerer, Pod};
 use crate::support::setting::{self, Family, Mode, Setting};
 use crate::support::traffic::{Call, Protocol, Socket, assume};
-use crate::watched::{Fate, Watched};
+use crate::two_meshes::meshes::{Goal, options};
+use crate::two_meshes::packets::{everything, kernel, said, set};
+use crate::two_meshes::watched::{Fate, Watched};
 use policy::mesh::{Mesh, OWNERS};
 use rules::Ownership;
 use sidecar_init::backend::{BackendName, Step};
@@ -224,7 +224,7 @@ impl Scene {
 /// What the namespace of a pod holds that has never seen anything but this goal.
 pub(crate) fn fresh(goal: Goal, backend: BackendName) -> Vec<String> {
     let namespace = Namespace::new();
-    set(&namespace, goal, crate::packets::By::Us(backend));
+    set(&namespace, goal, crate::two_meshes::packets::By::Us(backend));
     said(&everything(&namespace))
 }
 

@@ -1,6 +1,6 @@
 //! Completions as real shells make them of the scripts.
 
-use crate::program::{Folder, commands, flags, said_by, stdout};
+use crate::typed::program::{Folder, commands, flags, said_by, stdout};
 use std::collections::BTreeSet;
 
 /// A line up to the cursor, what is proposed for its last word, and whether that is all.

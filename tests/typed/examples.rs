@@ -2,7 +2,7 @@
 //!
 //! A call with another value that is wrong touches nothing, and tells all that is wrong: that one, and nothing else.
 
-use crate::program::{Folder, commands, flags, output, output_with, stdout};
+use crate::typed::program::{Folder, commands, flags, output, output_with, stdout};
 use policy::mesh::Mesh;
 use policy::settings::{self, Row, Setting, examples};
 

@@ -1,6 +1,6 @@
 //! Help: it fits, groups come in the order of interest, and each option says all that there is to say of it.
 
-use crate::program::{commands, stdout};
+use crate::typed::program::{commands, stdout};
 use policy::mesh::Mesh;
 use policy::settings::{self, Topic, examples, mapping};
 

@@ -1,6 +1,6 @@
 //! The manual: a page for each command, as mandoc finds them and shows them.
 
-use crate::program::{Folder, commands, flags, said_by, stdout};
+use crate::typed::program::{Folder, commands, flags, said_by, stdout};
 use std::fs;
 
 #[test]

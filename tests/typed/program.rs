@@ -31,7 +31,7 @@ pub(crate) fn commands() -> Vec<String> {
 pub(crate) fn flags(command: &str) -> Vec<(String, Option<String>)> {
     let words: Vec<&str> = command.split(' ').collect();
     let help = stdout(&[&words[..], &["--help"]].concat());
-    crate::flags::listed(&help)
+    crate::support::flags::listed(&help)
 }
 
 /// What the program prints, which must succeed.

@@ -9,8 +9,6 @@
 //! variants of iptables and `nft`. Where one of these is missing the tests fail and say so; they never skip. What is
 //! printed for which flags is not the concern here: the golden tests compare text, these watch packets.
 
-mod support;
-
 mod accepts;
 mod again;
 mod detection;

@@ -8,18 +8,12 @@
 #[path = "../../rules/tests/laws/arbitrary.rs"]
 #[expect(dead_code, reason = "the laws of the model use all of it")]
 mod arbitrary;
-#[path = "../support/catalogue.rs"]
-#[expect(dead_code, reason = "a part of it is enough here")]
-mod catalogue;
 mod chroot;
 mod differential;
 mod kills;
 mod life;
 mod limits;
 mod musl;
-#[path = "../kernel/support/mod.rs"]
-#[expect(dead_code, unused_imports, unused_macros, reason = "the kernel tests use all of it")]
-mod pods;
 mod read_back;
 mod rights;
 #[path = "../../rules/tests/laws/small.rs"]

@@ -6,14 +6,8 @@
 //! where the random numbers start, `ORACLE_JOBS` how many threads work (default 2), `ORACLE_KEEP` behind how many false
 //! answers to stop (default 3). Needs what the kernel tests need; never skips.
 
-#[path = "../kernel/support/mod.rs"]
-#[expect(
-    dead_code,
-    unused_imports,
-    unused_macros,
-    reason = "shared with the kernel tests, which use all of it"
-)]
-mod support;
+use crate::support;
+use crate::support::random;
 
 mod claims;
 mod command;
@@ -24,8 +18,6 @@ mod iptables;
 mod nft;
 mod packets;
 mod question;
-#[path = "../differential/random.rs"]
-mod random;
 mod routes;
 mod scene;
 mod script;

@@ -5,18 +5,6 @@
 //! set by real programs of each variant (default 50), `AMBIENT_SEED` where the random numbers start. Needs what the kernel
 //! tests need; never skips. Traffic stays in namespaces of the test's own.
 
-#[path = "../kernel/support/mod.rs"]
-#[expect(
-    dead_code,
-    unused_imports,
-    unused_macros,
-    reason = "shared with the kernel tests, which use all of it"
-)]
-mod support;
-
-#[path = "../differential/random.rs"]
-mod random;
-
 mod agent;
 mod capture;
 mod checked;

@@ -18,14 +18,8 @@
 //! | `LIFE_NAMESPACES`   | namespaces set up at once                                | 100     |
 //! | `LIFE_RIVALS`       | rounds of rival runs in one namespace                    | 10      |
 
-#[path = "../support/note.rs"]
-mod note;
-#[path = "../kernel/support/mod.rs"]
-#[expect(dead_code, unused_imports, unused_macros, reason = "the kernel tests use all of it")]
-mod support;
-
-mod stage;
-mod upstream;
+pub(crate) mod stage;
+pub(crate) mod upstream;
 
 mod ambient;
 mod clean;

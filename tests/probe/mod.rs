@@ -1,9 +1,6 @@
 //! `probe`: what really becomes of connections. Right rules are never failed, broken ones always are, whatever holds them;
 //! and nothing is done to others.
 
-#[path = "../kernel/support/namespace.rs"]
-mod namespace;
-
 mod mutations;
 mod oracle;
 mod pod;

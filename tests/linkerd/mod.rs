@@ -4,13 +4,7 @@
 //! `LINKERD_PAIRS` sets how many random configurations are tried (default 300), `LINKERD_SEED` where the random numbers
 //! start. Needs what the kernel tests need; never skips.
 
-#[path = "../support/flags.rs"]
-mod flags;
-#[path = "../kernel/support/namespace.rs"]
-#[expect(dead_code, reason = "a part of it is enough here")]
-mod namespace;
-#[path = "../differential/random.rs"]
-mod random;
+use crate::support::namespace;
 
 mod life;
 mod refused;

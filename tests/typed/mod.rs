@@ -4,8 +4,6 @@
 
 mod completions;
 mod examples;
-#[path = "../support/flags.rs"]
-mod flags;
 mod help;
 mod man;
 mod program;

@@ -7,12 +7,6 @@
 //! `scripts/setup --checks` installs the runtimes. Where one is missing, or root's rights are, tests fail; they never
 //! skip.
 
-#[path = "../support/note.rs"]
-mod note;
-#[path = "../kernel/support/mod.rs"]
-#[expect(dead_code, unused_imports, unused_macros, reason = "the kernel tests use all of it")]
-mod support;
-
 mod cri;
 mod image;
 mod network;

@@ -1,12 +1,16 @@
 //! Random configurations: flags and variables that each call can do without.
 
 use super::random::Random;
-use crate::support::address::{RESOLVERS, SERVICE_CIDRS};
 use policy::istio::{self, CaptureConfig};
 use policy::mesh::{self, Mesh, Policy};
 use policy::settings::{self, Setting};
 use policy::sources::{NoHost, Raw};
 use rules::{Family, RuleSet};
+
+/// The CIDRs around `Place::Service`, both families.
+pub(crate) const SERVICE_CIDRS: &str = "10.99.0.0/16,fd99::/16";
+/// `Place::Resolver` as `--dns-servers` takes it, both families.
+pub(crate) const RESOLVERS: &str = "10.88.0.10,fd88::10";
 
 const ELSEWHERE_CIDRS: &str = "10.98.0.0/16,fd98::/16";
 const LOOPBACK_CIDRS: &str = "127.0.0.1/32,::1/128";

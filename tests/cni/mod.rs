@@ -11,11 +11,6 @@ mod kills;
 mod lookup;
 mod many;
 mod meshes;
-#[path = "../kernel/support/namespace.rs"]
-#[expect(dead_code, reason = "a part of it is enough here")]
-mod namespace;
-#[path = "../support/note.rs"]
-mod note;
 mod own;
 mod pods;
 mod preview;

@@ -2,9 +2,7 @@
 //!
 //! Needs root; never skips.
 
-#[path = "../kernel/support/mod.rs"]
-#[expect(dead_code, unused_imports, unused_macros, reason = "the kernel tests use all of it")]
-mod support;
+use crate::support;
 
 mod together;
 mod traffic;

@@ -8,26 +8,17 @@
 //! `DIFFERENTIAL_FATES` how many are tried with each backend in turn (default 300), `DIFFERENTIAL_SEED` where the
 //! random numbers start. Needs what the kernel tests need; never skips.
 
-#[path = "../kernel/support/mod.rs"]
-#[expect(
-    dead_code,
-    unused_imports,
-    unused_macros,
-    reason = "shared with the kernel tests, which use all of it"
-)]
-mod support;
+use crate::support;
 
 mod calls;
-mod configurations;
 mod fates;
 mod foreign;
 mod oracle;
-mod random;
 
+use crate::support::configurations::Configuration;
+use crate::support::random::Random;
 use calls::Packet;
-use configurations::Configuration;
 use oracle::{Disagreement, Scene};
-use random::Random;
 use support::setting::{Family, Mode, Setting, Variant};
 
 /// Packets tried in each configuration; a namespace costs more than a packet.

@@ -35,11 +35,6 @@ pub(crate) enum Place {
     VmGateway,
 }
 
-/// The CIDRs around [`Place::Service`], both families.
-pub(crate) const SERVICE_CIDRS: &str = "10.99.0.0/16,fd99::/16";
-/// [`Place::Resolver`] as `--dns-servers` takes it, both families.
-pub(crate) const RESOLVERS: &str = "10.88.0.10,fd88::10";
-
 impl Place {
     pub(crate) fn at(self, family: Family, port: u16) -> SocketAddr {
         SocketAddr::new(self.ip(family), port)

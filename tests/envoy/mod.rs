@@ -7,10 +7,6 @@
 //! `scripts/envoy` installs Envoy; `scripts/test` calls it, as tests have no network. Where Envoy is missing, or root's
 //! rights are, the tests fail; they never skip.
 
-#[path = "../kernel/support/mod.rs"]
-#[expect(dead_code, unused_imports, unused_macros, reason = "the kernel tests use all of it")]
-mod support;
-
 mod application;
 mod calls;
 mod dns;
@@ -27,7 +23,7 @@ mod tls;
 macro_rules! on_every_stage {
     ($($scene:ident),+ $(,)?) => {$(
         mod $scene {
-            crate::on_every_stage! { @tests $scene
+            crate::envoy::on_every_stage! { @tests $scene
                 legacy_redirect: Legacy Redirect,
                 legacy_tproxy: Legacy Tproxy,
                 nft_redirect: Nft Redirect,
@@ -40,7 +36,7 @@ macro_rules! on_every_stage {
     (@tests $scene:ident $($name:ident: $variant:ident $mode:ident,)+) => {$(
         #[test]
         fn $name() {
-            use crate::{stage::Stage, support::setting::{Mode, Variant}};
+            use crate::{envoy::{stage::Stage}, support::setting::{Mode, Variant}};
             super::$scene(&Stage::new(Variant::$variant, Mode::$mode));
         }
     )+};

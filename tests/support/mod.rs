@@ -3,7 +3,13 @@
 
 pub(crate) mod address;
 pub(crate) mod case;
+#[expect(dead_code, reason = "the tests that need no rights use the rest")]
+pub(crate) mod catalogue;
+pub(crate) mod configurations;
+pub(crate) mod flags;
 pub(crate) mod namespace;
+pub(crate) mod note;
 pub(crate) mod pod;
+pub(crate) mod random;
 pub(crate) mod setting;
 pub(crate) mod traffic;

@@ -1,8 +1,6 @@
 //! `explain --live`: what becomes of packets in a namespace as it stands, whoever set its rules.
 
-#[path = "../kernel/support/namespace.rs"]
-#[expect(dead_code, reason = "a part of it is enough here")]
-mod namespace;
+use crate::support::namespace;
 
 mod asleep;
 mod forms;

@@ -1,9 +1,6 @@
 //! Pictures of traffic: they say what the simulator says, they can be read by everybody, and those of the documentation
 //! are what their commands print.
 
-#[path = "../support/catalogue.rs"]
-#[expect(dead_code, reason = "a part of it is enough here")]
-mod catalogue;
 mod colours;
 mod command;
 mod goldens;

@@ -6,10 +6,6 @@
 //!
 //! What is played with packets needs what the kernel tests need. Where something is missing, a test fails.
 
-#[path = "../kernel/support/mod.rs"]
-#[expect(dead_code, unused_imports, unused_macros, reason = "the kernel tests use all of it")]
-mod support;
-
 mod meshes;
 mod scene;
 mod watched;
