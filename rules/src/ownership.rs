@@ -91,14 +91,14 @@ impl Ownership {
     /// This owner, with all that is of the others as its own: what it replaces, or what is removed or told with its own.
     /// That the owner is among them changes nothing.
     #[must_use]
-    pub fn joined_with(self, others: &'static [Self]) -> Self {
+    pub fn union(self, others: &'static [Self]) -> Self {
         Self { joined: others, ..self }
     }
 
     /// The owner alone.
     #[must_use]
     pub fn alone(self) -> Self {
-        self.joined_with(&[])
+        self.union(&[])
     }
 
     /// The owner alone, then each of those that it is joined with, once.
@@ -234,13 +234,13 @@ pub(crate) mod tests {
         ] {
             check(WARY, name, &table, wary);
             check(NAMESAKE, name, &table, namesake);
-            check(WARY.joined_with(&[NAMESAKE]), name, &table, wary || namesake);
+            check(WARY.union(&[NAMESAKE]), name, &table, wary || namesake);
         }
     }
 
     #[test]
     fn joined_owners_own_what_any_of_them_does() {
-        let joined = WARY.joined_with(&[WARY, NAMESAKE]);
+        let joined = WARY.union(&[WARY, NAMESAKE]);
         assert_eq!(joined.each().map(|one| one.mesh).collect::<Vec<_>>(), ["owner", "namesake"]);
         for (comment, [wary, namesake, both]) in [
             ("sidecar-init", [true, false, true]),

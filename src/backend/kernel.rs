@@ -244,7 +244,7 @@ impl Backend for Kernel {
                 }
                 nftables.remove_empty_iptables_tables().map(drop).map_err(refused)
             }
-            Step::Settle => {
+            Step::WaitForInFlight => {
                 grace::wait();
                 Ok(())
             }

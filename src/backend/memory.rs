@@ -76,7 +76,7 @@ impl Backend for Memory {
                 None => drop(self.snapshot.routes.remove(object)),
             },
             // There are no packets here.
-            Step::Settle => {}
+            Step::WaitForInFlight => {}
         }
         if fails {
             return Err(Error::Injected(format!("{step} failed as asked")));

@@ -60,7 +60,7 @@ pub enum Step {
     /// All that is the owner's goes from tables of iptables (nft) that its program can't show. It can't be put back either.
     RemoveHidden(BTreeSet<(Family, Table)>),
     /// Packets that have met nothing of the steps so far leave the namespace's hooks.
-    Settle,
+    WaitForInFlight,
 }
 
 impl Step {
@@ -79,7 +79,7 @@ impl Step {
             | Self::GiveBack(_)
             | Self::RemoveTables(_)
             | Self::RemoveHidden(_)
-            | Self::Settle => Vec::new(),
+            | Self::WaitForInFlight => Vec::new(),
         }
     }
 
@@ -137,7 +137,7 @@ impl fmt::Display for Step {
                 let names: Vec<String> = tables.iter().map(names).collect();
                 write!(f, "removing rules from tables that {} can't show: {}", Variant::Nft, names.join(", "))
             }
-            Self::Settle => f.write_str("waiting for packets on their way"),
+            Self::WaitForInFlight => f.write_str("waiting for packets on their way"),
         }
     }
 }

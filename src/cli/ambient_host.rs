@@ -12,7 +12,7 @@ use sidecar_init::engine::{self, SnatChange, SnatSummary, Sources};
 use std::{collections::BTreeSet, net::IpAddr};
 
 /// What is asked for.
-enum Wish {
+enum HostAction {
     Change(SnatChange),
     Clean,
 }
@@ -35,13 +35,13 @@ pub(super) struct Report {
 pub(super) fn run(raw: &Raw, problems: Vec<policy::Problem>) -> Result<Exit, Problems> {
     let mut reader = Reader::new(raw, problems);
     let (run, logging) = run::read(&mut reader);
-    let wish = wish(&mut reader);
+    let action = action(&mut reader);
     let warnings = reader.finish()?;
     start_logging(raw, &logging, run.stdout())?;
     for text in warnings {
         tracing::warn!(target: "config", "{text}");
     }
-    Ok(match done(&wish) {
+    Ok(match done(&action) {
         Ok(report) => {
             tracing::info!(target: "nftables", changed = report.changed, "{}", told(&report));
             match run.format {
@@ -53,7 +53,7 @@ pub(super) fn run(raw: &Raw, problems: Vec<policy::Problem>) -> Result<Exit, Pro
     })
 }
 
-fn wish(reader: &mut Reader<'_>) -> Wish {
+fn action(reader: &mut Reader<'_>) -> HostAction {
     let add: BTreeSet<IpAddr> = reader.list(Setting::HostAdd, Reader::address_item).into_iter().collect();
     let remove: BTreeSet<IpAddr> =
         reader.list(Setting::HostRemove, Reader::address_item).into_iter().collect();
@@ -79,9 +79,9 @@ fn wish(reader: &mut Reader<'_>) -> Wish {
                 "has no place beside --clean, which removes the table with all pods; give one of them",
             );
         }
-        return Wish::Clean;
+        return HostAction::Clean;
     }
-    Wish::Change(SnatChange {
+    HostAction::Change(SnatChange {
         table: defaults::HOST_TABLE,
         comment: Reason::Probe.name(),
         add,
@@ -92,14 +92,14 @@ fn wish(reader: &mut Reader<'_>) -> Wish {
     })
 }
 
-fn done(wish: &Wish) -> Result<Report, Error> {
+fn done(action: &HostAction) -> Result<Report, Error> {
     let table = defaults::HOST_TABLE;
-    match wish {
-        Wish::Clean => {
+    match action {
+        HostAction::Clean => {
             let changed = engine::remove_snat(table)?;
             Ok(Report { table, changed, pods: Vec::new(), probe_addresses: Vec::new() })
         }
-        Wish::Change(change) => {
+        HostAction::Change(change) => {
             let SnatSummary { changed, pods, sources: Sources { v4, v6 } } = engine::change_snat(change)?;
             let probe_addresses = vec![v4.into(), v6.into()];
             Ok(Report { table, changed, pods: pods.into_iter().collect(), probe_addresses })

@@ -8,7 +8,7 @@
 //! they mean is for the policy to say, so that all problems can be told at once.
 
 use super::command::Command;
-use super::pflag::Sifted;
+use super::pflag::ParsedArgs;
 use super::tree::tree;
 use super::{Exit, linkerd_init, pflag, report};
 use crate::cni;
@@ -48,7 +48,7 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
         Some(name) if name == cni::PLUGIN => arguments.insert(1, cni::COMMAND.into()),
         Some(_) | None => {}
     }
-    let Sifted { words, mesh, problems, read, behind } = pflag::sift(arguments);
+    let ParsedArgs { words, mesh, problems, read, behind } = pflag::sift(arguments);
     match read {
         Some((entry, flags)) => {
             let mesh = entry.mesh.unwrap_or(mesh);
@@ -146,7 +146,7 @@ mod tests {
         ) {
             let command = command.split(' ').map(OsString::from).collect();
             let all = [vec!["sidecar-init".into()], before, command, after].concat();
-            let Sifted { words, mesh, read, .. } = pflag::sift(all);
+            let ParsedArgs { words, mesh, read, .. } = pflag::sift(all);
             let read = read.map(|(entry, flags)| (entry.name, flags.into_iter().collect()));
             prop_assert_eq!(read, by_clap(words.clone(), mesh), "{:?}", words);
         }

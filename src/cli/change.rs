@@ -111,7 +111,7 @@ pub(super) fn set(
 
 /// What may send packets elsewhere before our rules see them, each told. No change of ours can mend that.
 pub(super) fn before(kernel: &mut Kernel, owner: &Ownership) -> Result<Vec<String>, backend::Error> {
-    let rivals = engine::rivals(kernel, &owner.joined_with(OWNERS))?;
+    let rivals = engine::rivals(kernel, &owner.union(OWNERS))?;
     let told: Vec<String> = rivals.iter().map(ToString::to_string).collect();
     told.iter().for_each(|rival| tracing::warn!(target: "iptables", "{rival}"));
     Ok(told)

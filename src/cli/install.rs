@@ -1,7 +1,7 @@
 //! `sidecar-init cni install` and `cni uninstall`: flags into what is to be installed.
 
 use super::{Exit, logging::Stdout, report, run, start_logging};
-use crate::cni::install::{self, End, Folders, Removed, Stay, Wish};
+use crate::cni::install::{self, End, Folders, InstallOptions, Removed, WatchOptions};
 use policy::sources::{Given, Raw, Reader, duration};
 use policy::{Problem, Problems, Setting};
 use serde_json::Value;
@@ -16,12 +16,16 @@ pub(super) fn install(raw: &Raw, mut problems: Vec<Problem>) -> Result<Exit, Pro
     });
     let mut reader = Reader::new(raw, problems);
     let (_, logging) = run::read(&mut reader);
-    let wish =
-        Wish { folders: folders(&mut reader), entry, stay: stay(&mut reader), wait: wait(&mut reader) };
+    let options = InstallOptions {
+        folders: folders(&mut reader),
+        entry,
+        watch: watch(&mut reader),
+        wait: wait(&mut reader),
+    };
     reader.finish()?;
     start_logging(raw, &logging, Stdout::Any)?;
     survive_file_size_limit();
-    Ok(match install::keep(&wish) {
+    Ok(match install::keep(&options) {
         Ok(End::Installed(_) | End::Asked(None)) => Exit::Done,
         Ok(End::Asked(Some(removed))) => {
             tell(&removed);
@@ -81,7 +85,7 @@ fn path(reader: &mut Reader<'_>, setting: Setting) -> Option<PathBuf> {
 }
 
 /// What belongs to staying, which without it would be lost in silence.
-fn stay(reader: &mut Reader<'_>) -> Option<Stay> {
+fn watch(reader: &mut Reader<'_>) -> Option<WatchOptions> {
     let form = "an address and a port, such as 127.0.0.1:15014 or [::1]:15014";
     let mut address = |setting| reader.one_of(setting, form, |text| text.parse::<SocketAddr>().ok());
     let addresses = [address(Setting::ReadyAddress), address(Setting::Metrics)];
@@ -91,7 +95,7 @@ fn stay(reader: &mut Reader<'_>) -> Option<Stay> {
     let uninstall = reader.switch(Setting::UninstallOnExit);
     let is_wished = reader.switch(Setting::Watch);
     if is_wished {
-        return Some(Stay { ready_file, addresses, uninstall });
+        return Some(WatchOptions { ready_file, addresses, uninstall });
     }
     if uninstall {
         reader.blame(Setting::UninstallOnExit, NEEDS_WATCH);

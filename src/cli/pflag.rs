@@ -17,7 +17,7 @@ pub(super) fn is_global(row: &Row) -> bool {
 }
 
 /// What a walk over the words finds.
-pub(super) struct Sifted {
+pub(super) struct ParsedArgs {
     /// The words that clap will understand. The first one is the program.
     pub(super) words: Vec<OsString>,
     /// The mesh whose flags are taken.
@@ -32,11 +32,11 @@ pub(super) struct Sifted {
 }
 
 /// Walks over the words. The first one is the program.
-pub(super) fn sift(words: impl IntoIterator<Item = OsString>) -> Sifted {
+pub(super) fn sift(words: impl IntoIterator<Item = OsString>) -> ParsedArgs {
     let words: Vec<OsString> = words.into_iter().collect();
     let mesh = pflag::mesh_of(&words).unwrap_or_default();
     let mut words = words.into_iter();
-    let mut sieve = Sieve {
+    let mut parser = ArgParser {
         entry: None,
         mesh,
         flags: Flags::of(settings::of(mesh).filter(|row| is_global(row))),
@@ -51,52 +51,52 @@ pub(super) fn sift(words: impl IntoIterator<Item = OsString>) -> Sifted {
     let mut words = words.peekable();
     while let Some(word) = words.next() {
         let text = word.to_string_lossy().into_owned();
-        match sieve.read(&text) {
+        match parser.read(&text) {
             Verdict::Keep(given) => {
-                sieve.take(given);
-                sieve.known.push(word);
+                parser.take(given);
+                parser.known.push(word);
             }
-            Verdict::KeepAs(row, value) => sieve.take_as(row, value),
+            Verdict::KeepAs(row, value) => parser.take_as(row, value),
             Verdict::KeepWithNext(mut given, row) => match words.next() {
                 Some(value) => {
                     given.push((row, sources::text(&value)));
-                    sieve.take(given);
-                    sieve.known.extend([word, value]);
+                    parser.take(given);
+                    parser.known.extend([word, value]);
                 }
                 None => {
                     let text = "needs a value; write --flag= for an empty one";
-                    sieve.problems.push(Problem::of(&row.option(), text));
+                    parser.problems.push(Problem::of(&row.option(), text));
                 }
             },
             Verdict::Drop => {}
-            Verdict::DropWithValue => drop(words.next_if(|next| sieve.may_be_value(next))),
-            Verdict::End if word == "--" && sieve.entry.is_some_and(Entry::takes_command) => {
-                sieve.known.push(word);
+            Verdict::DropWithValue => drop(words.next_if(|next| parser.may_be_value(next))),
+            Verdict::End if word == "--" && parser.entry.is_some_and(Entry::takes_command) => {
+                parser.known.push(word);
                 behind.extend(words);
-                sieve.known.extend(behind.iter().cloned());
+                parser.known.extend(behind.iter().cloned());
                 break;
             }
             // What follows is no flag, whatever it looks like.
-            Verdict::End if word == "--" && sieve.entry.is_some() => {
+            Verdict::End if word == "--" && parser.entry.is_some() => {
                 for word in words {
-                    if let Verdict::KeepAs(row, value) = sieve.bare(&sources::text(&word)) {
-                        sieve.take_as(row, value);
+                    if let Verdict::KeepAs(row, value) = parser.bare(&sources::text(&word)) {
+                        parser.take_as(row, value);
                     }
                 }
                 break;
             }
             // Whatever clap makes of the rest (`help`, a command that does not exist), it ends there.
             Verdict::End => {
-                sieve.is_for_clap = true;
-                sieve.known.push(word);
-                sieve.known.extend(words);
+                parser.is_for_clap = true;
+                parser.known.push(word);
+                parser.known.extend(words);
                 break;
             }
         }
     }
-    let Sieve { entry, mesh, is_for_clap, known, given, problems, .. } = sieve;
+    let ArgParser { entry, mesh, is_for_clap, known, given, problems, .. } = parser;
     let read = entry.filter(|_| !is_for_clap).map(|entry| (entry, given));
-    Sifted { words: known, mesh, problems, read, behind }
+    ParsedArgs { words: known, mesh, problems, read, behind }
 }
 
 /// Flags with their values.
@@ -116,7 +116,7 @@ enum Verdict {
     End,
 }
 
-struct Sieve {
+struct ArgParser {
     entry: Option<&'static Entry>,
     mesh: Mesh,
     /// Those that may stand here.
@@ -132,7 +132,7 @@ struct Sieve {
     problems: Vec<Problem>,
 }
 
-impl Sieve {
+impl ArgParser {
     fn read(&mut self, word: &str) -> Verdict {
         match pflag::word(word, &self.flags) {
             Word::End => Verdict::End,

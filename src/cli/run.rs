@@ -168,7 +168,7 @@ impl Run {
 
     /// The mesh that is meant, joined with all others, for whoever looks at all that is there.
     pub(super) fn everyone(&self) -> Ownership {
-        self.mesh.ownership().joined_with(mesh::OWNERS)
+        self.mesh.ownership().union(mesh::OWNERS)
     }
 
     /// Whose rules are removed or told: those of the mesh that was named, else those of all.

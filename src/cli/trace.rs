@@ -24,7 +24,7 @@ use std::{
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What to show, and until when.
-struct Wish {
+struct TraceOptions {
     run: Run,
     filter: Filter,
     /// Whether to make the kernel trace in any case, and if so, whether of TCP every packet.
@@ -78,7 +78,7 @@ pub(super) fn run(raw: &Raw, problems: Vec<Problem>) -> Result<Exit, Problems> {
     }
     reader.finish()?;
     start_logging(raw, &logging, Stdout::Answer)?;
-    Ok(match show(&Wish { run, filter, enable: enable.then_some(every), count, time }) {
+    Ok(match show(&TraceOptions { run, filter, enable: enable.then_some(every), count, time }) {
         Ok(()) => Exit::Done,
         Err(Failure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
         Err(failure) => report::failure(&failure, Exit::Failed),
@@ -93,15 +93,15 @@ fn number(name: &str) -> Option<u8> {
         .map(|(_, n)| n)
 }
 
-fn show(wish: &Wish) -> Result<(), Failure> {
-    let end = wish.time.and_then(|time| Instant::now().checked_add(time));
+fn show(options: &TraceOptions) -> Result<(), Failure> {
+    let end = options.time.and_then(|time| Instant::now().checked_add(time));
     let requests = Requests::take()?;
-    let mut known = Known::read(&wish.run);
-    let mut source: Box<dyn Source> = match wish.enable {
-        Some(every) => Box::new(Enabled::start(&known, &wish.filter, every)?),
+    let mut known = Known::read(&options.run);
+    let mut source: Box<dyn Source> = match options.enable {
+        Some(every) => Box::new(Enabled::start(&known, &options.filter, every)?),
         None if Enabled::is_needed(&known) => {
             tracing::info!(target: "trace", "no rule here reports, so the kernel traces packets, as with --enable");
-            Box::new(Enabled::start(&known, &wish.filter, false)?)
+            Box::new(Enabled::start(&known, &options.filter, false)?)
         }
         None => Box::new(Reports::start(&known)?),
     };
@@ -124,10 +124,10 @@ fn show(wish: &Wish) -> Result<(), Failure> {
             }
         }
         blocks.extend(source.end((!is_over).then(SystemTime::now), &mut known));
-        for block in blocks.iter().filter(|block| wish.filter.takes(block)) {
-            print(block, wish.run.format)?;
+        for block in blocks.iter().filter(|block| options.filter.takes(block)) {
+            print(block, options.run.format)?;
             shown += 1;
-            if wish.count == Some(shown) {
+            if options.count == Some(shown) {
                 return Ok(());
             }
         }

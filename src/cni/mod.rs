@@ -32,7 +32,7 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
 };
-use verbs::Scene;
+use verbs::CallContext;
 use watch::Watch;
 
 /// The command, and the name by which the program is this plugin.
@@ -127,15 +127,15 @@ fn serve(watch: &Watch) -> Result<Done, Fault> {
             progress.line.network = Some(network.to_owned());
         }
     });
-    let scene = Scene { state: &state, timeout };
+    let context = CallContext { state: &state, timeout };
     // A container goes, whatever has become wrong with what was to be captured of it.
     if let Request::Del(target, netns) = &request {
-        return scene.del(target, netns.as_deref(), words.network()?.1);
+        return context.del(target, netns.as_deref(), words.network()?.1);
     }
     let configuration = words.configuration(verb)?;
     match &request {
-        Request::Add(target, netns) => scene.add(target, netns, &configuration),
-        Request::Check(target, netns) => scene.check(target, netns, &configuration),
+        Request::Add(target, netns) => context.add(target, netns, &configuration),
+        Request::Check(target, netns) => context.check(target, netns, &configuration),
         Request::Gc => node::gc(&configuration, &state),
         Request::Status => node::status(&configuration, &state, timeout),
         Request::Del(..) | Request::Version => unreachable!("these are answered above"),

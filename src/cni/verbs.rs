@@ -22,12 +22,12 @@ use std::{
 };
 
 /// What a call has to work with.
-pub(super) struct Scene<'a> {
+pub(super) struct CallContext<'a> {
     pub(super) state: &'a State,
     pub(super) timeout: Duration,
 }
 
-impl Scene<'_> {
+impl CallContext<'_> {
     /// ADD: the container's traffic is captured from here on.
     ///
     /// # Errors
@@ -155,7 +155,7 @@ impl Scene<'_> {
                 Whose::Nobodys => return nothing(),
                 Whose::Shared => return self.left_to_others(&key),
                 Whose::Of(mesh) => mesh.ownership(),
-                Whose::Anybodys => Mesh::default().ownership().joined_with(OWNERS),
+                Whose::Anybodys => Mesh::default().ownership().union(OWNERS),
             };
             let mut kernel = namespace::hold(self.timeout, owner)?;
             // Another call may have had the lock until now.

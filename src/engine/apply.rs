@@ -3,10 +3,10 @@
 use super::choice::Choice;
 use super::commit::{Failure, commit};
 use super::compare::{Comparison, Differences, compare};
+use super::desired_state::DesiredState;
 use super::doubtful::{Doubtful, doubtful};
 use super::hindered::in_the_way;
 use super::steps::steps;
-use super::wanted::Wanted;
 use crate::backend::{self, Backend, BackendName, Hidden, Snapshot, Step, Variant, nftables::Hindered};
 use rules::{Family, Ownership, Table, desired::Desired};
 
@@ -72,7 +72,7 @@ pub enum Error {
 pub struct Plan {
     /// What was there when it was made.
     pub before: Snapshot,
-    pub wanted: Wanted,
+    pub wanted: DesiredState,
     /// None if everything is in place.
     pub steps: Vec<Step>,
 }
@@ -107,7 +107,7 @@ pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> 
         return Err(Error::Captured { by: others, asked: desired.owner.name });
     }
     let name = options.choice.backend(backend, &before, &desired.owner);
-    let wanted = Wanted::of(desired, name, &before);
+    let wanted = DesiredState::of(desired, name, &before);
     shown(&before, &wanted, |_| false)?;
     let steps = unhindered(&before, &wanted, steps(&before, &wanted, options.anew))?;
     // Where nothing stands, all that is wanted is missing as a whole: unfinished, so there is nothing to refuse.
@@ -158,7 +158,7 @@ pub fn plan_clean(
     owner: Ownership,
     all: &'static [Ownership],
 ) -> Result<Plan, Error> {
-    let (before, wanted) = (readable(backend)?, Wanted::nothing(owner));
+    let (before, wanted) = (readable(backend)?, DesiredState::nothing(owner));
     for (other, by_what) in before.others(&owner, all) {
         tracing::info!(target: "backend", "{} captures here ({by_what}), which stays", other.name);
     }
@@ -197,14 +197,14 @@ pub fn clean(
 pub fn check(backend: &mut dyn Backend, desired: &Desired, choice: Choice) -> Result<Comparison, Error> {
     let snapshot = readable(backend)?;
     let name = choice.backend(backend, &snapshot, &desired.owner);
-    let wanted = Wanted::of(desired, name, &snapshot);
+    let wanted = DesiredState::of(desired, name, &snapshot);
     shown(&snapshot, &wanted, |hidden| hidden.holds_any_of(&wanted.owner))?;
     let differences = compare(&snapshot, &wanted);
     Ok(Comparison { backend: name, differences, there: snapshot })
 }
 
 /// The steps, if nothing keeps them from having their effect.
-fn unhindered(before: &Snapshot, wanted: &Wanted, steps: Vec<Step>) -> Result<Vec<Step>, Error> {
+fn unhindered(before: &Snapshot, wanted: &DesiredState, steps: Vec<Step>) -> Result<Vec<Step>, Error> {
     match in_the_way(before, wanted, &steps) {
         hindered if hindered.is_empty() => Ok(steps),
         hindered => Err(Error::Hindered(hindered)),
@@ -218,7 +218,7 @@ fn readable(backend: &mut dyn Backend) -> Result<Snapshot, Error> {
 }
 
 /// Sees to it that no table is hidden in which rules are wanted, or about which more is asked.
-fn shown(there: &Snapshot, wanted: &Wanted, is_asked: impl Fn(&Hidden) -> bool) -> Result<(), Error> {
+fn shown(there: &Snapshot, wanted: &DesiredState, is_asked: impl Fn(&Hidden) -> bool) -> Result<(), Error> {
     let nft = BackendName::Iptables(Variant::Nft);
     for (&(family, table), hidden) in &there.hidden {
         let is_wanted = wanted.iptables(nft, family).chains(table).next().is_some();

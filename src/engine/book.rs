@@ -15,7 +15,7 @@ const TRIES: u32 = 5;
 
 /// All rules of a namespace at one moment.
 #[derive(Debug)]
-pub struct Book {
+pub struct RuleIndex {
     views: ByFamily<View>,
     /// The number of the last change before they were read.
     generation: u32,
@@ -29,7 +29,7 @@ pub struct Book {
 /// Where the chains of a family's view are in the kernel, and the numbers of their rules in order.
 type Places = BTreeMap<(u8, String, String), (usize, Vec<u64>)>;
 
-impl Book {
+impl RuleIndex {
     /// Reads them, whoever has set them. `origin_of` says why a rule of nf_tables is there, by its comment.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 //! Where one capture gives way to another, both stand for a while. [`rules::bridge`] says what goes wrong then if either
 //! hands packets over by TPROXY, and what a guard does about it.
 
-use super::wanted::Wanted;
+use super::desired_state::DesiredState;
 use crate::backend::{BackendName, Contents, Snapshot, nftables};
 use rules::{ByFamily, Family, Mark, Ownership, State, Table, bridge};
 use std::borrow::Cow;
@@ -19,7 +19,7 @@ pub(super) struct Bridge {
 
 impl Bridge {
     /// The one between what is there and what is wanted.
-    pub(super) fn between(before: &Snapshot, wanted: &Wanted) -> Self {
+    pub(super) fn between(before: &Snapshot, wanted: &DesiredState) -> Self {
         let mut marks: BTreeMap<BackendName, BTreeSet<Mark>> = BTreeMap::new();
         for contents in before.all_contents().chain(&wanted.contents) {
             marks.entry(contents.backend()).or_default().extend(marks_of(contents, &wanted.owner));

@@ -1,6 +1,6 @@
 //! What is there against what is wanted, for people and for decisions.
 
-use super::{hindered::asleep, wanted::Wanted};
+use super::{desired_state::DesiredState, hindered::asleep};
 use crate::backend::{BackendName, Snapshot, Variant, nftables};
 use rules::{
     Family, Ownership, State, Table,
@@ -35,7 +35,7 @@ pub struct Differences {
 }
 
 /// Compares a namespace with what is wanted of it, by every backend: of all but one, nothing.
-pub fn compare(snapshot: &Snapshot, wanted: &Wanted) -> Differences {
+pub fn compare(snapshot: &Snapshot, wanted: &DesiredState) -> Differences {
     let mut differences = Differences { unfinished: true, ..Differences::default() };
     for variant in Variant::ALL {
         for family in Family::BOTH {

@@ -3,7 +3,7 @@
 //! A dormant table that is ours alone is made again awake. One of iptables' is everybody's: to wake it would put the rules
 //! of others into force, so that is left to whoever put it to sleep, and `apply` refuses.
 
-use super::Wanted;
+use super::DesiredState;
 use crate::backend::{
     BackendName, Contents, Snapshot, Step, Variant,
     nftables::{Hindered, Obstacle},
@@ -13,7 +13,7 @@ use rules::{Ownership, State};
 
 /// What keeps these steps from having their effect: a table that they change and that has an owner, or a dormant one of
 /// iptables' in which wanted rules stand.
-pub(super) fn in_the_way(before: &Snapshot, wanted: &Wanted, steps: &[Step]) -> Vec<Hindered> {
+pub(super) fn in_the_way(before: &Snapshot, wanted: &DesiredState, steps: &[Step]) -> Vec<Hindered> {
     if before.hindered.is_empty() {
         return Vec::new();
     }
@@ -27,7 +27,10 @@ pub(super) fn in_the_way(before: &Snapshot, wanted: &Wanted, steps: &[Step]) -> 
 }
 
 /// The dormant tables of iptables in which wanted rules stand, or should.
-pub(super) fn asleep<'a>(before: &'a Snapshot, wanted: &'a Wanted) -> impl Iterator<Item = &'a Hindered> {
+pub(super) fn asleep<'a>(
+    before: &'a Snapshot,
+    wanted: &'a DesiredState,
+) -> impl Iterator<Item = &'a Hindered> {
     let is_dormant = |one: &&Hindered| one.obstacle == Obstacle::Dormant;
     before.hindered.iter().filter(is_dormant).filter(|one| wanted_in(wanted, &one.table))
 }
@@ -43,7 +46,7 @@ pub(super) fn keeps_from(hindered: &Hindered, snapshot: &Snapshot, owner: &Owner
 
 const NFT: BackendName = BackendName::Iptables(Variant::Nft);
 
-fn wanted_in(wanted: &Wanted, table: &str) -> bool {
+fn wanted_in(wanted: &DesiredState, table: &str) -> bool {
     holds_of(wanted.contents(NFT), table, &wanted.owner)
 }
 
@@ -78,6 +81,6 @@ fn changed(step: &Step) -> Vec<String> {
         | Step::Remove(_)
         | Step::RemoveInherited(_)
         | Step::GiveBack(_)
-        | Step::Settle => Vec::new(),
+        | Step::WaitForInFlight => Vec::new(),
     }
 }

@@ -11,6 +11,7 @@ mod bridge;
 mod choice;
 mod commit;
 mod compare;
+mod desired_state;
 mod doctor;
 mod doubtful;
 mod foreign;
@@ -22,13 +23,13 @@ mod probe;
 mod snat;
 mod status;
 mod steps;
-mod wanted;
 
 pub use apply::{Error, OnDrift, Options, Plan, Summary, apply, check, clean, plan, plan_clean};
-pub use book::Book;
+pub use book::RuleIndex;
 pub use choice::{Choice, Preference};
 pub use commit::{Aftermath, Failure};
 pub use compare::{Comparison, Differences, compare};
+pub use desired_state::DesiredState;
 pub use doctor::{Finding, Level, examine};
 pub use doubtful::{Doubtful, doubtful};
 pub use foreign::{Rival, rivals};
@@ -39,4 +40,3 @@ pub use probe::{End, Listener, Outcomes, Probe, Proof, Seen, Trial, Untried, pro
 pub use snat::{SnatChange, SnatSummary, Sources, change_snat, remove_snat};
 pub use status::{Held, Note, Status, status};
 pub use steps::steps;
-pub use wanted::Wanted;

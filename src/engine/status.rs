@@ -229,7 +229,7 @@ fn others(views: &ByFamily<View>, owner: &Ownership, present: &[Ownership]) -> V
     let mut notes = Vec::new();
     let meant = if present.is_empty() { vec![owner.alone()] } else { present.to_vec() };
     for (_, view) in views.iter() {
-        let rivals = meant.iter().flat_map(|one| rivals_in(view, &one.joined_with(owner.joined)));
+        let rivals = meant.iter().flat_map(|one| rivals_in(view, &one.union(owner.joined)));
         let rivals = rivals.map(|rival| rival.to_string());
         let drops = droppers(view, owner).into_iter();
         let drops = drops.map(|(place, rule)| format!("{place} may drop packets, captured or not: {rule}"));

@@ -4,7 +4,7 @@
 //! captures at least what both ends capture.
 
 use super::bridge::{Bridge, is_transparent, part_of};
-use super::wanted::Wanted;
+use super::desired_state::DesiredState;
 use crate::backend::{BackendName, Contents, Snapshot, Step, Variant, nftables};
 use rules::inheritance::Inheritance;
 use rules::routing::{Object, Standing};
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 /// The steps from what is there to what is wanted: first what rules rely on, then rules, then what nothing relies on any
 /// more. Whatever captures from now on stands before what captured until now goes, and while both stand, guards keep
 /// them from taking the same packet. `anew` makes everything again, be it in place or not.
-pub fn steps(before: &Snapshot, wanted: &Wanted, anew: bool) -> Vec<Step> {
+pub fn steps(before: &Snapshot, wanted: &DesiredState, anew: bool) -> Vec<Step> {
     let Inheritance { routing: inherited, joined, .. } = before.inheritance(&wanted.owner);
     let mut steps = adoption(before, &inherited);
     let missing = wanted.routes.iter().filter(|object| !before.has(object));
@@ -54,7 +54,7 @@ fn adoption(before: &Snapshot, inherited: &BTreeSet<Standing>) -> Vec<Step> {
 
 /// Routing of those whose place the owner takes: what is wanted becomes the owner's, and the rest goes. Whose it is says its
 /// protocol, whatever becomes of the rules, so this comes last: until then, all of it may be taken back.
-fn change_of_hands(before: &Snapshot, wanted: &Wanted, joined: &BTreeSet<Standing>) -> Vec<Step> {
+fn change_of_hands(before: &Snapshot, wanted: &DesiredState, joined: &BTreeSet<Standing>) -> Vec<Step> {
     let is_wanted = |object: &Object| wanted.routes.contains(object);
     let objects: BTreeSet<Object> = joined.iter().map(|standing| standing.object).collect();
     let adopted = objects.into_iter().filter(|object| is_wanted(object) && !before.routes.contains(object));
@@ -78,7 +78,7 @@ struct Way<'a> {
 }
 
 impl<'a> Way<'a> {
-    fn between(before: &'a Snapshot, wanted: &'a Wanted, anew: bool) -> Self {
+    fn between(before: &'a Snapshot, wanted: &'a DesiredState, anew: bool) -> Self {
         let mut way = Self { owner: &wanted.owner, now: Cow::Borrowed(before), steps: Vec::new() };
         let bridge = Bridge::between(before, wanted);
         if bridge.is_needed() {
@@ -213,7 +213,7 @@ impl<'a> Way<'a> {
         let so_far = self.steps.len();
         further(self);
         if 0 < so_far && so_far < self.steps.len() {
-            self.steps.insert(so_far, Step::Settle);
+            self.steps.insert(so_far, Step::WaitForInFlight);
         }
     }
 }
@@ -289,7 +289,7 @@ pub(super) fn way_back(
             | Step::GiveBack(_)
             | Step::RemoveTables(_)
             | Step::RemoveHidden(_)
-            | Step::Settle => {}
+            | Step::WaitForInFlight => {}
         }
     }
     if attempted.iter().any(|step| matches!(step, Step::Nftables { .. })) {

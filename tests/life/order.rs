@@ -51,7 +51,7 @@ fn routes_come_before_the_rules_that_need_them_and_go_after() {
     let made = steps(&holding(&transparent(), NFT), &redirect(), NFT);
     let (rules, routes) = made.split_at(made.len() - 5);
     assert!(routes.iter().all(|step| matches!(step, Step::Remove(_))));
-    assert!(rules.iter().all(|step| tables(step) || *step == Step::Settle));
+    assert!(rules.iter().all(|step| tables(step) || *step == Step::WaitForInFlight));
 }
 
 /// The steps of a change of rules, in words.

@@ -129,7 +129,7 @@ impl Scene {
     /// Reads what `explain --live` reads.
     fn read(&mut self) {
         let (views, routes, addresses) = self.pod.run(|| {
-            let owner = Mesh::default().ownership().joined_with(OWNERS);
+            let owner = Mesh::default().ownership().union(OWNERS);
             let mut kernel = Kernel::open(Lock { wait: 60, ..Lock::default() }, owner).expect("the kernel");
             let routes = kernel.routing().expect("routes");
             let mut view = |family| engine::live(&mut kernel, family, &Reason::origin_of).expect("rules");

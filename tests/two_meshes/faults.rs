@@ -22,7 +22,7 @@ struct Broken<'a> {
 /// Calls `check` for every change from one mesh to another, from every backend to every other, and every step of it.
 fn for_each_step(mut check: impl FnMut(&Broken<'_>)) {
     for (new, to) in Goal::ALL.into_iter().flat_map(|new| BackendName::ALL.map(|to| (new, to))) {
-        let joined = new.owner().joined_with(OWNERS);
+        let joined = new.owner().union(OWNERS);
         let expected = holding(new, to, joined).snapshot;
         for (old, _) in Goal::pairs().filter(|(_, one)| *one == new) {
             for from in BackendName::ALL {

@@ -90,7 +90,7 @@ fn planned(namespace: &Namespace, old: Goal, new: Goal, backend: BackendName) ->
     let (owner, options) = asked(old, new, backend);
     let plan = || engine::plan(&mut kernel(owner), &new.desired(owner), &options);
     let plan = namespace.run(|| plan().map_err(|error| error.to_string())).expect("it can be planned");
-    plan.steps.iter().flat_map(commits).filter(|commit| *commit != Step::Settle).count()
+    plan.steps.iter().flat_map(commits).filter(|commit| *commit != Step::WaitForInFlight).count()
 }
 
 /// Runs the binary under `strace`.

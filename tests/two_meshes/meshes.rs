@@ -218,7 +218,7 @@ pub(crate) fn read_by(reader: Ownership, snapshot: &Snapshot, by: Ownership) -> 
 
 /// Puts a goal in the place of whatever the others have set.
 pub(crate) fn replace(memory: &mut Memory, goal: Goal, backend: BackendName) -> Result<Summary, String> {
-    let desired = goal.desired(goal.owner().joined_with(OWNERS));
+    let desired = goal.desired(goal.owner().union(OWNERS));
     engine::apply(memory, &desired, &options(backend)).map_err(|error| error.to_string())
 }
 

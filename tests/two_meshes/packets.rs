@@ -78,7 +78,7 @@ fn without_protocol(object: Object) -> Option<String> {
 }
 
 pub(crate) fn replace(namespace: &Namespace, goal: Goal, backend: BackendName) {
-    let owner = goal.owner().joined_with(OWNERS);
+    let owner = goal.owner().union(OWNERS);
     let done = namespace.run(|| {
         engine::apply(&mut kernel(owner), &goal.desired(owner), &options(backend)).map_err(|error| {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
@@ -206,7 +206,7 @@ fn cleaning_without_a_name_removes_all() {
             let before = everything(&namespace);
             set(&namespace, one, by);
             set(&namespace, other, beside);
-            let owner = one.owner().joined_with(OWNERS);
+            let owner = one.owner().union(OWNERS);
             namespace.run(|| engine::clean(&mut kernel(owner), owner, OWNERS)).expect("all is removed");
             assert_eq!(everything(&namespace), before, "{one:?} {by:?} beside {other:?} {beside:?}");
         }

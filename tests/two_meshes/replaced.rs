@@ -15,7 +15,7 @@ const LEGACY: BackendName = BackendName::Iptables(Variant::Legacy);
 fn for_each_change(mut check: impl FnMut(Memory, BackendName, Goal, BackendName)) {
     for (old, new) in Goal::pairs() {
         for (from, to) in BackendName::ALL.into_iter().flat_map(|a| BackendName::ALL.map(|b| (a, b))) {
-            check(holding(old, from, new.owner().joined_with(OWNERS)), from, new, to);
+            check(holding(old, from, new.owner().union(OWNERS)), from, new, to);
         }
     }
 }
@@ -54,7 +54,7 @@ fn nothing_is_set_beside_another_mesh() {
 fn nothing_of_the_other_is_left_and_strangers_stay() {
     for_each_change(|mut memory, _, new, to| {
         replace(&mut memory, new, to).expect("nothing breaks");
-        let expected = holding(new, to, new.owner().joined_with(OWNERS));
+        let expected = holding(new, to, new.owner().union(OWNERS));
         assert!(
             same(&memory.snapshot, &expected.snapshot),
             "{new:?}\n{:#?}\n{:#?}",
@@ -82,10 +82,10 @@ fn one_of_the_two_captures_at_every_moment() {
 
 /// The steps of a change of rules, in words.
 fn told(old: Goal, from: BackendName, new: Goal, to: BackendName) -> Vec<String> {
-    let mut memory = holding(old, from, new.owner().joined_with(OWNERS));
+    let mut memory = holding(old, from, new.owner().union(OWNERS));
     let steps = replace(&mut memory, new, to).expect("nothing breaks").steps;
     let is_of_rules = |step: &&Step| {
-        matches!(step, Step::Iptables { .. } | Step::Nftables { .. } | Step::Clear(_) | Step::Settle)
+        matches!(step, Step::Iptables { .. } | Step::Nftables { .. } | Step::Clear(_) | Step::WaitForInFlight)
     };
     steps
         .iter()
@@ -176,11 +176,11 @@ fn it_is_bridged_where_the_kernel_can_not() {
 
 #[test]
 fn routing_that_both_want_stays_where_it_is() {
-    let mut memory = holding(Goal::KUMA, NFT, Goal::REDIRECT.owner().joined_with(OWNERS));
+    let mut memory = holding(Goal::KUMA, NFT, Goal::REDIRECT.owner().union(OWNERS));
     let steps = replace(&mut memory, Goal::REDIRECT, NFT).expect("nothing breaks").steps;
     let routing: Vec<String> = steps
         .iter()
-        .filter(|step| !matches!(step, Step::Iptables { .. } | Step::Settle))
+        .filter(|step| !matches!(step, Step::Iptables { .. } | Step::WaitForInFlight))
         .map(ToString::to_string)
         .collect();
     assert_eq!(routing, ["taking over address ::6/128 on lo"]);

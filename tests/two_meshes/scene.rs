@@ -232,7 +232,7 @@ pub(crate) fn fresh(goal: Goal, backend: BackendName) -> Vec<String> {
 pub(crate) fn asked(old: Goal, new: Goal, backend: BackendName) -> (Ownership, Options) {
     let owner = match old.mesh == new.mesh {
         true => new.owner(),
-        false => new.owner().joined_with(OWNERS),
+        false => new.owner().union(OWNERS),
     };
     (owner, Options { anew: old == new, ..options(backend) })
 }

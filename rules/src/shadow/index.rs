@@ -10,7 +10,7 @@ use std::mem::{Discriminant, discriminant};
 
 /// When a rule ends the walk of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Taker {
+pub(super) enum Terminating {
     Always,
     /// If this chain does.
     Chain(ChainName),
@@ -50,7 +50,7 @@ enum Key<'a> {
 struct Ranges(BTreeMap<u16, (u16, usize)>);
 
 struct Shape<'a> {
-    taker: Taker,
+    terminating: Terminating,
     asks: Vec<Ask>,
     rules: HashMap<Vec<Key<'a>>, Ranges>,
 }
@@ -60,7 +60,7 @@ pub(super) struct Index<'a>(Vec<Shape<'a>>);
 
 impl<'a> Index<'a> {
     /// Adds the rule at this place of its chain.
-    pub(super) fn add(&mut self, taker: &Taker, conditions: &[Asked<'a>], place: usize) {
+    pub(super) fn add(&mut self, terminating: &Terminating, conditions: &[Asked<'a>], place: usize) {
         let mut asked: Vec<(Ask, Asked<'a>)> = conditions.iter().map(|asked| (ask(asked), *asked)).collect();
         // One condition has its ports looked for, the others stand as they are.
         let first = |wanted: fn(Part) -> bool| asked.iter().position(|((part, _), _)| wanted(*part));
@@ -79,18 +79,24 @@ impl<'a> Index<'a> {
             let mut single = asked.clone();
             // Whoever asks for one port of the set asks for the set.
             single[at].0 = (Part::DestinationPort, discriminant(&any_port()));
-            ranges.iter().for_each(|range| self.put(taker, &single, Some(*range), place));
+            ranges.iter().for_each(|range| self.put(terminating, &single, Some(*range), place));
         }
         let range = ports.and_then(|at| port_range(asked[at].1.condition));
-        self.put(taker, &asked, range, place);
+        self.put(terminating, &asked, range, place);
     }
 
-    fn put(&mut self, taker: &Taker, asked: &[(Ask, Asked<'a>)], range: Option<PortRange>, place: usize) {
+    fn put(
+        &mut self,
+        terminating: &Terminating,
+        asked: &[(Ask, Asked<'a>)],
+        range: Option<PortRange>,
+        place: usize,
+    ) {
         let asks: Vec<Ask> = asked.iter().map(|(ask, _)| *ask).collect();
         let key = asked.iter().map(|((part, _), asked)| key(*part, asked)).collect();
-        let known = self.0.iter().position(|shape| shape.taker == *taker && shape.asks == asks);
+        let known = self.0.iter().position(|shape| shape.terminating == *terminating && shape.asks == asks);
         let at = known.unwrap_or_else(|| {
-            self.0.push(Shape { taker: taker.clone(), asks, rules: HashMap::new() });
+            self.0.push(Shape { terminating: terminating.clone(), asks, rules: HashMap::new() });
             self.0.len() - 1
         });
         let (first, last) = range.map_or((0, u16::MAX), |r| (r.first().number(), r.last().number()));
@@ -98,25 +104,28 @@ impl<'a> Index<'a> {
     }
 
     /// The place of a rule that is fulfilled by whatever fulfils these conditions, of those whose taker is one.
-    pub(super) fn weaker(
+    pub(super) fn subsumes(
         &self,
         conditions: &[Asked<'a>],
-        mut takes: impl FnMut(&Taker, &mut Work) -> bool,
+        mut takes: impl FnMut(&Terminating, &mut Work) -> bool,
         work: &mut Work,
     ) -> Option<usize> {
-        let mut answers: Vec<(&Taker, bool)> = Vec::new();
+        let mut answers: Vec<(&Terminating, bool)> = Vec::new();
         for shape in &self.0 {
             work.spend(1)?;
             let Some((keys, range)) = keys(&shape.asks, conditions) else { continue };
             work.spend(keys.len())?;
             let found = keys.iter().find_map(|key| shape.rules.get(key)?.around(range));
             let Some(place) = found else { continue };
-            let known = answers.iter().find(|(taker, _)| **taker == shape.taker).map(|(_, answer)| *answer);
-            let ends = known.unwrap_or_else(|| takes(&shape.taker, work));
+            let known = answers
+                .iter()
+                .find(|(terminating, _)| **terminating == shape.terminating)
+                .map(|(_, answer)| *answer);
+            let ends = known.unwrap_or_else(|| takes(&shape.terminating, work));
             if ends {
                 return Some(place);
             }
-            answers.push((&shape.taker, false));
+            answers.push((&shape.terminating, false));
         }
         None
     }

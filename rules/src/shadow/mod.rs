@@ -8,7 +8,7 @@ mod index;
 
 use crate::model::Written;
 use crate::{Chain, Cidr, Match, Negatable, PortRange, RuleSet, Statement, Table, Target, Writes};
-use index::{Asked, Index, Taker};
+use index::{Asked, Index, Terminating};
 use std::collections::BTreeMap;
 
 /// A rule and the earlier one that leaves nothing for it.
@@ -94,17 +94,17 @@ fn of_chain<'a>(
         // What a chain is asked about a packet that it has seen before must not have been written since.
         let steady: Vec<&Match> =
             conditions.iter().filter(|asked| asked.time == 0).map(|asked| asked.condition).collect();
-        let takes = |taker: &Taker, work: &mut Work| match taker {
-            Taker::Always => true,
-            Taker::Chain(name) => ends_in(chains, &Chain::User(name.clone()), &steady, work),
+        let takes = |terminating: &Terminating, work: &mut Work| match terminating {
+            Terminating::Always => true,
+            Terminating::Chain(name) => ends_in(chains, &Chain::User(name.clone()), &steady, work),
         };
-        let by = index.weaker(&conditions, takes, work);
+        let by = index.subsumes(&conditions, takes, work);
         if work.is_spent() {
             return;
         }
         found.extend(by.map(|by| Shadowed { rule: statement, by: statements[by] }));
-        if let Some(taker) = taker(&statement.rule.target) {
-            index.add(&taker, &conditions, place);
+        if let Some(terminating) = terminating(&statement.rule.target) {
+            index.add(&terminating, &conditions, place);
         }
         let writes = written.by(statement.table, &statement.rule.target);
         writers.extend((writes != Writes::NOTHING).then_some(writes));
@@ -112,12 +112,12 @@ fn of_chain<'a>(
 }
 
 /// When a rule with this target ends the walk of every packet that fulfils it.
-fn taker(target: &Target) -> Option<Taker> {
+fn terminating(target: &Target) -> Option<Terminating> {
     match target {
         Target::Accept | Target::Drop | Target::Return | Target::Redirect(_) | Target::Tproxy { .. } => {
-            Some(Taker::Always)
+            Some(Terminating::Always)
         }
-        Target::Jump(name) => Some(Taker::Chain(name.clone())),
+        Target::Jump(name) => Some(Terminating::Chain(name.clone())),
         Target::JumpForeign(_)
         | Target::SetMark(_)
         | Target::SetConnmark(_)
@@ -137,7 +137,7 @@ fn ends_in(chains: &Chains<'_>, chain: &Chain, conditions: &[&Match], work: &mut
         }
         match &statement.rule.target {
             Target::Accept | Target::Drop | Target::Redirect(_) | Target::Tproxy { .. } => {
-                if weaker(&statement.rule.matches, conditions) {
+                if subsumes(&statement.rule.matches, conditions) {
                     return true;
                 }
             }
@@ -157,7 +157,7 @@ fn ends_in(chains: &Chains<'_>, chain: &Chain, conditions: &[&Match], work: &mut
 }
 
 /// Whether every packet that fulfils `strong` fulfils `weak` too, as far as single conditions show.
-fn weaker(weak: &[Match], strong: &[&Match]) -> bool {
+fn subsumes(weak: &[Match], strong: &[&Match]) -> bool {
     weak.iter()
         .filter(|condition| !condition.asks_nothing())
         .all(|condition| strong.iter().any(|given| implies(given, condition)))

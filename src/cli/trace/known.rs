@@ -9,7 +9,7 @@ use rules::routing::Object;
 use rules::simulate::{At, Routing, View};
 use sidecar_init::{
     backend::{self, Kernel},
-    engine::Book,
+    engine::RuleIndex,
 };
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ pub(super) struct Known<'a> {
 /// What was read.
 pub(super) struct Read {
     kernel: Kernel,
-    pub(super) book: Book,
+    pub(super) book: RuleIndex,
     routes: BTreeSet<Object>,
     pod: Pod,
 }
@@ -55,7 +55,7 @@ impl<'a> Known<'a> {
 
 fn read(run: &Run) -> Result<Read, backend::Error> {
     let mut kernel = run.open_for(run.everyone())?;
-    let book = Book::read(&mut kernel, &Reason::origin_of)?;
+    let book = RuleIndex::read(&mut kernel, &Reason::origin_of)?;
     let routes = kernel.routing()?;
     // Without addresses fewer walks are told in full; what the kernel says is told all the same.
     let pod = Pod::new(System.addresses().unwrap_or_default(), None);

@@ -1,13 +1,13 @@
 //! The time while it is installed: one loop that looks, mends, and sleeps until a folder changes.
 
 use super::{
-    Error, Folders, Removed, Stay, Wish,
+    Error, Folders, InstallOptions, Removed, WatchOptions,
     folder::{self, Broken, Found},
     metrics::Installer,
     programs::Placed,
     remove,
     replace::UNFINISHED,
-    serve::{self, Board},
+    serve::{self, SharedStatus},
     state_directory,
 };
 use crate::cni::{NODE_PROGRAM, PLUGIN};
@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_secs(10);
 /// How long to sleep after a failure that nobody may tell the end of.
 const RETRY: Duration = Duration::from_secs(5);
 /// How often to ask for the folder that another of us has.
-const ASK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Who mends again and again within this time sleeps before the next look: an agent that undoes what we do must not keep
 /// the node busy.
 const QUIET: Duration = Duration::from_secs(10);
@@ -53,56 +53,56 @@ pub(crate) enum End {
 ///
 /// # Errors
 /// When it can't be installed, or could not be kept.
-pub(crate) fn keep(wish: &Wish) -> Result<End, Error> {
-    wish.folders.exist()?;
-    wish.warn_of_missing_node();
+pub(crate) fn keep(options: &InstallOptions) -> Result<End, Error> {
+    options.folders.exist()?;
+    options.warn_of_missing_node();
     // Before there is any other thread, which would take the signals.
     let requests = Requests::take().map_err(Error::Watch)?;
     let silence = Inotify::init(InitFlags::IN_CLOEXEC).map_err(|error| Error::Watch(error.into()))?;
     let installer = Mutex::new(Installer::default());
-    let board = Arc::new(Board { state: state_directory(&wish.entry), installer });
-    for address in wish.stay.iter().flat_map(|stay| &stay.addresses) {
+    let status = Arc::new(SharedStatus { state: state_directory(&options.entry), installer });
+    for address in options.watch.iter().flat_map(|watch| &watch.addresses) {
         let served =
-            serve::serve(*address, Arc::clone(&board)).map_err(|error| Error::Serve(*address, error))?;
+            serve::serve(*address, Arc::clone(&status)).map_err(|error| Error::Serve(*address, error))?;
         tracing::info!(target: "install", "listening at http://{served}");
     }
-    let end = wish.wait.and_then(|wait| Instant::now().checked_add(wait));
-    let mut keeper = Keeper {
-        wish,
+    let end = options.wait.and_then(|wait| Instant::now().checked_add(wait));
+    let mut install = InstallLoop {
+        options,
         requests,
         silence,
-        board,
+        status,
         end,
-        pace: Pace::default(),
+        interval: RetryInterval::default(),
         placed: Placed::default(),
         told: None,
         passed_over: Vec::new(),
     };
-    keeper.show(false)?;
-    let Some(_held) = keeper.lock()? else {
-        return if wish.stay.is_some() { Ok(End::Asked(None)) } else { Err(Error::Ended) };
+    install.show(false)?;
+    let Some(_held) = install.lock()? else {
+        return if options.watch.is_some() { Ok(End::Asked(None)) } else { Err(Error::Ended) };
     };
-    wish.folders.sweep()?;
-    let ended = keeper.run()?;
-    keeper.show(matches!(ended, End::Installed(_)))?;
-    match (ended, &wish.stay) {
-        (End::Asked(_), Some(Stay { uninstall: true, .. })) => {
-            remove(&wish.folders, false).map(|removed| End::Asked(Some(removed)))
+    options.folders.sweep()?;
+    let ended = install.run()?;
+    install.show(matches!(ended, End::Installed(_)))?;
+    match (ended, &options.watch) {
+        (End::Asked(_), Some(WatchOptions { uninstall: true, .. })) => {
+            remove(&options.folders, false).map(|removed| End::Asked(Some(removed)))
         }
         (End::Asked(_), None) => Err(Error::Ended),
         (ended, _) => Ok(ended),
     }
 }
 
-struct Keeper<'a> {
-    wish: &'a Wish,
+struct InstallLoop<'a> {
+    options: &'a InstallOptions,
     requests: Requests,
     /// What never has anything to tell.
     silence: Inotify,
-    board: Arc<Board>,
+    status: Arc<SharedStatus>,
     /// When waiting for a configuration is over.
     end: Option<Instant>,
-    pace: Pace,
+    interval: RetryInterval,
     placed: Placed,
     /// What was told last, which is not told again.
     told: Option<String>,
@@ -112,13 +112,13 @@ struct Keeper<'a> {
 
 /// How fast we may mend.
 #[derive(Debug, Default)]
-struct Pace {
+struct RetryInterval {
     last: Option<Instant>,
     /// How often without a quiet time in between.
     times: u32,
 }
 
-impl Pace {
+impl RetryInterval {
     fn mended(&mut self) {
         let goes_on = self.last.is_some_and(|last| last.elapsed() < QUIET);
         self.times = if goes_on { self.times + 1 } else { 1 };
@@ -133,31 +133,31 @@ impl Pace {
     }
 }
 
-impl Keeper<'_> {
+impl InstallLoop<'_> {
     /// Holds the folder, once no other of us has it; `None` if we are asked to end before.
     fn lock(&mut self) -> Result<Option<Flock<File>>, Error> {
         loop {
-            if let Some(held) = self.wish.folders.lock()? {
+            if let Some(held) = self.options.folders.lock()? {
                 return Ok(Some(held));
             }
-            let busy = Error::Busy(self.wish.folders.configurations.clone());
+            let busy = Error::Busy(self.options.folders.configurations.clone());
             if self.end.is_some_and(|end| Instant::now() >= end) {
                 return Err(busy);
             }
             self.tell(format!("waiting: {busy}"));
-            if self.sleep(ASK)? == Woken::Asked {
+            if self.sleep(POLL_INTERVAL)? == Woken::Asked {
                 return Ok(None);
             }
         }
     }
 
     fn run(&mut self) -> Result<End, Error> {
-        let eyes = Eyes::open(&self.wish.folders)?;
+        let watcher = DirectoryWatcher::open(&self.options.folders)?;
         let mut broken = Broken::default();
         loop {
             let (found, again) = self.look(&mut broken)?;
             match found {
-                Found::Installed(path) if self.wish.stay.is_none() => return Ok(End::Installed(path)),
+                Found::Installed(path) if self.options.watch.is_none() => return Ok(End::Installed(path)),
                 Found::Installed(_) => {}
                 Found::Waiting(why) if self.end.is_some_and(|end| Instant::now() >= end) => {
                     return Err(Error::Late(why));
@@ -167,14 +167,14 @@ impl Keeper<'_> {
             let limits = [Some(Instant::now() + LOOK), again, self.end];
             let until = limits.into_iter().flatten().min();
             loop {
-                match self.requests.wait(&eyes.0, until).map_err(Error::Watch)? {
+                match self.requests.wait(&watcher.0, until).map_err(Error::Watch)? {
                     Woken::Asked => return Ok(End::Asked(None)),
                     Woken::Late => break,
-                    Woken::Ready if eyes.have_seen_something(&self.wish.folders)? => break,
+                    Woken::Ready if watcher.have_seen_something(&self.options.folders)? => break,
                     Woken::Ready => {}
                 }
             }
-            if let Some(pause) = self.pace.pause()
+            if let Some(pause) = self.interval.pause()
                 && self.sleep(pause)? == Woken::Asked
             {
                 return Ok(End::Asked(None));
@@ -184,7 +184,7 @@ impl Keeper<'_> {
 
     /// Looks and mends. Who stays gets over failures, which may pass.
     fn look(&mut self, broken: &mut Broken) -> Result<(Found, Option<Instant>), Error> {
-        let Wish { folders, entry, stay, .. } = self.wish;
+        let InstallOptions { folders, entry, watch, .. } = self.options;
         if let Some(folder) = folders.gone() {
             return Err(Error::Removed(folder.to_owned()));
         }
@@ -195,7 +195,7 @@ impl Keeper<'_> {
         });
         let (new, attempt) = match done {
             Ok(done) => done,
-            Err(error) if stay.is_none() => return Err(error),
+            Err(error) if watch.is_none() => return Err(error),
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
                 let why = format!("{error}{}", cause.unwrap_or_default());
@@ -205,8 +205,8 @@ impl Keeper<'_> {
             }
         };
         if new > 0 || attempt.changed {
-            self.pace.mended();
-            self.board.change(|installer| {
+            self.interval.mended();
+            self.status.change(|installer| {
                 installer.programs += new;
                 installer.entries += u64::from(attempt.changed);
             });
@@ -231,8 +231,8 @@ impl Keeper<'_> {
 
     /// Lets others know whether it is installed.
     fn show(&self, is_installed: bool) -> Result<(), Error> {
-        self.board.change(|installer| installer.is_installed = is_installed);
-        let Some(file) = self.wish.stay.as_ref().and_then(|stay| stay.ready_file.as_ref()) else {
+        self.status.change(|installer| installer.is_installed = is_installed);
+        let Some(file) = self.options.watch.as_ref().and_then(|watch| watch.ready_file.as_ref()) else {
             return Ok(());
         };
         let done = match (is_installed, file.exists()) {
@@ -256,9 +256,9 @@ impl Keeper<'_> {
 }
 
 /// Eyes on both folders.
-struct Eyes(Inotify);
+struct DirectoryWatcher(Inotify);
 
-impl Eyes {
+impl DirectoryWatcher {
     fn open(folders: &Folders) -> Result<Self, Error> {
         let open = || {
             let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;

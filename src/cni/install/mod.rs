@@ -42,19 +42,19 @@ pub(crate) struct Folders {
 
 /// What is to be installed, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wish {
+pub(crate) struct InstallOptions {
     pub(crate) folders: Folders,
     /// Our entry, as JSON on one line.
     pub(crate) entry: String,
     /// Stay, and see to it that it stays.
-    pub(crate) stay: Option<Stay>,
+    pub(crate) watch: Option<WatchOptions>,
     /// How long to wait for a network configuration.
     pub(crate) wait: Option<Duration>,
 }
 
 /// What somebody does who stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stay {
+pub(crate) struct WatchOptions {
     /// A file that is there while all is installed.
     pub(crate) ready_file: Option<PathBuf>,
     /// Where readiness and metrics are told.

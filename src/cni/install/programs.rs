@@ -2,7 +2,7 @@
 //! where that lies beside us. It need not: without a kubeconfig nobody starts it.
 
 use super::{
-    Error, Folders, Wish,
+    Error, Folders, InstallOptions,
     replace::{self, Seen},
 };
 use crate::cni::{NODE_PROGRAM, PLUGIN, beside, protocol::names_kubeconfig};
@@ -65,7 +65,7 @@ impl Folders {
     }
 }
 
-impl Wish {
+impl InstallOptions {
     /// Tells that the plugin would look for `sidecar-node` in vain, which fails every pod.
     pub(super) fn warn_of_missing_node(&self) {
         let (ours, place) = (beside(NODE_PROGRAM), self.folders.node_program());

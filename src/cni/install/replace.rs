@@ -21,7 +21,7 @@ use std::{
 pub(super) const UNFINISHED: &str = ".sidecar-cni-";
 
 /// How much of a program is read at once.
-const PIECE: usize = 1024 * 1024;
+const CHUNK_SIZE: usize = 1024 * 1024;
 
 /// How it went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,7 +154,8 @@ fn copied(from: &Path, to: &Path) -> io::Result<bool> {
 
 /// Compares piece by piece: whole programs in memory would be most of what an installer takes of a node.
 fn say_the_same(one: &File, other: &File) -> io::Result<bool> {
-    let (mut one, mut other) = (BufReader::with_capacity(PIECE, one), BufReader::with_capacity(PIECE, other));
+    let (mut one, mut other) =
+        (BufReader::with_capacity(CHUNK_SIZE, one), BufReader::with_capacity(CHUNK_SIZE, other));
     loop {
         let (here, there) = (one.fill_buf()?, other.fill_buf()?);
         let length = here.len().min(there.len());

@@ -31,12 +31,12 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// What the installer shows.
 #[derive(Debug)]
-pub(super) struct Board {
+pub(super) struct SharedStatus {
     pub(super) state: PathBuf,
     pub(super) installer: Mutex<Installer>,
 }
 
-impl Board {
+impl SharedStatus {
     pub(super) fn change(&self, change: impl FnOnce(&mut Installer)) {
         change(&mut self.installer.lock().unwrap_or_else(PoisonError::into_inner));
     }
@@ -53,11 +53,11 @@ type Answer = (&'static str, &'static str, String);
 ///
 /// # Errors
 /// When the address can't be had.
-pub(super) fn serve(address: SocketAddr, board: Arc<Board>) -> io::Result<SocketAddr> {
+pub(super) fn serve(address: SocketAddr, status: Arc<SharedStatus>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
-    let mut server = Server { listener, board, open: Vec::new() };
+    let mut server = Server { listener, status, open: Vec::new() };
     let work = move || {
         loop {
             if server.turn().is_err() {
@@ -71,7 +71,7 @@ pub(super) fn serve(address: SocketAddr, board: Arc<Board>) -> io::Result<Socket
 
 struct Server {
     listener: TcpListener,
-    board: Arc<Board>,
+    status: Arc<SharedStatus>,
     /// In the order in which they came.
     open: Vec<Connection>,
 }
@@ -96,9 +96,9 @@ impl Server {
         let mut ready =
             sources.iter().map(|source| source.any().unwrap_or(true)).collect::<Vec<_>>().into_iter();
         let has_callers = ready.next().unwrap_or_default();
-        let board = &self.board;
+        let status = &self.status;
         self.open.retain_mut(|connection| {
-            !ready.next().unwrap_or_default() || connection.go_on(board).is_ok_and(|goes_on| goes_on)
+            !ready.next().unwrap_or_default() || connection.go_on(status).is_ok_and(|goes_on| goes_on)
         });
         if has_callers { self.accept() } else { Ok(()) }
     }
@@ -123,7 +123,7 @@ impl Server {
         let mut connection =
             Connection { stream, end: Instant::now() + TIME, head: Vec::new(), answer: None };
         // The request is here by now, most likely.
-        if connection.go_on(&self.board).is_ok_and(|goes_on| goes_on) {
+        if connection.go_on(&self.status).is_ok_and(|goes_on| goes_on) {
             self.open.push(connection);
         }
         Ok(())
@@ -152,7 +152,7 @@ impl Connection {
     }
 
     /// Reads and writes as much as there is. Says whether there will be more.
-    fn go_on(&mut self, board: &Board) -> io::Result<bool> {
+    fn go_on(&mut self, status: &SharedStatus) -> io::Result<bool> {
         let mut buffer = [0; 1024];
         while self.answer.is_none() {
             let count = match self.stream.read(&mut buffer) {
@@ -162,7 +162,7 @@ impl Connection {
             };
             self.head.extend_from_slice(&buffer[..count]);
             if count == 0 || self.head.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
-                self.answer = Some(answer(&String::from_utf8_lossy(&self.head), board).into_bytes());
+                self.answer = Some(answer(&String::from_utf8_lossy(&self.head), status).into_bytes());
             } else if self.head.len() > MOST_BYTES {
                 return Err(ErrorKind::InvalidData.into());
             }
@@ -180,7 +180,7 @@ impl Connection {
 }
 
 /// The whole answer to a request.
-fn answer(head: &str, board: &Board) -> String {
+fn answer(head: &str, status: &SharedStatus) -> String {
     let mut words = head.lines().next().unwrap_or_default().split(' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let is_http = words.next().is_some_and(|version| version.starts_with("HTTP/1."));
@@ -190,9 +190,9 @@ fn answer(head: &str, board: &Board) -> String {
         ("GET" | "HEAD", "/metrics") => (
             "200 OK",
             metrics::CONTENT_TYPE,
-            metrics::text(&counters::read(&board.state), &board.installer()),
+            metrics::text(&counters::read(&status.state), &status.installer()),
         ),
-        ("GET" | "HEAD", "/readyz") if board.installer().is_installed => plain("200 OK", "ready"),
+        ("GET" | "HEAD", "/readyz") if status.installer().is_installed => plain("200 OK", "ready"),
         ("GET" | "HEAD", "/readyz") => plain("503 Service Unavailable", "not installed"),
         ("GET" | "HEAD", _) => plain("404 Not Found", "there are /metrics and /readyz"),
         _ => plain("405 Method Not Allowed", "expected GET"),

@@ -1,19 +1,19 @@
-//! What is wanted, in the terms of what holds it.
+//! The desired state of a namespace, in the terms of one backend.
 
 use crate::backend::{BackendName, Contents, Snapshot, nftables::bytecode};
 use rules::{ByFamily, Family, Ownership, State, desired::Desired, routing::Object};
 use std::collections::BTreeSet;
 
-/// What a namespace should hold.
+/// What a namespace has to contain after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct DesiredState {
     pub owner: Ownership,
     /// The rules; `None` where none are wanted. Everything else that can hold rules should hold none of the owner's.
     pub contents: Option<Contents>,
     pub routes: BTreeSet<Object>,
 }
 
-impl Wanted {
+impl DesiredState {
     /// Nothing of the owner's.
     pub fn nothing(owner: Ownership) -> Self {
         Self { owner, contents: None, routes: BTreeSet::new() }
