@@ -8,7 +8,7 @@ use policy::istio::OWNERSHIP;
 use rules::{Family, check::check, desired::Desired, parse};
 use sidecar_init::{
     backend::{Kernel, Variant, iptables::Lock},
-    engine::{self, Choice, OnDrift, Options},
+    engine::{self, Choice, Options},
 };
 use std::{
     collections::BTreeSet,
@@ -36,7 +36,7 @@ fn apply(rules: &str, choice: Choice) {
     };
     let lock = Lock { wait: 30, ..Lock::default() };
     let mut kernel = Kernel::open(lock, OWNERSHIP).expect("a namespace that can be changed");
-    let options = Options { choice, on_drift: OnDrift::Replace, anew: false, others: policy::mesh::OWNERS };
+    let options = Options::replacing(choice, policy::mesh::OWNERS);
     engine::apply(&mut kernel, &desired, &options).expect("applied");
 }
 

@@ -61,8 +61,8 @@ fn namespaces_are_changed_side_by_side_and_no_thread_moves() {
                 let options = Options {
                     choice: *choice,
                     on_drift: OnDrift::Refuse,
-                    anew: false,
-                    others: policy::mesh::OWNERS,
+                    force: false,
+                    known_owners: policy::mesh::OWNERS,
                 };
                 for steps_expected in [true, false] {
                     let apply = || engine::apply(&mut kernel(), wish, &options).expect("applied");

@@ -90,7 +90,7 @@ fn messages(ports: &str) -> Outcome<Vec<(&'static str, Vec<u8>)>> {
     };
     let desired = Desired { made: Some(made), ..capture.desired() };
     let options =
-        Options { choice: Choice::Nftables, on_drift: OnDrift::Refuse, anew: false, others: OWNERS };
+        Options { choice: Choice::Nftables, on_drift: OnDrift::Refuse, force: false, known_owners: OWNERS };
     let plan = in_fresh_namespace(|| {
         let mut kernel = Kernel::open(Lock::default(), OWNERSHIP)?;
         Ok(engine::plan(&mut kernel, &desired, &options)?)

@@ -9,7 +9,7 @@ use policy::{
 use rules::desired::Desired;
 use sidecar_init::{
     backend::{self, Kernel, iptables::Lock},
-    engine::{self, Choice, OnDrift, Options},
+    engine::{self, Choice, Options},
     sys::{address, namespace},
 };
 use std::{io, net::IpAddr, path::PathBuf, time::SystemTime};
@@ -96,7 +96,7 @@ fn capture(
     let at = policy::trace::utc(SystemTime::now());
     let made = mesh::made(env!("CARGO_PKG_VERSION"), "sidecar-node-repair", said, &at);
     let desired = Desired { made: Some(made), ..capture.desired() };
-    let options = Options { choice, on_drift: OnDrift::Replace, anew: false, others: policy::mesh::OWNERS };
+    let options = Options::replacing(choice, policy::mesh::OWNERS);
     let summary = engine::apply(&mut kernel, &desired, &options)?;
     let compared = engine::check(&mut kernel, &desired, choice)?;
     if !compared.differences.is_empty() {

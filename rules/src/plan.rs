@@ -16,7 +16,7 @@ pub fn plan(live: &State, wanted: &State, owner: &Ownership) -> Vec<TableChange>
 }
 
 /// As [`plan`], but makes everything anew, be it as wanted or not.
-pub fn plan_anew(live: &State, wanted: &State, owner: &Ownership) -> Vec<TableChange> {
+pub fn plan_forced(live: &State, wanted: &State, owner: &Ownership) -> Vec<TableChange> {
     changes(live, wanted, owner, true)
 }
 

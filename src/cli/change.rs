@@ -7,7 +7,7 @@ use rules::{Ownership, desired::Desired};
 use serde::Serialize;
 use sidecar_init::{
     backend::{self, Kernel},
-    engine::{self, Choice, OnDrift, Options, Plan, Preference, Summary},
+    engine::{self, Choice, Options, Plan, Preference, Summary},
     sys::namespace,
 };
 use std::{error, mem, time::Instant};
@@ -51,12 +51,9 @@ pub(super) fn apply(call: &Call) -> Exit {
     let done = match namespace::is_host() {
         Some(true) if !run.allow_host => Err(Host::Own.into()),
         None if !run.allow_host => Err(Host::Unknown.into()),
-        Some(_) | None => set(
-            run,
-            "apply",
-            capture,
-            &Options { choice, on_drift: OnDrift::Replace, anew: run.force, others: OWNERS },
-        ),
+        Some(_) | None => {
+            set(run, "apply", capture, &Options { force: run.force, ..Options::replacing(choice, OWNERS) })
+        }
     };
     told(run, done)
 }

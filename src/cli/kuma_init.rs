@@ -14,7 +14,7 @@ use policy::{Problem, Problems, Setting};
 use rules::number::unsigned;
 use sidecar_init::{
     backend::Variant,
-    engine::{OnDrift, Options, Preference},
+    engine::{Options, Preference},
     sys::{exec::Runner, namespace},
 };
 use std::{
@@ -230,8 +230,7 @@ fn done(verb: Verb, call: &Call, verbose: bool) -> Exit {
             let changed = match verb {
                 Verb::Install => {
                     let choice = run.backend.choice(Preference::Iptables);
-                    let options =
-                        Options { choice, on_drift: OnDrift::Replace, anew: false, others: mesh::OWNERS };
+                    let options = Options::replacing(choice, mesh::OWNERS);
                     change::set(run, "kuma-init", capture, &options)
                 }
                 Verb::Uninstall => {

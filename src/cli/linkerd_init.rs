@@ -14,7 +14,7 @@ use policy::{Problem, Problems, Setting};
 use rules::Family;
 use rules::number::unsigned;
 use sidecar_init::backend::Variant;
-use sidecar_init::engine::{OnDrift, Options, Preference};
+use sidecar_init::engine::{Options, Preference};
 use sidecar_init::sys::{exec, namespace, sysctl};
 use std::{error, io, path::Path, time::SystemTime};
 use tracing::level_filters::LevelFilter;
@@ -215,12 +215,7 @@ fn set(call: &Call, extra: &Extra) -> Result<(), Box<dyn error::Error>> {
         Some(Err(error)) => return Err(error.into()),
         None => None,
     };
-    let options = Options {
-        choice: run.backend.choice(Preference::Legacy),
-        on_drift: OnDrift::Replace,
-        anew: false,
-        others: policy::mesh::OWNERS,
-    };
+    let options = Options::replacing(run.backend.choice(Preference::Legacy), policy::mesh::OWNERS);
     let done = change::set(run, "linkerd-init", capture, &options);
     if let (Err(_), Some(before)) = (&done, &before)
         && let Err(error) = sysctl::set(sysctl::CLOSE_WAIT, before)

@@ -8,7 +8,7 @@ use policy::sources::{Given, Raw};
 use policy::{Problem, Problems, Setting};
 use rules::number::unsigned;
 use sidecar_init::{
-    engine::{self, OnDrift, Options, Preference},
+    engine::{self, Options, Preference},
     sys::namespace,
 };
 use std::{
@@ -63,8 +63,7 @@ fn repaired(call: &Call) -> Result<change::Report, Box<dyn error::Error>> {
         return Err(Failure::Host.into());
     }
     let choice = run.backend.choice(Preference::Nftables);
-    let options =
-        Options { choice, on_drift: OnDrift::Replace, anew: run.force, others: policy::mesh::OWNERS };
+    let options = Options { force: run.force, ..Options::replacing(choice, policy::mesh::OWNERS) };
     let report = change::set(run, "cni-repair", capture, &options)?;
     let compared = engine::check(&mut run.open()?, &capture.desired(), choice)?;
     if compared.differences.is_empty() {

@@ -14,7 +14,7 @@ use policy::{
 use rules::{Ownership, desired::Desired};
 use sidecar_init::{
     backend::Kernel,
-    engine::{self, Choice, OnDrift, Options, Summary},
+    engine::{self, Choice, Options, Summary},
 };
 use std::{
     path::Path,
@@ -282,8 +282,7 @@ fn set(
     raw: &Raw,
     backend: protocol::Backend,
 ) -> Result<Summary, Fault> {
-    let options =
-        Options { choice: choice(backend), on_drift: OnDrift::Replace, anew: false, others: OWNERS };
+    let options = Options::replacing(choice(backend), OWNERS);
     let at = policy::trace::utc(SystemTime::now());
     let made = mesh::made(env!("CARGO_PKG_VERSION"), COMMAND, mesh::said(raw), &at);
     let desired = Desired { made: Some(made), ..capture.desired() };

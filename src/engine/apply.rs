@@ -18,15 +18,22 @@ const TRIES: u32 = 5;
 pub struct Options {
     pub choice: Choice,
     pub on_drift: OnDrift,
-    /// Makes everything again, be it in place or not.
-    pub anew: bool,
-    /// Whoever else may capture here. Beside those nothing is set, but in the place of those that the owner is joined with.
-    /// That the owner is among them changes nothing.
-    pub others: &'static [Ownership],
+    /// Sets all rules again, also those that are in place (`--force`).
+    pub force: bool,
+    /// Ownerships of other programs that capture traffic. Where one of them captures, nothing is set, unless the owner's
+    /// ownership includes it. The owner itself may be among them.
+    pub known_owners: &'static [Ownership],
 }
 
-/// What to do where rules of the owner's are there that are not as wanted. Unfinished is not drift: what a killed run
-/// leaves is completed either way.
+impl Options {
+    /// Replaces rules of the owner that differ, and keeps those that are in place.
+    pub fn replacing(choice: Choice, known_owners: &'static [Ownership]) -> Self {
+        Self { choice, on_drift: OnDrift::Replace, force: false, known_owners }
+    }
+}
+
+/// What to do where rules of the owner differ from the desired ones. An incomplete state, which a killed run leaves, is
+/// completed either way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnDrift {
     Replace,
@@ -102,16 +109,16 @@ pub struct Summary {
 /// When the namespace can't be read, or holds rules that are not as wanted and may not be replaced.
 pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> Result<Plan, Error> {
     let before = readable(backend)?;
-    let others: Vec<_> = before.others(&desired.owner, options.others).collect();
+    let others: Vec<_> = before.others(&desired.owner, options.known_owners).collect();
     if !others.is_empty() {
         return Err(Error::Captured { by: others, asked: desired.owner.name });
     }
     let name = options.choice.backend(backend, &before, &desired.owner);
     let wanted = DesiredState::of(desired, name, &before);
     shown(&before, &wanted, |_| false)?;
-    let steps = unhindered(&before, &wanted, steps(&before, &wanted, options.anew))?;
+    let steps = unhindered(&before, &wanted, steps(&before, &wanted, options.force))?;
     // Where nothing stands, all that is wanted is missing as a whole: unfinished, so there is nothing to refuse.
-    if options.on_drift == OnDrift::Refuse && !options.anew && !before.is_bare() {
+    if options.on_drift == OnDrift::Refuse && !options.force && !before.is_bare() {
         let differences = compare(&before, &wanted);
         if !differences.is_empty() && !differences.unfinished {
             return Err(Error::Drift(differences));

@@ -15,12 +15,12 @@ use std::collections::BTreeSet;
 /// The steps from what is there to what is wanted: first what rules rely on, then rules, then what nothing relies on any
 /// more. Whatever captures from now on stands before what captured until now goes, and while both stand, guards keep
 /// them from taking the same packet. `anew` makes everything again, be it in place or not.
-pub fn steps(before: &Snapshot, wanted: &DesiredState, anew: bool) -> Vec<Step> {
+pub fn steps(before: &Snapshot, wanted: &DesiredState, force: bool) -> Vec<Step> {
     let Inheritance { routing: inherited, joined, .. } = before.inheritance(&wanted.owner);
     let mut steps = adoption(before, &inherited);
     let missing = wanted.routes.iter().filter(|object| !before.has(object));
     steps.extend(missing.copied().map(Step::Add));
-    steps.extend(Way::between(before, wanted, anew).steps);
+    steps.extend(Way::between(before, wanted, force).steps);
     let adopted = inherited.iter().map(|standing| standing.object);
     let ours: BTreeSet<Object> = before.routes.iter().copied().chain(adopted).collect();
     let leftover = ours.iter().rev().filter(|object| !wanted.routes.contains(object));
@@ -78,7 +78,7 @@ struct Way<'a> {
 }
 
 impl<'a> Way<'a> {
-    fn between(before: &'a Snapshot, wanted: &'a DesiredState, anew: bool) -> Self {
+    fn between(before: &'a Snapshot, wanted: &'a DesiredState, force: bool) -> Self {
         let mut way = Self { owner: &wanted.owner, now: Cow::Borrowed(before), steps: Vec::new() };
         let bridge = Bridge::between(before, wanted);
         if bridge.is_needed() {
@@ -98,7 +98,7 @@ impl<'a> Way<'a> {
         }
         let stays = wanted.contents.as_ref();
         if let Some(contents) = stays {
-            way.lead(contents.backend(), Some(&bridge.guarded(contents)), anew);
+            way.lead(contents.backend(), Some(&bridge.guarded(contents)), force);
         }
         way.settled(|way| {
             let goes = |backend: &BackendName| stays.is_none_or(|contents| contents.backend() != *backend);
@@ -134,19 +134,19 @@ impl<'a> Way<'a> {
     }
 
     /// Brings what a backend holds of the owner's to this.
-    fn lead(&mut self, backend: BackendName, contents: Option<&Contents>, anew: bool) {
+    fn lead(&mut self, backend: BackendName, contents: Option<&Contents>, force: bool) {
         match (backend, contents) {
             (BackendName::Iptables(variant), Some(Contents::Iptables { tables, .. })) => {
-                self.iptables(variant, |family| tables.get(family).clone(), anew);
+                self.iptables(variant, |family| tables.get(family).clone(), force);
             }
-            (BackendName::Iptables(variant), _) => self.iptables(variant, |_| State::default(), anew),
-            (BackendName::Nftables, Some(Contents::Nftables(table))) => self.nftables(Some(table), anew),
-            (BackendName::Nftables, _) => self.nftables(None, anew),
+            (BackendName::Iptables(variant), _) => self.iptables(variant, |_| State::default(), force),
+            (BackendName::Nftables, Some(Contents::Nftables(table))) => self.nftables(Some(table), force),
+            (BackendName::Nftables, _) => self.nftables(None, force),
         }
     }
 
-    fn iptables(&mut self, variant: Variant, wanted: impl Fn(Family) -> State, anew: bool) {
-        let plan = if anew { plan::plan_anew } else { plan::plan };
+    fn iptables(&mut self, variant: Variant, wanted: impl Fn(Family) -> State, force: bool) {
+        let plan = if force { plan::plan_forced } else { plan::plan };
         let mut later = Vec::new();
         for family in Family::BOTH {
             let (live, wanted) = (self.now.iptables(variant, family), wanted(family));
@@ -166,9 +166,9 @@ impl<'a> Way<'a> {
         }
     }
 
-    fn nftables(&mut self, wanted: Option<&nftables::bytecode::Table>, anew: bool) {
+    fn nftables(&mut self, wanted: Option<&nftables::bytecode::Table>, force: bool) {
         let live = self.now.nftables();
-        if nftables::same(live, wanted) && !(anew && wanted.is_some()) {
+        if nftables::same(live, wanted) && !(force && wanted.is_some()) {
             return;
         }
         // What packets meet in `mangle` decides about those in `nat`, so neither may change before the other.

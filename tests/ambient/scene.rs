@@ -13,7 +13,7 @@ use policy::sources::{NoHost, Raw};
 use rules::nft::ListedTable;
 use rules::simulate::View;
 use sidecar_init::backend::{self, Kernel, iptables::Lock};
-use sidecar_init::engine::{self, Choice, OnDrift, Options, Summary};
+use sidecar_init::engine::{self, Choice, Options, Summary};
 use std::net::{IpAddr, SocketAddr};
 use std::process::Output;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -165,7 +165,7 @@ pub(crate) fn apply(namespace: &Namespace, capture: &Capture, variant: Variant) 
         Variant::Nft => Choice::Iptables(Some(backend::Variant::Nft)),
         Variant::Legacy => Choice::Iptables(Some(backend::Variant::Legacy)),
     };
-    let options = Options { choice, on_drift: OnDrift::Replace, anew: false, others: OWNERS };
+    let options = Options::replacing(choice, OWNERS);
     let policy: &dyn Policy = &**capture;
     let desired = policy.desired();
     let applied = namespace.run(|| engine::apply(&mut kernel(), &desired, &options));

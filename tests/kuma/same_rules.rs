@@ -12,7 +12,7 @@ use rules::simulate::{Direction, Packet, Routing, View, walk};
 use rules::{ConnState, Family, Gid, Protocol, Uid, parse};
 use sidecar_init::{
     backend::{Kernel, Variant, iptables::Lock},
-    engine::{self, Choice, OnDrift, Options},
+    engine::{self, Choice, Options},
     sys::namespace::within,
 };
 use std::{collections::BTreeMap, net::SocketAddr, path::Path};
@@ -31,7 +31,7 @@ pub(crate) fn capture(case: &Case) -> Capture {
 
 /// Sets our rules.
 pub(crate) fn apply(namespace: &Namespace, capture: &Capture, choice: Choice) {
-    let options = Options { choice, on_drift: OnDrift::Replace, anew: false, others: OWNERS };
+    let options = Options::replacing(choice, OWNERS);
     let policy: &dyn Policy = &**capture;
     let desired = policy.desired();
     let set = || {

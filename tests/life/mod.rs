@@ -10,7 +10,7 @@ use policy::istio::OWNERSHIP;
 use rules::{Checked, Family, Mark, Table, check::check, desired::Desired, parse, routing::Object};
 use sidecar_init::{
     backend::{BackendName, Snapshot, Step, Variant, memory::Memory},
-    engine::{self, Choice, OnDrift, Options, Summary},
+    engine::{self, Choice, Options, Summary},
 };
 use std::net::Ipv6Addr;
 
@@ -97,7 +97,7 @@ fn options(backend: BackendName) -> Options {
         BackendName::Iptables(variant) => Choice::Iptables(Some(variant)),
         BackendName::Nftables => Choice::Nftables,
     };
-    Options { choice, on_drift: OnDrift::Replace, anew: false, others: policy::mesh::OWNERS }
+    Options::replacing(choice, policy::mesh::OWNERS)
 }
 
 fn run(memory: &mut Memory, goal: &Goal, backend: BackendName) -> Result<Summary, String> {

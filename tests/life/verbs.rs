@@ -30,7 +30,7 @@ fn what_is_in_place_is_made_anew_on_demand() {
     for (backend, expected) in [(NFT, 2), (LEGACY, 2), (BackendName::Nftables, 1)] {
         let mut memory = holding(&transparent(), backend);
         let before = memory.snapshot.clone();
-        let options = Options { anew: true, ..options(backend) };
+        let options = Options { force: true, ..options(backend) };
         let summary = engine::apply(&mut memory, &desired, &options).expect("nothing breaks");
         assert_eq!(summary.steps.len(), expected, "{backend}");
         assert!(same(&memory.snapshot, &before));

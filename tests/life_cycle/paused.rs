@@ -8,18 +8,13 @@ use policy::sources::{NoHost, Raw};
 use rules::desired::{Desired, StaleFlows};
 use sidecar_init::backend::iptables::Lock;
 use sidecar_init::backend::{Backend, Error, Kernel, Snapshot, Step, Variant};
-use sidecar_init::engine::{self, Choice, OnDrift, Options};
+use sidecar_init::engine::{self, Choice, Options};
 
 /// Applies by nf_tables in the network namespace of this thread, and calls `wait` before each step.
 pub(crate) fn apply(flags: &[&str], wait: impl FnMut(&Step)) {
     let lock = Lock { wait: 30, ..Lock::default() };
     let kernel = Kernel::open(lock, OWNERSHIP).expect("a kernel with netfilter");
-    let options = Options {
-        choice: Choice::Nftables,
-        on_drift: OnDrift::Replace,
-        anew: false,
-        others: policy::mesh::OWNERS,
-    };
+    let options = Options::replacing(Choice::Nftables, policy::mesh::OWNERS);
     let done = engine::apply(&mut Paused { kernel, wait }, &desired(flags), &options);
     done.expect("the change works");
 }

@@ -9,7 +9,7 @@ use rules::{
 };
 use sidecar_init::{
     backend::{BackendName, Snapshot, Variant, memory::Memory},
-    engine::{self, Choice, OnDrift, Options, Summary},
+    engine::{self, Choice, Options, Summary},
 };
 use std::{fmt, sync::Mutex};
 
@@ -156,7 +156,7 @@ pub(crate) fn options(backend: BackendName) -> Options {
         BackendName::Iptables(variant) => Choice::Iptables(Some(variant)),
         BackendName::Nftables => Choice::Nftables,
     };
-    Options { choice, on_drift: OnDrift::Replace, anew: false, others: OWNERS }
+    Options::replacing(choice, OWNERS)
 }
 
 const STRANGERS: &str = "*nat
@@ -180,7 +180,7 @@ pub(crate) fn strangers() -> Memory {
 /// A namespace that holds what is wanted by this backend, beside strangers, as this owner reads it.
 pub(crate) fn holding(goal: Goal, backend: BackendName, reader: Ownership) -> Memory {
     let mut memory = strangers();
-    let alone = Options { others: &[], ..options(backend) };
+    let alone = Options { known_owners: &[], ..options(backend) };
     engine::apply(&mut memory, &goal.desired(goal.owner()), &alone).expect("nothing breaks");
     memory.committed.clear();
     memory.snapshot = read_by(reader, &memory.snapshot, goal.owner());

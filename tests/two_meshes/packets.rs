@@ -54,7 +54,7 @@ pub(crate) fn set(namespace: &Namespace, goal: Goal, by: By) {
             }
         }
         By::Us(backend) => {
-            let alone = Options { others: &[], ..options(backend) };
+            let alone = Options { known_owners: &[], ..options(backend) };
             let desired = goal.desired(goal.owner());
             namespace
                 .run(|| engine::apply(&mut kernel(goal.owner()), &desired, &alone))

@@ -234,7 +234,7 @@ pub(crate) fn asked(old: Goal, new: Goal, backend: BackendName) -> (Ownership, O
         true => new.owner(),
         false => new.owner().union(OWNERS),
     };
-    (owner, Options { anew: old == new, ..options(backend) })
+    (owner, Options { force: old == new, ..options(backend) })
 }
 
 fn at((place, port): (Place, u16), family: Family) -> SocketAddr {

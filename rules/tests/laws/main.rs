@@ -149,7 +149,7 @@ proptest! {
     #[test]
     fn a_plan_reaches_what_is_wanted_and_leaves_the_rest(live in live(), wanted in wanted()) {
         check_plan(&live, &wanted, &plan::plan(&live, &wanted, &OWNER))?;
-        check_plan(&live, &wanted, &plan::plan_anew(&live, &wanted, &OWNER))?;
+        check_plan(&live, &wanted, &plan::plan_forced(&live, &wanted, &OWNER))?;
     }
 
     #[test]
@@ -161,7 +161,7 @@ proptest! {
 
     #[test]
     fn the_way_back_is_open_after_every_change(live in live(), wanted in wanted(), anew in any::<bool>()) {
-        let changes = if anew { plan::plan_anew(&live, &wanted, &OWNER) } else { plan::plan(&live, &wanted, &OWNER) };
+        let changes = if anew { plan::plan_forced(&live, &wanted, &OWNER) } else { plan::plan(&live, &wanted, &OWNER) };
         for done in 0..=changes.len() {
             let now = after(&live, &changes[..done]);
             let back = plan::back(&live, &now, &changes, &OWNER);

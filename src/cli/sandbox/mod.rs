@@ -25,7 +25,7 @@ use policy::sources::{Given, Host, Raw, Reader, Source};
 use policy::{Problems, Setting};
 use rules::{Gid, Port, PortRange, Uid};
 use server::{Names, Server};
-use sidecar_init::engine::{self, OnDrift, Options, Preference};
+use sidecar_init::engine::{self, Options, Preference};
 use sidecar_init::sys::{
     fork::{Beginning, Child, end_with_parent, fork, fork_until_ready, leave_streams, pipe},
     namespace::{self, Held},
@@ -294,8 +294,7 @@ fn set_rules(asked: &Asked) -> Result<(), Failure> {
     }
     let set = || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let choice = asked.run.backend.choice(Preference::Nftables);
-        let options =
-            Options { choice, on_drift: OnDrift::Replace, anew: false, others: policy::mesh::OWNERS };
+        let options = Options::replacing(choice, policy::mesh::OWNERS);
         engine::apply(&mut asked.run.open()?, &asked.capture.desired(), &options)?;
         Ok(())
     };
