@@ -1,29 +1,16 @@
 //! Every command in README and in docs works: those of `sidecar-init` run here, in a pod-like namespace, each document's in
 //! its order; the scripts are run by `scripts/check`, which is checked for it. What can't be run, because it wants a cluster
-//! or changes a node, names flags that exist. Commands of `sidecar-injector` are run by its own tests.
+//! or changes a node, names flags that exist. Commands of `sidecar-injector` are run by its own tests,
+//! those of cargo by `tests/cargo.rs`.
 
 use crate::support::namespace;
 
 use namespace::Namespace;
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-    sync::LazyLock,
-};
+use std::{fs, path::Path, process::Command};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// The program under a second name. `cargo run` unlinks the first and links it anew, also where there is nothing to
-/// build, and a test that starts the program between the two finds none.
-static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme");
-    fs::create_dir_all(&folder).expect("a folder");
-    let program = folder.join("sidecar-init");
-    let _ = fs::remove_file(&program);
-    fs::hard_link(env!("CARGO_BIN_EXE_sidecar-init"), &program).expect("a second name");
-    program
-});
+const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecar-init");
 
 fn read(file: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
@@ -56,26 +43,10 @@ fn names_a_namespace(line: &str) -> bool {
     line.starts_with("ip netns ")
 }
 
-/// As a newcomer types them: with cargo's own runner.
-#[test]
-fn commands_of_cargo_succeed() {
-    LazyLock::force(&PROGRAM);
-    let commands: Vec<String> =
-        lines("README.md", "sh").into_iter().filter(|line| line.starts_with("cargo ")).collect();
-    assert_eq!(commands.first().map(String::as_str), Some("cargo run -- sandbox"), "README begins with it");
-    for command in commands {
-        let words = command.split(' ').skip(1);
-        let output = Command::new(env!("CARGO")).args(words).current_dir(ROOT).output().expect("cargo");
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{command}: {text}{}", String::from_utf8_lossy(&output.stderr));
-        assert!(text.contains("connections went as the rules say"), "{command}: {text}");
-    }
-}
-
 /// The namespaces that a document names lie under a `/run` that this test alone sees, and go with it.
 #[test]
 fn commands_of_the_program_succeed_in_the_order_of_their_document() {
-    let folder = PROGRAM.parent().expect("a folder").display();
+    let folder = Path::new(PROGRAM).parent().expect("a folder").display();
     let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
     let (mut run, mut named) = (0, 0);
     // Commands for whoever has a problem end as the problem has it: tests/contract.rs holds that they are calls.
@@ -122,7 +93,7 @@ fn flags_of_commands_that_are_not_run_exist() {
             let name: Vec<&str> = words.iter().copied().take_while(|word| !word.starts_with('-')).collect();
             // The program's words end where those of the command begin: `explain 8080`.
             let name = if name.first() == Some(&"cni") { &name[..2] } else { &name[..1] };
-            let help = Command::new(&*PROGRAM).args(name).arg("--help").output().expect("the program");
+            let help = Command::new(PROGRAM).args(name).arg("--help").output().expect("the program");
             let help = String::from_utf8(help.stdout).expect("UTF-8");
             for flag in words.iter().filter(|word| word.starts_with("--")) {
                 let flag = flag.split('=').next().unwrap_or_default();
@@ -177,7 +148,7 @@ fn the_first_answer_is_what_its_command_prints() {
 
 /// What a command of the program prints.
 fn printed(command: &str) -> String {
-    let script = command.replacen("sidecar-init", &PROGRAM.to_string_lossy(), 1);
+    let script = command.replacen("sidecar-init", PROGRAM, 1);
     let output = Command::new("sh").args(["-c", &script]).output().expect("the shell");
     assert!(output.status.success(), "{command}");
     String::from_utf8(output.stdout).expect("UTF-8")

@@ -5,7 +5,7 @@ use crate::{
     envoy::{
         calls::calls_are_captured_or_pass,
         proxy::{Launch, configuration},
-        stage::{PATIENCE, Stage},
+        stage::{RUN_LIMIT, Stage},
     },
     support::{namespace::Namespace, setting::Mode, traffic::Identity},
 };
@@ -129,20 +129,26 @@ fn capabilities(container: &Value) -> String {
 
 /// Runs the init container: our program stands where the image has `istio-iptables`.
 fn run(inside: &Namespace, init: &Value) {
-    let mut program = Command::new("nsenter");
+    let mut program = Command::new("timeout");
     program.env_clear().env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     for variable in init["env"].as_array().into_iter().flatten() {
         let text = |key: &str| variable[key].as_str().unwrap_or_else(|| panic!("{key}: {variable}"));
         program.env(text("name"), text("value"));
     }
     let output = program
-        .args([&format!("--net={}", inside.path()), "setpriv", "--clear-groups", "--inh-caps=-all"])
+        .args([
+            RUN_LIMIT,
+            "nsenter",
+            &format!("--net={}", inside.path()),
+            "setpriv",
+            "--clear-groups",
+            "--inh-caps=-all",
+        ])
         .arg(format!("--bounding-set={}", capabilities(init)))
         .args(["--reuid", &number(init, "runAsUser").to_string()])
         .args(["--regid", &number(init, "runAsGroup").to_string()])
         .arg(env!("CARGO_BIN_EXE_sidecar-init"))
         .args(texts(&init["args"]))
-        .timeout(PATIENCE)
         .output()
         .expect("the binary starts");
     let said = String::from_utf8_lossy(&output.stderr);

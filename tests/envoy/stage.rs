@@ -9,16 +9,19 @@ use crate::{
         traffic::{Identity, assume},
     },
 };
-use assert_cmd::Command;
+
 use nix::errno::Errno;
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream},
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
 
 /// The longest that anything may take that is not to fail: a limit for what hangs.
+/// The longest that a run of the program may take. `timeout` counts, because a handler of SIGCHLD would interrupt other tests.
+pub(crate) const RUN_LIMIT: &str = "30s";
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// Both sides choose the ports of callers from ranges of their own, so that a port tells who called.
 const PORTS_OUTSIDE: &str = "20000 29999";
@@ -111,13 +114,13 @@ fn apply(inside: &Namespace, variant: Variant, mode: Mode) {
         Variant::Native => "nftables",
     };
     let servers = format!("{RESOLVER},{RESOLVER_V6}");
-    let output = Command::new(env!("CARGO_BIN_EXE_sidecar-init"))
+    let output = Command::new("timeout")
         .env_clear()
         .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        .args([RUN_LIMIT, env!("CARGO_BIN_EXE_sidecar-init")])
         .args(["apply", "--network-namespace", &inside.path(), "--backend", backend])
         .args(["-m", mode.name(), "-b", "*", "-i", "*", "--dual-stack"])
         .args(["--redirect-dns", "--dns-servers", &servers])
-        .timeout(PATIENCE)
         .output()
         .expect("the binary starts");
     let said = String::from_utf8_lossy(&output.stderr);

@@ -71,43 +71,53 @@ fn delivered(mebibytes: u64, family: usize) {
 
 #[test]
 fn a_gibibyte_goes_out_and_comes_back() {
-    inside("traffic::a_gibibyte_goes_out_and_comes_back", &[Who::Root], &[&[]], || echoed(1024, 0));
+    inside("sandbox::traffic::a_gibibyte_goes_out_and_comes_back", &[Who::Root], &[&[]], || echoed(1024, 0));
 }
 
 #[test]
 fn a_gibibyte_arrives() {
-    inside("traffic::a_gibibyte_arrives", &[Who::Root], &[&[]], || delivered(1024, 0));
+    inside("sandbox::traffic::a_gibibyte_arrives", &[Who::Root], &[&[]], || delivered(1024, 0));
 }
 
 #[test]
 fn less_does_in_every_mode_and_family_for_everybody() {
-    inside("traffic::less_does_in_every_mode_and_family_for_everybody", &EVERYBODY, BOTH_MODES, || {
-        for family in [0, 1] {
-            echoed(16, family);
-            delivered(16, family);
-        }
-    });
+    inside(
+        "sandbox::traffic::less_does_in_every_mode_and_family_for_everybody",
+        &EVERYBODY,
+        BOTH_MODES,
+        || {
+            for family in [0, 1] {
+                echoed(16, family);
+                delivered(16, family);
+            }
+        },
+    );
 }
 
 #[test]
 fn two_hundred_connections_at_once() {
-    let told = inside("traffic::two_hundred_connections_at_once", &[Who::Root, Who::One], BOTH_MODES, || {
-        let listener = listen(WORLD[0], 9000);
-        let outbound: Vec<TcpStream> = (0..200).map(|_| call((WORLD[0], 7))).collect();
-        let inbound: Vec<_> = (0..100).map(|_| inbound(0, &listener)).collect();
-        let pairs = outbound.iter().map(|stream| (stream, stream));
-        let pairs: Vec<_> = pairs.chain(inbound.iter().map(|(near, far)| (near, far))).collect();
-        // All are open, and each has bytes on its way, before any is read.
-        for (number, &(mut near, _)) in (0..).zip(&pairs) {
-            near.write_all(&block(number)[..4096]).expect("written");
-        }
-        for (number, &(near, mut far)) in (0..).zip(&pairs) {
-            near.shutdown(Shutdown::Write).expect("open");
-            let mut came = Vec::new();
-            far.read_to_end(&mut came).expect("all of it");
-            assert!(came == block(number)[..4096], "connection {number}");
-        }
-    });
+    let told = inside(
+        "sandbox::traffic::two_hundred_connections_at_once",
+        &[Who::Root, Who::One],
+        BOTH_MODES,
+        || {
+            let listener = listen(WORLD[0], 9000);
+            let outbound: Vec<TcpStream> = (0..200).map(|_| call((WORLD[0], 7))).collect();
+            let inbound: Vec<_> = (0..100).map(|_| inbound(0, &listener)).collect();
+            let pairs = outbound.iter().map(|stream| (stream, stream));
+            let pairs: Vec<_> = pairs.chain(inbound.iter().map(|(near, far)| (near, far))).collect();
+            // All are open, and each has bytes on its way, before any is read.
+            for (number, &(mut near, _)) in (0..).zip(&pairs) {
+                near.write_all(&block(number)[..4096]).expect("written");
+            }
+            for (number, &(near, mut far)) in (0..).zip(&pairs) {
+                near.shutdown(Shutdown::Write).expect("open");
+                let mut came = Vec::new();
+                far.read_to_end(&mut came).expect("all of it");
+                assert!(came == block(number)[..4096], "connection {number}");
+            }
+        },
+    );
     for told in told {
         assert_eq!(told.matches("outbound 10.9.0.2:7 -> 15001, from uid ").count(), 200, "{told}");
         assert_eq!(told.matches("inbound 10.9.0.1:9000 -> 15006, from 10.9.0.2:").count(), 100, "{told}");
@@ -116,26 +126,31 @@ fn two_hundred_connections_at_once() {
 
 #[test]
 fn one_direction_may_end_before_the_other() {
-    inside("traffic::one_direction_may_end_before_the_other", &[Who::Root, Who::One], BOTH_MODES, || {
-        for family in [0, 1] {
-            let listener = listen(WORLD[family], 9000);
-            let (mut near, mut far) = inbound(family, &listener);
-            near.write_all(b"question").expect("written");
-            near.shutdown(Shutdown::Write).expect("open");
-            let mut question = String::new();
-            far.read_to_string(&mut question).expect("to its end");
-            far.write_all(b"answer").expect("the other direction is open");
-            drop(far);
-            let mut answer = String::new();
-            near.read_to_string(&mut answer).expect("to its end");
-            assert_eq!((question.as_str(), answer.as_str()), ("question", "answer"));
-        }
-    });
+    inside(
+        "sandbox::traffic::one_direction_may_end_before_the_other",
+        &[Who::Root, Who::One],
+        BOTH_MODES,
+        || {
+            for family in [0, 1] {
+                let listener = listen(WORLD[family], 9000);
+                let (mut near, mut far) = inbound(family, &listener);
+                near.write_all(b"question").expect("written");
+                near.shutdown(Shutdown::Write).expect("open");
+                let mut question = String::new();
+                far.read_to_string(&mut question).expect("to its end");
+                far.write_all(b"answer").expect("the other direction is open");
+                drop(far);
+                let mut answer = String::new();
+                near.read_to_string(&mut answer).expect("to its end");
+                assert_eq!((question.as_str(), answer.as_str()), ("question", "answer"));
+            }
+        },
+    );
 }
 
 #[test]
 fn a_reset_is_passed_on_through_both() {
-    inside("traffic::a_reset_is_passed_on_through_both", &[Who::Root, Who::One], BOTH_MODES, || {
+    inside("sandbox::traffic::a_reset_is_passed_on_through_both", &[Who::Root, Who::One], BOTH_MODES, || {
         let listener = listen(WORLD[0], 9000);
         for client_resets in [true, false] {
             let (near, far) = inbound(0, &listener);
@@ -154,7 +169,7 @@ fn reset(stream: TcpStream) {
 
 #[test]
 fn whoever_is_not_there_resets() {
-    let told = inside("traffic::whoever_is_not_there_resets", &[Who::Root], &[&[]], || {
+    let told = inside("sandbox::traffic::whoever_is_not_there_resets", &[Who::Root], &[&[]], || {
         let mut stream = call((WORLD[0], 4));
         let error = stream.read(&mut [0]).expect_err("nobody is there");
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
@@ -167,7 +182,7 @@ fn whoever_is_not_there_resets() {
 /// Whoever does not read holds up the writer, over all that is between them.
 #[test]
 fn nothing_piles_up() {
-    inside("traffic::nothing_piles_up", &[Who::Root], &[&[]], || {
+    inside("sandbox::traffic::nothing_piles_up", &[Who::Root], &[&[]], || {
         let listener = listen(WORLD[0], 9000);
         let (mut near, far) = inbound(0, &listener);
         near.set_write_timeout(Some(std::time::Duration::from_secs(2))).expect("a time");

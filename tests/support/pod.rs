@@ -4,10 +4,8 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
-
-use assert_cmd::Command;
 
 use super::address::{Place, any};
 use super::namespace::{Namespace, join};
@@ -19,8 +17,9 @@ const INBOUND_PORT: u16 = 15006;
 const AGENT_PORT: u16 = 15053;
 /// The application, and everybody outside.
 pub(crate) const APP: Identity = Identity { uid: 1000, gid: 1000 };
-/// The longest that one run of the binary may take; it waits for iptables' lock, never for the network.
-const RUN_LIMIT: Duration = Duration::from_secs(60);
+/// The longest that one run of the binary may take; it waits for iptables' lock, never for the network. `timeout` counts,
+/// because a handler of SIGCHLD would interrupt other tests.
+const RUN_LIMIT: &str = "60s";
 
 /// Who answered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -108,14 +107,14 @@ impl Pod {
 
     /// The same without saying which variant.
     pub(crate) fn run(&self, environment: &[(&str, &str)], flags: &[&str]) {
-        let output = Command::new(env!("CARGO_BIN_EXE_sidecar-init"))
+        let output = Command::new("timeout")
             .env_clear()
             .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
             .envs(environment.iter().copied())
+            .args([RUN_LIMIT, env!("CARGO_BIN_EXE_sidecar-init")])
             .args(["istio-iptables", "--network-namespace", &self.inside.path()])
             .args(["-p", "15001", "-z", "15006", "-u", "1337", "-g", "1337", "-m", self.setting.mode.name()])
             .args(flags)
-            .timeout(RUN_LIMIT)
             .output()
             .expect("the binary starts");
         assert!(
