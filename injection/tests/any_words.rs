@@ -145,14 +145,14 @@ proptest! {
         let Some(name) = sidecar.init.name() else { return Ok(()) };
         // A space or a line break in a word would be another word to whoever prints it.
         let odd = |c: char| c.is_whitespace() || c.is_control() || "\"'\\".contains(c);
-        prop_assert!(sidecar.arguments.iter().all(|word| !word.contains(odd)), "{:?}", sidecar.arguments);
+        prop_assert!(sidecar.arguments().iter().all(|word| !word.contains(odd)), "{:?}", sidecar.arguments());
         let env: Vec<Value> =
             sidecar.init_variables.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
-        pod["spec"]["initContainers"] = json!([{"name": name, "args": sidecar.arguments, "env": env}]);
+        pod["spec"]["initContainers"] = json!([{"name": name, "args": sidecar.arguments(), "env": env}]);
         let objects = policy::pod::objects("pod", &pod.to_string()).expect("a pod");
         let reading = policy::pod::read(&objects[0], EXCLUDED_NAMESPACES);
         let resolved = reading.said.resolve(&Pod);
-        prop_assert!(resolved.is_ok(), "{}\n{:?}", resolved.expect_err("bad"), sidecar.arguments);
+        prop_assert!(resolved.is_ok(), "{}\n{:?}", resolved.expect_err("bad"), sidecar.arguments());
     }
 
     #[test]
@@ -164,7 +164,7 @@ proptest! {
             Ok(configuration) => {
                 let sidecar = Sidecar::of(&json!({}), &Around::default(), &configuration);
                 let sidecar = sidecar.expect("a pod that says nothing");
-                prop_assert_eq!(sidecar.arguments.is_empty(), sidecar.init.name().is_none());
+                prop_assert_eq!(sidecar.arguments().is_empty(), sidecar.init.name().is_none());
             }
             Err(problems) => {
                 let named = |name: &str| ["config", "values", "mesh"].iter().any(|text| name.starts_with(text));

@@ -28,7 +28,7 @@ fn every_problem_is_told_at_once_by_its_annotation() {
         "istio.io/reroute-virtual-interfaces": "br+",
         "prometheus.istio.io/merge-metrics": "maybe",
         "proxy.istio.io/config": "concurrency: x\nproxyMetadata: {A: 1}\ninterceptionMode: tproxy\ndrainDuration: 100ms",
-        "readiness.status.sidecar.istio.io/failureThreshold": "4294967296",
+        "readiness.status.sidecar.istio.io/failureThreshold": "2147483648",
         "readiness.status.sidecar.istio.io/initialDelaySeconds": "-1",
         "readiness.status.sidecar.istio.io/periodSeconds": "+1",
         "sidecar-init/envoy-port": "0",
@@ -58,7 +58,7 @@ fn every_problem_is_told_at_once_by_its_annotation() {
         "proxy.istio.io/config: drainDuration: \"100ms\" is not what is expected; expected whole seconds",
         "proxy.istio.io/config: interceptionMode: \"tproxy\" is not what is expected; expected REDIRECT, TPROXY, NONE",
         "proxy.istio.io/config: proxyMetadata.A: \"1\" is a number; expected a text; write it in quotes",
-        "readiness.status.sidecar.istio.io/failureThreshold: \"4294967296\" is no number",
+        "readiness.status.sidecar.istio.io/failureThreshold: \"2147483648\" is no number",
         "readiness.status.sidecar.istio.io/initialDelaySeconds: \"-1\" is no number",
         "readiness.status.sidecar.istio.io/periodSeconds: \"+1\" is no number",
         "sidecar-init/envoy-port: \"0\" is no port to listen on",
@@ -199,8 +199,8 @@ fn the_rules_know_the_proxy_by_what_it_runs_as() {
         let namespace = Namespace { annotations, ..Namespace::default() };
         let around = Around { namespace, ..Around::default() };
         let sidecar = Sidecar::of(&pod, &around, &Configuration::default()).expect("a good pod");
-        assert_eq!(sidecar.arguments[5], "-u");
-        (sidecar.arguments[6].clone(), sidecar.proxy_uid)
+        assert_eq!(sidecar.arguments()[5], "-u");
+        (sidecar.arguments()[6].clone(), sidecar.proxy_uid)
     };
     let own = json!({"runAsUser": 2000});
     assert_eq!(told("REDIRECT", &own, None), ("2000".to_owned(), 1337));
@@ -242,8 +242,8 @@ pilot: {cni: {enabled: true}}
     });
     let sidecar = try_of(&annotations, &configured(values, "")).expect("good annotations");
     assert_eq!(sidecar.init, Init::Validation);
-    let told: Vec<(&str, &str)> =
-        sidecar.plugin_annotations.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let told = sidecar.plugin_annotations(&json!({"metadata": {"annotations": annotations}}));
+    let told: Vec<(&str, &str)> = told.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(
         told,
         [

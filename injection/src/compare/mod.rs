@@ -95,13 +95,10 @@ pub fn try_templates(configuration: &Configuration) -> Vec<Tried> {
     let enabled =
         decision::Rules { policy: Some(decision::Policy::Enabled), never: Vec::new(), always: Vec::new() };
     let configuration = Configuration { rules: enabled, ..configuration.clone() };
-    let built_in = Template::built_in();
     let named = configuration.default_templates.iter().chain(configuration.aliases.values().flatten());
     let named: Vec<&String> = named.collect();
     let is_used = |(name, template): &(&String, &Template)| {
-        named.contains(name)
-            || matches!(template, Template::Go(_))
-            || built_in.iter().all(|(known, _)| known != name)
+        named.contains(name) || !matches!(template, Template::BuiltIn(_))
     };
     let tried = configuration.templates.iter().filter(is_used).map(|(template, _)| {
         let mut problems: Vec<Problem> = Vec::new();

@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 /// How strictly an injected pod is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strictness {
-    /// All of it comes from declared templates, so that whatever is wrong is an error.
-    Declared,
+    /// All of it comes from built-in templates, so that any problem is an error.
+    BuiltIn,
     /// Somebody's own template or container has part in it: he may have his reasons.
     Own,
 }
@@ -33,7 +33,7 @@ pub(super) struct Look<'a> {
 /// Looks at it. Returns warnings.
 ///
 /// # Errors
-/// What is wrong, if all of it comes from declared templates.
+/// Every problem, if all of it comes from built-in templates.
 pub(super) fn check(look: &Look<'_>) -> Result<Vec<String>, Problems> {
     let injected: Vec<&Item> = look
         .pod
@@ -54,8 +54,8 @@ pub(super) fn check(look: &Look<'_>) -> Result<Vec<String>, Problems> {
         Err(problems) => problems.0,
     };
     match strictness {
-        Strictness::Declared if !found.is_empty() => Err(Problems(found)),
-        Strictness::Declared | Strictness::Own => Ok(found.iter().map(ToString::to_string).collect()),
+        Strictness::BuiltIn if !found.is_empty() => Err(Problems(found)),
+        Strictness::BuiltIn | Strictness::Own => Ok(found.iter().map(ToString::to_string).collect()),
     }
 }
 
@@ -91,21 +91,23 @@ fn capture(pod: &Pod, starting: &[&Item]) -> Result<Option<(String, Capture)>, P
     Ok(Some((name.clone(), resolved.capture)))
 }
 
-/// An init container that captures something else than the sidecar's settings say, to which declared templates have added what
-/// their proxies need. Who writes the container himself wants it other than it would be.
+/// An init container of a template whose rules differ from those that the sidecar's settings ask for. A container that the pod
+/// itself has is meant to differ.
 fn other(look: &Look<'_>, name: &str, starting: &[&Item], found: &Capture) -> Option<Problem> {
     if name != INIT || look.own.container(name).is_some() {
         return None;
     }
     let mut meant = (*starting.iter().find(|container| container.name() == name)?).clone();
-    if meant.0.get("args") == Some(&json!(look.sidecar.arguments)) {
+    let arguments = look.sidecar.arguments();
+    let as_json = json!(arguments);
+    if meant.0.get("args") == Some(&as_json) {
         return None;
     }
-    meant.0.insert("args".to_owned(), json!(look.sidecar.arguments));
+    meant.0.insert("args".to_owned(), as_json);
     if matches!(capture(look.pod, &[&meant]), Ok(Some((_, meant))) if meant == *found) {
         return None;
     }
-    let words = look.sidecar.arguments.iter().map(|word| if word.is_empty() { "\"\"" } else { word });
+    let words = arguments.iter().map(|word| if word.is_empty() { "\"\"" } else { word });
     let text = format!(
         "captures something else than the pod's settings mean; expected the arguments {}",
         words.collect::<Vec<_>>().join(" ")

@@ -166,8 +166,8 @@ impl<'a> Job<'a> {
         if !problems.is_empty() {
             return Err(Problems(problems));
         }
-        let declared = chosen.iter().all(|(_, template)| matches!(template, Template::Declared(_)));
-        let strictness = if declared { Strictness::Declared } else { Strictness::Own };
+        let built_in = chosen.iter().all(|(_, template)| matches!(template, Template::BuiltIn(_)));
+        let strictness = if built_in { Strictness::BuiltIn } else { Strictness::Own };
         warnings.extend(sidecar.warnings.iter().cloned());
         warnings.extend(odd(&own));
         Ok(Self { given, status, own, sidecar, patches, strictness, warnings })

@@ -1,6 +1,7 @@
 //! A pod's annotations, read one by one: what each says, and everything that is wrong with any of them.
 
 use crate::configuration::list::listed;
+use crate::quantity;
 use policy::settings::mapping::Form;
 use policy::sources::{Wildcard, boolean};
 use policy::{Problem, pod};
@@ -51,11 +52,10 @@ impl<'a> Annotations<'a> {
         parsed
     }
 
-    /// A number that counts seconds or failures; Istio takes no sign and no space.
+    /// A number of seconds or failures; Istio takes no sign and no space.
     pub(super) fn number(&mut self, name: &str) -> Option<u32> {
-        let is_bare = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        self.read(name, "is no number; expected one from 0 to 4294967295, without a sign", |text| {
-            text.parse().ok().filter(|_| is_bare(text))
+        self.read(name, "is no number; expected one from 0 to 2147483647, without a sign", |text| {
+            quantity::count(text).filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
         })
     }
 
@@ -66,7 +66,7 @@ impl<'a> Annotations<'a> {
     /// An amount of a resource.
     pub(super) fn quantity(&mut self, name: &str) -> Option<(&'a str, f64)> {
         let value = self.get(name)?;
-        match crate::quantity::read(value) {
+        match quantity::read(value) {
             Ok(amount) => Some((value, amount)),
             Err(text) => {
                 self.problem(name, value, text);

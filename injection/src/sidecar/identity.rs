@@ -11,6 +11,9 @@ use serde_json::Value;
 const USERS: &str = "openshift.io/sa.scc.uid-range";
 const GROUPS: &str = "openshift.io/sa.scc.supplemental-groups";
 
+/// The greatest number of a user or a group that the API takes.
+const MAX_ID: u32 = i32::MAX.unsigned_abs();
+
 /// A user and a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
@@ -86,10 +89,10 @@ impl Asked<'_> {
         let mut containers = lists.into_iter().flatten().flatten();
         let proxy = containers.find(|one| one.get("name").and_then(Value::as_str) == Some(PROXY))?;
         let value = proxy.get("securityContext")?.get(field).filter(|value| !value.is_null())?;
-        let number = value.as_i64().filter(|number| (0..=i64::from(u32::MAX)).contains(number));
+        let number = value.as_i64().filter(|number| (0..=i64::from(MAX_ID)).contains(number));
         if number.is_none() {
             let name = format!("container {PROXY}: securityContext.{field}");
-            let text = "is no number of a user or group; expected one from 0 to 4294967295";
+            let text = "is no number of a user or group; expected one from 0 to 2147483647";
             problems.push(Problem::with_item(&name, &value.to_string(), text));
         }
         number
@@ -107,7 +110,7 @@ fn last_of(text: &str) -> Option<i64> {
         }
         (None, None) => return None,
     };
-    Some(i64::from(last))
+    (last <= MAX_ID).then_some(i64::from(last))
 }
 
 #[cfg(test)]
@@ -162,7 +165,7 @@ mod tests {
     fn ranges_of_openshift() {
         assert_eq!(last_of("1000620000/10000"), Some(1_000_629_999));
         assert_eq!(last_of("5-9,20-30"), Some(9));
-        for bad in ["", "5", "9-5", "5/0", "a/b", "-1/3", "4294967295/2"] {
+        for bad in ["", "5", "9-5", "5/0", "a/b", "-1/3", "4294967295/2", "2147483648-2147483649"] {
             assert_eq!(last_of(bad), None, "{bad:?}");
         }
     }

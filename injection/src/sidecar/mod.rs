@@ -15,8 +15,8 @@ pub use traffic::Traffic;
 
 use crate::configuration::{Configuration, Readiness};
 use crate::pipeline::Around;
-use policy::Problems;
 use policy::istio::annotations as known;
+use policy::{Problems, Setting};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -62,6 +62,18 @@ impl Init {
     }
 }
 
+/// In what the proxy of a template differs from Istio's. It has no agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherProxy {
+    /// Where it listens for outbound and for inbound connections; `None` where Istio's proxy would.
+    pub outbound_port: Option<u16>,
+    pub inbound_port: Option<u16>,
+    /// The user by which the rules know it.
+    pub uid: Option<u32>,
+    /// Its ports that are never captured.
+    pub own_ports: &'static [u16],
+}
+
 /// What a pod's sidecar is to be.
 #[derive(Clone, Debug)]
 pub struct Sidecar {
@@ -69,15 +81,16 @@ pub struct Sidecar {
     pub init: Init,
     /// What is captured, and where it goes.
     pub traffic: Traffic,
-    /// Arguments of the init container, from `istio-iptables` on; made from typed settings. Empty where there is none.
-    pub arguments: Vec<String>,
+    /// Settings by the pod's annotations `sidecar-init/`, which win over what `traffic` says of them.
+    pub own_settings: BTreeMap<Setting, String>,
+    /// Flags of the init container that take no value.
+    pub init_switches: Vec<Setting>,
     /// Variables of the init container: the ProxyConfig's `proxyMetadata`, and settings that have no flag.
     pub init_variables: BTreeMap<String, String>,
     /// As whom the init container runs.
     pub init_identity: Identity,
-    /// Annotations by which a plugin is told what is captured; empty where there is no plugin, and without those that the
-    /// pod has already.
-    pub plugin_annotations: Vec<(&'static str, String)>,
+    /// Whether a CNI plugin sets the rules.
+    pub has_plugin: bool,
     /// The mesh's `defaultConfig` with the pod's `proxy.istio.io/config` over it, by the names of its JSON form.
     pub proxy_config: Value,
     /// `proxyMetadata` of the ProxyConfig: variables of the proxy.
@@ -140,5 +153,25 @@ impl Sidecar {
     /// Every annotation that is not as it has to be.
     pub fn of(pod: &Value, around: &Around, configuration: &Configuration) -> Result<Self, Problems> {
         read::read(pod, around, configuration)
+    }
+
+    /// Puts another proxy in the place of Istio's, or beside one that took its place already.
+    pub(crate) fn replace_proxy(&mut self, proxy: &OtherProxy) {
+        if let Some(uid) = proxy.uid.map(i64::from) {
+            self.proxy_identity.user = uid;
+            if self.init == Init::Validation {
+                // What it sends has to look like the proxy's own.
+                self.init_identity.user = uid;
+            }
+        }
+        // Nothing listens at the agent's port.
+        let agent = self.status_port.take();
+        self.traffic.exclude_inbound.retain(|port| Some(*port) != agent);
+        if self.has_agent {
+            self.traffic.own_ports.clear();
+        }
+        self.traffic.follow(proxy);
+        self.startup_failures = None;
+        self.has_agent = false;
     }
 }

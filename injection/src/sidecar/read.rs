@@ -63,13 +63,11 @@ pub(super) fn read(pod: &Value, around: &Around, configuration: &Configuration) 
     let sidecar = Sidecar {
         mode,
         init,
-        arguments: traffic.arguments(init, &log_level, values, &own),
+        init_switches: init_switches(init, values),
         init_variables: init_variables(&metadata, &own),
+        own_settings: own,
         init_identity: identities.init,
-        plugin_annotations: match values.cni.enabled {
-            true => traffic.told_to_plugin(&said),
-            false => Vec::new(),
-        },
+        has_plugin: values.cni.enabled,
         traffic,
         hold: values.proxy.hold || is_true(&proxy_config, "holdApplicationUntilProxyStarts"),
         proxy_config,
@@ -280,4 +278,17 @@ fn init_variables(
         variables.insert(setting.row().variables[0].to_owned(), value.clone());
     }
     variables
+}
+
+/// Flags of the init container that take no value, in the order in which Istio writes them.
+fn init_switches(init: Init, values: &Values) -> Vec<Setting> {
+    let validates = init == Init::Validation;
+    let switches = [
+        (values.log_as_json, Setting::LogAsJson),
+        (validates, Setting::RunValidation),
+        (validates, Setting::SkipRuleApply),
+        (!validates && values.init.force_apply, Setting::ForceApply),
+        (values.native_nftables, Setting::NativeNftables),
+    ];
+    switches.into_iter().filter(|(is_on, _)| *is_on).map(|(_, setting)| setting).collect()
 }

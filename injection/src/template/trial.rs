@@ -1,8 +1,8 @@
 //! Templates tried before a pod needs them: each one is filled for a plain pod when a configuration is loaded, so that a call
 //! or a field that is not there is known then, and not by every pod that is refused.
 //!
-//! What a template refuses on purpose (`fail`) is no fault: a pod that says more may be what it wants. Declared templates
-//! have nothing to try, as all of their words are known when they are read.
+//! What a template refuses on purpose (`fail`) is no fault: a pod that says more may be what it wants. The built-in
+//! templates need no trial.
 
 use super::{Sight, Template};
 use crate::configuration::Configuration;
@@ -30,7 +30,7 @@ pub fn trial(configuration: &Configuration) -> Vec<Trial> {
     let tried = configuration.templates.iter().filter_map(|(name, template)| {
         let (mut problems, mut warnings) = (Vec::new(), Vec::new());
         match template {
-            Template::Declared(_) => return None,
+            Template::BuiltIn(_) => return None,
             Template::Unreadable(found) => problems.clone_from(&found.0),
             Template::Go(template) => {
                 for native_sidecars in [false, true] {
