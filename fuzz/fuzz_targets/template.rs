@@ -3,7 +3,7 @@
 #![no_main]
 
 use injection::sidecar::Sidecar;
-use injection::template::{Sight, go};
+use injection::template::{TemplateContext, go};
 use injection::{Around, Configuration};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
@@ -19,8 +19,8 @@ fuzz_target!(|text: &str| {
     });
     let around = Around::default();
     let sidecar = Sidecar::of(&pod, &around, &CONFIGURATION).expect("nothing is wrong with the pod");
-    let sight = Sight { pod: &pod, around: &around, sidecar: &sidecar, configuration: &CONFIGURATION };
-    if let Ok(patch) = template.render(&sight, &mut Vec::new()) {
+    let context = TemplateContext { pod: &pod, around: &around, sidecar: &sidecar, configuration: &CONFIGURATION };
+    if let Ok(patch) = template.render(&context, &mut Vec::new()) {
         // What the pod says may be a part of a text; it is a field only where the template has that field too.
         assert!(text.contains("privileged") || !has_key(&patch, "privileged"), "{patch}");
     }

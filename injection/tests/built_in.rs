@@ -3,7 +3,7 @@
 use injection::configuration::{Configuration, Text, Texts};
 use injection::pipeline::Workload;
 use injection::sidecar::Sidecar;
-use injection::template::{BuiltIn, Sight, Template};
+use injection::template::{BuiltIn, Template, TemplateContext};
 use injection::{Around, Namespace, Outcome, inject};
 use policy::Problems;
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ fn render(template: BuiltIn, annotations: Value, values: Value) -> Result<Value,
     let template = Template::BuiltIn(template);
     template.adapt(&mut sidecar);
     template.render(
-        &Sight { pod: &pod, around: &around, sidecar: &sidecar, configuration: &configuration },
+        &TemplateContext { pod: &pod, around: &around, sidecar: &sidecar, configuration: &configuration },
         &mut Vec::new(),
     )
 }

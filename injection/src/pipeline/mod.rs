@@ -23,7 +23,7 @@ pub use workload::Workload;
 use crate::configuration::Configuration;
 use crate::decision::{Decision, Facts, decide};
 use crate::sidecar::Sidecar;
-use crate::template::{Sight, Template};
+use crate::template::{Template, TemplateContext};
 use crate::words::{LABEL_VALUE, is_label_value};
 use guard::{Look, Strictness};
 use overlay::Patch;
@@ -155,10 +155,10 @@ impl<'a> Job<'a> {
             return Err(Problems(problems));
         };
         chosen.iter().for_each(|(_, template)| template.adapt(&mut sidecar));
-        let sight = Sight { pod: &seen, around, sidecar: &sidecar, configuration };
+        let context = TemplateContext { pod: &seen, around, sidecar: &sidecar, configuration };
         let mut patches = Vec::new();
         for (name, template) in &chosen {
-            match template.render(&sight, &mut warnings) {
+            match template.render(&context, &mut warnings) {
                 Ok(patch) => patches.push((*name, patch)),
                 Err(found) => problems.extend(found.0),
             }

@@ -25,9 +25,9 @@ pub enum Template {
     Unreadable(Problems),
 }
 
-/// All that a template sees.
+/// What templates are filled from.
 #[derive(Clone, Copy, Debug)]
-pub struct Sight<'a> {
+pub struct TemplateContext<'a> {
     /// The pod, without what an earlier injection has added.
     pub pod: &'a Value,
     pub around: &'a Around,
@@ -64,10 +64,14 @@ impl Template {
     ///
     /// # Errors
     /// Every problem with what the template is filled with.
-    pub fn render(&self, sight: &Sight<'_>, warnings: &mut Vec<String>) -> Result<Value, Problems> {
+    pub fn render(
+        &self,
+        context: &TemplateContext<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Value, Problems> {
         match self {
-            Self::BuiltIn(template) => template.render(sight),
-            Self::Go(template) => template.render(sight, warnings),
+            Self::BuiltIn(template) => template.render(context),
+            Self::Go(template) => template.render(context, warnings),
             Self::Unreadable(problems) => Err(problems.clone()),
         }
     }

@@ -4,7 +4,7 @@
 //! What a template refuses on purpose (`fail`) is no fault: a pod that says more may be what it wants. The built-in
 //! templates need no trial.
 
-use super::{Sight, Template};
+use super::{Template, TemplateContext};
 use crate::configuration::Configuration;
 use crate::pipeline::{Around, Namespace, Workload};
 use crate::sidecar::Sidecar;
@@ -63,8 +63,8 @@ fn filled(
         Ok(sidecar) => sidecar,
         Err(Problems(problems)) => return problems,
     };
-    let sight = Sight { pod: &pod, around: &around, sidecar: &sidecar, configuration };
-    match template.render(&sight, warnings) {
+    let context = TemplateContext { pod: &pod, around: &around, sidecar: &sidecar, configuration };
+    match template.render(&context, warnings) {
         Err(Problems(problems)) if !super::go::refused() => problems,
         Ok(_) | Err(_) => Vec::new(),
     }

@@ -2,7 +2,7 @@
 
 use injection::pipeline::Workload;
 use injection::sidecar::Sidecar;
-use injection::template::{Sight, go};
+use injection::template::{TemplateContext, go};
 use injection::{Around, Configuration, Namespace};
 use serde_json::{Value, json};
 
@@ -59,13 +59,13 @@ impl World {
         world
     }
 
-    pub(crate) fn sight(&self) -> Sight<'_> {
+    pub(crate) fn context(&self) -> TemplateContext<'_> {
         let Self { pod, around, sidecar, configuration } = self;
-        Sight { pod, around, sidecar, configuration }
+        TemplateContext { pod, around, sidecar, configuration }
     }
 
     pub(crate) fn render(&self, text: &str) -> Result<Value, String> {
         let template = go::Template::read("template", text).map_err(|problems| problems.to_string())?;
-        template.render(&self.sight(), &mut Vec::new()).map_err(|problems| problems.to_string())
+        template.render(&self.context(), &mut Vec::new()).map_err(|problems| problems.to_string())
     }
 }

@@ -20,7 +20,7 @@ const READY_PORT: &str = "envoy.sidecar-init/ready-port";
 const READY_PORT_VALUE: &str = "envoy.readyPort";
 
 pub(super) fn parts(context: &mut RenderContext<'_>) -> Parts {
-    let sidecar = context.sight.sidecar;
+    let sidecar = context.input.sidecar;
     let image = context.annotation_or_value(PROXY_IMAGE, "envoy.image");
     let image = image.as_deref().and_then(set).or_else(|| set(&sidecar.proxy_image));
     let config = context.annotation_or_value(CONFIG, "envoy.configMap");
@@ -30,7 +30,7 @@ pub(super) fn parts(context: &mut RenderContext<'_>) -> Parts {
         Some(json!({"httpGet": get, "periodSeconds": period, "failureThreshold": failures}))
     };
     let mut arguments = vec!["--config-path", "/etc/envoy/envoy.yaml"];
-    if let Some(name) = context.canonical_name().or_else(|| set(&context.sight.around.namespace.name)) {
+    if let Some(name) = context.canonical_name().or_else(|| set(&context.input.around.namespace.name)) {
         arguments.extend(["--service-cluster", name]);
     }
     arguments.extend(["--service-node", "$(POD_NAME).$(POD_NAMESPACE)"]);

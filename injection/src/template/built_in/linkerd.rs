@@ -16,7 +16,7 @@ pub(super) static PROXY: OtherProxy = OtherProxy {
 const NETWORKS: &str = "10.0.0.0/8,100.64.0.0/10,172.16.0.0/12,192.168.0.0/16,fd00::/8";
 
 pub(super) fn parts(context: &mut RenderContext<'_>) -> Parts {
-    let (sidecar, around) = (context.sight.sidecar, context.sight.around);
+    let (sidecar, around) = (context.input.sidecar, context.input.around);
     let image = context.annotation_or_value("config.linkerd.io/proxy-image", "linkerd.image");
     let image = image.as_deref().and_then(set).or_else(|| set(&sidecar.proxy_image));
     let control_plane = context.value("linkerd.namespace").unwrap_or_else(|| "linkerd".to_owned());
@@ -74,7 +74,7 @@ pub(super) fn parts(context: &mut RenderContext<'_>) -> Parts {
 fn variables(context: &mut RenderContext<'_>, control_plane: &str) -> Vec<Value> {
     const TRUST_ANCHORS: &str = "linkerd.identityTrustAnchorsPEM";
     const IDENTITY: &str = "serviceaccount.identity.$(_l5d_ns).$(_l5d_trustdomain)";
-    let sidecar = context.sight.sidecar;
+    let sidecar = context.input.sidecar;
     let domain = &sidecar.domain;
     let or = |found: Option<String>, default: &str| found.unwrap_or_else(|| default.to_owned());
     let trust_domain = or(context.value("linkerd.identityTrustDomain"), domain);

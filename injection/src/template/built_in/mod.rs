@@ -7,7 +7,7 @@ mod envoy;
 mod linkerd;
 mod sidecar;
 
-use super::{Sight, multus};
+use super::{TemplateContext, multus};
 use crate::sidecar::{Identity, Init, Mode, OtherProxy};
 use policy::{Problem, Problems};
 use serde_json::{Map, Value, json};
@@ -58,8 +58,8 @@ impl BuiltIn {
     ///
     /// # Errors
     /// Every value and annotation that can't be used.
-    pub(super) fn render(self, sight: &Sight<'_>) -> Result<Value, Problems> {
-        let mut context = RenderContext { template: self, sight, problems: Vec::new() };
+    pub(super) fn render(self, input: &TemplateContext<'_>) -> Result<Value, Problems> {
+        let mut context = RenderContext { template: self, input, problems: Vec::new() };
         let parts = match self {
             Self::Sidecar => sidecar::parts(&mut context),
             Self::Envoy => envoy::parts(&mut context),
@@ -78,10 +78,10 @@ struct Parts {
     volumes: Vec<Value>,
 }
 
-/// A pod for which a template is rendered, and the problems found so far.
+/// What a template is rendered from, and the problems found so far.
 struct RenderContext<'a> {
     template: BuiltIn,
-    sight: &'a Sight<'a>,
+    input: &'a TemplateContext<'a>,
     problems: Vec<Problem>,
 }
 
@@ -89,7 +89,7 @@ impl<'a> RenderContext<'a> {
     /// The whole patch: lists and mappings without entries are not part of it.
     fn patch(&self, parts: Parts) -> Value {
         let Parts { labels, mut annotations, proxy, volumes } = parts;
-        let (sidecar, values) = (self.sight.sidecar, &self.sight.configuration.values);
+        let (sidecar, values) = (self.input.sidecar, &self.input.configuration.values);
         let mut proxy = without_unset(proxy);
         proxy["name"] = self.template.container().into();
         let mut starting: Vec<Value> = self.init_container().into_iter().collect();
@@ -121,7 +121,7 @@ impl<'a> RenderContext<'a> {
 
     /// The container that sets the capture rules, or checks those of a plugin; `None` in mode NONE.
     fn init_container(&self) -> Option<Value> {
-        let sidecar = self.sight.sidecar;
+        let sidecar = self.input.sidecar;
         let name = sidecar.init.name()?;
         let sets_rules = sidecar.init == Init::Capture;
         let capabilities = match sets_rules {
@@ -129,7 +129,7 @@ impl<'a> RenderContext<'a> {
             false => json!({"drop": ["ALL"]}),
         };
         let Identity { user, group } = sidecar.init_identity;
-        let privileged = self.sight.configuration.values.proxy.privileged;
+        let privileged = self.input.configuration.values.proxy.privileged;
         let variables: Vec<Value> =
             sidecar.init_variables.iter().map(|(name, value)| variable(name, value.as_str())).collect();
         Some(without_unset(json!({
@@ -158,9 +158,9 @@ impl<'a> RenderContext<'a> {
         const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
         /// The network that calls Istio's plugin.
         const PLUGIN: &str = "default/istio-cni";
-        let told = self.sight.sidecar.plugin_annotations(self.sight.pod).into_iter();
+        let told = self.input.sidecar.plugin_annotations(self.input.pod).into_iter();
         let mut found: Map<String, Value> = told.map(|(name, value)| (name, value.into())).collect();
-        let cni = &self.sight.configuration.values.cni;
+        let cni = &self.input.configuration.values.cni;
         if cni.enabled && cni.multus {
             let own = self.annotation(NETWORKS).unwrap_or_default().to_owned();
             found.insert(NETWORKS.to_owned(), multus::with(own, PLUGIN).into());
@@ -170,7 +170,7 @@ impl<'a> RenderContext<'a> {
 
     /// The security context of a proxy that is Envoy.
     fn security_context(&self, privileged: bool, read_only: bool) -> Value {
-        let sidecar = self.sight.sidecar;
+        let sidecar = self.input.sidecar;
         let Identity { user, group } = sidecar.proxy_identity;
         let added =
             [(sidecar.mode == Mode::Tproxy, "NET_ADMIN"), (sidecar.binds_low_ports, "NET_BIND_SERVICE")];
@@ -188,22 +188,22 @@ impl<'a> RenderContext<'a> {
     }
 
     fn seccomp_profile(&self) -> Option<&'a Value> {
-        Some(&self.sight.configuration.values.proxy.seccomp).filter(|profile| !is_empty(profile))
+        Some(&self.input.configuration.values.proxy.seccomp).filter(|profile| !is_empty(profile))
     }
 
     /// `resources` of the proxy.
     fn resources(&self) -> Option<&'a Value> {
-        Some(&self.sight.sidecar.resources).filter(|resources| !is_empty(resources))
+        Some(&self.input.sidecar.resources).filter(|resources| !is_empty(resources))
     }
 
     /// The variables that ProxyConfig gives the proxy, in the order of their names.
     fn proxy_metadata(&self) -> impl Iterator<Item = Value> + use<'a> {
-        self.sight.sidecar.proxy_metadata.iter().map(|(name, value)| variable(name, value.as_str()))
+        self.input.sidecar.proxy_metadata.iter().map(|(name, value)| variable(name, value.as_str()))
     }
 
     /// Adds a label or an annotation, unless the pod has its own.
     fn put_default(&self, entries: &mut Map<String, Value>, of: &str, key: &str, value: Option<&str>) {
-        let own = self.sight.pod.get("metadata").and_then(|metadata| metadata.get(of)?.get(key));
+        let own = self.input.pod.get("metadata").and_then(|metadata| metadata.get(of)?.get(key));
         if let Some(value) = value.filter(|_| own.is_none()) {
             entries.insert(key.to_owned(), value.into());
         }
@@ -218,12 +218,12 @@ impl<'a> RenderContext<'a> {
     }
 
     fn metadata(&self, of: &str, key: &str) -> Option<&'a str> {
-        self.sight.pod.get("metadata")?.get(of)?.get(key)?.as_str()
+        self.input.pod.get("metadata")?.get(of)?.get(key)?.as_str()
     }
 
     /// The containers of the pod.
     fn containers(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
-        self.sight.pod.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten()
+        self.input.pod.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten()
     }
 
     /// The ports of all containers.
@@ -246,7 +246,7 @@ impl<'a> RenderContext<'a> {
     /// The name of the pod's service, by its labels in the order in which Istio's telemetry asks for them, else by its workload.
     fn canonical_name(&self) -> Option<&'a str> {
         const LABELS: [&str; 3] = ["service.istio.io/canonical-name", "app.kubernetes.io/name", "app"];
-        let workload = self.sight.around.workload.as_ref();
+        let workload = self.input.around.workload.as_ref();
         let of_workload = || workload.map(|workload| label_value(&workload.name)).and_then(set);
         LABELS.into_iter().find_map(|key| self.label(key)).or_else(of_workload)
     }
@@ -259,7 +259,7 @@ impl<'a> RenderContext<'a> {
 
     /// The scalar at a place in the values, as text; `None` where it is not set.
     fn value(&mut self, path: &str) -> Option<String> {
-        let root = &self.sight.configuration.values.raw;
+        let root = &self.input.configuration.values.raw;
         let text = match path.split('.').try_fold(root, |value, key| value.get(key))? {
             Value::Null => return None,
             Value::String(text) => text.clone(),

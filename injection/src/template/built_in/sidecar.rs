@@ -13,7 +13,7 @@ const CORE_DUMP: &str = "sidecar.istio.io/enableCoreDump";
 const BOOTSTRAP_VOLUME: &str = "custom-bootstrap-volume";
 
 pub(super) fn parts(context: &mut RenderContext<'_>) -> Parts {
-    let (sidecar, configuration) = (context.sight.sidecar, context.sight.configuration);
+    let (sidecar, configuration) = (context.input.sidecar, context.input.configuration);
     let bootstrap = context.metadata("annotations", BOOTSTRAP);
     let dumps_core = context.annotation_or_value(CORE_DUMP, "global.proxy.enableCoreDump");
     let dumps_core = dumps_core.is_some_and(|text| is_on(&text));
@@ -45,7 +45,7 @@ fn labels(context: &RenderContext<'_>) -> Map<String, Value> {
     const LABELS_OF_VERSION: [&str; 3] =
         ["service.istio.io/canonical-revision", "app.kubernetes.io/version", "version"];
     let version = LABELS_OF_VERSION.into_iter().find_map(|key| context.label(key)).unwrap_or("latest");
-    let metadata = &context.sight.sidecar.proxy_metadata;
+    let metadata = &context.input.sidecar.proxy_metadata;
     let takes_tunnels = metadata.get("ISTIO_META_ENABLE_HBONE").is_some_and(|text| text == "true");
     let mut labels = Map::new();
     context.put_default(&mut labels, "labels", "security.istio.io/tlsMode", Some("istio"));
@@ -59,7 +59,7 @@ fn labels(context: &RenderContext<'_>) -> Map<String, Value> {
 
 fn annotations(context: &RenderContext<'_>) -> Map<String, Value> {
     const LOGS: &str = "kubectl.kubernetes.io/default-logs-container";
-    let revision = set(&context.sight.configuration.values.revision).unwrap_or("default");
+    let revision = set(&context.input.configuration.values.revision).unwrap_or("default");
     let mut annotations = Map::new();
     annotations.insert("istio.io/rev".to_owned(), revision.into());
     context.put_default(&mut annotations, "annotations", LOGS, context.first_container());
@@ -67,7 +67,7 @@ fn annotations(context: &RenderContext<'_>) -> Map<String, Value> {
 }
 
 fn arguments(context: &mut RenderContext<'_>) -> Vec<String> {
-    let (sidecar, values) = (context.sight.sidecar, &context.sight.configuration.values);
+    let (sidecar, values) = (context.input.sidecar, &context.input.configuration.values);
     let sts = context.value("global.sts.servicePort").filter(|port| is_on(port));
     let optional = [
         sidecar.proxy_log_level.as_ref().map(|level| format!("--proxyLogLevel={level}")),
@@ -84,8 +84,8 @@ fn arguments(context: &mut RenderContext<'_>) -> Vec<String> {
 
 /// The values', else what waits for the proxy to start, or drains it before it stops.
 fn lifecycle(context: &RenderContext<'_>) -> Option<Value> {
-    let sidecar = context.sight.sidecar;
-    let configured = &context.sight.configuration.values.proxy.lifecycle;
+    let sidecar = context.input.sidecar;
+    let configured = &context.input.configuration.values.proxy.lifecycle;
     if !is_empty(configured) {
         return Some(configured.clone());
     }
@@ -103,9 +103,9 @@ fn lifecycle(context: &RenderContext<'_>) -> Option<Value> {
 
 fn variables(context: &mut RenderContext<'_>, has_bootstrap: bool) -> Vec<Value> {
     let certificates = context.value("global.pilotCertProvider");
-    let (sidecar, configuration) = (context.sight.sidecar, context.sight.configuration);
+    let (sidecar, configuration) = (context.input.sidecar, context.input.configuration);
     let optional = |name: &str, value: Option<&str>| value.map(|value| variable(name, value));
-    let workload = context.sight.around.workload.as_ref().filter(|workload| !workload.name.is_empty());
+    let workload = context.input.around.workload.as_ref().filter(|workload| !workload.name.is_empty());
     let owner = workload.map(|workload| {
         format!(
             "kubernetes://apis/{}/namespaces/{}/{}s/{}",
@@ -151,7 +151,7 @@ fn variables(context: &mut RenderContext<'_>, has_bootstrap: bool) -> Vec<Value>
 
 /// What OpenTelemetry calls the pod's service, where the mesh asks for it.
 fn resource_attributes(context: &RenderContext<'_>) -> Option<String> {
-    if !opentelemetry::asked(&context.sight.configuration.mesh) {
+    if !opentelemetry::asked(&context.input.configuration.mesh) {
         return None;
     }
     let text = |container: &Value, field: &str| {
@@ -162,7 +162,7 @@ fn resource_attributes(context: &RenderContext<'_>) -> Option<String> {
     Some(opentelemetry::attributes(
         |name| context.annotation(name).map(str::to_owned),
         |name| context.label(name).map(str::to_owned),
-        &context.sight.around.namespace.name,
+        &context.input.around.namespace.name,
         &images,
     ))
 }
@@ -194,7 +194,7 @@ fn mounts(context: &mut RenderContext<'_>, has_bootstrap: bool) -> Vec<Value> {
     ];
     let mounts = mounts.into_iter().filter(|(name, _)| has_bootstrap || *name != BOOTSTRAP_VOLUME);
     let mounts = mounts.map(|(name, path)| json!({"name": name, "mountPath": path})).collect();
-    with_users(context, mounts, &context.sight.sidecar.user_mounts, USER_MOUNTS, "mountPath")
+    with_users(context, mounts, &context.input.sidecar.user_mounts, USER_MOUNTS, "mountPath")
 }
 
 fn volumes(context: &mut RenderContext<'_>, bootstrap: Option<&str>) -> Vec<Value> {
@@ -218,7 +218,7 @@ fn volumes(context: &mut RenderContext<'_>, bootstrap: Option<&str>) -> Vec<Valu
         Some(json!({"name": "istio-ca-crl", "configMap": {"name": "istio-ca-crl", "optional": true}})),
     ];
     let volumes = volumes.into_iter().flatten().collect();
-    with_users(context, volumes, &context.sight.sidecar.user_volumes, USER_VOLUMES, "name")
+    with_users(context, volumes, &context.input.sidecar.user_volumes, USER_VOLUMES, "name")
 }
 
 /// The list with the items of a pod's annotation. Merging tells items apart by `key`, so none may be in it twice.
