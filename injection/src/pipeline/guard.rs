@@ -1,5 +1,5 @@
-//! The last look at an injected pod: what its init container says is read as everybody else reads it, by the policy, and has
-//! to be what was meant.
+//! Validates an injected pod: the policy reads its init container, as it does everywhere, and the result has to match the
+//! sidecar's settings.
 
 use super::pod::{Item, List, Pod};
 use super::users::IDS;
@@ -11,12 +11,12 @@ use policy::subject::Elsewhere;
 use policy::{Problem, Problems};
 use serde_json::{Map, Value, json};
 
-/// How strictly an injected pod is looked at.
+/// How strictly an injected pod is validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strictness {
     /// All of it comes from built-in templates, so that any problem is an error.
     BuiltIn,
-    /// Somebody's own template or container has part in it: he may have his reasons.
+    /// A configured template or the pod's own container takes part in it, and may differ on purpose.
     Own,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Look<'a> {
     pub(super) strictness: Strictness,
 }
 
-/// Looks at it. Returns warnings.
+/// Validates it. Returns warnings.
 ///
 /// # Errors
 /// Every problem, if all of it comes from built-in templates.
@@ -67,7 +67,7 @@ fn capture(pod: &Pod, starting: &[&Item]) -> Result<Option<(String, Capture)>, P
             fields.iter().filter_map(|field| Some(((*field).to_owned(), container.0.get(*field)?.clone())));
         Value::Object(fields.collect::<Map<_, _>>())
     };
-    // What others of the pod's containers say is nobody's business here.
+    // Other containers of the pod do not matter here.
     let proxy: Vec<Value> = pod.container(PROXY).map(|(_, proxy)| known(proxy)).into_iter().collect();
     let starting: Vec<Value> = starting.iter().map(|container| known(container)).collect();
     let mut reduced = json!({
@@ -82,7 +82,7 @@ fn capture(pod: &Pod, starting: &[&Item]) -> Result<Option<(String, Capture)>, P
     let Some(object) = described.first() else { return Ok(None) };
     let reading = read(object, &[""; 0]);
     let Way::InitContainer(name) = &reading.way else { return Ok(None) };
-    // Whose pod it is, whoever asks knows better.
+    // The caller knows better which pod it is.
     let title = format!("{}: ", object.full_title());
     let resolved = reading.said.resolve_within(&Elsewhere::Open).map_err(|Problems(mut found)| {
         found.iter_mut().for_each(|problem| problem.name = problem.name.replace(&title, ""));
@@ -115,8 +115,8 @@ fn other(look: &Look<'_>, name: &str, starting: &[&Item], found: &Capture) -> Op
     Some(Problem::of(&format!("init container {name}"), text))
 }
 
-/// A proxy whose own connections would come back to it. Whichever it is: one of the injected containers has to be known to
-/// the rules, and Istio's, if it is among them.
+/// A proxy whose own connections would be captured. The rules have to know Istio's proxy, or else one of the injected
+/// containers.
 fn loops(look: &Look<'_>, capture: &Capture) -> Option<Problem> {
     let of_pod = look.pod.spec("securityContext");
     let id = |container: &Item, field: &str| {
@@ -125,7 +125,7 @@ fn loops(look: &Look<'_>, capture: &Capture) -> Option<Problem> {
     let is = |number: u32, id: i64| i64::from(number) == id;
     let proxy = capture.proxy();
     let is_known = |container: &Item| {
-        // Whom the image runs as, nobody knows.
+        // The image's user is unknown.
         let Some(user) = id(container, IDS[0]) else { return true };
         let group = id(container, IDS[1]);
         proxy.uids.iter().any(|uid| is(uid.number(), user))

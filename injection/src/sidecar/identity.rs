@@ -1,4 +1,4 @@
-//! As whom the proxy and the init container run, and by which number the rules know the proxy.
+//! The users and groups of the proxy and the init container, and the number by which the rules know the proxy.
 
 use super::{Init, Mode};
 use crate::pipeline::Namespace;
@@ -24,17 +24,17 @@ pub struct Identity {
 /// All that is known of identities in one pod.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Identities {
-    /// What templates are told (`ProxyUID`, `ProxyGID`): the namespace's, else 1337.
+    /// `ProxyUID` and `ProxyGID` of Go templates: the namespace's, else 1337.
     pub(super) of_namespace: Identity,
-    /// As whom the proxy runs in the end, the author's own security context included.
+    /// The proxy's, with the security context that the author of the pod gives its container.
     pub(super) proxy: Identity,
     pub(super) init: Identity,
-    /// What `-u` says. Without `-g` the rules take it for the proxy's group too.
-    pub(super) told: i64,
+    /// The value of `-u`. Without `-g` the rules take it for the proxy's group too.
+    pub(super) known_by: i64,
 }
 
-/// What decides about them.
-pub(super) struct Asked<'a> {
+/// What they depend on.
+pub(super) struct Determinants<'a> {
     pub(super) pod: &'a Value,
     pub(super) namespace: &'a Namespace,
     pub(super) mode: Mode,
@@ -42,8 +42,8 @@ pub(super) struct Asked<'a> {
     pub(super) binds_low_ports: bool,
 }
 
-impl Asked<'_> {
-    /// Works them out; `problems` and `warnings` take what is wrong or odd.
+impl Determinants<'_> {
+    /// Determines them, and appends to `problems` and `warnings`.
     pub(super) fn identities(&self, problems: &mut Vec<Problem>, warnings: &mut Vec<String>) -> Identities {
         let default = i64::from(PROXY_ID);
         let mut range = |name: &str| {
@@ -74,16 +74,16 @@ impl Asked<'_> {
         // The applications' root may not pass for the proxy, so a proxy that is root is known by its group, and `-u` never
         // says 0.
         let otherwise = if tproxy || self.binds_low_ports { default } else { of_namespace.user };
-        let told = [proxy.user, proxy.group].into_iter().find(|id| *id != 0).unwrap_or(otherwise);
+        let known_by = [proxy.user, proxy.group].into_iter().find(|id| *id != 0).unwrap_or(otherwise);
         let init = match self.init {
             Init::Capture | Init::Nothing => Identity { user: 0, group: 0 },
-            // It calls as the proxy would.
-            Init::Validation => Identity { user: told, group: proxy.group },
+            // Its connections have to look like the proxy's.
+            Init::Validation => Identity { user: known_by, group: proxy.group },
         };
-        Identities { of_namespace, proxy, init, told }
+        Identities { of_namespace, proxy, init, known_by }
     }
 
-    /// A field of the security context that the author of the pod gives to the proxy's container.
+    /// A field of the security context that the author of the pod gives the proxy's container.
     fn own(&self, field: &str, problems: &mut Vec<Problem>) -> Option<i64> {
         let lists = ["containers", "initContainers"].map(|key| self.pod.get("spec")?.get(key)?.as_array());
         let mut containers = lists.into_iter().flatten().flatten();
@@ -130,11 +130,16 @@ mod tests {
         let annotations = range.map(|range| (USERS.to_owned(), range.to_owned())).into_iter().collect();
         let namespace = Namespace { annotations, ..Namespace::default() };
         let init = Init::Validation;
-        let asked = Asked { pod: &pod, namespace: &namespace, mode, init, binds_low_ports: low };
+        let determinants =
+            Determinants { pod: &pod, namespace: &namespace, mode, init, binds_low_ports: low };
         let (mut problems, mut warnings) = (Vec::new(), Vec::new());
-        let found = asked.identities(&mut problems, &mut warnings);
+        let found = determinants.identities(&mut problems, &mut warnings);
         let pair = |one: Identity| (one.user, one.group);
-        assert_eq!((found.told, pair(found.proxy), pair(found.init)), expected, "{mode:?} {own} {range:?}");
+        assert_eq!(
+            (found.known_by, pair(found.proxy), pair(found.init)),
+            expected,
+            "{mode:?} {own} {range:?}"
+        );
         assert_eq!((problems, warnings), (Vec::new(), Vec::<String>::new()));
     }
 

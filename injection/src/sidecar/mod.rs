@@ -1,6 +1,6 @@
-//! What one pod's sidecar is to be: its annotations over its ProxyConfig over the mesh's over the values, typed.
+//! The settings of one pod's sidecar: its annotations over its ProxyConfig over the mesh's over the values, typed.
 //!
-//! All that templates and the init container's arguments need is worked out here once, so that they can't disagree.
+//! Templates and the init container's arguments are made from them alone, so that they can't disagree.
 
 mod annotations;
 mod identity;
@@ -74,7 +74,7 @@ pub struct OtherProxy {
     pub own_ports: &'static [u16],
 }
 
-/// What a pod's sidecar is to be.
+/// The settings of a pod's sidecar.
 #[derive(Clone, Debug)]
 pub struct Sidecar {
     pub mode: Mode,
@@ -87,7 +87,7 @@ pub struct Sidecar {
     pub init_switches: Vec<Setting>,
     /// Variables of the init container: the ProxyConfig's `proxyMetadata`, and settings that have no flag.
     pub init_variables: BTreeMap<String, String>,
-    /// As whom the init container runs.
+    /// The user and group of the init container.
     pub init_identity: Identity,
     /// Whether a CNI plugin sets the rules.
     pub has_plugin: bool,
@@ -98,8 +98,8 @@ pub struct Sidecar {
     /// The proxy's user: 1337, or the last of an OpenShift namespace's range.
     pub proxy_uid: i64,
     pub proxy_gid: i64,
-    /// As whom the proxy runs in the end: root where the mode or low ports want it, and what the author of the pod has said of
-    /// the container istio-proxy.
+    /// The proxy's user and group: root where the mode or low ports need it, with the security context that the pod gives the
+    /// container istio-proxy.
     pub proxy_identity: Identity,
     /// The status port that templates see, by the annotation or the values; `None` where it is turned off. The application's
     /// probes and Prometheus go to the mesh's instead, unless the annotation says otherwise.
@@ -114,7 +114,7 @@ pub struct Sidecar {
     pub hold: bool,
     pub proxy_image: String,
     pub init_image: String,
-    /// `imagePullPolicy`, where the values say one.
+    /// `imagePullPolicy` of the values.
     pub pull_policy: Option<String>,
     /// `resources` of the proxy, by annotations or by values; null where there are none.
     pub resources: Value,
@@ -128,7 +128,7 @@ pub struct Sidecar {
     pub log_as_json: bool,
     /// `DOMAIN` of `$(POD_NAMESPACE).svc.DOMAIN`.
     pub domain: String,
-    /// The path's, else the values'; empty if nobody says.
+    /// The path's, else the values'; empty where it is not configured.
     pub cluster: String,
     /// The pod's label, else the path's, else the values'.
     pub network: Option<String>,
@@ -142,15 +142,15 @@ pub struct Sidecar {
     pub user_mounts: Vec<Value>,
     /// Whether Istio's agent runs beside the proxy, and can answer probes and Prometheus for the application.
     pub has_agent: bool,
-    /// What is odd about how the pod says it.
+    /// Warnings about the pod's annotations.
     pub warnings: Vec<String>,
 }
 
 impl Sidecar {
-    /// Works it out. `pod` is as the templates see it.
+    /// Resolves them. `pod` is as the templates see it.
     ///
     /// # Errors
-    /// Every annotation that is not as it has to be.
+    /// Every problem with an annotation or a label.
     pub fn of(pod: &Value, around: &Around, configuration: &Configuration) -> Result<Self, Problems> {
         read::read(pod, around, configuration)
     }

@@ -32,9 +32,9 @@ pub struct Traffic {
     pub exclude_inbound: Vec<u16>,
     /// Ports of the proxy, which are never captured either.
     pub own_ports: Vec<u16>,
-    /// Settings of which a plugin has to be told, as they are those of another proxy than Istio's.
+    /// Settings that another proxy than Istio's has changed: a plugin does not know them.
     pub of_other_proxy: Vec<Setting>,
-    /// `None` where nobody says anything.
+    /// `None` where they are not configured.
     pub include_outbound: Option<Vec<u16>>,
     pub exclude_outbound: Option<Vec<u16>>,
     pub vm_interfaces: Option<Vec<InterfaceName>>,
@@ -42,29 +42,30 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// What annotations say, and for the rest the values. All annotations are checked, even where they don't count.
+    /// By annotations, else by the values. All annotations are checked, even those without effect.
     pub(super) fn read(
-        said: &mut Annotations<'_>,
+        annotations: &mut Annotations<'_>,
         mode: Mode,
         status_port: Option<u16>,
         values: &configuration::Capture,
         mesh: &Mesh,
     ) -> Self {
-        let exclude_inbound = said.list(known::EXCLUDE_INBOUND, Form::Ports, list::port).map(items);
+        let exclude_inbound = annotations.list(known::EXCLUDE_INBOUND, Form::Ports, list::port).map(items);
         let mut exclude_inbound = exclude_inbound.unwrap_or_else(|| values.exclude_inbound.clone());
         exclude_inbound.extend(status_port.filter(|port| !exclude_inbound.contains(port)));
         let mut outbound = |name, default: &Vec<u16>| {
-            let listed = said.list(name, Form::Ports, list::port).map(items);
+            let listed = annotations.list(name, Form::Ports, list::port).map(items);
             listed.or_else(|| (!default.is_empty()).then(|| default.clone()))
         };
         let include_outbound = outbound(known::INCLUDE_OUTBOUND, &values.include_outbound);
         let exclude_outbound = outbound(known::EXCLUDE_OUTBOUND, &values.exclude_outbound);
-        let mut interfaces = |name| said.list(name, Form::Interfaces, list::interface).map(items);
+        let mut interfaces = |name| annotations.list(name, Form::Interfaces, list::interface).map(items);
         let (now, before) = (interfaces(known::VM_INTERFACES), interfaces(known::VM_INTERFACES_BEFORE));
         let exclude_interfaces = interfaces(known::EXCLUDE_INTERFACES);
-        let include_networks = said.list(known::INCLUDE_NETWORKS, Form::NetworksOrAll, list::network);
-        let exclude_networks = said.list(known::EXCLUDE_NETWORKS, Form::Networks, list::network).map(items);
-        let include_inbound = said.list(known::INCLUDE_INBOUND, Form::PortsOrAll, list::port);
+        let include_networks = annotations.list(known::INCLUDE_NETWORKS, Form::NetworksOrAll, list::network);
+        let exclude_networks =
+            annotations.list(known::EXCLUDE_NETWORKS, Form::Networks, list::network).map(items);
+        let include_inbound = annotations.list(known::INCLUDE_INBOUND, Form::PortsOrAll, list::port);
         Self {
             mode,
             outbound_port: mesh.outbound_port,
@@ -128,15 +129,15 @@ impl Traffic {
         settings
     }
 
-    /// All settings and by whom they are said, for a check of the whole.
+    /// All settings with their sources, for a check of the whole.
     pub(super) fn given(
         &self,
-        said: &Annotations<'_>,
+        annotations: &Annotations<'_>,
         own: &BTreeMap<Setting, String>,
     ) -> Vec<(Setting, Given)> {
         let by_istio = |setting: Setting| {
-            let annotations = mapping::Row::of(setting).map_or(&[][..], |row| row.annotations);
-            annotations.iter().find(|name| said.get(name).is_some()).map(|name| (*name).to_owned())
+            let names = mapping::Row::of(setting).map_or(&[][..], |row| row.annotations);
+            names.iter().find(|name| annotations.get(name).is_some()).map(|name| (*name).to_owned())
         };
         let settings = self.settings().into_iter().map(|(setting, value)| {
             let source = match by_istio(setting) {
@@ -164,7 +165,7 @@ impl Sidecar {
         let settings = self.traffic.settings();
         for (setting, value) in &settings {
             arguments.push(letter(setting.row()));
-            // The mode is worked out already, and in the letters in which every such program knows it.
+            // The mode is resolved already, in the spelling that all programs know.
             let own = self.own_settings.get(setting).filter(|_| *setting != Setting::InterceptionMode);
             arguments.push(own.unwrap_or(value).clone());
         }
@@ -185,8 +186,8 @@ impl Sidecar {
         own.cloned().unwrap_or_else(|| self.traffic.proxy.to_string())
     }
 
-    /// Annotations that tell a plugin what is captured of a pod; empty where there is no plugin, and without those that say the
-    /// same in the pod already.
+    /// Annotations that tell a plugin what to capture; empty where there is no plugin, and without those that the pod has
+    /// already with the same meaning.
     pub fn plugin_annotations(&self, pod: &Value) -> Vec<(String, String)> {
         if !self.has_plugin {
             return Vec::new();
@@ -200,7 +201,7 @@ impl Sidecar {
         // A plugin knows the ports of Istio's proxy.
         let exclude_inbound =
             if self.has_agent { written(&traffic.exclude_inbound) } else { traffic.excluded_inbound() };
-        let told = [
+        let annotations = [
             (known::MODE, Some(traffic.mode.name().to_owned())),
             (known::INCLUDE_NETWORKS, Some(written_or_all(&traffic.include_networks))),
             (known::EXCLUDE_NETWORKS, some(&traffic.exclude_networks)),
@@ -211,17 +212,18 @@ impl Sidecar {
             (vm, traffic.vm_interfaces.as_deref().map(written)),
             (known::EXCLUDE_INTERFACES, traffic.exclude_interfaces.as_deref().map(written)),
         ];
-        let told = told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        let annotations = annotations.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
         let same =
             |text: &str, other: &str| text.split(',').map(str::trim).eq(other.split(',').map(str::trim));
-        let told =
-            told.filter(|(name, value)| !given.get(name.as_str()).is_some_and(|text| same(text, value)));
+        let annotations = annotations
+            .filter(|(name, value)| !given.get(name.as_str()).is_some_and(|text| same(text, value)));
         let of_other = traffic.settings().into_iter().filter(|(setting, _)| {
             self.init == Init::Validation
                 && traffic.of_other_proxy.contains(setting)
                 && !self.own_settings.contains_key(setting)
         });
-        told.chain(of_other.filter_map(|(setting, value)| Some((setting.row().annotation()?, value))))
+        annotations
+            .chain(of_other.filter_map(|(setting, value)| Some((setting.row().annotation()?, value))))
             .collect()
     }
 }

@@ -1,7 +1,7 @@
-//! Templates tried before a pod needs them: each one is filled for a plain pod when a configuration is loaded, so that a call
-//! or a field that is not there is known then, and not by every pod that is refused.
+//! Each template is filled for a plain pod when a configuration is loaded, so that a missing function or field is reported
+//! then, and not by every pod that is refused.
 //!
-//! What a template refuses on purpose (`fail`) is no fault: a pod that says more may be what it wants. The built-in
+//! What a template refuses on purpose (`fail`) is not a problem: it may want another pod. The built-in
 //! templates need no trial.
 
 use super::{Template, TemplateContext};
@@ -11,7 +11,7 @@ use crate::sidecar::Sidecar;
 use policy::{Problem, Problems};
 use serde_json::{Value, json};
 
-/// What is to be said of a template.
+/// The result of trying a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trial {
     /// Its name in the configuration.
@@ -20,11 +20,11 @@ pub struct Trial {
     pub is_default: bool,
     /// Why it makes no patch of a plain pod.
     pub problems: Vec<Problem>,
-    /// What is odd about the patch.
+    /// Warnings about the patch.
     pub warnings: Vec<String>,
 }
 
-/// Fills each template for a plain pod. Templates of which nothing is to be said are left out.
+/// Fills each template for a plain pod. Templates without problems and warnings are left out.
 pub fn trial(configuration: &Configuration) -> Vec<Trial> {
     let defaults = configuration.defaults();
     let tried = configuration.templates.iter().filter_map(|(name, template)| {

@@ -151,7 +151,7 @@ fn variables(context: &mut RenderContext<'_>, has_bootstrap: bool) -> Vec<Value>
 
 /// What OpenTelemetry calls the pod's service, where the mesh asks for it.
 fn resource_attributes(context: &RenderContext<'_>) -> Option<String> {
-    if !opentelemetry::asked(&context.input.configuration.mesh) {
+    if !opentelemetry::is_requested(&context.input.configuration.mesh) {
         return None;
     }
     let text = |container: &Value, field: &str| {
