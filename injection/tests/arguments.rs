@@ -2,7 +2,7 @@
 
 use injection::configuration::{Text, Texts};
 use injection::sidecar::{Init, Mode, Sidecar};
-use injection::{Around, Configuration};
+use injection::{AdmissionContext, Configuration};
 use policy::istio::{CaptureConfig, InboundPorts, Interception, OutboundCidrs};
 use policy::pod::{EXCLUDED_NAMESPACES, Way};
 use policy::sources::Host;
@@ -223,7 +223,7 @@ fn all_combinations_are_captured_as_annotations_mean_it() {
         let case = Case::of(number);
         let annotations = case.annotations();
         let mut pod = pod(&annotations);
-        let sidecar = Sidecar::of(&pod, &Around::default(), &configurations[number / 2 % 16])
+        let sidecar = Sidecar::of(&pod, &AdmissionContext::default(), &configurations[number / 2 % 16])
             .unwrap_or_else(|problems| panic!("{problems}\n{annotations:?}"));
         let told = format!("{annotations:?} {:?}", sidecar.arguments());
         let Some(name) = sidecar.init.name() else {
@@ -267,7 +267,7 @@ fn line(annotations: &Value, values: &str) -> String {
     let text = Text { name: "values", text: values };
     let configuration = Configuration::read(&Texts { values: Some(text), ..Texts::default() }).expect("good");
     let pod = json!({"metadata": {"annotations": annotations}, "spec": {"containers": []}});
-    let sidecar = Sidecar::of(&pod, &Around::default(), &configuration).expect("good annotations");
+    let sidecar = Sidecar::of(&pod, &AdmissionContext::default(), &configuration).expect("good annotations");
     let quoted = |word: &String| if word.is_empty() { "\"\"".to_owned() } else { word.clone() };
     sidecar.arguments().iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
@@ -313,7 +313,8 @@ fn our_own_annotations_win_where_istio_writes_the_flag_or_behind() {
         "traffic.sidecar.istio.io/includeInboundPorts": "80",
     });
     let mut pod = pod(own.as_object().expect("a mapping"));
-    let sidecar = Sidecar::of(&pod, &Around::default(), &Configuration::default()).expect("good annotations");
+    let sidecar =
+        Sidecar::of(&pod, &AdmissionContext::default(), &Configuration::default()).expect("good annotations");
     assert_eq!(
         sidecar.arguments().join(" "),
         "istio-iptables -p 16001 -z 15006 -u 1337 -m REDIRECT -i * -x  -b 80 -d 15090,15021,15020 \

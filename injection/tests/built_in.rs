@@ -4,7 +4,7 @@ use injection::configuration::{Configuration, Text, Texts};
 use injection::pipeline::Workload;
 use injection::sidecar::Sidecar;
 use injection::template::{BuiltIn, Template, TemplateContext};
-use injection::{Around, Namespace, Outcome, inject};
+use injection::{AdmissionContext, Namespace, Outcome, inject};
 use policy::Problems;
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ fn render(template: BuiltIn, annotations: Value, values: Value) -> Result<Value,
     };
     let configuration = Configuration::read(&texts)?;
     let text = str::to_owned;
-    let around = Around {
+    let admission = AdmissionContext {
         namespace: Namespace { name: text("shop"), ..Namespace::default() },
         workload: Some(Workload {
             api_version: text("apps/v1"),
@@ -43,13 +43,18 @@ fn render(template: BuiltIn, annotations: Value, values: Value) -> Result<Value,
             name: text("web"),
             namespace: text("shop"),
         }),
-        ..Around::default()
+        ..AdmissionContext::default()
     };
-    let mut sidecar = Sidecar::of(&pod, &around, &configuration)?;
+    let mut sidecar = Sidecar::of(&pod, &admission, &configuration)?;
     let template = Template::BuiltIn(template);
     template.adapt(&mut sidecar);
     template.render(
-        &TemplateContext { pod: &pod, around: &around, sidecar: &sidecar, configuration: &configuration },
+        &TemplateContext {
+            pod: &pod,
+            admission: &admission,
+            sidecar: &sidecar,
+            configuration: &configuration,
+        },
         &mut Vec::new(),
     )
 }
@@ -353,9 +358,10 @@ fn each_built_in_template_injects_a_pod() {
                 }},
                 "spec": {"containers": [{"name": "web"}, {"name": "helper"}]},
             });
-            let outcome = inject(&pod, &Around::default(), &configuration).unwrap_or_else(|problems| {
-                panic!("{name}, plugin {cni}: {problems}");
-            });
+            let outcome =
+                inject(&pod, &AdmissionContext::default(), &configuration).unwrap_or_else(|problems| {
+                    panic!("{name}, plugin {cni}: {problems}");
+                });
             let Outcome::Injected(injected) = outcome else { panic!("{name} is skipped") };
             assert_eq!(injected.pod["spec"]["initContainers"].as_array().map(Vec::len), Some(1), "{name}");
             assert_eq!(injected.pod["spec"]["containers"].as_array().map(Vec::len), Some(3), "{name}");

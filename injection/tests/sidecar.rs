@@ -2,7 +2,7 @@
 
 use injection::configuration::{Readiness, Text, Texts};
 use injection::sidecar::{Init, Mode, Sidecar};
-use injection::{Around, Configuration, Namespace};
+use injection::{AdmissionContext, Configuration, Namespace};
 use policy::Problems;
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn configured(values: &str, mesh: &str) -> Configuration {
 /// The sidecar of a pod with these annotations.
 fn try_of(annotations: &Value, configuration: &Configuration) -> Result<Sidecar, Problems> {
     let pod = json!({"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "app"}]}});
-    Sidecar::of(&pod, &Around::default(), configuration)
+    Sidecar::of(&pod, &AdmissionContext::default(), configuration)
 }
 
 fn of(annotations: &Value) -> Sidecar {
@@ -197,8 +197,8 @@ fn the_rules_know_the_proxy_by_what_it_runs_as() {
         let key = "openshift.io/sa.scc.uid-range".to_owned();
         let annotations = range.map(|range| (key, range.to_owned())).into_iter().collect();
         let namespace = Namespace { annotations, ..Namespace::default() };
-        let around = Around { namespace, ..Around::default() };
-        let sidecar = Sidecar::of(&pod, &around, &Configuration::default()).expect("a good pod");
+        let admission = AdmissionContext { namespace, ..AdmissionContext::default() };
+        let sidecar = Sidecar::of(&pod, &admission, &Configuration::default()).expect("a good pod");
         assert_eq!(sidecar.arguments()[5], "-u");
         (sidecar.arguments()[6].clone(), sidecar.proxy_uid)
     };
@@ -219,9 +219,9 @@ fn cluster_and_network_by_label_then_path_then_values() {
     let variable = |name: &str| (name.to_owned(), "of-path".to_owned());
     let path = vec![variable("ISTIO_META_NETWORK"), variable("ISTIO_META_CLUSTER_ID")];
     let check = |labels: Value, variables: &[(String, String)], network: &str, cluster: &str| {
-        let around = Around { variables: variables.to_vec(), ..Around::default() };
+        let admission = AdmissionContext { variables: variables.to_vec(), ..AdmissionContext::default() };
         let pod = json!({"metadata": {"labels": labels}});
-        let sidecar = Sidecar::of(&pod, &around, &configuration).expect("a good pod");
+        let sidecar = Sidecar::of(&pod, &admission, &configuration).expect("a good pod");
         assert_eq!((sidecar.network.as_deref(), sidecar.cluster.as_str()), (Some(network), cluster));
     };
     check(json!({}), &[], "of-values", "of-values");

@@ -14,7 +14,7 @@ pub use identity::Identity;
 pub use traffic::Traffic;
 
 use crate::configuration::{Configuration, Readiness};
-use crate::pipeline::Around;
+use crate::pipeline::AdmissionContext;
 use policy::istio::annotations as known;
 use policy::{Problems, Setting};
 use serde_json::Value;
@@ -151,8 +151,12 @@ impl Sidecar {
     ///
     /// # Errors
     /// Every problem with an annotation or a label.
-    pub fn of(pod: &Value, around: &Around, configuration: &Configuration) -> Result<Self, Problems> {
-        read::read(pod, around, configuration)
+    pub fn of(
+        pod: &Value,
+        admission: &AdmissionContext,
+        configuration: &Configuration,
+    ) -> Result<Self, Problems> {
+        read::read(pod, admission, configuration)
     }
 
     /// Puts another proxy in the place of Istio's, or beside one that took its place already.

@@ -5,7 +5,7 @@ use super::identity::Determinants;
 use super::traffic::Traffic;
 use super::{Init, Mode, Sidecar, image, known, own, volumes};
 use crate::configuration::{Configuration, Native, Readiness, Values, proxy_config};
-use crate::pipeline::Around;
+use crate::pipeline::AdmissionContext;
 use crate::quantity;
 use policy::{Problem, Problems, Setting};
 use serde_json::{Map, Value};
@@ -18,7 +18,11 @@ const NETWORK_VARIABLE: &str = "ISTIO_META_NETWORK";
 const CLUSTER_VARIABLE: &str = "ISTIO_META_CLUSTER_ID";
 
 /// [`Sidecar::of`].
-pub(super) fn read(pod: &Value, around: &Around, configuration: &Configuration) -> Result<Sidecar, Problems> {
+pub(super) fn read(
+    pod: &Value,
+    admission: &AdmissionContext,
+    configuration: &Configuration,
+) -> Result<Sidecar, Problems> {
     let Configuration { values, mesh, .. } = configuration;
     let mut annotations = Annotations::of(pod);
     let (labels, of_labels) = texts(pod, "labels");
@@ -37,7 +41,7 @@ pub(super) fn read(pod: &Value, around: &Around, configuration: &Configuration) 
     let status_port = status_port(&mut annotations, values);
     let mut traffic = Traffic::read(&mut annotations, mode, status_port, &values.proxy.capture, mesh);
     let binds_low_ports = binds_low_ports(&mut annotations).unwrap_or(values.proxy.binds_low_ports);
-    let determinants = Determinants { pod, namespace: &around.namespace, mode, init, binds_low_ports };
+    let determinants = Determinants { pod, namespace: &admission.namespace, mode, init, binds_low_ports };
     let identities = determinants.identities(&mut annotations.problems, &mut annotations.warnings);
     traffic.proxy = identities.known_by;
     let word = |annotations: &mut Annotations<'_>, name: &str, default: &str| {
@@ -48,10 +52,11 @@ pub(super) fn read(pod: &Value, around: &Around, configuration: &Configuration) 
     let components = word(&mut annotations, known::COMPONENT_LOG_LEVEL, &values.proxy.component_log_level);
     let (proxy_image, init_image) = images(&mut annotations, &proxy_config, values);
     let resources = resources(&mut annotations).unwrap_or_else(|| values.proxy.resources.clone());
-    let native = native(&mut annotations, values, around);
+    let native = native(&mut annotations, values, admission);
     let metadata = metadata(&proxy_config);
     let variable = |name: &str| {
-        let given = around.variables.iter().rev().find(|(given, value)| given == name && !value.is_empty());
+        let given =
+            admission.variables.iter().rev().find(|(given, value)| given == name && !value.is_empty());
         given.map(|(_, value)| value.clone())
     };
     let network = match labels.get(NETWORK) {
@@ -223,7 +228,7 @@ fn resources(annotations: &mut Annotations<'_>) -> Option<Value> {
 }
 
 /// As in Istio's template, any text but `false` makes it native.
-fn native(annotations: &mut Annotations<'_>, values: &Values, around: &Around) -> bool {
+fn native(annotations: &mut Annotations<'_>, values: &Values, admission: &AdmissionContext) -> bool {
     match annotations.get(known::NATIVE) {
         Some("true") => true,
         Some("false") => false,
@@ -236,7 +241,7 @@ fn native(annotations: &mut Annotations<'_>, values: &Values, around: &Around) -
         Some(_) | None => match values.native {
             Native::Always => true,
             Native::Never => false,
-            Native::Auto => around.native_sidecars,
+            Native::Auto => admission.native_sidecars,
         },
     }
 }

@@ -10,7 +10,7 @@ pub use built_in::BuiltIn;
 pub use trial::{Trial, trial};
 
 use crate::configuration::{Configuration, noun};
-use crate::pipeline::Around;
+use crate::pipeline::AdmissionContext;
 use crate::sidecar::Sidecar;
 use policy::{Problem, Problems};
 use serde_json::Value;
@@ -30,7 +30,7 @@ pub enum Template {
 pub struct TemplateContext<'a> {
     /// The pod, without what an earlier injection has added.
     pub pod: &'a Value,
-    pub around: &'a Around,
+    pub admission: &'a AdmissionContext,
     pub sidecar: &'a Sidecar,
     pub configuration: &'a Configuration,
 }

@@ -6,7 +6,7 @@
 
 use super::{Template, TemplateContext};
 use crate::configuration::Configuration;
-use crate::pipeline::{Around, Namespace, Workload};
+use crate::pipeline::{AdmissionContext, Namespace, Workload};
 use crate::sidecar::Sidecar;
 use policy::{Problem, Problems};
 use serde_json::{Value, json};
@@ -58,19 +58,19 @@ fn filled(
     configuration: &Configuration,
     warnings: &mut Vec<String>,
 ) -> Vec<Problem> {
-    let (pod, around) = plain(native_sidecars);
-    let sidecar = match Sidecar::of(&pod, &around, configuration) {
+    let (pod, admission) = plain(native_sidecars);
+    let sidecar = match Sidecar::of(&pod, &admission, configuration) {
         Ok(sidecar) => sidecar,
         Err(Problems(problems)) => return problems,
     };
-    let context = TemplateContext { pod: &pod, around: &around, sidecar: &sidecar, configuration };
+    let context = TemplateContext { pod: &pod, admission: &admission, sidecar: &sidecar, configuration };
     match template.render(&context, warnings) {
         Err(Problems(problems)) if !super::go::refused() => problems,
         Ok(_) | Err(_) => Vec::new(),
     }
 }
 
-fn plain(native_sidecars: bool) -> (Value, Around) {
+fn plain(native_sidecars: bool) -> (Value, AdmissionContext) {
     let pod = json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -87,5 +87,13 @@ fn plain(native_sidecars: bool) -> (Value, Around) {
         namespace: "default".to_owned(),
     };
     let namespace = Namespace { name: "default".to_owned(), ..Namespace::default() };
-    (pod, Around { namespace, workload: Some(workload), native_sidecars, ..Around::default() })
+    (
+        pod,
+        AdmissionContext {
+            namespace,
+            workload: Some(workload),
+            native_sidecars,
+            ..AdmissionContext::default()
+        },
+    )
 }

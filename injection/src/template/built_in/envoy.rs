@@ -30,7 +30,7 @@ pub(super) fn parts(context: &mut RenderContext<'_>) -> Parts {
         Some(json!({"httpGet": get, "periodSeconds": period, "failureThreshold": failures}))
     };
     let mut arguments = vec!["--config-path", "/etc/envoy/envoy.yaml"];
-    if let Some(name) = context.canonical_name().or_else(|| set(&context.input.around.namespace.name)) {
+    if let Some(name) = context.canonical_name().or_else(|| set(&context.input.admission.namespace.name)) {
         arguments.extend(["--service-cluster", name]);
     }
     arguments.extend(["--service-node", "$(POD_NAME).$(POD_NAMESPACE)"]);

@@ -16,7 +16,7 @@ pub(super) static PROXY: OtherProxy = OtherProxy {
 const NETWORKS: &str = "10.0.0.0/8,100.64.0.0/10,172.16.0.0/12,192.168.0.0/16,fd00::/8";
 
 pub(super) fn parts(context: &mut RenderContext<'_>) -> Parts {
-    let (sidecar, around) = (context.input.sidecar, context.input.around);
+    let (sidecar, admission) = (context.input.sidecar, context.input.admission);
     let image = context.annotation_or_value("config.linkerd.io/proxy-image", "linkerd.image");
     let image = image.as_deref().and_then(set).or_else(|| set(&sidecar.proxy_image));
     let control_plane = context.value("linkerd.namespace").unwrap_or_else(|| "linkerd".to_owned());
@@ -65,7 +65,7 @@ pub(super) fn parts(context: &mut RenderContext<'_>) -> Parts {
     ];
     let mut labels = Map::new();
     labels.insert("linkerd.io/control-plane-ns".to_owned(), control_plane.into());
-    if let Some(namespace) = set(&around.namespace.name) {
+    if let Some(namespace) = set(&admission.namespace.name) {
         labels.insert("linkerd.io/workload-ns".to_owned(), namespace.into());
     }
     Parts { labels, annotations: Map::new(), proxy, volumes }

@@ -246,7 +246,7 @@ impl<'a> RenderContext<'a> {
     /// The name of the pod's service, by its labels in the order in which Istio's telemetry asks for them, else by its workload.
     fn canonical_name(&self) -> Option<&'a str> {
         const LABELS: [&str; 3] = ["service.istio.io/canonical-name", "app.kubernetes.io/name", "app"];
-        let workload = self.input.around.workload.as_ref();
+        let workload = self.input.admission.workload.as_ref();
         let of_workload = || workload.map(|workload| label_value(&workload.name)).and_then(set);
         LABELS.into_iter().find_map(|key| self.label(key)).or_else(of_workload)
     }

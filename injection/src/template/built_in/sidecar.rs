@@ -105,7 +105,7 @@ fn variables(context: &mut RenderContext<'_>, has_bootstrap: bool) -> Vec<Value>
     let certificates = context.value("global.pilotCertProvider");
     let (sidecar, configuration) = (context.input.sidecar, context.input.configuration);
     let optional = |name: &str, value: Option<&str>| value.map(|value| variable(name, value));
-    let workload = context.input.around.workload.as_ref().filter(|workload| !workload.name.is_empty());
+    let workload = context.input.admission.workload.as_ref().filter(|workload| !workload.name.is_empty());
     let owner = workload.map(|workload| {
         format!(
             "kubernetes://apis/{}/namespaces/{}/{}s/{}",
@@ -162,7 +162,7 @@ fn resource_attributes(context: &RenderContext<'_>) -> Option<String> {
     Some(opentelemetry::attributes(
         |name| context.annotation(name).map(str::to_owned),
         |name| context.label(name).map(str::to_owned),
-        &context.input.around.namespace.name,
+        &context.input.admission.namespace.name,
         &images,
     ))
 }

@@ -39,7 +39,7 @@ pub(super) fn root(context: &TemplateContext<'_>, text: &dyn Fn(&str) -> String)
         let object = context.pod.get(name).and_then(serde_json::Value::as_object).unwrap_or(&empty);
         Value::Map(structure(object, shape, text))
     };
-    let workload = context.around.workload.clone().unwrap_or_default();
+    let workload = context.admission.workload.clone().unwrap_or_default();
     let texts = |fields: &[(&str, &str)]| -> Value {
         Value::Object(fields.iter().map(|(name, value)| ((*name).to_owned(), text(value).into())).collect())
     };
@@ -47,7 +47,7 @@ pub(super) fn root(context: &TemplateContext<'_>, text: &dyn Fn(&str) -> String)
     if let Value::Map(fields) = &mut metadata
         && fields.get("Namespace").is_none_or(|namespace| *namespace == "".into())
     {
-        fields.insert("Namespace".to_owned(), text(&context.around.namespace.name).into());
+        fields.insert("Namespace".to_owned(), text(&context.admission.namespace.name).into());
     }
     let compliance = configuration.values.environment().remove("COMPLIANCE_POLICY").unwrap_or_default();
     let fields: [(&str, Value); 15] = [
