@@ -22,7 +22,7 @@ pub(super) enum Strictness {
 
 /// An injected pod and what it was made of.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look<'a> {
+pub(super) struct Validation<'a> {
     pub(super) pod: &'a Pod,
     pub(super) overlay: &'a Pod,
     pub(super) own: &'a Pod,
@@ -34,21 +34,21 @@ pub(super) struct Look<'a> {
 ///
 /// # Errors
 /// Every problem, if all of it comes from built-in templates.
-pub(super) fn check(look: &Look<'_>) -> Result<Vec<String>, Problems> {
-    let injected: Vec<&Item> = look
+pub(super) fn check(validation: &Validation<'_>) -> Result<Vec<String>, Problems> {
+    let injected: Vec<&Item> = validation
         .pod
         .items(List::InitContainers)
         .iter()
-        .filter(|container| look.overlay.item(List::InitContainers, container.name()).is_some())
+        .filter(|container| validation.overlay.item(List::InitContainers, container.name()).is_some())
         .filter(|container| container.name() != PROXY)
         .collect();
-    let by_user = injected.iter().any(|container| look.own.container(container.name()).is_some());
-    let strictness = if by_user { Strictness::Own } else { look.strictness };
-    let found = match capture(look.pod, &injected) {
-        _ if look.sidecar.mode == Mode::None => Vec::new(),
+    let by_user = injected.iter().any(|container| validation.own.container(container.name()).is_some());
+    let strictness = if by_user { Strictness::Own } else { validation.strictness };
+    let found = match capture(validation.pod, &injected) {
+        _ if validation.sidecar.mode == Mode::None => Vec::new(),
         Ok(Some((name, capture))) => {
-            let other = other(look, &name, &injected, &capture);
-            other.into_iter().chain(loops(look, &capture)).collect()
+            let other = other(validation, &name, &injected, &capture);
+            other.into_iter().chain(loops(validation, &capture)).collect()
         }
         Ok(None) => Vec::new(),
         Err(problems) => problems.0,
@@ -93,18 +93,18 @@ fn capture(pod: &Pod, starting: &[&Item]) -> Result<Option<(String, Capture)>, P
 
 /// An init container of a template whose rules differ from those that the sidecar's settings ask for. A container that the pod
 /// itself has is meant to differ.
-fn other(look: &Look<'_>, name: &str, starting: &[&Item], found: &Capture) -> Option<Problem> {
-    if name != INIT || look.own.container(name).is_some() {
+fn other(validation: &Validation<'_>, name: &str, starting: &[&Item], found: &Capture) -> Option<Problem> {
+    if name != INIT || validation.own.container(name).is_some() {
         return None;
     }
     let mut meant = (*starting.iter().find(|container| container.name() == name)?).clone();
-    let arguments = look.sidecar.arguments();
+    let arguments = validation.sidecar.arguments();
     let as_json = json!(arguments);
     if meant.0.get("args") == Some(&as_json) {
         return None;
     }
     meant.0.insert("args".to_owned(), as_json);
-    if matches!(capture(look.pod, &[&meant]), Ok(Some((_, meant))) if meant == *found) {
+    if matches!(capture(validation.pod, &[&meant]), Ok(Some((_, meant))) if meant == *found) {
         return None;
     }
     let words = arguments.iter().map(|word| if word.is_empty() { "\"\"" } else { word });
@@ -117,8 +117,8 @@ fn other(look: &Look<'_>, name: &str, starting: &[&Item], found: &Capture) -> Op
 
 /// A proxy whose own connections would be captured. The rules have to know Istio's proxy, or else one of the injected
 /// containers.
-fn loops(look: &Look<'_>, capture: &Capture) -> Option<Problem> {
-    let of_pod = look.pod.spec("securityContext");
+fn loops(validation: &Validation<'_>, capture: &Capture) -> Option<Problem> {
+    let of_pod = validation.pod.spec("securityContext");
     let id = |container: &Item, field: &str| {
         container.runs_as(field).or_else(|| of_pod.and_then(|context| context.get(field)?.as_i64()))
     };
@@ -133,8 +133,8 @@ fn loops(look: &Look<'_>, capture: &Capture) -> Option<Problem> {
     };
     let is_native = |container: &&Item| container.0.contains_key("restartPolicy");
     let injected = |list: List| {
-        let of_overlay = move |container: &&Item| look.overlay.item(list, container.name()).is_some();
-        look.pod.items(list).iter().filter(of_overlay)
+        let of_overlay = move |container: &&Item| validation.overlay.item(list, container.name()).is_some();
+        validation.pod.items(list).iter().filter(of_overlay)
     };
     let running: Vec<&Item> =
         injected(List::Containers).chain(injected(List::InitContainers).filter(is_native)).collect();

@@ -25,7 +25,7 @@ use crate::decision::{Decision, Facts, decide};
 use crate::sidecar::Sidecar;
 use crate::template::{Template, TemplateContext};
 use crate::words::{LABEL_VALUE, is_label_value};
-use guard::{Look, Strictness};
+use guard::{Strictness, Validation};
 use overlay::Patch;
 use pod::{Item, List, Pod};
 use policy::{Problem, Problems};
@@ -209,8 +209,9 @@ impl<'a> Job<'a> {
             earlier::kept(&given, status, &own, &mut pod);
         }
         order::arrange(&mut pod, sidecar.hold);
-        let look = Look { pod: &pod, overlay: &overlay, own: &own, sidecar: &sidecar, strictness };
-        warnings.extend(guard::check(&look)?);
+        let validation =
+            Validation { pod: &pod, overlay: &overlay, own: &own, sidecar: &sidecar, strictness };
+        warnings.extend(guard::check(&validation)?);
         Ok((pod, warnings))
     }
 }
