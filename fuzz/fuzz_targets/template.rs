@@ -3,8 +3,8 @@
 #![no_main]
 
 use injection::sidecar::Sidecar;
-use injection::template::{Sight, go};
-use injection::{Around, Configuration};
+use injection::template::{TemplateContext, go};
+use injection::{AdmissionContext, Configuration};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
@@ -17,10 +17,10 @@ fuzz_target!(|text: &str| {
         "metadata": {"name": "web-0", "labels": {"app": "web"}, "annotations": {"x": "v\"\nprivileged: true", "y": "plain"}},
         "spec": {"containers": [{"name": "web", "image": "web", "ports": [{"containerPort": 80}]}]},
     });
-    let around = Around::default();
-    let sidecar = Sidecar::of(&pod, &around, &CONFIGURATION).expect("nothing is wrong with the pod");
-    let sight = Sight { pod: &pod, around: &around, sidecar: &sidecar, configuration: &CONFIGURATION };
-    if let Ok(patch) = template.render(&sight, &mut Vec::new()) {
+    let admission = AdmissionContext::default();
+    let sidecar = Sidecar::of(&pod, &admission, &CONFIGURATION).expect("nothing is wrong with the pod");
+    let context = TemplateContext { pod: &pod, admission: &admission, sidecar: &sidecar, configuration: &CONFIGURATION };
+    if let Ok(patch) = template.render(&context, &mut Vec::new()) {
         // What the pod says may be a part of a text; it is a field only where the template has that field too.
         assert!(text.contains("privileged") || !has_key(&patch, "privileged"), "{patch}");
     }

@@ -1,6 +1,6 @@
 //! What a service mesh puts into pods: the init container that sets capture rules, and the proxy.
 //!
-//! Pure: no file, no clock, no network, no log. Texts become a [`Configuration`]; a pod, what is known around it, and the
+//! Pure: no file, no clock, no network, no log. Texts become a [`Configuration`]; a pod, the context of its admission, and the
 //! configuration become an [`Outcome`] by [`inject`]. Who asks is unknown here: a webhook's server, or somebody with a
 //! manifest.
 //!
@@ -35,4 +35,4 @@ mod words;
 
 pub use configuration::Configuration;
 pub use namespaces::Namespaces;
-pub use pipeline::{Around, Injected, Namespace, Outcome, Workload, inject};
+pub use pipeline::{AdmissionContext, Injected, Namespace, Outcome, Workload, inject};

@@ -53,6 +53,11 @@ fn is_exponent(unit: &str) -> bool {
     digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
+/// A number of seconds or failures, which the API holds in 32 bits with a sign.
+pub(crate) fn count(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|count| *count <= i32::MAX.unsigned_abs())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

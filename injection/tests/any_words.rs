@@ -3,7 +3,7 @@
 
 use injection::configuration::{Text, Texts};
 use injection::sidecar::Sidecar;
-use injection::{Around, Configuration};
+use injection::{AdmissionContext, Configuration};
 use policy::pod::EXCLUDED_NAMESPACES;
 use policy::sources::Host;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof};
@@ -141,18 +141,18 @@ proptest! {
             "metadata": {"name": "web", "namespace": "shop", "annotations": annotations},
             "spec": {"containers": [{"name": "app"}]},
         });
-        let Ok(sidecar) = Sidecar::of(&pod, &Around::default(), &CONFIGURATION) else { return Ok(()) };
+        let Ok(sidecar) = Sidecar::of(&pod, &AdmissionContext::default(), &CONFIGURATION) else { return Ok(()) };
         let Some(name) = sidecar.init.name() else { return Ok(()) };
         // A space or a line break in a word would be another word to whoever prints it.
         let odd = |c: char| c.is_whitespace() || c.is_control() || "\"'\\".contains(c);
-        prop_assert!(sidecar.arguments.iter().all(|word| !word.contains(odd)), "{:?}", sidecar.arguments);
+        prop_assert!(sidecar.arguments().iter().all(|word| !word.contains(odd)), "{:?}", sidecar.arguments());
         let env: Vec<Value> =
             sidecar.init_variables.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
-        pod["spec"]["initContainers"] = json!([{"name": name, "args": sidecar.arguments, "env": env}]);
+        pod["spec"]["initContainers"] = json!([{"name": name, "args": sidecar.arguments(), "env": env}]);
         let objects = policy::pod::objects("pod", &pod.to_string()).expect("a pod");
         let reading = policy::pod::read(&objects[0], EXCLUDED_NAMESPACES);
         let resolved = reading.said.resolve(&Pod);
-        prop_assert!(resolved.is_ok(), "{}\n{:?}", resolved.expect_err("bad"), sidecar.arguments);
+        prop_assert!(resolved.is_ok(), "{}\n{:?}", resolved.expect_err("bad"), sidecar.arguments());
     }
 
     #[test]
@@ -162,9 +162,9 @@ proptest! {
         let texts = Texts { config: text("config", &config), values: text("values", &values), mesh: text("mesh", &mesh) };
         match Configuration::read(&texts) {
             Ok(configuration) => {
-                let sidecar = Sidecar::of(&json!({}), &Around::default(), &configuration);
+                let sidecar = Sidecar::of(&json!({}), &AdmissionContext::default(), &configuration);
                 let sidecar = sidecar.expect("a pod that says nothing");
-                prop_assert_eq!(sidecar.arguments.is_empty(), sidecar.init.name().is_none());
+                prop_assert_eq!(sidecar.arguments().is_empty(), sidecar.init.name().is_none());
             }
             Err(problems) => {
                 let named = |name: &str| ["config", "values", "mesh"].iter().any(|text| name.starts_with(text));

@@ -2,7 +2,7 @@
 
 use injection::configuration::{Text, Texts};
 use injection::sidecar::{Init, Mode, Sidecar};
-use injection::{Around, Configuration};
+use injection::{AdmissionContext, Configuration};
 use policy::istio::{CaptureConfig, InboundPorts, Interception, OutboundCidrs};
 use policy::pod::{EXCLUDED_NAMESPACES, Way};
 use policy::sources::Host;
@@ -223,17 +223,17 @@ fn all_combinations_are_captured_as_annotations_mean_it() {
         let case = Case::of(number);
         let annotations = case.annotations();
         let mut pod = pod(&annotations);
-        let sidecar = Sidecar::of(&pod, &Around::default(), &configurations[number / 2 % 16])
+        let sidecar = Sidecar::of(&pod, &AdmissionContext::default(), &configurations[number / 2 % 16])
             .unwrap_or_else(|problems| panic!("{problems}\n{annotations:?}"));
-        let told = format!("{annotations:?} {:?}", sidecar.arguments);
+        let told = format!("{annotations:?} {:?}", sidecar.arguments());
         let Some(name) = sidecar.init.name() else {
-            assert_eq!((sidecar.mode, sidecar.arguments.len()), (Mode::None, 0), "{told}");
+            assert_eq!((sidecar.mode, sidecar.arguments().len()), (Mode::None, 0), "{told}");
             none += 1;
             continue;
         };
-        pod["spec"]["initContainers"] = json!([{"name": name, "image": "init", "args": sidecar.arguments}]);
-        for (name, value) in &sidecar.plugin_annotations {
-            pod["metadata"]["annotations"][*name] = Value::from(value.as_str());
+        pod["spec"]["initContainers"] = json!([{"name": name, "image": "init", "args": sidecar.arguments()}]);
+        for (name, value) in sidecar.plugin_annotations(&pod) {
+            pod["metadata"]["annotations"][name] = value.into();
         }
         let (way, capture) = captured(&pod);
         match way {
@@ -247,9 +247,9 @@ fn all_combinations_are_captured_as_annotations_mean_it() {
                 case.check(&capture, true, &told);
                 // What the validation is told is the same, if it set rules itself.
                 let flags = ["--run-validation", "--skip-rule-apply"];
-                let left = sidecar.arguments.iter().filter(|word| !flags.contains(&word.as_str()));
-                let left: Vec<&String> = left.collect();
-                assert_eq!(left.len() + 2, sidecar.arguments.len(), "{told}");
+                let mut left = sidecar.arguments();
+                left.retain(|word| !flags.contains(&word.as_str()));
+                assert_eq!(left.len() + 2, sidecar.arguments().len(), "{told}");
                 pod["spec"]["initContainers"][0]["args"] = json!(left);
                 let (way, capture) = captured(&pod);
                 assert!(matches!(way, Way::InitContainer(_)), "{told}");
@@ -267,9 +267,9 @@ fn line(annotations: &Value, values: &str) -> String {
     let text = Text { name: "values", text: values };
     let configuration = Configuration::read(&Texts { values: Some(text), ..Texts::default() }).expect("good");
     let pod = json!({"metadata": {"annotations": annotations}, "spec": {"containers": []}});
-    let sidecar = Sidecar::of(&pod, &Around::default(), &configuration).expect("good annotations");
+    let sidecar = Sidecar::of(&pod, &AdmissionContext::default(), &configuration).expect("good annotations");
     let quoted = |word: &String| if word.is_empty() { "\"\"".to_owned() } else { word.clone() };
-    sidecar.arguments.iter().map(quoted).collect::<Vec<_>>().join(" ")
+    sidecar.arguments().iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -313,16 +313,17 @@ fn our_own_annotations_win_where_istio_writes_the_flag_or_behind() {
         "traffic.sidecar.istio.io/includeInboundPorts": "80",
     });
     let mut pod = pod(own.as_object().expect("a mapping"));
-    let sidecar = Sidecar::of(&pod, &Around::default(), &Configuration::default()).expect("good annotations");
+    let sidecar =
+        Sidecar::of(&pod, &AdmissionContext::default(), &Configuration::default()).expect("good annotations");
     assert_eq!(
-        sidecar.arguments.join(" "),
+        sidecar.arguments().join(" "),
         "istio-iptables -p 16001 -z 15006 -u 1337 -m REDIRECT -i * -x  -b 80 -d 15090,15021,15020 \
          --istio-outbound-ports=8000-9000 --drop-invalid=T --log_output_level=default:info"
     );
     let env: Vec<Value> =
         sidecar.init_variables.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
     assert_eq!(env, [json!({"name": "ISTIO_OUTBOUND_OWNER_GROUPS", "value": "1000"})]);
-    pod["spec"]["initContainers"] = json!([{"name": "istio-init", "args": sidecar.arguments, "env": env}]);
+    pod["spec"]["initContainers"] = json!([{"name": "istio-init", "args": sidecar.arguments(), "env": env}]);
     let objects = policy::pod::objects("pod", &pod.to_string()).expect("a pod");
     let reading = policy::pod::read(&objects[0], EXCLUDED_NAMESPACES);
     assert_eq!(reading.warnings, [], "what the two say must be one thing");

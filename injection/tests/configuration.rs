@@ -140,7 +140,7 @@ fn what_nobody_knows_warns_and_no_policy_injects_nothing() {
 
 #[test]
 fn all_problems_come_at_once_and_each_has_its_path() {
-    let config = "policy: [enabled]\ndefaultTemplates: [nosuch]\ntemplates: {one: 1}\naliases: {a: 1}";
+    let config = "policy: [enabled]\ndefaultTemplates: [nosuch]\ntemplates: {one: 1, two: {sidecars: []}}\naliases: {a: 1}";
     let values = "
 global:
   imagePullPolicy: Sometimes
@@ -163,7 +163,8 @@ pilot: {env: {ENABLE_NATIVE_SIDECARS: perhaps}}
         "config: policy: is a list; expected a text",
         "config: aliases.a: is no list; expected names of templates",
         "config: defaultTemplates: \"nosuch\" is neither a template nor an alias",
-        "config: templates.one: is neither a text nor a mapping",
+        "config: templates.one: is a number; expected a Go template as a string (see docs/templates.md)",
+        "config: templates.two: is a mapping; expected a Go template as a string (see docs/templates.md)",
         "values: global.imagePullPolicy: \"Sometimes\" is none of those known; expected Always, IfNotPresent, Never",
         "values: global.logging: is no mapping; expected one",
         "values: global.logAsJson: \"maybe\" is a text; expected true or false",
@@ -172,7 +173,7 @@ pilot: {env: {ENABLE_NATIVE_SIDECARS: perhaps}}
         "values: global.proxy.includeIPRanges: \"1.1.1.1\" has no prefix length",
         "values: global.proxy.excludeInboundPorts: \"\" is an empty item",
         "values: global.proxy.excludeInboundPorts: \"x\" is no port",
-        "values: global.proxy.readinessPeriodSeconds: \"-1\" is a number; expected a number from 0 to 4294967295",
+        "values: global.proxy.readinessPeriodSeconds: \"-1\" is a number; expected a number from 0 to 2147483647",
         "values: global.proxy.resources.limits.cpu: \"lots\" is no quantity",
         "values: pilot.env.ENABLE_NATIVE_SIDECARS: \"perhaps\" is none of those known; expected true, false, auto",
         "mesh: proxyListenPort: \"0\" is a number; expected a port from 1 to 65535",
@@ -182,7 +183,7 @@ pilot: {env: {ENABLE_NATIVE_SIDECARS: perhaps}}
     ] {
         assert!(lines.iter().any(|line| line.starts_with(expected)), "{expected}\nis not in\n{told}");
     }
-    assert_eq!(lines.len(), 19, "{told}");
+    assert_eq!(lines.len(), 20, "{told}");
     for (text, expected) in [
         ("a: [", "values: is no YAML or JSON"),
         ("[]", "values: is a list; expected a mapping"),

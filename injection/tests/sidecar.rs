@@ -2,7 +2,7 @@
 
 use injection::configuration::{Readiness, Text, Texts};
 use injection::sidecar::{Init, Mode, Sidecar};
-use injection::{Around, Configuration, Namespace};
+use injection::{AdmissionContext, Configuration, Namespace};
 use policy::Problems;
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn configured(values: &str, mesh: &str) -> Configuration {
 /// The sidecar of a pod with these annotations.
 fn try_of(annotations: &Value, configuration: &Configuration) -> Result<Sidecar, Problems> {
     let pod = json!({"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "app"}]}});
-    Sidecar::of(&pod, &Around::default(), configuration)
+    Sidecar::of(&pod, &AdmissionContext::default(), configuration)
 }
 
 fn of(annotations: &Value) -> Sidecar {
@@ -28,7 +28,7 @@ fn every_problem_is_told_at_once_by_its_annotation() {
         "istio.io/reroute-virtual-interfaces": "br+",
         "prometheus.istio.io/merge-metrics": "maybe",
         "proxy.istio.io/config": "concurrency: x\nproxyMetadata: {A: 1}\ninterceptionMode: tproxy\ndrainDuration: 100ms",
-        "readiness.status.sidecar.istio.io/failureThreshold": "4294967296",
+        "readiness.status.sidecar.istio.io/failureThreshold": "2147483648",
         "readiness.status.sidecar.istio.io/initialDelaySeconds": "-1",
         "readiness.status.sidecar.istio.io/periodSeconds": "+1",
         "sidecar-init/envoy-port": "0",
@@ -58,7 +58,7 @@ fn every_problem_is_told_at_once_by_its_annotation() {
         "proxy.istio.io/config: drainDuration: \"100ms\" is not what is expected; expected whole seconds",
         "proxy.istio.io/config: interceptionMode: \"tproxy\" is not what is expected; expected REDIRECT, TPROXY, NONE",
         "proxy.istio.io/config: proxyMetadata.A: \"1\" is a number; expected a text; write it in quotes",
-        "readiness.status.sidecar.istio.io/failureThreshold: \"4294967296\" is no number",
+        "readiness.status.sidecar.istio.io/failureThreshold: \"2147483648\" is no number",
         "readiness.status.sidecar.istio.io/initialDelaySeconds: \"-1\" is no number",
         "readiness.status.sidecar.istio.io/periodSeconds: \"+1\" is no number",
         "sidecar-init/envoy-port: \"0\" is no port to listen on",
@@ -197,10 +197,10 @@ fn the_rules_know_the_proxy_by_what_it_runs_as() {
         let key = "openshift.io/sa.scc.uid-range".to_owned();
         let annotations = range.map(|range| (key, range.to_owned())).into_iter().collect();
         let namespace = Namespace { annotations, ..Namespace::default() };
-        let around = Around { namespace, ..Around::default() };
-        let sidecar = Sidecar::of(&pod, &around, &Configuration::default()).expect("a good pod");
-        assert_eq!(sidecar.arguments[5], "-u");
-        (sidecar.arguments[6].clone(), sidecar.proxy_uid)
+        let admission = AdmissionContext { namespace, ..AdmissionContext::default() };
+        let sidecar = Sidecar::of(&pod, &admission, &Configuration::default()).expect("a good pod");
+        assert_eq!(sidecar.arguments()[5], "-u");
+        (sidecar.arguments()[6].clone(), sidecar.proxy_uid)
     };
     let own = json!({"runAsUser": 2000});
     assert_eq!(told("REDIRECT", &own, None), ("2000".to_owned(), 1337));
@@ -219,9 +219,9 @@ fn cluster_and_network_by_label_then_path_then_values() {
     let variable = |name: &str| (name.to_owned(), "of-path".to_owned());
     let path = vec![variable("ISTIO_META_NETWORK"), variable("ISTIO_META_CLUSTER_ID")];
     let check = |labels: Value, variables: &[(String, String)], network: &str, cluster: &str| {
-        let around = Around { variables: variables.to_vec(), ..Around::default() };
+        let admission = AdmissionContext { variables: variables.to_vec(), ..AdmissionContext::default() };
         let pod = json!({"metadata": {"labels": labels}});
-        let sidecar = Sidecar::of(&pod, &around, &configuration).expect("a good pod");
+        let sidecar = Sidecar::of(&pod, &admission, &configuration).expect("a good pod");
         assert_eq!((sidecar.network.as_deref(), sidecar.cluster.as_str()), (Some(network), cluster));
     };
     check(json!({}), &[], "of-values", "of-values");
@@ -242,8 +242,8 @@ pilot: {cni: {enabled: true}}
     });
     let sidecar = try_of(&annotations, &configured(values, "")).expect("good annotations");
     assert_eq!(sidecar.init, Init::Validation);
-    let told: Vec<(&str, &str)> =
-        sidecar.plugin_annotations.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let told = sidecar.plugin_annotations(&json!({"metadata": {"annotations": annotations}}));
+    let told: Vec<(&str, &str)> = told.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(
         told,
         [

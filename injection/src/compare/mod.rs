@@ -11,7 +11,7 @@ pub use difference::Difference;
 
 use crate::configuration::Configuration;
 use crate::decision::Reason;
-use crate::pipeline::{Around, Outcome, PROXY, STATUS, TEMPLATES, inject};
+use crate::pipeline::{AdmissionContext, Outcome, PROXY, STATUS, TEMPLATES, inject};
 use crate::template::Template;
 use crate::{Namespaces, decision};
 use policy::{Problem, Problems};
@@ -64,14 +64,14 @@ pub fn compare(
         return compared(Verdict::NotInjected);
     };
     let starting = status["initContainers"].as_array();
-    let around = Around {
+    let admission = AdmissionContext {
         // Whether its kubelet can run native sidecars, the pod shows itself.
         native_sidecars: starting.is_some_and(|names| names.iter().any(|name| name == PROXY)),
         variables: variables.to_vec(),
         workload: None,
         namespace: namespace.clone(),
     };
-    match inject(pod, &around, configuration) {
+    match inject(pod, &admission, configuration) {
         Err(problems) => compared(Verdict::Refused(problems)),
         Ok(Outcome::Skipped(decision)) => compared(Verdict::LeftAlone(decision.reason)),
         Ok(Outcome::Injected(injected)) => {
@@ -95,20 +95,17 @@ pub fn try_templates(configuration: &Configuration) -> Vec<Tried> {
     let enabled =
         decision::Rules { policy: Some(decision::Policy::Enabled), never: Vec::new(), always: Vec::new() };
     let configuration = Configuration { rules: enabled, ..configuration.clone() };
-    let built_in = Template::built_in();
     let named = configuration.default_templates.iter().chain(configuration.aliases.values().flatten());
     let named: Vec<&String> = named.collect();
     let is_used = |(name, template): &(&String, &Template)| {
-        named.contains(name)
-            || matches!(template, Template::Go(_))
-            || built_in.iter().all(|(known, _)| known != name)
+        named.contains(name) || !matches!(template, Template::BuiltIn(_))
     };
     let tried = configuration.templates.iter().filter(is_used).map(|(template, _)| {
         let mut problems: Vec<Problem> = Vec::new();
         for pod in plain_pods(template) {
             for native_sidecars in [false, true] {
-                let around = Around { native_sidecars, ..Around::default() };
-                if let Err(Problems(found)) = inject(&pod, &around, &configuration) {
+                let admission = AdmissionContext { native_sidecars, ..AdmissionContext::default() };
+                if let Err(Problems(found)) = inject(&pod, &admission, &configuration) {
                     let new = found.into_iter().filter(|problem| !problems.contains(problem));
                     problems.extend(new.collect::<Vec<_>>());
                 }

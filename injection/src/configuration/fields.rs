@@ -1,6 +1,7 @@
 //! Typed reading of a tree: each field by its path, and everything that is wrong with any of them.
 
 use super::list::{self, Network, listed};
+use crate::quantity;
 use policy::settings::mapping::Form;
 use policy::sources::Wildcard;
 use policy::{Problem, Problems};
@@ -108,9 +109,9 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A number from 0 to 4294967295.
+    /// A count, which the API holds in 32 bits with a sign.
     pub(super) fn number(&mut self, path: &str) -> u32 {
-        self.parsed(path, "a number from 0 to 4294967295", |text| text.parse().ok()).unwrap_or(0)
+        self.parsed(path, "a number from 0 to 2147483647", quantity::count).unwrap_or(0)
     }
 
     /// A port that somebody listens at.
@@ -201,7 +202,7 @@ pub(super) fn scalar(value: &Value) -> Option<String> {
 }
 
 /// What a value is, in words.
-pub(super) fn noun(value: &Value) -> &'static str {
+pub(crate) fn noun(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
         Value::Bool(_) => "a boolean",

@@ -3,7 +3,7 @@
 use super::fields::{Fields, scalar};
 use super::selector;
 use crate::decision::{Policy, Rules, Selector};
-use crate::template::Template;
+use crate::template::{BuiltIn, Template};
 use policy::settings::nearest;
 use policy::{Problem, Problems};
 use serde_json::Value;
@@ -40,7 +40,7 @@ impl Injector {
         Self {
             rules: Rules { policy: Some(Policy::Enabled), never: Vec::new(), always: Vec::new() },
             default_templates: vec![DEFAULT.to_owned()],
-            templates: Template::built_in().into_iter().map(|(name, one)| (name.to_owned(), one)).collect(),
+            templates: BuiltIn::ALL.map(|one| (one.name().to_owned(), Template::BuiltIn(one))).into(),
             aliases: BTreeMap::new(),
             injected_annotations: BTreeMap::new(),
             warnings: Vec::new(),
@@ -97,7 +97,7 @@ impl Injector {
         selectors
     }
 
-    /// Answers the templates that can't be read, and whether they are texts in Go's language.
+    /// Returns the templates that can't be read, and whether they are texts at all.
     fn templates(&mut self, name: &str, fields: &mut Fields<'_>) -> Vec<(String, bool, Problems)> {
         let mut unreadable = Vec::new();
         for (key, written) in fields.mapping("templates").into_iter().flatten() {
@@ -111,12 +111,12 @@ impl Injector {
         unreadable
     }
 
-    /// The problems of templates that nearly every pod gets. One of Go's language that only some pods name spoils nothing for
-    /// the others: it refuses those pods.
+    /// The problems of templates that nearly every pod gets. A text that only some pods name spoils nothing for the others: it
+    /// refuses those pods.
     fn of_default_templates(&mut self, unreadable: Vec<(String, bool, Problems)>) -> Vec<Problem> {
         let mut problems = Vec::new();
-        for (key, is_of_go, found) in unreadable {
-            if is_of_go && !defaults(&self.default_templates, &self.aliases).contains(&key.as_str()) {
+        for (key, is_text, found) in unreadable {
+            if is_text && !defaults(&self.default_templates, &self.aliases).contains(&key.as_str()) {
                 let told =
                     found.0.iter().map(|problem| format!("{problem}; it refuses the pods that name it"));
                 self.warnings.extend(told);

@@ -10,6 +10,7 @@ pub(crate) mod selector;
 mod typos;
 mod values;
 
+pub(crate) use fields::noun;
 pub use list::Network;
 pub use mesh::{InboundPolicy, Mesh};
 pub use values::{Capture, Cni, Init, Native, Proxy, PullPolicy, Readiness, Values};

@@ -12,7 +12,7 @@ use crate::configuration::Configuration;
 use crate::decision::{Decision, Facts, Reason, decide};
 use crate::namespaces::{Namespaces, texts};
 use crate::offline::{as_texts, is_told};
-use crate::pipeline::{Around, Injected, Outcome, STATUS, Workload, inject};
+use crate::pipeline::{AdmissionContext, Injected, Outcome, STATUS, Workload, inject};
 use crate::webhook::{Webhook, webhooks};
 use policy::pod::{Document, ENFORCE, Holder, Standard, holders};
 use policy::{Problem, Problems};
@@ -94,10 +94,10 @@ fn without_pods((name, documents): &(&str, Vec<Document>)) -> Problem {
     Problem::of(name, text)
 }
 
-/// One object, and what is known around it.
+/// One object, and the context of its admission.
 struct Subject<'a> {
     holder: &'a Holder,
-    around: Around,
+    admission: AdmissionContext,
     /// Whether anything is known of the labels of its namespace.
     known: bool,
 }
@@ -112,9 +112,13 @@ impl<'a> Subject<'a> {
             name: holder.name.clone(),
             namespace: namespace.name.clone(),
         });
-        let around =
-            Around { namespace, workload, native_sidecars: question.native_sidecars, ..Around::default() };
-        Self { holder, around, known }
+        let admission = AdmissionContext {
+            namespace,
+            workload,
+            native_sidecars: question.native_sidecars,
+            ..AdmissionContext::default()
+        };
+        Self { holder, admission, known }
     }
 
     fn title(&self) -> String {
@@ -123,7 +127,7 @@ impl<'a> Subject<'a> {
             ("", prefix) => format!("{prefix}*"),
             (name, _) => name.to_owned(),
         };
-        format!("{} {}/{name}", self.holder.kind, self.around.namespace.name)
+        format!("{} {}/{name}", self.holder.kind, self.admission.namespace.name)
     }
 
     fn explain(&self, document: &Document, injectors: &[Injector]) -> Explained {
@@ -132,7 +136,7 @@ impl<'a> Subject<'a> {
         let meant = (!self.holder.problems.is_empty()).then(|| as_texts(pod));
         let pod = meant.as_ref().unwrap_or(pod);
         let (labels, annotations) = (texts(pod, "labels"), texts(pod, "annotations"));
-        let namespace = &self.around.namespace;
+        let namespace = &self.admission.namespace;
         let host_network = pod.pointer("/spec/hostNetwork").and_then(Value::as_bool).unwrap_or_default();
         let system = pod.pointer("/spec/os/name").and_then(Value::as_str).unwrap_or_default();
         let facts = Facts {
@@ -181,7 +185,7 @@ impl<'a> Subject<'a> {
                 self.called(webhook, &decision, document, pod, configuration, &mut explained);
             }
             None => {
-                explained.problems = match inject(pod, &self.around, configuration) {
+                explained.problems = match inject(pod, &self.admission, configuration) {
                     Err(problems) => self.problems(&problems.0),
                     Ok(Outcome::Skipped(_) | Outcome::Injected(_)) => self.problems(&[]),
                 };
@@ -202,7 +206,7 @@ impl<'a> Subject<'a> {
     ) {
         let is_called = format!("webhook {} is called, and", webhook.name);
         explained.because = format!("{is_called} {}", because(decision.reason));
-        match inject(pod, &self.around, configuration) {
+        match inject(pod, &self.admission, configuration) {
             Err(Problems(problems)) => {
                 explained.verdict = Verdict::Refused;
                 explained.because = format!("{is_called} the pod can't be injected");
@@ -229,7 +233,7 @@ impl<'a> Subject<'a> {
 
     /// The API server looks at the pod once more when webhooks have changed it.
     fn secured(&self, is_called: &str, explained: &mut Explained) {
-        let namespace = &self.around.namespace;
+        let namespace = &self.admission.namespace;
         let label = namespace.labels.get(ENFORCE).map(String::as_str);
         let (Some(standard), Some(object)) = (Standard::enforced(label), &explained.injected) else { return };
         let within = self.holder.template.strip_prefix(&self.holder.object).unwrap_or_default();
@@ -299,7 +303,7 @@ impl<'a> Subject<'a> {
 
     fn assumptions(&self) -> Vec<String> {
         let mut found = Vec::new();
-        let name = &self.around.namespace.name;
+        let name = &self.admission.namespace.name;
         if !self.known {
             found.push(format!(
                 "nothing is known of the labels of namespace {name}; say them with --namespace-labels"

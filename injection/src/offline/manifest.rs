@@ -7,7 +7,7 @@ use super::written::{Node, written};
 use crate::configuration::Configuration;
 use crate::decision::{Decision, Policy, Reason};
 use crate::namespaces::{Namespaces, texts};
-use crate::pipeline::{Around, Outcome, Workload, inject};
+use crate::pipeline::{AdmissionContext, Outcome, Workload, inject};
 use policy::pod::{Document, Holder};
 use policy::{Problem, Problems};
 use serde_json::Value;
@@ -164,7 +164,7 @@ impl Work<'_> {
             let full = format!("{}/{}", namespace.name, called(holder));
             let at = format!("{}: document {}, {} {full}", self.file, number + 1, holder.kind);
             let pod = document.value.pointer(&holder.template).unwrap_or(&Value::Null);
-            let around = Around {
+            let admission = AdmissionContext {
                 workload: (holder.template != holder.object).then(|| workload(holder, &namespace.name)),
                 namespace,
                 variables: self.around.variables.clone(),
@@ -179,7 +179,7 @@ impl Work<'_> {
             }
             // What is no text is a problem already. As a text it lets the others come to light.
             let meant = (!holder.problems.is_empty()).then(|| as_texts(pod));
-            match inject(meant.as_ref().unwrap_or(pod), &around, self.configuration) {
+            match inject(meant.as_ref().unwrap_or(pod), &admission, self.configuration) {
                 Err(problems) => {
                     // Whoever misspells one name may misspell another.
                     let annotations = texts(pod, "annotations");

@@ -1,5 +1,5 @@
-//! The last look at an injected pod: what its init container says is read as everybody else reads it, by the policy, and has
-//! to be what was meant.
+//! Validates an injected pod: the policy reads its init container, as it does everywhere, and the result has to match the
+//! sidecar's settings.
 
 use super::pod::{Item, List, Pod};
 use super::users::IDS;
@@ -11,18 +11,18 @@ use policy::subject::Elsewhere;
 use policy::{Problem, Problems};
 use serde_json::{Map, Value, json};
 
-/// How strictly an injected pod is looked at.
+/// How strictly an injected pod is validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strictness {
-    /// All of it comes from declared templates, so that whatever is wrong is an error.
-    Declared,
-    /// Somebody's own template or container has part in it: he may have his reasons.
+    /// All of it comes from built-in templates, so that any problem is an error.
+    BuiltIn,
+    /// A configured template or the pod's own container takes part in it, and may differ on purpose.
     Own,
 }
 
 /// An injected pod and what it was made of.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look<'a> {
+pub(super) struct Validation<'a> {
     pub(super) pod: &'a Pod,
     pub(super) overlay: &'a Pod,
     pub(super) own: &'a Pod,
@@ -30,32 +30,32 @@ pub(super) struct Look<'a> {
     pub(super) strictness: Strictness,
 }
 
-/// Looks at it. Returns warnings.
+/// Validates it. Returns warnings.
 ///
 /// # Errors
-/// What is wrong, if all of it comes from declared templates.
-pub(super) fn check(look: &Look<'_>) -> Result<Vec<String>, Problems> {
-    let injected: Vec<&Item> = look
+/// Every problem, if all of it comes from built-in templates.
+pub(super) fn check(validation: &Validation<'_>) -> Result<Vec<String>, Problems> {
+    let injected: Vec<&Item> = validation
         .pod
         .items(List::InitContainers)
         .iter()
-        .filter(|container| look.overlay.item(List::InitContainers, container.name()).is_some())
+        .filter(|container| validation.overlay.item(List::InitContainers, container.name()).is_some())
         .filter(|container| container.name() != PROXY)
         .collect();
-    let by_user = injected.iter().any(|container| look.own.container(container.name()).is_some());
-    let strictness = if by_user { Strictness::Own } else { look.strictness };
-    let found = match capture(look.pod, &injected) {
-        _ if look.sidecar.mode == Mode::None => Vec::new(),
+    let by_user = injected.iter().any(|container| validation.own.container(container.name()).is_some());
+    let strictness = if by_user { Strictness::Own } else { validation.strictness };
+    let found = match capture(validation.pod, &injected) {
+        _ if validation.sidecar.mode == Mode::None => Vec::new(),
         Ok(Some((name, capture))) => {
-            let other = other(look, &name, &injected, &capture);
-            other.into_iter().chain(loops(look, &capture)).collect()
+            let other = other(validation, &name, &injected, &capture);
+            other.into_iter().chain(loops(validation, &capture)).collect()
         }
         Ok(None) => Vec::new(),
         Err(problems) => problems.0,
     };
     match strictness {
-        Strictness::Declared if !found.is_empty() => Err(Problems(found)),
-        Strictness::Declared | Strictness::Own => Ok(found.iter().map(ToString::to_string).collect()),
+        Strictness::BuiltIn if !found.is_empty() => Err(Problems(found)),
+        Strictness::BuiltIn | Strictness::Own => Ok(found.iter().map(ToString::to_string).collect()),
     }
 }
 
@@ -67,7 +67,7 @@ fn capture(pod: &Pod, starting: &[&Item]) -> Result<Option<(String, Capture)>, P
             fields.iter().filter_map(|field| Some(((*field).to_owned(), container.0.get(*field)?.clone())));
         Value::Object(fields.collect::<Map<_, _>>())
     };
-    // What others of the pod's containers say is nobody's business here.
+    // Other containers of the pod do not matter here.
     let proxy: Vec<Value> = pod.container(PROXY).map(|(_, proxy)| known(proxy)).into_iter().collect();
     let starting: Vec<Value> = starting.iter().map(|container| known(container)).collect();
     let mut reduced = json!({
@@ -82,7 +82,7 @@ fn capture(pod: &Pod, starting: &[&Item]) -> Result<Option<(String, Capture)>, P
     let Some(object) = described.first() else { return Ok(None) };
     let reading = read(object, &[""; 0]);
     let Way::InitContainer(name) = &reading.way else { return Ok(None) };
-    // Whose pod it is, whoever asks knows better.
+    // The caller knows better which pod it is.
     let title = format!("{}: ", object.full_title());
     let resolved = reading.said.resolve_within(&Elsewhere::Open).map_err(|Problems(mut found)| {
         found.iter_mut().for_each(|problem| problem.name = problem.name.replace(&title, ""));
@@ -91,21 +91,23 @@ fn capture(pod: &Pod, starting: &[&Item]) -> Result<Option<(String, Capture)>, P
     Ok(Some((name.clone(), resolved.capture)))
 }
 
-/// An init container that captures something else than the sidecar's settings say, to which declared templates have added what
-/// their proxies need. Who writes the container himself wants it other than it would be.
-fn other(look: &Look<'_>, name: &str, starting: &[&Item], found: &Capture) -> Option<Problem> {
-    if name != INIT || look.own.container(name).is_some() {
+/// An init container of a template whose rules differ from those that the sidecar's settings ask for. A container that the pod
+/// itself has is meant to differ.
+fn other(validation: &Validation<'_>, name: &str, starting: &[&Item], found: &Capture) -> Option<Problem> {
+    if name != INIT || validation.own.container(name).is_some() {
         return None;
     }
     let mut meant = (*starting.iter().find(|container| container.name() == name)?).clone();
-    if meant.0.get("args") == Some(&json!(look.sidecar.arguments)) {
+    let arguments = validation.sidecar.arguments();
+    let as_json = json!(arguments);
+    if meant.0.get("args") == Some(&as_json) {
         return None;
     }
-    meant.0.insert("args".to_owned(), json!(look.sidecar.arguments));
-    if matches!(capture(look.pod, &[&meant]), Ok(Some((_, meant))) if meant == *found) {
+    meant.0.insert("args".to_owned(), as_json);
+    if matches!(capture(validation.pod, &[&meant]), Ok(Some((_, meant))) if meant == *found) {
         return None;
     }
-    let words = look.sidecar.arguments.iter().map(|word| if word.is_empty() { "\"\"" } else { word });
+    let words = arguments.iter().map(|word| if word.is_empty() { "\"\"" } else { word });
     let text = format!(
         "captures something else than the pod's settings mean; expected the arguments {}",
         words.collect::<Vec<_>>().join(" ")
@@ -113,17 +115,17 @@ fn other(look: &Look<'_>, name: &str, starting: &[&Item], found: &Capture) -> Op
     Some(Problem::of(&format!("init container {name}"), text))
 }
 
-/// A proxy whose own connections would come back to it. Whichever it is: one of the injected containers has to be known to
-/// the rules, and Istio's, if it is among them.
-fn loops(look: &Look<'_>, capture: &Capture) -> Option<Problem> {
-    let of_pod = look.pod.spec("securityContext");
+/// A proxy whose own connections would be captured. The rules have to know Istio's proxy, or else one of the injected
+/// containers.
+fn loops(validation: &Validation<'_>, capture: &Capture) -> Option<Problem> {
+    let of_pod = validation.pod.spec("securityContext");
     let id = |container: &Item, field: &str| {
         container.runs_as(field).or_else(|| of_pod.and_then(|context| context.get(field)?.as_i64()))
     };
     let is = |number: u32, id: i64| i64::from(number) == id;
     let proxy = capture.proxy();
     let is_known = |container: &Item| {
-        // Whom the image runs as, nobody knows.
+        // The image's user is unknown.
         let Some(user) = id(container, IDS[0]) else { return true };
         let group = id(container, IDS[1]);
         proxy.uids.iter().any(|uid| is(uid.number(), user))
@@ -131,8 +133,8 @@ fn loops(look: &Look<'_>, capture: &Capture) -> Option<Problem> {
     };
     let is_native = |container: &&Item| container.0.contains_key("restartPolicy");
     let injected = |list: List| {
-        let of_overlay = move |container: &&Item| look.overlay.item(list, container.name()).is_some();
-        look.pod.items(list).iter().filter(of_overlay)
+        let of_overlay = move |container: &&Item| validation.overlay.item(list, container.name()).is_some();
+        validation.pod.items(list).iter().filter(of_overlay)
     };
     let running: Vec<&Item> =
         injected(List::Containers).chain(injected(List::InitContainers).filter(is_native)).collect();

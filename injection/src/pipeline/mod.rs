@@ -23,9 +23,9 @@ pub use workload::Workload;
 use crate::configuration::Configuration;
 use crate::decision::{Decision, Facts, decide};
 use crate::sidecar::Sidecar;
-use crate::template::{Sight, Template};
+use crate::template::{Template, TemplateContext};
 use crate::words::{LABEL_VALUE, is_label_value};
-use guard::{Look, Strictness};
+use guard::{Strictness, Validation};
 use overlay::Patch;
 use pod::{Item, List, Pod};
 use policy::{Problem, Problems};
@@ -50,9 +50,9 @@ pub struct Namespace {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What is known around a pod.
+/// What is known of a pod's admission, beside the pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Around {
+pub struct AdmissionContext {
     /// Where it will run: the pod's own, else the request's.
     pub namespace: Namespace,
     /// Who makes it, where that is known otherwise than by the pod: the object of a manifest that holds its template. Templates
@@ -84,17 +84,21 @@ pub struct Injected {
 ///
 /// # Errors
 /// Every problem with what the pod says, and those of a template that makes no pod of it.
-pub fn inject(pod: &Value, around: &Around, configuration: &Configuration) -> Result<Outcome, Problems> {
+pub fn inject(
+    pod: &Value,
+    admission: &AdmissionContext,
+    configuration: &Configuration,
+) -> Result<Outcome, Problems> {
     size::check(pod)?;
     let given = Pod::read("pod", pod.clone())?;
-    let mut around = around.clone();
+    let mut admission = admission.clone();
     // What a template says of it, controllers pass over.
-    if around.workload.is_none() && !given.meta("namespace").is_empty() {
-        given.meta("namespace").clone_into(&mut around.namespace.name);
+    if admission.workload.is_none() && !given.meta("namespace").is_empty() {
+        given.meta("namespace").clone_into(&mut admission.namespace.name);
     }
     let decision = decide(
         &Facts {
-            namespace: &around.namespace.name,
+            namespace: &admission.namespace.name,
             host_network: given.spec("hostNetwork").is_some_and(|is| is == true),
             system: given.spec("os").and_then(|os| os.get("name")?.as_str()).unwrap_or_default(),
             labels: &given.labels,
@@ -105,11 +109,11 @@ pub fn inject(pod: &Value, around: &Around, configuration: &Configuration) -> Re
     if !decision.inject {
         return Ok(Outcome::Skipped(decision));
     }
-    if around.workload.is_none() {
-        around.workload = Some(Workload::of(pod, &around.namespace.name));
+    if admission.workload.is_none() {
+        admission.workload = Some(Workload::of(pod, &admission.namespace.name));
     }
-    let job = Job::of(given, &around, configuration)?;
-    let (pod, warnings) = job.done(&around, configuration)?;
+    let job = Job::of(given, &admission, configuration)?;
+    let (pod, warnings) = job.done(&admission, configuration)?;
     Ok(Outcome::Injected(Box::new(Injected { decision, pod: pod.written(), warnings })))
 }
 
@@ -127,7 +131,11 @@ struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    fn of(given: Pod, around: &Around, configuration: &'a Configuration) -> Result<Self, Problems> {
+    fn of(
+        given: Pod,
+        admission: &AdmissionContext,
+        configuration: &'a Configuration,
+    ) -> Result<Self, Problems> {
         let mut warnings = Vec::new();
         let status = Status::of(&given).unwrap_or_else(|error| {
             let text = format!(
@@ -146,19 +154,19 @@ impl<'a> Job<'a> {
             let text = "is empty; a pod needs a container of its own, and with the injected ones Kubernetes would no longer say so";
             problems.push(Problem::of("spec.containers", text));
         }
-        users::forget_openshifts(&mut own, &around.namespace);
-        let seen = seen(&own, &around.namespace.name);
+        users::forget_openshifts(&mut own, &admission.namespace);
+        let seen = seen(&own, &admission.namespace.name);
         let sidecar =
-            Sidecar::of(&seen, around, configuration).map_err(|found| problems.extend(found.0)).ok();
+            Sidecar::of(&seen, admission, configuration).map_err(|found| problems.extend(found.0)).ok();
         let chosen = templates::chosen(&own, configuration).map_err(|found| problems.extend(found.0)).ok();
         let (Some(mut sidecar), Some(chosen), true) = (sidecar, chosen, problems.is_empty()) else {
             return Err(Problems(problems));
         };
         chosen.iter().for_each(|(_, template)| template.adapt(&mut sidecar));
-        let sight = Sight { pod: &seen, around, sidecar: &sidecar, configuration };
+        let context = TemplateContext { pod: &seen, admission, sidecar: &sidecar, configuration };
         let mut patches = Vec::new();
         for (name, template) in &chosen {
-            match template.render(&sight, &mut warnings) {
+            match template.render(&context, &mut warnings) {
                 Ok(patch) => patches.push((*name, patch)),
                 Err(found) => problems.extend(found.0),
             }
@@ -166,14 +174,18 @@ impl<'a> Job<'a> {
         if !problems.is_empty() {
             return Err(Problems(problems));
         }
-        let declared = chosen.iter().all(|(_, template)| matches!(template, Template::Declared(_)));
-        let strictness = if declared { Strictness::Declared } else { Strictness::Own };
+        let built_in = chosen.iter().all(|(_, template)| matches!(template, Template::BuiltIn(_)));
+        let strictness = if built_in { Strictness::BuiltIn } else { Strictness::Own };
         warnings.extend(sidecar.warnings.iter().cloned());
         warnings.extend(odd(&own));
         Ok(Self { given, status, own, sidecar, patches, strictness, warnings })
     }
 
-    fn done(self, around: &Around, configuration: &Configuration) -> Result<(Pod, Vec<String>), Problems> {
+    fn done(
+        self,
+        admission: &AdmissionContext,
+        configuration: &Configuration,
+    ) -> Result<(Pod, Vec<String>), Problems> {
         let Self { given, status, own, sidecar, patches, strictness, mut warnings } = self;
         let overlay::Overlaid { mut pod, overlay, overrides, warnings: of_overlay } =
             overlay::apply(&own, &patches)?;
@@ -185,7 +197,7 @@ impl<'a> Job<'a> {
         }
         warnings.extend(of_overlay);
         warnings.extend(users::settle(&mut pod, &own, &overlay, &sidecar));
-        warnings.extend(variables(&mut pod, around, &sidecar));
+        warnings.extend(variables(&mut pod, admission, &sidecar));
         if sidecar.has_agent {
             warnings.extend(agent::serve(&mut pod, configuration)?);
         }
@@ -197,8 +209,9 @@ impl<'a> Job<'a> {
             earlier::kept(&given, status, &own, &mut pod);
         }
         order::arrange(&mut pod, sidecar.hold);
-        let look = Look { pod: &pod, overlay: &overlay, own: &own, sidecar: &sidecar, strictness };
-        warnings.extend(guard::check(&look)?);
+        let validation =
+            Validation { pod: &pod, overlay: &overlay, own: &own, sidecar: &sidecar, strictness };
+        warnings.extend(guard::check(&validation)?);
         Ok((pod, warnings))
     }
 }
@@ -231,9 +244,9 @@ fn odd(own: &Pod) -> Option<String> {
 }
 
 /// Tells the proxy where it is, and what the path of the request says. Returns a warning.
-fn variables(pod: &mut Pod, around: &Around, sidecar: &Sidecar) -> Option<String> {
+fn variables(pod: &mut Pod, admission: &AdmissionContext, sidecar: &Sidecar) -> Option<String> {
     let mut variables: BTreeMap<&str, &str> =
-        around.variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        admission.variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     if !sidecar.cluster.is_empty() {
         variables.insert("ISTIO_META_CLUSTER_ID", &sidecar.cluster);
     }

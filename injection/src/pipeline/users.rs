@@ -2,7 +2,7 @@
 
 use super::pod::{Item, List, Pod};
 use super::{INIT, PROXY, VALIDATION};
-use crate::sidecar::{Identity, Sidecar};
+use crate::sidecar::{Identity, Init, Sidecar};
 use serde_json::{Map, Value};
 
 /// The annotation by which OpenShift tells which users the pods of a namespace run as.
@@ -25,8 +25,8 @@ pub(super) fn forget_openshifts(pod: &mut Pod, namespace: &crate::pipeline::Name
     }
 }
 
-/// Follows what the user says of the proxy's user and group, in all places that have to say the same. Declared templates do
-/// so themselves; those of others know nothing of it.
+/// Follows what the user says of the proxy's user and group, in all places that have to say the same. Built-in templates do
+/// so themselves; Go templates know nothing of it.
 ///
 /// With TPROXY nobody may say as which user the proxy runs: it has to be root to make transparent sockets.
 pub(super) fn settle(pod: &mut Pod, own: &Pod, overlay: &Pod, sidecar: &Sidecar) -> Option<String> {
@@ -47,7 +47,7 @@ pub(super) fn settle(pod: &mut Pod, own: &Pod, overlay: &Pod, sidecar: &Sidecar)
             let context = container.object_mut("securityContext");
             told.iter().for_each(|id| set(context, id, of(sidecar.init_identity, id)));
         }
-        name_user(container, &sidecar.arguments);
+        name_proxy(container, sidecar);
     }
     let said = user.runs_as(IDS[0]).filter(|said| *said != sidecar.proxy_identity.user)?;
     Some(format!(
@@ -57,17 +57,16 @@ pub(super) fn settle(pod: &mut Pod, own: &Pod, overlay: &Pod, sidecar: &Sidecar)
     ))
 }
 
-/// Makes the arguments of a container name the proxy's user as these do.
-fn name_user(container: &mut Item, meant: &[String]) {
-    const FLAG: &str = "-u";
-    let Some(wanted) = meant.iter().position(|word| word == FLAG).and_then(|at| meant.get(at + 1)) else {
+/// Sets the number by which the arguments of a template's init container know the proxy.
+fn name_proxy(container: &mut Item, sidecar: &Sidecar) {
+    let Some(Value::Array(args)) = container.0.get_mut("args").filter(|_| sidecar.init != Init::Nothing)
+    else {
         return;
     };
-    let Some(Value::Array(args)) = container.0.get_mut("args") else { return };
-    if let Some(at) = args.iter().position(|word| word == FLAG)
+    if let Some(at) = args.iter().position(|word| word == "-u")
         && let Some(user) = args.get_mut(at + 1)
     {
-        *user = wanted.as_str().into();
+        *user = sidecar.proxy_number().into();
     }
 }
 

@@ -13,7 +13,7 @@ use crate::configuration::Configuration;
 use crate::decision::Decision;
 use crate::patch;
 use crate::path;
-use crate::pipeline::{self, Around, unread};
+use crate::pipeline::{self, AdmissionContext, unread};
 use policy::Problems;
 use reading::{Review, Unreadable};
 use reply::Reply;
@@ -100,7 +100,7 @@ impl Answer {
 /// The statuses of HTTP and their order are those of Istio's injector: 400 for a body that is too long or empty, 415 for
 /// any other Content-Type than `application/json`, 200 for all else, with `allowed: false` where it is no review.
 pub fn answer(call: &Call<'_>, configuration: &Configuration, cluster: &dyn Cluster) -> Answer {
-    answer_by(call, cluster, |pod, around| pipeline::inject(pod, around, configuration))
+    answer_by(call, cluster, |pod, admission| pipeline::inject(pod, admission, configuration))
 }
 
 /// The fields of a review that matter to a webhook.
@@ -114,7 +114,7 @@ pub(crate) fn fields(body: &[u8]) -> Result<Value, String> {
 fn answer_by(
     call: &Call<'_>,
     cluster: &dyn Cluster,
-    inject: impl Fn(&Value, &Around) -> Result<pipeline::Outcome, Problems>,
+    inject: impl Fn(&Value, &AdmissionContext) -> Result<pipeline::Outcome, Problems>,
 ) -> Answer {
     if call.body.len() > MOST_BYTES {
         return Answer::unreadable(&format!("it is longer than {MOST_BYTES} bytes"));
@@ -137,7 +137,7 @@ fn answered(
     call: &Call<'_>,
     depth: Depth,
     cluster: &dyn Cluster,
-    inject: &impl Fn(&Value, &Around) -> Result<pipeline::Outcome, Problems>,
+    inject: &impl Fn(&Value, &AdmissionContext) -> Result<pipeline::Outcome, Problems>,
 ) -> Option<Answer> {
     let review = match Review::read(call.body, depth) {
         Ok(review) => review,
@@ -170,14 +170,14 @@ fn answered(
         Ok(pod) => pod,
         Err(reason) => return Some(reply(Outcome::Refused, reason).answer()),
     };
-    let around = Around {
+    let admission = AdmissionContext {
         namespace: cluster.namespace(request.namespace()),
         workload: None,
         variables: path::variables(call.path),
         native_sidecars: cluster.native_sidecars(request.node()),
     };
     let is_partial = depth == Depth::Shallow && unread::is_in(pod);
-    let reply = match inject(pod, &around) {
+    let reply = match inject(pod, &admission) {
         Ok(pipeline::Outcome::Skipped(decision)) => {
             let Decision { reason, warning, .. } = decision;
             let reply = reply(Outcome::Skipped, format!("not injected: {reason}"));
@@ -212,20 +212,20 @@ mod tests {
     use serde_json::{Map, json};
 
     /// An injector that labels pods, leaves alone those of one namespace and refuses those without a `spec`.
-    fn labels(pod: &Value, around: &Around) -> Result<pipeline::Outcome, Problems> {
+    fn labels(pod: &Value, admission: &AdmissionContext) -> Result<pipeline::Outcome, Problems> {
         let decision =
             |inject| Decision { inject, reason: Reason::ByPolicy, warning: Some("odd\nlabel".into()) };
         if pod.get("spec").is_none() {
             let problem = |name: &str| Problem::with_item(name, "x", "is wrong");
             return Err(Problems(vec![problem("a"), problem("b")]));
         }
-        if around.namespace.name == "quiet" {
+        if admission.namespace.name == "quiet" {
             return Ok(pipeline::Outcome::Skipped(decision(false)));
         }
         let mut after = pod.clone();
         let variables: Map<_, _> =
-            around.variables.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
-        after["metadata"]["labels"] = json!({ "in": around.namespace.name, "variables": variables });
+            admission.variables.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+        after["metadata"]["labels"] = json!({ "in": admission.namespace.name, "variables": variables });
         Ok(pipeline::Outcome::Injected(Box::new(Injected {
             decision: decision(true),
             pod: after,
@@ -362,9 +362,9 @@ mod tests {
     }
 
     /// An injector that needs the variables of a pod.
-    fn counts(pod: &Value, around: &Around) -> Result<pipeline::Outcome, Problems> {
+    fn counts(pod: &Value, admission: &AdmissionContext) -> Result<pipeline::Outcome, Problems> {
         let variables = pod["spec"]["containers"][0]["env"].as_array().map_or(0, Vec::len);
-        let mut counted = labels(pod, around)?;
+        let mut counted = labels(pod, admission)?;
         if let pipeline::Outcome::Injected(injected) = &mut counted {
             injected.pod["spec"]["containers"][0]["env"] = json!([{ "name": "COUNT", "value": variables }]);
         }
@@ -380,7 +380,7 @@ mod tests {
         let review = review.to_string();
         let call =
             Call { method: "POST", path: "/inject", content_type: Some(JSON), body: review.as_bytes() };
-        let patched = |injector: fn(&Value, &Around) -> Result<pipeline::Outcome, Problems>| {
+        let patched = |injector: fn(&Value, &AdmissionContext) -> Result<pipeline::Outcome, Problems>| {
             let answer = answer_by(&call, &Unknown::default(), injector);
             let answer = body_of(&answer);
             let patch =

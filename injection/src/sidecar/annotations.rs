@@ -1,15 +1,16 @@
-//! A pod's annotations, read one by one: what each says, and everything that is wrong with any of them.
+//! A pod's annotations, read one by one; every problem with any of them is collected.
 
 use crate::configuration::list::listed;
+use crate::quantity;
 use policy::settings::mapping::Form;
 use policy::sources::{Wildcard, boolean};
 use policy::{Problem, pod};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Reads annotations; collects problems and warnings on the way.
+/// The annotations of a pod, with the problems and warnings found so far.
 pub(super) struct Annotations<'a> {
-    said: BTreeMap<&'a str, &'a str>,
+    given: BTreeMap<&'a str, &'a str>,
     pub(super) problems: Vec<Problem>,
     pub(super) warnings: Vec<String>,
 }
@@ -17,19 +18,19 @@ pub(super) struct Annotations<'a> {
 impl<'a> Annotations<'a> {
     /// Those of a pod.
     pub(super) fn of(pod: &'a Value) -> Self {
-        let (said, problems) = texts(pod, "annotations");
-        let warnings = said.keys().filter_map(|name| pod::unknown(name)).collect();
-        Self { said, problems, warnings }
+        let (given, problems) = texts(pod, "annotations");
+        let warnings = given.keys().filter_map(|name| pod::unknown(name)).collect();
+        Self { given, problems, warnings }
     }
 
-    /// What an annotation says.
+    /// The text of an annotation.
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {
-        self.said.get(name).copied()
+        self.given.get(name).copied()
     }
 
     /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        self.said.iter().map(|(name, value)| (*name, *value))
+        self.given.iter().map(|(name, value)| (*name, *value))
     }
 
     pub(super) fn problem(&mut self, name: &str, item: &str, text: impl Into<String>) {
@@ -51,11 +52,10 @@ impl<'a> Annotations<'a> {
         parsed
     }
 
-    /// A number that counts seconds or failures; Istio takes no sign and no space.
+    /// A number of seconds or failures; Istio takes no sign and no space.
     pub(super) fn number(&mut self, name: &str) -> Option<u32> {
-        let is_bare = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        self.read(name, "is no number; expected one from 0 to 4294967295, without a sign", |text| {
-            text.parse().ok().filter(|_| is_bare(text))
+        self.read(name, "is no number; expected one from 0 to 2147483647, without a sign", |text| {
+            quantity::count(text).filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
         })
     }
 
@@ -66,7 +66,7 @@ impl<'a> Annotations<'a> {
     /// An amount of a resource.
     pub(super) fn quantity(&mut self, name: &str) -> Option<(&'a str, f64)> {
         let value = self.get(name)?;
-        match crate::quantity::read(value) {
+        match quantity::read(value) {
             Ok(amount) => Some((value, amount)),
             Err(text) => {
                 self.problem(name, value, text);
@@ -75,7 +75,7 @@ impl<'a> Annotations<'a> {
         }
     }
 
-    /// A word that becomes part of an argument or names an image: templates that are texts paste it.
+    /// A word that becomes part of an argument or names an image, which Go templates insert into YAML as it is.
     pub(super) fn word(&mut self, name: &str) -> Option<&'a str> {
         let value = self.get(name)?;
         let fits = |c: char| c.is_ascii_graphic() && !"\"'`\\{}#".contains(c);
@@ -109,7 +109,7 @@ impl<'a> Annotations<'a> {
     }
 }
 
-/// The labels or the annotations of an object, and those that are no texts.
+/// The labels or the annotations of an object, and a problem for each that is not a string.
 pub(super) fn texts<'a>(object: &'a Value, key: &str) -> (BTreeMap<&'a str, &'a str>, Vec<Problem>) {
     let (mut texts, mut problems) = (BTreeMap::new(), Vec::new());
     let map = object.get("metadata").and_then(|metadata| metadata.get(key)).and_then(Value::as_object);

@@ -1,4 +1,4 @@
-//! As whom the proxy and the init container run, and by which number the rules know the proxy.
+//! The users and groups of the proxy and the init container, and the number by which the rules know the proxy.
 
 use super::{Init, Mode};
 use crate::pipeline::Namespace;
@@ -11,6 +11,9 @@ use serde_json::Value;
 const USERS: &str = "openshift.io/sa.scc.uid-range";
 const GROUPS: &str = "openshift.io/sa.scc.supplemental-groups";
 
+/// The greatest number of a user or a group that the API takes.
+const MAX_ID: u32 = i32::MAX.unsigned_abs();
+
 /// A user and a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
@@ -21,17 +24,17 @@ pub struct Identity {
 /// All that is known of identities in one pod.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Identities {
-    /// What templates are told (`ProxyUID`, `ProxyGID`): the namespace's, else 1337.
+    /// `ProxyUID` and `ProxyGID` of Go templates: the namespace's, else 1337.
     pub(super) of_namespace: Identity,
-    /// As whom the proxy runs in the end, the author's own security context included.
+    /// The proxy's, with the security context that the author of the pod gives its container.
     pub(super) proxy: Identity,
     pub(super) init: Identity,
-    /// What `-u` says. Without `-g` the rules take it for the proxy's group too.
-    pub(super) told: i64,
+    /// The value of `-u`. Without `-g` the rules take it for the proxy's group too.
+    pub(super) known_by: i64,
 }
 
-/// What decides about them.
-pub(super) struct Asked<'a> {
+/// What they depend on.
+pub(super) struct Determinants<'a> {
     pub(super) pod: &'a Value,
     pub(super) namespace: &'a Namespace,
     pub(super) mode: Mode,
@@ -39,8 +42,8 @@ pub(super) struct Asked<'a> {
     pub(super) binds_low_ports: bool,
 }
 
-impl Asked<'_> {
-    /// Works them out; `problems` and `warnings` take what is wrong or odd.
+impl Determinants<'_> {
+    /// Determines them, and appends to `problems` and `warnings`.
     pub(super) fn identities(&self, problems: &mut Vec<Problem>, warnings: &mut Vec<String>) -> Identities {
         let default = i64::from(PROXY_ID);
         let mut range = |name: &str| {
@@ -71,25 +74,25 @@ impl Asked<'_> {
         // The applications' root may not pass for the proxy, so a proxy that is root is known by its group, and `-u` never
         // says 0.
         let otherwise = if tproxy || self.binds_low_ports { default } else { of_namespace.user };
-        let told = [proxy.user, proxy.group].into_iter().find(|id| *id != 0).unwrap_or(otherwise);
+        let known_by = [proxy.user, proxy.group].into_iter().find(|id| *id != 0).unwrap_or(otherwise);
         let init = match self.init {
             Init::Capture | Init::Nothing => Identity { user: 0, group: 0 },
-            // It calls as the proxy would.
-            Init::Validation => Identity { user: told, group: proxy.group },
+            // Its connections have to look like the proxy's.
+            Init::Validation => Identity { user: known_by, group: proxy.group },
         };
-        Identities { of_namespace, proxy, init, told }
+        Identities { of_namespace, proxy, init, known_by }
     }
 
-    /// A field of the security context that the author of the pod gives to the proxy's container.
+    /// A field of the security context that the author of the pod gives the proxy's container.
     fn own(&self, field: &str, problems: &mut Vec<Problem>) -> Option<i64> {
         let lists = ["containers", "initContainers"].map(|key| self.pod.get("spec")?.get(key)?.as_array());
         let mut containers = lists.into_iter().flatten().flatten();
         let proxy = containers.find(|one| one.get("name").and_then(Value::as_str) == Some(PROXY))?;
         let value = proxy.get("securityContext")?.get(field).filter(|value| !value.is_null())?;
-        let number = value.as_i64().filter(|number| (0..=i64::from(u32::MAX)).contains(number));
+        let number = value.as_i64().filter(|number| (0..=i64::from(MAX_ID)).contains(number));
         if number.is_none() {
             let name = format!("container {PROXY}: securityContext.{field}");
-            let text = "is no number of a user or group; expected one from 0 to 4294967295";
+            let text = "is no number of a user or group; expected one from 0 to 2147483647";
             problems.push(Problem::with_item(&name, &value.to_string(), text));
         }
         number
@@ -107,7 +110,7 @@ fn last_of(text: &str) -> Option<i64> {
         }
         (None, None) => return None,
     };
-    Some(i64::from(last))
+    (last <= MAX_ID).then_some(i64::from(last))
 }
 
 #[cfg(test)]
@@ -127,11 +130,16 @@ mod tests {
         let annotations = range.map(|range| (USERS.to_owned(), range.to_owned())).into_iter().collect();
         let namespace = Namespace { annotations, ..Namespace::default() };
         let init = Init::Validation;
-        let asked = Asked { pod: &pod, namespace: &namespace, mode, init, binds_low_ports: low };
+        let determinants =
+            Determinants { pod: &pod, namespace: &namespace, mode, init, binds_low_ports: low };
         let (mut problems, mut warnings) = (Vec::new(), Vec::new());
-        let found = asked.identities(&mut problems, &mut warnings);
+        let found = determinants.identities(&mut problems, &mut warnings);
         let pair = |one: Identity| (one.user, one.group);
-        assert_eq!((found.told, pair(found.proxy), pair(found.init)), expected, "{mode:?} {own} {range:?}");
+        assert_eq!(
+            (found.known_by, pair(found.proxy), pair(found.init)),
+            expected,
+            "{mode:?} {own} {range:?}"
+        );
         assert_eq!((problems, warnings), (Vec::new(), Vec::<String>::new()));
     }
 
@@ -162,7 +170,7 @@ mod tests {
     fn ranges_of_openshift() {
         assert_eq!(last_of("1000620000/10000"), Some(1_000_629_999));
         assert_eq!(last_of("5-9,20-30"), Some(9));
-        for bad in ["", "5", "9-5", "5/0", "a/b", "-1/3", "4294967295/2"] {
+        for bad in ["", "5", "9-5", "5/0", "a/b", "-1/3", "4294967295/2", "2147483648-2147483649"] {
             assert_eq!(last_of(bad), None, "{bad:?}");
         }
     }

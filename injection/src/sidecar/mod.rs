@@ -1,6 +1,6 @@
-//! What one pod's sidecar is to be: its annotations over its ProxyConfig over the mesh's over the values, typed.
+//! The settings of one pod's sidecar: its annotations over its ProxyConfig over the mesh's over the values, typed.
 //!
-//! All that templates and the init container's arguments need is worked out here once, so that they can't disagree.
+//! Templates and the init container's arguments are made from them alone, so that they can't disagree.
 
 mod annotations;
 mod identity;
@@ -14,9 +14,9 @@ pub use identity::Identity;
 pub use traffic::Traffic;
 
 use crate::configuration::{Configuration, Readiness};
-use crate::pipeline::Around;
-use policy::Problems;
+use crate::pipeline::AdmissionContext;
 use policy::istio::annotations as known;
+use policy::{Problems, Setting};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -62,22 +62,35 @@ impl Init {
     }
 }
 
-/// What a pod's sidecar is to be.
+/// In what the proxy of a template differs from Istio's. It has no agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherProxy {
+    /// Where it listens for outbound and for inbound connections; `None` where Istio's proxy would.
+    pub outbound_port: Option<u16>,
+    pub inbound_port: Option<u16>,
+    /// The user by which the rules know it.
+    pub uid: Option<u32>,
+    /// Its ports that are never captured.
+    pub own_ports: &'static [u16],
+}
+
+/// The settings of a pod's sidecar.
 #[derive(Clone, Debug)]
 pub struct Sidecar {
     pub mode: Mode,
     pub init: Init,
     /// What is captured, and where it goes.
     pub traffic: Traffic,
-    /// Arguments of the init container, from `istio-iptables` on; made from typed settings. Empty where there is none.
-    pub arguments: Vec<String>,
+    /// Settings by the pod's annotations `sidecar-init/`, which win over what `traffic` says of them.
+    pub own_settings: BTreeMap<Setting, String>,
+    /// Flags of the init container that take no value.
+    pub init_switches: Vec<Setting>,
     /// Variables of the init container: the ProxyConfig's `proxyMetadata`, and settings that have no flag.
     pub init_variables: BTreeMap<String, String>,
-    /// As whom the init container runs.
+    /// The user and group of the init container.
     pub init_identity: Identity,
-    /// Annotations by which a plugin is told what is captured; empty where there is no plugin, and without those that the
-    /// pod has already.
-    pub plugin_annotations: Vec<(&'static str, String)>,
+    /// Whether a CNI plugin sets the rules.
+    pub has_plugin: bool,
     /// The mesh's `defaultConfig` with the pod's `proxy.istio.io/config` over it, by the names of its JSON form.
     pub proxy_config: Value,
     /// `proxyMetadata` of the ProxyConfig: variables of the proxy.
@@ -85,8 +98,8 @@ pub struct Sidecar {
     /// The proxy's user: 1337, or the last of an OpenShift namespace's range.
     pub proxy_uid: i64,
     pub proxy_gid: i64,
-    /// As whom the proxy runs in the end: root where the mode or low ports want it, and what the author of the pod has said of
-    /// the container istio-proxy.
+    /// The proxy's user and group: root where the mode or low ports need it, with the security context that the pod gives the
+    /// container istio-proxy.
     pub proxy_identity: Identity,
     /// The status port that templates see, by the annotation or the values; `None` where it is turned off. The application's
     /// probes and Prometheus go to the mesh's instead, unless the annotation says otherwise.
@@ -101,7 +114,7 @@ pub struct Sidecar {
     pub hold: bool,
     pub proxy_image: String,
     pub init_image: String,
-    /// `imagePullPolicy`, where the values say one.
+    /// `imagePullPolicy` of the values.
     pub pull_policy: Option<String>,
     /// `resources` of the proxy, by annotations or by values; null where there are none.
     pub resources: Value,
@@ -115,7 +128,7 @@ pub struct Sidecar {
     pub log_as_json: bool,
     /// `DOMAIN` of `$(POD_NAMESPACE).svc.DOMAIN`.
     pub domain: String,
-    /// The path's, else the values'; empty if nobody says.
+    /// The path's, else the values'; empty where it is not configured.
     pub cluster: String,
     /// The pod's label, else the path's, else the values'.
     pub network: Option<String>,
@@ -129,16 +142,40 @@ pub struct Sidecar {
     pub user_mounts: Vec<Value>,
     /// Whether Istio's agent runs beside the proxy, and can answer probes and Prometheus for the application.
     pub has_agent: bool,
-    /// What is odd about how the pod says it.
+    /// Warnings about the pod's annotations.
     pub warnings: Vec<String>,
 }
 
 impl Sidecar {
-    /// Works it out. `pod` is as the templates see it.
+    /// Resolves them. `pod` is as the templates see it.
     ///
     /// # Errors
-    /// Every annotation that is not as it has to be.
-    pub fn of(pod: &Value, around: &Around, configuration: &Configuration) -> Result<Self, Problems> {
-        read::read(pod, around, configuration)
+    /// Every problem with an annotation or a label.
+    pub fn of(
+        pod: &Value,
+        admission: &AdmissionContext,
+        configuration: &Configuration,
+    ) -> Result<Self, Problems> {
+        read::read(pod, admission, configuration)
+    }
+
+    /// Puts another proxy in the place of Istio's, or beside one that took its place already.
+    pub(crate) fn replace_proxy(&mut self, proxy: &OtherProxy) {
+        if let Some(uid) = proxy.uid.map(i64::from) {
+            self.proxy_identity.user = uid;
+            if self.init == Init::Validation {
+                // What it sends has to look like the proxy's own.
+                self.init_identity.user = uid;
+            }
+        }
+        // Nothing listens at the agent's port.
+        let agent = self.status_port.take();
+        self.traffic.exclude_inbound.retain(|port| Some(*port) != agent);
+        if self.has_agent {
+            self.traffic.own_ports.clear();
+        }
+        self.traffic.follow(proxy);
+        self.startup_failures = None;
+        self.has_agent = false;
     }
 }

@@ -1,4 +1,4 @@
-//! Our own annotations, `sidecar-init/` and the name of a flag: what they say wins over Istio's, as it does for the plugin.
+//! Annotations `sidecar-init/` and the name of a flag: they win over Istio's, as they do for the plugin.
 
 use super::annotations::Annotations;
 use policy::pod::{Pod, annotated};
@@ -8,12 +8,12 @@ use policy::subject::Elsewhere;
 use policy::{Problem, Problems, Setting, mesh};
 use std::collections::BTreeMap;
 
-/// Settings by our own annotations, understood by the policy as a plugin would.
+/// Settings by such annotations, read by the policy as the plugin does.
 ///
 /// # Errors
 /// Every problem with them.
-pub(super) fn settings(said: &Annotations<'_>) -> Result<BTreeMap<Setting, String>, Vec<Problem>> {
-    let ours = said.iter().filter(|(name, _)| name.starts_with(ANNOTATIONS));
+pub(super) fn settings(annotations: &Annotations<'_>) -> Result<BTreeMap<Setting, String>, Vec<Problem>> {
+    let ours = annotations.iter().filter(|(name, _)| name.starts_with(ANNOTATIONS));
     let ours: BTreeMap<String, String> =
         ours.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     if ours.is_empty() {
@@ -32,13 +32,13 @@ pub(super) fn settings(said: &Annotations<'_>) -> Result<BTreeMap<Setting, Strin
     Ok(own.map(|(setting, given)| (setting, bare(&given.value))).collect())
 }
 
-/// A value without the spaces around its items: arguments are told on as text, too.
+/// A value without spaces around its items: arguments are also printed as one line.
 fn bare(value: &str) -> String {
     value.split(',').map(|item| item.trim_matches([' ', '\t'])).collect::<Vec<_>>().join(",")
 }
 
-/// What the init container or a plugin would say of the settings as a whole: what each annotation may say alone may not go
-/// together. Ends with warnings.
+/// Checks the settings as a whole, as the init container and the plugin do: valid annotations may contradict each other. Returns
+/// warnings.
 ///
 /// # Errors
 /// Every problem.

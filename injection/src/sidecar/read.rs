@@ -1,56 +1,62 @@
-//! A pod's annotations over its ProxyConfig over the mesh's over the values, worked out once.
+//! A pod's annotations over its ProxyConfig over the mesh's over the values, resolved once.
 
 use super::annotations::{Annotations, texts};
-use super::identity::Asked;
+use super::identity::Determinants;
 use super::traffic::Traffic;
 use super::{Init, Mode, Sidecar, image, known, own, volumes};
 use crate::configuration::{Configuration, Native, Readiness, Values, proxy_config};
-use crate::pipeline::Around;
+use crate::pipeline::AdmissionContext;
 use crate::quantity;
 use policy::{Problem, Problems, Setting};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// The label that says in which network a pod is.
+/// The label of a pod's network.
 const NETWORK: &str = "topology.istio.io/network";
-/// The variables by which the path of a request says the same of it, and the cluster.
+/// Variables by which the path of a request gives the network and the cluster.
 const NETWORK_VARIABLE: &str = "ISTIO_META_NETWORK";
 const CLUSTER_VARIABLE: &str = "ISTIO_META_CLUSTER_ID";
 
 /// [`Sidecar::of`].
-pub(super) fn read(pod: &Value, around: &Around, configuration: &Configuration) -> Result<Sidecar, Problems> {
+pub(super) fn read(
+    pod: &Value,
+    admission: &AdmissionContext,
+    configuration: &Configuration,
+) -> Result<Sidecar, Problems> {
     let Configuration { values, mesh, .. } = configuration;
-    let mut said = Annotations::of(pod);
+    let mut annotations = Annotations::of(pod);
     let (labels, of_labels) = texts(pod, "labels");
-    said.problems.extend(of_labels);
-    let own = own::settings(&said).unwrap_or_else(|problems| {
-        said.problems.extend(problems);
+    annotations.problems.extend(of_labels);
+    let own = own::settings(&annotations).unwrap_or_else(|problems| {
+        annotations.problems.extend(problems);
         BTreeMap::new()
     });
-    let proxy_config = config(&mut said, mesh.proxy_config());
-    let mode = mode(&mut said, &own, &proxy_config);
+    let proxy_config = config(&mut annotations, mesh.proxy_config());
+    let mode = mode(&mut annotations, &own, &proxy_config);
     let init = match (mode, values.cni.enabled) {
         (Mode::None, _) => Init::Nothing,
         (_, true) => Init::Validation,
         (_, false) => Init::Capture,
     };
-    let status_port = status_port(&mut said, values);
-    let mut traffic = Traffic::read(&mut said, mode, status_port, &values.proxy.capture, mesh);
-    let binds_low_ports = binds_low_ports(&mut said).unwrap_or(values.proxy.binds_low_ports);
-    let asked = Asked { pod, namespace: &around.namespace, mode, init, binds_low_ports };
-    let identities = asked.identities(&mut said.problems, &mut said.warnings);
-    traffic.proxy = identities.told;
-    let word =
-        |said: &mut Annotations<'_>, name: &str, default: &str| said.word(name).unwrap_or(default).to_owned();
-    let log_level = word(&mut said, known::AGENT_LOG_LEVEL, &values.log_level);
-    let proxy_log_level = word(&mut said, known::LOG_LEVEL, &values.proxy.log_level);
-    let components = word(&mut said, known::COMPONENT_LOG_LEVEL, &values.proxy.component_log_level);
-    let (proxy_image, init_image) = images(&mut said, &proxy_config, values);
-    let resources = resources(&mut said).unwrap_or_else(|| values.proxy.resources.clone());
-    let native = native(&mut said, values, around);
+    let status_port = status_port(&mut annotations, values);
+    let mut traffic = Traffic::read(&mut annotations, mode, status_port, &values.proxy.capture, mesh);
+    let binds_low_ports = binds_low_ports(&mut annotations).unwrap_or(values.proxy.binds_low_ports);
+    let determinants = Determinants { pod, namespace: &admission.namespace, mode, init, binds_low_ports };
+    let identities = determinants.identities(&mut annotations.problems, &mut annotations.warnings);
+    traffic.proxy = identities.known_by;
+    let word = |annotations: &mut Annotations<'_>, name: &str, default: &str| {
+        annotations.word(name).unwrap_or(default).to_owned()
+    };
+    let log_level = word(&mut annotations, known::AGENT_LOG_LEVEL, &values.log_level);
+    let proxy_log_level = word(&mut annotations, known::LOG_LEVEL, &values.proxy.log_level);
+    let components = word(&mut annotations, known::COMPONENT_LOG_LEVEL, &values.proxy.component_log_level);
+    let (proxy_image, init_image) = images(&mut annotations, &proxy_config, values);
+    let resources = resources(&mut annotations).unwrap_or_else(|| values.proxy.resources.clone());
+    let native = native(&mut annotations, values, admission);
     let metadata = metadata(&proxy_config);
     let variable = |name: &str| {
-        let given = around.variables.iter().rev().find(|(given, value)| given == name && !value.is_empty());
+        let given =
+            admission.variables.iter().rev().find(|(given, value)| given == name && !value.is_empty());
         given.map(|(_, value)| value.clone())
     };
     let network = match labels.get(NETWORK) {
@@ -59,17 +65,15 @@ pub(super) fn read(pod: &Value, around: &Around, configuration: &Configuration) 
         None => variable(NETWORK_VARIABLE).or_else(|| Some(values.network.clone())),
     };
     let trust = [&values.mesh_id, &mesh.trust_domain].into_iter().find(|text| !text.is_empty());
-    let given = traffic.given(&said, &own);
+    let given = traffic.given(&annotations, &own);
     let sidecar = Sidecar {
         mode,
         init,
-        arguments: traffic.arguments(init, &log_level, values, &own),
+        init_switches: init_switches(init, values),
         init_variables: init_variables(&metadata, &own),
+        own_settings: own,
         init_identity: identities.init,
-        plugin_annotations: match values.cni.enabled {
-            true => traffic.told_to_plugin(&said),
-            false => Vec::new(),
-        },
+        has_plugin: values.cni.enabled,
         traffic,
         hold: values.proxy.hold || is_true(&proxy_config, "holdApplicationUntilProxyStarts"),
         proxy_config,
@@ -78,7 +82,7 @@ pub(super) fn read(pod: &Value, around: &Around, configuration: &Configuration) 
         proxy_gid: identities.of_namespace.group,
         proxy_identity: identities.proxy,
         status_port,
-        readiness: readiness(&mut said, values),
+        readiness: readiness(&mut annotations, values),
         startup_failures: values.proxy.startup_failures.filter(|_| status_port.is_some()),
         native,
         proxy_image,
@@ -98,14 +102,14 @@ pub(super) fn read(pod: &Value, around: &Around, configuration: &Configuration) 
         network: network.filter(|network| !network.is_empty()),
         mesh_id: trust.cloned().unwrap_or_default(),
         binds_low_ports,
-        user_volumes: volumes::read(&mut said, known::USER_VOLUMES, &["name"]),
-        user_mounts: volumes::read(&mut said, known::USER_MOUNTS, &["name", "mountPath"]),
+        user_volumes: volumes::read(&mut annotations, known::USER_VOLUMES, &["name"]),
+        user_mounts: volumes::read(&mut annotations, known::USER_MOUNTS, &["name", "mountPath"]),
         has_agent: true,
         warnings: Vec::new(),
     };
-    check_agent(&mut said);
-    let Annotations { mut problems, mut warnings, .. } = said;
-    // What is wrong already would be told twice.
+    check_agent(&mut annotations);
+    let Annotations { mut problems, mut warnings, .. } = annotations;
+    // Otherwise the same problem would be reported twice.
     if problems.is_empty() && mode != Mode::None {
         match own::check(given) {
             Ok(found) => warnings.extend(found),
@@ -116,25 +120,26 @@ pub(super) fn read(pod: &Value, around: &Around, configuration: &Configuration) 
 }
 
 /// The ProxyConfig: the pod's over the mesh's.
-fn config(said: &mut Annotations<'_>, of_mesh: &Value) -> Value {
+fn config(annotations: &mut Annotations<'_>, of_mesh: &Value) -> Value {
     let name = known::PROXY_CONFIG;
-    let Some(text) = said.get(name) else { return of_mesh.clone() };
+    let Some(text) = annotations.get(name) else { return of_mesh.clone() };
     let mut documents = match policy::pod::values(name, text) {
         Ok(documents) => documents,
         Err(Problems(problems)) => {
-            said.problems.extend(problems);
+            annotations.problems.extend(problems);
             return of_mesh.clone();
         }
     };
     documents.retain(|document| !document.is_null());
     if documents.len() > 1 {
-        said.problems
+        annotations
+            .problems
             .push(Problem::of(name, "holds several documents; expected the fields of one ProxyConfig"));
     }
     let Some(document) = documents.first() else { return of_mesh.clone() };
     let written = proxy_config::read(name, document);
-    said.problems.extend(written.problems);
-    said.warnings.extend(written.warnings);
+    annotations.problems.extend(written.problems);
+    annotations.warnings.extend(written.warnings);
     proxy_config::over(&written.fields, of_mesh)
 }
 
@@ -142,21 +147,21 @@ fn mode_of(text: &str) -> Option<Mode> {
     [Mode::Redirect, Mode::Tproxy, Mode::None].into_iter().find(|mode| mode.name() == text)
 }
 
-fn mode(said: &mut Annotations<'_>, own: &BTreeMap<Setting, String>, proxy_config: &Value) -> Mode {
+fn mode(annotations: &mut Annotations<'_>, own: &BTreeMap<Setting, String>, proxy_config: &Value) -> Mode {
     let complaint = "is no interception mode; expected REDIRECT, TPROXY or NONE, in capitals";
-    let annotated = said.read(known::MODE, complaint, mode_of);
-    // The policy has understood it already; with it, nothing means the usual mode.
+    let annotated = annotations.read(known::MODE, complaint, mode_of);
+    // The policy has checked it already; empty means the default mode.
     let own = own.get(&Setting::InterceptionMode).map(|text| mode_of(&text.to_ascii_uppercase()));
     let own = own.map(|mode| mode.unwrap_or(Mode::Redirect));
     let configured = proxy_config.get("interceptionMode").and_then(Value::as_str).and_then(mode_of);
     own.or(annotated).or(configured).unwrap_or(Mode::Redirect)
 }
 
-/// Spaces around it mean nothing, here and where it is used.
-fn status_port(said: &mut Annotations<'_>, values: &Values) -> Option<u16> {
+/// Spaces around it are ignored, here and where it is used.
+fn status_port(annotations: &mut Annotations<'_>, values: &Values) -> Option<u16> {
     let complaint = "is no port; expected a number from 1 to 65535, or 0 for none";
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let annotated = said.read(known::STATUS_PORT, complaint, |text| {
+    let annotated = annotations.read(known::STATUS_PORT, complaint, |text| {
         text.trim().parse::<u16>().ok().filter(|_| is_digits(text.trim()))
     });
     match annotated {
@@ -165,23 +170,25 @@ fn status_port(said: &mut Annotations<'_>, values: &Values) -> Option<u16> {
     }
 }
 
-/// Istio takes one text alone for yes.
-fn binds_low_ports(said: &mut Annotations<'_>) -> Option<bool> {
-    let text = said.get(known::BIND_SERVICE)?;
+/// As with Istio, only `true` means yes.
+fn binds_low_ports(annotations: &mut Annotations<'_>) -> Option<bool> {
+    let text = annotations.get(known::BIND_SERVICE)?;
     if !["true", "false", ""].contains(&text) {
-        said.warnings.push(format!("the annotation {} is {text:?} and counts as false", known::BIND_SERVICE));
+        annotations
+            .warnings
+            .push(format!("the annotation {} is {text:?} and counts as false", known::BIND_SERVICE));
     }
     Some(text == "true")
 }
 
 /// The images of the proxy and of the init container. The ProxyConfig's type is the proxy's alone.
-fn images(said: &mut Annotations<'_>, proxy_config: &Value, values: &Values) -> (String, String) {
-    let annotated = said.word(known::PROXY_IMAGE_TYPE);
+fn images(annotations: &mut Annotations<'_>, proxy_config: &Value, values: &Values) -> (String, String) {
+    let annotated = annotations.word(known::PROXY_IMAGE_TYPE);
     let configured = proxy_config.get("image").and_then(|image| image.get("imageType")?.as_str());
     let configured = configured.filter(|kind| !kind.is_empty());
-    let name = said.word(known::PROXY_IMAGE).filter(|name| !name.is_empty());
+    let name = annotations.word(known::PROXY_IMAGE).filter(|name| !name.is_empty());
     if let Some(name) = name.filter(|name| !name.contains('/')) {
-        said.warnings.push(format!(
+        annotations.warnings.push(format!(
             "the annotation {} is {name:?}, which has no slash and no effect; expected a whole reference, such as \
              hub.example/mesh/proxyv2:1.30",
             known::PROXY_IMAGE
@@ -195,22 +202,22 @@ fn images(said: &mut Annotations<'_>, proxy_config: &Value, values: &Values) -> 
 }
 
 /// `resources` by annotations; `None` where there is none of them. Any of them replaces all that values say.
-fn resources(said: &mut Annotations<'_>) -> Option<Value> {
+fn resources(annotations: &mut Annotations<'_>) -> Option<Value> {
     let mut resources = Map::new();
-    let mut asked: BTreeMap<&str, (&str, f64)> = BTreeMap::new();
+    let mut requested: BTreeMap<&str, (&str, f64)> = BTreeMap::new();
     let mut any = false;
     for (name, kind, resource) in known::RESOURCES {
-        any |= said.get(name).is_some();
-        let Some((quantity, amount)) = said.quantity(name) else { continue };
-        match asked.get(resource) {
+        any |= annotations.get(name).is_some();
+        let Some((quantity, amount)) = annotations.quantity(name) else { continue };
+        match requested.get(resource) {
             Some((asking, least)) if quantity::is_more(*least, amount) => {
                 let text = format!(
                     "is less than {asking} asks for, and Kubernetes would refuse the pod; expected as much or more"
                 );
-                said.problem(name, quantity, text);
+                annotations.problem(name, quantity, text);
             }
             Some(_) => {}
-            None => drop(asked.insert(resource, (name, amount))),
+            None => drop(requested.insert(resource, (name, amount))),
         }
         let amounts = resources.entry(kind).or_insert_with(|| Value::Object(Map::new()));
         if let Some(amounts) = amounts.as_object_mut() {
@@ -220,43 +227,45 @@ fn resources(said: &mut Annotations<'_>) -> Option<Value> {
     any.then_some(Value::Object(resources))
 }
 
-/// With any text but `false` Istio's template makes it native, so nothing else can be meant here.
-fn native(said: &mut Annotations<'_>, values: &Values, around: &Around) -> bool {
-    match said.get(known::NATIVE) {
+/// As in Istio's template, any text but `false` makes it native.
+fn native(annotations: &mut Annotations<'_>, values: &Values, admission: &AdmissionContext) -> bool {
+    match annotations.get(known::NATIVE) {
         Some("true") => true,
         Some("false") => false,
         Some(text) if !text.is_empty() => {
-            said.warnings.push(format!("the annotation {} is {text:?} and counts as true", known::NATIVE));
+            annotations
+                .warnings
+                .push(format!("the annotation {} is {text:?} and counts as true", known::NATIVE));
             true
         }
         Some(_) | None => match values.native {
             Native::Always => true,
             Native::Never => false,
-            Native::Auto => around.native_sidecars,
+            Native::Auto => admission.native_sidecars,
         },
     }
 }
 
-/// What the pod says to the agent is read from the merged pod, where templates have their say too. Its author learns here
-/// what is wrong with it. A probe setting that is no boolean counts as none, as with Istio.
-fn check_agent(said: &mut Annotations<'_>) {
-    said.boolean(known::MERGE_METRICS);
-    if let Some(text) = said.get(known::REWRITE_PROBES)
+/// Checks annotations for the agent, which are read from the merged pod later, as templates may set them too. A probe setting
+/// that is not a boolean has no effect, as with Istio.
+fn check_agent(annotations: &mut Annotations<'_>) {
+    annotations.boolean(known::MERGE_METRICS);
+    if let Some(text) = annotations.get(known::REWRITE_PROBES)
         && policy::sources::boolean(text).is_none()
     {
-        said.warnings.push(format!(
+        annotations.warnings.push(format!(
             "the annotation {} is {text:?}, which is no boolean, and has no effect; expected true or false",
             known::REWRITE_PROBES
         ));
     }
 }
 
-fn readiness(said: &mut Annotations<'_>, values: &Values) -> Readiness {
+fn readiness(annotations: &mut Annotations<'_>, values: &Values) -> Readiness {
     let Readiness { initial_delay, period, failures } = values.proxy.readiness;
     Readiness {
-        initial_delay: said.number(known::READINESS_DELAY).unwrap_or(initial_delay),
-        period: said.number(known::READINESS_PERIOD).unwrap_or(period),
-        failures: said.number(known::READINESS_FAILURES).unwrap_or(failures),
+        initial_delay: annotations.number(known::READINESS_DELAY).unwrap_or(initial_delay),
+        period: annotations.number(known::READINESS_PERIOD).unwrap_or(period),
+        failures: annotations.number(known::READINESS_FAILURES).unwrap_or(failures),
     }
 }
 
@@ -270,7 +279,7 @@ fn metadata(proxy_config: &Value) -> BTreeMap<String, String> {
     texts.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
 }
 
-/// What the init container is told by variables.
+/// The variables of the init container.
 fn init_variables(
     metadata: &BTreeMap<String, String>,
     own: &BTreeMap<Setting, String>,
@@ -280,4 +289,17 @@ fn init_variables(
         variables.insert(setting.row().variables[0].to_owned(), value.clone());
     }
     variables
+}
+
+/// Flags of the init container that take no value, in the order in which Istio writes them.
+fn init_switches(init: Init, values: &Values) -> Vec<Setting> {
+    let validates = init == Init::Validation;
+    let switches = [
+        (values.log_as_json, Setting::LogAsJson),
+        (validates, Setting::RunValidation),
+        (validates, Setting::SkipRuleApply),
+        (!validates && values.init.force_apply, Setting::ForceApply),
+        (values.native_nftables, Setting::NativeNftables),
+    ];
+    switches.into_iter().filter(|(is_on, _)| *is_on).map(|(_, setting)| setting).collect()
 }

@@ -1,18 +1,19 @@
-//! What a pod wants captured: typed, and told on to an init container by arguments or to a plugin by annotations.
+//! What a pod wants captured: typed, and passed on to an init container by arguments or to a plugin by annotations.
 
-use super::annotations::Annotations;
-use super::{Init, Mode, known};
+use super::annotations::{Annotations, texts};
+use super::{Init, Mode, OtherProxy, Sidecar, known};
 use crate::configuration::list::{self, Network, items, written, written_or_all};
-use crate::configuration::{self, Mesh, Values};
+use crate::configuration::{self, Mesh};
 use policy::Setting;
 use policy::settings::Row;
 use policy::settings::mapping::{self, Form};
 use policy::sources::{Given, Source, Wildcard};
 use rules::InterfaceName;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Ports that are never captured: the proxy's metrics, its readiness.
-const NEVER: [u16; 2] = [15090, 15021];
+/// Ports of Istio's proxy that are never captured: its metrics, its readiness.
+const ISTIO_PORTS: [u16; 2] = [15090, 15021];
 
 /// What is captured of a pod, and where it goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +30,11 @@ pub struct Traffic {
     pub include_inbound: Wildcard<u16>,
     /// The agent's port is among them; the proxy's own are not.
     pub exclude_inbound: Vec<u16>,
-    /// `None` where nobody says anything.
+    /// Ports of the proxy, which are never captured either.
+    pub own_ports: Vec<u16>,
+    /// Settings that another proxy than Istio's has changed: a plugin does not know them.
+    pub of_other_proxy: Vec<Setting>,
+    /// `None` where they are not configured.
     pub include_outbound: Option<Vec<u16>>,
     pub exclude_outbound: Option<Vec<u16>>,
     pub vm_interfaces: Option<Vec<InterfaceName>>,
@@ -37,29 +42,30 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// What annotations say, and for the rest the values. All annotations are checked, even where they don't count.
+    /// By annotations, else by the values. All annotations are checked, even those without effect.
     pub(super) fn read(
-        said: &mut Annotations<'_>,
+        annotations: &mut Annotations<'_>,
         mode: Mode,
         status_port: Option<u16>,
         values: &configuration::Capture,
         mesh: &Mesh,
     ) -> Self {
-        let exclude_inbound = said.list(known::EXCLUDE_INBOUND, Form::Ports, list::port).map(items);
+        let exclude_inbound = annotations.list(known::EXCLUDE_INBOUND, Form::Ports, list::port).map(items);
         let mut exclude_inbound = exclude_inbound.unwrap_or_else(|| values.exclude_inbound.clone());
         exclude_inbound.extend(status_port.filter(|port| !exclude_inbound.contains(port)));
         let mut outbound = |name, default: &Vec<u16>| {
-            let listed = said.list(name, Form::Ports, list::port).map(items);
+            let listed = annotations.list(name, Form::Ports, list::port).map(items);
             listed.or_else(|| (!default.is_empty()).then(|| default.clone()))
         };
         let include_outbound = outbound(known::INCLUDE_OUTBOUND, &values.include_outbound);
         let exclude_outbound = outbound(known::EXCLUDE_OUTBOUND, &values.exclude_outbound);
-        let mut interfaces = |name| said.list(name, Form::Interfaces, list::interface).map(items);
+        let mut interfaces = |name| annotations.list(name, Form::Interfaces, list::interface).map(items);
         let (now, before) = (interfaces(known::VM_INTERFACES), interfaces(known::VM_INTERFACES_BEFORE));
         let exclude_interfaces = interfaces(known::EXCLUDE_INTERFACES);
-        let include_networks = said.list(known::INCLUDE_NETWORKS, Form::NetworksOrAll, list::network);
-        let exclude_networks = said.list(known::EXCLUDE_NETWORKS, Form::Networks, list::network).map(items);
-        let include_inbound = said.list(known::INCLUDE_INBOUND, Form::PortsOrAll, list::port);
+        let include_networks = annotations.list(known::INCLUDE_NETWORKS, Form::NetworksOrAll, list::network);
+        let exclude_networks =
+            annotations.list(known::EXCLUDE_NETWORKS, Form::Networks, list::network).map(items);
+        let include_inbound = annotations.list(known::INCLUDE_INBOUND, Form::PortsOrAll, list::port);
         Self {
             mode,
             outbound_port: mesh.outbound_port,
@@ -69,6 +75,8 @@ impl Traffic {
             exclude_networks: exclude_networks.unwrap_or_else(|| values.exclude_networks.clone()),
             include_inbound: include_inbound.unwrap_or_else(|| values.include_inbound.clone()),
             exclude_inbound,
+            own_ports: ISTIO_PORTS.to_vec(),
+            of_other_proxy: Vec::new(),
             include_outbound,
             exclude_outbound,
             vm_interfaces: now.or(before),
@@ -76,9 +84,31 @@ impl Traffic {
         }
     }
 
+    /// Makes what is captured that of another proxy, or of another one beside it.
+    pub(super) fn follow(&mut self, proxy: &OtherProxy) {
+        let mut changed = |setting, is_changed: bool| {
+            if is_changed && !self.of_other_proxy.contains(&setting) {
+                self.of_other_proxy.push(setting);
+            }
+        };
+        changed(Setting::EnvoyPort, proxy.outbound_port.is_some());
+        changed(Setting::InboundCapturePort, proxy.inbound_port.is_some());
+        changed(Setting::ProxyUid, proxy.uid.is_some());
+        self.outbound_port = proxy.outbound_port.unwrap_or(self.outbound_port);
+        self.inbound_port = proxy.inbound_port.unwrap_or(self.inbound_port);
+        self.proxy = proxy.uid.map_or(self.proxy, i64::from);
+        self.own_ports.retain(|port| !proxy.own_ports.contains(port));
+        self.own_ports.splice(..0, proxy.own_ports.iter().copied());
+        self.exclude_inbound.retain(|port| !self.own_ports.contains(port));
+    }
+
+    /// All ports at which no inbound connection is captured.
+    fn excluded_inbound(&self) -> String {
+        written(&[&self.own_ports[..], &self.exclude_inbound].concat())
+    }
+
     /// The settings of what is captured, in the order in which Istio writes their flags.
     fn settings(&self) -> Vec<(Setting, String)> {
-        let inbound: Vec<u16> = NEVER.into_iter().chain(self.exclude_inbound.iter().copied()).collect();
         let mut settings = vec![
             (Setting::EnvoyPort, self.outbound_port.to_string()),
             (Setting::InboundCapturePort, self.inbound_port.to_string()),
@@ -87,7 +117,7 @@ impl Traffic {
             (Setting::ServiceCidr, written_or_all(&self.include_networks)),
             (Setting::ServiceExcludeCidr, written(&self.exclude_networks)),
             (Setting::InboundPorts, written_or_all(&self.include_inbound)),
-            (Setting::InboundPortsExclude, written(&inbound)),
+            (Setting::InboundPortsExclude, self.excluded_inbound()),
         ];
         let given = [
             (Setting::OutboundPorts, self.include_outbound.as_deref().map(written)),
@@ -99,15 +129,15 @@ impl Traffic {
         settings
     }
 
-    /// All settings and by whom they are said, for a check of the whole.
+    /// All settings with their sources, for a check of the whole.
     pub(super) fn given(
         &self,
-        said: &Annotations<'_>,
+        annotations: &Annotations<'_>,
         own: &BTreeMap<Setting, String>,
     ) -> Vec<(Setting, Given)> {
         let by_istio = |setting: Setting| {
-            let annotations = mapping::Row::of(setting).map_or(&[][..], |row| row.annotations);
-            annotations.iter().find(|name| said.get(name).is_some()).map(|name| (*name).to_owned())
+            let names = mapping::Row::of(setting).map_or(&[][..], |row| row.annotations);
+            names.iter().find(|name| annotations.get(name).is_some()).map(|name| (*name).to_owned())
         };
         let settings = self.settings().into_iter().map(|(setting, value)| {
             let source = match by_istio(setting) {
@@ -122,71 +152,78 @@ impl Traffic {
         });
         settings.chain(own).collect()
     }
+}
 
-    /// The arguments of the init container. `own` are settings that the pod says in our own annotations: they win, and go
-    /// where Istio writes the flag, or behind its flags.
-    pub(super) fn arguments(
-        &self,
-        init: Init,
-        log_level: &str,
-        values: &Values,
-        own: &BTreeMap<Setting, String>,
-    ) -> Vec<String> {
-        let mut arguments = match init {
-            Init::Capture | Init::Validation => vec!["istio-iptables".to_owned()],
-            Init::Nothing => return Vec::new(),
-        };
-        let settings = self.settings();
+impl Sidecar {
+    /// The arguments of the init container, from `istio-iptables` on; empty where there is none. Settings by the pod's own
+    /// annotations win: they are written where Istio writes the flag, or behind its flags.
+    pub fn arguments(&self) -> Vec<String> {
+        if self.init == Init::Nothing {
+            return Vec::new();
+        }
+        let mut arguments = vec!["istio-iptables".to_owned()];
+        let settings = self.traffic.settings();
         for (setting, value) in &settings {
             arguments.push(letter(setting.row()));
-            // The mode is worked out already, and in the letters in which every such program knows it.
-            let own = own.get(setting).filter(|_| *setting != Setting::InterceptionMode);
+            // The mode is resolved already, in the spelling that all programs know.
+            let own = self.own_settings.get(setting).filter(|_| *setting != Setting::InterceptionMode);
             arguments.push(own.unwrap_or(value).clone());
         }
         let is_further = |setting: &Setting| settings.iter().all(|(known, _)| known != setting);
-        for (setting, value) in own.iter().filter(|(setting, _)| is_further(setting)) {
+        for (setting, value) in self.own_settings.iter().filter(|(setting, _)| is_further(setting)) {
             if !setting.row().long.is_empty() {
                 arguments.push(format!("{}={value}", setting.row().option()));
             }
         }
-        let flag = |setting: Setting| setting.row().option();
-        arguments.push(format!("{}={log_level}", flag(Setting::LogOutputLevel)));
-        let validates = init == Init::Validation;
-        let switches = [
-            (values.log_as_json, Setting::LogAsJson),
-            (validates, Setting::RunValidation),
-            (validates, Setting::SkipRuleApply),
-            (!validates && values.init.force_apply, Setting::ForceApply),
-            (values.native_nftables, Setting::NativeNftables),
-        ];
-        arguments.extend(switches.into_iter().filter(|(on, _)| *on).map(|(_, setting)| flag(setting)));
+        arguments.push(format!("{}={}", Setting::LogOutputLevel.row().option(), self.log_level));
+        arguments.extend(self.init_switches.iter().map(|setting| setting.row().option()));
         arguments
     }
 
-    /// What a plugin is to know of the pod, as annotations; those that say the same already are left as they stand.
-    pub(super) fn told_to_plugin(&self, said: &Annotations<'_>) -> Vec<(&'static str, String)> {
-        let vm = if said.get(known::VM_INTERFACES).is_some() {
-            known::VM_INTERFACES
-        } else {
-            known::VM_INTERFACES_BEFORE
+    /// The number by which the rules know the proxy, as `-u` takes it.
+    pub(crate) fn proxy_number(&self) -> String {
+        let own = self.own_settings.get(&Setting::ProxyUid);
+        own.cloned().unwrap_or_else(|| self.traffic.proxy.to_string())
+    }
+
+    /// Annotations that tell a plugin what to capture; empty where there is no plugin, and without those that the pod has
+    /// already with the same meaning.
+    pub fn plugin_annotations(&self, pod: &Value) -> Vec<(String, String)> {
+        if !self.has_plugin {
+            return Vec::new();
+        }
+        let (traffic, (given, _)) = (&self.traffic, texts(pod, "annotations"));
+        let vm = match given.contains_key(known::VM_INTERFACES) {
+            true => known::VM_INTERFACES,
+            false => known::VM_INTERFACES_BEFORE,
         };
         let some = |list: &[Network]| (!list.is_empty()).then(|| written(list));
-        let told = [
-            (known::MODE, Some(self.mode.name().to_owned())),
-            (known::INCLUDE_NETWORKS, Some(written_or_all(&self.include_networks))),
-            (known::EXCLUDE_NETWORKS, some(&self.exclude_networks)),
-            (known::INCLUDE_INBOUND, Some(written_or_all(&self.include_inbound))),
-            (known::EXCLUDE_INBOUND, Some(written(&self.exclude_inbound))),
-            (known::INCLUDE_OUTBOUND, self.include_outbound.as_deref().map(written)),
-            (known::EXCLUDE_OUTBOUND, self.exclude_outbound.as_deref().map(written)),
-            (vm, self.vm_interfaces.as_deref().map(written)),
-            (known::EXCLUDE_INTERFACES, self.exclude_interfaces.as_deref().map(written)),
+        // A plugin knows the ports of Istio's proxy.
+        let exclude_inbound =
+            if self.has_agent { written(&traffic.exclude_inbound) } else { traffic.excluded_inbound() };
+        let annotations = [
+            (known::MODE, Some(traffic.mode.name().to_owned())),
+            (known::INCLUDE_NETWORKS, Some(written_or_all(&traffic.include_networks))),
+            (known::EXCLUDE_NETWORKS, some(&traffic.exclude_networks)),
+            (known::INCLUDE_INBOUND, Some(written_or_all(&traffic.include_inbound))),
+            (known::EXCLUDE_INBOUND, Some(exclude_inbound)),
+            (known::INCLUDE_OUTBOUND, traffic.include_outbound.as_deref().map(written)),
+            (known::EXCLUDE_OUTBOUND, traffic.exclude_outbound.as_deref().map(written)),
+            (vm, traffic.vm_interfaces.as_deref().map(written)),
+            (known::EXCLUDE_INTERFACES, traffic.exclude_interfaces.as_deref().map(written)),
         ];
+        let annotations = annotations.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
         let same =
             |text: &str, other: &str| text.split(',').map(str::trim).eq(other.split(',').map(str::trim));
-        told.into_iter()
-            .filter_map(|(name, value)| Some((name, value?)))
-            .filter(|(name, value)| !said.get(name).is_some_and(|text| same(text, value)))
+        let annotations = annotations
+            .filter(|(name, value)| !given.get(name.as_str()).is_some_and(|text| same(text, value)));
+        let of_other = traffic.settings().into_iter().filter(|(setting, _)| {
+            self.init == Init::Validation
+                && traffic.of_other_proxy.contains(setting)
+                && !self.own_settings.contains_key(setting)
+        });
+        annotations
+            .chain(of_other.filter_map(|(setting, value)| Some((setting.row().annotation()?, value))))
             .collect()
     }
 }

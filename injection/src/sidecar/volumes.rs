@@ -6,31 +6,31 @@ use super::annotations::Annotations;
 use serde_json::{Map, Value};
 
 /// The items of an annotation, each with its name; `needs` are the texts without which an item means nothing.
-pub(super) fn read(said: &mut Annotations<'_>, name: &str, needs: &[&str]) -> Vec<Value> {
-    let Some(text) = said.get(name).filter(|text| !text.trim().is_empty()) else { return Vec::new() };
+pub(super) fn read(annotations: &mut Annotations<'_>, name: &str, needs: &[&str]) -> Vec<Value> {
+    let Some(text) = annotations.get(name).filter(|text| !text.trim().is_empty()) else { return Vec::new() };
     let expected =
         "expected a mapping by names or a list, such as {\"cache\": {..}} or [{\"name\": \"cache\", ..}]";
     let items: Vec<Value> = match serde_json::from_str(text) {
         Ok(Value::Array(items)) => items,
         Ok(Value::Object(named)) => named.into_iter().map(named_item).collect(),
         Ok(_) => {
-            said.problem(name, text, format!("is neither a mapping nor a list; {expected}"));
+            annotations.problem(name, text, format!("is neither a mapping nor a list; {expected}"));
             return Vec::new();
         }
         Err(error) => {
-            said.problem(name, text, format!("is no JSON: {error}; {expected}"));
+            annotations.problem(name, text, format!("is no JSON: {error}; {expected}"));
             return Vec::new();
         }
     };
     for item in &items {
         let lacks = |field: &&&str| item.get(field).and_then(Value::as_str).is_none_or(str::is_empty);
         if !item.is_object() {
-            said.problem(name, &item.to_string(), "is no mapping; expected one");
+            annotations.problem(name, &item.to_string(), "is no mapping; expected one");
         } else if let Some(field) = needs.iter().find(lacks) {
-            said.problem(name, &item.to_string(), format!("lacks {field}, a text"));
+            annotations.problem(name, &item.to_string(), format!("lacks {field}, a text"));
         } else if let Some(word) = directive(item) {
             let text = format!("has {word}, which would direct how it is merged; remove it");
-            said.problem(name, &item.to_string(), text);
+            annotations.problem(name, &item.to_string(), text);
         }
     }
     items

@@ -1,15 +1,16 @@
 //! Templates: what of a sidecar becomes which patch of a pod.
 
-pub mod declared;
+mod built_in;
 pub mod go;
 mod multus;
 mod opentelemetry;
 mod trial;
 
+pub use built_in::BuiltIn;
 pub use trial::{Trial, trial};
 
-use crate::configuration::Configuration;
-use crate::pipeline::Around;
+use crate::configuration::{Configuration, noun};
+use crate::pipeline::AdmissionContext;
 use crate::sidecar::Sidecar;
 use policy::{Problem, Problems};
 use serde_json::Value;
@@ -17,61 +18,60 @@ use serde_json::Value;
 /// A template.
 #[derive(Clone, Debug)]
 pub enum Template {
-    /// Patches as data; what the configuration writes as a mapping.
-    Declared(declared::Template),
-    /// A text in Go's language, which becomes YAML; what the configuration writes as a text.
+    BuiltIn(BuiltIn),
+    /// A text in Go's language, which becomes YAML; what the configuration writes.
     Go(go::Template),
     /// A text in Go's language that can't be read, and why: what the pods that name it are refused with.
     Unreadable(Problems),
 }
 
-/// All that a template sees.
+/// What templates are filled from.
 #[derive(Clone, Copy, Debug)]
-pub struct Sight<'a> {
+pub struct TemplateContext<'a> {
     /// The pod, without what an earlier injection has added.
     pub pod: &'a Value,
-    pub around: &'a Around,
+    pub admission: &'a AdmissionContext,
     pub sidecar: &'a Sidecar,
     pub configuration: &'a Configuration,
 }
 
 impl Template {
-    /// Understands what stands under a template's name in a configuration: a text is Go's, a mapping is declared.
+    /// Reads a template of a configuration.
     ///
     /// # Errors
     /// Every problem in it, named by `name`.
     pub fn read(name: &str, written: &Value) -> Result<Self, Problems> {
         match written {
             Value::String(text) => go::Template::read(name, text).map(Self::Go),
-            Value::Object(_) => declared::Template::read(name, written).map(Self::Declared),
-            _ => {
-                Err(Problems(vec![Problem::of(name, "is neither a text nor a mapping; expected a template")]))
+            other => {
+                let text =
+                    format!("is {}; expected a Go template as a string (see docs/templates.md)", noun(other));
+                Err(Problems(vec![Problem::of(name, text)]))
             }
         }
     }
 
-    /// The built-in templates by their names: `sidecar` (Istio's proxy), `envoy` (Envoy alone), `linkerd`.
-    pub fn built_in() -> Vec<(&'static str, Self)> {
-        declared::built_in().into_iter().map(|(name, template)| (name, Self::Declared(template))).collect()
-    }
-
-    /// Makes of a sidecar with Istio's proxy the one that the template wants, if its proxy has other ports or another user.
-    /// Comes before any template is filled in.
+    /// Sets the ports and the user of the template's proxy where that is not Istio's. Comes before any template is rendered.
     pub fn adapt(&self, sidecar: &mut Sidecar) {
-        match self {
-            Self::Declared(template) => template.adapt(sidecar),
-            Self::Go(_) | Self::Unreadable(_) => {}
+        if let Self::BuiltIn(template) = self
+            && let Some(proxy) = template.other_proxy()
+        {
+            sidecar.replace_proxy(proxy);
         }
     }
 
     /// The patch of the pod, for a strategic merge. `warnings` gets what is odd about it.
     ///
     /// # Errors
-    /// What of the template can't be filled in.
-    pub fn render(&self, sight: &Sight<'_>, warnings: &mut Vec<String>) -> Result<Value, Problems> {
+    /// Every problem with what the template is filled with.
+    pub fn render(
+        &self,
+        context: &TemplateContext<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Value, Problems> {
         match self {
-            Self::Declared(template) => template.render(sight),
-            Self::Go(template) => template.render(sight, warnings),
+            Self::BuiltIn(template) => template.render(context),
+            Self::Go(template) => template.render(context, warnings),
             Self::Unreadable(problems) => Err(problems.clone()),
         }
     }

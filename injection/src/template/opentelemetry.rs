@@ -1,5 +1,5 @@
 //! What OpenTelemetry calls a pod's service: the resource attributes that a proxy adds to its spans where the mesh asks for
-//! them (`serviceAttributeEnrichment`). The name of the service is not among them; the control plane tells that itself.
+//! them (`serviceAttributeEnrichment`). The name of the service is not among them; the control plane sets that itself.
 
 use crate::configuration::Mesh;
 use crate::pipeline::PROXY;
@@ -10,7 +10,7 @@ pub(super) const CONVENTIONS: &str = "OTEL_SEMANTIC_CONVENTIONS";
 const POD_NAME: &str = "$(POD_NAME)";
 
 /// Whether one of the mesh's tracing providers asks for them.
-pub(super) fn asked(mesh: &Mesh) -> bool {
+pub(super) fn is_requested(mesh: &Mesh) -> bool {
     let providers = mesh.raw.get("extensionProviders").and_then(|providers| providers.as_array());
     let mut providers = providers.into_iter().flatten();
     providers.any(|provider| {
@@ -29,7 +29,7 @@ pub(super) fn attributes(
     containers: &[(String, String)],
 ) -> String {
     let mut own = containers.iter().filter(|(name, _)| name != PROXY);
-    // Of several, nobody knows which one a span is about.
+    // Of several, it is unknown which one a span is about.
     let single = own.next().filter(|_| own.next().is_none());
     let set = |text: &String| !text.is_empty();
     let version = label("app.kubernetes.io/version").filter(set);
@@ -41,8 +41,8 @@ pub(super) fn attributes(
         ("service.instance.id", Some(parts.join("."))),
     ];
     let known = by_pod.into_iter().filter_map(|(name, otherwise)| {
-        let said = annotation(&format!("resource.opentelemetry.io/{name}")).filter(set);
-        said.or(otherwise.filter(set)).map(|value| format!("{name}={value}"))
+        let annotated = annotation(&format!("resource.opentelemetry.io/{name}")).filter(set);
+        annotated.or(otherwise.filter(set)).map(|value| format!("{name}={value}"))
     });
     known.collect::<Vec<_>>().join(",")
 }

@@ -1,17 +1,17 @@
-//! Templates tried before a pod needs them: each one is filled for a plain pod when a configuration is loaded, so that a call
-//! or a field that is not there is known then, and not by every pod that is refused.
+//! Each template is filled for a plain pod when a configuration is loaded, so that a missing function or field is reported
+//! then, and not by every pod that is refused.
 //!
-//! What a template refuses on purpose (`fail`) is no fault: a pod that says more may be what it wants. Declared templates
-//! have nothing to try, as all of their words are known when they are read.
+//! What a template refuses on purpose (`fail`) is not a problem: it may want another pod. The built-in
+//! templates need no trial.
 
-use super::{Sight, Template};
+use super::{Template, TemplateContext};
 use crate::configuration::Configuration;
-use crate::pipeline::{Around, Namespace, Workload};
+use crate::pipeline::{AdmissionContext, Namespace, Workload};
 use crate::sidecar::Sidecar;
 use policy::{Problem, Problems};
 use serde_json::{Value, json};
 
-/// What is to be said of a template.
+/// The result of trying a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trial {
     /// Its name in the configuration.
@@ -20,17 +20,17 @@ pub struct Trial {
     pub is_default: bool,
     /// Why it makes no patch of a plain pod.
     pub problems: Vec<Problem>,
-    /// What is odd about the patch.
+    /// Warnings about the patch.
     pub warnings: Vec<String>,
 }
 
-/// Fills each template for a plain pod. Templates of which nothing is to be said are left out.
+/// Fills each template for a plain pod. Templates without problems and warnings are left out.
 pub fn trial(configuration: &Configuration) -> Vec<Trial> {
     let defaults = configuration.defaults();
     let tried = configuration.templates.iter().filter_map(|(name, template)| {
         let (mut problems, mut warnings) = (Vec::new(), Vec::new());
         match template {
-            Template::Declared(_) => return None,
+            Template::BuiltIn(_) => return None,
             Template::Unreadable(found) => problems.clone_from(&found.0),
             Template::Go(template) => {
                 for native_sidecars in [false, true] {
@@ -58,19 +58,19 @@ fn filled(
     configuration: &Configuration,
     warnings: &mut Vec<String>,
 ) -> Vec<Problem> {
-    let (pod, around) = plain(native_sidecars);
-    let sidecar = match Sidecar::of(&pod, &around, configuration) {
+    let (pod, admission) = plain(native_sidecars);
+    let sidecar = match Sidecar::of(&pod, &admission, configuration) {
         Ok(sidecar) => sidecar,
         Err(Problems(problems)) => return problems,
     };
-    let sight = Sight { pod: &pod, around: &around, sidecar: &sidecar, configuration };
-    match template.render(&sight, warnings) {
+    let context = TemplateContext { pod: &pod, admission: &admission, sidecar: &sidecar, configuration };
+    match template.render(&context, warnings) {
         Err(Problems(problems)) if !super::go::refused() => problems,
         Ok(_) | Err(_) => Vec::new(),
     }
 }
 
-fn plain(native_sidecars: bool) -> (Value, Around) {
+fn plain(native_sidecars: bool) -> (Value, AdmissionContext) {
     let pod = json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -87,5 +87,13 @@ fn plain(native_sidecars: bool) -> (Value, Around) {
         namespace: "default".to_owned(),
     };
     let namespace = Namespace { name: "default".to_owned(), ..Namespace::default() };
-    (pod, Around { namespace, workload: Some(workload), native_sidecars, ..Around::default() })
+    (
+        pod,
+        AdmissionContext {
+            namespace,
+            workload: Some(workload),
+            native_sidecars,
+            ..AdmissionContext::default()
+        },
+    )
 }

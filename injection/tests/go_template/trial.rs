@@ -2,7 +2,7 @@
 
 use injection::configuration::{Configuration, Text, Texts};
 use injection::template::{Trial, trial};
-use injection::{Around, inject};
+use injection::{AdmissionContext, inject};
 use serde_json::json;
 
 fn configured(config: &str) -> Result<Configuration, String> {
@@ -73,9 +73,10 @@ fn a_template_that_no_pod_uses_spoils_nothing() {
             "spec": {"containers": [{"name": "a", "image": "a"}]},
         })
     };
-    assert!(inject(&pod("sidecar"), &Around::default(), &configuration).is_ok());
-    let refused =
-        inject(&pod("other"), &Around::default(), &configuration).expect_err("no template").to_string();
+    assert!(inject(&pod("sidecar"), &AdmissionContext::default(), &configuration).is_ok());
+    let refused = inject(&pod("other"), &AdmissionContext::default(), &configuration)
+        .expect_err("no template")
+        .to_string();
     assert!(refused.contains("templates.other: line 1: "), "{refused}");
     let [found] = trial(&configuration).try_into().expect("one of the two");
     assert!(found.template == "other" && !found.is_default && found.problems.len() == 1, "{found:?}");
@@ -95,7 +96,7 @@ fn a_key_that_a_template_writes_twice_is_warned_of() {
         "metadata": {"name": "a", "annotations": {"volumes": "[{\"name\": \"cache\", \"emptyDir\": {}}]"}},
         "spec": {"containers": [{"name": "a", "image": "a"}]},
     });
-    let outcome = inject(&pod, &Around::default(), &configuration).expect("injected");
+    let outcome = inject(&pod, &AdmissionContext::default(), &configuration).expect("injected");
     let injection::Outcome::Injected(injected) = outcome else { panic!("skipped") };
     assert_eq!(injected.pod["spec"]["volumes"], json!([{"name": "cache", "emptyDir": {}}]));
     assert!(

@@ -2,14 +2,14 @@
 
 use injection::pipeline::Workload;
 use injection::sidecar::Sidecar;
-use injection::template::{Sight, go};
-use injection::{Around, Configuration, Namespace};
+use injection::template::{TemplateContext, go};
+use injection::{AdmissionContext, Configuration, Namespace};
 use serde_json::{Value, json};
 
 /// What is known around a pod, to be changed by tests.
 pub(crate) struct World {
     pub(crate) pod: Value,
-    pub(crate) around: Around,
+    pub(crate) admission: AdmissionContext,
     pub(crate) sidecar: Sidecar,
     pub(crate) configuration: Configuration,
 }
@@ -36,7 +36,8 @@ impl World {
             name: "web".to_owned(),
             namespace: "shop".to_owned(),
         };
-        let around = Around { namespace, workload: Some(workload), ..Around::default() };
+        let admission =
+            AdmissionContext { namespace, workload: Some(workload), ..AdmissionContext::default() };
         let values = json!({
             "revision": "",
             "global": {"proxy": {"resources": {"limits": {"cpu": "2"}}, "image": "proxyv2"}, "tag": 1.5, "list": ["b", "a", "b"]},
@@ -46,11 +47,11 @@ impl World {
         let mut configuration = Configuration::default();
         configuration.values.raw = values;
         configuration.mesh.raw = mesh;
-        let mut sidecar = Sidecar::of(&pod, &around, &configuration).expect("nothing is wrong with it");
+        let mut sidecar = Sidecar::of(&pod, &admission, &configuration).expect("nothing is wrong with it");
         sidecar.proxy_config = json!({"discoveryAddress": "istiod.mesh.svc:15012", "proxyMetadata": {"A": "1"}, "statusPort": 15020});
         sidecar.proxy_image = "hub/proxyv2:1".to_owned();
         sidecar.init_image = "hub/init:1".to_owned();
-        Self { pod, around, sidecar, configuration }
+        Self { pod, admission, sidecar, configuration }
     }
 
     pub(crate) fn annotated(name: &str, value: &str) -> Self {
@@ -59,13 +60,13 @@ impl World {
         world
     }
 
-    pub(crate) fn sight(&self) -> Sight<'_> {
-        let Self { pod, around, sidecar, configuration } = self;
-        Sight { pod, around, sidecar, configuration }
+    pub(crate) fn context(&self) -> TemplateContext<'_> {
+        let Self { pod, admission, sidecar, configuration } = self;
+        TemplateContext { pod, admission, sidecar, configuration }
     }
 
     pub(crate) fn render(&self, text: &str) -> Result<Value, String> {
         let template = go::Template::read("template", text).map_err(|problems| problems.to_string())?;
-        template.render(&self.sight(), &mut Vec::new()).map_err(|problems| problems.to_string())
+        template.render(&self.context(), &mut Vec::new()).map_err(|problems| problems.to_string())
     }
 }

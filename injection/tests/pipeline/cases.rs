@@ -1,7 +1,7 @@
 //! The manifests of `tests/pods`: what is known around a pod, the configuration, and the pod.
 
 use injection::configuration::{Text, Texts};
-use injection::{Around, Configuration, Namespace, Outcome, Workload, inject, path};
+use injection::{AdmissionContext, Configuration, Namespace, Outcome, Workload, inject, path};
 use policy::Problems;
 use policy::pod::values;
 use serde_json::{Map, Value};
@@ -24,7 +24,7 @@ pub(crate) struct Case {
 /// A configuration and what is known around a pod. Its policy is to inject, where it does not say.
 pub(crate) struct Setup {
     pub(crate) configuration: Configuration,
-    pub(crate) around: Around,
+    pub(crate) admission: AdmissionContext,
 }
 
 impl Case {
@@ -110,12 +110,12 @@ impl Setup {
         let native_sidecars = head.get("native").is_some_and(|native| *native == true);
         Self {
             configuration,
-            around: Around { namespace, workload: None::<Workload>, variables, native_sidecars },
+            admission: AdmissionContext { namespace, workload: None::<Workload>, variables, native_sidecars },
         }
     }
 
     pub(crate) fn inject(&self, pod: &Value) -> Result<Outcome, Problems> {
-        inject(pod, &self.around, &self.configuration)
+        inject(pod, &self.admission, &self.configuration)
     }
 }
 

@@ -53,9 +53,9 @@ fn stored(mut pod: Value) -> Value {
 }
 
 fn verdict(setup: &Setup, pod: &Value, configuration: &Configuration) -> Verdict {
-    let namespace = &setup.around.namespace;
+    let namespace = &setup.admission.namespace;
     let namespaces = Namespaces::new(&namespace.name, None, namespace.annotations.clone());
-    compare(pod, &namespaces, &setup.around.variables, configuration).verdict
+    compare(pod, &namespaces, &setup.admission.variables, configuration).verdict
 }
 
 /// A pod as it runs: webhooks see it with the defaults already, and what they add gets them too.

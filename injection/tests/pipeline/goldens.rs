@@ -128,8 +128,8 @@ fn an_old_setup_leaves_nothing() {
     let mut compared = 0;
     let configuration = Setup::plain().configuration;
     for case in Case::all() {
-        let around = case.setup().around.clone();
-        let plain = Setup { around, configuration: configuration.clone() };
+        let admission = case.setup().admission.clone();
+        let plain = Setup { admission, configuration: configuration.clone() };
         let (Ok(Outcome::Injected(old)), Ok(Outcome::Injected(new))) =
             (case.setup().inject(case.written()), plain.inject(case.written()))
         else {

@@ -7,7 +7,7 @@ use crate::rfc6902::apply;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use injection::configuration::{Text, Texts};
 use injection::review::{Answer, Call, Outcome as Answered, Unknown, answer};
-use injection::{Around, Configuration, Namespace, Outcome, inject};
+use injection::{AdmissionContext, Configuration, Namespace, Outcome, inject};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
@@ -67,7 +67,7 @@ fn answered(pod: &Value, configuration: &Configuration) -> Answer {
 
 fn check(pod: &Value, configuration: &Configuration) {
     let namespace = Namespace { name: "shop".to_owned(), ..Namespace::default() };
-    let whole = inject(pod, &Around { namespace, ..Around::default() }, configuration);
+    let whole = inject(pod, &AdmissionContext { namespace, ..AdmissionContext::default() }, configuration);
     let answer = answered(pod, configuration);
     let said: Value = serde_json::from_slice(&answer.body).expect("JSON");
     match whole {

@@ -1,6 +1,6 @@
 //! What a template sees: Istio's names, filled from what is known of a pod.
 
-use super::Sight;
+use super::TemplateContext;
 use super::fields::{held, structure};
 use super::shapes::Shape;
 use gtmpl_ng::Value;
@@ -31,15 +31,15 @@ pub(super) fn with(value: &serde_json::Value, text: &dyn Fn(&str) -> String) -> 
 
 /// The root of all data. What the pod says, or what follows from it, goes through `text`; what the cluster's owner has
 /// configured does not.
-pub(super) fn root(sight: &Sight<'_>, text: &dyn Fn(&str) -> String) -> Value {
-    let (sidecar, configuration) = (sight.sidecar, sight.configuration);
+pub(super) fn root(context: &TemplateContext<'_>, text: &dyn Fn(&str) -> String) -> Value {
+    let (sidecar, configuration) = (context.sidecar, context.configuration);
     let (values, mesh) = (&configuration.values.raw, &configuration.mesh.raw);
     let empty = Map::new();
     let of_pod = |name: &str, shape| {
-        let object = sight.pod.get(name).and_then(serde_json::Value::as_object).unwrap_or(&empty);
+        let object = context.pod.get(name).and_then(serde_json::Value::as_object).unwrap_or(&empty);
         Value::Map(structure(object, shape, text))
     };
-    let workload = sight.around.workload.clone().unwrap_or_default();
+    let workload = context.admission.workload.clone().unwrap_or_default();
     let texts = |fields: &[(&str, &str)]| -> Value {
         Value::Object(fields.iter().map(|(name, value)| ((*name).to_owned(), text(value).into())).collect())
     };
@@ -47,7 +47,7 @@ pub(super) fn root(sight: &Sight<'_>, text: &dyn Fn(&str) -> String) -> Value {
     if let Value::Map(fields) = &mut metadata
         && fields.get("Namespace").is_none_or(|namespace| *namespace == "".into())
     {
-        fields.insert("Namespace".to_owned(), text(&sight.around.namespace.name).into());
+        fields.insert("Namespace".to_owned(), text(&context.admission.namespace.name).into());
     }
     let compliance = configuration.values.environment().remove("COMPLIANCE_POLICY").unwrap_or_default();
     let fields: [(&str, Value); 15] = [

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! text       read       methods become fields; parsed; functions known
-//! Sight      data       by Go's names
+//! context    data       by Go's names
 //! both       functions  filled: steps, sizes and depth have limits
 //! YAML       output     whole, a mapping; nothing of the pod's is read as structure
 //! ```
@@ -21,7 +21,7 @@ mod shapes;
 mod standin;
 mod text;
 
-use super::Sight;
+use super::TemplateContext;
 use crate::pipeline::unread;
 use gtmpl_ng::{Context, ExecError, Limits, ParseError};
 use policy::{Problem, Problems};
@@ -82,38 +82,46 @@ impl Template {
     /// # Errors
     /// What of the template can't be filled in, what it makes if that is no patch, and texts of the pod that would be read
     /// as YAML in it.
-    pub fn render(&self, sight: &Sight<'_>, warnings: &mut Vec<String>) -> Result<Value, Problems> {
-        let plain = self.filled(sight, &str::to_owned);
+    pub fn render(
+        &self,
+        context: &TemplateContext<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Value, Problems> {
+        let plain = self.filled(context, &str::to_owned);
         warnings.extend(functions::remarks().iter().map(|remark| format!("{}: {remark}", self.name)));
         let plain = plain.and_then(|text| output::patch(&self.name, &text, warnings));
-        if odd::texts(sight).is_empty() {
+        if odd::texts(context).is_empty() {
             return plain;
         }
-        match (plain, self.patch(sight, &standin::cover)) {
+        match (plain, self.patch(context, &standin::cover)) {
             (Ok(patch), Ok(meant)) => match output::difference(&patch, &meant) {
                 None => Ok(patch),
-                Some(path) => Err(self.refused(sight, Some(&meant), &path)),
+                Some(path) => Err(self.refused(context, Some(&meant), &path)),
             },
             // Only what the pod says makes the difference.
-            (Err(_), Ok(meant)) => Err(self.refused(sight, Some(&meant), "what it makes")),
-            (Ok(_), Err(_)) => Err(self.refused(sight, None, "what it makes")),
+            (Err(_), Ok(meant)) => Err(self.refused(context, Some(&meant), "what it makes")),
+            (Ok(_), Err(_)) => Err(self.refused(context, None, "what it makes")),
             (Err(problems), Err(_)) => Err(problems),
         }
     }
 
     /// The patch, with the pod's texts changed on the way in, and changed back.
-    fn patch(&self, sight: &Sight<'_>, text: &dyn Fn(&str) -> String) -> Result<Value, Problems> {
-        let filled = self.filled(sight, text)?;
+    fn patch(&self, context: &TemplateContext<'_>, text: &dyn Fn(&str) -> String) -> Result<Value, Problems> {
+        let filled = self.filled(context, text)?;
         output::patch(&self.name, &filled, &mut Vec::new()).map(output::uncovered)
     }
 
-    fn filled(&self, sight: &Sight<'_>, text: &dyn Fn(&str) -> String) -> Result<String, Problems> {
-        let context = Context::from(data::root(sight, text));
+    fn filled(
+        &self,
+        context: &TemplateContext<'_>,
+        text: &dyn Fn(&str) -> String,
+    ) -> Result<String, Problems> {
+        let root = Context::from(data::root(context, text));
         let filled =
-            functions::with(sight.configuration.values.environment(), || self.parsed.render(&context));
+            functions::with(context.configuration.values.environment(), || self.parsed.render(&root));
         let filled = filled.map_err(|error| Problems(vec![Problem::of(&*self.name, failed(&error))]))?;
         // As the engine prints what stands for variables that were not read.
-        if filled.contains("Function") && unread::is_in(sight.pod) {
+        if filled.contains("Function") && unread::is_in(context.pod) {
             return Err(unread::refusal(&self.name));
         }
         Ok(filled)
@@ -121,11 +129,11 @@ impl Template {
 
     /// Names the texts of the pod that are structure: with the patch as it is meant, those that change it if they alone are
     /// not covered; without, where there is none unless they are structure, those without which there is none.
-    fn refused(&self, sight: &Sight<'_>, meant: Option<&Value>, place: &str) -> Problems {
+    fn refused(&self, context: &TemplateContext<'_>, meant: Option<&Value>, place: &str) -> Problems {
         let mut problems = Vec::new();
-        for (who, text) in odd::texts(sight) {
+        for (who, text) in odd::texts(context) {
             let is_plain = |other: &str| (other == text) == meant.is_some();
-            let alone = self.patch(sight, &|other| {
+            let alone = self.patch(context, &|other| {
                 if is_plain(other) { other.to_owned() } else { standin::cover(other) }
             });
             let is_harmless = match meant {

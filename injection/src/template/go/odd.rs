@@ -1,27 +1,27 @@
 //! Texts of a pod that hold what YAML could take for structure, and where the pod says them.
 
-use super::{Sight, standin};
+use super::{TemplateContext, standin};
 use serde_json::Value;
 
 /// How many are told apart: somebody who is told of so many has enough to do.
 const MOST: usize = 64;
 
 /// The texts, each once, with where it stands first: an annotation by its name, others by their path.
-pub(super) fn texts<'a>(sight: &Sight<'a>) -> Vec<(String, &'a str)> {
+pub(super) fn texts<'a>(context: &TemplateContext<'a>) -> Vec<(String, &'a str)> {
     let mut found = Vec::new();
     for (key, value) in
-        sight.pod.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten()
+        context.pod.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten()
     {
         if standin::is_odd(key) {
             note(&mut found, "metadata.annotations", key);
         }
         walk(&mut found, key, value);
     }
-    walk(&mut found, "pod", sight.pod);
-    walk(&mut found, "ProxyConfig", &sight.sidecar.proxy_config);
+    walk(&mut found, "pod", context.pod);
+    walk(&mut found, "ProxyConfig", &context.sidecar.proxy_config);
     let names = [
-        ("proxy's image", &sight.sidecar.proxy_image),
-        ("init container's image", &sight.sidecar.init_image),
+        ("proxy's image", &context.sidecar.proxy_image),
+        ("init container's image", &context.sidecar.init_image),
     ];
     for (place, text) in names {
         if standin::is_odd(text) {

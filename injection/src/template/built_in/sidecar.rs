@@ -1,0 +1,240 @@
+//! Istio's proxy: its agent, which starts Envoy, as istiod expects it. What Istio's own template makes for a pod, without traces
+//! of Lightstep and Datadog, certificates of Google's workloads and core dumps by a privileged container.
+
+use super::{Parts, RenderContext, is_empty, is_on, pod_field, resource_limit, set, variable};
+use crate::configuration::{InboundPolicy, Mesh};
+use crate::template::opentelemetry;
+use policy::istio::annotations::{USER_MOUNTS, USER_VOLUMES};
+use serde_json::{Map, Value, json};
+
+const BOOTSTRAP: &str = "sidecar.istio.io/bootstrapOverride";
+const CORE_DUMP: &str = "sidecar.istio.io/enableCoreDump";
+/// The volume of a pod's own bootstrap configuration.
+const BOOTSTRAP_VOLUME: &str = "custom-bootstrap-volume";
+
+pub(super) fn parts(context: &mut RenderContext<'_>) -> Parts {
+    let (sidecar, configuration) = (context.input.sidecar, context.input.configuration);
+    let bootstrap = context.metadata("annotations", BOOTSTRAP);
+    let dumps_core = context.annotation_or_value(CORE_DUMP, "global.proxy.enableCoreDump");
+    let dumps_core = dumps_core.is_some_and(|text| is_on(&text));
+    let proxy = json!({
+        "image": set(&sidecar.proxy_image),
+        "imagePullPolicy": sidecar.pull_policy,
+        "args": arguments(context),
+        "ports": [{"name": "http-envoy-prom", "containerPort": 15090, "protocol": "TCP"}],
+        "lifecycle": lifecycle(context),
+        "env": variables(context, bootstrap.is_some()),
+        "startupProbe": sidecar.startup_failures.map(|failures| probe(0, 1, failures)),
+        "readinessProbe": sidecar.status_port.map(|_| {
+            let readiness = &sidecar.readiness;
+            probe(readiness.initial_delay, readiness.period, readiness.failures)
+        }),
+        "securityContext": context.security_context(configuration.values.proxy.privileged, !dumps_core),
+        "resources": context.resources(),
+        "volumeMounts": mounts(context, bootstrap.is_some()),
+    });
+    Parts {
+        labels: labels(context),
+        annotations: annotations(context),
+        proxy,
+        volumes: volumes(context, bootstrap),
+    }
+}
+
+fn labels(context: &RenderContext<'_>) -> Map<String, Value> {
+    const LABELS_OF_VERSION: [&str; 3] =
+        ["service.istio.io/canonical-revision", "app.kubernetes.io/version", "version"];
+    let version = LABELS_OF_VERSION.into_iter().find_map(|key| context.label(key)).unwrap_or("latest");
+    let metadata = &context.input.sidecar.proxy_metadata;
+    let takes_tunnels = metadata.get("ISTIO_META_ENABLE_HBONE").is_some_and(|text| text == "true");
+    let mut labels = Map::new();
+    context.put_default(&mut labels, "labels", "security.istio.io/tlsMode", Some("istio"));
+    context.put_default(&mut labels, "labels", "networking.istio.io/tunnel", takes_tunnels.then_some("http"));
+    if let Some(name) = context.canonical_name() {
+        labels.insert("service.istio.io/canonical-name".to_owned(), name.into());
+    }
+    labels.insert("service.istio.io/canonical-revision".to_owned(), version.into());
+    labels
+}
+
+fn annotations(context: &RenderContext<'_>) -> Map<String, Value> {
+    const LOGS: &str = "kubectl.kubernetes.io/default-logs-container";
+    let revision = set(&context.input.configuration.values.revision).unwrap_or("default");
+    let mut annotations = Map::new();
+    annotations.insert("istio.io/rev".to_owned(), revision.into());
+    context.put_default(&mut annotations, "annotations", LOGS, context.first_container());
+    annotations
+}
+
+fn arguments(context: &mut RenderContext<'_>) -> Vec<String> {
+    let (sidecar, values) = (context.input.sidecar, &context.input.configuration.values);
+    let sts = context.value("global.sts.servicePort").filter(|port| is_on(port));
+    let optional = [
+        sidecar.proxy_log_level.as_ref().map(|level| format!("--proxyLogLevel={level}")),
+        sidecar.proxy_component_log_level.as_ref().map(|levels| format!("--proxyComponentLogLevel={levels}")),
+        set(&sidecar.log_level).map(|level| format!("--log_output_level={level}")),
+        sts.map(|port| format!("--stsPort={port}")),
+        sidecar.log_as_json.then(|| "--log_as_json".to_owned()),
+        set(&values.proxy.outlier_log).map(|path| format!("--outlierLogPath={path}")),
+    ];
+    let domain = format!("$(POD_NAMESPACE).svc.{}", sidecar.domain);
+    let first = ["proxy", "sidecar", "--domain", &domain].map(str::to_owned);
+    first.into_iter().chain(optional.into_iter().flatten()).collect()
+}
+
+/// The values', else what waits for the proxy to start, or drains it before it stops.
+fn lifecycle(context: &RenderContext<'_>) -> Option<Value> {
+    let sidecar = context.input.sidecar;
+    let configured = &context.input.configuration.values.proxy.lifecycle;
+    if !is_empty(configured) {
+        return Some(configured.clone());
+    }
+    match (sidecar.native, sidecar.status_port) {
+        (false, _) if sidecar.hold => {
+            Some(json!({"postStart": {"exec": {"command": ["pilot-agent", "wait"]}}}))
+        }
+        (true, Some(port)) => {
+            let port = format!("--debug-port={port}");
+            Some(json!({"preStop": {"exec": {"command": ["pilot-agent", "request", port, "POST", "drain"]}}}))
+        }
+        (false, _) | (true, None) => None,
+    }
+}
+
+fn variables(context: &mut RenderContext<'_>, has_bootstrap: bool) -> Vec<Value> {
+    let certificates = context.value("global.pilotCertProvider");
+    let (sidecar, configuration) = (context.input.sidecar, context.input.configuration);
+    let optional = |name: &str, value: Option<&str>| value.map(|value| variable(name, value));
+    let workload = context.input.admission.workload.as_ref().filter(|workload| !workload.name.is_empty());
+    let owner = workload.map(|workload| {
+        format!(
+            "kubernetes://apis/{}/namespaces/{}/{}s/{}",
+            workload.api_version,
+            workload.namespace,
+            workload.kind.to_lowercase(),
+            workload.name
+        )
+    });
+    let ports = Value::Array(context.ports().cloned().collect()).to_string();
+    let containers = context.app_containers().collect::<Vec<_>>().join(",");
+    let is_local = configuration.mesh.inbound_policy == InboundPolicy::Localhost;
+    let variables = [
+        is_local.then(|| variable("REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION", "true")),
+        Some(variable("PILOT_CERT_PROVIDER", certificates.as_deref().unwrap_or("istiod"))),
+        optional("CA_ADDR", set(&configuration.values.ca_address)),
+        Some(pod_field("POD_NAME", "metadata.name")),
+        Some(pod_field("POD_NAMESPACE", "metadata.namespace")),
+        Some(pod_field("INSTANCE_IP", "status.podIP")),
+        Some(pod_field("SERVICE_ACCOUNT", "spec.serviceAccountName")),
+        Some(pod_field("HOST_IP", "status.hostIP")),
+        Some(resource_limit("ISTIO_CPU_LIMIT", "limits.cpu")),
+        Some(variable("PROXY_CONFIG", Mesh::beyond_defaults(&sidecar.proxy_config).to_string())),
+        Some(variable("ISTIO_META_POD_PORTS", ports)),
+        optional("ISTIO_META_APP_CONTAINERS", set(&containers)),
+        Some(resource_limit("GOMEMLIMIT", "limits.memory")),
+        Some(resource_limit("GOMAXPROCS", "limits.cpu")),
+        Some(variable("ISTIO_META_CLUSTER_ID", set(&sidecar.cluster).unwrap_or("Kubernetes"))),
+        Some(pod_field("ISTIO_META_NODE_NAME", "spec.nodeName")),
+        Some(variable("ISTIO_META_INTERCEPTION_MODE", sidecar.mode.name())),
+        optional("ISTIO_META_NETWORK", sidecar.network.as_deref().and_then(set)),
+        optional("ISTIO_META_WORKLOAD_NAME", workload.map(|workload| workload.name.as_str())),
+        optional("ISTIO_META_OWNER", owner.as_deref()),
+        has_bootstrap.then(|| {
+            variable("ISTIO_BOOTSTRAP_OVERRIDE", "/etc/istio/custom-bootstrap/custom_bootstrap.json")
+        }),
+        optional("ISTIO_META_MESH_ID", set(&sidecar.mesh_id)),
+        optional("TRUST_DOMAIN", set(&configuration.mesh.trust_domain)),
+        optional("OTEL_RESOURCE_ATTRIBUTES", resource_attributes(context).as_deref()),
+    ];
+    variables.into_iter().flatten().chain(context.proxy_metadata()).collect()
+}
+
+/// What OpenTelemetry calls the pod's service, where the mesh asks for it.
+fn resource_attributes(context: &RenderContext<'_>) -> Option<String> {
+    if !opentelemetry::is_requested(&context.input.configuration.mesh) {
+        return None;
+    }
+    let text = |container: &Value, field: &str| {
+        container.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let images: Vec<(String, String)> =
+        context.containers().map(|container| (text(container, "name"), text(container, "image"))).collect();
+    Some(opentelemetry::attributes(
+        |name| context.annotation(name).map(str::to_owned),
+        |name| context.label(name).map(str::to_owned),
+        &context.input.admission.namespace.name,
+        &images,
+    ))
+}
+
+/// A probe that the agent answers.
+fn probe(delay: u32, period: u32, failures: u32) -> Value {
+    json!({
+        "httpGet": {"path": "/healthz/ready", "port": 15021},
+        "initialDelaySeconds": delay,
+        "periodSeconds": period,
+        "timeoutSeconds": 3,
+        "failureThreshold": failures,
+    })
+}
+
+fn mounts(context: &mut RenderContext<'_>, has_bootstrap: bool) -> Vec<Value> {
+    let mounts = [
+        ("workload-socket", "/var/run/secrets/workload-spiffe-uds"),
+        ("credential-socket", "/var/run/secrets/credential-uds"),
+        ("workload-certs", "/var/run/secrets/workload-spiffe-credentials"),
+        ("istiod-ca-cert", "/var/run/secrets/istio"),
+        ("istio-ca-crl", "/var/run/secrets/istio/crl"),
+        ("istio-data", "/var/lib/istio/data"),
+        (BOOTSTRAP_VOLUME, "/etc/istio/custom-bootstrap"),
+        // Where the agent and Envoy meet.
+        ("istio-envoy", "/etc/istio/proxy"),
+        ("istio-token", "/var/run/secrets/tokens"),
+        ("istio-podinfo", "/etc/istio/pod"),
+    ];
+    let mounts = mounts.into_iter().filter(|(name, _)| has_bootstrap || *name != BOOTSTRAP_VOLUME);
+    let mounts = mounts.map(|(name, path)| json!({"name": name, "mountPath": path})).collect();
+    with_users(context, mounts, &context.input.sidecar.user_mounts, USER_MOUNTS, "mountPath")
+}
+
+fn volumes(context: &mut RenderContext<'_>, bootstrap: Option<&str>) -> Vec<Value> {
+    let audience = context.value("global.sds.token.aud").unwrap_or_else(|| "istio-ca".to_owned());
+    let bundle = context.value("global.trustBundleName").unwrap_or_else(|| "istio-ca-root-cert".to_owned());
+    let token = json!({"path": "istio-token", "audience": audience, "expirationSeconds": 43200});
+    let field = |name: &str| json!({"path": name, "fieldRef": {"fieldPath": format!("metadata.{name}")}});
+    let volumes = [
+        Some(json!({"name": "workload-socket", "emptyDir": {}})),
+        Some(json!({"name": "credential-socket", "emptyDir": {}})),
+        Some(json!({"name": "workload-certs", "emptyDir": {}})),
+        bootstrap.map(|name| json!({"name": BOOTSTRAP_VOLUME, "configMap": {"name": name}})),
+        Some(json!({"name": "istio-envoy", "emptyDir": {"medium": "Memory"}})),
+        Some(json!({"name": "istio-data", "emptyDir": {}})),
+        Some(
+            json!({"name": "istio-podinfo", "downwardAPI": {"items": [field("labels"), field("annotations")]}}),
+        ),
+        Some(json!({"name": "istio-token", "projected": {"sources": [{"serviceAccountToken": token}]}})),
+        Some(json!({"name": "istiod-ca-cert", "configMap": {"name": bundle}})),
+        // It exists only where the mesh's own authority revokes certificates.
+        Some(json!({"name": "istio-ca-crl", "configMap": {"name": "istio-ca-crl", "optional": true}})),
+    ];
+    let volumes = volumes.into_iter().flatten().collect();
+    with_users(context, volumes, &context.input.sidecar.user_volumes, USER_VOLUMES, "name")
+}
+
+/// The list with the items of a pod's annotation. Merging tells items apart by `key`, so none may be in it twice.
+fn with_users(
+    context: &mut RenderContext<'_>,
+    mut items: Vec<Value>,
+    users: &[Value],
+    annotation: &str,
+    key: &str,
+) -> Vec<Value> {
+    items.extend_from_slice(users);
+    for item in users {
+        if items.iter().filter(|other| other[key] == item[key]).count() > 1 {
+            let text = format!("stands twice, or is the proxy's own; give it another {key}");
+            context.problem(&format!("annotation {annotation}"), item[key].as_str(), &text);
+        }
+    }
+    items
+}
