@@ -1,7 +1,7 @@
 //! What the program is called with, as values.
 
-use crate::incident::Signs;
 use crate::sandbox::Places;
+use crate::validation_failure::FailureSignature;
 use clap::{
     Arg, ArgAction, ArgMatches, Command,
     builder::{PossibleValuesParser, RangedU64ValueParser},
@@ -19,7 +19,7 @@ pub(crate) struct Repair {
     pub(crate) action: Action,
     /// Whether to go on looking.
     pub(crate) watch: bool,
-    pub(crate) signs: Signs,
+    pub(crate) signature: FailureSignature,
     pub(crate) places: Places,
     pub(crate) backend: Choice,
     pub(crate) excluded_namespaces: Vec<String>,
@@ -75,7 +75,7 @@ const BACKENDS: [(&str, Choice); 4] = [
     ("iptables-legacy", Choice::Iptables(Some(Variant::Legacy))),
 ];
 
-/// The variable by which a DaemonSet tells its pods where they run.
+/// The variable by which a DaemonSet gives its pods the name of their node.
 pub(crate) const NODE_NAME: &str = "NODE_NAME";
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 a pod could not be helped, 2 bad input.";
@@ -251,7 +251,7 @@ pub(crate) fn repair(matches: &ArgMatches, node: Option<String>) -> Repair {
             _ => Action::Repair,
         },
         watch: matches.get_flag("watch"),
-        signs: Signs {
+        signature: FailureSignature {
             containers: list("validation-containers"),
             exit_code: *matches.get_one("exit-code").expect("it has a default"),
         },
@@ -293,8 +293,8 @@ mod tests {
         let repair = parse(&[]).expect("valid");
         assert_eq!(repair.node, "node-1");
         assert_eq!((repair.action, repair.watch), (Action::Repair, false));
-        assert_eq!(repair.signs.containers, ["istio-validation", "sidecar-validation"]);
-        assert_eq!(repair.signs.exit_code, 126);
+        assert_eq!(repair.signature.containers, ["istio-validation", "sidecar-validation"]);
+        assert_eq!(repair.signature.exit_code, 126);
         let label = parse(&["--action", "label"]).expect("valid").action;
         let expected = Label { key: "cni.istio.io/uninitialized".to_owned(), value: "true".to_owned() };
         assert_eq!(label, Action::Label(expected));
