@@ -1,7 +1,7 @@
 //! What a node needs beside the plugin that a container runtime calls: everything that speaks to the API server.
 //!
 //! A separate program, because that takes an asynchronous client and TLS, which are larger than the plugin.
-//! It reads pods by the same policy and changes namespaces by the same engine. The environment is read here alone.
+//! It reads pods by the same policy and changes namespaces by the same engine.
 
 mod arguments;
 mod controller;
@@ -14,14 +14,14 @@ mod repairer;
 mod sandbox;
 mod validation_failure;
 
-use arguments::{Lookup, Repair};
-use cluster::{error::describe, readiness::Readiness, status};
+use arguments::{Arguments, Command, Lookup, Repair};
+use clap::Parser;
+use cluster::{error::describe, readiness::Readiness, status, termination::Termination};
 use controller::Ended;
 use lookup::Unknown;
 use metrics::Metrics;
 use prometheus_client::registry::Registry;
 use std::{
-    env,
     error::Error,
     io::{self, Write},
     process::ExitCode,
@@ -29,7 +29,6 @@ use std::{
 };
 use tokio::{
     runtime::{self, Runtime},
-    signal::unix::{SignalKind, signal},
     task::LocalSet,
 };
 use tracing::level_filters::LevelFilter;
@@ -40,15 +39,13 @@ const BAD_INPUT: u8 = 2;
 const NO_SUCH_POD: u8 = 4;
 
 fn main() -> ExitCode {
-    let node = env::var(arguments::NODE_NAME).ok().filter(|node| !node.is_empty());
-    let matches = arguments::parser(node.is_some()).get_matches();
+    let Arguments { command } = Arguments::parse();
     let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error, ExitCode::FAILURE),
     };
-    match matches.subcommand() {
-        Some(("repair", matches)) => {
-            let repair = arguments::repair(matches, node);
+    match command {
+        Command::Repair(repair) => {
             start_logging(repair.log_level);
             match LocalSet::new().block_on(&runtime, run(&repair)) {
                 Ok(Ended::Well) => ExitCode::SUCCESS,
@@ -56,8 +53,7 @@ fn main() -> ExitCode {
                 Err(error) => failed(&*error, ExitCode::from(BAD_INPUT)),
             }
         }
-        Some(("pod", matches)) => print_pod(&runtime, &arguments::lookup(matches)),
-        _ => ExitCode::from(BAD_INPUT),
+        Command::Pod(lookup) => print_pod(&runtime, &lookup),
     }
 }
 
@@ -104,12 +100,6 @@ async fn run(repair: &Repair) -> Result<Ended, Box<dyn Error>> {
         let served = status::serve(address, move |path, _| status::page(path, &registry, &readiness));
         served.map_err(|error| format!("--metrics {address}: can't be listened on: {error}"))?;
     }
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let stop = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    };
-    Ok(controller::run(repair, &metrics, unlisted, stop).await?)
+    let mut termination = Termination::new()?;
+    Ok(controller::run(repair, &metrics, unlisted, termination.wait()).await?)
 }

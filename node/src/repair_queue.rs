@@ -127,7 +127,10 @@ mod tests {
     use serde_json::json;
 
     fn queue() -> RepairQueue {
-        RepairQueue::new(FailureSignature { containers: vec!["istio-validation".to_owned()], exit_code: 126 })
+        RepairQueue::new(FailureSignature {
+            containers: crate::arguments::Names(vec!["istio-validation".to_owned()]),
+            exit_code: 126,
+        })
     }
 
     fn pod(uid: &str, restarts: i32, exit_code: i32) -> Pod {

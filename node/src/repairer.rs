@@ -79,9 +79,9 @@ impl Repairer {
     /// # Errors
     /// When it could not be done.
     pub(crate) async fn handle(&self, pod: &Pod, failure: &ValidationFailure) -> Result<Outcome, Failure> {
-        let outcome = match &self.settings.action {
+        let outcome = match self.settings.action {
             Action::Repair => self.repair(pod).await,
-            Action::Label(label) => self.label(pod, label).await,
+            Action::Label => self.label(pod, &self.settings.label).await,
             Action::Delete => self.delete(pod).await,
         };
         match &outcome {
@@ -103,7 +103,7 @@ impl Repairer {
         let manifest = manifest(pod);
         let (places, uid, addresses) =
             (self.settings.places.clone(), pod.uid().unwrap_or_default(), addresses(pod));
-        let (choice, excluded) = (self.settings.backend, self.settings.excluded_namespaces.clone());
+        let (choice, excluded) = (self.settings.backend, self.settings.excluded_namespaces.0.clone());
         let work = move || -> Result<RepairOutcome, Failure> {
             let sandbox = sandbox::find(&places, &uid, &addresses)?;
             Ok(repair(&manifest, &sandbox, choice, &excluded).map_err(Box::new)?)

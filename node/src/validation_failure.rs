@@ -3,16 +3,25 @@
 //! A container that validates the rules exits with a certain code where there are none, and is started again, later and
 //! later. Istio's controller asks the same (`cni/pkg/repair/repaircontroller.go`, `matchesFilter`).
 
+use crate::arguments::{Names, names};
+use clap::Args;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
 use kube::ResourceExt;
 use policy::pod::{self, Skip};
 
 /// How broken pods differ from others.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FailureSignature {
-    /// The containers that validate.
-    pub(crate) containers: Vec<String>,
-    /// How they exit where nothing captures.
+    /// The containers that validate the rules
+    #[arg(
+        long = "validation-containers",
+        value_name = "NAMES",
+        default_value = "istio-validation,sidecar-validation",
+        value_parser = names
+    )]
+    pub(crate) containers: Names,
+    /// How they exit where nothing captures
+    #[arg(long, value_name = "NUMBER", default_value = "126", value_parser = clap::value_parser!(i32).range(1..=255))]
     pub(crate) exit_code: i32,
 }
 
@@ -36,7 +45,7 @@ pub(crate) fn validation_failure(pod: &Pod, signature: &FailureSignature) -> Opt
     let status = pod.status.as_ref()?;
     let inits = status.init_container_statuses.iter().flatten();
     let containers = inits.chain(status.container_statuses.iter().flatten());
-    containers.filter(|container| signature.containers.contains(&container.name)).find_map(|container| {
+    containers.filter(|container| signature.containers.0.contains(&container.name)).find_map(|container| {
         let failed = failure(container).filter(|failed| failed.exit_code == signature.exit_code)?;
         Some(ValidationFailure {
             container: container.name.clone(),
@@ -92,7 +101,8 @@ mod tests {
                 "state": state, "lastState": last,
             }] },
         });
-        let signature = FailureSignature { containers: vec!["istio-validation".to_owned()], exit_code: 126 };
+        let signature =
+            FailureSignature { containers: Names(vec!["istio-validation".to_owned()]), exit_code: 126 };
         let pod: Pod = serde_json::from_value(pod).expect("a pod");
         let found = validation_failure(&pod, &signature);
         assert_eq!(found.as_ref().map(|failure| &*failure.container_id), expected, "{state} {last}");
@@ -103,7 +113,7 @@ mod tests {
         other.spec =
             Some(serde_json::from_value(json!({ "containers": [], "hostNetwork": true })).expect("a spec"));
         assert_eq!(validation_failure(&other, &signature), None, "its network is the node's");
-        let other = FailureSignature { containers: vec!["another".to_owned()], ..signature };
+        let other = FailureSignature { containers: Names(vec!["another".to_owned()]), ..signature };
         assert_eq!(validation_failure(&pod, &other), None, "it validates nothing");
     }
 

@@ -15,4 +15,5 @@ mod renewal;
 pub mod slots;
 pub mod status;
 pub mod store;
+pub mod termination;
 pub mod watch;

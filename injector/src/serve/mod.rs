@@ -18,7 +18,7 @@ use crate::arguments::Sources;
 use crate::authority::{self, Callers};
 use crate::logging::{self, Logging};
 use crate::output::chain;
-use ::cluster::listen::listen;
+use ::cluster::{listen::listen, termination::Termination};
 pub(crate) use cluster::kubelet_runs_native_sidecars;
 
 use body::Budget;
@@ -34,7 +34,6 @@ use reload::Watched;
 use routes::Server;
 use std::{
     error::Error,
-    io,
     net::{Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -43,12 +42,7 @@ use std::{
     time::Duration,
 };
 use tls::Identity;
-use tokio::{
-    runtime::Builder,
-    signal::unix::{Signal, SignalKind, signal},
-    sync::watch,
-    time::sleep,
-};
+use tokio::{runtime::Builder, sync::watch, time::sleep};
 use tokio_rustls::TlsAcceptor;
 
 /// Where Istio's injector listens, and what its Service points to.
@@ -145,11 +139,10 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
         let place = Place::new(flags.config_dir.as_deref(), &flags.sources);
         place.understand(&place.files.read()?)?;
         let begun = runtime.block_on(async {
-            // The first process of a container is not ended by a signal that it does not handle.
-            let mut ends = Ends::new()?;
+            let mut termination = Termination::new()?;
             tokio::select! {
                 begun = authority::begin(&flags.authority) => begun.map(Some),
-                () = ends.wait() => Ok(None),
+                () = termination.wait() => Ok(None),
             }
         })?;
         let Some((identity, kept)) = begun else { return Ok(ExitCode::SUCCESS) };
@@ -164,7 +157,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     };
     let metrics = Arc::new(Metrics::default());
     let cluster = runtime.block_on(Cluster::begin(&flags.cluster, kubeconfig, &metrics))?;
-    let server = prepare(flags, identity, cluster, metrics)?;
+    let server = prepare(flags, identity, cluster, &metrics)?;
     runtime.block_on(serve(flags, &server))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -174,7 +167,7 @@ fn prepare(
     flags: &Flags,
     kept: Option<(Arc<Identity>, Arc<Callers>)>,
     cluster: Arc<Cluster>,
-    metrics: Arc<Metrics>,
+    metrics: &Arc<Metrics>,
 ) -> Result<Arc<Server>, Box<dyn Error>> {
     let place = Place::new(flags.config_dir.as_deref(), &flags.sources);
     let configured = first(&place.files, |contents| Ok(place.understand(contents)?));
@@ -206,7 +199,7 @@ fn prepare(
         cluster,
         environment_labels: flags.environment_labels.clone().unwrap_or_default().0,
         identity,
-        metrics: Arc::clone(&metrics),
+        metrics: Arc::clone(metrics),
         leaving: AtomicBool::new(false),
         budget: Budget::new(),
         timeout: flags.patience,
@@ -259,7 +252,7 @@ fn first<T>(
 }
 
 async fn serve(flags: &Flags, server: &Arc<Server>) -> Result<(), Box<dyn Error>> {
-    let mut ends = Ends::new()?;
+    let mut termination = Termination::new()?;
     let (stop, stopped) = watch::channel(false);
     let listener = listen(flags.address)
         .map_err(|error| format!("--address {}: can't be listened on: {error}", flags.address))?;
@@ -296,12 +289,12 @@ async fn serve(flags: &Flags, server: &Arc<Server>) -> Result<(), Box<dyn Error>
     let plain_address = plain_address.map(|address| address.to_string());
     tracing::info!(%address, metrics_address = plain_address, "serving");
 
-    ends.wait().await;
+    termination.wait().await;
     tracing::info!(drain = flags.drain.as_secs_f64(), "leaving");
     server.leaving.store(true, Relaxed);
     tokio::select! {
         () = sleep(flags.drain) => {}
-        () = ends.wait() => {}
+        () = termination.wait() => {}
     }
     stop.send_replace(true);
     served.await?;
@@ -310,24 +303,4 @@ async fn serve(flags: &Flags, server: &Arc<Server>) -> Result<(), Box<dyn Error>
     }
     tracing::info!("left");
     Ok(())
-}
-
-/// The signals that end the process.
-struct Ends {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Ends {
-    fn new() -> io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    /// Waits for the next signal.
-    async fn wait(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }

@@ -23,7 +23,7 @@ mod writes;
 
 use crate::logging;
 use clap::Args;
-use cluster::{access, lease::Candidate, readiness::Readiness, status};
+use cluster::{access, lease::Candidate, readiness::Readiness, status, termination::Termination};
 use inspection::Inspection;
 use metrics::Metrics;
 use policy::sources::duration;
@@ -41,7 +41,6 @@ use std::{
 };
 use tokio::{
     runtime::Builder,
-    signal::unix::{SignalKind, signal},
     task::{self, LocalSet},
     time::timeout,
 };
@@ -120,7 +119,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
 }
 
 async fn operate(flags: &Flags, level: logging::Level) -> Result<(), Box<dyn Error>> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let mut termination = Termination::new()?;
     let kubeconfig = flags.kubeconfig.as_deref();
     let (client, server) = access::reach(kubeconfig, flags.call_timeout).await?;
     // A watch is silent as long as nothing changes.
@@ -171,8 +170,7 @@ async fn operate(flags: &Flags, level: logging::Level) -> Result<(), Box<dyn Err
         }
     };
     tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+        () = termination.wait() => {}
         () = leading => {}
     }
     // Nothing more is written before another one may lead.
