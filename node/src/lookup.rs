@@ -29,7 +29,7 @@ pub(crate) enum Unknown {
     Name(String),
     #[error("the API server knows no pod {0}")]
     NoSuchPod(String),
-    #[error("the API server may not tell us of the pod {0}: allow its user to get pods")]
+    #[error("the API server refuses access to the pod {0}: allow its user to get pods")]
     Forbidden(String),
     #[error(
         "the API server gave no answer about the pod {pod} within {time:?}, in {tries} tries; the last ended so: {last}"

@@ -74,7 +74,7 @@ pub(crate) struct Flags {
     #[arg(long)]
     no_lease: bool,
     /// How long the API server is asked to keep a watch open, from 1s to 294s
-    #[arg(long, value_name = "TIME", default_value = "4m", value_parser = within(SECOND, LONGEST_WATCH))]
+    #[arg(long, value_name = "TIME", default_value = "4m", value_parser = within(SECOND, MAX_WATCH))]
     watch_timeout: Duration,
     /// How long any other call may take
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = within(SECOND, HOUR))]
@@ -92,7 +92,7 @@ pub(crate) struct Flags {
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 /// The client refuses to ask for a longer one (`kube::api::WatchParams`): under 295 seconds.
-const LONGEST_WATCH: Duration = Duration::from_secs(294);
+const MAX_WATCH: Duration = Duration::from_secs(294);
 
 /// Reads durations, as Go writes them, within bounds.
 fn within(least: Duration, most: Duration) -> impl Fn(&str) -> Result<Duration, String> + Clone {

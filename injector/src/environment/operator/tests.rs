@@ -1,4 +1,4 @@
-//! The core as it is told of a namespace: events in, work out, at times that the test chooses.
+//! The core as events of a namespace come: events in, work out, at times that the test chooses.
 
 use super::core::{Core, Outcome};
 use super::store::Resource;
@@ -109,9 +109,9 @@ fn what_says_nothing_new_is_no_event() {
     same["metadata"]["resourceVersion"] = json!("2");
     same["status"] = json!({"loadBalancer": {}});
     core.see(Resource::Services, Event::Apply(same), now);
-    let mut told = environment("demo", "2026-01-01T00:00:00Z");
-    told["status"] = json!({"conditions": []});
-    core.see(Resource::Environments, Event::Apply(told), now);
+    let mut written = environment("demo", "2026-01-01T00:00:00Z");
+    written["status"] = json!({"conditions": []});
+    core.see(Resource::Environments, Event::Apply(written), now);
     list(&mut core, &shop(), now);
     assert_eq!(core.next(), None);
     // What a new list lacks is gone.
@@ -202,7 +202,7 @@ fn what_is_lost_is_made_again_at_once_but_not_again_and_again() {
     };
     assert!(lose(&mut core, "cart", now));
     assert!(lose(&mut core, "pay", now + SECOND), "another one");
-    assert!(!lose(&mut core, "cart", now + 2 * SECOND), "somebody does not want it");
+    assert!(!lose(&mut core, "cart", now + 2 * SECOND), "another program deletes it");
     assert_eq!(core.next(), Some(now + 7 * SECOND));
     core.start(now + 7 * SECOND).expect("work");
     assert!(lose(&mut core, "cart", now + 8 * SECOND));
@@ -211,7 +211,7 @@ fn what_is_lost_is_made_again_at_once_but_not_again_and_again() {
     core.start(now + 65 * SECOND).expect("work");
     list(&mut core, &shop(), now + 66 * SECOND);
     assert!(core.start(now + 66 * SECOND).is_some());
-    // Where nobody acts, nobody needs it.
+    // Where none acts, it is not needed.
     core.see(Resource::VirtualServices, Event::Apply(route("last", "demo")), now + 90 * SECOND);
     core.see(Resource::Environments, Event::Delete(environment("demo", "")), now + 90 * SECOND);
     assert!(!lose(&mut core, "last", now + 91 * SECOND));
