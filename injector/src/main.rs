@@ -7,13 +7,11 @@ mod environment;
 mod explain;
 mod inject;
 mod input;
-mod listen;
 mod logging;
 mod manifests;
 mod output;
 #[cfg(test)]
 mod reference;
-mod refusal;
 mod serve;
 mod sources;
 

@@ -1,55 +1,118 @@
-//! What the program is called with, as values.
+//! The flags, as values.
 
-use crate::incident::Signs;
 use crate::sandbox::Places;
+use crate::validation_failure::FailureSignature;
 use clap::{
-    Arg, ArgAction, ArgMatches, Command,
-    builder::{PossibleValuesParser, RangedU64ValueParser},
+    Args, Parser, Subcommand, ValueEnum,
+    builder::{NonEmptyStringValueParser, PossibleValuesParser, RangedU64ValueParser, TypedValueParser},
     value_parser,
 };
 use sidecar_init::{backend::Variant, engine::Choice};
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, ops::RangeInclusive, path::PathBuf, time::Duration};
 use tracing::level_filters::LevelFilter;
 
+/// What a node needs beside the plugin: repairs pods that started without it
+#[derive(Debug, Parser)]
+#[command(name = "sidecar-node", version)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Repair pods that started before the plugin was there
+    #[command(
+        long_about = "Looks at the injected pods of a node whose validation has found that nothing captures their \
+                      traffic, and repairs, labels or deletes them.",
+        after_help = "Exit codes: 0 done, 1 a pod could not be repaired, 2 bad input."
+    )]
+    Repair(Box<Repair>),
+    /// Print what the API server knows of a pod, for the plugin
+    #[command(
+        after_help = "Exit codes: 0 printed, 1 the API server did not answer, 2 bad input, 4 there is no such pod."
+    )]
+    Pod(Lookup),
+}
+
 /// `sidecar-node repair`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Repair {
-    /// The node whose pods are looked at.
-    pub(crate) node: String,
-    pub(crate) action: Action,
-    /// Whether to go on looking.
+    /// Go on looking, until ended by a signal
+    #[arg(long)]
     pub(crate) watch: bool,
-    pub(crate) signs: Signs,
-    pub(crate) places: Places,
-    pub(crate) backend: Choice,
-    pub(crate) excluded_namespaces: Vec<String>,
-    /// The most pods a minute.
-    pub(crate) rate: usize,
+    /// What is done for a broken pod
+    #[arg(long, value_name = "ACTION", value_enum, default_value_t = Action::Repair)]
+    pub(crate) action: Action,
+    /// The node whose pods are looked at
+    #[arg(long, value_name = "NAME", env = "NODE_NAME", hide_env_values = true, value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) node: String,
+    /// How the API server is reached; without it, as a pod of the cluster
+    #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// How long the API server is asked to keep a watch open.
+    #[command(flatten)]
+    pub(crate) signature: FailureSignature,
+    /// The label of --action label
+    #[arg(long, value_name = "KEY=VALUE", default_value = "cni.istio.io/uninitialized=true", value_parser = label)]
+    pub(crate) label: Label,
+    /// By what a pod's rules are set
+    #[arg(long, value_name = "NAME", default_value = "nftables", value_parser = backend())]
+    pub(crate) backend: Choice,
+    /// Namespaces of the cluster whose pods are not repaired
+    #[arg(long = "exclude-namespaces", value_name = "NAMES", default_value = "kube-system", value_parser = names)]
+    pub(crate) excluded_namespaces: Names,
+    /// The most pods that are repaired in a minute
+    #[arg(long, value_name = "NUMBER", default_value = "60", value_parser = RangedU64ValueParser::<usize>::new().range(1..=100_000))]
+    pub(crate) rate: usize,
+    #[command(flatten)]
+    pub(crate) places: Places,
+    /// How long the API server is asked to keep a watch open
+    #[arg(long, value_name = "SECONDS", default_value = "240", value_parser = seconds(1..=290))]
     pub(crate) watch_timeout: Duration,
-    /// How long any other call may take, its retries included.
+    /// How long any other call may take
+    #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds(1..=600))]
     pub(crate) call_timeout: Duration,
+    /// Serve /metrics, /healthz and /readyz there, such as 0.0.0.0:15014
+    #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<SocketAddr>,
+    /// Which log lines are written to standard error, as JSON
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = level())]
     pub(crate) log_level: LevelFilter,
 }
 
 /// `sidecar-node pod`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lookup {
+    /// How the API server is reached
+    #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: PathBuf,
+    /// The pod's namespace
+    #[arg(long, value_name = "NAME")]
     pub(crate) namespace: String,
+    /// Its name
+    #[arg(long, value_name = "NAME")]
     pub(crate) name: String,
-    /// How long to try.
+    /// How long to try
+    #[arg(long, value_name = "MILLISECONDS", default_value = "8000", value_parser = milliseconds())]
     pub(crate) timeout: Duration,
 }
 
 /// What is done for a broken pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Action {
     Repair,
-    Label(Label),
+    Label,
     Delete,
+}
+
+impl Action {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Repair => "repair",
+            Self::Label => "label",
+            Self::Delete => "delete",
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,15 +121,9 @@ pub(crate) struct Label {
     pub(crate) value: String,
 }
 
-impl Action {
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Repair => "repair",
-            Self::Label(_) => "label",
-            Self::Delete => "delete",
-        }
-    }
-}
+/// A list that is one value of a flag.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names(pub(crate) Vec<String>);
 
 const BACKENDS: [(&str, Choice); 4] = [
     ("nftables", Choice::Nftables),
@@ -75,134 +132,29 @@ const BACKENDS: [(&str, Choice); 4] = [
     ("iptables-legacy", Choice::Iptables(Some(Variant::Legacy))),
 ];
 
-/// The variable by which a DaemonSet tells its pods where they run.
-pub(crate) const NODE_NAME: &str = "NODE_NAME";
-
-const EXIT_CODES: &str = "Exit codes: 0 done, 1 a pod could not be helped, 2 bad input.";
-
-/// The command tree. The node has to be named where the environment does not name it.
-pub(crate) fn parser(is_node_known: bool) -> Command {
-    Command::new("sidecar-node")
-        .about("What a node needs beside the plugin: repairs pods that started without it")
-        .version(env!("CARGO_PKG_VERSION"))
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .subcommand(repair_command(is_node_known))
-        .subcommand(pod_command())
+fn backend() -> impl TypedValueParser<Value = Choice> {
+    PossibleValuesParser::new(BACKENDS.map(|(name, _)| name))
+        .map(|given| BACKENDS.iter().find(|(name, _)| *name == given).expect("clap knows them").1)
 }
 
-fn flag(name: &'static str, value: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(value).help(help)
+fn level() -> impl TypedValueParser<Value = LevelFilter> {
+    PossibleValuesParser::new(["error", "warn", "info", "debug"])
+        .map(|given| given.parse().expect("clap knows them"))
 }
 
-fn pod_command() -> Command {
-    Command::new("pod")
-        .about("Print what the API server knows of a pod, for the plugin")
-        .after_help("Exit codes: 0 printed, 1 nobody knows now, 2 bad input, 4 there is no such pod.")
-        .arg(
-            flag("kubeconfig", "FILE", "How the API server is reached")
-                .value_parser(value_parser!(PathBuf))
-                .required(true),
-        )
-        .arg(flag("namespace", "NAME", "The pod's namespace").required(true))
-        .arg(flag("name", "NAME", "Its name").required(true))
-        .arg(
-            flag("timeout", "MILLISECONDS", "How long to try")
-                .value_parser(value_parser!(u32).range(1..=600_000))
-                .default_value("8000"),
-        )
+fn seconds(range: RangeInclusive<i64>) -> impl TypedValueParser<Value = Duration> {
+    value_parser!(u32).range(range).map(|seconds| Duration::from_secs(seconds.into()))
 }
 
-fn repair_command(is_node_known: bool) -> Command {
-    Command::new("repair")
-        .about("Help pods that started before the plugin was there")
-        .long_about(
-            "Looks at the injected pods of a node whose validation has found that nothing captures their traffic, and \
-             repairs, labels or deletes them.",
-        )
-        .after_help(EXIT_CODES)
-        .arg(Arg::new("watch").long("watch").action(ArgAction::SetTrue).help("Go on looking, until ended by a signal"))
-        .arg(
-            flag("action", "ACTION", "What is done for a broken pod")
-                .value_parser(PossibleValuesParser::new(["repair", "label", "delete"]))
-                .default_value("repair"),
-        )
-        .arg(flag("node", "NAME", "The node whose pods are looked at [default: $NODE_NAME]").required(!is_node_known))
-        .arg(
-            flag("kubeconfig", "FILE", "How the API server is reached; without it, as a pod of the cluster")
-                .value_parser(value_parser!(PathBuf)),
-        )
-        .arg(
-            flag("validation-containers", "NAMES", "The containers that validate the rules")
-                .value_delimiter(',')
-                .default_value("istio-validation,sidecar-validation"),
-        )
-        .arg(
-            flag("exit-code", "NUMBER", "How they exit where nothing captures")
-                .value_parser(value_parser!(i32).range(1..=255))
-                .default_value("126"),
-        )
-        .arg(
-            flag("label", "KEY=VALUE", "The label of --action label")
-                .value_parser(label)
-                .default_value("cni.istio.io/uninitialized=true"),
-        )
-        .arg(
-            flag("backend", "NAME", "By what a pod's rules are set")
-                .value_parser(PossibleValuesParser::new(BACKENDS.map(|(name, _)| name)))
-                .default_value("nftables"),
-        )
-        .arg(
-            flag("exclude-namespaces", "NAMES", "Namespaces of the cluster whose pods are left alone")
-                .value_delimiter(',')
-                .default_value("kube-system"),
-        )
-        .arg(
-            flag("rate", "NUMBER", "The most pods that are helped in a minute")
-                .value_parser(RangedU64ValueParser::<usize>::new().range(1..=100_000))
-                .default_value("60"),
-        )
-        .arg(
-            flag("proc", "DIR", "The node's /proc, as this process sees it")
-                .value_parser(value_parser!(PathBuf))
-                .default_value("/proc"),
-        )
-        .arg(
-            flag("netns-dir", "DIR", "The node's named network namespaces")
-                .value_parser(value_parser!(PathBuf))
-                .default_value("/run/netns"),
-        )
-        .arg(
-            flag("watch-timeout", "SECONDS", "How long the API server is asked to keep a watch open")
-                .value_parser(value_parser!(u32).range(1..=290))
-                .default_value("240"),
-        )
-        .arg(
-            flag("call-timeout", "SECONDS", "How long any other call may take")
-                .value_parser(value_parser!(u32).range(1..=600))
-                .default_value("20"),
-        )
-        .arg(
-            flag("metrics", "ADDRESS", "Serve /metrics, /healthz and /readyz there, such as 0.0.0.0:15014")
-                .value_parser(value_parser!(SocketAddr)),
-        )
-        .arg(
-            flag("log-level", "LEVEL", "Which log lines are written to standard error, as JSON")
-                .value_parser(PossibleValuesParser::new(["error", "warn", "info", "debug"]))
-                .default_value("info"),
-        )
+fn milliseconds() -> impl TypedValueParser<Value = Duration> {
+    value_parser!(u32).range(1..=600_000).map(|milliseconds| Duration::from_millis(milliseconds.into()))
 }
 
-/// What the flags of `pod` say, which clap has checked.
-pub(crate) fn lookup(matches: &ArgMatches) -> Lookup {
-    let text = |name: &str| matches.get_one::<String>(name).cloned().expect("it is required");
-    let milliseconds: u32 = *matches.get_one("timeout").expect("it has a default");
-    Lookup {
-        kubeconfig: matches.get_one::<PathBuf>("kubeconfig").cloned().expect("it is required"),
-        namespace: text("namespace"),
-        name: text("name"),
-        timeout: Duration::from_millis(milliseconds.into()),
-    }
+/// Names, with commas between; none where the text is empty.
+#[expect(clippy::unnecessary_wraps, reason = "clap's parsers return a result")]
+pub(crate) fn names(text: &str) -> Result<Names, String> {
+    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+    Ok(Names(items.map(str::to_owned).collect()))
 }
 
 /// A label in the form that Kubernetes takes.
@@ -231,61 +183,26 @@ fn label(text: &str) -> Result<Label, String> {
     }
 }
 
-/// What the flags of `repair` say, which clap has checked, and the environment about the node.
-pub(crate) fn repair(matches: &ArgMatches, node: Option<String>) -> Repair {
-    let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
-    let list = |name: &str| {
-        let items = matches.get_many::<String>(name).into_iter().flatten();
-        items.map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect::<Vec<_>>()
-    };
-    let seconds =
-        |name: &str| Duration::from_secs(u64::from(*matches.get_one::<u32>(name).expect("it has a default")));
-    let path = |name: &str| matches.get_one::<PathBuf>(name).cloned();
-    let label = matches.get_one::<Label>("label").expect("it has a default").clone();
-    let backend = text("backend");
-    Repair {
-        node: matches.get_one::<String>("node").cloned().or(node).unwrap_or_default(),
-        action: match &*text("action") {
-            "label" => Action::Label(label),
-            "delete" => Action::Delete,
-            _ => Action::Repair,
-        },
-        watch: matches.get_flag("watch"),
-        signs: Signs {
-            containers: list("validation-containers"),
-            exit_code: *matches.get_one("exit-code").expect("it has a default"),
-        },
-        places: Places {
-            proc: path("proc").expect("it has a default"),
-            names: path("netns-dir").expect("it has a default"),
-        },
-        backend: BACKENDS.iter().find(|(name, _)| *name == backend).expect("clap knows them").1,
-        excluded_namespaces: list("exclude-namespaces"),
-        rate: *matches.get_one("rate").expect("it has a default"),
-        kubeconfig: path("kubeconfig"),
-        watch_timeout: seconds("watch-timeout"),
-        call_timeout: seconds("call-timeout"),
-        metrics: matches.get_one("metrics").copied(),
-        log_level: text("log-level").parse().expect("clap knows them"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
-    fn parse(arguments: &[&str]) -> Result<Repair, String> {
-        let arguments = ["sidecar-node", "repair"].iter().chain(arguments);
-        let matches = parser(true).try_get_matches_from(arguments);
-        let matches = matches.map_err(|error| error.to_string())?;
-        let matches = matches.subcommand_matches("repair").expect("the one command");
-        Ok(repair(matches, Some("node-1".to_owned())))
+    fn parse(arguments: &[&str]) -> Result<Box<Repair>, String> {
+        let words = ["sidecar-node", "repair", "--node=node-1"].iter().chain(arguments);
+        match Arguments::try_parse_from(words).map_err(|error| error.to_string())?.command {
+            Command::Repair(repair) => Ok(repair),
+            Command::Pod(_) => Err("it is another command".to_owned()),
+        }
     }
 
     #[test]
     fn the_tree_is_sound() {
-        parser(false).debug_assert();
-        assert!(parser(false).try_get_matches_from(["sidecar-node", "repair"]).is_err(), "no node is known");
+        Arguments::command().debug_assert();
+        assert!(
+            Arguments::try_parse_from(["sidecar-node", "repair", "--node="]).is_err(),
+            "no node is known"
+        );
     }
 
     #[test]
@@ -293,11 +210,19 @@ mod tests {
         let repair = parse(&[]).expect("valid");
         assert_eq!(repair.node, "node-1");
         assert_eq!((repair.action, repair.watch), (Action::Repair, false));
-        assert_eq!(repair.signs.containers, ["istio-validation", "sidecar-validation"]);
-        assert_eq!(repair.signs.exit_code, 126);
-        let label = parse(&["--action", "label"]).expect("valid").action;
-        let expected = Label { key: "cni.istio.io/uninitialized".to_owned(), value: "true".to_owned() };
-        assert_eq!(label, Action::Label(expected));
+        assert_eq!(repair.signature.containers.0, ["istio-validation", "sidecar-validation"]);
+        assert_eq!(repair.signature.exit_code, 126);
+        assert_eq!(repair.excluded_namespaces.0, ["kube-system"]);
+        assert_eq!((repair.backend, repair.watch_timeout), (Choice::Nftables, Duration::from_secs(240)));
+        let label = Label { key: "cni.istio.io/uninitialized".to_owned(), value: "true".to_owned() };
+        assert_eq!(repair.label, label);
+    }
+
+    #[test]
+    fn lists_may_be_empty() {
+        let excluded = |flag: &str| parse(&[flag]).expect("valid").excluded_namespaces.0;
+        assert!(excluded("--exclude-namespaces=").is_empty());
+        assert_eq!(excluded("--exclude-namespaces=a, b,"), ["a", "b"]);
     }
 
     #[test]

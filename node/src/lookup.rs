@@ -1,13 +1,16 @@
-//! What the API server knows of one pod, for the plugin, which has no client of its own: asked until there is an answer or
+//! What the API server knows of one pod, for the plugin, which has no client: asked until there is an answer or
 //! the time is up.
 //!
-//! Each try reads the kubeconfig and its token anew, takes a part of the time and no more, and waits for longer and longer
+//! Each try reads the kubeconfig and its token again, takes a part of the time and no more, and waits for longer and longer
 //! before the next, in part by chance. What the API server says for good ends it: that there is no such pod, or that we
 //! may not know.
 
 use crate::arguments::Lookup;
-use crate::treatment::{chain, code};
-use cluster::access::{self, Refused};
+use cluster::{
+    access::{self, Refused},
+    backoff::Backoff,
+    error::{describe, status_of_call},
+};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Resource,
@@ -26,7 +29,7 @@ pub(crate) enum Unknown {
     Name(String),
     #[error("the API server knows no pod {0}")]
     NoSuchPod(String),
-    #[error("the API server may not tell us of the pod {0}: allow its user to get pods")]
+    #[error("the API server refuses access to the pod {0}: allow its user to get pods")]
     Forbidden(String),
     #[error(
         "the API server gave no answer about the pod {pod} within {time:?}, in {tries} tries; the last ended so: {last}"
@@ -34,8 +37,9 @@ pub(crate) enum Unknown {
     TimeIsUp { pod: String, time: Duration, tries: u32, last: String },
 }
 
-/// The first wait between two tries, and the longest.
-const WAITS: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
+/// The first delay between two tries, and the longest.
+const FIRST_DELAY: Duration = Duration::from_millis(50);
+const MAX_DELAY: Duration = Duration::from_secs(1);
 /// Into how many parts the time falls, of which a try may take one.
 const PARTS: u32 = 3;
 
@@ -55,28 +59,28 @@ pub(crate) async fn pod(lookup: &Lookup) -> Result<Value, Unknown> {
         return Err(Unknown::Name(shown));
     }
     let end = Instant::now() + *timeout;
-    let (mut tries, mut wait) = (0, WAITS[0]);
+    let mut backoff = Backoff::new(FIRST_DELAY, MAX_DELAY).with_jitter();
+    let mut tries = 0;
     loop {
         tries += 1;
         let left = end.saturating_duration_since(Instant::now());
         let last = match time::timeout(left.min(*timeout / PARTS), once(lookup)).await {
             Ok(Ok(pod)) => return Ok(pod),
             Ok(Err(Try::Refused(refused))) => return Err(refused.into()),
-            Ok(Err(Try::Failed(error))) => match code(&error) {
+            Ok(Err(Try::Failed(error))) => match status_of_call(&error) {
                 Some(404) => return Err(Unknown::NoSuchPod(shown)),
                 Some(403) => return Err(Unknown::Forbidden(shown)),
-                _ => chain(&error),
+                _ => describe(&error),
             },
             Ok(Err(Try::Lie)) => "what it sent is no pod of that name".to_owned(),
             Err(_) => "silence".to_owned(),
         };
         tracing::debug!(pod = %shown, tries, error = %last, "not known yet");
-        let pause = wait.mul_f64(crate::pace::chance() / 2.0 + 0.5);
-        if Instant::now() + pause >= end {
+        let delay = backoff.delay();
+        if Instant::now() + delay >= end {
             return Err(Unknown::TimeIsUp { pod: shown, time: *timeout, tries, last });
         }
-        time::sleep(pause).await;
-        wait = (wait * 2).min(WAITS[1]);
+        time::sleep(delay).await;
     }
 }
 

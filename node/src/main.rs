@@ -1,25 +1,27 @@
-//! What a node needs beside the plugin that a container runtime calls: whatever speaks to the API server.
+//! What a node needs beside the plugin that a container runtime calls: everything that speaks to the API server.
 //!
-//! A program of its own, because that takes an asynchronous client and TLS, which are larger than the plugin.
-//! It reads pods by the same policy and changes namespaces by the same engine. The environment is read here alone.
+//! A separate program, because that takes an asynchronous client and TLS, which are larger than the plugin.
+//! It reads pods by the same policy and changes namespaces by the same engine.
 
 mod arguments;
 mod controller;
-mod incident;
 mod lookup;
-mod mend;
 mod metrics;
-mod pace;
+mod rate_limiter;
+mod repair;
+mod repair_queue;
+mod repairer;
 mod sandbox;
-mod treatment;
-mod ward;
+mod validation_failure;
 
-use arguments::{Lookup, Repair};
+use arguments::{Arguments, Command, Lookup, Repair};
+use clap::Parser;
+use cluster::{error::describe, readiness::Readiness, status, termination::Termination};
 use controller::Ended;
 use lookup::Unknown;
 use metrics::Metrics;
+use prometheus_client::registry::Registry;
 use std::{
-    env,
     error::Error,
     io::{self, Write},
     process::ExitCode,
@@ -27,26 +29,23 @@ use std::{
 };
 use tokio::{
     runtime::{self, Runtime},
-    signal::unix::{SignalKind, signal},
     task::LocalSet,
 };
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{Layer, filter::Targets, fmt, layer::SubscriberExt, util::SubscriberInitExt};
 
-/// As for `sidecar-init`: nothing was done, because of what we were told.
+/// As for `sidecar-init`: nothing was done, because the input is invalid.
 const BAD_INPUT: u8 = 2;
 const NO_SUCH_POD: u8 = 4;
 
 fn main() -> ExitCode {
-    let node = env::var(arguments::NODE_NAME).ok().filter(|node| !node.is_empty());
-    let matches = arguments::parser(node.is_some()).get_matches();
+    let Arguments { command } = Arguments::parse();
     let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error, ExitCode::FAILURE),
     };
-    match matches.subcommand() {
-        Some(("repair", matches)) => {
-            let repair = arguments::repair(matches, node);
+    match command {
+        Command::Repair(repair) => {
             start_logging(repair.log_level);
             match LocalSet::new().block_on(&runtime, run(&repair)) {
                 Ok(Ended::Well) => ExitCode::SUCCESS,
@@ -54,13 +53,12 @@ fn main() -> ExitCode {
                 Err(error) => failed(&*error, ExitCode::from(BAD_INPUT)),
             }
         }
-        Some(("pod", matches)) => print_pod(&runtime, &arguments::lookup(matches)),
-        _ => ExitCode::from(BAD_INPUT),
+        Command::Pod(lookup) => print_pod(&runtime, &lookup),
     }
 }
 
-fn failed(error: &dyn Error, exit: ExitCode) -> ExitCode {
-    tracing::error!(error = %treatment::chain(error), "nothing was done");
+fn failed(error: &(dyn Error + 'static), exit: ExitCode) -> ExitCode {
+    tracing::error!(error = %describe(error), "nothing was done");
     exit
 }
 
@@ -72,8 +70,8 @@ fn print_pod(runtime: &Runtime, lookup: &Lookup) -> ExitCode {
             Err(_) => ExitCode::FAILURE,
         },
         Err(unknown) => {
-            // Nobody may listen; the exit code still speaks.
-            let _ = writeln!(io::stderr(), "{}", treatment::chain(&unknown));
+            // Standard error may be closed; the exit code is enough.
+            let _ = writeln!(io::stderr(), "{}", describe(&unknown));
             match unknown {
                 Unknown::Input(_) | Unknown::Name(_) => ExitCode::from(BAD_INPUT),
                 Unknown::NoSuchPod(_) => ExitCode::from(NO_SUCH_POD),
@@ -83,7 +81,7 @@ fn print_pod(runtime: &Runtime, lookup: &Lookup) -> ExitCode {
     }
 }
 
-/// Lines of JSON on standard error. Of other crates only what went wrong: their details may tell what a call carries.
+/// Lines of JSON on standard error. Of other crates only what went wrong: their details may show what a call carries.
 fn start_logging(level: LevelFilter) {
     let filter = Targets::new()
         .with_default(level.min(LevelFilter::WARN))
@@ -94,17 +92,14 @@ fn start_logging(level: LevelFilter) {
 }
 
 async fn run(repair: &Repair) -> Result<Ended, Box<dyn Error>> {
-    let metrics = Rc::new(Metrics::default());
+    let (metrics, mut registry, readiness) = (Metrics::default(), Registry::default(), Readiness::default());
+    metrics.register(&mut registry);
+    let unlisted = readiness.block("the pods of the node are not known yet");
     if let Some(address) = repair.metrics {
-        let served = metrics::serve(Rc::clone(&metrics), address).await;
+        let registry = Rc::new(registry);
+        let served = status::serve(address, move |path, _| status::page(path, &registry, &readiness));
         served.map_err(|error| format!("--metrics {address}: can't be listened on: {error}"))?;
     }
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let stop = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    };
-    Ok(controller::run(repair, &metrics, stop).await?)
+    let mut termination = Termination::new()?;
+    Ok(controller::run(repair, &metrics, unlisted, termination.wait()).await?)
 }

@@ -2,9 +2,10 @@
 //!
 //! A process of the pod, that which only holds the namespace included, runs in a control group whose name holds the
 //! pod's uid (`kubepods.slice/.../pod<uid>`, with `_` for `-` under systemd). Where the runtime runs none that the node
-//! sees, as with virtual machines, its namespaces have names below `/run/netns`; then the pod's addresses tell. Nothing
+//! sees, as with virtual machines, its namespaces have names below `/run/netns`; then the pod's addresses decide. Nothing
 //! is asked of the plugin's own state: it was not called for such a pod.
 
+use clap::Args;
 pub(crate) use sidecar_init::sys::namespace::Held as Sandbox;
 use sidecar_init::sys::{
     address,
@@ -20,11 +21,13 @@ use std::{
 };
 
 /// Where to look.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Places {
-    /// The node's `/proc`.
+    /// The node's /proc, as this process sees it
+    #[arg(long, value_name = "DIR", default_value = "/proc")]
     pub(crate) proc: PathBuf,
-    /// The folder of named namespaces.
+    /// The node's named network namespaces
+    #[arg(long = "netns-dir", value_name = "DIR", default_value = "/run/netns")]
     pub(crate) names: PathBuf,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Programs that a kubeconfig names for fetching credentials are not started: a node's agent that starts what a file says
 //! is a way in. A command that a person runs at his own terminal starts them, as kubectl does ([`person`]). Tokens in files are
-//! read again at least once a minute; when a call was refused, so is everything else that says who we are (`renewal`).
+//! read again at least once a minute; when a call was refused, so are all other credentials (`renewal`).
 
 use crate::renewal::Renewing;
 use kube::{
@@ -59,7 +59,7 @@ pub async fn reach(kubeconfig: Option<&Path>, silence: Duration) -> Result<(Clie
     Ok((Client::new(Renewing::new(client, source), namespace), server))
 }
 
-/// A client for a person who asks once: by a kubeconfig, or where none is named by those that kubectl would take, in the named
+/// A client for a command that a user runs: by a kubeconfig, or where none is named by those that kubectl would take, in the named
 /// context or in the current one.
 ///
 /// # Errors
@@ -91,7 +91,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// A client, with everything read anew; and the API server's address.
+    /// A client, with everything read again; and the API server's address.
     pub(crate) async fn connect(&self) -> Result<(Client, String), Refused> {
         let config = match &self.kubeconfig {
             Some(path) => from_file(path).await?,

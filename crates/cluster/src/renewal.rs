@@ -2,7 +2,7 @@
 //!
 //! The client of `kube` reads a token's file once a minute, and the rest of a kubeconfig never again. An API server that knows
 //! other tokens from one moment to the next, as one that was restored, would be asked in vain for that minute, by watches and
-//! by whoever renews a Lease of 15 seconds. The call that was refused is not repeated: all callers try again by themselves.
+//! by the renewal of a Lease of 15 seconds. The call that was refused is not repeated: all callers try again by themselves.
 
 use crate::access::Source;
 use http::{Request, Response, StatusCode};
@@ -16,7 +16,7 @@ use std::{
 use tower_service::Service;
 
 /// The shortest time between two clients: as long as the old credentials are all there is, each call is refused.
-const PAUSE: Duration = Duration::from_secs(1);
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The service behind a client that all callers share.
 #[derive(Clone)]
@@ -52,7 +52,7 @@ impl Shared {
     async fn client(&self) -> (Client, u64) {
         let is_due = {
             let mut held = self.held();
-            let is_due = held.is_refused && held.begun.is_none_or(|begun| begun.elapsed() >= PAUSE);
+            let is_due = held.is_refused && held.begun.is_none_or(|begun| begun.elapsed() >= MIN_INTERVAL);
             if is_due {
                 held.begun = Some(Instant::now());
             }

@@ -116,7 +116,7 @@ impl Slot {
     /// It is answered.
     pub fn answered(&self) {
         self.enter(State::Idle);
-        // Somebody may wait for an idle one.
+        // Another connection may wait for an idle one.
         self.slots.freed.notify_one();
     }
 

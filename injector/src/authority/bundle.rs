@@ -19,7 +19,7 @@ pub(super) struct Service {
 /// What gives the webhooks that call the server this bundle; none if they have it.
 ///
 /// A strategic merge patch: webhooks of other servers and all other fields stay. It names the version that was read, so a
-/// webhook that somebody takes away meanwhile does not come back as a stump.
+/// webhook that is removed meanwhile does not come back as a fragment.
 pub(super) fn patch(
     configuration: &MutatingWebhookConfiguration,
     service: &Service,

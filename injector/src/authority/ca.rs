@@ -1,9 +1,6 @@
 //! A certificate authority: it signs the server's certificates, and nothing else.
 
-use super::{
-    leaf::Leaf,
-    pem::{CERTIFICATE, KEY, block},
-};
+use super::leaf::Leaf;
 use crate::serve::tls::validity;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
@@ -11,6 +8,7 @@ use rcgen::{
 };
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, pem::PemObject};
 use std::time::Duration;
+use x509_cert::der::pem::{LineEnding, encode_string};
 
 /// A certificate that others are checked by, without its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +70,7 @@ impl Trusted {
     }
 
     pub(super) fn pem(&self) -> String {
-        block(CERTIFICATE, &self.der)
+        pem("CERTIFICATE", &self.der)
     }
 }
 
@@ -106,7 +104,7 @@ impl Ca {
 
     /// Certificate and key, as they are stored.
     pub(super) fn pem(&self) -> (String, String) {
-        (self.trusted.pem(), block(KEY, self.key.serialized_der()))
+        (self.trusted.pem(), pem("PRIVATE KEY", self.key.serialized_der()))
     }
 
     /// A certificate for a server of these names. It never outlives the authority.
@@ -125,6 +123,11 @@ impl Ca {
         let signed = wanted.signed_by(&key, &Issuer::from_params(&own, &self.key))?;
         Ok(Leaf { chain: vec![signed.der().clone()], key: key.serialize_der(), life })
     }
+}
+
+/// A block of text (RFC 7468); keys are PKCS #8, without a password.
+fn pem(label: &str, der: &[u8]) -> String {
+    encode_string(label, LineEnding::LF, der).expect("a label and a length that the format allows")
 }
 
 fn life(now: i64, lifetime: Duration) -> Life {

@@ -1,22 +1,21 @@
-//! `serve --self-signed`: an authority of the injector's own, the server's certificate, and the `caBundle` by which the API
+//! `serve --self-signed`: the injector's certificate authority, the server's certificate, and the `caBundle` by which the API
 //! server checks it. No other program is needed, and no request is dropped when one of them changes.
 //!
 //! ```text
-//! Secret ------> store ---> rotation: is a step due? ---> Secret (whoever comes second is refused, and reads again)
+//! Secret ------> store ---> rotation: is a step due? ---> Secret (the second writer is refused, and reads again)
 //!                  |
 //!                  +------> leaf: the server's certificate, signed by the present authority, in memory alone
 //!                  |
 //!                  +------> bundle: caBundle of each webhook configuration, whenever it is another one
 //! ```
 //!
-//! Everything is read by watches. What is written shows itself there too, so there is one way by which news come.
+//! Everything is read by watches. What is written shows itself there too, so events come in one way only.
 
 mod bundle;
 mod ca;
 mod callers;
-mod keeper;
 mod leaf;
-mod pem;
+mod reconciler;
 mod rotation;
 mod store;
 
@@ -26,7 +25,7 @@ use crate::{input::namespace, serve::tls};
 use bundle::Service;
 use clap::Args;
 use cluster::access;
-use keeper::Keeper;
+use reconciler::{CertificateReconciler, Lifetimes};
 use rustls::pki_types::ServerName;
 use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};
 
@@ -106,17 +105,16 @@ fn lifetime(text: &str) -> Result<Duration, String> {
     whole.map(Duration::from_secs).ok_or_else(|| expected.to_owned())
 }
 
-/// What keeps certificates fresh, as long as it runs. It never ends by itself.
-pub(crate) struct Kept(Keeper);
-
 /// Waits for the authority, and makes the first certificate of the server.
 ///
 /// # Errors
 /// When it is not known where the API server is, or no certificate can be made. While the API server doesn't answer, it is
 /// asked again.
-pub(crate) async fn begin(flags: &Flags) -> Result<(Arc<tls::Identity>, Kept), Box<dyn Error>> {
+pub(crate) async fn begin(
+    flags: &Flags,
+) -> Result<(Arc<tls::Identity>, CertificateReconciler), Box<dyn Error>> {
     let client = access::client(flags.kubeconfig.as_deref(), SILENCE).await?;
-    let mut keeper = Keeper::new(
+    let mut reconciler = CertificateReconciler::new(
         &client,
         Service {
             namespace: flags.namespace.clone(),
@@ -125,32 +123,14 @@ pub(crate) async fn begin(flags: &Flags) -> Result<(Arc<tls::Identity>, Kept), B
         },
         &flags.ca_secret,
         &flags.webhook_configurations,
-        keeper::Lifetimes { authority: flags.ca_lifetime, certificate: flags.certificate_lifetime },
+        Lifetimes { authority: flags.ca_lifetime, certificate: flags.certificate_lifetime },
     );
     loop {
-        keeper.turn().await?;
-        if let Some(identity) = keeper.identity() {
-            return Ok((identity, Kept(keeper)));
+        reconciler.turn().await?;
+        if let Some(identity) = reconciler.identity() {
+            return Ok((identity, reconciler));
         }
-        keeper.wait().await;
-    }
-}
-
-impl Kept {
-    /// The webhook configurations that should call the server.
-    pub(crate) fn callers(&self) -> Arc<Callers> {
-        self.0.callers()
-    }
-
-    /// Keeps certificates fresh.
-    pub(crate) async fn run(mut self) {
-        loop {
-            self.0.wait().await;
-            if let Err(error) = self.0.turn().await {
-                // The present certificate is shown on, and the next turn tries again.
-                tracing::error!(error = &error as &dyn Error, "certificates are not renewed");
-            }
-        }
+        reconciler.wait().await;
     }
 }
 

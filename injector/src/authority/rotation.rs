@@ -6,7 +6,7 @@
 //!                        |-- announced --|--- signs ------------------------ ...
 //! ```
 //!
-//! Whoever calls has to trust an authority before it signs. So the next one stands in the bundle for a while first, and signs
+//! Callers have to trust an authority before it signs. So the next one is in the bundle for a while first, and signs
 //! only when all webhooks are known to have it. What it takes over from is trusted until it ends.
 
 use super::ca::{Ca, Trusted};
@@ -48,7 +48,7 @@ impl Step {
 }
 
 impl Authorities {
-    /// The certificates that whoever calls has to trust, the oldest first, so that an exchange changes nothing here.
+    /// The certificates that callers have to trust, the oldest first, so that an exchange changes nothing here.
     pub(super) fn bundle(&self) -> String {
         let mut all: Vec<&Trusted> = self.previous.iter().collect();
         all.push(&self.current.trusted);

@@ -17,32 +17,32 @@ use std::collections::BTreeMap;
 /// Why a Secret's content can't be used.
 #[derive(Debug, thiserror::Error)]
 #[error("key {key}")]
-pub(super) struct Spoilt {
+pub(super) struct Damaged {
     key: &'static str,
     #[source]
     source: Unusable,
 }
 
 /// The authorities of a Secret; none if it holds nothing yet.
-pub(super) fn read(secret: &Secret) -> Result<Option<Authorities>, Spoilt> {
+pub(super) fn read(secret: &Secret) -> Result<Option<Authorities>, Damaged> {
     let data = secret.data.as_ref();
     let bytes = |key: &str| data.and_then(|data| data.get(key)).map_or(&[][..], |bytes| &bytes.0);
     if data.is_none_or(BTreeMap::is_empty) {
         return Ok(None);
     }
     let pair = |certificate: &'static str, key: &'static str| {
-        Ca::read(bytes(certificate), bytes(key)).map_err(|source| Spoilt { key: certificate, source })
+        Ca::read(bytes(certificate), bytes(key)).map_err(|source| Damaged { key: certificate, source })
     };
     let has_next = !bytes("next.crt").is_empty();
     let previous = read_all(bytes("previous.crt"));
     Ok(Some(Authorities {
         current: pair("ca.crt", "ca.key")?,
         next: has_next.then(|| pair("next.crt", "next.key")).transpose()?,
-        previous: previous.map_err(|source| Spoilt { key: "previous.crt", source })?,
+        previous: previous.map_err(|source| Damaged { key: "previous.crt", source })?,
     }))
 }
 
-/// The Secret for authorities. Written over the one that was read, it keeps that one's version: who comes second is refused.
+/// The Secret for authorities. Written over the one that was read, it keeps that one's version: the second writer is refused.
 pub(super) fn write(authorities: &Authorities, name: &str, over: Option<&Secret>) -> Secret {
     let mut secret = over.cloned().unwrap_or_else(|| Secret {
         metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },

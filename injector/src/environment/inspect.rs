@@ -13,9 +13,9 @@ use std::{
 /// Where the operator answers if nothing else is said, as upstream's does.
 pub(super) const ADDRESS: &str = "127.0.0.1:8000";
 /// How long the operator may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest answer that is read.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 
 /// Its flags.
 #[derive(Args)]
@@ -58,7 +58,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     Ok(if status >= 400 { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-/// What stands in a query, with all that has a meaning of its own in one line of HTTP written as numbers.
+/// A query, percent-encoded as a request line needs it.
 fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"=&-._~".contains(&byte);
     text.bytes()
@@ -68,12 +68,12 @@ fn encoded(text: &str) -> String {
 
 /// The status and the body of an answer. HTTP/1.0, so that the connection's end is the answer's.
 fn ask(address: SocketAddr, path: &str) -> io::Result<(u16, String)> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes())?;
     let mut answer = Vec::new();
-    stream.take(MOST_BYTES).read_to_end(&mut answer)?;
+    stream.take(MAX_BYTES).read_to_end(&mut answer)?;
     let answer = String::from_utf8_lossy(&answer);
     let wrong = || io::Error::new(io::ErrorKind::InvalidData, "what answers does not speak HTTP");
     let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(wrong)?;

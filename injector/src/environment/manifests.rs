@@ -30,7 +30,7 @@ pub(super) struct Manifests {
 
 impl Manifests {
     /// Reads files; `-` is standard input. `namespace` is that of what names none. With it comes what is wrong: files that
-    /// can't be read, objects without a name. What can be read may have problems of its own.
+    /// can't be read, objects without a name. What can be read may have further problems.
     pub(super) fn read(files: &[String], namespace: &str) -> (Self, Vec<Problem>) {
         let mut problems = Vec::new();
         let mut manifests = Self::default();
@@ -120,13 +120,13 @@ impl Manifests {
     }
 
     /// The same of problems.
-    pub(super) fn told(&self, problems: Vec<Problem>) -> Problems {
+    pub(super) fn located(&self, problems: Vec<Problem>) -> Problems {
         let named = |problem: Problem| Problem { name: self.at(&problem.name), ..problem };
         Problems(problems.into_iter().map(named).collect())
     }
 }
 
-/// Whether it is ours from an earlier call, or from a cluster: then it is printed anew.
+/// Whether it is ours from an earlier call, or from a cluster: then it is printed again.
 fn is_printed(object: &Value) -> bool {
     let label = object.pointer("/metadata/labels/app.kubernetes.io~1managed-by");
     label.is_some_and(|label| label == "sidecar-injector")

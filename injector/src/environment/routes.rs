@@ -66,9 +66,9 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     // What seems to lack may stand in a file that can't be read.
     warnings.extend(odd.into_iter().filter(|_| is_whole));
     // They may say why something is wrong.
-    tell(&warnings);
+    warn(&warnings);
     if !problems.is_empty() {
-        return Err(Refused(manifests.told(problems)).into());
+        return Err(Refused(manifests.located(problems)).into());
     }
     if flags.table {
         let several = routed.len() > 1;
@@ -83,7 +83,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     let mut foreign = Vec::new();
     let objects: Vec<Value> =
         routed.iter().flat_map(|routed| objects(&manifests, routed, &mut foreign)).collect();
-    tell(&foreign);
+    warn(&foreign);
     print(&match flags.format {
         Format::Yaml => objects.iter().map(document).collect::<Vec<_>>().join("---\n"),
         Format::Json => format!("{:#}\n", json!({"apiVersion": "v1", "kind": "List", "items": objects})),
@@ -91,7 +91,7 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(warnings: &[String]) {
+fn warn(warnings: &[String]) {
     for warning in warnings {
         anstream::eprintln!("warning: {warning}");
     }
@@ -152,7 +152,7 @@ fn silence(environment: &VirtualEnvironment, spec: &Spec, plan: &Plan) -> Vec<St
         Fate::Unrouted(reason) if reason.is_odd() => Some((&service.name, reason)),
         Fate::Unrouted(_) | Fate::Routed { .. } | Fate::Refused(_) => None,
     });
-    let told = unrouted.map(|(name, reason)| {
+    let lines = unrouted.map(|(name, reason)| {
         let remedy = match reason {
             Reason::NoEnvironment => format!("; expected pods with the label {}", spec.label),
             Reason::ApiServer
@@ -163,7 +163,7 @@ fn silence(environment: &VirtualEnvironment, spec: &Spec, plan: &Plan) -> Vec<St
         };
         format!("Service {namespace}/{name}: it gets no routes: {reason}{remedy}")
     });
-    told.collect()
+    lines.collect()
 }
 
 /// Namespaces with Services and without a VirtualEnvironment.
@@ -174,13 +174,13 @@ fn elsewhere(manifests: &Manifests, environments: &BTreeMap<&str, Vec<&VirtualEn
         services.entry(&service.namespace).or_default().push(&service.name);
     }
     let known = environments.keys().copied().collect::<Vec<_>>().join(", ");
-    let told = services.into_iter().map(|(namespace, names)| {
+    let lines = services.into_iter().map(|(namespace, names)| {
         format!(
             "namespace {namespace}: its Services ({}) get no routes: its VirtualEnvironment is missing; there is one in {known}",
             names.join(", ")
         )
     });
-    told.collect()
+    lines.collect()
 }
 
 /// What a namespace is to have, beside what is the user's own.

@@ -2,10 +2,10 @@
 
 use crate::arguments::Sources;
 use crate::output::warn;
-use crate::refusal::told;
 use crate::serve::kubelet_runs_native_sidecars;
 use crate::sources::{Maps, configuration_over};
 use clap::Args;
+use cluster::error::describe as told;
 use injection::{Namespaces, explain::Injector, webhook};
 use k8s_openapi::api::{
     admissionregistration::v1::MutatingWebhookConfiguration,

@@ -6,14 +6,14 @@ use injection::review::{Answer, MOST_BYTES};
 use std::{error::Error, sync::Arc, time::Duration};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::timeout,
+    time,
 };
 
 /// What all bodies together may hold, in units of 1 KiB: what has arrived of them, not what was announced.
 const BUDGET: usize = 64 * 1024;
 const UNIT: usize = 1024;
 /// How much of a body that is too long is read and thrown away, so that its sender comes to read the answer.
-const MOST_THROWN_AWAY: usize = 8 * MOST_BYTES;
+const MAX_DISCARDED: usize = 8 * MOST_BYTES;
 
 /// Memory for bodies, shared by all connections.
 pub(super) struct Budget(Arc<Semaphore>);
@@ -66,8 +66,8 @@ impl Unreadable {
         match self {
             Self::TooLong => Answer::unreadable(&format!("it is longer than {MOST_BYTES} bytes")),
             Self::Broken(reason) => Answer::unreadable(reason),
-            Self::TooSlow(patience) => {
-                Answer::text(408, &format!("the body did not come within {} s", patience.as_secs_f64()))
+            Self::TooSlow(timeout) => {
+                Answer::text(408, &format!("the body did not come within {} s", timeout.as_secs_f64()))
             }
             Self::Busy => Answer::text(503, "too much is being read at once; try again"),
         }
@@ -78,14 +78,14 @@ impl Unreadable {
 ///
 /// # Errors
 /// Where it is too long or too slow, ends too early, or no memory is left for it.
-pub(super) async fn read<B>(body: B, budget: &Budget, patience: Duration) -> Result<Whole, Unreadable>
+pub(super) async fn read<B>(body: B, budget: &Budget, timeout: Duration) -> Result<Whole, Unreadable>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Error + Send + Sync + 'static,
 {
-    match timeout(patience, read_all(body, budget)).await {
+    match time::timeout(timeout, read_all(body, budget)).await {
         Ok(read) => read,
-        Err(_) => Err(Unreadable::TooSlow(patience)),
+        Err(_) => Err(Unreadable::TooSlow(timeout)),
     }
 }
 
@@ -100,7 +100,7 @@ where
         let Some(bytes) = frame.data_ref() else { continue };
         if whole.bytes.len() + bytes.len() > MOST_BYTES {
             drop(whole);
-            throw_away(body).await;
+            discard(body).await;
             return Err(Unreadable::TooLong);
         }
         whole.extend(bytes, budget)?;
@@ -108,11 +108,11 @@ where
     Ok(whole)
 }
 
-async fn throw_away<B: Body<Data = Bytes> + Unpin>(mut body: B) {
+async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B) {
     let mut thrown = 0;
     while let Some(Ok(frame)) = body.frame().await {
         thrown += frame.data_ref().map_or(0, Bytes::len);
-        if thrown > MOST_THROWN_AWAY {
+        if thrown > MAX_DISCARDED {
             return;
         }
     }

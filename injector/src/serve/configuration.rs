@@ -26,8 +26,8 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// What has a flag of its own is there; the rest is in the folder, if there is one, as a ConfigMap is mounted. Of the
-    /// folder, `config` has to be there.
+    /// A text that a flag names is in that file; the others are in the folder, if there is one, as a ConfigMap is mounted. Of
+    /// the folder, `config` must exist.
     pub(super) fn new(folder: Option<&Path>, sources: &Sources) -> Self {
         let all = [
             (Key::Config, "config", &sources.config),
@@ -45,7 +45,7 @@ impl Place {
         Self { keys, files: Files(files) }
     }
 
-    /// Understands what was read from there.
+    /// Parses the contents of the files.
     ///
     /// # Errors
     /// Every problem in it, named by its file.
@@ -111,7 +111,7 @@ pub(super) fn certificate_files(certificate: &Path, key: &Path) -> Files {
     Files(vec![file(certificate), file(key)])
 }
 
-/// Understands what was read from them.
+/// Parses the contents of these files.
 ///
 /// # Errors
 /// When it is no certificate, or no key.

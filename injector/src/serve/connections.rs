@@ -1,8 +1,8 @@
 //! Connections: so many at once, each over TLS or plain, by HTTP/1.1 or HTTP/2, each with its time, and an end that cuts no
 //! answer.
 
+use super::io_timeout::IoTimeout;
 use super::metrics::Metrics;
-use super::pace::{Pace, Paced};
 use super::tls::HTTP_2;
 use cluster::slots::{Slot, Slots};
 use http_body_util::Full;
@@ -14,39 +14,40 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use std::{convert::Infallible, io, pin::Pin, sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration};
+use std::{convert::Infallible, io, pin::Pin, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::{Notify, watch},
     task::JoinSet,
-    time::{sleep, timeout},
+    time::{self, sleep},
 };
 use tokio_rustls::TlsAcceptor;
+use tokio_util::io::InspectReader;
 
 /// The longest head of a request. Those of the API server have a few hundred bytes.
-const MOST_HEAD: u16 = 16 * 1024;
+const MAX_HEAD: u16 = 16 * 1024;
 /// How many requests of one connection of HTTP/2 are answered at once; a client has the others wait, or opens another
 /// connection. Go's servers have the same.
-const MOST_STREAMS: u32 = 250;
+const MAX_STREAMS: u32 = 250;
 /// How long a client that holds an idle connection of HTTP/2 may take to agree on its end.
-const FAREWELL: Duration = Duration::from_secs(1);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long to wait where no connection can be accepted, most likely for want of file descriptors.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Where connections come from, and what they may do.
-pub(super) struct Door {
+/// Accepts connections, within limits.
+pub(super) struct Acceptor {
     pub(super) listener: TcpListener,
     /// `None` for plain HTTP.
     pub(super) tls: Option<TlsAcceptor>,
     pub(super) metrics: Arc<Metrics>,
     /// How long a client may take for a handshake, for a head, and for a body.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
     /// How many connections may be open; for further ones, idle ones are closed.
     pub(super) most: usize,
 }
 
-impl Door {
+impl Acceptor {
     /// Serves until `stop` says so, and then until every request that has been begun is answered, or its time is up.
     pub(super) async fn serve<F, A>(self, answer: F, mut stop: watch::Receiver<bool>)
     where
@@ -60,14 +61,14 @@ impl Door {
             let connection = Connection {
                 tls: self.tls.clone(),
                 metrics: Arc::clone(&self.metrics),
-                patience: self.patience,
+                timeout: self.timeout,
                 stop: stop.clone(),
                 slot: Arc::new(slot),
             };
             let answer = answer.clone();
             open.spawn(async move { connection.run(stream, answer).await });
         }
-        // Whoever comes now is refused by the kernel, instead of waiting for nobody.
+        // A client that connects now is refused by the kernel, instead of waiting in vain.
         drop(self.listener);
         while open.join_next().await.is_some() {}
     }
@@ -81,7 +82,7 @@ impl Door {
                     Err(error) => {
                         tracing::warn!(%error, "no connection can be accepted");
                         slots.close_idle();
-                        sleep(PAUSE).await;
+                        sleep(ACCEPT_RETRY).await;
                     }
                 }
             }
@@ -98,28 +99,28 @@ impl Door {
 struct Connection {
     tls: Option<TlsAcceptor>,
     metrics: Arc<Metrics>,
-    patience: Duration,
+    timeout: Duration,
     stop: watch::Receiver<bool>,
     slot: Arc<Slot>,
 }
 
 /// A request that is being answered, until it is, or its client has given it up.
 struct Turn {
-    pace: Arc<Pace>,
+    timer: Arc<IoTimeout>,
     slot: Arc<Slot>,
 }
 
 impl Turn {
-    fn new(pace: &Arc<Pace>, slot: &Arc<Slot>) -> Self {
-        pace.asked();
+    fn new(timer: &Arc<IoTimeout>, slot: &Arc<Slot>) -> Self {
+        timer.asked();
         slot.asked();
-        Self { pace: Arc::clone(pace), slot: Arc::clone(slot) }
+        Self { timer: Arc::clone(timer), slot: Arc::clone(slot) }
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if self.pace.answered() {
+        if self.timer.answered() {
             self.slot.answered();
         }
     }
@@ -131,10 +132,10 @@ impl Connection {
         F: Fn(Request<Incoming>) -> A,
         A: Future<Output = Response<Full<Bytes>>> + Send + 'static,
     {
-        self.metrics.connections.fetch_add(1, Relaxed);
+        self.metrics.connections.inc();
         let metrics = Arc::clone(&self.metrics);
         self.speak(stream, answer).await;
-        metrics.connections.fetch_sub(1, Relaxed);
+        metrics.connections.dec();
     }
 
     async fn speak<F, A>(self, stream: TcpStream, answer: F)
@@ -151,7 +152,7 @@ impl Connection {
             None => self.requests(stream, Version::Http1, answer).await,
             Some(tls) => {
                 let agreed = tokio::select! {
-                    agreed = timeout(self.patience, tls.accept(stream)) => agreed,
+                    agreed = time::timeout(self.timeout, tls.accept(stream)) => agreed,
                     () = self.slot.wanted() => Ok(Err(io::ErrorKind::ConnectionAborted.into())),
                 };
                 match agreed {
@@ -168,7 +169,7 @@ impl Connection {
     }
 
     fn no_handshake(&self, error: &io::Error) {
-        self.metrics.handshakes_failed.fetch_add(1, Relaxed);
+        self.metrics.handshakes_failed.inc();
         tracing::debug!(%error, "no TLS was agreed on");
     }
 
@@ -178,10 +179,10 @@ impl Connection {
         F: Fn(Request<Incoming>) -> A,
         A: Future<Output = Response<Full<Bytes>>> + Send + 'static,
     {
-        let pace = Arc::new(Pace::new(self.patience, version == Version::Http1));
+        let timer = Arc::new(IoTimeout::new(self.timeout, version == Version::Http1));
         let last = Arc::new(Notify::new());
         let service = service_fn(|request| {
-            let turn = Turn::new(&pace, &self.slot);
+            let turn = Turn::new(&timer, &self.slot);
             let (answer, last) = (answer(request), Arc::clone(&last));
             async move {
                 let mut answer = answer.await;
@@ -193,19 +194,24 @@ impl Connection {
                 Ok::<_, Infallible>(answer)
             }
         });
-        let stream = TokioIo::new(Paced::new(stream, Arc::clone(&pace)));
-        let ending = Ending { version, pace: &pace, last: &last };
+        let reading = Arc::clone(&timer);
+        let stream = TokioIo::new(InspectReader::new(stream, move |bytes| {
+            if !bytes.is_empty() {
+                reading.arrived();
+            }
+        }));
+        let ending = Ending { version, timer: &timer, last: &last };
         match version {
             Version::Http1 => {
-                // Times are the pace's: hyper's own would end idle connections as early as slow ones.
+                // Time limits are those of `IoTimeout`: hyper's own would end idle connections as early as slow ones.
                 let mut http = http1::Builder::new();
-                http.header_read_timeout(None).max_header_size(MOST_HEAD.into());
+                http.header_read_timeout(None).max_header_size(MAX_HEAD.into());
                 let connection = http.serve_connection(stream, service);
                 self.serve(connection, |connection| connection.graceful_shutdown(), ending).await;
             }
             Version::Http2 => {
                 let mut http = http2::Builder::new(TokioExecutor::new());
-                http.max_concurrent_streams(MOST_STREAMS).max_header_list_size(MOST_HEAD.into());
+                http.max_concurrent_streams(MAX_STREAMS).max_header_list_size(MAX_HEAD.into());
                 let connection = http.serve_connection(stream, service);
                 self.serve(connection, |connection| connection.graceful_shutdown(), ending).await;
             }
@@ -217,7 +223,7 @@ impl Connection {
     where
         C: Future<Output = hyper::Result<()>>,
     {
-        let Ending { version, pace, last } = ending;
+        let Ending { version, timer, last } = ending;
         let mut connection = std::pin::pin!(connection);
         let mut stop = self.stop.clone();
         let ending = async {
@@ -230,11 +236,11 @@ impl Connection {
         };
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
-            () = pace.run_out() => {
+            () = timer.run_out() => {
                 // The client may be about to ask, and has to know that it would not be answered.
                 if version == Version::Http2 {
                     shut_down(connection.as_mut());
-                    let _ = timeout(FAREWELL, connection).await;
+                    let _ = time::timeout(SHUTDOWN_TIMEOUT, connection).await;
                 }
                 return;
             }
@@ -243,10 +249,10 @@ impl Connection {
                     return;
                 }
                 shut_down(connection.as_mut());
-                pace.ends();
+                timer.ends();
                 tokio::select! {
                     ended = connection.as_mut() => ended,
-                    () = pace.run_out() => return,
+                    () = timer.run_out() => return,
                 }
             }
         };
@@ -266,7 +272,7 @@ enum Version {
 /// By what a connection ends, besides its client and the server's end.
 struct Ending<'a> {
     version: Version,
-    pace: &'a Pace,
+    timer: &'a IoTimeout,
     /// An answer was the last one.
     last: &'a Notify,
 }
@@ -298,32 +304,36 @@ mod tests {
         let metrics = Arc::new(Metrics::default());
         let (mut client, server) = duplex(4096);
         let (_stop, stopped) = watch::channel(false);
-        let told = Builder::new_current_thread().enable_time().build().expect("a runtime").block_on(async {
-            let connection = Connection {
-                tls: None,
-                metrics: Arc::clone(&metrics),
-                patience: Duration::from_secs(60),
-                stop: stopped,
-                slot: Arc::new(Slots::new(1).take().await),
-            };
-            let counted = Arc::clone(&metrics);
-            let answer = move |request| answer(Arc::clone(&counted), request);
-            let served = connection.requests(server, Version::Http1, answer);
-            let asked = async {
-                let requests =
-                    ["/broken", "/"].map(|path| format!("GET {path} HTTP/1.1\r\nHost: webhook\r\n"));
-                let requests = format!("{}\r\n{}Connection: close\r\n\r\n", requests[0], requests[1]);
-                client.write_all(requests.as_bytes()).await.expect("sent");
-                let mut told = String::new();
-                client.read_to_string(&mut told).await.expect("answers");
-                told
-            };
-            tokio::join!(served, asked).1
-        });
+        let answers =
+            Builder::new_current_thread().enable_time().build().expect("a runtime").block_on(async {
+                let connection = Connection {
+                    tls: None,
+                    metrics: Arc::clone(&metrics),
+                    timeout: Duration::from_secs(60),
+                    stop: stopped,
+                    slot: Arc::new(Slots::new(1).take().await),
+                };
+                let counted = Arc::clone(&metrics);
+                let answer = move |request| answer(Arc::clone(&counted), request);
+                let served = connection.requests(server, Version::Http1, answer);
+                let asked = async {
+                    let requests =
+                        ["/broken", "/"].map(|path| format!("GET {path} HTTP/1.1\r\nHost: webhook\r\n"));
+                    let requests = format!("{}\r\n{}Connection: close\r\n\r\n", requests[0], requests[1]);
+                    client.write_all(requests.as_bytes()).await.expect("sent");
+                    let mut text = String::new();
+                    client.read_to_string(&mut text).await.expect("answers");
+                    text
+                };
+                tokio::join!(served, asked).1
+            });
         let statuses: Vec<&str> =
-            told.lines().filter_map(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)).collect();
-        assert_eq!(statuses, ["500", "200"], "{told}");
-        assert!(told.contains("the call met a defect of the injector") && told.ends_with("well\n"), "{told}");
-        assert_eq!(metrics.panics.load(Relaxed), 1);
+            answers.lines().filter_map(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)).collect();
+        assert_eq!(statuses, ["500", "200"], "{answers}");
+        assert!(
+            answers.contains("the call met a defect of the injector") && answers.ends_with("well\n"),
+            "{answers}"
+        );
+        assert_eq!(metrics.panics.get(), 1);
     }
 }

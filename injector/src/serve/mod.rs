@@ -1,31 +1,31 @@
 //! `serve`: the webhook that the API server calls for each new pod, over HTTPS.
 //!
 //! Configuration and certificate are read again when their files change. At the end nothing is cut: readiness goes first,
-//! then, when nobody should send any more, the listener, then what is still being answered.
+//! then, when no more requests should come, the listener, then what is still being answered.
 
 mod body;
 mod cluster;
 mod configuration;
 mod connections;
 mod files;
+mod io_timeout;
 mod metrics;
-mod pace;
 mod reload;
 mod routes;
 pub(crate) mod tls;
 
 use crate::arguments::Sources;
 use crate::authority::{self, Callers};
-use crate::listen::listen;
 use crate::logging::{self, Logging};
 use crate::output::chain;
+use ::cluster::{listen::listen, termination::Termination};
 pub(crate) use cluster::kubelet_runs_native_sidecars;
 
 use body::Budget;
 use clap::Args;
 use cluster::{Cluster, When};
 use configuration::Place;
-use connections::Door;
+use connections::Acceptor;
 use files::{Contents, Files, Marks};
 use injection::environment::tag;
 use metrics::Metrics;
@@ -34,7 +34,6 @@ use reload::Watched;
 use routes::Server;
 use std::{
     error::Error,
-    io,
     net::{Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -43,20 +42,15 @@ use std::{
     time::Duration,
 };
 use tls::Identity;
-use tokio::{
-    runtime::Builder,
-    signal::unix::{Signal, SignalKind, signal},
-    sync::watch,
-    time::sleep,
-};
+use tokio::{runtime::Builder, sync::watch, time::sleep};
 use tokio_rustls::TlsAcceptor;
 
 /// Where Istio's injector listens, and what its Service points to.
 const PORT: u16 = 15017;
 /// A review takes less than a millisecond, so a few threads answer thousands in a second; more would only take memory.
-const MOST_THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 /// For numbers and readiness; a scraper needs one or two.
-const MOST_PLAIN_CONNECTIONS: usize = 32;
+const MAX_PLAIN_CONNECTIONS: usize = 32;
 
 /// Its flags.
 #[derive(Args, Debug)]
@@ -132,7 +126,7 @@ fn some_seconds(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     logging::start(&flags.logging);
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     let runtime = Builder::new_multi_thread()
         .worker_threads(threads)
         // Long reviews have threads besides, which give their memory back when they end.
@@ -141,15 +135,14 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
         .build()?;
     let kubeconfig = flags.authority.kubeconfig.as_deref();
     let identity = if flags.authority.self_signed {
-        // What is wrong with the configuration is told before the cluster is touched.
+        // Problems of the configuration are reported before the cluster is touched.
         let place = Place::new(flags.config_dir.as_deref(), &flags.sources);
         place.understand(&place.files.read()?)?;
         let begun = runtime.block_on(async {
-            // The first process of a container is not ended by a signal that it does not handle.
-            let mut ends = Ends::new()?;
+            let mut termination = Termination::new()?;
             tokio::select! {
                 begun = authority::begin(&flags.authority) => begun.map(Some),
-                () = ends.wait() => Ok(None),
+                () = termination.wait() => Ok(None),
             }
         })?;
         let Some((identity, kept)) = begun else { return Ok(ExitCode::SUCCESS) };
@@ -162,17 +155,19 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     } else {
         None
     };
-    let cluster = runtime.block_on(Cluster::begin(&flags.cluster, kubeconfig))?;
-    let server = prepare(flags, identity, cluster)?;
+    let metrics = Arc::new(Metrics::default());
+    let cluster = runtime.block_on(Cluster::begin(&flags.cluster, kubeconfig, &metrics))?;
+    let server = prepare(flags, identity, cluster, &metrics)?;
     runtime.block_on(serve(flags, &server))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads everything, and from then on whenever it changes; but for an identity that somebody else keeps fresh.
+/// Reads everything, and from then on whenever it changes; but for an identity that the reconciler keeps fresh.
 fn prepare(
     flags: &Flags,
     kept: Option<(Arc<Identity>, Arc<Callers>)>,
     cluster: Arc<Cluster>,
+    metrics: &Arc<Metrics>,
 ) -> Result<Arc<Server>, Box<dyn Error>> {
     let place = Place::new(flags.config_dir.as_deref(), &flags.sources);
     let configured = first(&place.files, |contents| Ok(place.understand(contents)?));
@@ -199,16 +194,15 @@ fn prepare(
         tracing::error!(error = %problems, "not ready: the default templates can't be filled");
         problems.to_string()
     });
-    let metrics = Arc::new(Metrics::default());
     let server = Arc::new(Server {
         configuration: RwLock::new(Arc::new(configuration)),
         cluster,
         environment_labels: flags.environment_labels.clone().unwrap_or_default().0,
         identity,
-        metrics: Arc::clone(&metrics),
+        metrics: Arc::clone(metrics),
         leaving: AtomicBool::new(false),
         budget: Budget::new(),
-        patience: flags.patience,
+        timeout: flags.patience,
         alone: Mutex::default(),
         unfit: RwLock::new(unfit),
         callers,
@@ -223,8 +217,8 @@ fn prepare(
     });
     let configuration =
         Watched::new("configuration", files, &configuration_contents, configuration_marks, take);
-    let mut watched = vec![(configuration, Arc::clone(&metrics.configuration))];
-    watched.extend(certificate.map(|certificate| (certificate, Arc::clone(&metrics.certificate))));
+    let mut watched = vec![(configuration, metrics.configuration.clone())];
+    watched.extend(certificate.map(|certificate| (certificate, metrics.certificate.clone())));
     reload::watch(watched);
     Ok(server)
 }
@@ -258,16 +252,16 @@ fn first<T>(
 }
 
 async fn serve(flags: &Flags, server: &Arc<Server>) -> Result<(), Box<dyn Error>> {
-    let mut ends = Ends::new()?;
+    let mut termination = Termination::new()?;
     let (stop, stopped) = watch::channel(false);
     let listener = listen(flags.address)
         .map_err(|error| format!("--address {}: can't be listened on: {error}", flags.address))?;
     let address = listener.local_addr()?;
-    let door = |listener, tls, most| Door {
+    let acceptor = |listener, tls, most| Acceptor {
         listener,
         tls,
         metrics: Arc::clone(&server.metrics),
-        patience: flags.patience,
+        timeout: flags.patience,
         most,
     };
     let mut plain_address = None;
@@ -279,10 +273,10 @@ async fn serve(flags: &Flags, server: &Arc<Server>) -> Result<(), Box<dyn Error>
         let server = Arc::clone(server);
         let answer = move |request| {
             let server = Arc::clone(&server);
-            async move { server.tell(&request) }
+            async move { server.page(&request) }
         };
-        let door = door(listener, None, MOST_PLAIN_CONNECTIONS);
-        plain = Some(tokio::spawn(door.serve(answer, stopped.clone())));
+        let acceptor = acceptor(listener, None, MAX_PLAIN_CONNECTIONS);
+        plain = Some(tokio::spawn(acceptor.serve(answer, stopped.clone())));
     }
     let tls = TlsAcceptor::from(tls::server(Arc::clone(&server.identity))?);
     let answering = Arc::clone(server);
@@ -290,17 +284,17 @@ async fn serve(flags: &Flags, server: &Arc<Server>) -> Result<(), Box<dyn Error>
         let server = Arc::clone(&answering);
         async move { server.answer(request).await }
     };
-    let door = door(listener, Some(tls), flags.max_connections.into());
-    let served = tokio::spawn(door.serve(answer, stopped));
+    let acceptor = acceptor(listener, Some(tls), flags.max_connections.into());
+    let served = tokio::spawn(acceptor.serve(answer, stopped));
     let plain_address = plain_address.map(|address| address.to_string());
     tracing::info!(%address, metrics_address = plain_address, "serving");
 
-    ends.wait().await;
+    termination.wait().await;
     tracing::info!(drain = flags.drain.as_secs_f64(), "leaving");
     server.leaving.store(true, Relaxed);
     tokio::select! {
         () = sleep(flags.drain) => {}
-        () = ends.wait() => {}
+        () = termination.wait() => {}
     }
     stop.send_replace(true);
     served.await?;
@@ -309,24 +303,4 @@ async fn serve(flags: &Flags, server: &Arc<Server>) -> Result<(), Box<dyn Error>
     }
     tracing::info!("left");
     Ok(())
-}
-
-/// What ends the process.
-struct Ends {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Ends {
-    fn new() -> io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    /// Waits for the next signal.
-    async fn wait(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }

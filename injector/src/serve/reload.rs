@@ -6,18 +6,13 @@
 use super::files::{Contents, Files, Marks};
 use super::metrics::Reloads;
 use crate::output::chain;
-use std::{
-    error::Error,
-    sync::{Arc, atomic::Ordering::Relaxed},
-    thread,
-    time::Duration,
-};
+use std::{error::Error, thread, time::Duration};
 
 /// How often files are looked at. A change is read at the next look, so that several which come together are one.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// For so many looks behind a change files are read even if they look the same: their times are no finer than the kernel's
 /// clock.
-const DISTRUST: u8 = 10;
+const UNTRUSTED_POLLS: u8 = 10;
 
 /// Takes what was read into use; or says why not, and then has changed nothing.
 pub(super) type Take = Box<dyn Fn(&Contents) -> Result<(), Box<dyn Error>> + Send>;
@@ -33,7 +28,7 @@ pub(super) struct Watched {
     digest: u64,
     /// What was wrong last.
     wrong: Option<String>,
-    distrust: u8,
+    untrusted: u8,
 }
 
 /// What came of a look.
@@ -48,20 +43,20 @@ enum Seen {
 impl Watched {
     /// `first` is what was read and taken at the start, when the files had these `marks`.
     pub(super) fn new(what: &'static str, files: Files, first: &Contents, marks: Marks, take: Take) -> Self {
-        Self { what, files, take, marks, digest: first.digest, wrong: None, distrust: DISTRUST }
+        Self { what, files, take, marks, digest: first.digest, wrong: None, untrusted: UNTRUSTED_POLLS }
     }
 
     fn look(&mut self) -> Seen {
         let marks = self.files.marks();
         if marks != self.marks {
             self.marks = marks;
-            self.distrust = DISTRUST;
+            self.untrusted = UNTRUSTED_POLLS;
             return Seen::Nothing;
         }
-        if self.distrust == 0 {
+        if self.untrusted == 0 {
             return Seen::Nothing;
         }
-        self.distrust -= 1;
+        self.untrusted -= 1;
         let taken = match self.files.read() {
             Ok(contents) if contents.digest == self.digest => {
                 // What could not be read for a moment is there again.
@@ -91,21 +86,21 @@ impl Watched {
     }
 }
 
-/// Looks at them until the process ends. A thread of its own, as it waits for disks and reads long texts.
-pub(super) fn watch(mut watched: Vec<(Watched, Arc<Reloads>)>) {
+/// Checks the files until the process ends, on a separate thread, as it waits for disks and reads long texts.
+pub(super) fn watch(mut watched: Vec<(Watched, Reloads)>) {
     thread::spawn(move || {
         loop {
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
             for (watched, reloads) in &mut watched {
                 let what = watched.what;
                 match watched.look() {
                     Seen::Nothing => {}
                     Seen::Taken => {
-                        reloads.done.fetch_add(1, Relaxed);
+                        reloads.count("done");
                         tracing::info!(what, "reloaded");
                     }
                     Seen::Failed(error) => {
-                        reloads.failed.fetch_add(1, Relaxed);
+                        reloads.count("failed");
                         tracing::error!(what, error, "not reloaded; the old one stays");
                     }
                 }
@@ -122,7 +117,7 @@ mod tests {
         env, fs,
         os::unix::fs::symlink,
         path::{Path, PathBuf},
-        sync::Mutex,
+        sync::{Arc, Mutex},
     };
 
     /// A folder as Kubernetes mounts it, of two files.
@@ -170,9 +165,9 @@ mod tests {
             Self { folder, taken, watched }
         }
 
-        /// What the next looks see, as many as distrust lasts.
+        /// What the next looks see, as many as untrusted lasts.
         fn looks(&mut self) -> Vec<Seen> {
-            let seen: Vec<Seen> = (0..=DISTRUST).map(|_| self.watched.look()).collect();
+            let seen: Vec<Seen> = (0..=UNTRUSTED_POLLS).map(|_| self.watched.look()).collect();
             seen.into_iter().filter(|seen| *seen != Seen::Nothing).collect()
         }
 
@@ -206,7 +201,7 @@ mod tests {
         fill(&mount.folder, "..2", ["bad", "two"]);
         assert_eq!(mount.looks(), [Seen::Failed("it is bad".to_owned())]);
         fs::remove_file(mount.folder.join("..2/a")).expect("a file");
-        let [Seen::Failed(error)] = &mount.looks()[..] else { panic!("nothing was told") };
+        let [Seen::Failed(error)] = &mount.looks()[..] else { panic!("no failure") };
         assert!(error.contains("/a: can't be read: No such file"), "{error}");
         assert_eq!(mount.taken(), [""; 0]);
         fs::write(mount.folder.join("..2/a"), "three").expect("a file");

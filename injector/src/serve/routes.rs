@@ -1,38 +1,36 @@
-//! Paths, and who answers them.
+//! Paths and their answers.
 
 use super::body::{self, Budget};
 use super::cluster::Cluster;
-use super::metrics::{Metrics, Now};
+use super::metrics::Metrics;
 use super::tls::Identity;
 use crate::authority::Callers;
-use http_body_util::Full;
+use cluster::status::{Reply, TEXT, refuse_method, reply};
 use hyper::{
-    Method, Request, Response, StatusCode,
-    body::{Bytes, Incoming},
-    header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue},
+    Request, StatusCode,
+    body::Incoming,
+    header::{CONNECTION, CONTENT_TYPE, HeaderValue},
     http::request::Parts,
 };
 use injection::Configuration;
 use injection::environment::tag;
 use injection::review::{self, Answer, Call, Outcome, Told};
+use prometheus_client::metrics::counter::Counter;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, PoisonError, RwLock,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
 use tokio::task::spawn_blocking;
 
-const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-
 /// The length of a body from which on a review is worked on alone, by a thread that ends soon: a pod takes a hundred times
 /// as much memory as its text, which is given back with the thread.
 const LONG: usize = 512 * 1024;
 
-/// All that answers are made of.
+/// What answers are made of.
 pub(super) struct Server {
     /// A request takes it once, so that its answer is made of one configuration.
     pub(super) configuration: RwLock<Arc<Configuration>>,
@@ -41,11 +39,11 @@ pub(super) struct Server {
     pub(super) environment_labels: Vec<String>,
     pub(super) identity: Arc<Identity>,
     pub(super) metrics: Arc<Metrics>,
-    /// Set when the end has come: nobody should send more requests.
+    /// Set when the process is about to end: no more requests should be sent.
     pub(super) leaving: AtomicBool,
     pub(super) budget: Budget,
     /// How long a client may take for a body.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
     /// Held while a long review is worked on.
     pub(super) alone: Mutex<()>,
     /// Why pods can't be injected by the configuration, as far as that is known before any is asked about.
@@ -72,15 +70,15 @@ impl Server {
         Arc::clone(&self.configuration.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Answers a request of the API server, or of whoever asks how things are.
-    pub(super) async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    /// Answers a request of the API server, or one for a status page.
+    pub(super) async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Reply {
         let mut response = match request.uri().path() {
             "/inject" => self.review(Subject::Injection, request).await,
             path if path.starts_with("/inject/") => self.review(Subject::Injection, request).await,
             "/environment-tag" if !self.environment_labels.is_empty() => {
                 self.review(Subject::Environment, request).await
             }
-            _ => self.tell(&request),
+            _ => self.page(&request),
         };
         if self.leaving.load(Relaxed) {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -89,35 +87,24 @@ impl Server {
     }
 
     /// Answers a request that changes nothing and asks about no pod.
-    pub(super) fn tell<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
+    pub(super) fn page<B>(&self, request: &Request<B>) -> Reply {
         let path = request.uri().path();
         if !matches!(path, "/ready" | "/metrics") {
             let text = "there are /inject, /environment-tag if it is configured, /ready and /metrics\n";
-            return plain(StatusCode::NOT_FOUND, TEXT, text.to_owned());
-        }
-        if path == "/metrics" && !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, TEXT, format!("{path} is for GET\n"));
-            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-            return response;
+            return reply(StatusCode::NOT_FOUND, TEXT, text);
         }
         match path {
-            "/metrics" => {
+            "/metrics" => refuse_method(request.method()).unwrap_or_else(|| {
                 let callers = self.callers.as_ref().map(|callers| callers.all()).unwrap_or_default();
-                let is_fit = self.unfit.read().unwrap_or_else(PoisonError::into_inner).is_none();
-                let now = Now {
-                    expires: self.identity.expires(),
-                    watches: &self.cluster.states(),
-                    is_fit,
-                    callers: &callers,
-                };
-                plain(StatusCode::OK, METRICS, self.metrics.text(&now))
-            }
+                let is_usable = self.unfit.read().unwrap_or_else(PoisonError::into_inner).is_none();
+                self.metrics.page(self.identity.expires(), is_usable, callers)
+            }),
             _ => {
                 let checks = self.checks();
                 let is_ready = checks.iter().all(|check| check.result.is_ok());
                 let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
                 let is_verbose = request.uri().query().is_some_and(|query| query.starts_with("verbose"));
-                plain(status, TEXT, if is_verbose { self.verbose(&checks) } else { brief(&checks) })
+                reply(status, TEXT, if is_verbose { self.verbose(&checks) } else { brief(&checks) })
             }
         }
     }
@@ -129,13 +116,7 @@ impl Server {
         let checks = [
             ("shutdown", if is_leaving { Err("leaving".to_owned()) } else { Ok(()) }),
             ("configuration", unfit.map_or(Ok(()), Err)),
-            (
-                "cluster",
-                self.cluster
-                    .is_settled()
-                    .then_some(())
-                    .ok_or_else(|| "waiting for the first list of namespaces and nodes".to_owned()),
-            ),
+            ("cluster", self.cluster.blocked_by().map_or(Ok(()), |reason| Err(reason.to_owned()))),
         ];
         checks.map(|(name, result)| Check { name, result })
     }
@@ -155,9 +136,9 @@ impl Server {
         of_checks.chain(of_callers).collect()
     }
 
-    async fn review(self: &Arc<Self>, subject: Subject, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn review(self: &Arc<Self>, subject: Subject, request: Request<Incoming>) -> Reply {
         let (head, body) = request.into_parts();
-        let body = body::read(body, &self.budget, self.patience).await;
+        let body = body::read(body, &self.budget, self.timeout).await;
         let start = Instant::now();
         let read = body.is_ok();
         let answer = match body {
@@ -172,7 +153,7 @@ impl Server {
                 work.await.unwrap_or_else(|_| Answer::text(503, "the server is leaving; try again"))
             }
         };
-        let mut response = self.told(subject, answer, start);
+        let mut response = self.logged(subject, answer, start);
         // What else comes may be the rest of the body.
         if !read {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -198,14 +179,13 @@ impl Server {
     }
 
     /// Counts and logs an answer on its way out.
-    fn told(&self, subject: Subject, answer: Answer, start: Instant) -> Response<Full<Bytes>> {
+    fn logged(&self, subject: Subject, answer: Answer, start: Instant) -> Reply {
         let took = start.elapsed();
         let Told { outcome, reason, object, uid, warnings } = answer.told;
-        let reviews = match subject {
-            Subject::Injection => &self.metrics.injection,
-            Subject::Environment => &self.metrics.environment,
-        };
-        reviews.count(outcome, took);
+        match subject {
+            Subject::Injection => self.metrics.reviewed(outcome, took),
+            Subject::Environment => self.metrics.tagged(outcome),
+        }
         let (status, seconds, warnings) = (answer.status, took.as_secs_f64(), warnings.join("; "));
         let outcome = match (outcome, subject) {
             (Outcome::Injected, Subject::Injection) => "injected",
@@ -220,7 +200,7 @@ impl Server {
             tracing::warn!(outcome, object, uid, reason, status, seconds, "review");
         }
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        plain(status, HeaderValue::from_static(answer.content_type), answer.body)
+        reply(status, answer.content_type, answer.body)
     }
 }
 
@@ -237,18 +217,11 @@ fn brief(checks: &[Check]) -> String {
 }
 
 /// A defect must cost the call that shows it, and no other.
-pub(super) fn guarded(panics: &AtomicU64, answer: impl FnOnce() -> Answer) -> Answer {
+pub(super) fn guarded(panics: &Counter, answer: impl FnOnce() -> Answer) -> Answer {
     catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
-        panics.fetch_add(1, Relaxed);
+        panics.inc();
         Answer::text(500, "the call met a defect of the injector; its log says which")
     })
-}
-
-fn plain(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body.into()));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, content_type);
-    response
 }
 
 /// A path without its `%`-escapes (RFC 3986, 2.1); `None` where one is none, or they are no UTF-8.

@@ -145,7 +145,7 @@ fn who_may_not_watch_serves_all_the_same() {
     cluster.state().faults.clear();
     until("a role was granted", || user(&webhook) == "1009" && is_native(&webhook, None));
     assert_eq!((current(&webhook, "namespaces"), current(&webhook, "nodes")), (1.0, 1.0));
-    let told = webhook.lines("not watched; reviews go on with what is known");
+    let told = webhook.lines("the watch is disturbed");
     let resources: BTreeSet<&str> = told.iter().filter_map(|line| line["resource"].as_str()).collect();
     assert_eq!((told.len(), resources.len()), (2, 2), "once for each, however often it is tried: {told:#?}");
     assert!(

@@ -36,7 +36,7 @@ fn slow_answers_are_waited_for() {
 
 #[test]
 fn answers_that_never_come_are_given_up() {
-    survives("list", Fault::Hang, "does not list the pods");
+    survives("list", Fault::Hang, "does not list pods within 2s");
     survives("delete", Fault::Hang, "gave no answer within 2s");
 }
 
@@ -45,16 +45,16 @@ fn refusals_are_outlasted() {
     survives("list", Fault::Refuse(500), "\"kind\":\"refused\"");
     survives("list", Fault::Refuse(403), "\"kind\":\"forbidden\"");
     survives("watch", Fault::Refuse(500), "\"kind\":\"refused\"");
-    survives("delete", Fault::Refuse(500), "it can't be helped");
+    survives("delete", Fault::Refuse(500), "it can't be repaired");
 }
 
 #[test]
 fn lies_are_not_believed() {
     survives("list", Fault::Lie("<html>a proxy's page</html>"), "\"kind\":\"broken\"");
     survives("list", Fault::Lie("{\"kind\":\"PodList\",\"items\":[{\"spec\":7}]}"), "\"kind\":\"broken\"");
-    survives("list", Fault::Cut, "\"kind\":\"broken\"");
+    survives("list", Fault::Cut, "\"kind\":\"unreachable\"");
     survives("watch", Fault::Lie("nonsense\n{\"type\":\"ADDED\"}\n"), "\"kind\":\"broken\"");
-    survives("delete", Fault::Lie("{"), "it can't be helped");
+    survives("delete", Fault::Lie("{"), "it can't be repaired");
 }
 
 #[test]

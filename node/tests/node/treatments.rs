@@ -99,7 +99,7 @@ fn a_pod_whose_name_another_has_got_is_not_touched() {
     // The next broken one is replaced by another of its name before the program's call comes.
     scene.server.state().faults.push(("delete", super::server::Fault::Refuse(409)));
     scene.server.put(broken("web", 1));
-    until("the refusal is told", || program.log().contains("it can't be helped"));
+    until("the refusal is told", || program.log().contains("it can't be repaired"));
     scene.server.remove("shop", "web");
     let mut other = healthy("web");
     other["metadata"]["uid"] = "another".into();
@@ -122,7 +122,7 @@ fn a_patch_names_the_pod_that_it_means() {
         pod["metadata"]["uid"] = "another".into();
     }
     scene.server.bookmark();
-    until("the refusal is told", || program.log().contains("it can't be helped"));
+    until("the refusal is told", || program.log().contains("it can't be repaired"));
     assert_eq!(label(&scene, "web"), Value::Null);
     assert_eq!(scene.server.count("create"), 0, "no event tells of it, as there is nothing wrong");
     assert_eq!(program.stop(), Some(0));

@@ -1,14 +1,16 @@
 //! What is to be done, and when: events in, work out. No clock, no network.
 //!
 //! Events wait until none has come for a while, but not for ever. What breaks requests does not wait: another
-//! VirtualEnvironment acts or owns, or an object of ours is gone. Only the leader acts; whoever becomes it looks at everything.
+//! VirtualEnvironment acts or owns, or an object of ours is gone. Only the leader acts; a new leader looks at everything.
 
-use super::store::{Event, Lost, Resource, Store};
+use super::store::{Lost, Resource, Store};
+use cluster::backoff::Backoff;
 use injection::environment::{
     changes::{Changes, Step, adoptions, changes, orphans},
     routes::{Plan, plan},
     standing::{Condition, conditions, idle, ranked, status},
 };
+use kube::runtime::watcher::Event;
 use policy::Problems;
 use serde_json::Value;
 use std::{
@@ -16,10 +18,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How many waits events may put it off at most.
-const MOST_WAITS: u32 = 6;
-/// The longest pause after a failure.
-const LONGEST: Duration = Duration::from_secs(60);
+/// How many times the debounce interval events may delay work at most.
+const MAX_DEBOUNCES: u32 = 6;
+/// The delay after a failure, and the longest one after several.
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+const MAX_DELAY: Duration = Duration::from_secs(60);
 
 /// What is known, and what is due.
 #[derive(Debug)]
@@ -30,9 +33,9 @@ pub(super) struct Core {
     istio: &'static str,
     leading: bool,
     due: BTreeMap<String, Due>,
-    failures: BTreeMap<String, u32>,
-    /// What was made again at once, when, and which VirtualEnvironment acted: if it goes again soon, somebody else does not
-    /// want it, and is not to be answered as fast as he deletes.
+    failures: BTreeMap<String, Backoff>,
+    /// What was made again at once, when, and which VirtualEnvironment acted: if it goes again soon, another program deletes
+    /// it, and is not to be answered as fast as it deletes.
     repaired: BTreeMap<Lost, (Option<String>, Instant)>,
 }
 
@@ -48,7 +51,7 @@ struct Due {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Outcome {
     Done,
-    /// What was to be written is another object by now, or gone. A watch is about to tell.
+    /// What was to be written is another object by now, or gone. A watch is about to report it.
     Outdated,
     Failed,
 }
@@ -58,9 +61,9 @@ pub(super) enum Outcome {
 pub(super) struct Work {
     pub(super) namespace: String,
     pub(super) steps: Vec<Step>,
-    /// The one that acts: its name, and what it is told; `None` where there is none.
+    /// The one that acts: its name, and what its status is made of; `None` where there is none.
     acting: Option<Acting>,
-    /// What the others are told.
+    /// The statuses of the others.
     idle: Vec<(String, Vec<Condition>)>,
 }
 
@@ -97,10 +100,10 @@ impl Core {
         self.istio = istio;
     }
 
-    /// Something was told.
-    pub(super) fn see(&mut self, resource: Resource, event: Event, now: Instant) {
+    /// Takes an event.
+    pub(super) fn see(&mut self, resource: Resource, event: Event<Value>, now: Instant) {
         let was_complete = self.store.is_complete();
-        let before = (resource == Resource::Environments).then(|| self.store.standing());
+        let before = (resource == Resource::Environments).then(|| self.store.ranking());
         let touched = self.store.take(resource, event);
         for namespace in touched.namespaces {
             self.put_off(namespace, now);
@@ -109,17 +112,17 @@ impl Core {
         if touched.lost.is_empty() && before.is_none() {
             return self.completed(was_complete, now);
         }
-        let standing = self.store.standing();
+        let ranking = self.store.ranking();
         for lost in touched.lost {
             // Where none acts any more, the garbage collector takes the rest away, or a new one is about to come.
-            if let Some(ranked) = standing.get(&lost.namespace)
+            if let Some(ranked) = ranking.get(&lost.namespace)
                 && self.may_repair(&lost, ranked.first().cloned().flatten(), now)
             {
                 self.hurry(lost.namespace, now);
             }
         }
         if let Some(before) = before {
-            for (namespace, ranked) in &standing {
+            for (namespace, ranked) in &ranking {
                 if before.get(namespace) != Some(ranked) {
                     self.hurry(namespace.clone(), now);
                 }
@@ -145,7 +148,7 @@ impl Core {
     }
 
     fn put_off(&mut self, namespace: String, now: Instant) {
-        let (wait, longest) = (self.debounce, self.debounce * MOST_WAITS);
+        let (wait, longest) = (self.debounce, self.debounce * MAX_DEBOUNCES);
         let due = self.due.entry(namespace).or_insert(Due { since: now, at: now + wait, is_firm: false });
         // What is due already is not put off.
         if due.at > now && !due.is_firm {
@@ -165,7 +168,7 @@ impl Core {
         }
     }
 
-    /// We lead from now on, or no more.
+    /// This process leads from now on, or no longer.
     pub(super) fn lead(&mut self, leading: bool, now: Instant) {
         if leading && !self.leading {
             self.failures.clear();
@@ -217,9 +220,9 @@ impl Core {
     /// is the time as RFC 3339 says it.
     pub(super) fn statuses(&self, work: &Work, failed: &[String], now: &str) -> Vec<(String, Value)> {
         let all = self.store.environments(&work.namespace);
-        let told = work.acting.iter().map(|one| (&one.name, conditions(&one.plan, &one.changes, failed)));
-        let told = told.chain(work.idle.iter().map(|(name, conditions)| (name, conditions.clone())));
-        let written = told.filter_map(|(name, conditions)| {
+        let decided = work.acting.iter().map(|one| (&one.name, conditions(&one.plan, &one.changes, failed)));
+        let decided = decided.chain(work.idle.iter().map(|(name, conditions)| (name, conditions.clone())));
+        let written = decided.filter_map(|(name, conditions)| {
             let (one, before) = all.iter().find(|(one, _)| one.name == *name)?;
             Some((name.clone(), status(before, one.generation, &conditions, now)?))
         });
@@ -227,16 +230,15 @@ impl Core {
     }
 
     /// The work on a namespace has ended. What has failed is tried again, later and later; what was outdated too, or as soon
-    /// as the watch has told.
+    /// as the watch has reported it.
     pub(super) fn finished(&mut self, namespace: &str, outcome: Outcome, now: Instant) {
         if outcome == Outcome::Done {
             self.failures.remove(namespace);
             return;
         }
-        let failures = self.failures.entry(namespace.to_owned()).or_default();
-        let wait = Duration::from_secs(1).saturating_mul(1 << (*failures).min(6)).min(LONGEST);
-        *failures += 1;
-        let again = Due { since: now, at: now + wait, is_firm: true };
+        let backoff = || Backoff::new(FIRST_DELAY, MAX_DELAY);
+        let delay = self.failures.entry(namespace.to_owned()).or_insert_with(backoff).delay();
+        let again = Due { since: now, at: now + delay, is_firm: true };
         let due = self.due.entry(namespace.to_owned()).or_insert(again);
         due.is_firm = true;
         due.at = match outcome {

@@ -1,42 +1,38 @@
 //! `environment operator`: keeps the routes of namespaces, as long as it runs.
 //!
 //! ```text
-//! watch       what the API server tells      one stream of events
-//! told        its objects, without what nobody reads
-//! store       that, as far as it matters
-//! core        what is due, and when          pure; the plan is the library's
-//! writes      the calls that do it
-//! lease       who leads, at the API server   by the rules of election, which are pure
-//! inspection  what it tells over HTTP
+//! watch       the watched resources            one stream of events
+//! object      their objects, without the parts that do not matter
+//! store       what decides about routes
+//! core        what is due, and when            pure; the plan is the library's
+//! writes      the calls that do it             as long as this process leads
+//! rounds      the loop over all of that
+//! inspection  the status pages
 //! ```
 
 mod core;
-mod election;
 mod inspection;
-mod lease;
-mod numbers;
+mod metrics;
+mod object;
 mod rounds;
 mod store;
 #[cfg(test)]
 mod tests;
-mod time;
-mod told;
 mod watch;
 mod writes;
 
 use crate::logging;
 use clap::Args;
-use cluster::access;
-use election::{Election, Times};
+use cluster::{access, lease::Candidate, readiness::Readiness, status, termination::Termination};
 use inspection::Inspection;
-use lease::Candidate;
-use numbers::Numbers;
+use metrics::Metrics;
 use policy::sources::duration;
+use prometheus_client::registry::Registry;
 use rounds::Operator;
 use std::{
     cell::RefCell,
     error::Error,
-    fs,
+    fs, io,
     net::SocketAddr,
     path::PathBuf,
     process::ExitCode,
@@ -45,7 +41,6 @@ use std::{
 };
 use tokio::{
     runtime::Builder,
-    signal::unix::{SignalKind, signal},
     task::{self, LocalSet},
     time::timeout,
 };
@@ -79,7 +74,7 @@ pub(crate) struct Flags {
     #[arg(long)]
     no_lease: bool,
     /// How long the API server is asked to keep a watch open, from 1s to 294s
-    #[arg(long, value_name = "TIME", default_value = "4m", value_parser = within(SECOND, LONGEST_WATCH))]
+    #[arg(long, value_name = "TIME", default_value = "4m", value_parser = within(SECOND, MAX_WATCH))]
     watch_timeout: Duration,
     /// How long any other call may take
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = within(SECOND, HOUR))]
@@ -97,7 +92,7 @@ pub(crate) struct Flags {
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 /// The client refuses to ask for a longer one (`kube::api::WatchParams`): under 295 seconds.
-const LONGEST_WATCH: Duration = Duration::from_secs(294);
+const MAX_WATCH: Duration = Duration::from_secs(294);
 
 /// Reads durations, as Go writes them, within bounds.
 fn within(least: Duration, most: Duration) -> impl Fn(&str) -> Result<Duration, String> + Clone {
@@ -124,48 +119,48 @@ pub(crate) fn run(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
 }
 
 async fn operate(flags: &Flags, level: logging::Level) -> Result<(), Box<dyn Error>> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let (client, server) = access::reach(flags.kubeconfig.as_deref(), flags.call_timeout).await?;
+    let mut termination = Termination::new()?;
+    let kubeconfig = flags.kubeconfig.as_deref();
+    let (client, server) = access::reach(kubeconfig, flags.call_timeout).await?;
+    // A watch is silent as long as nothing changes.
+    let watching = access::client(kubeconfig, flags.watch_timeout + flags.call_timeout).await?;
     let own = client.default_namespace().to_owned();
     let namespace = (!flags.all).then(|| flags.namespace.clone().unwrap_or_else(|| own.clone()));
     let core = Rc::new(RefCell::new(core::Core::new(flags.debounce, watch::VERSIONS[0])));
-    let numbers = Rc::new(Numbers::default());
-    let inspection = Rc::new(Inspection {
-        core: Rc::clone(&core),
-        numbers: Rc::clone(&numbers),
-        level,
-        namespace: namespace.clone(),
-    });
-    let told = Rc::clone(&inspection);
-    let tell = move |path: &str, query: Option<&str>| told.tell(path, query);
-    let status = inspection::serve("--status-address", flags.status_address, tell)?;
-    let mut metrics = None;
+    let (metrics, mut registry, readiness) = (Metrics::default(), Registry::default(), Readiness::default());
+    metrics.register(&mut registry);
+    let unlisted = readiness.block("not all that is watched is known yet");
+    let inspection = Inspection { core: Rc::clone(&core), level, namespace: namespace.clone() };
+    let inspection = Rc::new(inspection);
+    let status = status::serve(flags.status_address, move |path, query| inspection.page(path, query))
+        .map_err(|error| no_address("--status-address", flags.status_address, &error))?;
+    let mut metrics_address = None;
     if let Some(address) = flags.metrics_address {
-        let count = move |path: &str, _: Option<&str>| inspection.count(path);
-        metrics = Some(inspection::serve("--metrics-address", address, count)?.to_string());
+        let registry = Rc::new(registry);
+        let served = status::serve(address, move |path, _| status::page(path, &registry, &readiness));
+        let served = served.map_err(|error| no_address("--metrics-address", address, &error))?;
+        metrics_address = Some(served.to_string());
     }
 
     let identity = identity();
     let place = namespace.as_deref().unwrap_or("(all)");
-    tracing::info!(namespace = place, identity, server, %status, metrics, "operating");
+    tracing::info!(namespace = place, identity, server, %status, metrics = metrics_address, "operating");
     // Operators of other namespaces have other Leases: they don't wait for each other.
     let lease_namespace = flags.lease_namespace.clone().or_else(|| flags.namespace.clone()).unwrap_or(own);
-    let election = Election::new(identity, Times::of(flags.lease_duration));
-    let mut candidate = Candidate::new(client, lease_namespace, flags.lease.clone(), election);
-    let until = candidate.until.subscribe();
-    if flags.no_lease {
-        // As good as for ever.
-        candidate.until.send_replace(Instant::now().checked_add(Duration::from_secs(100 * 365 * 86_400)));
-    }
+    let mut candidate =
+        Candidate::new(client, &lease_namespace, flags.lease.clone(), identity, flags.lease_duration);
+    // As good as for ever.
+    let always =
+        tokio::sync::watch::Sender::new(Instant::now().checked_add(Duration::from_secs(100 * 365 * 86_400)));
+    let until = if flags.no_lease { always.subscribe() } else { candidate.until() };
     let operator = Operator {
-        kubeconfig: flags.kubeconfig.clone(),
+        client: watching,
         server,
-        scope: watch::Scope { namespace, timeout: flags.watch_timeout },
-        call_timeout: flags.call_timeout,
+        scope: watch::Scope { namespace, timeout: flags.watch_timeout, call_timeout: flags.call_timeout },
         core,
-        numbers,
+        metrics,
+        unlisted: Some(unlisted),
         until,
-        told: RefCell::default(),
     };
     let rounds = task::spawn_local(operator.run());
     let leading = async {
@@ -175,8 +170,7 @@ async fn operate(flags: &Flags, level: logging::Level) -> Result<(), Box<dyn Err
         }
     };
     tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+        () = termination.wait() => {}
         () = leading => {}
     }
     // Nothing more is written before another one may lead.
@@ -185,15 +179,19 @@ async fn operate(flags: &Flags, level: logging::Level) -> Result<(), Box<dyn Err
     if !flags.no_lease {
         match timeout(flags.call_timeout, candidate.release()).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(error, "the Lease is not given back; it ends by itself"),
-            Err(_) => tracing::warn!("the Lease is not given back in time; it ends by itself"),
+            Ok(Err(error)) => tracing::warn!(error, "the Lease is not released; it expires"),
+            Err(_) => tracing::warn!("the Lease is not released in time; it expires"),
         }
     }
     tracing::info!("left");
     Ok(())
 }
 
-/// A name that no other one has: the machine's, which is the pod's, and a number.
+fn no_address(flag: &str, address: SocketAddr, error: &io::Error) -> String {
+    format!("{flag} {address}: can't be listened on: {error}")
+}
+
+/// A unique name: the host's, which is the pod's, and a number.
 fn identity() -> String {
     use std::hash::{BuildHasher, RandomState};
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();

@@ -1,6 +1,4 @@
-//! What the API server has told: the objects that decide about routes, reduced to what matters of them.
-//!
-//! A list that begins anew replaces what there was when it is complete, and not before.
+//! What is known of the cluster: the objects that decide about routes, and what each event changes of that.
 
 use injection::environment::{
     existing::Existing,
@@ -8,6 +6,7 @@ use injection::environment::{
     standing::ranked,
     world::{Service, Workload},
 };
+use kube::runtime::watcher::Event;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,39 +47,71 @@ impl Resource {
     }
 }
 
-/// What happened to a resource.
-#[derive(Clone, Debug)]
-pub(super) enum Event {
-    /// A list begins.
-    Begin,
-    /// An object of the list.
-    Listed(Value),
-    /// The list is complete.
-    Done,
-    /// An object is there, or was changed.
-    Applied(Value),
-    Deleted(Value),
+/// Namespace and name.
+type Key = (String, String);
+type Table<T> = cluster::store::Store<Key, T>;
+
+/// What is known of an object, as far as it decides about routes.
+trait Fact: Sized {
+    fn read(object: Value, namespace: &str) -> Option<Self>;
+
+    /// Whether routes are the same with the other one.
+    fn is_same(&self, other: &Self) -> bool;
+
+    /// Whether the operator has made the object.
+    fn is_ours(&self) -> bool {
+        false
+    }
 }
 
-/// An object, as far as it matters.
-#[derive(Clone, Debug)]
-enum Fact {
-    Environment { environment: Box<VirtualEnvironment>, status: Value },
-    Service(Box<Service>),
-    Workload(Workload),
-    Object(Existing),
+#[derive(Debug)]
+struct Environment {
+    environment: VirtualEnvironment,
+    status: Value,
 }
 
-impl Fact {
-    /// Whether the routes may be others because of the difference.
-    fn says_as(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Environment { environment: a, .. }, Self::Environment { environment: b, .. }) => a == b,
-            (Self::Service(a), Self::Service(b)) => a == b,
-            (Self::Workload(a), Self::Workload(b)) => a == b,
-            (Self::Object(a), Self::Object(b)) => a.says_as(b),
-            (Self::Environment { .. } | Self::Service(_) | Self::Workload(_) | Self::Object(_), _) => false,
-        }
+impl Fact for Environment {
+    fn read(mut object: Value, namespace: &str) -> Option<Self> {
+        let environment = VirtualEnvironment::read(&object, namespace);
+        Some(Self { environment, status: object["status"].take() })
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.environment == other.environment
+    }
+}
+
+impl Fact for Service {
+    fn read(object: Value, namespace: &str) -> Option<Self> {
+        Self::read(&object, namespace)
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self == other
+    }
+}
+
+impl Fact for Workload {
+    fn read(object: Value, namespace: &str) -> Option<Self> {
+        Self::read(&object, namespace)
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self == other
+    }
+}
+
+impl Fact for Existing {
+    fn read(object: Value, _: &str) -> Option<Self> {
+        Self::of(object)
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.says_as(other)
+    }
+
+    fn is_ours(&self) -> bool {
+        self.is_ours()
     }
 }
 
@@ -107,123 +138,64 @@ impl Touched {
     }
 }
 
-/// Namespace and name.
-type Key = (String, String);
-type Facts = BTreeMap<Key, Fact>;
-
-#[derive(Debug, Default)]
-struct Shelf {
-    facts: Facts,
-    /// The list that is not complete yet.
-    coming: Option<Facts>,
-    listed: bool,
-}
-
 /// All that is known.
 #[derive(Debug, Default)]
-pub(super) struct Store([Shelf; 7]);
+pub(super) struct Store {
+    environments: Table<Environment>,
+    services: Table<Service>,
+    deployments: Table<Workload>,
+    stateful_sets: Table<Workload>,
+    virtual_services: Table<Existing>,
+    destination_rules: Table<Existing>,
+    envoy_filters: Table<Existing>,
+}
 
 impl Store {
     /// Takes an event.
-    pub(super) fn take(&mut self, resource: Resource, event: Event) -> Touched {
-        let shelf = &mut self.0[resource as usize];
-        let lost = |(namespace, name): &Key, fact: &Fact| match fact {
-            Fact::Object(there) if there.is_ours() => {
-                Some(Lost { namespace: namespace.clone(), resource, name: name.clone() })
-            }
-            Fact::Object(_) | Fact::Environment { .. } | Fact::Service(_) | Fact::Workload(_) => None,
-        };
-        match event {
-            Event::Begin => {
-                shelf.coming = Some(Facts::new());
-                Touched::default()
-            }
-            Event::Listed(object) => {
-                let facts = shelf.coming.get_or_insert_default();
-                facts.extend(fact(resource, object));
-                Touched::default()
-            }
-            Event::Done => {
-                let new = shelf.coming.take().unwrap_or_default();
-                let old = std::mem::replace(&mut shelf.facts, new);
-                shelf.listed = true;
-                let is_same = |key: &Key| match (old.get(key), shelf.facts.get(key)) {
-                    (Some(old), Some(new)) => old.says_as(new),
-                    _ => false,
-                };
-                let keys = old.keys().chain(shelf.facts.keys());
-                let namespaces = keys.filter(|key| !is_same(key)).map(|key| key.0.clone()).collect();
-                let gone = old.iter().filter(|(key, _)| !shelf.facts.contains_key(*key));
-                Touched { namespaces, lost: gone.filter_map(|(key, fact)| lost(key, fact)).collect() }
-            }
-            Event::Applied(object) => {
-                let Some((key, fact)) = fact(resource, object) else { return Touched::default() };
-                let is_same = shelf.facts.get(&key).is_some_and(|old| old.says_as(&fact));
-                let touched = if is_same { Touched::default() } else { Touched::namespace(key.0.clone()) };
-                shelf.facts.insert(key, fact);
-                touched
-            }
-            Event::Deleted(object) => {
-                let gone = key(&object).and_then(|key| shelf.facts.remove_entry(&key));
-                let Some((key, fact)) = gone else { return Touched::default() };
-                let lost = lost(&key, &fact).into_iter().collect();
-                Touched { lost, ..Touched::namespace(key.0) }
-            }
+    pub(super) fn take(&mut self, resource: Resource, event: Event<Value>) -> Touched {
+        match resource {
+            Resource::Environments => take(&mut self.environments, resource, event),
+            Resource::Services => take(&mut self.services, resource, event),
+            Resource::Deployments => take(&mut self.deployments, resource, event),
+            Resource::StatefulSets => take(&mut self.stateful_sets, resource, event),
+            Resource::VirtualServices => take(&mut self.virtual_services, resource, event),
+            Resource::DestinationRules => take(&mut self.destination_rules, resource, event),
+            Resource::EnvoyFilters => take(&mut self.envoy_filters, resource, event),
         }
     }
 
     /// Whether all that is watched was listed once.
     pub(super) fn is_complete(&self) -> bool {
-        self.0.iter().all(|shelf| shelf.listed)
+        self.environments.is_listed()
+            && self.services.is_listed()
+            && [&self.deployments, &self.stateful_sets].iter().all(|table| table.is_listed())
+            && self.objects().iter().all(|table| table.is_listed())
     }
 
-    fn of(&self, resource: Resource, namespace: &str) -> impl Iterator<Item = &Fact> {
-        let facts = &self.0[resource as usize].facts;
-        let from = facts.range((namespace.to_owned(), String::new())..);
-        from.take_while(move |((of, _), _)| of == namespace).map(|(_, fact)| fact)
+    fn objects(&self) -> [&Table<Existing>; 3] {
+        [&self.virtual_services, &self.destination_rules, &self.envoy_filters]
     }
 
-    /// The VirtualEnvironments of a namespace, with what their status says.
+    /// The VirtualEnvironments of a namespace, with their statuses.
     pub(super) fn environments(&self, namespace: &str) -> Vec<(&VirtualEnvironment, &Value)> {
-        let found = self.of(Resource::Environments, namespace).filter_map(|fact| match fact {
-            Fact::Environment { environment, status } => Some((&**environment, status)),
-            Fact::Service(_) | Fact::Workload(_) | Fact::Object(_) => None,
-        });
-        found.collect()
+        within(&self.environments, namespace).map(|one| (&one.environment, &one.status)).collect()
     }
 
     pub(super) fn services(&self, namespace: &str) -> Vec<Service> {
-        let found = self.of(Resource::Services, namespace).filter_map(|fact| match fact {
-            Fact::Service(service) => Some((**service).clone()),
-            Fact::Environment { .. } | Fact::Workload(_) | Fact::Object(_) => None,
-        });
-        found.collect()
+        within(&self.services, namespace).cloned().collect()
     }
 
     pub(super) fn workloads(&self, namespace: &str) -> Vec<Workload> {
-        let both = [Resource::Deployments, Resource::StatefulSets];
-        let found =
-            both.into_iter().flat_map(|resource| self.of(resource, namespace)).filter_map(
-                |fact| match fact {
-                    Fact::Workload(workload) => Some(workload.clone()),
-                    Fact::Environment { .. } | Fact::Service(_) | Fact::Object(_) => None,
-                },
-            );
-        found.collect()
+        let both = [&self.deployments, &self.stateful_sets].into_iter();
+        both.flat_map(|table| within(table, namespace)).cloned().collect()
     }
 
     pub(super) fn existing(&self, namespace: &str) -> Vec<Existing> {
-        let all = [Resource::VirtualServices, Resource::DestinationRules, Resource::EnvoyFilters];
-        let found =
-            all.into_iter().flat_map(|resource| self.of(resource, namespace)).filter_map(|fact| match fact {
-                Fact::Object(existing) => Some(existing.clone()),
-                Fact::Environment { .. } | Fact::Service(_) | Fact::Workload(_) => None,
-            });
-        found.collect()
+        self.objects().into_iter().flat_map(|table| within(table, namespace)).cloned().collect()
     }
 
     /// The VirtualEnvironments that count, by their UIDs in the order in which they act, of each namespace with one.
-    pub(super) fn standing(&self) -> BTreeMap<String, Vec<Option<String>>> {
+    pub(super) fn ranking(&self) -> BTreeMap<String, Vec<Option<String>>> {
         let of = |namespace: String| {
             let all = self.environments(&namespace);
             let ranked = ranked(all.iter().map(|(one, _)| *one));
@@ -234,39 +206,74 @@ impl Store {
     }
 
     fn with_environments(&self) -> BTreeSet<String> {
-        let keys = self.0[Resource::Environments as usize].facts.keys();
-        keys.map(|(namespace, _)| namespace.clone()).collect()
+        self.environments.known().keys().map(|(namespace, _)| namespace.clone()).collect()
     }
 
-    /// Namespaces in which there is something to do, or something of ours.
+    /// Namespaces with a VirtualEnvironment, or with an object that the operator has made.
     pub(super) fn namespaces(&self) -> BTreeSet<String> {
-        let keys = |resource: Resource| self.0[resource as usize].facts.iter();
-        let all = [Resource::VirtualServices, Resource::DestinationRules, Resource::EnvoyFilters];
-        let ours = all.into_iter().flat_map(keys).filter_map(|((namespace, _), fact)| match fact {
-            Fact::Object(existing) => existing.is_ours().then_some(namespace),
-            Fact::Environment { .. } | Fact::Service(_) | Fact::Workload(_) => None,
-        });
-        self.with_environments().into_iter().chain(ours.cloned()).collect()
+        let objects = self.objects().into_iter().flat_map(Table::known);
+        let ours =
+            objects.filter(|(_, object)| object.is_ours()).map(|((namespace, _), _)| namespace.clone());
+        self.with_environments().into_iter().chain(ours).collect()
+    }
+}
+
+fn within<'a, T>(table: &'a Table<T>, namespace: &str) -> impl Iterator<Item = &'a T> {
+    let from = table.known().range((namespace.to_owned(), String::new())..);
+    from.take_while(move |((of, _), _)| of == namespace).map(|(_, fact)| fact)
+}
+
+fn take<T: Fact>(table: &mut Table<T>, resource: Resource, event: Event<Value>) -> Touched {
+    let lost = |(namespace, name): &Key, fact: &T| {
+        fact.is_ours().then(|| Lost { namespace: namespace.clone(), resource, name: name.clone() })
+    };
+    let read = |object: Value| {
+        let key = key(&object)?;
+        let fact = T::read(object, &key.0)?;
+        Some((key, fact))
+    };
+    match event {
+        Event::Init => {
+            table.begin();
+            Touched::default()
+        }
+        Event::InitApply(object) => {
+            if let Some((key, fact)) = read(object) {
+                table.list(key, fact);
+            }
+            Touched::default()
+        }
+        Event::InitDone => {
+            let before = table.complete();
+            let now = table.known();
+            let is_same = |key: &Key| match (before.get(key), now.get(key)) {
+                (Some(before), Some(now)) => before.is_same(now),
+                _ => false,
+            };
+            let changed = before.keys().chain(now.keys()).filter(|key| !is_same(key));
+            let gone = before.iter().filter(|(key, _)| !now.contains_key(*key));
+            Touched {
+                namespaces: changed.map(|key| key.0.clone()).collect(),
+                lost: gone.filter_map(|(key, fact)| lost(key, fact)).collect(),
+            }
+        }
+        Event::Apply(object) => {
+            let Some((key, fact)) = read(object) else { return Touched::default() };
+            let is_same = table.known().get(&key).is_some_and(|before| before.is_same(&fact));
+            let touched = if is_same { Touched::default() } else { Touched::namespace(key.0.clone()) };
+            table.insert(key, fact);
+            touched
+        }
+        Event::Delete(object) => {
+            let Some(key) = key(&object) else { return Touched::default() };
+            let Some(fact) = table.remove(&key) else { return Touched::default() };
+            let lost = lost(&key, &fact).into_iter().collect();
+            Touched { lost, ..Touched::namespace(key.0) }
+        }
     }
 }
 
 fn key(object: &Value) -> Option<Key> {
     let text = |at: &str| object.pointer(at).and_then(Value::as_str).map(str::to_owned);
     Some((text("/metadata/namespace")?, text("/metadata/name")?))
-}
-
-fn fact(resource: Resource, mut object: Value) -> Option<(Key, Fact)> {
-    let key = key(&object)?;
-    let fact = match resource {
-        Resource::Environments => Fact::Environment {
-            environment: Box::new(VirtualEnvironment::read(&object, &key.0)),
-            status: object["status"].take(),
-        },
-        Resource::Services => Fact::Service(Box::new(Service::read(&object, &key.0)?)),
-        Resource::Deployments | Resource::StatefulSets => Fact::Workload(Workload::read(&object, &key.0)?),
-        Resource::VirtualServices | Resource::DestinationRules | Resource::EnvoyFilters => {
-            Fact::Object(Existing::of(object)?)
-        }
-    };
-    Some((key, fact))
 }

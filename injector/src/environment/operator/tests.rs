@@ -1,8 +1,9 @@
-//! The core as it is told of a namespace: events in, work out, at times that the test chooses.
+//! The core as events of a namespace come: events in, work out, at times that the test chooses.
 
 use super::core::{Core, Outcome};
-use super::store::{Event, Resource};
+use super::store::Resource;
 use injection::environment::changes::Step;
+use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -39,11 +40,11 @@ fn core(known: &[(Resource, Value)], now: Instant) -> Core {
 
 fn list(core: &mut Core, known: &[(Resource, Value)], now: Instant) {
     for of in Resource::ALL {
-        core.see(of, Event::Begin, now);
+        core.see(of, Event::Init, now);
         for (_, object) in known.iter().filter(|(other, _)| *other == of) {
-            core.see(of, Event::Listed(object.clone()), now);
+            core.see(of, Event::InitApply(object.clone()), now);
         }
-        core.see(of, Event::Done, now);
+        core.see(of, Event::InitDone, now);
     }
 }
 
@@ -65,7 +66,7 @@ fn nothing_is_done_before_all_is_known_or_by_who_does_not_lead() {
     let now = Instant::now();
     let mut core = Core::new(5 * SECOND, "v1beta1");
     core.lead(true, now);
-    core.see(Resource::Environments, Event::Applied(environment("demo", "")), now);
+    core.see(Resource::Environments, Event::Apply(environment("demo", "")), now);
     assert_eq!(core.next(), None);
     list(&mut core, &shop(), now);
     assert_eq!(core.next(), Some(now), "then at once");
@@ -86,19 +87,15 @@ fn the_first_environment_acts_at_once_and_later_events_wait_for_silence() {
     let mut core = core(&shop()[1..], now);
     let now = now + 5 * SECOND;
     assert_eq!(core.start(now).map(|work| work.steps.len()), Some(0), "workloads alone ask for nothing");
-    core.see(Resource::Environments, Event::Applied(environment("demo", "2026-01-01T00:00:00Z")), now);
+    core.see(Resource::Environments, Event::Apply(environment("demo", "2026-01-01T00:00:00Z")), now);
     assert_eq!(core.start(now).map(|work| work.steps.len()), Some(2));
-    core.see(Resource::Deployments, Event::Applied(workload("base.blue")), now + SECOND);
+    core.see(Resource::Deployments, Event::Apply(workload("base.blue")), now + SECOND);
     assert_eq!(core.next(), Some(now + 6 * SECOND));
-    core.see(Resource::Deployments, Event::Applied(workload("base.green")), now + 4 * SECOND);
+    core.see(Resource::Deployments, Event::Apply(workload("base.green")), now + 4 * SECOND);
     assert_eq!(core.next(), Some(now + 9 * SECOND));
     // But not for ever.
     for second in 5..60 {
-        core.see(
-            Resource::Deployments,
-            Event::Applied(workload(&format!("x{second}"))),
-            now + second * SECOND,
-        );
+        core.see(Resource::Deployments, Event::Apply(workload(&format!("x{second}"))), now + second * SECOND);
     }
     assert_eq!(core.next(), Some(now + 31 * SECOND), "six times as long at most");
 }
@@ -111,10 +108,10 @@ fn what_says_nothing_new_is_no_event() {
     let mut same = service();
     same["metadata"]["resourceVersion"] = json!("2");
     same["status"] = json!({"loadBalancer": {}});
-    core.see(Resource::Services, Event::Applied(same), now);
-    let mut told = environment("demo", "2026-01-01T00:00:00Z");
-    told["status"] = json!({"conditions": []});
-    core.see(Resource::Environments, Event::Applied(told), now);
+    core.see(Resource::Services, Event::Apply(same), now);
+    let mut written = environment("demo", "2026-01-01T00:00:00Z");
+    written["status"] = json!({"conditions": []});
+    core.see(Resource::Environments, Event::Apply(written), now);
     list(&mut core, &shop(), now);
     assert_eq!(core.next(), None);
     // What a new list lacks is gone.
@@ -153,7 +150,7 @@ fn the_oldest_acts_and_the_others_are_told() {
     assert_eq!(told("demo"), (json!("True"), json!("Oldest")));
     assert_eq!(told("a-later"), (json!("False"), json!("NotOldest")));
     // The next one takes over.
-    core.see(Resource::Environments, Event::Deleted(environment("demo", "")), now);
+    core.see(Resource::Environments, Event::Delete(environment("demo", "")), now);
     let work = core.start(now + 5 * SECOND).expect("work");
     assert_eq!(core.statuses(&work, &[], "t")[0].0, "a-later");
 }
@@ -174,23 +171,23 @@ fn another_environment_that_acts_or_owns_is_no_matter_of_silence() {
     let mut core = core(&shop(), now);
     core.start(now).expect("work");
     let mut at = now;
-    let mut is_due_at_once = |event: Event| {
+    let mut is_due_at_once = |event: Event<Value>| {
         at += 60 * SECOND;
         core.see(Resource::Environments, event, at);
         core.start(at).is_some()
     };
     let (demo, next) =
         (environment("demo", "2026-01-01T00:00:00Z"), environment("next", "2026-01-02T00:00:00Z"));
-    assert!(is_due_at_once(Event::Applied(next.clone())), "a further owner");
+    assert!(is_due_at_once(Event::Apply(next.clone())), "a further owner");
     let mut going = demo.clone();
     going["metadata"]["deletionTimestamp"] = json!("2026-02-01T00:00:00Z");
-    assert!(is_due_at_once(Event::Applied(going)), "another one acts");
-    assert!(!is_due_at_once(Event::Deleted(demo.clone())), "it did not count any more");
+    assert!(is_due_at_once(Event::Apply(going)), "another one acts");
+    assert!(!is_due_at_once(Event::Delete(demo.clone())), "it did not count any more");
     let mut replaced = next.clone();
     replaced["metadata"]["uid"] = json!("u-replaced");
-    assert!(is_due_at_once(Event::Applied(replaced)));
-    assert!(!is_due_at_once(Event::Deleted(next)), "the last one: a new one may be on its way");
-    assert!(is_due_at_once(Event::Applied(demo)));
+    assert!(is_due_at_once(Event::Apply(replaced)));
+    assert!(!is_due_at_once(Event::Delete(next)), "the last one: a new one may be on its way");
+    assert!(is_due_at_once(Event::Apply(demo)));
 }
 
 #[test]
@@ -199,24 +196,24 @@ fn what_is_lost_is_made_again_at_once_but_not_again_and_again() {
     let mut core = core(&shop(), now);
     core.start(now).expect("work");
     let lose = |core: &mut Core, name: &str, at: Instant| {
-        core.see(Resource::VirtualServices, Event::Applied(route(name, "demo")), at);
-        core.see(Resource::VirtualServices, Event::Deleted(route(name, "demo")), at);
+        core.see(Resource::VirtualServices, Event::Apply(route(name, "demo")), at);
+        core.see(Resource::VirtualServices, Event::Delete(route(name, "demo")), at);
         core.start(at).is_some()
     };
     assert!(lose(&mut core, "cart", now));
     assert!(lose(&mut core, "pay", now + SECOND), "another one");
-    assert!(!lose(&mut core, "cart", now + 2 * SECOND), "somebody does not want it");
+    assert!(!lose(&mut core, "cart", now + 2 * SECOND), "another program deletes it");
     assert_eq!(core.next(), Some(now + 7 * SECOND));
     core.start(now + 7 * SECOND).expect("work");
     assert!(lose(&mut core, "cart", now + 8 * SECOND));
     // What a new list lacks is lost as well.
-    core.see(Resource::VirtualServices, Event::Applied(route("mail", "demo")), now + 60 * SECOND);
+    core.see(Resource::VirtualServices, Event::Apply(route("mail", "demo")), now + 60 * SECOND);
     core.start(now + 65 * SECOND).expect("work");
     list(&mut core, &shop(), now + 66 * SECOND);
     assert!(core.start(now + 66 * SECOND).is_some());
-    // Where nobody acts, nobody needs it.
-    core.see(Resource::VirtualServices, Event::Applied(route("last", "demo")), now + 90 * SECOND);
-    core.see(Resource::Environments, Event::Deleted(environment("demo", "")), now + 90 * SECOND);
+    // Where none acts, it is not needed.
+    core.see(Resource::VirtualServices, Event::Apply(route("last", "demo")), now + 90 * SECOND);
+    core.see(Resource::Environments, Event::Delete(environment("demo", "")), now + 90 * SECOND);
     assert!(!lose(&mut core, "last", now + 91 * SECOND));
 }
 
@@ -225,14 +222,14 @@ fn what_was_outdated_waits_for_the_watch_or_a_second() {
     let now = Instant::now();
     let mut core = core(&shop(), now);
     core.start(now).expect("work");
-    core.see(Resource::VirtualServices, Event::Applied(route("cart", "demo")), now);
-    core.see(Resource::VirtualServices, Event::Deleted(route("cart", "demo")), now);
+    core.see(Resource::VirtualServices, Event::Apply(route("cart", "demo")), now);
+    core.see(Resource::VirtualServices, Event::Delete(route("cart", "demo")), now);
     core.finished("shop", Outcome::Outdated, now);
     assert_eq!(core.next(), Some(now), "the watch was faster");
     core.start(now).expect("work");
     core.finished("shop", Outcome::Outdated, now);
     assert_eq!(core.next(), Some(now + 2 * SECOND), "the second time");
-    core.see(Resource::Deployments, Event::Applied(workload("base.blue")), now + SECOND);
+    core.see(Resource::Deployments, Event::Apply(workload("base.blue")), now + SECOND);
     assert_eq!(core.next(), Some(now + 2 * SECOND), "nothing puts it off");
 }
 

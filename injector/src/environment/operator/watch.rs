@@ -1,25 +1,23 @@
-//! What is watched, and how: one stream of events for all resources.
+//! The watched resources: one stream of events for all of them.
 //!
-//! Listing, watching, bookmarks and the new list after `410 Gone` are the client's (`kube::runtime::watcher`). Lists come in
-//! pages, each of which is reduced to what matters before the next is asked for. What the client does not do is done by whoever
-//! takes the events: see [`is_stale`] and [`is_missing`].
+//! Lists come in pages, each of which is reduced to what matters before the next is asked for.
 
-use super::store::{Event, Resource};
-use super::told::{Told, Workload};
-use crate::refusal::{Waits, status};
-use futures::{Stream, StreamExt, stream::select_all};
+use super::object::{Reduced, Workload};
+use super::store::Resource;
+use cluster::watch::{self, Failure};
+use futures::{
+    Stream, StreamExt,
+    stream::{LocalBoxStream, select_all},
+};
 use injection::environment::spec::{GROUP, KIND, VERSION};
 use kube::{
     Api, Client,
     api::{ApiResource, GroupVersionKind},
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, watcher},
-    },
+    runtime::watcher::{Config, Error, Event},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use std::{fmt::Debug, pin::Pin, time::Duration};
+use std::{fmt::Debug, time::Duration};
 
 /// Versions of Istio's objects, the one that is asked for first at the front: all since Istio 1.5 have it.
 pub(super) const VERSIONS: [&str; 3] = [injection::environment::routes::ISTIO, "v1", "v1alpha3"];
@@ -29,13 +27,15 @@ const ISTIO: &str = "networking.istio.io";
 /// How many objects of a list are asked for at once. A Deployment may have a hundred kilobytes.
 pub(super) const PAGE: u32 = 200;
 
-/// Where things are looked at, and how.
+/// What is watched of each resource, and how.
 #[derive(Clone, Debug)]
 pub(super) struct Scope {
     /// `None` for all namespaces.
     pub(super) namespace: Option<String>,
     /// How long the API server is asked to keep a watch open.
     pub(super) timeout: Duration,
+    /// How long any other call may take, of a list each page.
+    pub(super) call_timeout: Duration,
 }
 
 /// A resource as the API server knows it.
@@ -66,7 +66,7 @@ pub(super) async fn istio(client: &Client) -> Result<&'static str, kube::Error> 
 }
 
 /// An event of one resource, or what went wrong with it.
-pub(super) type Happening = (Resource, Result<Event, watcher::Error>);
+pub(super) type Happening = (Resource, Result<Event<Value>, Failure>);
 
 /// What happens to all of them. It has no end.
 pub(super) fn events(client: &Client, scope: &Scope, istio: &str) -> impl Stream<Item = Happening> + use<> {
@@ -81,47 +81,34 @@ pub(super) fn events(client: &Client, scope: &Scope, istio: &str) -> impl Stream
 }
 
 /// What happens to one, whose specs are read in the form `S`.
-fn of_one<S>(
-    client: &Client,
-    scope: &Scope,
-    of: Resource,
-    istio: &str,
-) -> Pin<Box<dyn Stream<Item = Happening>>>
+fn of_one<S>(client: &Client, scope: &Scope, of: Resource, istio: &str) -> LocalBoxStream<'static, Happening>
 where
     S: Clone + Debug + Default + DeserializeOwned + Serialize + Send + 'static,
 {
     let resource = resource(of, istio);
-    let api: Api<Told<S>> = match &scope.namespace {
+    let api: Api<Reduced<S>> = match &scope.namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
     let seconds = u32::try_from(scope.timeout.as_secs()).unwrap_or(u32::MAX).max(1);
     // Not from the API server's cache, which has no pages.
-    let config = watcher::Config::default().page_size(PAGE).timeout(seconds);
-    let stream = watcher(api, config).backoff(Waits::default());
-    let happenings = stream.map(move |event| {
+    let config = Config::default().page_size(PAGE).timeout(seconds);
+    let events = watch::events(api, config, of.plural(), scope.call_timeout).map(move |event| {
         let event = event.map(|event| match event {
-            watcher::Event::Init => Event::Begin,
-            watcher::Event::InitApply(object) => Event::Listed(object.value(&resource)),
-            watcher::Event::InitDone => Event::Done,
-            watcher::Event::Apply(object) => Event::Applied(object.value(&resource)),
-            watcher::Event::Delete(object) => Event::Deleted(object.value(&resource)),
+            Event::Init => Event::Init,
+            Event::InitApply(object) => Event::InitApply(object.value(&resource)),
+            Event::InitDone => Event::InitDone,
+            Event::Apply(object) => Event::Apply(object.value(&resource)),
+            Event::Delete(object) => Event::Delete(object.value(&resource)),
         });
         (of, event)
     });
-    Box::pin(happenings)
-}
-
-/// The client asks again for ever with what has been refused: a version that was too old before the watch began, or an API
-/// that is served no longer (404).
-pub(super) fn is_stale(error: &watcher::Error) -> bool {
-    // A refusal by status comes as the first item of the stream, as if the watch had begun.
-    let refused = matches!(error, watcher::Error::WatchStartFailed(_) | watcher::Error::WatchFailed(_));
-    refused && matches!(status(error), Some(404 | 410))
+    events.boxed_local()
 }
 
 /// Nothing of this name and version is served. Istio's objects may be served in another one.
-pub(super) fn is_missing(of: Resource, error: &watcher::Error) -> bool {
+pub(super) fn is_missing(of: Resource, failure: &Failure) -> bool {
     let is_istio = matches!(of, Resource::VirtualServices | Resource::DestinationRules);
-    is_istio && matches!(error, watcher::Error::InitialListFailed(_)) && status(error) == Some(404)
+    let is_list = matches!(failure, Failure::Watch(error) if matches!(**error, Error::InitialListFailed(_)));
+    is_istio && is_list && failure.status() == Some(404)
 }

@@ -1,11 +1,12 @@
-//! The writes: each step by one call, as long as we lead.
+//! The writes: each step by one call, as long as this process leads.
 
 use super::core::{Core, Outcome, Work};
-use super::numbers::Numbers;
+use super::metrics::Metrics;
 use super::store::Resource;
-use super::{time, watch};
-use crate::refusal::told;
+use super::watch;
+use cluster::error::describe;
 use injection::environment::{changes::Step, existing::MANAGER};
+use k8s_openapi::jiff::Timestamp;
 use kube::{
     Api, Client, Error,
     api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
@@ -30,14 +31,14 @@ pub(super) struct Writer {
     pub(super) client: Client,
     pub(super) istio: &'static str,
     /// How long a call may take.
-    pub(super) patience: Duration,
-    /// Until when we lead.
+    pub(super) timeout: Duration,
+    /// Until when this process leads.
     pub(super) until: Receiver<Option<Instant>>,
-    pub(super) numbers: Rc<Numbers>,
+    pub(super) metrics: Metrics,
 }
 
 impl Writer {
-    /// Does the work, and tells the VirtualEnvironments.
+    /// Does the work, and writes the statuses of the VirtualEnvironments.
     pub(super) async fn work(self, work: Work, core: Rc<RefCell<Core>>) -> Outcome {
         let (mut outcome, mut failed) = (Outcome::Done, Vec::new());
         // What follows for the same Service may rest on what failed. Other Services don't suffer for it.
@@ -51,7 +52,7 @@ impl Writer {
                 continue;
             }
             let (verb, done) = self.step(&work.namespace, step).await;
-            self.numbers.wrote(kind, verb, done.is_ok());
+            self.metrics.wrote(kind, verb, done.is_ok());
             match done {
                 Ok(()) => tracing::info!(namespace = work.namespace, kind, name, verb, "written"),
                 Err(Unwritten { outcome: why, error }) => {
@@ -76,7 +77,9 @@ impl Writer {
                 }
             }
         }
-        let statuses = core.borrow().statuses(&work, &failed, &time::second());
+        // To the second, as `metav1.Time` is written.
+        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let statuses = core.borrow().statuses(&work, &failed, &now);
         for (name, status) in statuses {
             if !self.leads() {
                 return Outcome::Failed;
@@ -166,16 +169,16 @@ impl Writer {
     }
 
     async fn call<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Unwritten> {
-        match tokio::time::timeout(self.patience, call).await {
+        match tokio::time::timeout(self.timeout, call).await {
             Ok(done) => done.map_err(|error| {
-                // Ours was deleted, or written, since it was looked at; or somebody else has made what we wanted to make.
+                // Ours was deleted, or written, since it was looked at; or another program has created what was to be created.
                 let is_outdated =
                     matches!(&error, Error::Api(status) if matches!(&*status.reason, "NotFound" | "Conflict" | "AlreadyExists"));
                 let outcome = if is_outdated { Outcome::Outdated } else { Outcome::Failed };
-                Unwritten { outcome, error: told(&error) }
+                Unwritten { outcome, error: describe(&error) }
             }),
             Err(_) => {
-                let error = format!("the API server does not answer within {:?}", self.patience);
+                let error = format!("the API server does not answer within {:?}", self.timeout);
                 Err(Unwritten { outcome: Outcome::Failed, error })
             }
         }

@@ -1,18 +1,18 @@
-//! Objects as the API server tells them, without what nobody reads: who has set which field below the spec's own, and what a
-//! workload's pods consist of. That is most of a Deployment, so it is passed over while it is read, not taken away afterwards.
+//! Objects of the API server without the parts that do not matter: who has set which field below the spec's own, and what a
+//! workload's pods consist of. That is most of a Deployment, so it is skipped while an object is parsed, not removed afterwards.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, api::ApiResource, core::DynamicResourceScope};
 use serde::{
     Deserialize, Deserializer, Serialize,
-    de::{Error, IgnoredAny, MapAccess, Visitor},
+    de::{Error, IgnoredAny},
 };
 use serde_json::{Map, Value, json};
-use std::{borrow::Cow, collections::BTreeMap, fmt};
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// An object whose spec is read in this form.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Told<S> {
+pub(super) struct Reduced<S> {
     #[serde(deserialize_with = "metadata")]
     metadata: ObjectMeta,
     #[serde(default)]
@@ -41,7 +41,7 @@ struct Labelled {
     labels: Value,
 }
 
-impl<S: Serialize> Told<S> {
+impl<S: Serialize> Reduced<S> {
     /// The object as data. Items of lists don't say what they are.
     pub(super) fn value(self, resource: &ApiResource) -> Value {
         json!({
@@ -51,42 +51,23 @@ impl<S: Serialize> Told<S> {
     }
 }
 
-/// Metadata, and of `managedFields` who has set which field of the spec.
-fn metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
-    struct Fields;
-
-    impl<'de> Visitor<'de> for Fields {
-        type Value = Map<String, Value>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("the metadata of an object")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut fields = Map::new();
-            while let Some(name) = map.next_key::<String>()? {
-                let value = match &*name {
-                    "managedFields" => {
-                        let managers: Vec<Manager> = map.next_value::<Option<_>>()?.unwrap_or_default();
-                        managers
-                            .into_iter()
-                            .filter(|one| !one.fields.spec.is_empty())
-                            .map(Manager::value)
-                            .collect()
-                    }
-                    _ => map.next_value()?,
-                };
-                fields.insert(name, value);
-            }
-            Ok(fields)
-        }
-    }
-
-    let fields = from.deserialize_map(Fields)?;
-    ObjectMeta::deserialize(Value::Object(fields)).map_err(D::Error::custom)
+#[derive(Deserialize)]
+struct Metadata {
+    #[serde(rename = "managedFields")]
+    managers: Option<Vec<Manager>>,
+    #[serde(flatten)]
+    others: Map<String, Value>,
 }
 
-/// Who has set which fields.
+/// Metadata, and of `managedFields` the managers that have set fields of the spec.
+fn metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
+    let Metadata { managers, mut others } = Metadata::deserialize(from)?;
+    let managers = managers.into_iter().flatten().filter(|one| !one.fields.spec.is_empty());
+    others.insert("managedFields".to_owned(), managers.map(Manager::value).collect());
+    ObjectMeta::deserialize(Value::Object(others)).map_err(D::Error::custom)
+}
+
+/// A field manager, and the fields that it has set.
 #[derive(Deserialize)]
 struct Manager {
     #[serde(default)]
@@ -109,7 +90,7 @@ impl Manager {
     }
 }
 
-impl<S> Resource for Told<S> {
+impl<S> Resource for Reduced<S> {
     type DynamicType = ApiResource;
     type Scope = DynamicResourceScope;
 
@@ -148,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_reads_is_passed_over() {
+    fn parts_that_do_not_matter_are_skipped() {
         let metadata =
             json!({"name": "cart", "namespace": "shop", "resourceVersion": "7", "annotations": {"a": "b"}});
         let mut managed = metadata.clone();
@@ -165,15 +146,15 @@ mod tests {
             "template": {"metadata": {"labels": {"app": "cart"}, "annotations": {"c": "d"}}, "spec": {"containers": []}},
         }})
         .to_string();
-        let told: Told<Workload> = serde_json::from_str(&text).expect("a Deployment");
+        let parsed: Reduced<Workload> = serde_json::from_str(&text).expect("a Deployment");
         assert_eq!(
-            told.value(&resource(Resource::Deployments, "v1")),
+            parsed.value(&resource(Resource::Deployments, "v1")),
             json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": reduced, "status": null,
                 "spec": {"replicas": 2, "template": {"metadata": {"labels": {"app": "cart"}}}}})
         );
-        let told: Told<Value> = serde_json::from_str(&text).expect("any object");
+        let parsed: Reduced<Value> = serde_json::from_str(&text).expect("any object");
         assert_eq!(
-            told.value(&resource(Resource::Services, "v1"))["spec"]["template"]["spec"],
+            parsed.value(&resource(Resource::Services, "v1"))["spec"]["template"]["spec"],
             json!({"containers": []})
         );
     }

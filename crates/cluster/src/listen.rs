@@ -6,15 +6,15 @@ use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},
 };
 
-/// How many connections may wait to be accepted; the kernel takes less where it is told to.
-const WAITING: i32 = 1024;
+/// How many connections may wait to be accepted; the kernel may be configured to take less.
+const BACKLOG: i32 = 1024;
 
 /// Listens. `[::]` stands for all addresses of both families, and for those of IPv4 where the machine has no IPv6. It needs
 /// a runtime.
 ///
 /// # Errors
 /// When the address is no address of this machine, or is taken.
-pub(crate) fn listen(address: SocketAddr) -> io::Result<tokio::net::TcpListener> {
+pub fn listen(address: SocketAddr) -> io::Result<tokio::net::TcpListener> {
     let listener = at_first_family(address, bind)?;
     listener.set_nonblocking(true)?;
     tokio::net::TcpListener::from_std(listener)
@@ -43,7 +43,7 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     // A restart does not wait for connections of the one before.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
-    socket.listen(WAITING)?;
+    socket.listen(BACKLOG)?;
     Ok(socket.into())
 }
 

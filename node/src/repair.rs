@@ -1,4 +1,4 @@
-//! Sets a pod's rules from outside: what the plugin would have done, by the same reading and the same engine.
+//! Sets a pod's rules from the node: what the plugin would have done, by the same reading and the same engine.
 
 use crate::sandbox::Sandbox;
 use policy::{
@@ -16,7 +16,7 @@ use std::{io, net::IpAddr, path::PathBuf, time::SystemTime};
 
 /// What was done for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Mended {
+pub(crate) enum RepairOutcome {
     /// Its rules are as they should be, and were looked at again.
     Captured {
         backend: String,
@@ -25,8 +25,8 @@ pub(crate) enum Mended {
         changed: bool,
         warnings: Vec<String>,
     },
-    /// Nothing of it is to be captured; why.
-    LeftAlone(String),
+    /// Its traffic is not to be captured; why.
+    Skipped(String),
 }
 
 /// Why a pod's rules are not as they should be.
@@ -36,37 +36,37 @@ pub(crate) enum Failure {
     Settings(Problems),
     #[error("the namespace {} can't be entered; CAP_SYS_ADMIN is needed", .0.display())]
     Enter(PathBuf, #[source] io::Error),
-    #[error("{} is the machine's own network namespace, or may be: nothing tells without /proc", .0.display())]
+    #[error("{} is the machine's own network namespace, or may be: /proc is needed to know", .0.display())]
     Host(PathBuf),
     #[error("the pod's traffic can't be captured: {0}")]
     Engine(#[from] engine::Error),
-    #[error("the rules were set and are not there: somebody else changes them\n{0}")]
+    #[error("the rules were set and are not there: another program changes them\n{0}")]
     Unproven(engine::Differences),
 }
 
-/// How long to wait for somebody else who changes the pod's rules.
+/// How long to wait for another program that changes the pod's rules, in seconds.
 const LOCK_WAIT: u32 = 10;
 
 /// Sets the rules of the pod that a manifest describes, and looks whether they stand. Idempotent.
 ///
 /// # Errors
 /// When they do not. The namespace is as it was then, unless the failure says otherwise.
-pub(crate) fn mend(
+pub(crate) fn repair(
     manifest: &str,
     sandbox: &Sandbox,
     choice: Choice,
     excluded_namespaces: &[String],
-) -> Result<Mended, Failure> {
+) -> Result<RepairOutcome, Failure> {
     let objects = pod::objects("the pod", manifest).map_err(Failure::Settings)?;
     let Some(object) = objects.first() else {
-        return Ok(Mended::LeftAlone("it describes no pod".to_owned()));
+        return Ok(RepairOutcome::Skipped("it describes no pod".to_owned()));
     };
     let reading = pod::read(object, excluded_namespaces);
     if let Some(skip) = &reading.skip {
-        return Ok(Mended::LeftAlone(skip.to_string()));
+        return Ok(RepairOutcome::Skipped(skip.to_string()));
     }
     if let pod::Way::InitContainer(name) = &reading.way {
-        return Ok(Mended::LeftAlone(format!("its init container {name} sets the rules")));
+        return Ok(RepairOutcome::Skipped(format!("its init container {name} sets the rules")));
     }
     let work = || {
         if namespace::is_host() != Some(false) {
@@ -88,9 +88,9 @@ fn capture(
     said: String,
     choice: Choice,
     mut warnings: Vec<String>,
-) -> Result<Mended, Failure> {
+) -> Result<RepairOutcome, Failure> {
     if capture.captures_nothing() {
-        return Ok(Mended::LeftAlone("its settings capture nothing".to_owned()));
+        return Ok(RepairOutcome::Skipped("its settings capture nothing".to_owned()));
     }
     let mut kernel = Kernel::open(Lock::on_node(LOCK_WAIT), capture.owner()).map_err(engine::Error::from)?;
     let at = policy::trace::utc(SystemTime::now());
@@ -102,8 +102,8 @@ fn capture(
     if !compared.differences.is_empty() {
         return Err(Failure::Unproven(compared.differences));
     }
-    warnings.extend(rivals(&mut kernel, capture));
-    Ok(Mended::Captured {
+    warnings.extend(preceding_rules(&mut kernel, capture));
+    Ok(RepairOutcome::Captured {
         backend: compared.backend.to_string(),
         rules: summary.rules,
         changed: !summary.steps.is_empty(),
@@ -111,12 +111,12 @@ fn capture(
     })
 }
 
-/// What of others comes before our rules. No change of ours can mend it.
-fn rivals(kernel: &mut Kernel, capture: &dyn Policy) -> Vec<String> {
+/// Rules of other programs that come before ours, which no change of ours can repair.
+fn preceding_rules(kernel: &mut Kernel, capture: &dyn Policy) -> Vec<String> {
     let found: Result<_, backend::Error> = engine::rivals(kernel, &capture.owner());
     match found {
-        Ok(rivals) => rivals.iter().map(ToString::to_string).collect(),
-        Err(error) => vec![format!("whether rules of others come before ours can't be told: {error}")],
+        Ok(rules) => rules.iter().map(ToString::to_string).collect(),
+        Err(error) => vec![format!("could not check for preceding rules: {error}")],
     }
 }
 

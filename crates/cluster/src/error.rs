@@ -1,28 +1,30 @@
-//! What goes wrong with calls of the API server, in one form wherever it is logged: the kind in a word, the error in a
-//! sentence. And how long a watch waits before it is tried again.
+//! Failed calls and watches of the API server, in one form wherever they are logged: the kind in a word, the error in a
+//! sentence.
 
-use kube::runtime::{
-    utils::Backoff,
-    watcher::{self, DefaultBackoff},
-};
-use std::{error::Error, time::Duration};
+use kube::runtime::watcher;
+use std::error::Error;
 
-/// The status of HTTP by which a watch was refused; `None` where something else went wrong.
-pub(crate) fn status(error: &watcher::Error) -> Option<u16> {
+/// The HTTP status by which a call was refused; `None` where it failed otherwise.
+pub fn status_of_call(error: &kube::Error) -> Option<u16> {
+    match error {
+        kube::Error::Api(status) => Some(status.code),
+        _ => None,
+    }
+}
+
+/// The HTTP status by which a watch was refused; `None` where it failed otherwise.
+pub fn status(error: &watcher::Error) -> Option<u16> {
     match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => match error {
-            kube::Error::Api(status) => Some(status.code),
-            _ => None,
-        },
+        | watcher::Error::WatchFailed(error) => status_of_call(error),
         watcher::Error::WatchError(status) => Some(status.code),
         watcher::Error::NoResourceVersion => None,
     }
 }
 
-/// What has gone wrong with a watch, in a word.
-pub(crate) fn kind(error: &watcher::Error) -> &'static str {
+/// The kind of a watch's failure.
+pub fn kind(error: &watcher::Error) -> &'static str {
     match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
@@ -32,8 +34,8 @@ pub(crate) fn kind(error: &watcher::Error) -> &'static str {
     }
 }
 
-/// The same of a single call.
-pub(crate) fn kind_of_call(error: &kube::Error) -> &'static str {
+/// The kind of a call's failure.
+pub fn kind_of_call(error: &kube::Error) -> &'static str {
     match error {
         kube::Error::Api(status) => kind_of_status(status.code),
         // No answer at all: no connection, or one that ended too early.
@@ -42,7 +44,7 @@ pub(crate) fn kind_of_call(error: &kube::Error) -> &'static str {
     }
 }
 
-/// What is no answer of the API server's.
+/// The answer does not come from an API server, or can not be parsed.
 const BROKEN: &str = "broken";
 
 fn kind_of_status(code: u16) -> &'static str {
@@ -55,9 +57,9 @@ fn kind_of_status(code: u16) -> &'static str {
     }
 }
 
-/// What the API server says, and its status; or why it says nothing. What the client says around it is left out, as it
-/// repeats that in the form of its own data.
-pub(crate) fn told(error: &(dyn Error + 'static)) -> String {
+/// The message and the status of the API server's refusal, or an error with its causes. What the client adds to a refusal is
+/// omitted: it repeats the refusal as a dump of its data.
+pub fn describe(error: &(dyn Error + 'static)) -> String {
     let mut text = String::new();
     let mut next = Some(error);
     while let Some(error) = next {
@@ -88,60 +90,23 @@ pub(crate) fn told(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// How long a watch waits after each failure: longer and longer, up to half a minute, and from the beginning when all was well
-/// for two.
-///
-/// The client's own one, [`DefaultBackoff`], begins again with each event of the watch. The beginning of a list is one, which
-/// comes before the list is refused.
-#[derive(Default)]
-pub(crate) struct Waits(DefaultBackoff);
-
-impl Iterator for Waits {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        self.0.next()
-    }
-}
-
-impl Backoff for Waits {
-    fn reset(&mut self) {}
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use kube::core::Status;
 
     #[test]
-    fn waits_grow_whatever_comes_between_failures() {
-        let mut waits = Waits::default();
-        let seconds: Vec<u64> = (0..8)
-            .map(|_| {
-                waits.reset();
-                waits.next().expect("it never gives up").as_secs()
-            })
-            .collect();
-        // Twice as long each time, and up to as much again by chance.
-        let least = [0, 1, 3, 6, 12, 25, 30, 30];
-        assert!(
-            seconds.iter().zip(least).all(|(wait, least)| (least..=2 * least + 2).contains(wait)),
-            "{seconds:?}"
-        );
-    }
-
-    #[test]
-    fn all_errors_are_told_in_one_form() {
+    fn errors_are_described_in_one_form() {
         let refused = || {
             let status = Status::failure("services is forbidden", "Forbidden").with_code(403);
             Box::new(status)
         };
         let expected = "services is forbidden (403)";
-        assert_eq!(told(&kube::Error::Api(refused())), expected);
-        assert_eq!(told(&watcher::Error::InitialListFailed(kube::Error::Api(refused()))), expected);
-        assert_eq!(told(&watcher::Error::WatchError(refused())), expected);
+        assert_eq!(describe(&kube::Error::Api(refused())), expected);
+        assert_eq!(describe(&watcher::Error::InitialListFailed(kube::Error::Api(refused()))), expected);
+        assert_eq!(describe(&watcher::Error::WatchError(refused())), expected);
         let broken = kube::Error::Service("connection closed".into());
-        assert!(told(&watcher::Error::WatchFailed(broken)).ends_with("connection closed"));
+        assert!(describe(&watcher::Error::WatchFailed(broken)).ends_with("connection closed"));
         assert_eq!(kind(&watcher::Error::WatchError(refused())), "forbidden");
         assert_eq!(kind(&watcher::Error::NoResourceVersion), "broken");
     }

@@ -1,33 +1,42 @@
-//! Whether a pod waits in vain for its capture, by what the kubelet says of its containers.
+//! Whether a pod waits in vain for its capture, by the status of its containers.
 //!
 //! A container that validates the rules exits with a certain code where there are none, and is started again, later and
 //! later. Istio's controller asks the same (`cni/pkg/repair/repaircontroller.go`, `matchesFilter`).
 
+use crate::arguments::{Names, names};
+use clap::Args;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
 use kube::ResourceExt;
 use policy::pod::{self, Skip};
 
-/// How broken pods are told from others.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Signs {
-    /// The containers that validate.
-    pub(crate) containers: Vec<String>,
-    /// How they exit where nothing captures.
+/// How broken pods differ from others.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FailureSignature {
+    /// The containers that validate the rules
+    #[arg(
+        long = "validation-containers",
+        value_name = "NAMES",
+        default_value = "istio-validation,sidecar-validation",
+        value_parser = names
+    )]
+    pub(crate) containers: Names,
+    /// How they exit where nothing captures
+    #[arg(long, value_name = "NUMBER", default_value = "126", value_parser = clap::value_parser!(i32).range(1..=255))]
     pub(crate) exit_code: i32,
 }
 
-/// One failure of a validation. The next one is another incident.
+/// One failure of a validation. A further one is another value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Incident {
+pub(crate) struct ValidationFailure {
     pub(crate) container: String,
-    /// Counts the container's starts, so it tells two failures apart.
+    /// Counts the container's starts, which distinguishes two failures.
     pub(crate) restarts: i32,
     /// By which the runtime knows what failed; empty if it does not say.
     pub(crate) container_id: String,
 }
 
-/// What is wrong with a pod; `None` if nothing is, or nobody injected it.
-pub(crate) fn incident(pod: &Pod, signs: &Signs) -> Option<Incident> {
+/// The failure of a pod's validation; `None` where it did not fail, or the pod was not injected.
+pub(crate) fn validation_failure(pod: &Pod, signature: &FailureSignature) -> Option<ValidationFailure> {
     let is_leaving = pod.metadata.deletion_timestamp.is_some();
     let on_host = pod.spec.as_ref().and_then(|spec| spec.host_network) == Some(true);
     if is_leaving || on_host || !is_injected(pod) {
@@ -36,9 +45,9 @@ pub(crate) fn incident(pod: &Pod, signs: &Signs) -> Option<Incident> {
     let status = pod.status.as_ref()?;
     let inits = status.init_container_statuses.iter().flatten();
     let containers = inits.chain(status.container_statuses.iter().flatten());
-    containers.filter(|container| signs.containers.contains(&container.name)).find_map(|container| {
-        let failed = failure(container).filter(|failed| failed.exit_code == signs.exit_code)?;
-        Some(Incident {
+    containers.filter(|container| signature.containers.0.contains(&container.name)).find_map(|container| {
+        let failed = failure(container).filter(|failed| failed.exit_code == signature.exit_code)?;
+        Some(ValidationFailure {
             container: container.name.clone(),
             restarts: container.restart_count,
             container_id: failed.container_id.clone().unwrap_or_default(),
@@ -46,7 +55,7 @@ pub(crate) fn incident(pod: &Pod, signs: &Signs) -> Option<Incident> {
     })
 }
 
-/// Whether a mesh's injector has seen it. All else that keeps a pod from being captured is told where it is to be mended.
+/// Whether a mesh's injector has changed it. Other reasons not to capture a pod are reported when it is to be repaired.
 fn is_injected(pod: &Pod) -> bool {
     let namespace = pod.namespace().unwrap_or_default();
     let known = pod::Pod {
@@ -92,19 +101,20 @@ mod tests {
                 "state": state, "lastState": last,
             }] },
         });
-        let signs = Signs { containers: vec!["istio-validation".to_owned()], exit_code: 126 };
+        let signature =
+            FailureSignature { containers: Names(vec!["istio-validation".to_owned()]), exit_code: 126 };
         let pod: Pod = serde_json::from_value(pod).expect("a pod");
-        let found = incident(&pod, &signs);
-        assert_eq!(found.as_ref().map(|incident| &*incident.container_id), expected, "{state} {last}");
+        let found = validation_failure(&pod, &signature);
+        assert_eq!(found.as_ref().map(|failure| &*failure.container_id), expected, "{state} {last}");
         let mut other = pod.clone();
         other.metadata.annotations = None;
-        assert_eq!(incident(&other, &signs), None, "nobody injected it");
+        assert_eq!(validation_failure(&other, &signature), None, "it was not injected");
         let mut other = pod.clone();
         other.spec =
             Some(serde_json::from_value(json!({ "containers": [], "hostNetwork": true })).expect("a spec"));
-        assert_eq!(incident(&other, &signs), None, "its network is the node's");
-        let other = Signs { containers: vec!["another".to_owned()], ..signs };
-        assert_eq!(incident(&pod, &other), None, "it validates nothing");
+        assert_eq!(validation_failure(&other, &signature), None, "its network is the node's");
+        let other = FailureSignature { containers: Names(vec!["another".to_owned()]), ..signature };
+        assert_eq!(validation_failure(&pod, &other), None, "it validates nothing");
     }
 
     #[test]

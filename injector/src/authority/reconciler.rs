@@ -1,4 +1,4 @@
-//! The work of `--self-signed`: hears what changes, looks at the clock, and does what is due, one thing after the other.
+//! The loop of `--self-signed`: takes events and the time, and does what is due, one thing after the other.
 
 use super::{
     Failure,
@@ -8,10 +8,8 @@ use super::{
     rotation::{self, Authorities, Step},
     store,
 };
-use crate::{
-    refusal::{Waits, kind, told},
-    serve::tls::Identity,
-};
+use crate::serve::tls::Identity;
+use cluster::{backoff::Backoff, error::describe, watch};
 use futures::{
     StreamExt,
     stream::{BoxStream, select_all},
@@ -20,7 +18,6 @@ use k8s_openapi::api::{admissionregistration::v1::MutatingWebhookConfiguration, 
 use kube::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
-    runtime::{WatchStreamExt, watcher::watch_object},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,13 +29,15 @@ use tokio::time::{Instant, sleep_until};
 
 /// By this name the API server notes what we have set.
 const MANAGER: &str = "sidecar-injector";
-/// The first pause after a write that failed; it doubles with each further one.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The delay after a write, and the longest one after writes that failed.
+const FIRST_DELAY: Duration = Duration::from_millis(250);
+const MAX_DELAY: Duration = Duration::from_secs(30);
 /// However far off the next step is, the clock is looked at again after this time: clocks are set, machines sleep.
-const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+const MAX_WAIT: Duration = Duration::from_secs(3600);
 /// How long a write may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the API server may take to answer at the start of a watch.
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long certificates live.
 #[derive(Clone, Copy, Debug)]
@@ -47,13 +46,14 @@ pub(super) struct Lifetimes {
     pub(super) certificate: Duration,
 }
 
-/// What a watch has told.
+/// What a watch has reported.
 enum News {
     Secret(Option<Secret>),
     Configuration(String, Option<MutatingWebhookConfiguration>),
 }
 
-pub(super) struct Keeper {
+/// Keeps the authorities, the server's certificate, and the `caBundle` of webhooks as they should be.
+pub(crate) struct CertificateReconciler {
     secrets: Api<Secret>,
     configurations: Api<MutatingWebhookConfiguration>,
     service: Service,
@@ -68,17 +68,18 @@ pub(super) struct Keeper {
     news: BoxStream<'static, News>,
     /// The Secret as it was last seen, once it is known whether there is one.
     seen: Option<Option<Secret>>,
-    /// The last Secret that could be used: if somebody spoils or deletes it, it comes back.
+    /// The last Secret that could be used: if it is damaged or deleted, it is written again.
     sound: Option<Secret>,
     /// What each webhook configuration was last seen to be, once it is known whether there is one.
     webhooks: BTreeMap<String, Option<MutatingWebhookConfiguration>>,
     shown: Option<Shown>,
-    /// The pause after the last failure, and its end.
-    pause: Option<(Duration, Instant)>,
+    backoff: Backoff,
+    /// When writing goes on after a failure.
+    resume: Option<Instant>,
     next: Instant,
 }
 
-impl Keeper {
+impl CertificateReconciler {
     pub(super) fn new(
         client: &Client,
         service: Service,
@@ -88,16 +89,15 @@ impl Keeper {
     ) -> Self {
         let secrets: Api<Secret> = Api::namespaced(client.clone(), &service.namespace);
         let all: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-        let mut streams = vec![heard(watch_object(secrets.clone(), secret), "secret", News::Secret)];
+        let mut streams =
+            vec![news(watch::object(secrets.clone(), secret, "secret", LIST_TIMEOUT), News::Secret)];
         let distinct: BTreeSet<&String> = configurations.iter().collect();
         let watched = distinct.len();
         let callers = Arc::new(Callers::new(distinct.iter().copied()));
         for name in distinct {
-            let news = {
-                let name = name.clone();
-                move |object| News::Configuration(name.clone(), object)
-            };
-            streams.push(heard(watch_object(all.clone(), name), name, news));
+            let objects = watch::object(all.clone(), name, name.as_str(), LIST_TIMEOUT);
+            let name = name.clone();
+            streams.push(news(objects, move |object| News::Configuration(name.clone(), object)));
         }
         let mut names = leaf::names(&service.name, &service.namespace);
         names.extend(service.hosts.iter().cloned());
@@ -115,7 +115,8 @@ impl Keeper {
             watched,
             webhooks: BTreeMap::new(),
             shown: None,
-            pause: None,
+            backoff: Backoff::new(FIRST_DELAY, MAX_DELAY),
+            resume: None,
             next: Instant::now(),
         }
     }
@@ -125,9 +126,20 @@ impl Keeper {
         self.shown.as_ref().map(|shown| Arc::clone(&shown.identity))
     }
 
-    /// The webhook configurations that are watched.
-    pub(super) fn callers(&self) -> Arc<Callers> {
+    /// The webhook configurations that should call the server.
+    pub(crate) fn callers(&self) -> Arc<Callers> {
         Arc::clone(&self.callers)
+    }
+
+    /// Keeps certificates fresh, for ever.
+    pub(crate) async fn run(mut self) {
+        loop {
+            self.wait().await;
+            if let Err(error) = self.turn().await {
+                // The present certificate is shown on, and the next turn tries again.
+                tracing::error!(error = &error as &dyn Error, "certificates are not renewed");
+            }
+        }
     }
 
     /// Waits for news, or for the time at which something is due.
@@ -153,13 +165,11 @@ impl Keeper {
     /// Does what is due.
     ///
     /// # Errors
-    /// When no certificate can be made. What the API server refuses is told and tried again.
+    /// When no certificate can be made. What the API server refuses is logged and tried again.
     pub(super) async fn turn(&mut self) -> Result<(), Failure> {
-        self.next = Instant::now() + LONGEST_WAIT;
-        if let Some((_, end)) = self.pause
-            && Instant::now() < end
-        {
-            self.next = end;
+        self.next = Instant::now() + MAX_WAIT;
+        if let Some(resume) = self.resume.filter(|resume| Instant::now() < *resume) {
+            self.next = resume;
             return Ok(());
         }
         let Some(seen) = self.seen.clone() else { return Ok(()) };
@@ -170,7 +180,7 @@ impl Keeper {
         let step = step.map_err(Failure::Make)?;
         let Some(authorities) = known else { return Ok(()) };
         if step.is_some() || is_lost {
-            // The watch tells of it, and then it is what is known.
+            // The watch reports it, and then it is what is known.
             self.keep(&authorities, seen.as_ref(), step).await;
             return Ok(());
         }
@@ -198,9 +208,9 @@ impl Keeper {
                 return (Some(authorities), false);
             }
             Ok(None) => {}
-            Err(spoilt) => tracing::warn!(
+            Err(unusable) => tracing::warn!(
                 secret = self.secret,
-                error = &spoilt as &dyn Error,
+                error = &unusable as &dyn Error,
                 "the Secret can't be used, and is written again"
             ),
         }
@@ -209,7 +219,7 @@ impl Keeper {
         (before, is_lost)
     }
 
-    /// Whether all webhooks trust these authorities. What does not exist calls nobody.
+    /// Whether all webhooks trust these authorities. One that does not exist calls no server.
     fn is_announced(&self, authorities: &Authorities) -> bool {
         let bundle = authorities.bundle();
         let mut known = self.webhooks.values().flatten();
@@ -232,16 +242,16 @@ impl Keeper {
             Ok(_) => {
                 let what = step.map_or("the Secret is written again", Step::word);
                 tracing::info!(secret = self.secret, "{what}");
-                // If the watch tells nothing, the step is tried again, which is refused if it was done.
+                // If the watch reports nothing, the step is tried again, which is refused if it was done.
                 self.pause(true);
             }
             // Another replica was first.
-            Err(Trouble::Refused(kube::Error::Api(status))) if status.code == 409 => {
-                tracing::debug!(secret = self.secret, "another one was first");
+            Err(WriteError::Refused(kube::Error::Api(status))) if status.code == 409 => {
+                tracing::debug!(secret = self.secret, "another replica was first");
                 self.pause(true);
             }
-            Err(trouble) => {
-                tracing::warn!(secret = self.secret, error = told(&trouble), "the Secret is not written");
+            Err(error) => {
+                tracing::warn!(secret = self.secret, error = describe(&error), "the Secret is not written");
                 self.pause(false);
             }
         }
@@ -260,82 +270,61 @@ impl Keeper {
                     tracing::info!(configuration = name, "caBundle is set");
                     set = true;
                 }
-                Err(Trouble::Refused(kube::Error::Api(status))) if status.code == 409 => {
-                    tracing::debug!(configuration = name, "somebody else was first");
+                Err(WriteError::Refused(kube::Error::Api(status))) if status.code == 409 => {
+                    tracing::debug!(configuration = name, "another writer was first");
                 }
-                Err(trouble) => {
-                    tracing::warn!(configuration = name, error = told(&trouble), "caBundle is not set");
+                Err(error) => {
+                    tracing::warn!(configuration = name, error = describe(&error), "caBundle is not set");
                     well = false;
                 }
             }
         }
         if well && !set {
-            self.pause = None;
+            self.backoff.reset();
+            self.resume = None;
         } else {
-            // Whoever overwrites it again and again is answered later and later.
+            // A program that overwrites it again and again is answered later and later.
             self.pause(false);
         }
     }
 
     /// Nothing is written for a while: a short one while news are on their way, a longer one after each failure.
     fn pause(&mut self, well: bool) {
-        let pause = match self.pause {
-            Some((last, _)) if !well => (last * 2).min(LONGEST_PAUSE),
-            _ => FIRST_PAUSE,
-        };
-        let end = Instant::now() + pause;
-        self.pause = (!well).then_some((pause, end));
-        self.next = end;
+        if well {
+            self.backoff.reset();
+        }
+        self.next = Instant::now() + self.backoff.delay();
+        self.resume = (!well).then_some(self.next);
     }
 
     fn plan(&mut self, authorities: &Authorities, now: i64) {
         let leaf = self.shown.as_ref().map_or(now, |shown| shown.due(&authorities.current));
         let seconds = authorities.due().min(leaf).saturating_sub(now).max(1);
-        let wait = Duration::from_secs(seconds.unsigned_abs()).min(LONGEST_WAIT);
+        let wait = Duration::from_secs(seconds.unsigned_abs()).min(MAX_WAIT);
         self.next = self.next.min(Instant::now() + wait);
     }
 }
 
 /// Why a write was not done.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum WriteError {
     #[error("the API server did not do it")]
     Refused(#[source] kube::Error),
-    #[error("the API server gave no answer within {}s", PATIENCE.as_secs())]
+    #[error("the API server gave no answer within {}s", WRITE_TIMEOUT.as_secs())]
     Silent,
 }
 
-async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Trouble> {
-    let answered = tokio::time::timeout(PATIENCE, call).await;
-    answered.map_err(|_| Trouble::Silent)?.map_err(Trouble::Refused)
+async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, WriteError> {
+    let answered = tokio::time::timeout(WRITE_TIMEOUT, call).await;
+    answered.map_err(|_| WriteError::Silent)?.map_err(WriteError::Refused)
 }
 
-/// What a watch tells; when it fails it begins anew, later and later. The same trouble is told once.
-fn heard<T, S, F>(stream: S, of: &str, news: F) -> BoxStream<'static, News>
-where
-    T: Send + 'static,
-    S: futures::Stream<Item = Result<Option<T>, kube::runtime::watcher::Error>> + Send + 'static,
-    F: Fn(Option<T>) -> News + Send + Sync + 'static,
-{
-    let (of, mut before) = (of.to_owned(), None);
-    let heard = stream.backoff(Waits::default()).filter_map(move |heard| {
-        let said = match heard {
-            Ok(object) => {
-                before = None;
-                Some(news(object))
-            }
-            Err(error) => {
-                let (kind, error) = (kind(&error), told(&error));
-                if before.as_ref() != Some(&error) {
-                    tracing::warn!(resource = of, kind, error, "the watch is disturbed");
-                }
-                before = Some(error);
-                None
-            }
-        };
-        std::future::ready(said)
-    });
-    heard.boxed()
+/// The objects of a watch. Failures are logged by the watch itself.
+fn news<T: Send + 'static>(
+    objects: BoxStream<'static, Result<Option<T>, watch::Failure>>,
+    news: impl Fn(Option<T>) -> News + Send + Sync + 'static,
+) -> BoxStream<'static, News> {
+    objects.filter_map(move |object| std::future::ready(object.ok().map(&news))).boxed()
 }
 
 fn now() -> i64 {

@@ -1,9 +1,10 @@
 //! What is done for a broken pod: its rules are set, or it is labelled, or deleted.
 
 use crate::arguments::{Action, Label, Repair};
-use crate::incident::Incident;
-use crate::mend::{self, Mended, mend};
+use crate::repair::{self, RepairOutcome, repair};
 use crate::sandbox::{self, Lost};
+use crate::validation_failure::ValidationFailure;
+use cluster::error::{describe, status_of_call};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -14,7 +15,7 @@ use serde_json::json;
 use std::{net::IpAddr, time::Duration};
 use tokio::{task, time};
 
-/// What this program calls itself where others see it.
+/// The name of this program in events and as a field manager.
 pub(crate) const NAME: &str = "sidecar-node";
 
 /// How it ended.
@@ -23,7 +24,7 @@ pub(crate) enum Outcome {
     /// It was done; what.
     Done(String),
     /// There is nothing to do; why.
-    LeftAlone(String),
+    Skipped(String),
     /// There is no such pod any more.
     Gone,
 }
@@ -34,7 +35,7 @@ pub(crate) enum Failure {
     #[error("the pod's network namespace is not known: {0}")]
     Lost(#[from] Lost),
     #[error(transparent)]
-    Mend(#[from] Box<mend::Failure>),
+    Repair(#[from] Box<repair::Failure>),
     #[error("the API server can't be asked")]
     Api(#[source] Box<kube::Error>),
     #[error("the API server gave no answer within {0:?}")]
@@ -50,53 +51,45 @@ impl Failure {
         matches!(self.code(), Some(409 | 422))
     }
 
-    /// What the API server has answered, as a status of HTTP.
-    pub(crate) fn code(&self) -> Option<u16> {
+    /// The HTTP status by which the API server has refused a call.
+    fn code(&self) -> Option<u16> {
         match self {
-            Self::Api(error) => code(error),
+            Self::Api(error) => status_of_call(error),
             _ => None,
         }
     }
 }
 
-/// What the API server has answered, as a status of HTTP.
-pub(crate) fn code(error: &kube::Error) -> Option<u16> {
-    match error {
-        kube::Error::Api(status) => Some(status.code),
-        _ => None,
-    }
-}
-
-/// Who treats.
-pub(crate) struct Treatment {
+/// Repairs pods one after the other.
+pub(crate) struct Repairer {
     client: Client,
     recorder: Recorder,
     settings: Repair,
 }
 
-impl Treatment {
+impl Repairer {
     pub(crate) fn new(client: Client, settings: Repair) -> Self {
         let reporter = Reporter { controller: NAME.to_owned(), instance: Some(settings.node.clone()) };
         let recorder = Recorder::new(client.clone(), reporter);
         Self { client, recorder, settings }
     }
 
-    /// Does it. Idempotent: what is done already is left alone.
+    /// Handles a broken pod. Idempotent: nothing is done twice.
     ///
     /// # Errors
     /// When it could not be done.
-    pub(crate) async fn treat(&self, pod: &Pod, incident: &Incident) -> Result<Outcome, Failure> {
-        let outcome = match &self.settings.action {
+    pub(crate) async fn handle(&self, pod: &Pod, failure: &ValidationFailure) -> Result<Outcome, Failure> {
+        let outcome = match self.settings.action {
             Action::Repair => self.repair(pod).await,
-            Action::Label(label) => self.label(pod, label).await,
+            Action::Label => self.label(pod, &self.settings.label).await,
             Action::Delete => self.delete(pod).await,
         };
         match &outcome {
-            Ok(Outcome::Done(what)) => self.tell(pod, EventType::Normal, "Done", incident, what).await,
-            Ok(Outcome::LeftAlone(_) | Outcome::Gone) => {}
-            Err(failure) if failure.is_of_another() => {}
-            Err(failure) => {
-                self.tell(pod, EventType::Warning, "Failed", incident, &failure.to_string()).await;
+            Ok(Outcome::Done(what)) => self.publish(pod, EventType::Normal, "Done", failure, what).await,
+            Ok(Outcome::Skipped(_) | Outcome::Gone) => {}
+            Err(error) if error.is_of_another() => {}
+            Err(error) => {
+                self.publish(pod, EventType::Warning, "Failed", failure, &error.to_string()).await;
             }
         }
         outcome
@@ -105,19 +98,19 @@ impl Treatment {
     async fn repair(&self, pod: &Pod) -> Result<Outcome, Failure> {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         if let Some(phase @ ("Failed" | "Succeeded")) = phase {
-            return Ok(Outcome::LeftAlone(format!("its phase is {phase}, so nothing of it starts again")));
+            return Ok(Outcome::Skipped(format!("its phase is {phase}, so nothing of it starts again")));
         }
         let manifest = manifest(pod);
         let (places, uid, addresses) =
             (self.settings.places.clone(), pod.uid().unwrap_or_default(), addresses(pod));
-        let (choice, excluded) = (self.settings.backend, self.settings.excluded_namespaces.clone());
-        let work = move || -> Result<Mended, Failure> {
+        let (choice, excluded) = (self.settings.backend, self.settings.excluded_namespaces.0.clone());
+        let work = move || -> Result<RepairOutcome, Failure> {
             let sandbox = sandbox::find(&places, &uid, &addresses)?;
-            Ok(mend(&manifest, &sandbox, choice, &excluded).map_err(Box::new)?)
+            Ok(repair(&manifest, &sandbox, choice, &excluded).map_err(Box::new)?)
         };
         match task::spawn_blocking(work).await.map_err(|_| Failure::Panic)?? {
-            Mended::LeftAlone(why) => Ok(Outcome::LeftAlone(why)),
-            Mended::Captured { backend, rules, changed, warnings } => {
+            RepairOutcome::Skipped(why) => Ok(Outcome::Skipped(why)),
+            RepairOutcome::Captured { backend, rules, changed, warnings } => {
                 for warning in warnings {
                     tracing::warn!(pod = %named(pod), "{warning}");
                 }
@@ -130,7 +123,7 @@ impl Treatment {
 
     async fn label(&self, pod: &Pod, Label { key, value }: &Label) -> Result<Outcome, Failure> {
         if pod.labels().get(key) == Some(value) {
-            return Ok(Outcome::LeftAlone(format!("it has the label {key}={value} already")));
+            return Ok(Outcome::Skipped(format!("it has the label {key}={value} already")));
         }
         // The uid makes the API server refuse where another pod has got the name.
         let patch = json!({ "metadata": { "uid": pod.uid(), "labels": { key: value } } });
@@ -161,10 +154,17 @@ impl Treatment {
         Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default())
     }
 
-    /// Leaves an event, which `kubectl describe` shows. Without it the work is done all the same.
-    async fn tell(&self, pod: &Pod, type_: EventType, outcome: &str, incident: &Incident, note: &str) {
+    /// Publishes an event, which `kubectl describe` shows. The work does not depend on it.
+    async fn publish(
+        &self,
+        pod: &Pod,
+        type_: EventType,
+        outcome: &str,
+        failure: &ValidationFailure,
+        note: &str,
+    ) {
         let action = self.settings.action.name();
-        let start = format!("{} exited with {}: ", incident.container, self.settings.signs.exit_code);
+        let start = format!("{} exited with {}: ", failure.container, self.settings.signature.exit_code);
         let note = shortened(start + note);
         let event = Event {
             type_,
@@ -173,11 +173,11 @@ impl Treatment {
             action: capitalised(action),
             secondary: None,
         };
-        let told =
+        let published =
             time::timeout(self.settings.call_timeout, self.recorder.publish(&event, &pod.object_ref(&())))
                 .await;
-        if let Ok(Err(error)) = told {
-            tracing::warn!(pod = %named(pod), error = %chain(&error), "no event can be left");
+        if let Ok(Err(error)) = published {
+            tracing::warn!(pod = %named(pod), error = %describe(&error), "no event can be published");
         }
     }
 }
@@ -185,21 +185,6 @@ impl Treatment {
 /// A pod as people name it.
 pub(crate) fn named(pod: &Pod) -> String {
     format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any())
-}
-
-/// An error with its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }
 
 /// The pod as the policy reads it. What the API server hands out has no kind where it comes from a list.
@@ -216,7 +201,7 @@ fn addresses(pod: &Pod) -> Vec<IpAddr> {
     many.chain(status.pod_ip.as_deref()).filter_map(|address| address.parse().ok()).collect()
 }
 
-/// A pod that is gone needs nothing. Whether another one has got its name, the watch tells before the next try.
+/// A pod that is gone needs nothing. If another one has got its name, the watch reports that before the next try.
 fn gone_or<T>(answer: Result<T, Failure>, done: impl FnOnce() -> String) -> Result<Outcome, Failure> {
     match answer {
         Ok(_) => Ok(Outcome::Done(done())),

@@ -1,0 +1,243 @@
+//! Leader election by a Lease (`coordination.k8s.io/v1`), by the rules of Kubernetes' own components (client-go).
+//!
+//! The holder renews the Lease. A candidate takes it when it has not been renewed for its whole duration, measured by the
+//! candidate's own clock since it saw the last renewal, so clocks need not agree. The holder counts its time from before it
+//! asked, and stops leading earlier than others may take over.
+
+use crate::error::describe;
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+    jiff::Timestamp,
+};
+use kube::{
+    Api, Client,
+    api::{ObjectMeta, PostParams},
+};
+use std::time::{Duration, Instant};
+use tokio::{sync::watch, time};
+
+/// Why a Lease was not read or written.
+type Failure = Box<dyn std::error::Error>;
+
+/// A process that holds a Lease, or waits for it.
+#[derive(Debug)]
+pub struct Candidate {
+    api: Api<Lease>,
+    name: String,
+    state: State,
+    /// Until when this process leads, for those who act.
+    until: watch::Sender<Option<Instant>>,
+}
+
+/// The rules, without a clock and without a network.
+#[derive(Debug)]
+struct State {
+    identity: String,
+    /// How long the Lease counts after a renewal; whole seconds, as a Lease can't express anything else.
+    duration: Duration,
+    /// The Lease of another holder, and since when it has not changed.
+    observed: Option<(LeaseSpec, Instant)>,
+}
+
+/// What to do with a Lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Move {
+    /// It does not exist.
+    Create,
+    /// It is free, or has expired.
+    Take,
+    /// It is ours.
+    Renew,
+    /// Another process holds it.
+    Wait,
+}
+
+impl State {
+    fn next(&mut self, lease: Option<&LeaseSpec>, now: Instant) -> Move {
+        let Some(lease) = lease else {
+            self.observed = None;
+            return Move::Create;
+        };
+        match lease.holder_identity.as_deref() {
+            None | Some("") => return Move::Take,
+            Some(holder) if holder == self.identity => return Move::Renew,
+            Some(_) => {}
+        }
+        match &self.observed {
+            Some((observed, since)) if observed == lease => {
+                let seconds = lease.lease_duration_seconds.unwrap_or_default();
+                let expires = *since + Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
+                if now >= expires { Move::Take } else { Move::Wait }
+            }
+            _ => {
+                self.observed = Some((lease.clone(), now));
+                Move::Wait
+            }
+        }
+    }
+
+    /// The Lease as this process writes it over `before`.
+    fn held(&self, before: Option<&LeaseSpec>, now: Timestamp) -> LeaseSpec {
+        let is_ours = |lease: &&LeaseSpec| lease.holder_identity.as_deref() == Some(&*self.identity);
+        let transitions = |lease: &LeaseSpec| lease.lease_transitions.unwrap_or_default();
+        let ours = before.filter(is_ours);
+        LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: Some(i32::try_from(self.duration.as_secs()).unwrap_or(i32::MAX)),
+            renew_time: Some(MicroTime(now)),
+            acquire_time: ours.map_or(Some(MicroTime(now)), |ours| ours.acquire_time.clone()),
+            lease_transitions: Some(match (before, ours) {
+                (None, _) => 0,
+                (Some(_), Some(ours)) => transitions(ours),
+                (Some(before), None) => transitions(before).saturating_add(1),
+            }),
+            ..LeaseSpec::default()
+        }
+    }
+
+    /// How long this process leads after a renewal: two thirds of the duration.
+    fn trust(&self) -> Duration {
+        self.duration * 2 / 3
+    }
+}
+
+impl Candidate {
+    pub fn new(client: Client, namespace: &str, name: String, identity: String, duration: Duration) -> Self {
+        let state = State { identity, duration, observed: None };
+        Self { api: Api::namespaced(client, namespace), name, state, until: watch::Sender::new(None) }
+    }
+
+    /// Until when this process leads, as that changes; `None` while another one does.
+    pub fn until(&self) -> watch::Receiver<Option<Instant>> {
+        self.until.subscribe()
+    }
+
+    /// Tries to lead, for ever.
+    pub async fn run(&mut self) {
+        let mut is_failing = false;
+        loop {
+            let turn = time::timeout(self.state.trust() / 2, self.turn()).await;
+            let error = match turn {
+                Ok(Ok(())) => None,
+                Ok(Err(error)) => Some(describe(&*error)),
+                Err(_) => Some("the API server does not answer in time".to_owned()),
+            };
+            // Once for consecutive failures, not for each.
+            if let Some(error) = error.as_ref().filter(|_| !is_failing) {
+                tracing::warn!(lease = self.name, error, "the Lease can't be acquired or renewed");
+            }
+            is_failing = error.is_some();
+            // 15 seconds of duration, 10 of trust and 2 between attempts are the proportions of Kubernetes' own components.
+            time::sleep(self.state.duration * 2 / 15).await;
+        }
+    }
+
+    async fn turn(&mut self) -> Result<(), Failure> {
+        let found = self.api.get_opt(&self.name).await?;
+        let spec = found.as_ref().map(|lease| lease.spec.clone().unwrap_or_default());
+        let asked = Instant::now();
+        let next = self.state.next(spec.as_ref(), asked);
+        if matches!(next, Move::Take | Move::Wait) {
+            // Whatever this process has assumed, it does not hold the Lease.
+            self.until.send_if_modified(|until| until.take().is_some());
+        }
+        if next == Move::Wait {
+            return Ok(());
+        }
+        let held = self.state.held(spec.as_ref(), Timestamp::now());
+        match self.write(found.as_ref(), held).await {
+            Ok(()) => {
+                self.until.send_replace(Some(asked + self.state.trust()));
+                Ok(())
+            }
+            // Another one was quicker; the next turn shows which.
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Gives the Lease back, so that another process can take it at once.
+    ///
+    /// # Errors
+    /// When the API server does not take it; it expires then.
+    pub async fn release(&self) -> Result<(), Failure> {
+        let Some(found) = self.api.get_opt(&self.name).await? else { return Ok(()) };
+        let spec = found.spec.clone().unwrap_or_default();
+        if spec.holder_identity.as_deref() != Some(&*self.state.identity) {
+            return Ok(());
+        }
+        let released = LeaseSpec {
+            holder_identity: None,
+            lease_duration_seconds: Some(1),
+            renew_time: Some(MicroTime(Timestamp::now())),
+            ..spec
+        };
+        Ok(self.write(Some(&found), released).await?)
+    }
+
+    /// Writes the Lease, unless it has changed since it was found.
+    async fn write(&self, found: Option<&Lease>, spec: LeaseSpec) -> Result<(), kube::Error> {
+        let resource_version = found.and_then(|lease| lease.metadata.resource_version.clone());
+        let metadata =
+            ObjectMeta { name: Some(self.name.clone()), resource_version, ..ObjectMeta::default() };
+        let lease = Lease { metadata, spec: Some(spec) };
+        let params = PostParams::default();
+        match found {
+            Some(_) => self.api.replace(&self.name, &params, &lease).await.map(drop),
+            None => self.api.create(&params, &lease).await.map(drop),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn state(identity: &str) -> State {
+        State { identity: identity.to_owned(), duration: 15 * SECOND, observed: None }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_795_305_600 + second).expect("a time")
+    }
+
+    #[test]
+    fn a_lease_has_one_holder() {
+        let now = Instant::now();
+        let (mut a, mut b) = (state("a"), state("b"));
+        assert_eq!(a.next(None, now), Move::Create);
+        let lease = a.held(None, at(0));
+        assert_eq!((lease.lease_transitions, &lease.acquire_time), (Some(0), &Some(MicroTime(at(0)))));
+        assert_eq!(a.trust(), 10 * SECOND);
+        // The other one waits as long as it sees renewals, whatever the clocks show.
+        assert_eq!(b.next(Some(&lease), now), Move::Wait);
+        assert_eq!(a.next(Some(&lease), now + 9 * SECOND), Move::Renew);
+        let lease = a.held(Some(&lease), at(9));
+        assert_eq!(
+            (&lease.acquire_time, &lease.renew_time),
+            (&Some(MicroTime(at(0))), &Some(MicroTime(at(9))))
+        );
+        assert_eq!(b.next(Some(&lease), now + 16 * SECOND), Move::Wait);
+        assert_eq!(b.next(Some(&lease), now + 30 * SECOND), Move::Wait);
+        // The holder has stopped leading before, at 19.
+        assert_eq!(b.next(Some(&lease), now + 31 * SECOND), Move::Take);
+        let taken = b.held(Some(&lease), at(31));
+        assert_eq!((taken.holder_identity.as_deref(), taken.lease_transitions), (Some("b"), Some(1)));
+        assert_eq!(taken.acquire_time, Some(MicroTime(at(31))));
+        // A holder that comes back sees that it has lost.
+        assert_eq!(a.next(Some(&taken), now + 32 * SECOND), Move::Wait);
+    }
+
+    #[test]
+    fn a_lease_that_was_given_back_is_taken_at_once() {
+        let now = Instant::now();
+        let free = LeaseSpec { holder_identity: Some(String::new()), ..state("a").held(None, at(0)) };
+        assert_eq!(state("b").next(Some(&free), now), Move::Take);
+        assert_eq!(state("b").next(Some(&LeaseSpec::default()), now), Move::Take);
+        // As is one that is ours, as after an answer that was lost.
+        assert_eq!(state("b").next(Some(&state("b").held(None, at(0))), now), Move::Renew);
+    }
+}

@@ -1,0 +1,139 @@
+//! The plain HTTP server of a program's status pages: `/metrics`, `/healthz`, `/readyz`, and what it adds itself.
+//!
+//! A request has no body, an answer ends its connection, and a client that is slow or silent is disconnected.
+
+use crate::{
+    listen::listen,
+    readiness::Readiness,
+    slots::{Slot, Slots},
+};
+use http::header::{ALLOW, CONTENT_TYPE};
+use http_body_util::Full;
+use hyper::{
+    Method, Request, Response, StatusCode, body::Bytes, body::Incoming, server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use prometheus_client::{encoding::text::encode, registry::Registry};
+use std::{convert::Infallible, io, net::SocketAddr, rc::Rc, time::Duration};
+use tokio::{net::TcpStream, task, time};
+
+/// How long a client may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// How many clients are served at once: a kubelet, a scraper or two, and a program's own client.
+const MAX_CONNECTIONS: usize = 64;
+/// How long to wait when no connection can be accepted, most likely for want of file descriptors.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// An answer.
+pub type Reply = Response<Full<Bytes>>;
+
+pub const TEXT: &str = "text/plain; charset=utf-8";
+/// The format that [`encode`] writes.
+pub const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// An answer of these parts.
+pub fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Reply {
+    let mut reply = Response::new(Full::new(body.into()));
+    *reply.status_mut() = status;
+    reply.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static(content_type));
+    reply
+}
+
+/// `405` to a request that is neither GET nor HEAD.
+pub fn refuse_method(method: &Method) -> Option<Reply> {
+    if matches!(*method, Method::GET | Method::HEAD) {
+        return None;
+    }
+    let text = format!("{method} is not supported; expected GET\n");
+    let mut reply = reply(StatusCode::METHOD_NOT_ALLOWED, TEXT, text);
+    reply.headers_mut().insert(ALLOW, http::HeaderValue::from_static("GET, HEAD"));
+    Some(reply)
+}
+
+/// The page that Prometheus reads.
+pub fn metrics(registry: &Registry) -> Reply {
+    let mut text = String::new();
+    match encode(&mut text, registry) {
+        Ok(()) => reply(StatusCode::OK, OPEN_METRICS, text),
+        Err(error) => reply(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n")),
+    }
+}
+
+/// The pages that every program has.
+pub fn page(path: &str, registry: &Registry, readiness: &Readiness) -> Reply {
+    match (path, readiness.blocked_by()) {
+        ("/metrics", _) => metrics(registry),
+        ("/healthz", _) => reply(StatusCode::OK, TEXT, "alive\n"),
+        ("/readyz", None) => reply(StatusCode::OK, TEXT, "ready\n"),
+        ("/readyz", Some(reason)) => reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{reason}\n")),
+        _ => reply(StatusCode::NOT_FOUND, TEXT, "there are /metrics, /healthz and /readyz\n"),
+    }
+}
+
+/// Serves answers to a path and its query on the thread's `LocalSet`, for as long as that runs. Returns the address, whose
+/// port is known now.
+///
+/// # Errors
+/// When the address can't be listened on.
+pub fn serve(
+    address: SocketAddr,
+    answer: impl Fn(&str, Option<&str>) -> Reply + Clone + 'static,
+) -> io::Result<SocketAddr> {
+    let listener = listen(address)?;
+    let address = listener.local_addr()?;
+    let slots = Slots::new(MAX_CONNECTIONS);
+    task::spawn_local(async move {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    let slot = slots.take().await;
+                    task::spawn_local(answer_one(stream, slot, answer.clone()));
+                }
+                Err(_) => {
+                    slots.close_idle();
+                    time::sleep(ACCEPT_RETRY).await;
+                }
+            }
+        }
+    });
+    Ok(address)
+}
+
+async fn answer_one(stream: TcpStream, slot: Slot, answer: impl Fn(&str, Option<&str>) -> Reply) {
+    let slot = Rc::new(slot);
+    let answering = Rc::clone(&slot);
+    let service = service_fn(move |request: Request<Incoming>| {
+        answering.asked();
+        let uri = request.uri();
+        let reply = refuse_method(request.method()).unwrap_or_else(|| answer(uri.path(), uri.query()));
+        async move { Ok::<_, Infallible>(reply) }
+    });
+    let connection = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
+    // A client that disconnects early is of no interest.
+    tokio::select! {
+        () = slot.wanted() => {}
+        _ = time::timeout(TIMEOUT, connection) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readiness_and_methods_decide_the_status() {
+        let (registry, readiness) = (Registry::default(), Readiness::default());
+        let blocker = readiness.block("the pods of the node are not listed yet");
+        assert_eq!(page("/readyz", &registry, &readiness).status(), 503);
+        drop(blocker);
+        for (path, status) in [("/readyz", 200), ("/healthz", 200), ("/metrics", 200), ("/", 404)] {
+            assert_eq!(page(path, &registry, &readiness).status(), status, "{path}");
+        }
+        assert!(refuse_method(&Method::GET).is_none() && refuse_method(&Method::HEAD).is_none());
+        assert_eq!(
+            refuse_method(&Method::POST).map(|reply| reply.status()),
+            Some(StatusCode::METHOD_NOT_ALLOWED)
+        );
+    }
+}

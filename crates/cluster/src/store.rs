@@ -1,0 +1,77 @@
+//! Objects by key, as the API server last listed and changed them.
+//!
+//! A new list replaces what was known when it is complete, and not before.
+
+use std::collections::BTreeMap;
+
+#[derive(Debug)]
+pub struct Store<K, T> {
+    known: BTreeMap<K, T>,
+    /// The list that is not complete yet.
+    listing: BTreeMap<K, T>,
+    is_listed: bool,
+}
+
+impl<K, T> Default for Store<K, T> {
+    fn default() -> Self {
+        Self { known: BTreeMap::new(), listing: BTreeMap::new(), is_listed: false }
+    }
+}
+
+impl<K: Ord, T> Store<K, T> {
+    /// A list begins.
+    pub fn begin(&mut self) {
+        self.listing.clear();
+    }
+
+    /// An object of the list.
+    pub fn list(&mut self, key: K, value: T) {
+        self.listing.insert(key, value);
+    }
+
+    /// The list is complete. Returns what was known before.
+    pub fn complete(&mut self) -> BTreeMap<K, T> {
+        self.is_listed = true;
+        std::mem::replace(&mut self.known, std::mem::take(&mut self.listing))
+    }
+
+    /// Adds or replaces an object. Returns the one before.
+    pub fn insert(&mut self, key: K, value: T) -> Option<T> {
+        self.known.insert(key, value)
+    }
+
+    pub fn remove(&mut self, key: &K) -> Option<T> {
+        self.known.remove(key)
+    }
+
+    pub fn known(&self) -> &BTreeMap<K, T> {
+        &self.known
+    }
+
+    /// Whether there was a complete list.
+    pub fn is_listed(&self) -> bool {
+        self.is_listed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_counts_when_it_is_complete() {
+        let mut store = Store::default();
+        store.list("a", 1);
+        assert!(!store.is_listed() && store.known().is_empty());
+        assert!(store.complete().is_empty() && store.is_listed());
+        assert_eq!((store.insert("b", 2), store.insert("b", 3), store.remove(&"x")), (None, Some(2), None));
+        // A list that broke off leaves nothing behind.
+        store.begin();
+        store.list("broken", 4);
+        store.begin();
+        store.list("c", 5);
+        assert_eq!(store.known(), &BTreeMap::from([("a", 1), ("b", 3)]));
+        assert_eq!(store.complete(), BTreeMap::from([("a", 1), ("b", 3)]));
+        assert_eq!(store.known(), &BTreeMap::from([("c", 5)]));
+    }
+}

@@ -1,0 +1,191 @@
+//! Watches that survive an API server that refuses, forgets, breaks off or says nothing.
+//!
+//! Lists in pages, bookmarks, and resuming a watch that ended belong to the client (`kube::runtime::watcher`). It never gives
+//! up a list that does not come, and repeats a watch that was refused for ever, with a version that may be too old. So any
+//! failure but a broken connection starts over with a new list here, after a delay that grows with each failure. A failure is
+//! logged once, until the watch works again.
+
+use crate::{
+    backoff::Backoff,
+    error::{describe, kind, status},
+};
+use futures::{StreamExt, stream, stream::BoxStream};
+use kube::{
+    Api, Resource,
+    runtime::watcher::{self, Config, Event, watcher},
+};
+use serde::de::DeserializeOwned;
+use std::{fmt::Debug, future, time::Duration};
+use tokio::time::{Instant, sleep, timeout};
+
+/// The delay after the first failure; at least a half of it.
+const FIRST_DELAY: Duration = Duration::from_millis(1600);
+const MAX_DELAY: Duration = Duration::from_secs(30);
+/// After so long a time without failures, the first delay applies again.
+const HEALTHY: Duration = Duration::from_secs(120);
+/// The delay before a watch whose connection broke is resumed.
+const RESUME_DELAY: Duration = Duration::from_millis(500);
+
+/// Why a watch starts over.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    #[error("the API server does not list {resource} within {limit:?}")]
+    Silence { resource: String, limit: Duration },
+    #[error("{}", describe(&**.0))]
+    Watch(Box<watcher::Error>),
+}
+
+impl Failure {
+    /// The kind, as metrics name it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Silence { .. } => "silence",
+            Self::Watch(error) => kind(error),
+        }
+    }
+
+    /// The HTTP status by which the API server has refused it.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Silence { .. } => None,
+            Self::Watch(error) => status(error),
+        }
+    }
+}
+
+/// The events of a resource, without end. `limit` is how long the API server may take for a page of a list.
+pub fn events<K>(
+    api: Api<K>,
+    config: Config,
+    resource: impl Into<String>,
+    limit: Duration,
+) -> BoxStream<'static, Result<Event<K>, Failure>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let watch = Watch {
+        resource: resource.into(),
+        limit,
+        start: Box::new(move || watcher(api.clone(), config.clone()).boxed()),
+        running: None,
+        is_listed: false,
+        lost: None,
+        backoff: Backoff::new(FIRST_DELAY, MAX_DELAY).with_jitter(),
+        delay: Duration::ZERO,
+        failed: None,
+        logged: None,
+    };
+    stream::unfold(watch, |mut watch| async { Some((watch.next().await, watch)) }).boxed()
+}
+
+/// One object by its name: as it is, and `None` where it does not exist.
+pub fn object<K>(
+    api: Api<K>,
+    name: &str,
+    resource: impl Into<String>,
+    limit: Duration,
+) -> BoxStream<'static, Result<Option<K>, Failure>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let config = Config::default().fields(&format!("metadata.name={name}"));
+    let mut is_listed = false;
+    let objects = events(api, config, resource, limit).filter_map(move |event| {
+        future::ready(match event {
+            Err(failure) => Some(Err(failure)),
+            Ok(Event::Init) => {
+                is_listed = false;
+                None
+            }
+            Ok(Event::InitApply(object)) => {
+                is_listed = true;
+                Some(Ok(Some(object)))
+            }
+            Ok(Event::InitDone) => (!is_listed).then_some(Ok(None)),
+            Ok(Event::Apply(object)) => Some(Ok(Some(object))),
+            Ok(Event::Delete(_)) => Some(Ok(None)),
+        })
+    });
+    objects.boxed()
+}
+
+struct Watch<K> {
+    resource: String,
+    limit: Duration,
+    start: Box<dyn Fn() -> Events<K> + Send>,
+    /// The client's watch; `None` before a new list.
+    running: Option<Events<K>>,
+    is_listed: bool,
+    /// When the connection broke, if nothing has come since.
+    lost: Option<Instant>,
+    backoff: Backoff,
+    /// How long to wait before going on.
+    delay: Duration,
+    /// When it failed last.
+    failed: Option<Instant>,
+    /// The failure that was logged last, as long as it lasts.
+    logged: Option<String>,
+}
+
+type Events<K> = BoxStream<'static, watcher::Result<Event<K>>>;
+
+impl<K: 'static> Watch<K> {
+    async fn next(&mut self) -> Result<Event<K>, Failure> {
+        loop {
+            sleep(std::mem::take(&mut self.delay)).await;
+            let running = self.running.get_or_insert_with(|| {
+                self.is_listed = false;
+                (self.start)()
+            });
+            // A watch is silent as long as nothing changes; the client ends it in time. A list is not.
+            let next = match self.is_listed {
+                true => running.next().await,
+                false => match timeout(self.limit, running.next()).await {
+                    Ok(next) => next,
+                    Err(_) => {
+                        let (resource, limit) = (self.resource.clone(), self.limit);
+                        return Err(self.restart(Failure::Silence { resource, limit }));
+                    }
+                },
+            };
+            match next {
+                Some(Ok(event)) => {
+                    self.is_listed |= matches!(event, Event::InitDone);
+                    self.lost = None;
+                    // A list may be refused after it has begun.
+                    if !matches!(event, Event::Init) {
+                        self.logged = None;
+                    }
+                    return Ok(event);
+                }
+                Some(Err(error)) if self.is_resumed(&error) => {
+                    self.lost = Some(Instant::now());
+                    self.delay = RESUME_DELAY;
+                    tracing::debug!(resource = self.resource, error = describe(&error), "a watch is resumed");
+                }
+                Some(Err(error)) => return Err(self.restart(Failure::Watch(Box::new(error)))),
+                None => self.running = None,
+            }
+        }
+    }
+
+    /// Whether the client resumes the watch where it was: the connection broke, and not again and again.
+    fn is_resumed(&self, error: &watcher::Error) -> bool {
+        matches!(error, watcher::Error::WatchFailed(kube::Error::ReadEvents(_) | kube::Error::HyperError(_)))
+            && self.lost.is_none_or(|lost| lost.elapsed() >= self.limit)
+    }
+
+    fn restart(&mut self, failure: Failure) -> Failure {
+        self.running = None;
+        if self.failed.replace(Instant::now()).is_some_and(|failed| failed.elapsed() >= HEALTHY) {
+            self.backoff.reset();
+        }
+        self.delay = self.backoff.delay();
+        let error = failure.to_string();
+        if self.logged.as_ref() != Some(&error) {
+            tracing::warn!(resource = self.resource, kind = failure.kind(), error, "the watch is disturbed");
+            self.logged = Some(error);
+        }
+        failure
+    }
+}

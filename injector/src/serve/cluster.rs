@@ -1,0 +1,259 @@
+//! What reviews need of the cluster's namespaces and nodes: OpenShift's users of a namespace, and whether kubelets run native
+//! sidecars.
+//!
+//! Reviews never wait for it. As long as it is not known, a namespace has no annotations, and no kubelet counts as able.
+
+use super::metrics::{Metrics, WatchMetrics};
+use crate::{arguments::one_of, authority::SILENCE};
+use clap::{Args, ValueEnum};
+use cluster::{
+    access,
+    readiness::{Blocker, Readiness},
+    store::Store,
+    watch,
+};
+use futures::StreamExt;
+use injection::{
+    Namespace,
+    configuration::Native,
+    review::{self, runs_native_sidecars},
+};
+use k8s_openapi::api::core::v1::{Namespace as Space, Node};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    core::PartialObjectMeta,
+    runtime::watcher::{Config, Event},
+};
+use serde::de::DeserializeOwned;
+use std::{
+    collections::BTreeMap,
+    error::Error,
+    fmt::Debug,
+    path::Path,
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+/// Its flags.
+#[derive(Args, Clone, Debug)]
+#[group(skip)]
+pub(super) struct Flags {
+    /// Whether to watch namespaces (their annotations) and nodes (their kubelets' versions) at the API server: auto does so in
+    /// a pod of a cluster, and wherever --kubeconfig is given
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = When::Auto)]
+    pub(super) watch_cluster: When,
+    /// Whether a pod that says nothing about it gets a native sidecar: auto where its kubelet runs them, of a pod that has no
+    /// node yet, where all do (Kubernetes 1.33 and newer); without a watch that is nowhere
+    #[arg(
+        long,
+        value_name = "WHETHER",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "auto",
+        default_missing_value = "true",
+        value_parser = one_of(&[("auto", Native::Auto), ("true", Native::Always), ("false", Native::Never)])
+    )]
+    native_sidecars: Native,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum When {
+    Auto,
+    On,
+    Off,
+}
+
+/// How long the server is not ready for want of what is watched.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+/// How long a page of a list may take.
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
+/// So that a large cluster is never in memory as a whole.
+const PAGE_SIZE: u32 = 500;
+const UNLISTED: &str = "waiting for the first list of namespaces and nodes";
+
+/// What is known of the cluster.
+pub(super) struct Cluster {
+    native: Native,
+    /// `None` where nothing is watched.
+    watched: Option<Watched>,
+}
+
+struct Watched {
+    namespaces: Watch<Namespace>,
+    /// Whether a node's kubelet runs native sidecars.
+    kubelets: Watch<bool>,
+    /// The answer for all kubelets, as it was logged last.
+    logged_native: AtomicBool,
+    /// Blocked until both are listed, or known to be refused.
+    readiness: Readiness,
+    since: Instant,
+}
+
+/// What is known of one resource, by name: read by reviews, written by a watch.
+struct Watch<T> {
+    resource: &'static str,
+    store: RwLock<Store<String, T>>,
+    metrics: WatchMetrics,
+}
+
+impl Cluster {
+    /// Takes what flags decide, and follows the API server from then on.
+    ///
+    /// # Errors
+    /// When the watch is wanted, and it is not known where the API server is.
+    pub(super) async fn begin(
+        flags: &Flags,
+        kubeconfig: Option<&Path>,
+        metrics: &Metrics,
+    ) -> Result<Arc<Self>, access::Refused> {
+        let client = match flags.watch_cluster {
+            When::Off => None,
+            when @ (When::On | When::Auto) => match access::client(kubeconfig, SILENCE).await {
+                Ok(client) => Some(client),
+                Err(error @ access::Refused::NoPod(_)) if when == When::Auto => {
+                    let error = &error as &dyn Error;
+                    tracing::info!(error, "namespaces and nodes are not watched");
+                    None
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        let watched = client.as_ref().map(|_| Watched {
+            namespaces: Watch::new("namespaces", metrics),
+            kubelets: Watch::new("nodes", metrics),
+            logged_native: AtomicBool::new(false),
+            readiness: Readiness::default(),
+            since: Instant::now(),
+        });
+        let cluster = Arc::new(Self { native: flags.native_sidecars, watched });
+        if let (Some(client), Some(watched)) = (client, &cluster.watched) {
+            let unlisted = [UNLISTED; 2].map(|reason| watched.readiness.block(reason));
+            tokio::spawn(Arc::clone(&cluster).follow(client, unlisted));
+        }
+        Ok(cluster)
+    }
+
+    /// Follows the API server, for ever.
+    async fn follow(self: Arc<Self>, client: Client, [namespaces, nodes]: [Blocker; 2]) {
+        let Some(watched) = &self.watched else { return };
+        let spaces: Api<PartialObjectMeta<Space>> = Api::all(client.clone());
+        tokio::join!(
+            watched.namespaces.follow(spaces, namespaces, namespace, || {}),
+            watched.kubelets.follow(Api::all(client), nodes, kubelet_runs_native_sidecars, || {
+                watched.log_native(self.native);
+            }),
+        );
+    }
+
+    /// Why reviews would lack something that is about to be known; `None` when nothing is to be waited for, or no longer.
+    pub(super) fn blocked_by(&self) -> Option<&'static str> {
+        let watched = self.watched.as_ref().filter(|watched| watched.since.elapsed() < MAX_WAIT)?;
+        watched.readiness.blocked_by()
+    }
+}
+
+impl Watched {
+    /// Logs when pods without a node get another answer from now on.
+    fn log_native(&self, native: Native) {
+        let is = self.all_run_native();
+        if native == Native::Auto && self.logged_native.swap(is, Relaxed) != is {
+            let too_old = self
+                .kubelets
+                .read(|known| known.iter().find(|(_, runs)| !**runs).map(|(name, _)| name.clone()));
+            tracing::info!(native_sidecars = is, too_old, "another answer of all kubelets");
+        }
+    }
+
+    fn all_run_native(&self) -> bool {
+        self.kubelets.read(|known| !known.is_empty() && known.values().all(|runs| *runs))
+    }
+}
+
+impl<T> Watch<T> {
+    fn new(resource: &'static str, metrics: &Metrics) -> Self {
+        Self { resource, store: RwLock::default(), metrics: metrics.watch(resource) }
+    }
+
+    fn read<R>(&self, read: impl FnOnce(&BTreeMap<String, T>) -> R) -> R {
+        read(self.store.read().unwrap_or_else(PoisonError::into_inner).known())
+    }
+
+    /// Keeps the store as the API server has it. `changed` is called whenever it may hold something else.
+    async fn follow<K>(&self, api: Api<K>, unlisted: Blocker, value: impl Fn(K) -> T, changed: impl Fn())
+    where
+        K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    {
+        let mut unlisted = Some(unlisted);
+        let config = Config::default().page_size(PAGE_SIZE);
+        let mut events = watch::events(api, config, self.resource, LIST_TIMEOUT);
+        while let Some(event) = events.next().await {
+            let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
+            match event {
+                Err(failure) => {
+                    self.metrics.errors.inc();
+                    self.metrics.current.set(0);
+                    // A role may be granted later, but that is not worth waiting for.
+                    if failure.status() == Some(403) {
+                        drop(unlisted.take());
+                    }
+                    continue;
+                }
+                Ok(Event::Init) => store.begin(),
+                Ok(Event::InitApply(object)) => store.list(object.name_any(), value(object)),
+                Ok(Event::InitDone) => {
+                    store.complete();
+                    drop(unlisted.take());
+                    if self.metrics.current.set(1) == 0 {
+                        let count = store.known().len();
+                        tracing::info!(resource = self.resource, count, "watched");
+                    }
+                }
+                Ok(Event::Apply(object)) => drop(store.insert(object.name_any(), value(object))),
+                Ok(Event::Delete(object)) => drop(store.remove(&object.name_any())),
+            }
+            drop(store);
+            changed();
+        }
+    }
+}
+
+impl review::Cluster for Cluster {
+    fn namespace(&self, name: &str) -> Namespace {
+        let known = self.watched.as_ref();
+        let known = known.and_then(|watched| watched.namespaces.read(|known| known.get(name).cloned()));
+        known.unwrap_or_else(|| Namespace { name: name.to_owned(), ..Namespace::default() })
+    }
+
+    fn native_sidecars(&self, node: Option<&str>) -> bool {
+        match (self.native, &self.watched) {
+            (Native::Always, _) => true,
+            (Native::Never, _) | (Native::Auto, None) => false,
+            (Native::Auto, Some(watched)) => {
+                let of_node = node.and_then(|node| watched.kubelets.read(|known| known.get(node).copied()));
+                of_node.unwrap_or_else(|| watched.all_run_native())
+            }
+        }
+    }
+}
+
+/// What matters of a namespace.
+fn namespace(mut object: PartialObjectMeta<Space>) -> Namespace {
+    let labels = std::mem::take(object.labels_mut());
+    let annotations = std::mem::take(object.annotations_mut());
+    Namespace { name: object.name_any(), labels, annotations }
+}
+
+/// Whether a node's kubelet runs native sidecars. One whose version can not be parsed counts as too old.
+pub(crate) fn kubelet_runs_native_sidecars(node: Node) -> bool {
+    let name = node.metadata.name.unwrap_or_default();
+    let info = node.status.and_then(|status| status.node_info);
+    let version = info.map(|info| info.kubelet_version).unwrap_or_default();
+    let runs = runs_native_sidecars(&version);
+    if runs.is_none() {
+        tracing::debug!(node = name, version, "the kubelet's version is none; expected one such as v1.33.1");
+    }
+    runs.unwrap_or(false)
+}

@@ -1,0 +1,187 @@
+//! The broken pods of the node: what was tried for each, and when the next try is due.
+//!
+//! It reads no clock: times are arguments.
+
+use crate::validation_failure::{FailureSignature, ValidationFailure, validation_failure};
+use cluster::backoff::{Backoff, random};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+
+/// Many nodes see the same failure at the same time; their first calls are spread over this.
+const SPREAD: Duration = Duration::from_millis(200);
+/// The delay before the second try for a pod, and the longest one.
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+const MAX_DELAY: Duration = Duration::from_secs(300);
+
+/// Broken pods by their uid.
+#[derive(Debug)]
+pub(crate) struct RepairQueue {
+    signature: FailureSignature,
+    pods: BTreeMap<String, BrokenPod>,
+    /// Those seen while a new list of all pods comes; `None` at other times.
+    seen: Option<BTreeSet<String>>,
+}
+
+/// A broken pod.
+#[derive(Clone, Debug)]
+struct BrokenPod {
+    pod: Pod,
+    failure: ValidationFailure,
+    backoff: Backoff,
+    /// When the next try is due; `None` while none can help before the pod fails again.
+    due: Option<Instant>,
+}
+
+/// What an event of the watch changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    None,
+    /// It has failed, or failed again.
+    Broke,
+    /// Its validation has passed, or it is gone.
+    Left,
+}
+
+impl RepairQueue {
+    pub(crate) fn new(signature: FailureSignature) -> Self {
+        Self { signature, pods: BTreeMap::new(), seen: None }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.pods.len()
+    }
+
+    /// All pods follow, and those that don't are gone.
+    pub(crate) fn begin(&mut self) {
+        self.seen = Some(BTreeSet::new());
+    }
+
+    /// The list of pods is complete.
+    pub(crate) fn end(&mut self) {
+        if let Some(seen) = self.seen.take() {
+            self.pods.retain(|uid, _| seen.contains(uid));
+        }
+    }
+
+    /// A pod is as it is now.
+    pub(crate) fn see(&mut self, pod: Pod, now: Instant) -> Change {
+        let Some(uid) = pod.uid() else { return Change::None };
+        if let Some(seen) = &mut self.seen {
+            seen.insert(uid.clone());
+        }
+        let Some(failure) = validation_failure(&pod, &self.signature) else { return self.forget(&uid) };
+        match self.pods.get_mut(&uid) {
+            Some(broken) if broken.failure == failure => {
+                broken.pod = pod;
+                Change::None
+            }
+            Some(broken) => {
+                // The last try did not help, so the next one waits: a pod that nothing helps must not keep the node busy.
+                let due = broken.due.unwrap_or_else(|| now + broken.backoff.delay());
+                (broken.pod, broken.failure, broken.due) = (pod, failure, Some(due));
+                Change::Broke
+            }
+            None => {
+                let backoff = Backoff::new(FIRST_DELAY, MAX_DELAY).with_jitter();
+                let due = Some(now + SPREAD.mul_f64(random()));
+                self.pods.insert(uid, BrokenPod { pod, failure, backoff, due });
+                Change::Broke
+            }
+        }
+    }
+
+    /// A pod is gone.
+    pub(crate) fn forget(&mut self, uid: &str) -> Change {
+        if self.pods.remove(uid).is_some() { Change::Left } else { Change::None }
+    }
+
+    /// The pod that is due first, and when.
+    pub(crate) fn next(&self) -> Option<(Instant, &Pod, &ValidationFailure)> {
+        let due = self.pods.values().filter_map(|broken| Some((broken.due?, &broken.pod, &broken.failure)));
+        due.min_by_key(|(due, ..)| *due)
+    }
+
+    /// All that could be done for a pod is done until it fails again.
+    pub(crate) fn settle(&mut self, uid: &str) {
+        if let Some(broken) = self.pods.get_mut(uid) {
+            broken.due = None;
+        }
+    }
+
+    /// The try has failed; the next one is due after a delay that grows with each.
+    pub(crate) fn postpone(&mut self, uid: &str, now: Instant) {
+        if let Some(broken) = self.pods.get_mut(uid) {
+            broken.due = Some(now + broken.backoff.delay());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn queue() -> RepairQueue {
+        RepairQueue::new(FailureSignature {
+            containers: crate::arguments::Names(vec!["istio-validation".to_owned()]),
+            exit_code: 126,
+        })
+    }
+
+    fn pod(uid: &str, restarts: i32, exit_code: i32) -> Pod {
+        serde_json::from_value(json!({
+            "metadata": { "name": uid, "uid": uid, "annotations": { "sidecar.istio.io/status": "{}" } },
+            "status": { "initContainerStatuses": [{
+                "name": "istio-validation", "image": "", "imageID": "", "ready": false, "restartCount": restarts,
+                "state": { "terminated": { "exitCode": exit_code } },
+            }] },
+        }))
+        .expect("a pod")
+    }
+
+    #[test]
+    fn a_pod_is_due_once_for_each_failure() {
+        let (mut queue, now) = (queue(), Instant::now());
+        assert_eq!(queue.see(pod("a", 0, 126), now), Change::Broke);
+        assert_eq!(queue.see(pod("a", 0, 126), now), Change::None);
+        assert!(queue.next().is_some_and(|(due, ..)| due < now + Duration::from_secs(1)));
+        queue.settle("a");
+        assert!(queue.next().is_none(), "nothing more helps");
+        assert_eq!(queue.see(pod("a", 0, 126), now), Change::None);
+        assert!(queue.next().is_none());
+        assert_eq!(queue.see(pod("a", 1, 126), now), Change::Broke);
+        let due = queue.next().map(|(due, ..)| due - now);
+        assert!(due.is_some_and(|due| due >= Duration::from_millis(500)), "{due:?}: too soon after a try");
+        assert_eq!(queue.see(pod("a", 2, 0), now), Change::Left);
+        assert_eq!(queue.len(), 0);
+    }
+
+    #[test]
+    fn failures_are_tried_again_later_and_later() {
+        let (mut queue, now) = (queue(), Instant::now());
+        queue.see(pod("a", 0, 126), now);
+        for tries in 0..12 {
+            queue.postpone("a", now);
+            let due = queue.next().map(|(due, ..)| due - now).expect("due");
+            assert!(due >= Duration::from_millis(500 << tries.min(8)), "{tries}: {due:?}");
+        }
+    }
+
+    #[test]
+    fn pods_that_a_new_list_lacks_are_gone() {
+        let (mut queue, now) = (queue(), Instant::now());
+        queue.see(pod("a", 0, 126), now);
+        queue.see(pod("b", 0, 126), now);
+        queue.begin();
+        queue.see(pod("b", 0, 126), now);
+        queue.end();
+        assert_eq!(queue.next().map(|(_, pod, _)| pod.name_any()), Some("b".to_owned()));
+        assert_eq!(queue.len(), 1);
+        assert_eq!(queue.forget("b"), Change::Left);
+    }
+}
