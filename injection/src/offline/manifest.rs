@@ -1,9 +1,8 @@
 //! A manifest's pods, each injected by itself, and the text with all of them.
 
-use super::odd;
-use super::spot;
-use super::text::edit;
-use super::written::{Node, written};
+use super::documents::split;
+use super::edit::edit;
+use super::{location, suspicious};
 use crate::configuration::Configuration;
 use crate::decision::{Decision, Policy, Reason};
 use crate::namespaces::{Namespaces, texts};
@@ -56,8 +55,8 @@ pub enum Note {
     Stranger { at: String, what: String, meant: Option<&'static str> },
     /// What is odd about one.
     Warning { at: String, text: String },
-    /// A document that could only be written anew, so that its comments are lost.
-    Anew { at: String },
+    /// A document that could not be edited and was written again, without its comments.
+    Rewritten { at: String },
 }
 
 impl fmt::Display for Note {
@@ -83,11 +82,8 @@ impl fmt::Display for Note {
                 meant.map_or(Ok(()), |meant| write!(f, "; did you mean {meant}?"))
             }
             Self::Warning { at, text } => write!(f, "{at}: {text}"),
-            Self::Anew { at } => {
-                write!(
-                    f,
-                    "{at}: could not be changed where it stands, and was written anew; its comments are lost"
-                )
+            Self::Rewritten { at } => {
+                write!(f, "{at}: could not be edited in place and was written again; its comments are lost")
             }
         }
     }
@@ -96,7 +92,7 @@ impl fmt::Display for Note {
 /// Injects the pods of a manifest, whatever the configured policy says of pods that say nothing themselves: who asks for a
 /// manifest's injection wants it. `name` is that of the file, for problems.
 ///
-/// What is not injected stays as it was written, byte for byte.
+/// A document that is not injected keeps its text, byte for byte.
 ///
 /// # Errors
 /// Every problem of every object.
@@ -109,10 +105,9 @@ pub fn manifest(
     let mut configuration = configuration.clone();
     configuration.rules.policy = Some(Policy::Enabled);
     let documents = policy::pod::holders(name, text)?;
-    let trees = written(text).filter(|trees| trees.len() == documents.len());
+    let texts = split(text, documents.len());
     let mut work = Work {
         file: name,
-        text,
         around,
         configuration: &configuration,
         injected: 0,
@@ -120,8 +115,11 @@ pub fn manifest(
         problems: Vec::new(),
     };
     let mut values = Vec::new();
+    let mut line = 1;
     for (at, document) in documents.iter().enumerate() {
-        values.push(work.document(at, document, trees.as_ref().map(|trees| &trees[at])));
+        let text = texts.as_ref().map(|texts| texts[at]);
+        values.push(work.document(at, document, text.map(|text| (text, line))));
+        line += text.map_or(0, |text| text.matches('\n').count());
     }
     let Work { injected, mut notes, problems, .. } = work;
     if documents.iter().all(|document| document.value.is_null()) {
@@ -135,13 +133,12 @@ pub fn manifest(
     }
     let edited = edit(name, text, &values)?;
     let at = |number: &usize| format!("{name}: document {}", number + 1);
-    notes.extend(edited.anew.iter().map(|number| Note::Anew { at: at(number) }));
+    notes.extend(edited.rewritten.iter().map(|number| Note::Rewritten { at: at(number) }));
     Ok(Manifest { text: edited.text, injected, notes })
 }
 
 struct Work<'a> {
     file: &'a str,
-    text: &'a str,
     around: &'a Surroundings,
     configuration: &'a Configuration,
     injected: usize,
@@ -150,13 +147,13 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// The document's value with its pods injected.
-    fn document(&mut self, number: usize, document: &Document, tree: Option<&Node>) -> Value {
+    /// The document's value with its pods injected. `text` is its text, with the number of its first line.
+    fn document(&mut self, number: usize, document: &Document, text: Option<(&str, usize)>) -> Value {
         let mut value = document.value.clone();
         let at = format!("{}: document {}", self.file, number + 1);
-        self.warn(&at, odd::no_object(&value).as_ref());
+        self.warn(&at, suspicious::no_object(&value).as_ref());
         for what in &document.strangers {
-            let meant = odd::kind(what);
+            let meant = suspicious::kind(what);
             self.notes.push(Note::Stranger { at: at.clone(), what: what.clone(), meant });
         }
         for holder in &document.holders {
@@ -173,7 +170,7 @@ impl Work<'_> {
             let wrong_forms = holder.problems.iter().map(|problem| in_file(self.file, problem));
             self.problems.extend(wrong_forms);
             // What is to be put over another manifest may say of a pod whatever it likes.
-            if let Some(text) = odd::containers(pod) {
+            if let Some(text) = suspicious::containers(pod) {
                 self.warn(&at, [&format!("{text}; left as it is")]);
                 continue;
             }
@@ -186,10 +183,9 @@ impl Work<'_> {
                     let unknown: Vec<String> =
                         annotations.keys().filter_map(|name| policy::pod::unknown(name)).collect();
                     self.warn(&at, &unknown);
-                    let tree = tree.and_then(|tree| tree.at(&holder.template));
-                    let told = problems.0.into_iter().filter(|problem| !is_told(problem, &holder.problems));
-                    let told: Vec<Problem> = told.map(|problem| self.spotted(problem, tree, &at)).collect();
-                    self.problems.extend(told);
+                    let new = problems.0.into_iter().filter(|problem| !is_told(problem, &holder.problems));
+                    let located = new.map(|problem| located(problem, text, &holder.template, &at));
+                    self.problems.extend(located);
                 }
                 Ok(Outcome::Skipped(decision)) => {
                     self.warn(&at, decision.warning.iter());
@@ -211,13 +207,13 @@ impl Work<'_> {
         let notes = warnings.into_iter().map(|text| Note::Warning { at: at.to_owned(), text: text.clone() });
         self.notes.extend(notes);
     }
+}
 
-    /// A problem with where it stands.
-    fn spotted(&self, problem: Problem, tree: Option<&Node>, at: &str) -> Problem {
-        let line = tree.and_then(|tree| spot::line(self.text, tree, &problem.name));
-        let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
-        Problem { name: format!("{at}{line}: {}", problem.name), ..problem }
-    }
+/// A problem of a pod with the line that it is about.
+fn located(problem: Problem, text: Option<(&str, usize)>, pod: &str, at: &str) -> Problem {
+    let line = text.and_then(|(text, first)| Some(first + location::line(text, pod, &problem.name)?));
+    let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
+    Problem { name: format!("{at}{line}: {}", problem.name), ..problem }
 }
 
 /// A pod whose labels and annotations are texts.

@@ -140,6 +140,6 @@ fn tell(note: &Note) {
     match note {
         // As upstream prints it, for whoever looks for it in logs.
         Note::Skipped { .. } => anstream::eprintln!("{note}"),
-        Note::Stranger { .. } | Note::Warning { .. } | Note::Anew { .. } => warn(note),
+        Note::Stranger { .. } | Note::Warning { .. } | Note::Rewritten { .. } => warn(note),
     }
 }

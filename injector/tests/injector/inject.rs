@@ -108,7 +108,7 @@ fn every_manifest_is_injected_where_it_stands_and_once() {
             continue;
         }
         assert_eq!(status, 0, "{name}: {told}");
-        assert!(!told.contains("written anew"), "{name}: {told}");
+        assert!(!told.contains("written again"), "{name}: {told}");
         assert_eq!(injected(&["-f", "-"], &printed), printed, "{name}");
         done += 1;
     }

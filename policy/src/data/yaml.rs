@@ -1,8 +1,8 @@
-//! Data as YAML in blocks, for people who read data.
+//! Data as YAML in blocks: the one writer of YAML, for answers, templates' `toYaml`, and what is injected into manifests.
 //!
-//! No crate for it: those that are kept write YAML by serde, want a newer Rust than ours, or bring a reader as well. What
-//! is hard about YAML is to know which text is taken for something else. So only text that is nothing but words stands
-//! plain; all other text stands in double quotes, as JSON has it, whose escapes are YAML's.
+//! No crate for it: those that are maintained write YAML by serde, need a newer Rust than ours, or bring a reader as well. What
+//! is hard about YAML is to know which text is taken for something else. So only text that is nothing but words is plain; all
+//! other text is in double quotes, as JSON has it, whose escapes are YAML's, or in single quotes where those save escapes.
 
 use super::Tree;
 use std::fmt::Write;
@@ -108,9 +108,8 @@ fn push(out: &mut String, word: impl std::fmt::Display) {
 /// What YAML 1.1 or 1.2 takes for something else than text.
 const WORDS: [&str; 10] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan"];
 
-/// A text as a scalar that stands in one line, in blocks and in brackets alike: plain if nobody could take it for anything
-/// else, otherwise in double quotes.
-pub fn scalar(out: &mut String, text: &str) {
+/// A text as a scalar in one line: plain if it can't be taken for anything else, otherwise in quotes.
+fn scalar(out: &mut String, text: &str) {
     let is_word = |c: char| c.is_ascii_alphanumeric() || " _./-()+".contains(c);
     let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
         && text.chars().all(is_word)
@@ -118,6 +117,13 @@ pub fn scalar(out: &mut String, text: &str) {
         && !WORDS.contains(&text.to_ascii_lowercase().as_str());
     if is_plain {
         return out.push_str(text);
+    }
+    // JSON within a text is read more easily if its own quotes need no escapes.
+    let is_single = text.contains(['"', '\\'])
+        && !text.contains('\'')
+        && text.chars().all(|c| c == ' ' || c.is_ascii_graphic());
+    if is_single {
+        return push(out, format_args!("'{text}'"));
     }
     let quoted = serde_json::to_string(text).expect("text is JSON");
     for c in quoted.chars() {
@@ -253,9 +259,9 @@ mod tests {
     #[test]
     fn it_looks_as_people_write_it() {
         let tree = Tree::read(
-            r#"{"version":1,"empty":[],"rules":[{"text":"-A OUTPUT","port":15001},{"text":"no","port":null}],"deep":{"list":[["a b"],[]]},"ok":true}"#,
+            r#"{"version":1,"note":"{\"a\":1}","empty":[],"rules":[{"text":"-A OUTPUT","port":15001},{"text":"no","port":null}],"deep":{"list":[["a b"],[]]},"ok":true}"#,
         );
-        let expected = "version: 1\nempty: []\nrules:\n  - text: \"-A OUTPUT\"\n    port: 15001\n  - text: \"no\"\n    port: null\n\
+        let expected = "version: 1\nnote: '{\"a\":1}'\nempty: []\nrules:\n  - text: \"-A OUTPUT\"\n    port: 15001\n  - text: \"no\"\n    port: null\n\
                         deep:\n  list:\n    -\n      - a b\n    - []\nok: true\n";
         assert_eq!(block(&tree), expected);
         assert_eq!(read_back(&tree), json(&tree));
