@@ -118,8 +118,7 @@ impl Folder {
     /// A copy of the binary that anybody may run.
     fn copy(&self) -> PathBuf {
         let path = self.0.join("sidecar-init");
-        fs::copy(binary(), &path).expect("a copy");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
+        crate::support::program::copy(binary(), &path);
         path
     }
 }

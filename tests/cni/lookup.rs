@@ -4,7 +4,6 @@ use crate::cni::runtime::{BINARY, Ended, Node, container, feed, rules, says, var
 use serde_json::{Value, json};
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
     process::{Command, Stdio},
 };
 
@@ -16,7 +15,7 @@ struct Installed {
 impl Installed {
     fn new(script: &str) -> Self {
         let node = Node::new();
-        fs::copy(BINARY, node.folder.join("sidecar-cni")).expect("copied");
+        crate::support::program::copy(BINARY, node.folder.join("sidecar-cni"));
         let installed = Self { node };
         installed.answers(script);
         installed
@@ -25,9 +24,8 @@ impl Installed {
     fn answers(&self, script: &str) {
         let path = self.node.folder.join("sidecar-node");
         let asked = self.node.folder.join("asked");
-        fs::write(&path, format!("#!/bin/sh\necho \"$@\" >> {}\n{script}\n", asked.display()))
-            .expect("written");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
+        let script = format!("#!/bin/sh\necho \"$@\" >> {}\n{script}\n", asked.display());
+        crate::support::program::script(&path, script);
     }
 
     fn asked(&self) -> String {

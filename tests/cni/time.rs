@@ -5,7 +5,6 @@ use serde_json::json;
 use std::{
     fs,
     io::{Read, Write},
-    os::unix::fs::PermissionsExt,
     path::PathBuf,
     process::{self, Command, Stdio},
     thread,
@@ -19,8 +18,7 @@ fn hanging(node: &Node, command: &str) -> PathBuf {
     for family in ["iptables", "ip6tables"] {
         for verb in ["save", "restore"] {
             let file = programs.join(format!("{family}-nft-{verb}"));
-            fs::write(&file, format!("#!/bin/sh\n{command}\n")).expect("a script");
-            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("its mode");
+            crate::support::program::script(&file, format!("#!/bin/sh\n{command}\n"));
         }
     }
     programs

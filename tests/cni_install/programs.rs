@@ -4,7 +4,6 @@
 use crate::cni_install::node::{Node, program};
 use std::{
     fs::{self, Permissions},
-    io::ErrorKind,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -27,7 +26,7 @@ impl Copy {
         node.put("10-a.conflist", LIST);
         fs::create_dir(node.path("release")).expect("a folder");
         let copy = node.path("release/sidecar-init");
-        fs::copy(program(), &copy).expect("copied");
+        crate::support::program::copy(program(), &copy);
         Self { node, program: copy }
     }
 
@@ -47,13 +46,8 @@ impl Copy {
         // By the plugin's name, it knows no other command.
         let skipped = usize::from(self.program.ends_with("sidecar-cni"));
         let arguments = self.node.arguments(verb, more);
-        let output = loop {
-            match Command::new(&self.program).args(&arguments[skipped..]).output() {
-                // A child that another test forks holds the copy open, as it was written, until it starts its own program.
-                Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => thread::yield_now(),
-                output => break output.expect("the program starts"),
-            }
-        };
+        let output = Command::new(&self.program).args(&arguments[skipped..]).output();
+        let output = output.expect("the program starts");
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{verb}: {told}");
         told
@@ -61,8 +55,7 @@ impl Copy {
 }
 
 fn write_program(path: &Path, script: &str) {
-    fs::write(path, format!("#!/bin/sh\n{script}\n")).expect("written");
-    fs::set_permissions(path, Permissions::from_mode(0o700)).expect("executable");
+    crate::support::program::script(path, format!("#!/bin/sh\n{script}\n"));
 }
 
 #[test]

@@ -197,9 +197,7 @@ fn a_program_that_does_not_answer_is_named() {
         ("iptables-save", "exit 127"),
         ("iptables-restore", "exit 127"),
     ] {
-        std::fs::write(folder.join(name), format!("#!/bin/sh\n{says}\n")).expect("a script is written");
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(folder.join(name), mode).expect("it is made executable");
+        crate::support::program::script(folder.join(name), format!("#!/bin/sh\n{says}\n"));
     }
     let namespace = Namespace::new();
     for (arguments, code) in [(call("istio-iptables", Variant::Native, REDIRECT), 0), (vec!["doctor"], 0)] {
@@ -384,9 +382,7 @@ fn a_missing_variant_is_a_warning() {
     for action in ["", "-save", "-restore"] {
         let name = Variant::Legacy.program(Family::V4, action);
         let script = format!("#!/bin/sh\nexec /usr/sbin/{name} \"$@\"\n");
-        std::fs::write(folder.join(&name), script).expect("a script is written");
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(folder.join(&name), mode).expect("it is made executable");
+        crate::support::program::script(folder.join(&name), script);
     }
     let mut command = binary(&[&["doctor"][..], &POD].concat());
     let told = ended(&namespace, command.env("PATH", format!("{}:/bin", folder.display()))).stdout;

@@ -6,7 +6,6 @@
 //! can't tell that from any other failure.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use crate::life_cycle::stage::{
@@ -137,9 +136,7 @@ impl Scene {
         for variant in VARIANTS {
             for family in Family::BOTH {
                 let program = folder.join(variant.program(family, "-restore"));
-                fs::write(&program, SCRIPT).expect("the script is written");
-                fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
-                    .expect("it is made executable");
+                crate::support::program::script(&program, SCRIPT);
             }
         }
         let mut scene =

@@ -5,11 +5,11 @@
 //! port that was never used, from one whose last connection the pod still has in TIME_WAIT, and over every connection that
 //! was opened at an earlier moment.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
@@ -144,8 +144,7 @@ impl Scene {
         let folder = folder(&format!("moments-{}-{}-{}", old.name(), variant.name(), family as u8));
         for (variant, family) in VARIANTS.into_iter().flat_map(|v| Family::BOTH.map(|family| (v, family))) {
             let script = folder.join(variant.program(family, "-restore"));
-            fs::write(&script, SCRIPT).expect("the folder takes a script");
-            fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("it is ours");
+            crate::support::program::script(&script, SCRIPT);
             // What reads the rules is left as it is; it has to stand beside what writes them.
             let save = variant.program(family, "-save");
             symlink(Path::new("/usr/sbin").join(&save), folder.join(&save)).expect("the folder takes a link");

@@ -4,7 +4,6 @@
 //! so that nobody else waits.
 
 use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{self, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -115,8 +114,7 @@ fn a_program_of_a_killed_run_does_no_harm() {
         let namespace = Namespace::new();
         let folder = folder(&format!("late-{}", variant.name()));
         let program = folder.join(variant.program(Family::V4, "-restore"));
-        fs::write(&program, LATE).expect("the script is written");
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is made executable");
+        crate::support::program::script(&program, LATE);
         let mut command = binary(&call("apply", variant, REDIRECT));
         command.env("PATH", format!("{}:{PATH}", folder.display())).env("LATE", &folder);
         command.stdout(Stdio::null()).stderr(Stdio::null());

@@ -1,7 +1,5 @@
 //! Programs that hang, print without end, lie, or are still at work when our process is killed.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 use std::thread;
@@ -18,8 +16,7 @@ pub(crate) fn programs(name: &str, variant: Variant, verb: &str, script: &str) -
     let folder = folder(&format!("{name}-{}{verb}", variant.name()));
     for family in Family::BOTH {
         let program = folder.join(variant.program(family, verb));
-        fs::write(&program, format!("#!/bin/sh\n{script}\n")).expect("the script is written");
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is made executable");
+        crate::support::program::script(&program, format!("#!/bin/sh\n{script}\n"));
     }
     folder
 }

@@ -3,8 +3,6 @@
 //!
 //! Scripts of the programs' names stand before the real ones on `PATH`.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use crate::life_cycle::stage::{FULL, PATH, binary, call, ended, folder, same, state, succeed};
@@ -60,11 +58,10 @@ impl Scene {
                 let program = Variant::Nft.program(family, action);
                 let plain = format!("#!/bin/sh\nexec /usr/sbin/{program} \"$@\"\n");
                 let file = folder.join(program);
-                fs::write(&file, plain).expect("the folder takes a script");
-                fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("it is ours");
+                crate::support::program::script(&file, plain);
             }
             let file = folder.join(Variant::Nft.program(family, action));
-            fs::write(file, script).expect("the folder takes a script");
+            crate::support::program::script(file, script);
         }
         let before = state(&namespace);
         succeed(&namespace, &call("apply", Variant::Nft, FULL));

@@ -17,7 +17,7 @@ impl Root {
         let folder = env::temp_dir().join(format!("sidecar-init-root-{name}-{}", process::id()));
         fs::create_dir(&folder).expect("a folder");
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o555)).expect("its mode");
-        fs::copy(musl::binary(), folder.join("sidecar-init")).expect("a copy");
+        crate::support::program::copy(musl::binary(), folder.join("sidecar-init"));
         Self(folder)
     }
 }

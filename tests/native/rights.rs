@@ -11,7 +11,7 @@ impl Copy {
         let folder = env::temp_dir().join(format!("sidecar-init-{name}-{}", process::id()));
         fs::create_dir(&folder).expect("a folder");
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).expect("its mode");
-        fs::copy(BINARY, folder.join("sidecar-init")).expect("a copy");
+        crate::support::program::copy(BINARY, folder.join("sidecar-init"));
         Self(folder)
     }
 

@@ -53,7 +53,7 @@ pub(crate) fn write(folder: &Path, plugin: &str, addresses: Addresses, ours: Val
         symlink(theirs, plugins(folder).join(name)).expect("a link");
     }
     // A copy, as the stage may not see where the build is.
-    fs::copy(env!("CARGO_BIN_EXE_sidecar-init"), plugins(folder).join(plugin)).expect("a copy");
+    crate::support::program::copy(env!("CARGO_BIN_EXE_sidecar-init"), plugins(folder).join(plugin));
     let mut last = json!({
         "type": plugin,
         "capabilities": { ANNOTATIONS: true },

@@ -139,7 +139,7 @@ fn it_is_process_1_of_its_own() {
 fn cargo_runs_root_apart_and_others_as_they_are() {
     let programs = Programs::get();
     let script = programs.folder.join("apart");
-    std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/apart"), &script).expect("the script");
+    crate::support::program::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/apart"), &script);
     let namespace = |command: &mut Command| {
         let output = command.args(["readlink", "/proc/self/ns/net"]).output().expect("it starts");
         assert!(output.status.success(), "{output:?}");

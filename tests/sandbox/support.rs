@@ -59,8 +59,7 @@ impl Programs {
             [(Path::new(env!("CARGO_BIN_EXE_sidecar-init")), "sidecar-init"), (&test, "inside")]
         {
             let to = programs.folder.join(name);
-            fs::copy(from, &to).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
-            open(&to);
+            crate::support::program::copy(from, &to);
         }
         programs.write_users();
         programs

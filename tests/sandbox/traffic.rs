@@ -220,19 +220,19 @@ fn seen_as(test: &str, flags: &[&str], clients: [&str; 2]) {
 
 #[test]
 fn the_application_sees_the_address_of_the_proxy() {
-    seen_as("traffic::the_application_sees_the_address_of_the_proxy", &[], ["127.0.0.6", "::6"]);
+    seen_as("sandbox::traffic::the_application_sees_the_address_of_the_proxy", &[], ["127.0.0.6", "::6"]);
 }
 
 #[test]
 fn with_tproxy_it_sees_the_client_s() {
-    seen_as("traffic::with_tproxy_it_sees_the_client_s", &["-m", "TPROXY"], ["10.9.0.2", "fd09::2"]);
+    seen_as("sandbox::traffic::with_tproxy_it_sees_the_client_s", &["-m", "TPROXY"], ["10.9.0.2", "fd09::2"]);
 }
 
 /// A proxy of one's own: this test.
 #[test]
 fn the_ports_are_left_to_whoever_wants_them() {
     let told = inside(
-        "traffic::the_ports_are_left_to_whoever_wants_them",
+        "sandbox::traffic::the_ports_are_left_to_whoever_wants_them",
         &EVERYBODY,
         &[&["--proxy", "none"]],
         || {

@@ -10,6 +10,7 @@ pub(crate) mod flags;
 pub(crate) mod namespace;
 pub(crate) mod note;
 pub(crate) mod pod;
+pub(crate) mod program;
 pub(crate) mod random;
 pub(crate) mod setting;
 pub(crate) mod traffic;
