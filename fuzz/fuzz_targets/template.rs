@@ -19,7 +19,12 @@ fuzz_target!(|text: &str| {
     });
     let admission = AdmissionContext::default();
     let sidecar = Sidecar::of(&pod, &admission, &CONFIGURATION).expect("nothing is wrong with the pod");
-    let context = TemplateContext { pod: &pod, admission: &admission, sidecar: &sidecar, configuration: &CONFIGURATION };
+    let context = TemplateContext {
+        pod: &pod,
+        admission: &admission,
+        sidecar: &sidecar,
+        configuration: &CONFIGURATION,
+    };
     if let Ok(patch) = template.render(&context, &mut Vec::new()) {
         // What the pod says may be a part of a text; it is a field only where the template has that field too.
         assert!(text.contains("privileged") || !has_key(&patch, "privileged"), "{patch}");
