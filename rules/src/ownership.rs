@@ -36,7 +36,7 @@ pub struct Ownership {
     /// What keeps those who set its rules from setting them again in this pod, as words behind "to keep it from coming
     /// back:".
     pub opt_out: &'static str,
-    /// Whose work counts as the owner's too, by [`Ownership::joined_with`].
+    /// Whose work counts as the owner's too, by [`Ownership::union`].
     pub joined: &'static [Ownership],
 }
 
