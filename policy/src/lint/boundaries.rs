@@ -13,7 +13,7 @@ const USUAL_PORTS: [u16; 4] = [53, 81, 15008, 15053];
 
 /// The values.
 #[derive(Default)]
-pub(super) struct Asked {
+pub(super) struct Boundaries {
     /// Destinations, and of the focus all that lie in them.
     networks: BTreeSet<Cidr>,
     /// Destinations of which every border counts.
@@ -37,7 +37,7 @@ pub(super) struct Asked {
 /// Conditions of one kind.
 type Kind<'a> = (Discriminant<Match>, BTreeSet<&'a Match>);
 
-impl Asked {
+impl Boundaries {
     /// What these rules ask, and all that `focus` asks.
     pub(super) fn of(rules: &Checked, focus: &[Match]) -> Self {
         let mut asked = Self::default();

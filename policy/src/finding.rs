@@ -1,8 +1,10 @@
-//! A short name for each kind of finding, for programs, for searches and for whoever wants to pass over one.
+//! A finding about a configuration or a manifest, with the code of its kind: a short name for programs, for searches and for
+//! `--allow`.
 //!
-//! A code says the same for ever: one that is not found any more is retired, and its number never comes back.
+//! The meaning of a code never changes: one that is not reported any more is retired, and its number is not reused.
 //! `docs/lint.md` explains each; a test holds both lists against each other.
 
+use crate::sources::Dialect;
 use std::fmt;
 
 macro_rules! codes {
@@ -97,6 +99,60 @@ pub const RETIRED: &[&str] = &[];
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
+    }
+}
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Most probably not what was meant.
+    Warning,
+    /// Worth knowing.
+    Note,
+}
+
+/// One thing that is suspicious.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// How much it matters.
+    pub level: Level,
+    /// Which kind of finding it is.
+    pub code: Code,
+    /// The option, as its author wrote it.
+    pub option: String,
+    /// What is suspicious.
+    pub text: String,
+    /// What helps.
+    pub remedy: String,
+}
+
+impl Finding {
+    pub(crate) fn warning(
+        code: Code,
+        option: &str,
+        text: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self {
+            level: Level::Warning,
+            code,
+            option: option.to_owned(),
+            text: text.into(),
+            remedy: remedy.into(),
+        }
+    }
+
+    pub(crate) fn note(code: Code, option: &str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { level: Level::Note, ..Self::warning(code, option, text, remedy) }
+    }
+}
+
+impl Finding {
+    /// The same, with settings named as their author writes them.
+    pub(crate) fn named_by(self, dialect: &Dialect) -> Self {
+        let Self { level, code, option, text, remedy } = self;
+        let [option, text, remedy] = [option, text, remedy].map(|text| dialect.translate(&text));
+        Self { level, code, option, text, remedy }
     }
 }
 
