@@ -145,6 +145,12 @@ impl Boundaries {
         callers.into_iter().collect()
     }
 
+    /// A port of each range that rules name, that of DNS, and one that is nothing special: as many as it takes where only
+    /// the interface counts beside.
+    pub(super) fn few_ports(&self) -> BTreeSet<u16> {
+        self.ports.iter().map(|range| range.first().number()).chain([53, 81]).collect()
+    }
+
     pub(super) fn ports(&self) -> BTreeSet<u16> {
         self.ports.iter().flat_map(ends).chain(USUAL_PORTS).collect()
     }

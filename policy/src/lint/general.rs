@@ -17,11 +17,10 @@ use rules::simulate::{Direction, Packet};
 use rules::{Cidr, Family, Match, Negatable, Origin, PortRange, Rule};
 use std::collections::BTreeSet;
 
-/// So many items of all lists are tried one by one; a longer list is looked at for items that lie in others.
-const FEW_ITEMS: usize = 64;
-
 /// What is suspicious, and what has no effect, as walks of packets confirm.
-pub(super) fn look(comparison: &mut Comparison<'_>, held: &[Held]) -> Findings {
+///
+/// Each item is tried alone where all lists together have at most `few_items`.
+pub(super) fn look(comparison: &mut Comparison<'_>, held: &[Held], few_items: usize) -> Findings {
     let policy: &dyn Policy = &**comparison.capture;
     let (proxy, lists) = (policy.proxy(), policy.lists());
     let only = |findings| Findings { findings, redundant: Vec::new() };
@@ -69,7 +68,9 @@ pub(super) fn look(comparison: &mut Comparison<'_>, held: &[Held]) -> Findings {
     let whole: BTreeSet<Setting> = redundant.iter().map(|one| one.change.setting).collect();
     let mut candidates = overlaps(&lists);
     candidates.extend(unreachable(comparison, |origin, rule| made_by(&lists, origin, rule)));
-    candidates.extend(one_by_one(&lists, policy));
+    if lists.len() <= few_items {
+        candidates.extend(one_by_one(&lists, policy));
+    }
     candidates.retain(|candidate| !whole.contains(&candidate.change.setting) && counts(candidate));
     redundant.extend(comparison.confirmed(candidates));
     Findings { findings, redundant }
@@ -298,9 +299,6 @@ fn made_by(lists: &[Listed], origin: Origin, rule: &Rule) -> Option<Change> {
 
 /// Each item of lists that hold several, in the order of the settings.
 fn one_by_one(lists: &[Listed], policy: &dyn Policy) -> Vec<Redundant> {
-    if lists.len() > FEW_ITEMS {
-        return Vec::new();
-    }
     let is_captured = |listed: &&Listed| match &listed.named {
         Named::Destination(cidr) | Named::Source(cidr) => cidr.family() == Family::V4 || policy.ipv6(),
         Named::Server(address) => address.is_ipv4() || policy.ipv6(),

@@ -63,6 +63,13 @@ pub fn lint(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
 /// So many rules are looked at by [`brief`]: it takes a small part of the time that it takes to set them.
 const FEW_RULES: usize = 100;
 
+/// So many items of all lists are tried one by one, as each takes a comparison of all packets; a longer list is looked at for
+/// items that lie in others.
+const FEW_ITEMS: usize = 64;
+
+/// The same for [`brief`].
+const FEWEST_ITEMS: usize = 4;
+
 /// As [`lint`], for whoever is about to set the rules: where lists make many, only what the lists have no part in. What the
 /// mesh's own rules can't do better is left out.
 pub fn brief(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
@@ -91,7 +98,8 @@ fn lint_within(
     if most_rules.is_some_and(|most| comparison.size() > most) {
         return told(general::of_all(raw, &**capture, held));
     }
-    let Findings { mut findings, redundant } = general::look(&mut comparison, held);
+    let few_items = if most_rules.is_some() { FEWEST_ITEMS } else { FEW_ITEMS };
+    let Findings { mut findings, redundant } = general::look(&mut comparison, held, few_items);
     findings.extend(redundant.into_iter().map(|redundant| redundant.finding));
     if most_rules.is_none() {
         findings.extend(limits::limits(&comparison));

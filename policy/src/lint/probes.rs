@@ -2,7 +2,6 @@
 //! over loopback and to the pod's own address, of everybody whom a rule names and of somebody else.
 
 use super::boundaries::Boundaries;
-use crate::mesh::DNS_PORT;
 use rules::simulate::{Direction, Packet};
 use rules::{Checked, ConnState, Family, Match, Protocol};
 use std::collections::BTreeSet;
@@ -32,8 +31,8 @@ pub(super) fn each_probe(
     see: See<'_>,
 ) -> ControlFlow<()> {
     let asked = Boundaries::of(rules, focus);
+    let few = asked.few_ports();
     let ports = asked.ports();
-    let few: BTreeSet<u16> = ports.iter().copied().take(2).chain([DNS_PORT.number()]).collect();
     let senders = asked.senders();
     let callers = asked.callers(family);
     let [leaves, arrives] = [&asked.leaves, &asked.arrives]
