@@ -43,7 +43,8 @@ fn page() -> String {
         own.iter().for_each(|(_, line)| text.push_str(line));
         if !shared.is_empty() {
             let names: Vec<&str> = shared.iter().map(|(name, _)| name.as_str()).collect();
-            write!(text, "\n[Shared flags](#shared-flags): {}.\n", names.join(", ")).expect("writing to a string");
+            write!(text, "\n[Shared flags](#shared-flags): {}.\n", names.join(", "))
+                .expect("writing to a string");
         }
     }
     text
