@@ -44,7 +44,7 @@ fn page() -> String {
             let of_feature = mesh.features().iter().filter(|(of, _)| *of == feature);
             let said: Vec<String> =
                 of_feature.map(|(_, setting)| format!("`{}`", setting.row().option())).collect();
-            if said.is_empty() { " - |".to_owned() } else { format!(" {} |", said.join(" ")) }
+            if said.is_empty() { " |".to_owned() } else { format!(" {} |", said.join(" ")) }
         });
         let _ = writeln!(text, "| {} |{}", feature.title(), cells.collect::<String>());
     }
