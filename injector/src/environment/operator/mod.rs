@@ -57,7 +57,8 @@ pub(crate) struct Flags {
     /// Kubeconfig of the API server, outside of a cluster
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Wait until no event has arrived for this time; deletions of our objects are handled at once
+    /// Wait until no event has arrived for this time, at most six times as long; deletions of our objects are
+    /// handled at once
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = within(Duration::ZERO, HOUR))]
     debounce: Duration,
     /// Lease for the election of a leader
