@@ -1,11 +1,72 @@
-//! What the rules of a mesh do, or leave undone, though people expect otherwise, and no setting changes it.
+//! What the rules of a mesh do, or leave undone, though people expect otherwise.
 //!
-//! A mesh names its limits beside its reasons, as data ([`crate::reason::Reasons::limits`]). `lint` tells those that packets
-//! can run into, `explain` those that its packet does. Neither knows a mesh.
+//! A mesh lists both kinds as data: limits of its rules, which no setting changes ([`crate::reason::Reasons::limits`]), and
+//! cautions about settings that work as they are given ([`crate::reason::Reasons::cautions`]). `lint` reports the limits that
+//! packets can run into and the cautions that apply, `explain` the limits that its packet runs into. Neither knows a mesh.
 
-use crate::Reason;
-use crate::lint::Code;
+use crate::finding::Code;
+use crate::mesh::{Listed, Named, Proxy};
+use crate::{Reason, Setting};
+use rules::PortRange;
 use rules::simulate::Packet;
+
+/// A caution about a configuration.
+pub(crate) struct Caution {
+    /// Which kind of finding it is.
+    pub(crate) code: Code,
+    /// Whether it is a warning, and not a note.
+    pub(crate) is_warning: bool,
+    /// The setting that it is about.
+    pub(crate) setting: Setting,
+    pub(crate) applies: fn(&Facts<'_>) -> bool,
+    /// What is so, in a sentence without its stop.
+    pub(crate) text: &'static str,
+    /// What helps.
+    pub(crate) remedy: &'static str,
+}
+
+/// What cautions go by.
+pub(crate) struct Facts<'a> {
+    pub(crate) proxy: &'a Proxy,
+    pub(crate) lists: &'a [Listed],
+    /// Whether rules send any inbound port to the proxy.
+    pub(crate) captures_inbound: bool,
+    /// Whether rules drop packets that belong to no connection.
+    pub(crate) drops_invalid: bool,
+}
+
+impl Facts<'_> {
+    /// Whether a packet that belongs to no connection can reach the application past the proxy, which ends the connection.
+    pub(crate) fn lets_invalid_in(&self) -> bool {
+        self.captures_inbound && !self.drops_invalid
+    }
+
+    /// Whether inbound connections are handed over by TPROXY.
+    pub(crate) fn is_transparent(&self) -> bool {
+        self.proxy.listeners.transparent.is_some()
+    }
+
+    /// Whether a list names interfaces of virtual machines.
+    pub(crate) fn has_machines(&self) -> bool {
+        self.lists.iter().any(|listed| matches!(listed.named, Named::Machine(_)))
+    }
+
+    /// Whether connections to different ports are redirected to a single one.
+    pub(crate) fn joins_ports(&self) -> bool {
+        let captured = self.lists.iter().filter(|listed| listed.captured);
+        let ports: Vec<PortRange> = captured
+            .filter_map(|listed| match listed.named {
+                Named::InboundPort(ports) => Some(ports),
+                _ => None,
+            })
+            .collect();
+        // Without a list, all ports are captured.
+        let is_one = matches!(ports[..], [port] if port.is_single());
+        self.captures_inbound
+            && !is_one
+            && self.proxy.listeners.inbound.is_some_and(|ports| ports.is_single())
+    }
+}
 
 /// A limit of a mesh's rules.
 pub(crate) struct Limit {

@@ -11,8 +11,9 @@ mod policy;
 #[cfg(test)]
 pub(crate) mod random;
 
+pub(crate) use facts::NOTHING_LEFT;
 pub(crate) use facts::port;
-pub use facts::{DNS_PORT, Levers, Listed, Listeners, Named, NoIpv6, Proxy};
+pub use facts::{ConfigKeys, DNS_PORT, Listed, Listeners, Named, NoIpv6, Proxy, Unused};
 pub use feature::Feature;
 pub use made::{made, noted, said};
 pub use policy::Policy;

@@ -5,79 +5,17 @@
 //! by what such a rule does ([`Meaning`]); it knows no mesh. Inside of a policy's folder the same rows are an enum, so that
 //! its rules name them and the compiler sees that each has a sentence.
 
-use crate::limit::Limit;
+mod meaning;
+
+pub(crate) use meaning::Effect;
+pub use meaning::Meaning;
+
+use crate::limit::{Caution, Limit};
 use crate::mesh::Mesh;
+use crate::recognition::{RecognizedRule, Role, RuleContext};
 use crate::settings::Setting;
-use crate::status::reading::{Meant, Met, Role};
 use rules::{Family, Origin};
 use std::{fmt, hash};
-
-/// What rules of a reason do, said so that it holds for every mesh.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Meaning {
-    /// Captures what leaves for some networks, or for all.
-    OutboundNetwork,
-    /// Captures what leaves for some ports, or for all.
-    OutboundPort,
-    /// Captures what arrives at some ports, or at all.
-    InboundPort,
-    /// Captures DNS queries.
-    Dns,
-    /// Captures what the proxy calls in its own pod.
-    ProxyCallsOwnPod,
-    /// Captures what comes from somebody behind the pod, such as a virtual machine, as if the pod sent it.
-    Machine,
-    /// Captures DNS queries of somebody behind the pod.
-    MachineDns,
-    /// Hands to the listener for what leaves.
-    ToOutboundListener,
-    /// Hands to the listener for what arrives.
-    ToInboundListener,
-    /// Leaves ports alone, of what leaves.
-    ExcludedOutboundPort,
-    /// Leaves ports alone, of what arrives.
-    ExcludedInboundPort,
-    /// Leaves networks alone, of what leaves.
-    ExcludedDestination,
-    /// Leaves alone what arrives from some networks.
-    ExcludedSource,
-    /// Leaves interfaces alone, both ways.
-    ExcludedInterface,
-    /// Leaves users or groups of the application alone.
-    ExcludedOwner,
-    /// Leaves all users or groups alone but those listed.
-    OtherOwners,
-    /// Leaves alone, of what arrives, what comes from somebody behind the pod.
-    MachineInterface,
-    /// Leaves the tunnel of the mesh alone.
-    TunnelPort,
-    /// Leaves the proxy's own calls alone.
-    ProxyOutbound,
-    /// Leaves alone what the proxy hands to the application.
-    ProxyToApplication,
-    /// Leaves alone what the application calls in its own pod.
-    ApplicationLoopback,
-    /// Leaves the loopback network, or the loopback interface, alone.
-    Loopback,
-    /// Leaves DNS queries alone that are not captured as such.
-    ExcludedDns,
-    /// Leaves all alone that leaves: capturing it is switched off.
-    OutboundOff,
-    /// Leaves all alone that arrives: capturing it is switched off.
-    InboundOff,
-    /// Leads what leaves on to other rules.
-    Outbound,
-    /// Leads what arrives on to other rules.
-    Inbound,
-    /// Is about packets of connections that were handed over before.
-    KnownConnection,
-    /// Keeps DNS queries of the proxy and of others apart for conntrack.
-    DnsZone,
-    /// Drops what belongs to no connection.
-    Dropped,
-    /// Reports to a log, and changes nothing.
-    Log,
-}
 
 /// A reason as its policy's table has it.
 #[derive(Debug)]
@@ -107,12 +45,17 @@ pub(crate) trait Reasons {
         &[]
     }
 
+    /// What to know of settings that work as they are given.
+    fn cautions(&self) -> &'static [Caution] {
+        &[]
+    }
+
     /// What to do where rules capture one family, and the pod has addresses of this one, too.
     fn remedy_of_gap(&self, family: Family) -> &'static str;
 
     /// Why a rule of iptables, or of the predecessor's, is there: by its comment where that tells, else by its chain, by
     /// what it asks and by what it does.
-    fn read(&self, met: &Met<'_>) -> Option<Reason>;
+    fn read(&self, met: &RuleContext<'_>) -> Option<Reason>;
 
     /// Whether a rule that decides is told by its meaning even where nothing but [`Reasons::read`]
     /// says what that is, and not by its place and text.
@@ -121,18 +64,18 @@ pub(crate) trait Reasons {
     }
 
     /// Of several settings that make such rules, the one that this rule shows.
-    fn setting(&self, _reason: Reason, _met: &Met<'_>) -> Option<Setting> {
+    fn setting(&self, _reason: Reason, _met: &RuleContext<'_>) -> Option<Setting> {
         None
     }
 
     /// Whether a rule of a chain that the kernel calls is the mesh's, of those that lead to no chain of it and carry no
     /// comment of it.
-    fn owns(&self, _met: &Met<'_>) -> bool {
+    fn owns(&self, _met: &RuleContext<'_>) -> bool {
         false
     }
 
     /// Mends what was read of each rule by what all together show.
-    fn settle(&self, _all: &mut [Meant<'_>]) {}
+    fn settle(&self, _all: &mut [RecognizedRule<'_>]) {}
 }
 
 /// Why a rule is there: a row of some mesh's table. Two are the same if their names are.

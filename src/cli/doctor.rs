@@ -61,8 +61,8 @@ fn decided_by_others(run: &Run, capture: &Capture) -> Vec<Finding> {
 /// usually say.
 fn proxy(mesh: Mesh, given: Option<&dyn Policy>) -> Proxy {
     let usual = usual(mesh);
-    let levers = given.or(usual.as_deref()).map(|capture| capture.levers());
-    let named_by = levers.and_then(|levers| levers.proxy).map(|setting| setting.row().option());
+    let keys = given.or(usual.as_deref()).map(|capture| capture.keys());
+    let named_by = keys.and_then(|keys| keys.proxy).map(|setting| setting.row().option());
     let usual = usual.map(|capture| capture.proxy()).unwrap_or_default();
     let given = given.map(|capture| capture.proxy());
     let listeners = given.as_ref().map(|proxy| proxy.listeners.clone()).unwrap_or_default();

@@ -5,7 +5,7 @@ use crate::support::catalogue::{Case, scenarios};
 use policy::Setting;
 use policy::explain::{Pod, Scene};
 use policy::mesh::{self, Capture, DNS_PORT, Mesh};
-use policy::picture::{self, Fate, Flow};
+use policy::picture::{self, Disposition, Flow};
 use policy::settings::{self, Topic};
 use policy::sources::pflag::{Flags, Word, word};
 use policy::sources::{Dialect, NoHost, Raw};
@@ -180,7 +180,12 @@ fn every_arrow_of_every_scenario_tells_what_becomes_of_its_packets() {
             for packet in &packets(&config, &own, family) {
                 let Some(flow) = picture.flow_of(packet) else { continue };
                 let verdict = walk(&scene.view, &scene.routing, packet, &mut ()).verdict;
-                assert_eq!(flow.fate(), Fate::from(verdict), "{}: {packet:?}\n{flow:?}", folder.display());
+                assert_eq!(
+                    flow.disposition(),
+                    Disposition::from(verdict),
+                    "{}: {packet:?}\n{flow:?}",
+                    folder.display()
+                );
                 if !told.iter().any(|known| std::ptr::eq(*known, flow)) {
                     told.push(flow);
                 }

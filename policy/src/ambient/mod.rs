@@ -7,7 +7,7 @@
 mod config;
 pub mod defaults;
 mod kin;
-mod lint;
+mod limits;
 mod pod;
 mod reading;
 mod reason;
@@ -24,7 +24,7 @@ pub use settings::Ambient;
 pub(crate) use settings::{EXAMPLES, FEATURES, TABLE as SETTINGS};
 
 use crate::Setting;
-use crate::mesh::{Capture, Levers, Listed, Listeners, Named, Policy, Proxy};
+use crate::mesh::{Capture, ConfigKeys, Listed, Listeners, NOTHING_LEFT, Named, Policy, Proxy};
 use ::rules::{Chains, Cidr, Family, Ownership, PolicyRules, RuleSet, desired::StaleFlows, routing::Object};
 use std::collections::BTreeSet;
 
@@ -107,8 +107,14 @@ impl Policy for CaptureConfig {
     }
 
     /// Ports and mark of ztunnel can't be chosen.
-    fn levers(&self) -> Levers {
-        Levers { ipv6: (Ambient::Ipv6, "give --ipv6"), proxy: None, listeners: Vec::new() }
+    fn keys(&self) -> ConfigKeys {
+        ConfigKeys {
+            off: None,
+            on: NOTHING_LEFT,
+            ipv6: (Ambient::Ipv6, "give --ipv6"),
+            proxy: None,
+            listeners: Vec::new(),
+        }
     }
 
     fn lists(&self) -> Vec<Listed> {

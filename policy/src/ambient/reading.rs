@@ -1,12 +1,12 @@
 //! Rules of ambient mode that do not say why they are there: ours in iptables, and those of Istio's node agent in iptables
 //! and in nf_tables. None of them has a comment; the chain, what a rule asks and what it does tell.
 
-use super::lint::LIMITS;
+use super::limits::LIMITS;
 use super::reason::{ROWS, Reason};
 use crate::limit::Limit;
 use crate::reason::{Reasons, Row};
-use crate::status::asks::Asked;
-use crate::status::reading::{Kind, Met, Role, captures, is_loopback};
+use crate::recognition::summary::FieldValues;
+use crate::recognition::{Kind, Role, RuleContext, captures, is_loopback};
 use rules::Family;
 use rules::Hook;
 
@@ -33,7 +33,7 @@ impl Reasons for Known {
         }
     }
 
-    fn read(&self, met: &Met<'_>) -> Option<crate::Reason> {
+    fn read(&self, met: &RuleContext<'_>) -> Option<crate::Reason> {
         read(met).map(Into::into)
     }
 
@@ -46,9 +46,9 @@ impl Reasons for Known {
     }
 }
 
-fn read(met: &Met<'_>) -> Option<Reason> {
+fn read(met: &RuleContext<'_>) -> Option<Reason> {
     let (asks, leads_on) = (met.asks, met.to.is_some());
-    let is_one = |asked: &Option<Asked>| asked.as_ref().is_some_and(|asked| !asked.negated);
+    let is_one = |asked: &Option<FieldValues>| asked.as_ref().is_some_and(|asked| !asked.negated);
     match (met.kind(), met.role) {
         (Kind::Mangle, _) => Some(Reason::ProxyToApplication),
         (Kind::Raw, _) => Some(Reason::DnsZone),

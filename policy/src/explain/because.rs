@@ -3,10 +3,10 @@
 //! Rules of ours know which option made them; of rules that were read back, their place and text is all
 //! there is to say.
 
-use super::{Explanation, captures, rule_text};
+use super::{Explanation, rule_text};
 use crate::Reason;
-use crate::reason::Meaning;
-use crate::status::reading::read_at;
+use crate::reason::{Effect, Meaning};
+use crate::recognition::{captures, read_at};
 use rules::nft::Field;
 use rules::simulate::{At, Direction, Matched, Packet, Verdict, ViewRule};
 use rules::{Action, Condition, ConnState, Match, Origin, Target};
@@ -53,17 +53,11 @@ impl Explanation<'_> {
         };
         let at = steps.map(|step| step.at).find(|&at| self.view.rule(at).is_some_and(names_it));
         let reason = at.and_then(|at| self.reason_of(at));
-        let whose = |reason: Reason| match reason.meaning() {
-            Meaning::OutboundNetwork
-            | Meaning::OutboundPort
-            | Meaning::Machine
-            | Meaning::ToOutboundListener => Some("the proxy's outbound".to_owned()),
-            Meaning::InboundPort | Meaning::ProxyCallsOwnPod | Meaning::ToInboundListener => {
-                Some("the proxy's inbound".to_owned())
-            }
-            Meaning::Dns | Meaning::MachineDns => {
+        let whose = |reason: Reason| match reason.meaning().effect() {
+            (Effect::Captured | Effect::HandedOver, "dns") => {
                 Some(format!("{}'s DNS", reason.mesh().reasons().resolver()))
             }
+            (Effect::Captured | Effect::HandedOver, direction) => Some(format!("the proxy's {direction}")),
             _ => None,
         };
         reason.and_then(whose).map_or(noun.to_owned(), |whose| format!("{whose} {noun}"))

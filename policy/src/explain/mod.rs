@@ -31,7 +31,7 @@ pub use ways::{Arrival, Arriving, Leaving, Way, Ways};
 use crate::Tone;
 use crate::sources::Dialect;
 use rules::simulate::{At, Matched, Outcome, Packet, Routing, Trace, Verdict, View, ViewRule, walk};
-use rules::{Action, Condition, Target, render};
+use rules::{Action, Condition, render};
 
 /// A packet, the rules it met, and its end.
 #[derive(Debug)]
@@ -189,12 +189,4 @@ fn condition_text(condition: &Condition) -> String {
         Condition::Nft(condition) => render::nft::condition(condition, "th"),
         Condition::TcpFlags { text, .. } | Condition::Always(text) | Condition::Unknown(text) => text.clone(),
     }
-}
-
-/// Whether a rule sends packets to a listener.
-pub(crate) fn captures(rule: &ViewRule) -> bool {
-    matches!(
-        rule.action,
-        Action::Target(Target::Redirect(_) | Target::Tproxy { .. }) | Action::RedirectSamePort
-    )
 }

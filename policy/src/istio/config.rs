@@ -3,6 +3,7 @@
 //! Every value here is meaningful; there is nothing left to refuse. How it came about (flags, environment,
 //! annotations) is forgotten.
 
+use crate::mesh::Unused;
 use rules::{Cidr, Family, Gid, InterfaceName, Mark, Port, PortRange, Uid};
 use std::{net::IpAddr, num::NonZeroU32};
 
@@ -121,6 +122,8 @@ pub struct CaptureConfig {
     pub drop_invalid: bool,
     /// Whether each rule reports its hits to NFLOG.
     pub log_hits: bool,
+    /// Settings that were given and change nothing of this.
+    pub unused: Vec<Unused>,
 }
 
 impl CaptureConfig {

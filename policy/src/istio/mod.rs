@@ -10,11 +10,10 @@ pub mod defaults;
 mod dns;
 mod inbound;
 mod kin;
-pub(crate) mod lint;
+mod limits;
 mod names;
 mod outbound;
 mod owner;
-mod picture;
 mod reading;
 mod reason;
 mod resolve;
@@ -34,10 +33,8 @@ pub use routing::{PolicyRoute, Routing, routing};
 pub(crate) use settings::{EXAMPLES, FEATURES, TABLE as SETTINGS};
 
 use crate::Setting;
-use crate::lint::{Change, Held, Judge, Oddities};
-use crate::mesh::{Capture, Levers, Listed, Listeners, Named, NoIpv6, Policy, Proxy};
-use crate::picture::Picture;
-use crate::sources::{Dialect, Raw};
+use crate::mesh::{Capture, ConfigKeys, Listed, Listeners, Named, NoIpv6, Policy, Proxy, Unused};
+use crate::sources::Raw;
 use rules::{
     Chains, Family, Ownership, PolicyRules, Protocol, RuleSet, Table, Target, desired::StaleFlows,
     routing::Object,
@@ -131,8 +128,20 @@ impl Policy for CaptureConfig {
         lists(self)
     }
 
-    fn levers(&self) -> Levers {
-        Levers {
+    fn unused(&self) -> &[Unused] {
+        &self.unused
+    }
+
+    fn keys(&self) -> ConfigKeys {
+        ConfigKeys {
+            off: Some((
+                Setting::InterceptionMode,
+                "give REDIRECT or TPROXY, or drop the options that say what to capture",
+            )),
+            on: (
+                Some(Setting::ServiceCidr),
+                "say what to capture, such as -i '*' and -b '*', or give -m NONE",
+            ),
             ipv6: (Setting::DualStack, "give --dual-stack"),
             proxy: Some(Setting::ProxyUid),
             listeners: vec![
@@ -157,18 +166,6 @@ impl Policy for CaptureConfig {
         };
         NoIpv6 { why, setting, remedy }
     }
-
-    fn picture(&self, dialect: &Dialect) -> Option<Picture> {
-        Some(picture::draw(self, dialect))
-    }
-
-    fn oddities(&self, judge: &mut Judge<'_>, held: &[Held]) -> Option<Oddities> {
-        Some(lint::look(self, judge, held))
-    }
-
-    fn without(&self, change: &Change) -> Option<Capture> {
-        Some(lint::without(self, change).into())
-    }
 }
 
 /// What injection says of pods that say nothing, each unless one of these settings is said.
@@ -187,6 +184,7 @@ pub fn of(capture: &Capture) -> Option<&CaptureConfig> {
     }
 }
 
+/// What the lists name, but for networks of a family that is not captured: reading the settings has warned of those.
 fn lists(config: &CaptureConfig) -> Vec<Listed> {
     const TCP: &[Protocol] = &[Protocol::Tcp];
     const BOTH: &[Protocol] = &[Protocol::Tcp, Protocol::Udp];
@@ -224,6 +222,10 @@ fn lists(config: &CaptureConfig) -> Vec<Listed> {
         OwnerGroups::Only(included) => add(Setting::OwnerGroups, true, groups(included)),
         OwnerGroups::AllBut(excluded) => add(Setting::OwnerGroupsExclude, false, groups(excluded)),
     }
+    lists.retain(|listed| match &listed.named {
+        Named::Destination(cidr) => cidr.family() == Family::V4 || config.ipv6,
+        _ => true,
+    });
     lists
 }
 

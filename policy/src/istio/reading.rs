@@ -3,11 +3,13 @@
 //! The chain that a rule stands in, what it asks and what it does tell. A test holds that against the policy that wrote
 //! the rules, for any configuration.
 
+use super::limits::CAUTIONS;
 use super::reason::{ROWS, Reason};
+use crate::limit::Caution;
 use crate::reason::{Reasons, Row};
+use crate::recognition::summary::{FieldValues, RuleSummary};
+use crate::recognition::{Kind, RecognizedRule, Role, RuleContext, captures, is_loopback, returns};
 use crate::settings::Setting;
-use crate::status::asks::{Asked, Asks};
-use crate::status::reading::{Kind, Meant, Met, Role, captures, is_loopback, returns};
 use rules::simulate::ViewChain;
 use rules::{Action, Family, Hook, Target};
 use std::collections::BTreeSet;
@@ -37,6 +39,10 @@ impl Reasons for Known {
         "the agent"
     }
 
+    fn cautions(&self) -> &'static [Caution] {
+        CAUTIONS
+    }
+
     fn remedy_of_gap(&self, family: Family) -> &'static str {
         match family {
             Family::V4 => "name the pod's IPv4 address in --pod-ips when the rules are set",
@@ -44,7 +50,7 @@ impl Reasons for Known {
         }
     }
 
-    fn read(&self, met: &Met<'_>) -> Option<crate::Reason> {
+    fn read(&self, met: &RuleContext<'_>) -> Option<crate::Reason> {
         read(met).map(Into::into)
     }
 
@@ -53,25 +59,25 @@ impl Reasons for Known {
         false
     }
 
-    fn setting(&self, reason: crate::Reason, met: &Met<'_>) -> Option<Setting> {
+    fn setting(&self, reason: crate::Reason, met: &RuleContext<'_>) -> Option<Setting> {
         let by_owner = [Setting::ProxyUid, Setting::ProxyGid];
         (reason.settings() == by_owner).then(|| by_owner[usize::from(met.asks.gid.is_some())])
     }
 
-    fn owns(&self, met: &Met<'_>) -> bool {
+    fn owns(&self, met: &RuleContext<'_>) -> bool {
         owns(met)
     }
 
-    fn settle(&self, all: &mut [Meant<'_>]) {
+    fn settle(&self, all: &mut [RecognizedRule<'_>]) {
         groups_of_the_proxy(all);
     }
 }
 
 /// Upstream's rules, which carry no comment: the forms that it writes, where something leads to its chains.
-fn owns(met: &Met<'_>) -> bool {
+fn owns(met: &RuleContext<'_>) -> bool {
     let asks = met.asks;
     let is_capturing = matches!(met.kind(), Kind::Nat | Kind::Mangle);
-    let is_one = |asked: &Option<Asked>| asked.as_ref().is_some_and(|asked| !asked.negated);
+    let is_one = |asked: &Option<FieldValues>| asked.as_ref().is_some_and(|asked| !asked.negated);
     let is_interface = (is_one(&asks.in_interface) || is_one(&asks.out_interface))
         && [&asks.source, &asks.destination, &asks.destination_port].iter().all(|asked| asked.is_none());
     is_capturing
@@ -87,7 +93,7 @@ fn owns(met: &Met<'_>) -> bool {
         }
 }
 
-fn read(met: &Met<'_>) -> Option<Reason> {
+fn read(met: &RuleContext<'_>) -> Option<Reason> {
     if met.kind() == Kind::Raw {
         return Some(Reason::Dns);
     }
@@ -104,8 +110,8 @@ fn read(met: &Met<'_>) -> Option<Reason> {
     }
 }
 
-fn inbound(met: &Met<'_>) -> Option<Reason> {
-    let Met { rule, asks, to, .. } = *met;
+fn inbound(met: &RuleContext<'_>) -> Option<Reason> {
+    let RuleContext { rule, asks, to, .. } = *met;
     if matches!(to, Some(Role::ToInboundListener | Role::Divert)) || captures(rule) {
         return Some(Reason::InboundPort);
     }
@@ -124,8 +130,8 @@ fn inbound(met: &Met<'_>) -> Option<Reason> {
     }
 }
 
-fn outbound(met: &Met<'_>) -> Option<Reason> {
-    let Met { rule, asks, to, .. } = *met;
+fn outbound(met: &RuleContext<'_>) -> Option<Reason> {
+    let RuleContext { rule, asks, to, .. } = *met;
     match to {
         Some(Role::Dns) => return Some(Reason::Dns),
         Some(Role::ToInboundListener) => return Some(Reason::ProxyCallsOwnPod),
@@ -158,8 +164,8 @@ fn outbound(met: &Met<'_>) -> Option<Reason> {
     }
 }
 
-fn base(met: &Met<'_>, hook: Hook) -> Option<Reason> {
-    let Met { chain: held, rule, asks, to, .. } = *met;
+fn base(met: &RuleContext<'_>, hook: Hook) -> Option<Reason> {
+    let RuleContext { chain: held, rule, asks, to, .. } = *met;
     match (to, &rule.action) {
         (Some(Role::Inbound), _) => Some(Reason::InboundPort),
         (Some(Role::Outbound), _) => Some(Reason::Outbound),
@@ -177,7 +183,7 @@ fn base(met: &Met<'_>, hook: Hook) -> Option<Reason> {
                     && other
                         .rules
                         .iter()
-                        .any(|rule| Asks::of(&rule.conditions).out_interface.as_ref() == Some(items))
+                        .any(|rule| RuleSummary::of(&rule.conditions).out_interface.as_ref() == Some(items))
             };
             let is_both_ways = hook == Hook::Output || met.view().chains().iter().any(twin);
             Some(if is_both_ways { Reason::ExcludedInterface } else { Reason::VmInterface })
@@ -187,8 +193,8 @@ fn base(met: &Met<'_>, hook: Hook) -> Option<Reason> {
 }
 
 /// A group that is left alone is the proxy's if other rules of the proxy's name it.
-fn groups_of_the_proxy(found: &mut [Meant<'_>]) {
-    let names_proxy = |meant: &&Meant<'_>| {
+fn groups_of_the_proxy(found: &mut [RecognizedRule<'_>]) {
+    let names_proxy = |meant: &&RecognizedRule<'_>| {
         [Reason::ProxyCallsOwnPod, Reason::ApplicationLoopback]
             .map(|own| Some(own.into()))
             .contains(&meant.reason)
@@ -197,7 +203,7 @@ fn groups_of_the_proxy(found: &mut [Meant<'_>]) {
         found.iter().filter(names_proxy).filter_map(|meant| Some(meant.asks.gid.as_ref()?.items.clone()));
     let of_proxy: BTreeSet<String> = of_proxy.flatten().collect();
     for meant in found {
-        let others = |asked: &Asked| !asked.items.iter().any(|group| of_proxy.contains(group));
+        let others = |asked: &FieldValues| !asked.items.iter().any(|group| of_proxy.contains(group));
         if meant.reason == Some(Reason::ProxyOutbound.into())
             && meant.rule.origin.is_none()
             && meant.asks.gid.as_ref().is_some_and(others)

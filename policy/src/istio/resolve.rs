@@ -1,8 +1,11 @@
 //! Turns words into a configuration, or into everything that is wrong with them.
 
-use super::config::{CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, RouteTable};
+use super::config::{
+    CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups, RouteTable,
+};
 use super::defaults;
 use super::names::Names;
+use crate::mesh::Unused;
 use crate::settings::Setting;
 use crate::sources::{Host, Reader, Source, Wildcard};
 use rules::{Cidr, Family, Mark, number::unsigned};
@@ -46,7 +49,7 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
         warn_of_ipv6(reader, Setting::ServiceExcludeCidr, &excluded_cidrs);
     }
     let excluded_inbound = reader.list(Setting::InboundPortsExclude, Reader::port_item_or_zero);
-    CaptureConfig {
+    let config = CaptureConfig {
         ipv6: ipv6.unwrap_or(false),
         interception,
         outbound_listener: reader.listener(Setting::EnvoyPort, defaults::OUTBOUND_LISTENER),
@@ -69,7 +72,61 @@ pub fn configure(reader: &mut Reader<'_>, host: &dyn Host, numbers_only: bool) -
         dns: dns(reader, host),
         drop_invalid: reader.switch(Setting::DropInvalid),
         log_hits: reader.switch(Setting::TraceLogging),
-    }
+        unused: Vec::new(),
+    };
+    CaptureConfig { unused: unused(reader, &config), ..config }
+}
+
+/// Which of the settings that were given have no effect beside the others.
+fn unused(reader: &Reader<'_>, config: &CaptureConfig) -> Vec<Unused> {
+    let tproxy = matches!(config.interception, Interception::Tproxy { .. });
+    let cases = [
+        (
+            Setting::InboundPortsExclude,
+            matches!(config.inbound_ports, InboundPorts::Only(_)),
+            "it excludes ports from -b '*', which is not given",
+            "drop the option, or give -b '*' to capture all other ports",
+        ),
+        (
+            Setting::OutboundPorts,
+            config.outbound_cidrs == OutboundCidrs::All,
+            "it lists ports that -i '*' captures anyway",
+            "drop the option",
+        ),
+        (
+            Setting::OwnerGroupsExclude,
+            matches!(config.owner_groups, OwnerGroups::Only(_)),
+            "it excludes groups from all groups, but a list of groups is captured",
+            "drop the variable",
+        ),
+        (
+            Setting::TproxyMark,
+            !tproxy,
+            "it marks packets in TPROXY mode, which is not on",
+            "drop the option, or give -m TPROXY",
+        ),
+        (
+            Setting::TproxyRouteTable,
+            !tproxy,
+            "it routes packets in TPROXY mode, which is not on",
+            "drop the option, or give -m TPROXY",
+        ),
+        (
+            Setting::DnsServers,
+            config.dns == DnsCapture::Off,
+            "it names servers, but DNS is not captured",
+            "drop the option, or give --redirect-dns",
+        ),
+        (
+            Setting::ServiceExcludeCidr,
+            config.outbound_cidrs == OutboundCidrs::Only(Vec::new()) && config.outbound_ports.is_empty(),
+            "it leaves networks alone, but no outbound network is captured",
+            "drop the option, or give -i",
+        ),
+    ];
+    let is_given = |setting| reader.raw.get(setting).is_some_and(|given| !given.value.trim().is_empty());
+    let found = cases.into_iter().filter(|(setting, is_unused, ..)| *is_unused && is_given(*setting));
+    found.map(|(setting, _, because, remedy)| Unused { setting, because, remedy }).collect()
 }
 
 fn interception(reader: &mut Reader<'_>) -> Interception {

@@ -26,7 +26,7 @@ pub use resolve::{configure, unknown_user};
 pub use settings::Kuma;
 pub(crate) use settings::{EXAMPLES, FEATURES, TABLE as SETTINGS};
 
-use crate::mesh::{Capture, Levers, Listed, Listeners, Named, Policy, Proxy};
+use crate::mesh::{Capture, ConfigKeys, Listed, Listeners, NOTHING_LEFT, Named, Policy, Proxy};
 use crate::settings::Setting;
 use ::rules::desired::StaleFlows;
 use ::rules::routing::Object;
@@ -122,8 +122,10 @@ impl Policy for CaptureConfig {
         }
     }
 
-    fn levers(&self) -> Levers {
-        Levers {
+    fn keys(&self) -> ConfigKeys {
+        ConfigKeys {
+            off: None,
+            on: NOTHING_LEFT,
             ipv6: (Kuma::IpFamilyMode, "let --ip-family-mode be dualstack"),
             proxy: Some(Kuma::ProxyUser),
             listeners: vec![

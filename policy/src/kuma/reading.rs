@@ -4,9 +4,11 @@
 use super::COMMENTS;
 use super::reason::{ROWS, Reason};
 use super::settings::Kuma;
+use crate::finding::Code;
+use crate::limit::Caution;
 use crate::reason::{Reasons, Row};
+use crate::recognition::{Kind, RecognizedRule, Role, RuleContext, captures, returns};
 use crate::settings::Setting;
-use crate::status::reading::{Kind, Meant, Met, Role, captures, returns};
 use rules::Family;
 use rules::{Condition, Match};
 
@@ -27,6 +29,17 @@ impl Reasons for Known {
         ]
     }
 
+    fn cautions(&self) -> &'static [Caution] {
+        &[Caution {
+            code: Code::InvalidPackets,
+            is_warning: false,
+            setting: Kuma::DropInvalid,
+            applies: |facts| facts.lets_invalid_in(),
+            text: "is off: one packet outside its connection's window resets a captured connection",
+            remedy: "give --drop-invalid-packets",
+        }]
+    }
+
     fn remedy_of_gap(&self, family: Family) -> &'static str {
         match family {
             Family::V4 => "set the rules again: those of Kuma always capture IPv4",
@@ -34,11 +47,11 @@ impl Reasons for Known {
         }
     }
 
-    fn read(&self, met: &Met<'_>) -> Option<crate::Reason> {
+    fn read(&self, met: &RuleContext<'_>) -> Option<crate::Reason> {
         read(met).map(Into::into)
     }
 
-    fn setting(&self, _reason: crate::Reason, met: &Met<'_>) -> Option<Setting> {
+    fn setting(&self, _reason: crate::Reason, met: &RuleContext<'_>) -> Option<Setting> {
         // Of all servers none is named.
         let of_servers = met.asks.destination.is_some() || met.asks.source.is_some();
         (met.asks.udp && captures(met.rule)).then_some(if of_servers {
@@ -49,7 +62,7 @@ impl Reasons for Known {
     }
 
     /// A list of ports has not made the rule that captures all of them.
-    fn settle(&self, all: &mut [Meant<'_>]) {
+    fn settle(&self, all: &mut [RecognizedRule<'_>]) {
         let lists = [Reason::InboundPort, Reason::OutboundPort].map(crate::Reason::from);
         for meant in all {
             if meant.asks.destination_port.is_none() && meant.reason.is_some_and(|one| lists.contains(&one)) {
@@ -59,13 +72,13 @@ impl Reasons for Known {
     }
 }
 
-fn read(met: &Met<'_>) -> Option<Reason> {
+fn read(met: &RuleContext<'_>) -> Option<Reason> {
     let named = || Reason::named(&format!("kuma-{}", met.asks.comment.as_deref()?.strip_prefix(COMMENTS)?));
     named().or_else(|| by_form(met))
 }
 
-fn by_form(met: &Met<'_>) -> Option<Reason> {
-    let Met { asks, rule, to, .. } = *met;
+fn by_form(met: &RuleContext<'_>) -> Option<Reason> {
+    let RuleContext { asks, rule, to, .. } = *met;
     match (met.kind(), met.role) {
         (Kind::Raw, _) => Some(Reason::DnsZone),
         (Kind::Mangle, _) => Some(Reason::DropInvalid),
@@ -88,8 +101,8 @@ fn by_form(met: &Met<'_>) -> Option<Reason> {
 }
 
 /// In the chains that the kernel calls.
-fn base(met: &Met<'_>) -> Option<Reason> {
-    let Met { asks, rule, .. } = *met;
+fn base(met: &RuleContext<'_>) -> Option<Reason> {
+    let RuleContext { asks, rule, .. } = *met;
     if captures(rule) {
         return Some(match (&asks.in_interface, asks.udp) {
             (Some(_), true) => Reason::VirtualNetworkDns,
@@ -110,8 +123,8 @@ fn base(met: &Met<'_>) -> Option<Reason> {
     }
 }
 
-fn outbound(met: &Met<'_>) -> Option<Reason> {
-    let Met { asks, rule, to, .. } = *met;
+fn outbound(met: &RuleContext<'_>) -> Option<Reason> {
+    let RuleContext { asks, rule, to, .. } = *met;
     match to {
         Some(Role::ToInboundListener) => return Some(Reason::ProxyCallsOwnPod),
         Some(Role::ToOutboundListener) => return Some(Reason::OutboundPort),

@@ -23,7 +23,7 @@ pub use settings::Linkerd;
 pub(crate) use settings::{EXAMPLES, FEATURES, TABLE as SETTINGS};
 
 use crate::Setting;
-use crate::mesh::{Capture, Levers, Listed, Listeners, Named, Policy, Proxy};
+use crate::mesh::{Capture, ConfigKeys, Listed, Listeners, NOTHING_LEFT, Named, Policy, Proxy};
 use defaults::text;
 use rules::predecessor::Predecessor;
 use rules::{Chains, Family, Ownership, PolicyRules, PortRange, Protocol, RuleSet, routing::Object};
@@ -104,8 +104,10 @@ impl Policy for CaptureConfig {
         }
     }
 
-    fn levers(&self) -> Levers {
-        Levers {
+    fn keys(&self) -> ConfigKeys {
+        ConfigKeys {
+            off: None,
+            on: NOTHING_LEFT,
             ipv6: (Linkerd::Ipv6, "give --ipv6"),
             proxy: Some(Linkerd::ProxyUid),
             listeners: vec![

@@ -3,7 +3,7 @@
 
 use super::reason::{ROWS, Reason};
 use crate::reason::{Reasons, Row};
-use crate::status::reading::{Met, Role, captures, is_loopback, returns};
+use crate::recognition::{Role, RuleContext, captures, is_loopback, returns};
 use rules::Family;
 use rules::Hook;
 
@@ -26,12 +26,12 @@ impl Reasons for Known {
         }
     }
 
-    fn read(&self, met: &Met<'_>) -> Option<crate::Reason> {
+    fn read(&self, met: &RuleContext<'_>) -> Option<crate::Reason> {
         read(met).map(Into::into)
     }
 }
 
-fn read(met: &Met<'_>) -> Option<Reason> {
+fn read(met: &RuleContext<'_>) -> Option<Reason> {
     let asks = met.asks;
     let has_ports = asks.destination_port.is_some();
     match (met.role, captures(met.rule), returns(met.rule)) {

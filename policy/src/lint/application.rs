@@ -1,7 +1,7 @@
 //! Containers of an application that run as the proxy: rules tell the proxy's packets by their owner, so they take those of
 //! such a container for the proxy's own.
 
-use super::judge::Judge;
+use super::comparison::Comparison;
 use super::{Code, Finding, MOST_WORK};
 use crate::Subject;
 use crate::mesh::Capture;
@@ -39,8 +39,8 @@ pub fn runs_as_proxy(subject: &Subject, capture: &Capture) -> Vec<Finding> {
         Direction::Inbound { .. } => false,
     };
     let captures_others = || {
-        let mut judge = Judge::new(&subject.raw, capture, Work::new(MOST_WORK));
-        judge.captures(|packet| is_others(&packet.direction))
+        let mut comparison = Comparison::new(&subject.raw, capture, Work::new(MOST_WORK));
+        comparison.captures(|packet| is_others(&packet.direction))
     };
     // Where nothing of an application is captured anyway, it makes no difference.
     if !findings.is_empty() && (subject.skip().is_some() || !captures_others()) {

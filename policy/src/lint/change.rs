@@ -10,7 +10,7 @@ use std::{fmt, io};
 
 /// What to leave out of an option.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LeftOut {
+pub(crate) enum Removed {
     Network(Cidr),
     Ports(PortRange),
     Interface(InterfaceName),
@@ -24,14 +24,14 @@ pub enum LeftOut {
 
 /// Something left out of an option.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Change {
+pub(crate) struct Change {
     pub(crate) setting: Setting,
-    pub(crate) item: LeftOut,
+    pub(crate) item: Removed,
     /// Whether the item stays once.
     pub(crate) once: bool,
 }
 
-impl fmt::Display for LeftOut {
+impl fmt::Display for Removed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Network(cidr) => cidr.fmt(f),
@@ -45,19 +45,19 @@ impl fmt::Display for LeftOut {
     }
 }
 
-impl From<Cidr> for LeftOut {
+impl From<Cidr> for Removed {
     fn from(cidr: Cidr) -> Self {
         Self::Network(cidr)
     }
 }
 
-impl From<PortRange> for LeftOut {
+impl From<PortRange> for Removed {
     fn from(range: PortRange) -> Self {
         Self::Ports(range)
     }
 }
 
-impl LeftOut {
+impl Removed {
     /// What a list names; `None` for what the policy itself names.
     pub(super) fn of(listed: &Listed) -> Option<Self> {
         Some(match &listed.named {
@@ -96,7 +96,7 @@ impl LeftOut {
 #[derive(Clone, Debug)]
 pub(super) struct Said {
     pub(super) capture: Capture,
-    raw: Raw,
+    pub(super) raw: Raw,
     /// Whether the words alone say the configuration, once that was asked: it takes reading them.
     is_all_said: OnceCell<bool>,
 }
@@ -113,15 +113,12 @@ impl Said {
 }
 
 impl Change {
-    pub(crate) fn without(setting: Setting, item: impl Into<LeftOut>) -> Self {
+    pub(crate) fn without(setting: Setting, item: impl Into<Removed>) -> Self {
         Self { setting, item: item.into(), once: false }
     }
 
     /// The configuration of whoever follows the advice; `None` where that can't be told from the words.
     pub(super) fn follow(&self, said: &Said) -> Option<Said> {
-        if let Some(capture) = said.capture.without(self) {
-            return Some(Said::new(capture, said.raw.clone()));
-        }
         if !said.is_all_said() {
             return None;
         }
@@ -132,11 +129,11 @@ impl Change {
     /// The words without the item.
     fn left_out(&self, raw: &Raw) -> Option<Raw> {
         let Given { value, source } = raw.get(self.setting)?;
-        if self.item == LeftOut::Everything {
+        if self.item == Removed::Everything {
             return Some(raw.clone().without(self.setting));
         }
         // Items about users hold lists themselves.
-        let separator = if matches!(self.item, LeftOut::Users(_)) { ";" } else { "," };
+        let separator = if matches!(self.item, Removed::Users(_)) { ";" } else { "," };
         let mut kept = !self.once;
         let mut is_left_out = |text: &&str| self.item.is_said_by(text) && std::mem::replace(&mut kept, true);
         let items: Vec<&str> = value.split(separator).collect();
@@ -169,10 +166,10 @@ impl Host for Remembered<'_> {
         Ok(self.0.proxy().gids.first().copied())
     }
 
-    /// Those for documentation (RFC 5737, RFC 3849), of the families that are captured.
+    /// Those for documentation (RFC 5737, RFC 3849), of the families that are captured; the first one may decide about IPv6.
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {
         let v6 = self.0.ipv6().then_some(Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7).into());
-        Ok([Ipv4Addr::new(198, 51, 100, 7).into()].into_iter().chain(v6).collect())
+        Ok(v6.into_iter().chain([Ipv4Addr::new(198, 51, 100, 7).into()]).collect())
     }
 
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {

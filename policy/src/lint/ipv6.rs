@@ -1,6 +1,6 @@
 //! IPv6 of a pod that is not captured though the pod has it: those connections pass the proxy by.
 
-use super::judge::declared;
+use super::comparison::declared;
 use super::{Code, Finding};
 use crate::mesh::{NoIpv6, Policy};
 use crate::sources::Raw;

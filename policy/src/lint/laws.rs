@@ -1,19 +1,17 @@
-//! Laws of lint over configurations at random, and the faults that it had, one test each.
+//! Configurations of Istio's sidecar and packets at random, for laws, and the faults that lint had, one test each.
 
-use super::judge::{Judge, scenes};
-use super::{Finding, Held, Idle, MOST_WORK, lint, lint_within, look, uncaptured_ipv6};
+use super::{Code, Finding, Held, MOST_WORK, lint, lint_within, uncaptured_ipv6};
 use crate::Setting;
-use crate::explain::Pod;
-use crate::istio::lint::without;
 use crate::istio::{
     CaptureConfig, DnsCapture, InboundPorts, Interception, OutboundCidrs, OwnerGroups, defaults,
 };
-use crate::mesh::Capture;
+use crate::mesh::Mesh;
+use crate::mesh::random::said;
 use crate::sources::Raw;
 use proptest::{collection::vec, prelude::*, sample::select, sample::subsequence};
 use rules::shadow::Work;
-use rules::simulate::{Direction, Packet, walk};
-use rules::{Cidr, ConnState, Family, Gid, InterfaceName, PortRange, Protocol, Uid};
+use rules::simulate::{Direction, Packet};
+use rules::{ConnState, Family, Gid, InterfaceName, Protocol, Uid};
 use std::net::{IpAddr, SocketAddr};
 
 const NETWORKS: [&str; 12] = [
@@ -88,6 +86,7 @@ pub(crate) fn nothing() -> CaptureConfig {
         dns: DnsCapture::Off,
         drop_invalid: false,
         log_hits: false,
+        unused: Vec::new(),
     }
 }
 
@@ -177,84 +176,33 @@ pub(crate) fn packet() -> impl Strategy<Value = Packet> {
     )
 }
 
-/// All options given that may have no effect.
-fn raw() -> Raw {
-    let flag = |setting: Setting, text: &str| (setting, text.to_owned());
-    let given = [
-        flag(Setting::PodIps, "10.1.0.9"),
-        flag(Setting::InboundPortsExclude, "x"),
-        flag(Setting::OutboundPorts, "x"),
-        flag(Setting::ServiceExcludeCidr, "x"),
-        flag(Setting::DnsServers, "x"),
-        flag(Setting::OwnerGroupsExclude, "x"),
-    ];
-    Raw::new(given, |_| false, |_| None)
-}
-
-fn idle(config: &CaptureConfig) -> Vec<Idle> {
-    let (raw, capture) = (raw(), Capture::from(config.clone()));
-    look(&mut Judge::new(&raw, &capture, Work::new(MOST_WORK)), &[]).idle
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
-
-    #[test]
-    fn whoever_follows_advice_sees_every_packet_end_as_before(config in config(), packets in vec(packet(), 200)) {
-        let pod = Pod::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&config));
-        let idle = idle(&config);
-        let all = idle.iter().fold(config.clone(), |config, idle| without(&config, &idle.change));
-        let each = idle.iter().map(|idle| (Some(&idle.finding), without(&config, &idle.change)));
-        for (finding, changed) in each.chain([(None, all)]) {
-            for (before, after) in scenes(&config.clone().into(), &pod).iter().zip(&scenes(&changed.clone().into(), &pod)) {
-                for packet in packets.iter().filter(|packet| packet.family() == before.family) {
-                    let then = walk(&before.view, &before.routing, packet, &mut ()).verdict;
-                    let now = walk(&after.view, &after.routing, packet, &mut ()).verdict;
-                    prop_assert_eq!(then, now, "{:?}: {:?}\n{:?}", finding, packet, changed);
-                }
-            }
-        }
-    }
-}
-
-fn list<T: std::str::FromStr<Err: std::fmt::Debug> + std::fmt::Debug>(texts: &[&str]) -> Vec<T> {
-    texts.iter().copied().map(parsed).collect()
-}
-
-fn outbound(included: &[&str], excluded: &[&str]) -> CaptureConfig {
-    CaptureConfig {
-        outbound_cidrs: OutboundCidrs::Only(list::<Cidr>(included)),
-        excluded_cidrs: list(excluded),
-        inbound_ports: InboundPorts::AllBut(Vec::new()),
-        drop_invalid: true,
-        ..nothing()
-    }
-}
-
-/// Options and remedies of all warnings.
-fn check(raw: &[(Setting, &str)], config: &CaptureConfig, expected: &[(&str, &str)]) {
-    let raw = Raw::new(raw.iter().map(|(setting, text)| (*setting, (*text).to_owned())), |_| false, |_| None);
-    let found: Vec<Finding> = lint(&raw, &config.clone().into(), &[])
-        .into_iter()
-        .filter(|f| f.level == super::Level::Warning)
-        .collect();
+/// Options and remedies of all warnings about what is said of Istio's sidecar, beside what makes no difference here.
+fn check(flags: &[(&str, &str)], expected: &[(&str, &str)]) {
+    let (raw, capture) = said(Mesh::Istio, &[flags, &[("drop-invalid", "true")]].concat()).expect("valid");
+    let found: Vec<Finding> =
+        lint(&raw, &capture, &[]).into_iter().filter(|f| f.level == super::Level::Warning).collect();
     let told: Vec<(&str, &str)> = found.iter().map(|f| (f.option.as_str(), f.remedy.as_str())).collect();
-    assert_eq!(told, expected, "{found:#?}");
+    assert_eq!(told, expected, "{flags:?}: {found:#?}");
 }
+
+const INCLUDED: &str = "istio-service-cidr";
+const EXCLUDED: &str = "istio-service-exclude-cidr";
+const INBOUND: (&str, &str) = ("istio-inbound-ports", "*");
+const IPV6: (&str, &str) = ("dual-stack", "true");
 
 #[test]
 fn a_network_is_left_out_only_if_nothing_else_hangs_on_it() {
-    check(&[], &outbound(&["127.0.0.1/32", "0.0.0.0/0"], &[]), &[]);
-    check(
+    let outbound = |included, more: &[(&str, &str)], expected: &[(&str, &str)]| {
+        check(&[&[INBOUND, (INCLUDED, included)], more].concat(), expected);
+    };
+    outbound("127.0.0.1/32,0.0.0.0/0", &[], &[]);
+    outbound("127.0.0.1/32,127.0.0.2/32,0.0.0.0/0", &[], &[("--istio-service-cidr", "drop 127.0.0.1/32")]);
+    let ipv4 = ("pod-ips", "10.1.0.9");
+    outbound("::1/128,10.0.0.0/8", &[ipv4], &[]);
+    outbound("::1/128,10.0.0.0/8", &[IPV6], &[]);
+    outbound(
+        "10.1.0.0/16,10.0.0.0/8,10.0.0.0/8",
         &[],
-        &outbound(&["127.0.0.1/32", "127.0.0.2/32", "0.0.0.0/0"], &[]),
-        &[("--istio-service-cidr", "drop 127.0.0.1/32")],
-    );
-    check(&[], &outbound(&["::1/128", "10.0.0.0/8"], &[]), &[]);
-    check(&[], &CaptureConfig { ipv6: true, ..outbound(&["::1/128", "10.0.0.0/8"], &[]) }, &[]);
-    check(
-        &[],
-        &outbound(&["10.1.0.0/16", "10.0.0.0/8", "10.0.0.0/8"], &[]),
         &[("--istio-service-cidr", "drop 10.1.0.0/16"), ("--istio-service-cidr", "list 10.0.0.0/8 once")],
     );
 }
@@ -262,18 +210,19 @@ fn a_network_is_left_out_only_if_nothing_else_hangs_on_it() {
 #[test]
 fn what_is_excluded_as_a_whole_is_told_once() {
     let leave = ("--istio-service-exclude-cidr", "leave out of it what is to be captured");
-    check(&[], &outbound(&["10.0.0.0/8"], &["10.0.0.0/9", "10.128.0.0/9"]), &[leave]);
-    check(&[], &outbound(&["10.0.0.0/8", "10.1.0.0/16"], &["0.0.0.0/0"]), &[leave]);
-    let all = CaptureConfig { outbound_cidrs: OutboundCidrs::All, ..outbound(&[], &["0.0.0.0/0"]) };
-    check(&[], &all, &[leave]);
-    // IPv6 is left.
-    check(&[], &CaptureConfig { ipv6: true, ..all.clone() }, &[]);
-    let nothing_else = CaptureConfig { inbound_ports: InboundPorts::Only(Vec::new()), ..all };
-    check(&[], &nothing_else, &[leave]);
+    let ipv4 = ("pod-ips", "10.1.0.9");
+    check(&[INBOUND, ipv4, (INCLUDED, "10.0.0.0/8"), (EXCLUDED, "10.0.0.0/9,10.128.0.0/9")], &[leave]);
+    check(&[INBOUND, ipv4, (INCLUDED, "10.0.0.0/8,10.1.0.0/16"), (EXCLUDED, "0.0.0.0/0")], &[leave]);
+    check(&[INBOUND, ipv4, (INCLUDED, "*"), (EXCLUDED, "0.0.0.0/0")], &[leave]);
+    // IPv6 is left, which other words tell.
+    check(&[INBOUND, IPV6, (INCLUDED, "*"), (EXCLUDED, "0.0.0.0/0")], &[leave]);
+    check(&[ipv4, (INCLUDED, "*"), (EXCLUDED, "0.0.0.0/0")], &[leave]);
+    let ports = ("istio-local-outbound-ports-exclude", "1-65535");
+    let leave_ports = ("--istio-local-outbound-ports-exclude", "leave out of it what is to be captured");
+    check(&[INBOUND, (INCLUDED, "*"), ports], &[leave_ports]);
     let remedy = "drop 10.1.0.0/16; if it was meant to count, take it out of --istio-service-exclude-cidr";
     check(
-        &[],
-        &outbound(&["10.1.0.0/16", "11.0.0.0/8"], &["10.0.0.0/8"]),
+        &[INBOUND, (INCLUDED, "10.1.0.0/16,11.0.0.0/8"), (EXCLUDED, "10.0.0.0/8")],
         &[("--istio-service-cidr", remedy)],
     );
 }
@@ -281,32 +230,97 @@ fn what_is_excluded_as_a_whole_is_told_once() {
 #[test]
 fn where_nothing_is_captured_nothing_else_is_told() {
     let remedy = "say what to capture, such as -i '*' and -b '*', or give -m NONE";
-    let given = [(Setting::InboundPortsExclude, "80"), (Setting::DnsServers, "10.0.0.1")];
-    check(&given, &nothing(), &[("--istio-service-cidr", remedy)]);
-    let none = CaptureConfig { interception: Interception::None, ..outbound(&["10.0.0.0/8"], &[]) };
-    check(&given, &none, &[]);
-    assert_eq!(lint(&Raw::default(), &none.into(), &[]).len(), 1);
+    let given = [("istio-local-exclude-ports", "80"), ("dns-servers", "10.0.0.1")];
+    check(&given, &[("--istio-service-cidr", remedy)]);
+    let none =
+        [&given[..], &[("istio-inbound-interception-mode", "NONE"), (INCLUDED, "10.0.0.0/8")]].concat();
+    check(&none, &[]);
+    let (raw, capture) = said(Mesh::Istio, &none).expect("valid");
+    let codes: Vec<Code> = lint(&raw, &capture, &[]).iter().map(|finding| finding.code).collect();
+    assert_eq!(codes, [Code::ModeNone]);
+}
+
+#[test]
+fn options_without_effect_say_why() {
+    let check = |flags: &[(&str, &str)], expected: &str| {
+        let flags = [&[INBOUND, ("drop-invalid", "true")], flags].concat();
+        let (raw, capture) = said(Mesh::Istio, &flags).expect("valid");
+        let found = lint(&raw, &capture, &[]);
+        let texts: Vec<&str> =
+            found.iter().filter(|f| f.code == Code::NoEffect).map(|f| f.text.as_str()).collect();
+        assert_eq!(texts, [expected], "{flags:?}: {found:#?}");
+    };
+    check(
+        &[("istio-inbound-ports", "80"), ("istio-local-exclude-ports", "81")],
+        "has no effect: it excludes ports from -b '*', which is not given",
+    );
+    check(
+        &[(INCLUDED, "*"), ("istio-outbound-ports", "80")],
+        "has no effect: it lists ports that -i '*' captures anyway",
+    );
+    check(
+        &[(INCLUDED, "*"), ("istio-inbound-tproxy-mark", "7")],
+        "has no effect: it marks packets in TPROXY mode, which is not on",
+    );
+    check(
+        &[(INCLUDED, "*"), ("dns-servers", "10.0.0.1")],
+        "has no effect: it names servers, but DNS is not captured",
+    );
+    check(
+        &[(EXCLUDED, "10.0.0.0/8")],
+        "has no effect: it leaves networks alone, but no outbound network is captured",
+    );
+    check(
+        &[
+            (INCLUDED, "*"),
+            ("ISTIO_OUTBOUND_OWNER_GROUPS", "5"),
+            ("ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE", "6"),
+        ],
+        "has no effect: it excludes groups from all groups, but a list of groups is captured",
+    );
 }
 
 #[test]
 fn listeners_share_no_port() {
-    let range: PortRange = parsed("15000-15010");
-    let config = CaptureConfig { inbound_listener: range, ..outbound(&["10.0.0.0/8"], &[]) };
-    check(&[], &config, &[("--inbound-capture-port", "give the listeners different ports")]);
+    check(
+        &[INBOUND, (INCLUDED, "10.0.0.0/8"), ("inbound-capture-port", "15000-15010")],
+        &[("--inbound-capture-port", "give the listeners different ports")],
+    );
+}
+
+#[test]
+fn dns_that_is_excluded_by_its_port_is_told() {
+    let excluded = ("istio-local-outbound-ports-exclude", "53,80");
+    let remedy = "take port 53 out of the option";
+    check(
+        &[INBOUND, (INCLUDED, "*"), ("redirect-dns", "true"), excluded],
+        &[("--istio-local-outbound-ports-exclude", remedy)],
+    );
+    check(&[INBOUND, (INCLUDED, "*"), excluded], &[]);
+}
+
+#[test]
+fn machines_do_not_go_with_tproxy() {
+    let machines = [INBOUND, (INCLUDED, "*"), ("kube-virt-interfaces", "vm0")];
+    check(&machines, &[]);
+    let tproxy = [&machines[..], &[("istio-inbound-interception-mode", "TPROXY")]].concat();
+    check(&tproxy, &[("--kube-virt-interfaces", "use -m REDIRECT")]);
 }
 
 #[test]
 fn an_address_whose_family_is_not_captured_is_told() {
-    let config = outbound(&["10.0.0.0/8"], &[]);
-    check(&[(Setting::PodIps, "10.44.0.7,fd00::7")], &config, &[("--pod-ips", "give --dual-stack")]);
-    check(&[(Setting::PodIps, "10.44.0.7,fe80::7")], &config, &[]);
-    let both = CaptureConfig { ipv6: true, ..config };
-    check(&[(Setting::PodIps, "10.44.0.7,fd00::7")], &both, &[]);
+    let pod = |addresses, more: &[(&str, &str)], expected: &[(&str, &str)]| {
+        check(&[&[INBOUND, (INCLUDED, "10.0.0.0/8"), ("pod-ips", addresses)], more].concat(), expected);
+    };
+    pod("10.44.0.7,fd00::7", &[], &[("--pod-ips", "give --dual-stack")]);
+    pod("10.44.0.7,fe80::7", &[], &[]);
+    pod("10.44.0.7,fd00::7", &[IPV6], &[]);
 }
 
 #[test]
 fn an_address_of_an_interface_counts_as_a_declared_one() {
-    let config = outbound(&["10.0.0.0/8"], &[]);
+    let config =
+        CaptureConfig { outbound_cidrs: OutboundCidrs::Only(vec![parsed("10.0.0.0/8")]), ..nothing() };
     let told = |given: &[(Setting, &str)], config: &CaptureConfig, address: &str| {
         let flags = given.iter().map(|&(setting, value)| (setting, value.to_owned()));
         let raw = Raw::new(flags, |_| false, |_| None);
@@ -333,35 +347,51 @@ fn an_address_of_an_interface_counts_as_a_declared_one() {
 
 #[test]
 fn calls_of_the_second_user_are_captured_where_loopback_is() {
-    let two = |included| CaptureConfig {
-        proxy_uids: [5, 6].into_iter().filter_map(Uid::new).collect(),
-        proxy_gids: [5, 6].into_iter().filter_map(Gid::new).collect(),
-        ..outbound(included, &[])
+    let two = |included, expected: &[(&str, &str)]| {
+        let owners = [("proxy-uid", "5,6"), ("proxy-gid", "5,6")];
+        check(&[&[INBOUND, (INCLUDED, included)], &owners[..]].concat(), expected);
     };
-    check(&[], &two(&["10.0.0.0/8"]), &[("--proxy-uid", "run the proxy as one user")]);
-    check(&[], &two(&["127.0.0.1/32"]), &[]);
+    two("10.0.0.0/8", &[("--proxy-uid", "run the proxy as one user")]);
+    two("127.0.0.1/32", &[]);
 }
 
 #[test]
 fn many_networks_of_many_virtual_machines_are_looked_at_in_time() {
-    let mut networks: Vec<Cidr> =
-        (0..300).map(|n| parsed(&format!("10.{}.{}.0/24", n / 200, n % 200))).collect();
-    networks.push(parsed("10.0.7.0/25"));
-    let config = CaptureConfig {
-        vm_interfaces: (0..20).map(|n| parsed(&format!("vm{n}"))).collect(),
-        outbound_cidrs: OutboundCidrs::Only(networks),
-        ..outbound(&[], &[])
-    };
-    check(&[], &config, &[("--istio-service-cidr", "drop 10.0.7.0/25")]);
+    let list = |items: Vec<String>| items.join(",");
+    let networks = (0..300).map(|n| format!("10.{}.{}.0/24", n / 200, n % 200));
+    let networks = list(networks.chain(["10.0.7.0/25".to_owned()]).collect());
+    let machines = list((0..20).map(|n| format!("vm{n}")).collect());
+    check(
+        &[INBOUND, (INCLUDED, &networks), ("kube-virt-interfaces", &machines)],
+        &[("--istio-service-cidr", "drop 10.0.7.0/25")],
+    );
 }
 
 #[test]
 fn what_is_not_looked_at_is_said() {
-    let config = outbound(&["10.1.0.0/16", "10.0.0.0/8"], &[]);
-    let told = |work| lint_within(Work::new(work), None, &Raw::default(), &config.clone().into(), &[]);
+    let (raw, capture) = said(Mesh::Istio, &[INBOUND, (INCLUDED, "10.1.0.0/16,10.0.0.0/8")]).expect("valid");
+    let told = |work| lint_within(Work::new(work), None, &raw, &capture, &[]);
     let is_cut = |findings: &[Finding]| findings.iter().any(|f| f.text.ends_with("was not looked at"));
     assert!(is_cut(&told(1000)) && !told(1000).iter().any(|f| f.remedy.starts_with("drop")));
     assert!(!is_cut(&told(MOST_WORK)));
+}
+
+/// What a usual init container is told, some of which is the default anyway.
+#[test]
+fn a_usual_call_is_not_warned_of() {
+    let usual = [
+        ("envoy-port", "15001"),
+        ("inbound-capture-port", "15006"),
+        ("proxy-uid", "1337"),
+        ("proxy-gid", "1337"),
+        ("istio-inbound-interception-mode", "REDIRECT"),
+        (INCLUDED, "*"),
+        (EXCLUDED, ""),
+        INBOUND,
+        ("istio-local-exclude-ports", "15090,15021,15020"),
+    ];
+    check(&usual, &[]);
+    check(&[&usual[..], &[IPV6, ("redirect-dns", "true")]].concat(), &[]);
 }
 
 /// Whether the kernel drops it before any rule: nobody outside has an address of loopback (`ip_route_input_slow`).

@@ -5,13 +5,13 @@
 //! something out because it does nothing has been followed before it is given, and packets ended as before.
 
 mod application;
-mod asked;
+mod boundaries;
 mod change;
-mod code;
+mod comparison;
 mod difference;
+mod excluded;
 mod general;
 mod ipv6;
-mod judge;
 #[cfg(test)]
 pub(crate) mod laws;
 #[cfg(test)]
@@ -22,88 +22,32 @@ mod probes;
 mod told;
 mod unreachable;
 
+pub use crate::finding::{Code, Finding, Level, RETIRED};
 pub use application::runs_as_proxy;
-pub use change::{Change, LeftOut};
-pub use code::{Code, RETIRED};
+use change::Change;
 pub use ipv6::{Held, leaves_ipv6, uncaptured_ipv6};
-pub use judge::Judge;
 pub use told::{Item, items, text};
 
-pub(crate) use general::of_all;
-pub(crate) use overlap::{addresses, covered, ports};
+pub(crate) use overlap::{addresses, ports};
 pub(crate) use probes::probes;
-pub(crate) use unreachable::unreachable;
 
 use crate::mesh::Capture;
-use crate::sources::{Dialect, Raw, Source};
+use crate::sources::{Dialect, Raw};
+use comparison::Comparison;
 use rules::shadow::Work;
-
-/// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Most probably not what was meant.
-    Warning,
-    /// Worth knowing.
-    Note,
-}
-
-/// One thing that is odd.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Finding {
-    /// How much it matters.
-    pub level: Level,
-    /// Which kind of finding it is.
-    pub code: Code,
-    /// The option, as its author wrote it.
-    pub option: String,
-    /// What is odd.
-    pub text: String,
-    /// What helps.
-    pub remedy: String,
-}
-
-impl Finding {
-    pub(crate) fn warning(
-        code: Code,
-        option: &str,
-        text: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
-        Self {
-            level: Level::Warning,
-            code,
-            option: option.to_owned(),
-            text: text.into(),
-            remedy: remedy.into(),
-        }
-    }
-
-    pub(crate) fn note(code: Code, option: &str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { level: Level::Note, ..Self::warning(code, option, text, remedy) }
-    }
-}
-
-impl Finding {
-    /// In the words of whoever has said what to capture.
-    fn told(self, dialect: &Dialect) -> Self {
-        let Self { level, code, option, text, remedy } = self;
-        let [option, text, remedy] = [option, text, remedy].map(|text| dialect.translate(&text));
-        Self { level, code, option, text, remedy }
-    }
-}
 
 /// A finding that says that something does nothing, and the change that shows it.
 #[derive(Clone, Debug)]
-pub struct Idle {
+pub(crate) struct Redundant {
     pub(crate) finding: Finding,
     pub(crate) change: Change,
 }
 
-/// What is odd, and what does nothing.
+/// What is suspicious, and what has no effect.
 #[derive(Clone, Debug, Default)]
-pub struct Oddities {
-    pub(crate) findings: Vec<Finding>,
-    pub(crate) idle: Vec<Idle>,
+struct Findings {
+    findings: Vec<Finding>,
+    redundant: Vec<Redundant>,
 }
 
 /// Rules met by packets and compared with each other, in all: some tenths of a second.
@@ -119,6 +63,13 @@ pub fn lint(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
 /// So many rules are looked at by [`brief`]: it takes a small part of the time that it takes to set them.
 const FEW_RULES: usize = 100;
 
+/// So many items of all lists are tried one by one, as each takes a comparison of all packets; a longer list is looked at for
+/// items that lie in others.
+const FEW_ITEMS: usize = 64;
+
+/// The same for [`brief`].
+const FEWEST_ITEMS: usize = 4;
+
 /// As [`lint`], for whoever is about to set the rules: where lists make many, only what the lists have no part in. What the
 /// mesh's own rules can't do better is left out.
 pub fn brief(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
@@ -130,7 +81,7 @@ pub fn brief(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
 pub fn glance(raw: &Raw, capture: &Capture, held: &[Held]) -> Vec<Finding> {
     let dialect = Dialect::of(raw);
     let found = general::at_once(raw, &**capture, held);
-    found.into_iter().map(|finding| finding.told(&dialect)).collect()
+    found.into_iter().map(|finding| finding.named_by(&dialect)).collect()
 }
 
 fn lint_within(
@@ -141,21 +92,19 @@ fn lint_within(
     held: &[Held],
 ) -> Vec<Finding> {
     let dialect = Dialect::of(raw);
-    let told = |findings: Vec<Finding>| findings.into_iter().map(|finding| finding.told(&dialect)).collect();
-    let mut judge = Judge::new(raw, capture, work);
-    if most_rules.is_some_and(|most| judge.size() > most) {
-        return told(of_all(raw, &**capture, held));
+    let told =
+        |findings: Vec<Finding>| findings.into_iter().map(|finding| finding.named_by(&dialect)).collect();
+    let mut comparison = Comparison::new(raw, capture, work);
+    if most_rules.is_some_and(|most| comparison.size() > most) {
+        return told(general::of_all(raw, &**capture, held));
     }
-    let Oddities { mut findings, mut idle } = look(&mut judge, held);
-    // Nobody can take back what nobody has said.
-    idle.retain(|idle| {
-        !raw.get(idle.change.setting).is_some_and(|given| matches!(given.source, Source::Preset(_)))
-    });
-    findings.extend(idle.into_iter().map(|idle| idle.finding));
+    let few_items = if most_rules.is_some() { FEWEST_ITEMS } else { FEW_ITEMS };
+    let Findings { mut findings, redundant } = general::look(&mut comparison, held, few_items);
+    findings.extend(redundant.into_iter().map(|redundant| redundant.finding));
     if most_rules.is_none() {
-        findings.extend(limits::limits(&judge));
+        findings.extend(limits::limits(&comparison));
     }
-    if judge.work.is_spent() {
+    if comparison.work.is_spent() {
         findings.push(Finding::warning(
             Code::NotAllLookedAt,
             "all options",
@@ -165,10 +114,4 @@ fn lint_within(
     }
     findings.sort_by_key(|finding| finding.level);
     told(findings)
-}
-
-/// What is odd, and what does nothing as the judge confirms: by the mesh's own word, or else by its rules.
-fn look(judge: &mut Judge<'_>, held: &[Held]) -> Oddities {
-    let capture = judge.capture;
-    capture.oddities(judge, held).unwrap_or_else(|| general::look(judge, held))
 }

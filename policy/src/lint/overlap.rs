@@ -1,7 +1,7 @@
 //! Items of lists that lie in other items.
 
-use super::change::{Change, LeftOut};
-use super::{Code, Finding, Idle};
+use super::change::{Change, Removed};
+use super::{Code, Finding, Redundant};
 use crate::Setting;
 use rules::nft::Interval;
 use rules::{Cidr, PortRange};
@@ -11,11 +11,11 @@ use std::net::IpAddr;
 
 /// The items that lie in another one, in their order; of equal items, the later. One item that is as wide as any before
 /// it is enough to compare with, once the items stand in the order of their starts.
-pub(crate) fn covered<T: Copy + Display + PartialEq + Into<LeftOut>>(
+pub(super) fn covered<T: Copy + Display + PartialEq + Into<Removed>>(
     setting: Setting,
     items: &[T],
     interval: fn(&T) -> Interval,
-) -> Vec<Idle> {
+) -> Vec<Redundant> {
     let mut order: Vec<usize> = (0..items.len()).collect();
     order.sort_by_key(|at| {
         let Interval { first, last } = interval(&items[*at]);
@@ -33,14 +33,14 @@ pub(crate) fn covered<T: Copy + Display + PartialEq + Into<LeftOut>>(
     found.into_iter().map(|(at, wide)| idle(setting, items[at], items[wide])).collect()
 }
 
-fn idle<T: Copy + Display + PartialEq + Into<LeftOut>>(setting: Setting, item: T, wide: T) -> Idle {
+fn idle<T: Copy + Display + PartialEq + Into<Removed>>(setting: Setting, item: T, wide: T) -> Redundant {
     let once = item == wide;
     let (text, remedy) = match once {
         true => (format!("lists {item} twice"), format!("list {item} once")),
         false => (format!("lists {item}, which lies in {wide}"), format!("drop {item}")),
     };
     let finding = Finding::warning(Code::CoveredItem, &setting.row().option(), text, remedy);
-    Idle { finding, change: Change { once, ..Change::without(setting, item) } }
+    Redundant { finding, change: Change { once, ..Change::without(setting, item) } }
 }
 
 pub(crate) fn addresses(cidr: &Cidr) -> Interval {

@@ -1,8 +1,7 @@
 //! Packets that find out whether two configurations do the same: from the borders of what rules ask, in both directions,
 //! over loopback and to the pod's own address, of everybody whom a rule names and of somebody else.
 
-use super::asked::Asked;
-use crate::mesh::DNS_PORT;
+use super::boundaries::Boundaries;
 use rules::simulate::{Direction, Packet};
 use rules::{Checked, ConnState, Family, Match, Protocol};
 use std::collections::BTreeSet;
@@ -31,9 +30,9 @@ pub(super) fn each_probe(
     focus: &[Match],
     see: See<'_>,
 ) -> ControlFlow<()> {
-    let asked = Asked::of(rules, focus);
+    let asked = Boundaries::of(rules, focus);
+    let few = asked.few_ports();
     let ports = asked.ports();
-    let few: BTreeSet<u16> = ports.iter().copied().take(2).chain([DNS_PORT.number()]).collect();
     let senders = asked.senders();
     let callers = asked.callers(family);
     let [leaves, arrives] = [&asked.leaves, &asked.arrives]
@@ -88,7 +87,7 @@ fn loopback(family: Family) -> [IpAddr; 2] {
 /// Marks of the packet and of its connection, and the connection's state.
 type Kind = (u32, u32, ConnState);
 
-fn kinds(asked: &Asked) -> Vec<Kind> {
+fn kinds(asked: &Boundaries) -> Vec<Kind> {
     let mut kinds = vec![(0, 0, ConnState::New)];
     kinds.extend(asked.marks.iter().map(|mark| (*mark, 0, ConnState::New)));
     kinds.extend(asked.connmarks.iter().map(|mark| (0, *mark, ConnState::Established)));

@@ -1,20 +1,20 @@
 //! Rules that nothing reaches, told by the items that made them.
 
-use super::change::{Change, LeftOut};
-use super::judge::Judge;
-use super::{Code, Finding, Idle};
+use super::change::{Change, Removed};
+use super::comparison::Comparison;
+use super::{Code, Finding, Redundant};
 use rules::render::iptables::rule as text;
 use rules::shadow::shadowed;
 use rules::{Origin, Rule};
 
 /// Rules that nothing reaches, if an item of a list made them that can be left out. `made_by` tells the
 /// change that leaves out what made a rule.
-pub(crate) fn unreachable(
-    judge: &mut Judge<'_>,
+pub(super) fn unreachable(
+    comparison: &mut Comparison<'_>,
     made_by: impl Fn(Origin, &Rule) -> Option<Change>,
-) -> Vec<Idle> {
-    let mut found: Vec<Idle> = Vec::new();
-    let Judge { rules, work, .. } = judge;
+) -> Vec<Redundant> {
+    let mut found: Vec<Redundant> = Vec::new();
+    let Comparison { rules, work, .. } = comparison;
     for rules in rules {
         for shadowed in shadowed(rules.rules(), work) {
             let (Some(origin), Some(by)) = (shadowed.rule.origin, shadowed.by.origin) else { continue };
@@ -26,13 +26,13 @@ pub(crate) fn unreachable(
                 continue;
             }
             let finding = finding(origin, &change.item, &shadowed.rule.rule, &shadowed.by.rule, by);
-            found.push(Idle { finding, change });
+            found.push(Redundant { finding, change });
         }
     }
     found
 }
 
-fn finding(origin: Origin, item: &LeftOut, rule: &Rule, first: &Rule, by: Origin) -> Finding {
+fn finding(origin: Origin, item: &Removed, rule: &Rule, first: &Rule, by: Origin) -> Finding {
     let option = by.option_text();
     let otherwise = match by.option {
         "" => String::new(),

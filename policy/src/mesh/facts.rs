@@ -63,10 +63,28 @@ pub struct NoIpv6 {
     pub remedy: &'static str,
 }
 
-/// By which settings what every mesh has is changed: advice names them.
+/// What helps where settings leave nothing to capture, and no single one says what to capture.
+pub(crate) const NOTHING_LEFT: (Option<Setting>, &str) =
+    (None, "take out of them what leaves everything alone");
+
+/// A setting that was given and has no effect beside the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Levers {
-    /// What says whether IPv6 is captured, and what to do about it, such as `give --dual-stack`.
+pub struct Unused {
+    pub setting: Setting,
+    /// Why, in words that follow those of the setting, such as `it lists ports that are captured anyway`.
+    pub because: &'static str,
+    /// What helps.
+    pub remedy: &'static str,
+}
+
+/// The settings that change what every mesh has, for advice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigKeys {
+    /// What says that nothing is to be captured, where one setting does, and what helps if that was not meant.
+    pub off: Option<(Setting, &'static str)>,
+    /// What says what to capture, where one setting does, and what helps where it captures nothing.
+    pub on: (Option<Setting>, &'static str),
+    /// What says whether IPv6 is captured, and how it comes to be, such as `give --dual-stack`.
     pub ipv6: (Setting, &'static str),
     /// What says whose traffic is the proxy's own; `None` if nothing does.
     pub proxy: Option<Setting>,

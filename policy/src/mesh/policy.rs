@@ -1,10 +1,8 @@
 //! What every policy can say of itself.
 
 use super::Capture;
-use super::facts::{Levers, Listed, NoIpv6, Proxy};
-use crate::lint::{Change, Held, Judge, Oddities};
-use crate::picture::Picture;
-use crate::sources::{Dialect, Raw};
+use super::facts::{ConfigKeys, Listed, NoIpv6, Proxy, Unused};
+use crate::sources::Raw;
 use rules::{
     Checked, Family, Ownership, RuleSet,
     check::check,
@@ -59,31 +57,19 @@ pub trait Policy: fmt::Debug {
     /// What the lists name, in the order of the settings.
     fn lists(&self) -> Vec<Listed>;
 
-    /// By which settings what every mesh has is changed.
-    fn levers(&self) -> Levers;
+    /// The settings that change what every mesh has.
+    fn keys(&self) -> ConfigKeys;
+
+    /// The settings that were given and have no effect beside the others, with why.
+    fn unused(&self) -> &[Unused] {
+        &[]
+    }
 
     /// Why IPv6 is not captured, where it is not, by what the words say. `names_it` says that they name an IPv6 address of
     /// the pod.
     fn without_ipv6(&self, _raw: &Raw, _names_it: bool) -> NoIpv6 {
-        let (setting, remedy) = self.levers().ipv6;
+        let (setting, remedy) = self.keys().ipv6;
         NoIpv6 { why: "IPv6 is not captured in this pod", setting, remedy }
-    }
-
-    /// What becomes of traffic, drawn by whoever knows better than the rules what each is for; `None` where the rules
-    /// tell it all.
-    fn picture(&self, _dialect: &Dialect) -> Option<Picture> {
-        None
-    }
-
-    /// What is odd in the words of the mesh, beside what any rules tell; `None` for a mesh of which only those are asked.
-    fn oddities(&self, _judge: &mut Judge<'_>, _held: &[Held]) -> Option<Oddities> {
-        None
-    }
-
-    /// The same without what a piece of advice says to leave out, where a configuration can tell it by itself; `None`
-    /// where the words are read again without it.
-    fn without(&self, _change: &Change) -> Option<Capture> {
-        None
     }
 }
 

@@ -1,7 +1,7 @@
 //! Configurations of any mesh at random, by the words that say them: for laws that hold for all.
 
 use super::{Capture, Mesh, configure};
-use crate::Setting;
+use crate::settings::{self, Setting};
 use crate::sources::{Host, Raw, Reader};
 use proptest::{collection::vec, prelude::*, sample::select};
 use rules::Uid;
@@ -32,6 +32,11 @@ fn words(mesh: Mesh) -> Vec<(&'static str, &'static [&'static str])> {
             ("istio-local-outbound-ports-exclude", &PORTS),
             ("istio-exclude-interfaces", &["eth0", "vm1"]),
             ("kube-virt-interfaces", &["vm0", "vm+"]),
+            ("istio-inbound-interception-mode", &["REDIRECT", "TPROXY"]),
+            ("ISTIO_OUTBOUND_OWNER_GROUPS", &["5,6", "6", ""]),
+            ("ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE", &["1000,1000", "6"]),
+            ("ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR", &["127.0.0.0/8"]),
+            ("capture-all-dns", &SWITCH),
             ("redirect-dns", &SWITCH),
             ("drop-invalid", &SWITCH),
             ("dual-stack", &SWITCH),
@@ -94,13 +99,13 @@ impl Host for Pod {
     }
 }
 
-/// What flags say of a mesh, by their long names. Words that are refused say nothing.
+/// What settings say of a mesh, by the names of their flags or variables. Words that are refused say nothing.
 pub(crate) fn said(mesh: Mesh, flags: &[(&str, &str)]) -> Option<(Raw, Capture)> {
-    let setting = |long: &str| {
-        let row = mesh.settings().iter().find(|row| row.long == long);
-        row.unwrap_or_else(|| panic!("{mesh} has no --{long}")).setting
+    let setting = |name: &str| {
+        let row = settings::all().find(|row| row.name() == name && row.setting.is_for(mesh));
+        row.unwrap_or_else(|| panic!("{mesh} has no {name}")).setting
     };
-    let given = flags.iter().map(|(long, value)| (setting(long), (*value).to_owned()));
+    let given = flags.iter().map(|(name, value)| (setting(name), (*value).to_owned()));
     let given = given.chain([(Setting::Mesh, mesh.to_string())]);
     let raw = Raw::new(given, |_| false, |_| None);
     let mut reader = Reader::new(&raw, Vec::new());

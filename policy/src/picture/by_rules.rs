@@ -1,5 +1,5 @@
-//! A picture that comes from rules alone, for meshes that do not draw themselves: arrows are what the rules do, in the order
-//! in which they decide, and each names the setting that makes its rule.
+//! Draws the picture of a configuration from its rules: an arrow is what a rule does to packets, in the order in which rules
+//! decide, and names the setting that makes the rule.
 
 use super::flow::Flow;
 use super::label::Label;
@@ -13,8 +13,8 @@ use rules::simulate::{Direction, Packet};
 use rules::{Checked, ConnState, Family, Gid, InterfaceName, Mark, Protocol, Uid};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// What becomes of the traffic that a configuration describes.
-pub(super) fn draw(capture: &Capture, dialect: &Dialect) -> Picture {
+/// What becomes of the traffic that a configuration describes, with settings named as their author writes them.
+pub fn draw(capture: &Capture, dialect: &Dialect) -> Picture {
     let proxy = capture.proxy();
     let machines: Vec<InterfaceName> = capture.lists().into_iter().filter_map(machine).collect();
     let marks: Vec<Mark> = proxy.mark.into_iter().collect();
@@ -35,11 +35,15 @@ pub(super) fn draw(capture: &Capture, dialect: &Dialect) -> Picture {
     let panels: Vec<Panel> = panels.collect();
     let families = match capture.ipv6() {
         true => "IPv4 and IPv6".to_owned(),
-        false => format!("IPv4; all IPv6 passes ({})", option(capture.levers().ipv6.0, dialect)),
+        false => format!("IPv4; all IPv6 passes ({})", option(capture.keys().ipv6.0, dialect)),
+    };
+    let mode = match proxy.listeners.transparent {
+        Some(_) => ", inbound by TPROXY",
+        None => "",
     };
     let note = match capture.captures_nothing() {
         true => "Nothing is captured.".to_owned(),
-        false => format!("Mesh {}, {families}.", capture.mesh()),
+        false => format!("Mesh {}, {families}{mode}.", capture.mesh()),
     };
     let picture = Picture::new(note, panels, capture.ipv6(), machines).and_marked(marks);
     shown(picture, &rules, &proxy)
@@ -53,13 +57,13 @@ fn machine(listed: crate::mesh::Listed) -> Option<InterfaceName> {
 }
 
 fn flows(arrows: Vec<Arrow>, proxy: &Proxy, part: Part, capture: &Capture, dialect: &Dialect) -> Vec<Flow> {
-    let flow = |Arrow { needs, fate, origin }: Arrow| {
+    let flow = |Arrow { needs, disposition, origin }: Arrow| {
         let settings = capture.mesh().settings();
         let setting = origin.and_then(|origin| settings.iter().find(|row| row.name() == origin.option));
         let option = setting.map(|row| option(row.setting, dialect));
         let (from, to) = (words::sender(&needs, proxy, part), part.ends().1);
         // What it is called depends on what is shown before it.
-        Flow { needs, from, to, fate, label: Label::default(), option, shown: false }
+        Flow { needs, from, to, disposition, label: Label::default(), option, shown: false }
     };
     arrows.into_iter().map(flow).collect()
 }

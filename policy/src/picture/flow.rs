@@ -5,14 +5,11 @@
 use super::label::Label;
 use crate::Tone;
 use rules::simulate::{Direction, Packet, Verdict};
-use rules::{
-    Cidr, ConnState, Family, Gid, InterfaceName, Mark, PortRange, Protocol, Uid, UidRange, port::merge,
-};
-use std::net::IpAddr;
+use rules::{Cidr, ConnState, Family, Gid, InterfaceName, Mark, PortRange, Protocol, UidRange, port::merge};
 
 /// What becomes of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Disposition {
     /// A listener gets them, at one of these ports.
     Captured(PortRange),
     /// They go where they were sent.
@@ -23,7 +20,7 @@ pub enum Fate {
     Unknown,
 }
 
-impl From<Verdict> for Fate {
+impl From<Verdict> for Disposition {
     fn from(verdict: Verdict) -> Self {
         match verdict {
             Verdict::Pass => Self::Passing,
@@ -35,7 +32,7 @@ impl From<Verdict> for Fate {
     }
 }
 
-impl Fate {
+impl Disposition {
     /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
@@ -68,8 +65,6 @@ pub enum Place {
     Application,
     /// The mesh's proxy.
     Proxy,
-    /// The agent beside the proxy, which answers DNS.
-    Agent,
 }
 
 impl Place {
@@ -80,7 +75,6 @@ impl Place {
             Self::Machine => "virtual machine",
             Self::Application => "application",
             Self::Proxy => "proxy",
-            Self::Agent => "DNS agent",
         }
     }
 }
@@ -111,16 +105,6 @@ pub(crate) enum Is {
 impl Is {
     pub(crate) fn ports(ports: &[PortRange]) -> Self {
         Self::Ports(merge(ports.iter().copied()))
-    }
-
-    /// From one of these addresses.
-    pub(crate) fn from_hosts(addresses: impl IntoIterator<Item = IpAddr>) -> Self {
-        Self::From(addresses.into_iter().map(Cidr::host).collect())
-    }
-
-    /// Of one of these users or groups.
-    pub(crate) fn of(users: &[Uid], groups: &[Gid]) -> Self {
-        Self::Of(users.iter().copied().map(UidRange::from).collect(), groups.to_vec())
     }
 
     /// The opposite.
@@ -168,7 +152,7 @@ pub struct Flow {
     pub(crate) needs: Vec<Is>,
     pub(crate) from: Place,
     pub(crate) to: Place,
-    pub(crate) fate: Fate,
+    pub(crate) disposition: Disposition,
     pub(crate) label: Label,
     /// The option that decides, as its author writes it.
     pub(crate) option: Option<String>,
@@ -183,12 +167,7 @@ impl Flow {
     }
 
     /// What becomes of the packets.
-    pub fn fate(&self) -> Fate {
-        self.fate
-    }
-
-    /// Whose port it is that gets captured packets.
-    pub(crate) fn listener(&self) -> Place {
-        if self.to == Place::Agent { Place::Agent } else { Place::Proxy }
+    pub fn disposition(&self) -> Disposition {
+        self.disposition
     }
 }

@@ -9,7 +9,7 @@ pub(super) fn joined(arrows: Vec<Arrow>) -> Vec<Arrow> {
     let mut joined: Vec<Arrow> = Vec::new();
     for mut arrow in arrows {
         while let Some(last) = joined.last_mut() {
-            if (last.fate, last.origin) != (arrow.fate, arrow.origin) {
+            if (last.disposition, last.origin) != (arrow.disposition, arrow.origin) {
                 break;
             }
             if arrow.needs.iter().all(|need| last.needs.contains(need)) {
@@ -57,7 +57,7 @@ fn all_of(needs: &[Is], others: &[Is]) -> bool {
 
 /// Makes the conditions those of packets that fulfil the ones or the others, if those can be said as lists; else gives the
 /// others back.
-fn either(needs: &mut [Is], others: Vec<Is>) -> Result<(), Vec<Is>> {
+fn either(needs: &mut Vec<Is>, others: Vec<Is>) -> Result<(), Vec<Is>> {
     let differ: Vec<usize> =
         (0..needs.len().min(others.len())).filter(|at| needs[*at] != others[*at]).take(2).collect();
     let [at] = differ[..] else { return Err(others) };
@@ -74,6 +74,8 @@ fn either(needs: &mut [Is], others: Vec<Is>) -> Result<(), Vec<Is>> {
             users.extend(more_users);
             groups.extend(more_groups);
         }
+        // Rules know no third protocol.
+        (Is::Tcp, Is::Udp) | (Is::Udp, Is::Tcp) => drop(needs.remove(at)),
         _ => return Err(others),
     }
     Ok(())
@@ -181,11 +183,11 @@ fn alone(arrow: &Arrow, family: Family) -> Arrow {
 
 #[cfg(test)]
 mod tests {
-    use super::super::flow::Fate;
+    use super::super::flow::Disposition;
     use super::*;
 
-    fn arrow(fate: Fate, needs: impl IntoIterator<Item = Is>) -> Arrow {
-        Arrow { needs: needs.into_iter().collect(), fate, origin: None }
+    fn arrow(disposition: Disposition, needs: impl IntoIterator<Item = Is>) -> Arrow {
+        Arrow { needs: needs.into_iter().collect(), disposition, origin: None }
     }
 
     fn to(network: &str) -> Is {
@@ -196,8 +198,8 @@ mod tests {
         Is::Ports(vec![number.parse().expect("a port")])
     }
 
-    const PASS: Fate = Fate::Passing;
-    const DROP: Fate = Fate::Dropped;
+    const PASS: Disposition = Disposition::Passing;
+    const DROP: Disposition = Disposition::Dropped;
 
     #[test]
     fn neighbours_that_differ_in_one_list_are_one_arrow() {
@@ -206,6 +208,15 @@ mod tests {
             (
                 vec![arrow(PASS, [Is::Tcp, port("82")]), arrow(PASS, [Is::Tcp, port("80-81")])],
                 vec![arrow(PASS, [Is::Tcp, ports(&["80-82"])])],
+            ),
+            (
+                vec![
+                    arrow(PASS, [Is::Tcp, port("80")]),
+                    arrow(PASS, [Is::Udp, port("80")]),
+                    arrow(PASS, [Is::Tcp, port("90")]),
+                    arrow(PASS, [Is::Udp, port("90")]),
+                ],
+                vec![arrow(PASS, [ports(&["80", "90"])])],
             ),
             // Two lists differ, or there is something between them.
             (

@@ -1,6 +1,6 @@
 //! What an arrow is about, in words; long lists are folded to what fits.
 
-use rules::{Cidr, PortRange, port::merge};
+use rules::{PortRange, port::merge};
 use std::fmt::Display;
 
 /// So many items of a list are shown at most.
@@ -40,10 +40,6 @@ impl Label {
             .sum();
         let items = ports.iter().map(|range| range.dashed());
         Self { count, ..Self::list(before, nouns, items) }
-    }
-
-    pub(crate) fn networks(before: &str, networks: &[Cidr]) -> Self {
-        Self::list(before, ("network", "networks"), networks)
     }
 
     pub(crate) fn list(
@@ -122,9 +118,8 @@ mod tests {
     use super::*;
 
     fn check(count: u8, width: usize, expected: &str) {
-        let networks: Vec<Cidr> =
-            (0..count).map(|n| format!("10.{n}.0.0/16").parse().expect("valid")).collect();
-        let label = Label::networks("to ", &networks);
+        let networks = (0..count).map(|n| format!("10.{n}.0.0/16"));
+        let label = Label::list("to ", ("network", "networks"), networks);
         assert_eq!(label.text(|text| text.len() <= width), expected);
     }
 

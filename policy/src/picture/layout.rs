@@ -4,7 +4,7 @@
 use super::drawing::{Area, Drawing, Fill, Ink, Item, Stroke};
 use super::letters::Font;
 use super::panel::{Panel, Part};
-use super::{Fate, Flow, Picture, Place};
+use super::{Disposition, Flow, Picture, Place};
 
 /// Columns, in pixels. A laptop's screen and a page of documentation show them all.
 const WIDTH: u32 = 980;
@@ -102,9 +102,9 @@ fn panel_at(drawing: &mut Drawing, picture: &Picture, number: usize, panel: &Pan
         row_at(drawing, row);
     }
     let starts = runs(&rows, |row| Some((row.flow.from, None)));
-    let listeners = runs(&rows, |row| match row.flow.fate {
-        Fate::Captured(ports) => Some((row.flow.listener(), Some(ports))),
-        Fate::Passing | Fate::Dropped | Fate::Unknown => None,
+    let listeners = runs(&rows, |row| match row.flow.disposition {
+        Disposition::Captured(ports) => Some((Place::Proxy, Some(ports))),
+        Disposition::Passing | Disposition::Dropped | Disposition::Unknown => None,
     });
     let ends = runs(&rows, |_| Some((panel.part.ends().1, None)));
     for (column, boxes) in [(SOURCE, starts), (PROXY, listeners), (END, ends)] {
@@ -161,15 +161,15 @@ fn row_at(drawing: &mut Drawing, row: &Row<'_>) {
         drawing.items.push(Item::Box(Fill::Lit, area));
     }
     let quiet = row.is_quiet();
-    let (stroke, ink, to) = match flow.fate {
-        Fate::Captured(_) => (Stroke::Captured, Ink::Captured, PROXY.0),
-        Fate::Passing => (Stroke::Passing, Ink::Passing, END.0),
-        Fate::Dropped => (Stroke::Dropped, Ink::Dropped, LOST),
-        Fate::Unknown => (Stroke::Unknown, Ink::Quiet, LOST),
+    let (stroke, ink, to) = match flow.disposition {
+        Disposition::Captured(_) => (Stroke::Captured, Ink::Captured, PROXY.0),
+        Disposition::Passing => (Stroke::Passing, Ink::Passing, END.0),
+        Disposition::Dropped => (Stroke::Dropped, Ink::Dropped, LOST),
+        Disposition::Unknown => (Stroke::Unknown, Ink::Quiet, LOST),
     };
     let count = u32::try_from(lines.len()).unwrap_or(u32::MAX);
     let first = row.arrow() - 10 - (count - 1) * LINE;
-    let word = flow.fate.word().to_owned();
+    let word = flow.disposition.word().to_owned();
     drawing.text(WORD, first, STRONG, [(if quiet { Ink::Quiet } else { ink }, word)]);
     for ((number, line), y) in lines.iter().enumerate().zip((first..).step_by(LINE as usize)) {
         let is_more = *lit == Some(true) && number >= label_lines(flow);
@@ -178,7 +178,7 @@ fn row_at(drawing: &mut Drawing, row: &Row<'_>) {
     }
     let (from, y) = (SOURCE.0 + SOURCE.1, row.arrow());
     drawing.items.push(Item::Arrow { stroke, quiet, from, to, y });
-    if matches!(flow.fate, Fate::Captured(_)) && flow.listener() == Place::Proxy {
+    if matches!(flow.disposition, Disposition::Captured(_)) {
         let (from, to) = (PROXY.0 + PROXY.1, END.0);
         drawing.items.push(Item::Arrow { stroke: Stroke::HandedOn, quiet, from, to, y });
     }
@@ -210,7 +210,7 @@ fn place_at(
     words: &[(Font, String)],
 ) {
     let fill = match place {
-        Place::Proxy | Place::Agent => Fill::Proxy,
+        Place::Proxy => Fill::Proxy,
         Place::Network | Place::Machine | Place::Application => Fill::Place,
     };
     let area = Area { x, y: top + 4, width, height: bottom - top - 8 };

@@ -21,15 +21,14 @@ mod text;
 mod walk;
 mod words;
 
-pub(crate) use flow::Is;
-pub use flow::{Fate, Flow, Place};
-pub(crate) use label::{Label, PORTS, TCP_AND_UDP_PORTS, TCP_PORTS};
+pub use by_rules::draw as of;
+pub use flow::{Disposition, Flow, Place};
 pub use panel::{Panel, Part};
 
 use crate::Setting;
 use crate::explain::Explanation;
-use crate::mesh::Capture;
 use crate::sources::Dialect;
+use label::Label;
 use rules::simulate::{Direction, Packet};
 use rules::{ConnState, Family, InterfaceName, Mark};
 
@@ -59,12 +58,6 @@ struct Way {
     rule: Option<String>,
 }
 
-/// What becomes of the traffic that a configuration describes, in the words of whoever has written it: as its mesh draws
-/// it, or else as its rules say.
-pub fn of(capture: &Capture, dialect: &Dialect) -> Picture {
-    capture.picture(dialect).unwrap_or_else(|| by_rules::draw(capture, dialect))
-}
-
 /// A setting as its author writes it: by its letter, where there is one.
 pub(crate) fn option(setting: Setting, dialect: &Dialect) -> String {
     match (dialect.name(setting), setting.row().short) {
@@ -79,8 +72,15 @@ pub fn of_skipped(reason: &str) -> Picture {
     let panel = |part: Part| {
         let (from, to) = part.ends();
         let label = Label::plain("everything");
-        let flow =
-            Flow { needs: Vec::new(), from, to, fate: Fate::Passing, label, option: None, shown: true };
+        let flow = Flow {
+            needs: Vec::new(),
+            from,
+            to,
+            disposition: Disposition::Passing,
+            label,
+            option: None,
+            shown: true,
+        };
         Panel { part, flows: vec![flow] }
     };
     let note = format!("Nothing of the pod is captured: {reason}.");
@@ -138,15 +138,20 @@ impl Picture {
         let panel = self.panels.iter().position(|panel| spoken_of && panel.part == part)?;
         let flow = self.panels[panel].of(packet)?;
         // What belongs to no connection is dropped at most; what captures never sees it.
-        let last = self.panels[panel].flows.iter().rposition(|flow| flow.fate == Fate::Dropped);
+        let last = self.panels[panel].flows.iter().rposition(|flow| flow.disposition == Disposition::Dropped);
         let seen = packet.state == ConnState::New || last.is_some_and(|last| flow <= last);
         seen.then_some((panel, flow))
     }
 
     fn part_of(&self, packet: &Packet) -> Option<Part> {
         match &packet.direction {
-            // The kernel takes no such packet from outside.
-            Direction::Inbound { .. } if packet.destination.ip().is_loopback() => None,
+            // None comes from outside.
+            Direction::Inbound { interface, .. }
+                if packet.destination.ip().is_loopback()
+                    || *interface == InterfaceName::loopback().as_str() =>
+            {
+                None
+            }
             Direction::Inbound { interface, .. }
                 if self.machines.iter().any(|name| name.covers(interface)) =>
             {
@@ -164,9 +169,11 @@ impl Picture {
     /// otherwise, gets an arrow of its own.
     pub fn with_way(mut self, explanation: &Explanation<'_>) -> Self {
         let packet = explanation.packet();
-        let fate = Fate::from(explanation.outcome().verdict);
-        let at = self.at(packet).filter(|(panel, flow)| self.panels[*panel].flows[*flow].fate == fate);
-        let at = at.unwrap_or_else(|| self.own_arrow(explanation, fate));
+        let disposition = Disposition::from(explanation.outcome().verdict);
+        let at = self
+            .at(packet)
+            .filter(|(panel, flow)| self.panels[*panel].flows[*flow].disposition == disposition);
+        let at = at.unwrap_or_else(|| self.own_arrow(explanation, disposition));
         self.panels[at.0].flows[at.1].shown = true;
         let sentence = explanation.sentence();
         self.title = format!("{}{}", sentence[..1].to_uppercase(), &sentence[1..]);
@@ -174,7 +181,7 @@ impl Picture {
         self
     }
 
-    fn own_arrow(&mut self, explanation: &Explanation<'_>, fate: Fate) -> (usize, usize) {
+    fn own_arrow(&mut self, explanation: &Explanation<'_>, disposition: Disposition) -> (usize, usize) {
         let part = self.part_of(explanation.packet()).unwrap_or(Part::Inbound);
         let panel = self.panels.iter().position(|panel| panel.part == part).unwrap_or_else(|| {
             self.panels.push(Panel { part, flows: Vec::new() });
@@ -182,7 +189,7 @@ impl Picture {
         });
         let (from, to) = part.ends();
         let label = Label::plain("this packet");
-        let flow = Flow { needs: Vec::new(), from, to, fate, label, option: None, shown: true };
+        let flow = Flow { needs: Vec::new(), from, to, disposition, label, option: None, shown: true };
         self.panels[panel].flows.insert(0, flow);
         (panel, 0)
     }

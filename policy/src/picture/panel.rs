@@ -1,6 +1,6 @@
 //! The arrows of a configuration, in the order in which its rules decide.
 //!
-//! Of several arrows that fit a packet the first one tells its fate, as the first rule that matches does.
+//! Of several arrows that fit a packet the first one tells its disposition, as the first rule that matches does.
 
 use super::flow::{Flow, Place};
 use rules::simulate::Packet;
@@ -61,7 +61,7 @@ impl Panel {
         self.part
     }
 
-    /// Its arrows, the first of which that fits a packet tells its fate.
+    /// Its arrows, the first of which that fits a packet tells its disposition.
     pub fn flows(&self) -> &[Flow] {
         &self.flows
     }
@@ -77,24 +77,27 @@ impl Panel {
     }
 
     /// Hides the arrows that none of these packets takes, and those behind which a packet finds others to the same end.
-    /// Arrows that are shown anyway are shown where a packet comes to them.
     pub(crate) fn keep_what_matters(&mut self, packets: &[Packet]) {
         let mut matters = vec![false; self.flows.len()];
+        let mut is_first = matters.clone();
+        let mut free: Vec<Vec<usize>> = Vec::new();
         for packet in packets {
-            let mut fitting = self.flows.iter().enumerate().filter(|(_, flow)| flow.fits(packet)).peekable();
-            let Some(&(first, Flow { fate, .. })) = fitting.peek() else { continue };
-            let mut at = first;
-            for (next, flow) in fitting {
-                if flow.fate != *fate {
-                    at = first;
-                    break;
-                }
-                at = next;
-                if flow.shown {
-                    break;
-                }
+            let fitting = || self.flows.iter().enumerate().filter(|(_, flow)| flow.fits(packet));
+            let Some((first, Flow { disposition, .. })) = fitting().next() else { continue };
+            let alike = fitting().take_while(|(_, flow)| flow.disposition == *disposition).count();
+            is_first[first] = true;
+            match fitting().count() > alike {
+                true => matters[first] = true,
+                false => free.push(fitting().map(|(at, _)| at).collect()),
             }
-            matters[at] = true;
+        }
+        // These end alike whichever of their arrows is shown.
+        for fitting in free {
+            if !fitting.iter().any(|at| matters[*at])
+                && let Some(last) = fitting.iter().rfind(|at| is_first[**at])
+            {
+                matters[*last] = true;
+            }
         }
         self.flows.iter_mut().zip(matters).for_each(|(flow, matters)| flow.shown = matters);
     }

@@ -3,7 +3,7 @@
 use super::colours::{BEHIND, BORDERS, Colour, TEXT};
 use super::drawing::{Area, Drawing, Fill, Ink, Item, Stroke, Text};
 use super::layout::drawing;
-use super::{Fate, Picture};
+use super::{Disposition, Picture};
 use std::fmt::Write;
 
 impl Picture {
@@ -41,18 +41,18 @@ impl Picture {
             let shown = panel.flows.iter().enumerate().filter(|(_, flow)| flow.shown);
             for (place, (at, flow)) in shown.enumerate() {
                 let label = flow.label.text(|text| text.len() <= MOST);
-                let to = match flow.fate {
-                    Fate::Captured(ports) => {
-                        format!(" by the {} at {}", flow.listener().name(), ports.dashed())
+                let to = match flow.disposition {
+                    Disposition::Captured(ports) => {
+                        format!(" by the {} at {}", super::Place::Proxy.name(), ports.dashed())
                     }
-                    Fate::Passing | Fate::Dropped | Fate::Unknown => String::new(),
+                    Disposition::Passing | Disposition::Dropped | Disposition::Unknown => String::new(),
                 };
                 let option = flow.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
                 let way = self.way.as_ref().filter(|way| way.at == (number, at));
                 let way =
                     way.map(|way| format!(", the way of the packet {}", way.packet)).unwrap_or_default();
                 let mark = if place == 0 { " " } else { "; " };
-                write!(out, "{mark}{label}: {}{to}{option}{way}", flow.fate.word())
+                write!(out, "{mark}{label}: {}{to}{option}{way}", flow.disposition.word())
                     .expect("a string takes all");
             }
             out.push('.');

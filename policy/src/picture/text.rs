@@ -1,6 +1,6 @@
 //! A picture as text: an arrow a line, coloured, as wide as the terminal.
 
-use super::{Fate, Flow, Picture, letters};
+use super::{Disposition, Flow, Picture, letters};
 use crate::Tone;
 use std::fmt::Write;
 
@@ -42,12 +42,12 @@ impl Picture {
 
 /// Writes an arrow. The way of a packet that is asked about is marked, and all others step back.
 fn arrow(text: &mut String, flow: &Flow, lit: Option<bool>, width: usize) {
-    let tone = if lit == Some(false) { Tone::Quiet } else { flow.fate.tone() };
-    let (shaft, place) = match flow.fate {
-        Fate::Captured(ports) => ("==>", format!("{} {}", flow.listener().name(), ports.dashed())),
-        Fate::Passing => ("-->", flow.to.name().to_owned()),
-        Fate::Dropped => ("--x", "nobody".to_owned()),
-        Fate::Unknown => ("-?-", "not known".to_owned()),
+    let tone = if lit == Some(false) { Tone::Quiet } else { flow.disposition.tone() };
+    let (shaft, place) = match flow.disposition {
+        Disposition::Captured(ports) => ("==>", format!("{} {}", super::Place::Proxy.name(), ports.dashed())),
+        Disposition::Passing => ("-->", flow.to.name().to_owned()),
+        Disposition::Dropped => ("--x", "nobody".to_owned()),
+        Disposition::Unknown => ("-?-", "not known".to_owned()),
     };
     let mark = if lit == Some(true) { '>' } else { ' ' };
     let indent = 2 + WORD + 1 + 3 + 1 + PLACE + 1;
@@ -62,7 +62,7 @@ fn arrow(text: &mut String, flow: &Flow, lit: Option<bool>, width: usize) {
             None => Box::new(line),
         };
         if number == 0 {
-            let word = tone.paint(flow.fate.word());
+            let word = tone.paint(flow.disposition.word());
             let way = tone.paint(format!("{shaft} {place:PLACE$}"));
             line_of(text, &format_args!("{mark} {word:WORD$} {way} {line}"));
         } else {

@@ -4,7 +4,7 @@
 //! the traffic settles it: packets out of the pod arrive by no interface. Calls of chains are followed in place, so that
 //! arrows stand in the order in which rules decide. That a packet is captured ends its way: what policies write stands before.
 
-use super::flow::{Fate, Is};
+use super::flow::{Disposition, Is};
 use super::panel::Part;
 use rules::{
     Chain, Cidr, ConnState, Family, Hook, InterfaceName, Mark, Match, Negatable, Origin, RuleSet, Statement,
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Arrow {
     pub(super) needs: Vec<Is>,
-    pub(super) fate: Fate,
+    pub(super) disposition: Disposition,
     /// Why the rule that decides is there; `None` where no rule does.
     pub(super) origin: Option<Origin>,
 }
@@ -41,10 +41,10 @@ pub(super) fn arrows(rules: &RuleSet, ground: &Ground<'_>) -> Vec<Arrow> {
     };
     let mut arrows = of_state(ConnState::Invalid);
     // Whoever drops none of them has nothing to tell about them.
-    let dropped = arrows.iter().rposition(|arrow| arrow.fate == Fate::Dropped);
+    let dropped = arrows.iter().rposition(|arrow| arrow.disposition == Disposition::Dropped);
     arrows.truncate(dropped.map_or(0, |last| last + 1));
     if dropped.is_some() {
-        arrows.push(Arrow { needs: vec![Is::Invalid], fate: Fate::Passing, origin: None });
+        arrows.push(Arrow { needs: vec![Is::Invalid], disposition: Disposition::Passing, origin: None });
     }
     arrows.extend(of_state(ConnState::New));
     arrows
@@ -68,6 +68,13 @@ struct Frame<'a> {
     next: usize,
     /// The rule that led here, where the chain only does what that rule is for.
     led_by: Option<Origin>,
+}
+
+/// How far packets were followed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Walked {
+    ToTheEnd,
+    ToTheFloor,
 }
 
 type Chains<'a> = BTreeMap<Chain, Vec<&'a Statement>>;
@@ -106,21 +113,37 @@ impl<'a> Walker<'a> {
     fn stage(&mut self, number: usize, state: State) {
         let Some(&(hook, table)) = self.stages.get(number) else {
             let State { needs, passed: origin, .. } = state;
-            self.arrows.push(Arrow { needs, fate: Fate::Passing, origin });
+            self.arrows.push(Arrow { needs, disposition: Disposition::Passing, origin });
             return;
         };
         let rules = self.chain(table, &Chain::Base(hook));
-        self.walk(number, &[Frame { rules: &rules, next: 0, led_by: None }], state);
+        self.walk(number, &[Frame { rules: &rules, next: 0, led_by: None }], state, None);
     }
 
-    /// Packets go on in the innermost of these chains.
-    fn walk(&mut self, number: usize, frames: &[Frame<'_>], mut state: State) {
+    /// Packets go on in the innermost of these chains. The walk ends where only `floor` chains are left and no mark has
+    /// changed, and says so: whoever called the inner chain goes on from there with all packets, as those that the chain has
+    /// decided about have their arrows already. Else each rule that calls a chain would double the ways.
+    fn walk(
+        &mut self,
+        number: usize,
+        frames: &[Frame<'_>],
+        mut state: State,
+        floor: Option<usize>,
+    ) -> Walked {
         let (hook, table) = self.stages[number];
         let mut frames = frames.to_vec();
+        let marks = |state: &State| (state.mark, state.connmark);
+        let before = marks(&state);
         loop {
-            let Some(frame) = frames.last_mut() else { return self.stage(number + 1, state) };
+            let Some(frame) = frames.last_mut() else {
+                self.stage(number + 1, state);
+                return Walked::ToTheEnd;
+            };
             let Some(statement) = frame.rules.get(frame.next) else {
                 frames.pop();
+                if floor == Some(frames.len()) && marks(&state) == before {
+                    return Walked::ToTheFloor;
+                }
                 continue;
             };
             frame.next += 1;
@@ -131,37 +154,47 @@ impl<'a> Walker<'a> {
             let passed = || State { passed: statement.origin, ..taken.clone() };
             match &statement.rule.target {
                 Target::Accept => self.stage(number + 1, passed()),
-                Target::Return => self.walk(number, &frames[..frames.len() - 1], passed()),
-                Target::Drop => self.end(taken, Fate::Dropped, decider),
-                Target::Redirect(ports) => self.end(taken, Fate::Captured(*ports), decider),
-                Target::Tproxy { port, .. } => self.end(taken, Fate::Captured((*port).into()), decider),
+                Target::Return => {
+                    self.walk(number, &frames[..frames.len() - 1], passed(), None);
+                }
+                Target::Drop => self.end(taken, Disposition::Dropped, decider),
+                Target::Redirect(ports) => self.end(taken, Disposition::Captured(*ports), decider),
+                Target::Tproxy { port, .. } => {
+                    self.end(taken, Disposition::Captured((*port).into()), decider);
+                }
                 // What somebody else's chain does is not known here.
-                Target::JumpForeign(_) => self.end(taken, Fate::Unknown, decider),
+                Target::JumpForeign(_) => self.end(taken, Disposition::Unknown, decider),
                 Target::Jump(name) => {
                     let rules = self.chain(table, &Chain::User(name.clone()));
                     let is_end = rules.iter().all(|statement| is_end(&statement.rule.target));
                     let led_by = if is_end { decider } else { None };
                     let mut inner = frames.clone();
                     inner.push(Frame { rules: &rules, next: 0, led_by });
-                    self.walk(number, &inner, taken);
+                    if self.walk(number, &inner, taken, Some(frames.len())) == Walked::ToTheFloor {
+                        continue;
+                    }
                 }
                 target => match written(target, &taken) {
                     None => continue,
+                    // Nothing changes that is not so already.
+                    Some(written) if marks(&written) == marks(&state) => continue,
                     Some(written) if is_always => {
                         state = written;
                         continue;
                     }
-                    Some(written) => self.walk(number, &frames, written),
+                    Some(written) => {
+                        self.walk(number, &frames, written, None);
+                    }
                 },
             }
             if is_always {
-                return;
+                return Walked::ToTheEnd;
             }
         }
     }
 
-    fn end(&mut self, state: State, fate: Fate, origin: Option<Origin>) {
-        self.arrows.push(Arrow { needs: state.needs, fate, origin });
+    fn end(&mut self, state: State, disposition: Disposition, origin: Option<Origin>) {
+        self.arrows.push(Arrow { needs: state.needs, disposition, origin });
     }
 
     /// Those of the packets that fulfil the conditions; `None` if there are none.
@@ -221,8 +254,10 @@ impl<'a> Walker<'a> {
         let settled = match self.ground.part {
             Part::Within => Some(name.covers(InterfaceName::loopback().as_str())),
             Part::Outbound => (*name == InterfaceName::loopback()).then_some(false),
-            // These have a part of their own.
-            Part::Inbound => self.ground.machines.contains(name).then_some(false),
+            Part::Inbound => {
+                let is_elsewhere = self.ground.machines.contains(name) || *name == InterfaceName::loopback();
+                is_elsewhere.then_some(false)
+            }
             Part::Machines => (self.ground.machines == [name.clone()]).then_some(true),
         };
         match settled {

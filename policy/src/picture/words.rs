@@ -1,7 +1,7 @@
 //! What an arrow asks of packets, in words.
 
 use super::flow::{Is, Place};
-use super::label::{Label, PORTS, TCP_PORTS};
+use super::label::{Label, PORTS, TCP_AND_UDP_PORTS, TCP_PORTS};
 use super::panel::Part;
 use crate::mesh::Proxy;
 use rules::{Cidr, Family, Gid, UidRange};
@@ -36,7 +36,7 @@ pub(super) fn label(needs: &[Is], proxy: &Proxy, part: Part, is_first: bool) -> 
         } else if needs.contains(&Is::Udp) {
             UDP_PORTS
         } else {
-            PORTS
+            TCP_AND_UDP_PORTS
         };
         let after: String = pieces.iter().map(|piece| piece.text()).collect();
         return Label::ports(&family(needs), nouns, ports).with(after + &but);

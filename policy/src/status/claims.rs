@@ -1,26 +1,19 @@
 //! Rules as claims: which traffic a rule speaks of, and what it says becomes of it.
 
-use super::asks::{Asked, Asks};
 use super::parts::Sentence;
-use super::reading::{Meant, Role, captures, returns};
 use crate::Reason;
-use crate::reason::Meaning;
+use crate::reason::{Effect, Meaning};
+use crate::recognition::summary::{FieldValues, RuleSummary};
+use crate::recognition::{RecognizedRule, Role, captures, returns};
 use crate::settings::Setting;
 use rules::simulate::View;
 use rules::{Action, PortRange, Target};
 
-/// What becomes of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    Captured,
-    Passing,
-    Dropped,
-}
-
 /// A rule that says what becomes of a part of the traffic.
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
-    pub(super) fate: Fate,
+    /// What becomes of it.
+    pub(super) effect: Effect,
     pub(super) direction: &'static str,
     pub(super) reason: Reason,
     pub(super) setting: Option<Setting>,
@@ -48,7 +41,7 @@ pub(super) struct Listener {
 }
 
 /// The listener that a rule sends packets to, itself or by the chain that it leads to.
-pub(super) fn listener(view: &View, meant: &Meant<'_>) -> Option<Listener> {
+pub(super) fn listener(view: &View, meant: &RecognizedRule<'_>) -> Option<Listener> {
     let of = |action: &Action| match action {
         Action::Target(Target::Redirect(ports)) => Some(Listener { ports: *ports, is_transparent: false }),
         Action::Target(Target::Tproxy { port, .. }) => {
@@ -63,100 +56,89 @@ pub(super) fn listener(view: &View, meant: &Meant<'_>) -> Option<Listener> {
 }
 
 /// What a rule says becomes of which traffic; `None` of rules that only lead on.
-pub(super) fn claim(view: &View, meant: &Meant<'_>) -> Option<Claim> {
+pub(super) fn claim(view: &View, meant: &RecognizedRule<'_>) -> Option<Claim> {
     let reason = meant.reason.filter(|_| meant.is_reached)?;
     let asks = &meant.asks;
-    let items = |asked: &Option<Asked>| asked.as_ref().map(|asked| asked.items.clone());
+    let items = |asked: &Option<FieldValues>| asked.as_ref().map(|asked| asked.items.clone());
     let listener = listener(view, meant);
-    let own = (Fate::Passing, "outbound", ("the proxy's own connections: ", "", ""));
-    let ((fate, direction, sentence), found) = match reason.meaning() {
+    let (effect, direction) = reason.meaning().effect();
+    let direction = match reason.meaning() {
+        Meaning::ExcludedSource if asks.source.is_none() => "outbound",
+        Meaning::ProxyOutbound if asks.udp => "dns",
+        _ => direction,
+    };
+    let (sentence, found) = match reason.meaning() {
         // What only leads on says nothing of its own.
         Meaning::OutboundNetwork | Meaning::OutboundPort | Meaning::Machine if listener.is_none() => {
             return None;
         }
         Meaning::Machine | Meaning::OutboundNetwork if asks.in_interface.is_some() => {
             let sentence = ("what virtual machines send by ", "", "goes to the proxy");
-            ((Fate::Captured, "outbound", sentence), items(&asks.in_interface))
+            (sentence, items(&asks.in_interface))
         }
         Meaning::OutboundNetwork => {
             let sentence = ("TCP to ", "TCP to all other destinations", "goes to the proxy");
             // Of who is loopback anyway nothing is said.
             let destination = asks.destination.as_ref().filter(|asked| !asked.negated);
-            ((Fate::Captured, "outbound", sentence), destination.map(|asked| asked.items.clone()))
+            (sentence, destination.map(|asked| asked.items.clone()))
         }
         Meaning::OutboundPort => {
             let sentence = ("TCP to port ", "TCP to all other destinations", "goes to the proxy");
-            ((Fate::Captured, "outbound", sentence), items(&asks.destination_port))
+            (sentence, items(&asks.destination_port))
         }
         Meaning::InboundPort if !matches!(meant.role, Role::Base(_)) && listener.is_some() => {
             let sentence = ("TCP to port ", "TCP to all other ports", "goes to the proxy");
             let ports = asks.destination_port.as_ref().filter(|asked| !asked.negated);
-            ((Fate::Captured, "inbound", sentence), ports.map(|asked| asked.items.clone()))
+            (sentence, ports.map(|asked| asked.items.clone()))
         }
         Meaning::Dns if captures(meant.rule) => {
             let sentence = ("DNS queries to ", "DNS queries to every server", "go to");
             let servers = asks.destination.as_ref().filter(|asked| !asked.negated);
-            ((Fate::Captured, "dns", sentence), servers.map(|asked| asked.items.clone()))
+            (sentence, servers.map(|asked| asked.items.clone()))
         }
         Meaning::MachineDns if captures(meant.rule) => {
             let sentence = ("DNS queries of virtual machines by ", "", "go to");
-            ((Fate::Captured, "dns", sentence), items(&asks.in_interface))
+            (sentence, items(&asks.in_interface))
         }
         Meaning::ProxyCallsOwnPod if listener.is_some() => {
             let sentence = ("calls of the proxy (", "", ") to its own pod come in through the proxy");
-            ((Fate::Captured, "inbound", sentence), owner(meant))
+            (sentence, owner(meant))
         }
-        Meaning::ExcludedOutboundPort => {
-            ((Fate::Passing, "outbound", ("port ", "", "")), items(&asks.destination_port))
-        }
-        Meaning::ExcludedDestination => {
-            ((Fate::Passing, "outbound", ("to ", "", "")), items(&asks.destination))
-        }
+        Meaning::ExcludedOutboundPort => (("port ", "", ""), items(&asks.destination_port)),
+        Meaning::ExcludedDestination => (("to ", "", ""), items(&asks.destination)),
         Meaning::ExcludedSource => match &asks.source {
-            None => ((Fate::Passing, "outbound", ("to ", "", "")), items(&asks.destination)),
-            from => ((Fate::Passing, "inbound", ("from ", "", "")), items(from)),
+            None => (("to ", "", ""), items(&asks.destination)),
+            from => (("from ", "", ""), items(from)),
         },
-        Meaning::ProxyOutbound if asks.udp => {
-            ((Fate::Passing, "dns", ("the proxy's own queries: ", "", "")), owner(meant))
-        }
-        Meaning::ProxyOutbound => (own, owner(meant)),
+        Meaning::ProxyOutbound if asks.udp => (("the proxy's own queries: ", "", ""), owner(meant)),
+        Meaning::ProxyOutbound => (("the proxy's own connections: ", "", ""), owner(meant)),
         Meaning::ExcludedOwner => {
             let ports = items(&asks.destination_port).map(|ports| format!(": port {}", ports.join(",")));
             let ports = ports.unwrap_or_default();
             let owners = owner(meant).into_iter().flatten().map(|owner| format!("{owner}{ports}"));
-            ((Fate::Passing, "outbound", ("", "", "")), Some(owners.collect()))
+            (("", "", ""), Some(owners.collect()))
         }
-        Meaning::OtherOwners => {
-            ((Fate::Passing, "outbound", ("every group but ", "every group", "")), owner(meant))
-        }
-        Meaning::Loopback => {
-            ((Fate::Passing, "outbound", ("loopback, ", "loopback", "")), items(&asks.destination))
-        }
+        Meaning::OtherOwners => (("every group but ", "every group", ""), owner(meant)),
+        Meaning::Loopback => (("loopback, ", "loopback", ""), items(&asks.destination)),
         Meaning::ApplicationLoopback if !asks.more => {
-            ((Fate::Passing, "outbound", ("", "calls of the application to its own pod", "")), None)
+            (("", "calls of the application to its own pod", ""), None)
         }
         Meaning::ProxyToApplication if returns(meant.rule) => {
-            ((Fate::Passing, "inbound", ("", "what the proxy hands to the application", "")), None)
+            (("", "what the proxy hands to the application", ""), None)
         }
-        Meaning::ExcludedDns => {
-            ((Fate::Passing, "dns", ("", "DNS queries over TCP, but for the proxy's", "")), None)
-        }
-        Meaning::ExcludedInboundPort => {
-            ((Fate::Passing, "inbound", ("port ", "", "")), items(&asks.destination_port))
-        }
-        Meaning::TunnelPort => {
-            ((Fate::Passing, "inbound", ("port ", "", ": the mesh's tunnel")), items(&asks.destination_port))
-        }
+        Meaning::ExcludedDns => (("", "DNS queries over TCP, but for the proxy's", ""), None),
+        Meaning::ExcludedInboundPort => (("port ", "", ""), items(&asks.destination_port)),
+        Meaning::TunnelPort => (("port ", "", ": the mesh's tunnel"), items(&asks.destination_port)),
         Meaning::ExcludedInterface => {
             let names = items(&asks.in_interface).or_else(|| items(&asks.out_interface));
-            ((Fate::Passing, "both", ("interface ", "", "")), names)
+            (("interface ", "", ""), names)
         }
         Meaning::MachineInterface => {
             let sentence = ("", "", ": a virtual machine's, which inbound rules leave alone");
-            ((Fate::Passing, "inbound", sentence), items(&asks.in_interface))
+            (sentence, items(&asks.in_interface))
         }
         Meaning::Dropped if matches!(meant.role, Role::Base(_)) => {
-            ((Fate::Dropped, "inbound", ("", "packets that belong to no connection", "")), None)
+            (("", "packets that belong to no connection", ""), None)
         }
         // Nothing is captured then, which what no rule is about says.
         Meaning::InboundOff | Meaning::OutboundOff => return None,
@@ -179,16 +161,17 @@ pub(super) fn claim(view: &View, meant: &Meant<'_>) -> Option<Claim> {
     let (before, all, after) = sentence;
     let whom = if after == "go to" { reason.mesh().reasons().resolver() } else { "" };
     let sentence = Sentence { before, all, after, whom };
-    let listener = listener.filter(|_| fate == Fate::Captured);
-    let spared = if fate == Fate::Captured { spared(direction, asks) } else { Vec::new() };
+    let listener = listener.filter(|_| effect == Effect::Captured);
+    let spared = if effect == Effect::Captured { spared(direction, asks) } else { Vec::new() };
     let items = found.unwrap_or_default();
-    Some(Claim { fate, direction, reason, setting: meant.setting, items, listener, spared, sentence })
+    Some(Claim { effect, direction, reason, setting: meant.setting, items, listener, spared, sentence })
 }
 
 /// What a rule that captures leaves alone by its own words.
-fn spared(direction: &'static str, asks: &Asks) -> Vec<Spared> {
-    let but =
-        |asked: &Option<Asked>| asked.as_ref().filter(|asked| asked.negated).map(|asked| asked.items.clone());
+fn spared(direction: &'static str, asks: &RuleSummary) -> Vec<Spared> {
+    let but = |asked: &Option<FieldValues>| {
+        asked.as_ref().filter(|asked| asked.negated).map(|asked| asked.items.clone())
+    };
     let tunnel = but(&asks.destination_port).filter(|_| direction == "inbound").map(|items| Spared {
         direction: "inbound",
         items,
@@ -203,8 +186,8 @@ fn spared(direction: &'static str, asks: &Asks) -> Vec<Spared> {
 }
 
 /// Users and groups, each with what it is.
-fn owner(meant: &Meant<'_>) -> Option<Vec<String>> {
-    let named = |noun: &str, asked: &Option<Asked>| {
+fn owner(meant: &RecognizedRule<'_>) -> Option<Vec<String>> {
+    let named = |noun: &str, asked: &Option<FieldValues>| {
         asked.iter().flat_map(|asked| &asked.items).map(|id| format!("{noun} {id}")).collect::<Vec<_>>()
     };
     Some([named("user", &meant.asks.uid), named("group", &meant.asks.gid)].concat())

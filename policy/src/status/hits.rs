@@ -1,10 +1,10 @@
 //! What rules have counted, in groups that mean the same.
 
 use super::parts::{option, shown};
-use super::reading::{Meant, Role, captures, returns};
 use super::word;
 use crate::Reason;
-use crate::reason::Meaning;
+use crate::reason::{Effect, Meaning};
+use crate::recognition::{RecognizedRule, Role, captures, returns};
 use rules::{ByFamily, Hits};
 use serde::Serialize;
 
@@ -46,7 +46,7 @@ pub struct Counted {
 }
 
 /// All groups, in the order in which their first rules stand; of both families together.
-pub(super) fn counted(meant: &ByFamily<Vec<Meant<'_>>>) -> Vec<Hit> {
+pub(super) fn counted(meant: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Hit> {
     let mut groups: Vec<Hit> = Vec::new();
     for (family, meant) in meant.iter() {
         for meant in meant.iter().filter(|meant| meant.is_reached) {
@@ -99,9 +99,9 @@ pub(super) fn counted(meant: &ByFamily<Vec<Meant<'_>>>) -> Vec<Hit> {
 }
 
 /// What becomes of the packets that a rule counts, and what they are.
-fn meaning(meant: &Meant<'_>, reason: Reason) -> (&'static str, String) {
+fn meaning(meant: &RecognizedRule<'_>, reason: Reason) -> (&'static str, String) {
     let asks = &meant.asks;
-    let list = |noun: &str, asked: &Option<super::asks::Asked>| match asked {
+    let list = |noun: &str, asked: &Option<crate::recognition::summary::FieldValues>| match asked {
         Some(asked) if asked.negated => format!("{noun} other than {}", shown(&asked.items)),
         Some(asked) => format!("{noun} {}", shown(&asked.items)),
         None => String::new(),
@@ -120,67 +120,67 @@ fn meaning(meant: &Meant<'_>, reason: Reason) -> (&'static str, String) {
     let leads_on = matches!(meant.role, Role::Base(_)) && meant.rule.leads_to.is_some();
     let to_all = asks.destination.as_ref().is_none_or(|asked| asked.negated);
     let tail = |text: String| if text.is_empty() { text } else { format!(", {text}") };
-    match reason.meaning() {
-        Meaning::InboundPort | Meaning::Outbound | Meaning::Inbound | Meaning::Dns if leads_on => (
-            "led_on",
+    let text = match reason.meaning() {
+        Meaning::InboundPort | Meaning::Outbound | Meaning::Inbound | Meaning::Dns if leads_on => {
             match reason.meaning() {
                 Meaning::InboundPort | Meaning::Inbound => "inbound: came by".to_owned(),
                 Meaning::Dns => "DNS: came by".to_owned(),
                 _ => "outbound: came by".to_owned(),
-            },
-        ),
-        Meaning::InboundPort => ("captured", format!("inbound, {}", or(ports, "all other ports"))),
-        Meaning::OutboundPort => ("captured", format!("outbound, {}", or(ports, "all other destinations"))),
+            }
+        }
+        Meaning::InboundPort => format!("inbound, {}", or(ports, "all other ports")),
+        Meaning::OutboundPort => format!("outbound, {}", or(ports, "all other destinations")),
         Meaning::OutboundNetwork | Meaning::Machine if asks.in_interface.is_some() => {
-            ("captured", format!("outbound, {interface}"))
+            format!("outbound, {interface}")
         }
         Meaning::OutboundNetwork | Meaning::Machine if to_all => {
-            ("captured", "outbound, all other destinations".to_owned())
+            "outbound, all other destinations".to_owned()
         }
-        Meaning::OutboundNetwork | Meaning::Machine => ("captured", format!("outbound, {to}")),
-        Meaning::ProxyCallsOwnPod => ("captured", format!("the proxy's calls to its own pod, {owner}")),
-        Meaning::Dns if meant.rule.leads_to.is_some() => {
-            ("led_on", "outbound, to the rules for DNS".to_owned())
-        }
+        Meaning::OutboundNetwork | Meaning::Machine => format!("outbound, {to}"),
+        Meaning::ProxyCallsOwnPod => format!("the proxy's calls to its own pod, {owner}"),
+        Meaning::Dns if meant.rule.leads_to.is_some() => "outbound, to the rules for DNS".to_owned(),
         Meaning::Dns if captures(meant.rule) => {
             let to = if to_all { "to every server".to_owned() } else { to };
-            ("captured", format!("DNS queries {to}"))
+            format!("DNS queries {to}")
         }
-        Meaning::MachineDns => ("captured", format!("DNS queries, {interface}")),
-        Meaning::Dns | Meaning::DnsZone => ("led_on", "DNS, kept apart for conntrack".to_owned()),
-        Meaning::ToOutboundListener => ("led_on", "connections handed to the proxy, outbound".to_owned()),
-        Meaning::ToInboundListener => ("led_on", "connections handed to the proxy, inbound".to_owned()),
-        Meaning::Dropped => ("dropped", "packets that belong to no connection".to_owned()),
-        Meaning::KnownConnection => {
-            ("led_on", "packets of connections that were handed over before".to_owned())
-        }
-        Meaning::Outbound => ("led_on", "outbound".to_owned()),
-        Meaning::Inbound => ("led_on", "inbound".to_owned()),
-        Meaning::Log => ("led_on", "told to the kernel's log".to_owned()),
-        Meaning::ApplicationLoopback => ("left_alone", "the application's calls to its own pod".to_owned()),
+        Meaning::MachineDns => format!("DNS queries, {interface}"),
+        Meaning::Dns | Meaning::DnsZone => "DNS, kept apart for conntrack".to_owned(),
+        Meaning::ToOutboundListener => "connections handed to the proxy, outbound".to_owned(),
+        Meaning::ToInboundListener => "connections handed to the proxy, inbound".to_owned(),
+        Meaning::Dropped => "packets that belong to no connection".to_owned(),
+        Meaning::KnownConnection => "packets of connections that were handed over before".to_owned(),
+        Meaning::Outbound => "outbound".to_owned(),
+        Meaning::Inbound => "inbound".to_owned(),
+        Meaning::Log => "told to the kernel's log".to_owned(),
+        Meaning::ApplicationLoopback => "the application's calls to its own pod".to_owned(),
         Meaning::ExcludedOwner | Meaning::OtherOwners => {
-            ("left_alone", format!("outbound, {}{}", or(owner, "every group"), tail(ports)))
+            format!("outbound, {}{}", or(owner, "every group"), tail(ports))
         }
-        Meaning::ExcludedInboundPort => ("left_alone", format!("inbound, {ports}")),
-        Meaning::ExcludedInterface | Meaning::MachineInterface => ("left_alone", interface),
-        Meaning::ExcludedDestination => ("left_alone", format!("outbound, {to}")),
+        Meaning::ExcludedInboundPort => format!("inbound, {ports}"),
+        Meaning::ExcludedInterface | Meaning::MachineInterface => interface,
+        Meaning::ExcludedDestination => format!("outbound, {to}"),
         Meaning::ExcludedSource if asks.source.is_some() => {
-            ("left_alone", format!("inbound, {}", list("from", &asks.source)))
+            format!("inbound, {}", list("from", &asks.source))
         }
-        Meaning::ExcludedSource => ("left_alone", format!("outbound, {to}")),
-        Meaning::ExcludedOutboundPort => ("left_alone", format!("outbound, {ports}")),
-        Meaning::ExcludedDns => ("left_alone", "DNS queries over TCP, but for the proxy's".to_owned()),
-        Meaning::InboundOff => ("left_alone", "inbound, all of it".to_owned()),
-        Meaning::OutboundOff => ("left_alone", "outbound, all of it".to_owned()),
-        Meaning::Loopback => ("left_alone", "outbound, to loopback".to_owned()),
-        Meaning::ProxyOutbound if asks.udp => ("left_alone", format!("the proxy's own DNS queries, {owner}")),
-        Meaning::ProxyOutbound => ("left_alone", format!("the proxy's own calls, {owner}")),
+        Meaning::ExcludedSource => format!("outbound, {to}"),
+        Meaning::ExcludedOutboundPort => format!("outbound, {ports}"),
+        Meaning::ExcludedDns => "DNS queries over TCP, but for the proxy's".to_owned(),
+        Meaning::InboundOff => "inbound, all of it".to_owned(),
+        Meaning::OutboundOff => "outbound, all of it".to_owned(),
+        Meaning::Loopback => "outbound, to loopback".to_owned(),
+        Meaning::ProxyOutbound if asks.udp => format!("the proxy's own DNS queries, {owner}"),
+        Meaning::ProxyOutbound => format!("the proxy's own calls, {owner}"),
         Meaning::ProxyToApplication if returns(meant.rule) => {
-            ("left_alone", "what the proxy hands to the application".to_owned())
+            "what the proxy hands to the application".to_owned()
         }
-        Meaning::ProxyToApplication => {
-            ("led_on", "what the proxy hands to the application, and the answers".to_owned())
-        }
-        Meaning::TunnelPort => ("left_alone", format!("inbound, {ports}: the tunnel")),
-    }
+        Meaning::ProxyToApplication => "what the proxy hands to the application, and the answers".to_owned(),
+        Meaning::TunnelPort => format!("inbound, {ports}: the tunnel"),
+    };
+    let effect = match reason.meaning() {
+        Meaning::InboundPort if leads_on => Effect::LedOn,
+        Meaning::Dns if meant.rule.leads_to.is_some() || !captures(meant.rule) => Effect::LedOn,
+        Meaning::ProxyToApplication if !returns(meant.rule) => Effect::LedOn,
+        meaning => meaning.effect().0,
+    };
+    (effect.word(), text)
 }

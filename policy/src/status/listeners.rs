@@ -1,10 +1,10 @@
 //! Who gets what the rules capture: the ports that they name, and the sockets there.
 
-use super::claims::{Fate, claim};
-use super::reading::{Meant, meant};
+use super::claims::claim;
 use super::{Finding, Seen, is_put_there, word};
 use crate::mesh::Mesh;
-use crate::reason::Meaning;
+use crate::reason::{Effect, Meaning};
+use crate::recognition::{RecognizedRule, meant};
 use rules::simulate::View;
 use rules::{ByFamily, Family, Protocol};
 use serde::Serialize;
@@ -74,7 +74,7 @@ struct Sent {
 const MOST_PORTS: usize = 64;
 
 /// The ports of all rules that capture, in order.
-pub(super) fn listening(seen: &Seen<'_>, meant: &ByFamily<Vec<Meant<'_>>>) -> Vec<Listening> {
+pub(super) fn listening(seen: &Seen<'_>, meant: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Listening> {
     let mut ports: BTreeMap<(u16, &'static str), Sent> = BTreeMap::new();
     let mut proxies: BTreeMap<Mesh, BTreeSet<String>> = BTreeMap::new();
     for (family, meant) in meant.iter() {
@@ -83,7 +83,9 @@ pub(super) fn listening(seen: &Seen<'_>, meant: &ByFamily<Vec<Meant<'_>>>) -> Ve
             if claim.reason.meaning() == Meaning::ProxyOutbound {
                 proxies.entry(meant.mesh).or_default().extend(claim.items.iter().cloned());
             }
-            let Some(listener) = claim.listener.filter(|_| claim.fate == Fate::Captured) else { continue };
+            let Some(listener) = claim.listener.filter(|_| claim.effect == Effect::Captured) else {
+                continue;
+            };
             let is_dns = matches!(claim.reason.meaning(), Meaning::Dns | Meaning::MachineDns);
             let protocols: &[&'static str] = match (is_dns, meant.asks.tcp, meant.asks.udp) {
                 (true, false, true) => &["udp"],

@@ -1,17 +1,15 @@
 //! What a network namespace captures and what it leaves alone, told from its live rules: for whoever has to understand it
 //! without knowing a single flag.
 //!
-//! The rules may be ours or upstream's, in iptables or in nf_tables; `reading` turns them back into the policy's
+//! The rules may be ours or upstream's, in iptables or in nf_tables; `recognition` turns them back into the policy's
 //! reasons. What they claim is walked with a packet each, so that a rule of somebody else that decides before is seen.
 //! Nothing here reads a kernel or a clock: what was seen comes in, what is to be told goes out.
 
-pub(crate) mod asks;
 mod claims;
 mod hits;
 mod listeners;
 mod parts;
 mod proxy;
-pub(crate) mod reading;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -19,15 +17,16 @@ mod text;
 mod told_by_explain;
 mod witness;
 
+pub use crate::recognition::reasons;
 pub use hits::{Counted, Hit};
 pub use listeners::{Listening, Socket, ports};
 pub use parts::Part;
 pub(crate) use parts::option;
 pub use proxy::proxy;
-pub use reading::reasons;
 
 use crate::Tone;
 use crate::mesh::Mesh;
+use crate::recognition;
 use rules::simulate::{Routing, View};
 use rules::{ByFamily, Family};
 use serde::Serialize;
@@ -148,7 +147,7 @@ pub struct Status {
 pub fn status(seen: Seen<'_>) -> Status {
     let Seen { views, held, .. } = &seen;
     let meant = |view| {
-        let mut meant = reading::meant(view);
+        let mut meant = recognition::meant(view);
         meant.retain(|meant| seen.only.is_none_or(|only| only == meant.mesh));
         meant
     };
@@ -211,7 +210,7 @@ pub(super) fn word(family: Family) -> &'static str {
     }
 }
 
-fn summary(held: &[Held], families: &[Family], meshes: &[Mesh], told: &parts::Told) -> String {
+fn summary(held: &[Held], families: &[Family], meshes: &[Mesh], told: &parts::Parts) -> String {
     let mut by: Vec<&str> = Vec::new();
     for held in held {
         if !by.contains(&held.backend.as_str()) {

@@ -1,10 +1,10 @@
 //! What becomes of traffic, part by part, as the rules say: captured, left alone, dropped.
 
-use super::claims::{Claim, Fate, claim};
-use super::reading::Meant;
+use super::claims::{Claim, claim};
 use super::{Seen, word};
 use crate::mesh::Mesh;
-use crate::reason::Meaning;
+use crate::reason::{Effect, Meaning};
+use crate::recognition::RecognizedRule;
 use crate::settings::Setting;
 use rules::{ByFamily, Family, PortRange};
 use serde::Serialize;
@@ -67,15 +67,15 @@ impl Part {
 
 /// All parts.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Parts {
     pub(super) captured: Vec<Part>,
     pub(super) left_alone: Vec<Part>,
     pub(super) dropped: Vec<Part>,
 }
 
 /// The parts that the rules of both families make, and what none of them is about, mesh by mesh.
-pub(super) fn told(seen: &Seen<'_>, meant: &ByFamily<Vec<Meant<'_>>>) -> Told {
-    let mut told = Told::default();
+pub(super) fn told(seen: &Seen<'_>, meant: &ByFamily<Vec<RecognizedRule<'_>>>) -> Parts {
+    let mut told = Parts::default();
     for mesh in Mesh::ALL {
         for (family, meant) in meant.iter() {
             let view = seen.views.get(family);
@@ -93,16 +93,17 @@ pub(super) fn told(seen: &Seen<'_>, meant: &ByFamily<Vec<Meant<'_>>>) -> Told {
     told
 }
 
-fn add_all(told: &mut Told, family: Family, mesh: Mesh, claims: &[Claim]) {
-    let captured: Vec<&Claim> = claims.iter().filter(|claim| claim.fate == Fate::Captured).collect();
+fn add_all(told: &mut Parts, family: Family, mesh: Mesh, claims: &[Claim]) {
+    let captured: Vec<&Claim> = claims.iter().filter(|claim| claim.effect == Effect::Captured).collect();
     if captured.is_empty() {
         return;
     }
     for claim in claims {
-        let list = match claim.fate {
-            Fate::Captured => &mut told.captured,
-            Fate::Passing => &mut told.left_alone,
-            Fate::Dropped => &mut told.dropped,
+        let list = match claim.effect {
+            Effect::Captured => &mut told.captured,
+            Effect::LeftAlone => &mut told.left_alone,
+            Effect::Dropped => &mut told.dropped,
+            Effect::HandedOver | Effect::LedOn => continue,
         };
         // What is said of the proxy's users and groups is one thing, whichever of two options said it.
         let is_shared = claim.reason.settings().len() > 1;

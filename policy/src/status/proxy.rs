@@ -1,9 +1,9 @@
 //! Who the proxy is by the rules that are there: the users, the groups or the mark whose traffic they leave alone.
 
 use super::claims::{Claim, claim};
-use super::reading::meant;
 use crate::mesh::Proxy;
 use crate::reason::Meaning;
+use crate::recognition::meant;
 use rules::Mark;
 use rules::simulate::View;
 use std::str::FromStr;

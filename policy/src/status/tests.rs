@@ -1,11 +1,12 @@
 //! Rules of every mesh, read back: from our own as they were written, and from listings as upstream's programs leave them.
 
-use super::{Part, Seen, Status, reading, status};
+use super::{Part, Seen, Status, status};
 use crate::Reason;
 use crate::ambient::Ambient;
 use crate::kuma::Kuma;
 use crate::linkerd::Linkerd;
 use crate::mesh::{self, Capture, Mesh};
+use crate::recognition;
 use crate::settings::Setting;
 use crate::sources::{Host, Raw};
 use rules::simulate::{Routing, View};
@@ -85,7 +86,7 @@ fn captures() -> Vec<Capture> {
 
 /// The reason of each rule that decides something, in order.
 fn told(view: &View) -> Vec<(String, String, Option<&'static str>)> {
-    let reasons = reading::reasons(view).into_iter();
+    let reasons = recognition::reasons(view).into_iter();
     let decides = |at| view.rule(at).is_some_and(|rule| !rule.action.surely_continues());
     let told = reasons.filter(|(at, _)| decides(*at)).map(|(at, reason)| {
         let chain = &view.chains()[at.chain];

@@ -1,13 +1,13 @@
 //! A packet for each claim: what rules say they capture is walked through all rules that are there, so that somebody
 //! else's that decides before is seen. And what lies about without effect.
 
-use super::claims::{Claim, Fate, claim};
+use super::claims::{Claim, claim};
 use super::proxy::left_alone;
-use super::reading::{Meant, Role};
 use super::{Finding, Seen};
 use crate::explain::{Called, OF_OTHERS, OF_POD, Pod, Sender, explain, usual};
 use crate::mesh::DNS_PORT;
-use crate::reason::Meaning;
+use crate::reason::{Effect, Meaning};
+use crate::recognition::{RecognizedRule, Role};
 use rules::nft::{self, Field, Interval};
 use rules::simulate::{At, Packet, Verdict, View, ViewRule};
 use rules::{Action, ByFamily, Cidr, Condition, Family, PortRange, Protocol, Target};
@@ -27,7 +27,7 @@ const PORTS: [u16; 6] = [8080, 8081, 9080, 18_080, 28_080, 38_080];
 const MOST_PORTS: usize = 8;
 
 /// What packets show, and what chains show that no packet comes to.
-pub(super) fn findings(seen: &Seen<'_>, meant: &ByFamily<Vec<Meant<'_>>>) -> Vec<Finding> {
+pub(super) fn findings(seen: &Seen<'_>, meant: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     for (family, meant) in meant.iter() {
         found.extend(contradicted(seen, family, meant));
@@ -41,13 +41,13 @@ pub(super) fn findings(seen: &Seen<'_>, meant: &ByFamily<Vec<Meant<'_>>>) -> Vec
 }
 
 /// Claims of which a packet shows that others decide.
-fn contradicted(seen: &Seen<'_>, family: Family, meant: &[Meant<'_>]) -> Vec<Finding> {
+fn contradicted(seen: &Seen<'_>, family: Family, meant: &[RecognizedRule<'_>]) -> Vec<Finding> {
     let view = seen.views.get(family);
     let ours: BTreeSet<At> = meant.iter().map(|meant| meant.at).collect();
     let claims: Vec<Claim> = meant.iter().filter_map(|meant| claim(view, meant)).collect();
     let pod = pod(seen, &claims);
     let asked = asked_by_others(view, &ours);
-    let captured = claims.iter().filter(|claim| claim.fate == Fate::Captured);
+    let captured = claims.iter().filter(|claim| claim.effect == Effect::Captured);
     captured
         .filter_map(|claim| {
             let ports = std::iter::once(None).chain(ports(claim, &claims, &asked).into_iter().map(Some));
@@ -217,7 +217,7 @@ fn witness(claim: &Claim, family: Family, pod: &Pod, claims: &[Claim], port: Opt
 }
 
 /// Chains of iptables that stand and that nothing leads to: what a killed run leaves, or somebody who removes jumps.
-fn unreached(family: Family, meant: &[Meant<'_>]) -> Vec<Finding> {
+fn unreached(family: Family, meant: &[RecognizedRule<'_>]) -> Vec<Finding> {
     let mut chains: BTreeMap<(&str, &str), bool> = BTreeMap::new();
     for meant in meant.iter().filter(|meant| !meant.chain.table.starts_with("inet ")) {
         let matters = match meant.role {
@@ -240,7 +240,7 @@ fn unreached(family: Family, meant: &[Meant<'_>]) -> Vec<Finding> {
 }
 
 /// TPROXY that nothing routes for.
-fn unrouted(seen: &Seen<'_>, family: Family, meant: &[Meant<'_>]) -> Option<Finding> {
+fn unrouted(seen: &Seen<'_>, family: Family, meant: &[RecognizedRule<'_>]) -> Option<Finding> {
     let marks = &seen.routing.get(family).local_marks;
     let mark = meant.iter().filter(|meant| meant.is_reached).find_map(|meant| match &meant.rule.action {
         Action::Target(Target::Tproxy { mark, .. }) if mark.value != 0 => Some(*mark),

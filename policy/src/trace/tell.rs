@@ -6,9 +6,9 @@
 use super::block::{Block, MetRule};
 use super::walks::Walk;
 use super::{hook, options};
-use crate::explain::{Explanation, captures};
+use crate::explain::Explanation;
 use crate::reason::Meaning;
-use crate::status::reading::read_at;
+use crate::recognition::{captures, read_at};
 use crate::{Reason, Tone};
 use rules::report::{Headers, Report, Seen, Traced, TracedStep, protocol_name};
 use rules::simulate::{

@@ -1,6 +1,6 @@
 //! Walks packets before anything is claimed or advised: what lint says of a configuration is what the simulator says too.
 
-use super::Idle;
+use super::Redundant;
 use super::change::{Change, Said};
 use super::difference::Difference;
 use super::probes::each_probe;
@@ -22,8 +22,8 @@ const NOBODYS: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(198, 51, 100, 7)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7))];
 
 /// Asked what becomes of packets, with a configuration and with another one, as long as there is work left.
-pub struct Judge<'a> {
-    pub(crate) raw: &'a Raw,
+pub(super) struct Comparison<'a> {
+    pub(super) raw: &'a Raw,
     pub(super) capture: &'a Capture,
     said: Said,
     /// The configuration of whoever has followed all advice so far, if any was followed.
@@ -38,7 +38,7 @@ pub struct Judge<'a> {
     pub(super) work: Work,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> Comparison<'a> {
     pub(super) fn new(raw: &'a Raw, capture: &'a Capture, work: Work) -> Self {
         let mut addresses = declared(raw);
         addresses.extend(
@@ -58,7 +58,7 @@ impl<'a> Judge<'a> {
 
     /// Those pieces of advice after which every packet ends as before, whether each is followed alone or all are; the first
     /// of those that say the same.
-    pub(crate) fn confirmed(&mut self, candidates: Vec<Idle>) -> Vec<Idle> {
+    pub(super) fn confirmed(&mut self, candidates: Vec<Redundant>) -> Vec<Redundant> {
         let mut seen = BTreeSet::new();
         let mut idle = Vec::new();
         for candidate in candidates {
@@ -66,7 +66,7 @@ impl<'a> Judge<'a> {
             if !seen.insert((*setting, item.clone())) {
                 continue;
             }
-            if self.is_idle(&candidate.change) {
+            if self.is_redundant(&candidate.change) {
                 idle.push(candidate);
             } else if self.work.is_spent() {
                 break;
@@ -77,29 +77,39 @@ impl<'a> Judge<'a> {
 
     /// Whether whoever follows this advice, alone or after all that was given before, sees every packet end as before; then
     /// it counts as given. No, if there is not enough work left to tell, or if the words don't tell what following means.
-    pub(crate) fn is_idle(&mut self, change: &Change) -> bool {
+    pub(super) fn is_redundant(&mut self, change: &Change) -> bool {
         let Self { capture, said, followed, pod, rules, scenes, ways, work, .. } = self;
         let scenes = scenes.get_or_init(|| walkable(rules, capture, pod));
         let ways = ways.get_or_init(|| rules.iter().map(|rules| Ways::of(rules.rules())).collect());
         let start = Scenery { capture, rules, scenes, ways };
-        let mut trial = Trial { asked: rules, pod, work };
-        let alone = change.follow(said).and_then(|after| trial.same(&start, after));
+        let mut experiment = Experiment { asked: rules, pod, work };
+        let alone = change.follow(said).and_then(|after| experiment.same(&start, after));
         let all = match (&alone, &followed) {
             // After all advice so far packets end as before, so that it is enough to compare with what was made of it.
             (Some(_), Some(so_far)) => {
-                change.follow(&so_far.said).and_then(|after| trial.same(&so_far.scenery(), after))
+                change.follow(&so_far.said).and_then(|after| experiment.same(&so_far.scenery(), after))
             }
             (Some(_), None) | (None, _) => alone,
         };
-        let is_idle = all.is_some();
-        if is_idle {
+        let is_redundant = all.is_some();
+        if is_redundant {
             *followed = all;
         }
-        is_idle
+        is_redundant
+    }
+
+    /// Whether any of the packets that are meant is captured once this is left out. No, if there is not enough work left to
+    /// tell, or if the words don't tell what leaving it out means.
+    pub(super) fn captures_without(&mut self, change: &Change, is_meant: impl Fn(&Packet) -> bool) -> bool {
+        let Some(after) = change.follow(&self.said) else { return false };
+        let mut comparison = Comparison::new(&after.raw, &after.capture, self.work);
+        let captures = comparison.captures(is_meant);
+        self.work = comparison.work;
+        captures && !self.work.is_spent()
     }
 
     /// Whether any of the packets that are meant is captured. Yes, if there is not enough work left to tell.
-    pub(crate) fn captures(&mut self, is_meant: impl Fn(&Packet) -> bool) -> bool {
+    pub(super) fn captures(&mut self, is_meant: impl Fn(&Packet) -> bool) -> bool {
         let Self { capture, pod, work, rules, .. } = self;
         let scenes = self.scenes.get_or_init(|| walkable(rules, capture, pod));
         scenes.iter().zip(rules.iter()).any(|(scene, rules)| {
@@ -119,7 +129,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-impl Judge<'_> {
+impl Comparison<'_> {
     /// The limits of the mesh's rules that packets run into, in the order of the mesh, each with what the rules are about that
     /// they meet then; those that are found with this work.
     pub(super) fn limits_met(&self, mut work: Work) -> Vec<(&'static Limit, Vec<String>)> {
@@ -191,14 +201,14 @@ impl Followed {
 }
 
 /// Two configurations compared by packets.
-struct Trial<'a> {
+struct Experiment<'a> {
     /// The rules whose borders are tried beside those of what differs.
     asked: &'a [Checked],
     pod: &'a Pod,
     work: &'a mut Work,
 }
 
-impl Trial<'_> {
+impl Experiment<'_> {
     /// What comes of advice, if every packet ends as before. Not, where there is not enough work left to tell.
     fn same(&mut self, before: &Scenery<'_>, said: Said) -> Option<Followed> {
         let mut followed = Followed { said, rules: Vec::new(), scenes: Vec::new(), ways: Vec::new() };

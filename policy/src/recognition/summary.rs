@@ -7,23 +7,23 @@ use std::fmt::Display;
 
 /// The values that a field may have, or, negated, may not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct FieldValues {
     pub(crate) negated: bool,
     pub(crate) items: Vec<String>,
 }
 
 /// The fields that rules of the policy ask about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asks {
-    pub(crate) in_interface: Option<Asked>,
-    pub(crate) out_interface: Option<Asked>,
-    pub(crate) source: Option<Asked>,
-    pub(crate) destination: Option<Asked>,
-    pub(crate) destination_port: Option<Asked>,
-    pub(crate) uid: Option<Asked>,
-    pub(crate) gid: Option<Asked>,
+pub(crate) struct RuleSummary {
+    pub(crate) in_interface: Option<FieldValues>,
+    pub(crate) out_interface: Option<FieldValues>,
+    pub(crate) source: Option<FieldValues>,
+    pub(crate) destination: Option<FieldValues>,
+    pub(crate) destination_port: Option<FieldValues>,
+    pub(crate) uid: Option<FieldValues>,
+    pub(crate) gid: Option<FieldValues>,
     /// The mark of the packet, as `VALUE/MASK`.
-    pub(crate) mark: Option<Asked>,
+    pub(crate) mark: Option<FieldValues>,
     /// Whether it asks for TCP; for UDP. Neither, if it asks for no protocol.
     pub(crate) tcp: bool,
     pub(crate) udp: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Asks {
     pub(crate) comment: Option<String>,
 }
 
-impl Asks {
+impl RuleSummary {
     pub(crate) fn of(conditions: &[Condition]) -> Self {
         let mut asks = Self::default();
         for condition in conditions {
@@ -42,7 +42,7 @@ impl Asks {
                 Condition::Nft(asked) => {
                     let items = render::nft::values(asked);
                     let items = items.iter().map(|item| item.trim_matches('"').to_owned()).collect();
-                    asks.field(asked.field, Asked { negated: asked.negated, items });
+                    asks.field(asked.field, FieldValues { negated: asked.negated, items });
                 }
                 Condition::Always(_) | Condition::Protocol(_) => {}
                 Condition::DestinationLocal(_) | Condition::TcpFlags { .. } | Condition::Unknown(_) => {
@@ -61,15 +61,15 @@ impl Asks {
             Match::Destination(network) => self.destination = Some(host(network)),
             Match::DestinationPort(port) => {
                 let items = vec![port.value().dashed().to_string()];
-                self.destination_port = Some(Asked { negated: port.is_negated(), items });
+                self.destination_port = Some(FieldValues { negated: port.is_negated(), items });
             }
             Match::DestinationPorts(ports) => {
                 let items = ports.value().ranges().iter().map(|range| range.dashed().to_string()).collect();
-                self.destination_port = Some(Asked { negated: ports.is_negated(), items });
+                self.destination_port = Some(FieldValues { negated: ports.is_negated(), items });
             }
             Match::UidOwner(uid) => {
                 let items = vec![uid.value().dashed().to_string()];
-                merge(&mut self.uid, Asked { negated: uid.is_negated(), items });
+                merge(&mut self.uid, FieldValues { negated: uid.is_negated(), items });
             }
             Match::GidOwner(gid) => merge(&mut self.gid, one(gid)),
             Match::Comment(comment) => self.comment = Some(comment.as_str().to_owned()),
@@ -84,7 +84,7 @@ impl Asks {
         }
     }
 
-    fn field(&mut self, field: Field, asked: Asked) {
+    fn field(&mut self, field: Field, asked: FieldValues) {
         match field {
             Field::InInterface => self.in_interface = Some(asked),
             Field::OutInterface => self.out_interface = Some(asked),
@@ -108,21 +108,21 @@ impl Asks {
 }
 
 /// Of several owners in a rule each is asked on its own; the policy only ever says of several who it is not.
-fn merge(held: &mut Option<Asked>, more: Asked) {
+fn merge(held: &mut Option<FieldValues>, more: FieldValues) {
     match held {
         Some(held) if held.negated == more.negated => held.items.extend(more.items),
         _ => *held = Some(more),
     }
 }
 
-fn one<T: Display + Ord>(operand: &Negatable<T>) -> Asked {
-    Asked { negated: operand.is_negated(), items: vec![operand.value().to_string()] }
+fn one<T: Display + Ord>(operand: &Negatable<T>) -> FieldValues {
+    FieldValues { negated: operand.is_negated(), items: vec![operand.value().to_string()] }
 }
 
 /// A network; of one address alone, that.
-fn host(operand: &Negatable<Cidr>) -> Asked {
+fn host(operand: &Negatable<Cidr>) -> FieldValues {
     let cidr = operand.value();
     let text =
         if cidr.length() == cidr.family().bits() { cidr.address().to_string() } else { cidr.to_string() };
-    Asked { negated: operand.is_negated(), items: vec![text] }
+    FieldValues { negated: operand.is_negated(), items: vec![text] }
 }

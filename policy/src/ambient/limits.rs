@@ -4,8 +4,8 @@
 use super::Reason;
 use super::defaults::{DNS_PORT, PROXY_MARK};
 use super::reason::ROWS;
+use crate::finding::Code;
 use crate::limit::Limit;
-use crate::lint::Code;
 use rules::Protocol;
 use rules::simulate::{Direction, Packet};
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -13,7 +13,7 @@ const USUAL_PORTS: [u16; 4] = [53, 81, 15008, 15053];
 
 /// The values.
 #[derive(Default)]
-pub(super) struct Asked {
+pub(super) struct Boundaries {
     /// Destinations, and of the focus all that lie in them.
     networks: BTreeSet<Cidr>,
     /// Destinations of which every border counts.
@@ -37,7 +37,7 @@ pub(super) struct Asked {
 /// Conditions of one kind.
 type Kind<'a> = (Discriminant<Match>, BTreeSet<&'a Match>);
 
-impl Asked {
+impl Boundaries {
     /// What these rules ask, and all that `focus` asks.
     pub(super) fn of(rules: &Checked, focus: &[Match]) -> Self {
         let mut asked = Self::default();
@@ -143,6 +143,12 @@ impl Asked {
         let of_family = |address: &IpAddr| Family::of(*address) == family && !address.is_loopback();
         let callers: BTreeSet<IpAddr> = elsewhere.into_iter().chain(named).filter(of_family).collect();
         callers.into_iter().collect()
+    }
+
+    /// A port of each range that rules name, that of DNS, and one that is nothing special: as many as it takes where only
+    /// the interface counts beside.
+    pub(super) fn few_ports(&self) -> BTreeSet<u16> {
+        self.ports.iter().map(|range| range.first().number()).chain([53, 81]).collect()
     }
 
     pub(super) fn ports(&self) -> BTreeSet<u16> {

@@ -4,22 +4,24 @@
 //! tell. Of the others, ours and upstream's, the chain that a rule stands in, what it asks and what it does tell, to the
 //! mesh whose rules they are ([`crate::reason::Reasons::read`]).
 
-use super::asks::{Asked, Asks};
+pub(crate) mod summary;
+
 use crate::Reason;
 use crate::mesh::Mesh;
 use crate::reason::Meaning;
 use crate::settings::Setting;
 use rules::simulate::{At, View, ViewChain, ViewRule};
 use rules::{Action, Hook, Target};
+use summary::{FieldValues, RuleSummary};
 
 /// A rule of a mesh's.
 #[derive(Clone, Debug)]
-pub(crate) struct Meant<'a> {
+pub(crate) struct RecognizedRule<'a> {
     pub(crate) mesh: Mesh,
     pub(crate) at: At,
     pub(crate) chain: &'a ViewChain,
     pub(crate) rule: &'a ViewRule,
-    pub(crate) asks: Asks,
+    pub(crate) asks: RuleSummary,
     pub(crate) role: Role,
     /// Why it is there; `None` where nothing tells.
     pub(crate) reason: Option<Reason>,
@@ -67,7 +69,7 @@ pub(crate) enum Kind {
 }
 
 /// A rule as a mesh meets it that is asked what it knows of it.
-pub(crate) struct Met<'a> {
+pub(crate) struct RuleContext<'a> {
     /// The mesh that is asked.
     mesh: Mesh,
     whole: &'a Whole<'a>,
@@ -75,13 +77,13 @@ pub(crate) struct Met<'a> {
     /// The rule's place in the chain.
     pub(crate) index: usize,
     pub(crate) rule: &'a ViewRule,
-    pub(crate) asks: &'a Asks,
+    pub(crate) asks: &'a RuleSummary,
     pub(crate) role: Role,
     /// What the chain is for that the rule leads to.
     pub(crate) to: Option<Role>,
 }
 
-impl Met<'_> {
+impl RuleContext<'_> {
     pub(crate) fn view(&self) -> &View {
         self.whole.view
     }
@@ -146,18 +148,27 @@ impl<'a> Whole<'a> {
         Some(chains.iter().find(|(plain, _)| is_it(plain)).map_or(Role::Other, |(_, role)| *role))
     }
 
-    fn met<'b>(&'b self, mesh: Mesh, at: At, asks: &'b Asks) -> Option<Met<'b>> {
+    fn met<'b>(&'b self, mesh: Mesh, at: At, asks: &'b RuleSummary) -> Option<RuleContext<'b>> {
         let chain = &self.view.chains()[at.chain];
         let rule = &chain.rules[at.rule];
         let to = rule.leads_to.and_then(|chain| self.role(chain));
-        Some(Met { mesh, whole: self, chain, index: at.rule, rule, asks, role: self.role(at.chain)?, to })
+        Some(RuleContext {
+            mesh,
+            whole: self,
+            chain,
+            index: at.rule,
+            rule,
+            asks,
+            role: self.role(at.chain)?,
+            to,
+        })
     }
 
     /// What a rule means, if it is a mesh's and says something. Packets come to the first `reach` rules of its chain.
-    fn meant(&self, at: At, reach: usize) -> Option<Meant<'a>> {
+    fn meant(&self, at: At, reach: usize) -> Option<RecognizedRule<'a>> {
         let chain = &self.view.chains()[at.chain];
         let rule = chain.rules.get(at.rule).filter(|rule| !says_nothing(rule))?;
-        let asks = Asks::of(&rule.conditions);
+        let asks = RuleSummary::of(&rule.conditions);
         let mesh = self.mesh_of(at, &asks)?;
         let met = self.met(mesh, at, &asks)?;
         let (known, role) = (mesh.reasons(), met.role);
@@ -172,11 +183,11 @@ impl<'a> Whole<'a> {
             _ => known.setting(reason?, &met),
         });
         let is_reached = at.rule < reach && self.view.is_of_family(rule);
-        Some(Meant { mesh, at, chain, rule, asks, role, reason, setting, is_reached })
+        Some(RecognizedRule { mesh, at, chain, rule, asks, role, reason, setting, is_reached })
     }
 
     /// Whose a rule is.
-    fn mesh_of(&self, at: At, asks: &Asks) -> Option<Mesh> {
+    fn mesh_of(&self, at: At, asks: &RuleSummary) -> Option<Mesh> {
         let rule = self.view.rule(at)?;
         let of_comment = || {
             let comment = asks.comment.as_deref()?;
@@ -211,13 +222,14 @@ fn owner(view: &View, held: &ViewChain) -> Option<Mesh> {
 }
 
 /// All rules of meshes that say something, in the order of their chains.
-pub(crate) fn meant(view: &View) -> Vec<Meant<'_>> {
+pub(crate) fn meant(view: &View) -> Vec<RecognizedRule<'_>> {
     let (whole, reach) = (Whole::of(view), view.reach());
     let places = view.chains().iter().enumerate().flat_map(|(chain, held)| {
         let count = held.rules.len();
         (0..count).map(move |rule| At { chain, rule })
     });
-    let mut found: Vec<Meant<'_>> = places.filter_map(|at| whole.meant(at, reach[at.chain])).collect();
+    let mut found: Vec<RecognizedRule<'_>> =
+        places.filter_map(|at| whole.meant(at, reach[at.chain])).collect();
     Mesh::ALL.iter().for_each(|mesh| mesh.reasons().settle(&mut found));
     found
 }
@@ -253,6 +265,6 @@ pub(crate) fn returns(rule: &ViewRule) -> bool {
     matches!(rule.action, Action::Target(Target::Return | Target::Accept))
 }
 
-pub(crate) fn is_loopback(asked: Option<&Asked>) -> bool {
+pub(crate) fn is_loopback(asked: Option<&FieldValues>) -> bool {
     asked.is_some_and(|asked| !asked.negated && asked.items.iter().any(|item| item == "lo"))
 }
