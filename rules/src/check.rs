@@ -128,7 +128,7 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
         }
     };
     note(matches!(chain, Chain::Base(hook) if !table.hooks().contains(hook)), Fault::NoSuchHook);
-    note(!target_fits(&rule.target, *table, &place.hooks), Fault::TargetOutOfPlace);
+    note(!rule.target.fits(*table, &place.hooks), Fault::TargetOutOfPlace);
     match chain {
         Chain::Base(_) => note(!owner.owns_rule(rule), Fault::RuleNotOwned),
         Chain::User(_) => note(!owner.owns_chain(chain), Fault::ChainNotOwned),
@@ -183,29 +183,6 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
         }
     }
     faults
-}
-
-fn target_fits(target: &Target, table: Table, hooks: &BTreeSet<Hook>) -> bool {
-    match target {
-        Target::Accept
-        | Target::Return
-        | Target::Jump(_)
-        | Target::JumpForeign(_)
-        | Target::Nflog { .. }
-        | Target::Log { .. } => true,
-        // iptables refuses it: only the first packet of a connection passes here.
-        Target::Drop => table != Table::Nat,
-        Target::Redirect(_) => {
-            table == Table::Nat && hooks.iter().all(|hook| matches!(hook, Hook::Prerouting | Hook::Output))
-        }
-        Target::Tproxy { .. } => {
-            table == Table::Mangle && hooks.iter().all(|hook| matches!(hook, Hook::Prerouting))
-        }
-        Target::SetMark(_) => table == Table::Mangle,
-        // The kernel takes CONNMARK in every table; marks of connections are set where marks are.
-        Target::SetConnmark(_) | Target::SaveMark | Target::RestoreMark => table == Table::Mangle,
-        Target::SetZone(_) => table == Table::Raw,
-    }
 }
 
 /// How packets reach a chain.

@@ -4,7 +4,8 @@
 //! whose address does not fit is passed, whatever else it asks. So a foreign rule keeps what is known of each of its
 //! conditions and says what is not. It never says nearly the same.
 
-use crate::{ChainName, Match, Negatable, Ownership, PortRange, Protocol, Rule, Target, field};
+use crate::field::{self, Field};
+use crate::{ChainName, Match, Negatable, Ownership, PortRange, Protocol, Rule, Target, WriteSet};
 use std::net::IpAddr;
 
 /// A rule as it stands in a chain.
@@ -142,22 +143,31 @@ impl Line {
     }
 }
 
+impl Condition {
+    /// The field that it looks at; `None` if that is none, or is not known.
+    pub fn field(&self) -> Option<Field> {
+        match self {
+            Self::Known(known) => known.field(),
+            Self::Nft(condition) => Some(condition.field),
+            Self::Protocol(_) => Some(Field::Protocol),
+            Self::DestinationLocal(_) | Self::TcpFlags { .. } | Self::Always(_) | Self::Unknown(_) => None,
+        }
+    }
+
+    /// Whether rules may change the answer, as far as that is known.
+    pub fn may_change(&self) -> bool {
+        matches!(self, Self::Unknown(_))
+            || self.field().is_some_and(|field| field.depends_on(WriteSet::ANYTHING))
+    }
+}
+
 impl Action {
     /// The chain that it leads to.
     pub fn chain(&self) -> Option<&ChainName> {
         match self {
-            Self::Target(Target::Jump(name) | Target::JumpForeign(name)) | Self::Goto(name) => Some(name),
-            Self::Target(_)
-            | Self::Call { .. }
-            | Self::Continue(_)
-            | Self::Reject
-            | Self::RedirectSamePort
-            | Self::Destination { .. }
-            | Self::Source(_)
-            | Self::Notrack
-            | Self::Marks(_)
-            | Self::Zone(_)
-            | Self::Unknown(_) => None,
+            Self::Target(target) => target.chain(),
+            Self::Goto(name) => Some(name),
+            _ => None,
         }
     }
 
@@ -179,35 +189,13 @@ impl Action {
         }
     }
 
-    /// Whether the packet goes on to the next rule as it came. The one place that says so: what a plan puts ours
-    /// before, what `check` reports and what a walk passes by are decided here.
+    /// Whether the packet goes on to the next rule unchanged. The one place that decides which rules a plan puts ours
+    /// before, which ones `check` reports and which ones a walk passes by.
     pub fn surely_continues(&self) -> bool {
         match self {
-            Self::Continue(_) | Self::Target(Target::Nflog { .. } | Target::Log { .. }) => true,
-            Self::Target(
-                Target::Accept
-                | Target::Drop
-                | Target::Return
-                | Target::Jump(_)
-                | Target::JumpForeign(_)
-                | Target::Redirect(_)
-                | Target::Tproxy { .. }
-                | Target::SetMark(_)
-                | Target::SetConnmark(_)
-                | Target::SaveMark
-                | Target::RestoreMark
-                | Target::SetZone(_),
-            )
-            | Self::Goto(_)
-            | Self::Call { .. }
-            | Self::Reject
-            | Self::RedirectSamePort
-            | Self::Destination { .. }
-            | Self::Source(_)
-            | Self::Notrack
-            | Self::Marks(_)
-            | Self::Zone(_)
-            | Self::Unknown(_) => false,
+            Self::Continue(_) => true,
+            Self::Target(target) => target.is_report(),
+            _ => false,
         }
     }
 }

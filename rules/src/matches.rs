@@ -1,6 +1,8 @@
-//! What a rule asks of a packet.
+//! What a rule asks of a packet, in the terms of iptables. What each match means is said once, as a condition on a field
+//! ([`crate::field`]): the simulator, shadowing and nf_tables read that.
 
-use crate::{Cidr, Comment, Gid, InterfaceName, Mark, PortRange, PortSet, UidRange, Writes};
+use crate::field::{Condition, Field, Interval, interface_interval, protocol_number, state_bit};
+use crate::{Cidr, Comment, Gid, InterfaceName, Mark, PortRange, PortSet, UidRange};
 use std::fmt;
 
 /// A value to match or, where the kernel can negate, to match the absence of.
@@ -175,27 +177,62 @@ impl Match {
 
     /// Whether it asks nothing of a packet.
     pub fn asks_nothing(&self) -> bool {
-        matches!(self, Self::ProtocolModule(_) | Self::Comment(_))
+        self.field().is_none()
     }
 
-    /// Whether the answer may be another once these are written.
-    pub fn depends_on(&self, written: Writes) -> bool {
-        match self {
-            Self::Mark(_) => written.mark,
-            Self::Connmark(_) => written.connmark || written.zone,
-            Self::ConnState(_) => written.zone,
-            Self::Source(_)
-            | Self::Destination(_)
-            | Self::InInterface(_)
-            | Self::OutInterface(_)
-            | Self::Protocol(_)
-            | Self::SourcePort(_)
-            | Self::DestinationPort(_)
-            | Self::DestinationPorts(_)
-            | Self::UidOwner(_)
-            | Self::GidOwner(_)
-            | Self::ProtocolModule(_)
-            | Self::Comment(_) => false,
-        }
+    /// The field of a packet that it looks at; `None` if it asks nothing.
+    pub fn field(&self) -> Option<Field> {
+        self.looks_at().map(|(field, _)| field)
+    }
+
+    /// The field, and whether its value must lie outside of the given ones.
+    pub(crate) fn looks_at(&self) -> Option<(Field, bool)> {
+        self.describe(&mut |_| {})
+    }
+
+    /// Whether one of its values, be it negated or not, is such a range of numbers.
+    pub(crate) fn has_range(&self, is_such: impl Fn(Interval) -> bool) -> bool {
+        let mut has_such = false;
+        self.describe(&mut |range| has_such |= is_such(range));
+        has_such
+    }
+
+    /// What it asks, as a condition of nf_tables; `None` if that is nothing.
+    pub fn condition(&self) -> Option<Condition> {
+        let mut values = Vec::new();
+        let (field, negated) = self.describe(&mut |range| values.push(range))?;
+        Some(Condition { field, negated, values: values.into_iter().collect() })
+    }
+
+    /// The one place that says what a match means: the field, whether it is negated, and, to `range`, each range of
+    /// values. `None` if it asks nothing.
+    fn describe(&self, range: &mut dyn FnMut(Interval)) -> Option<(Field, bool)> {
+        let number = |number: u32| Interval::one(number.into());
+        let (field, negated, value) = match self {
+            Self::Source(m) => (Field::Source(m.value().family()), m.is_negated(), m.value().interval()),
+            Self::Destination(m) => {
+                (Field::Destination(m.value().family()), m.is_negated(), m.value().interval())
+            }
+            Self::InInterface(m) => (Field::InInterface, m.is_negated(), interface_interval(m.value())),
+            Self::OutInterface(m) => (Field::OutInterface, m.is_negated(), interface_interval(m.value())),
+            Self::Protocol(protocol) => (Field::Protocol, false, number(protocol_number(*protocol).into())),
+            Self::SourcePort(m) => (Field::SourcePort, m.is_negated(), m.value().interval()),
+            Self::DestinationPort(m) => (Field::DestinationPort, m.is_negated(), m.value().interval()),
+            Self::DestinationPorts(m) => {
+                m.value().ranges().iter().for_each(|ports| range(ports.interval()));
+                return Some((Field::DestinationPort, m.is_negated()));
+            }
+            Self::UidOwner(m) => (Field::Uid, m.is_negated(), m.value().interval()),
+            Self::GidOwner(m) => (Field::Gid, m.is_negated(), number(m.value().number())),
+            Self::ConnState(m) => {
+                m.value().states().iter().for_each(|state| range(number(state_bit(*state).into())));
+                return Some((Field::ConnState, m.is_negated()));
+            }
+            Self::Mark(m) => (Field::Mark(m.value().mask), m.is_negated(), number(m.value().value)),
+            Self::Connmark(m) => (Field::Connmark(m.value().mask), m.is_negated(), number(m.value().value)),
+            Self::ProtocolModule(_) | Self::Comment(_) => return None,
+        };
+        range(value);
+        Some((field, negated))
     }
 }

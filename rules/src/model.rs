@@ -3,7 +3,7 @@
 //! A [`RuleSet`] keeps the statements in the order in which they were made, appends and inserts mixed,
 //! because that order is what a preview prints. [`RuleSet::chains`] gives what the kernel ends up with.
 
-use crate::{ChainName, Family, Match, Target, Writes};
+use crate::{ChainName, Family, Match, Target, WriteSet};
 use std::{
     collections::{BTreeMap, VecDeque},
     fmt,
@@ -284,33 +284,33 @@ impl RuleSet {
 
 /// What walking each user-defined chain may change of a packet, through all chains that it leads to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Written(BTreeMap<(Table, ChainName), Writes>);
+pub struct ChainWrites(BTreeMap<(Table, ChainName), WriteSet>);
 
-impl Written {
+impl ChainWrites {
     /// What the chains of these rule sets change, each in one of them at least.
     pub fn of<'a>(rules: impl IntoIterator<Item = &'a RuleSet>) -> Self {
         let statements: Vec<&Statement> = rules.into_iter().flat_map(|rules| &rules.statements).collect();
-        let mut written = Self::default();
+        let mut known = Self::default();
         // What a chain writes, its callers write: as often as that brings something new.
         loop {
-            let before = written.clone();
+            let before = known.clone();
             for Statement { table, chain, rule, .. } in &statements {
-                let writes = written.by(*table, &rule.target);
+                let writes = known.by(*table, &rule.target);
                 if let Chain::User(name) = chain
-                    && writes != Writes::NOTHING
+                    && writes != WriteSet::NOTHING
                 {
-                    let known = written.0.entry((*table, name.clone())).or_default();
-                    *known = known.and(writes);
+                    let of_chain = known.0.entry((*table, name.clone())).or_default();
+                    *of_chain = of_chain.union(writes);
                 }
             }
-            if written == before {
-                return written;
+            if known == before {
+                return known;
             }
         }
     }
 
     /// What a rule of the table with this target changes.
-    pub fn by(&self, table: Table, target: &Target) -> Writes {
+    pub fn by(&self, table: Table, target: &Target) -> WriteSet {
         match target {
             Target::Jump(name) => self.0.get(&(table, name.clone())).copied().unwrap_or_default(),
             other => other.writes(),

@@ -1,5 +1,6 @@
 //! Address families and networks.
 
+use crate::field::Interval;
 use ipnetwork::IpNetwork;
 use std::{fmt, net::IpAddr, str::FromStr};
 
@@ -121,6 +122,17 @@ impl Cidr {
     /// Whether every address of the family is inside.
     pub fn is_everything(&self) -> bool {
         self.length() == 0
+    }
+
+    /// Its addresses as numbers.
+    pub(crate) fn interval(&self) -> Interval {
+        let first = match self.address() {
+            IpAddr::V4(address) => address.to_bits().into(),
+            IpAddr::V6(address) => address.to_bits(),
+        };
+        let host_bits = u32::from(self.family().bits() - self.length());
+        let last = first | 1u128.checked_shl(host_bits).map_or(u128::MAX, |size| size - 1);
+        Interval { first, last }
     }
 
     /// The network written with its address as given: its text and whether host bits were set in it.

@@ -1,5 +1,6 @@
 //! Numbers that the kernel gives a meaning: user and group ids, packet marks, conntrack zones.
 
+use crate::range::{Bound, Range};
 use std::{fmt, num::NonZeroU16, str::FromStr};
 
 /// A text that is not the number meant.
@@ -23,68 +24,53 @@ fn id(text: &str) -> Result<u32, NumberError> {
     text.parse().ok().filter(|&id| id <= GREATEST_ID).ok_or(error)
 }
 
-/// A user id, 0 to 2^32-2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Uid(u32);
+/// A type of ids: numbers of 32 bits but for the last one.
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u32);
 
-/// A group id, 0 to 2^32-2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Gid(u32);
+        impl $name {
+            /// The id, or `None` for 2^32-1, which is no id.
+            pub fn new(id: u32) -> Option<Self> {
+                (id <= GREATEST_ID).then_some(Self(id))
+            }
 
-impl Uid {
-    /// The id, or `None` for 2^32-1, which names nobody.
-    pub fn new(id: u32) -> Option<Self> {
-        (id <= GREATEST_ID).then_some(Self(id))
-    }
+            pub fn number(self) -> u32 {
+                self.0
+            }
+        }
 
-    pub fn number(self) -> u32 {
-        self.0
-    }
+        impl FromStr for $name {
+            type Err = NumberError;
+
+            fn from_str(text: &str) -> Result<Self, NumberError> {
+                id(text).map(Self)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
 }
 
-impl Gid {
-    /// The id, or `None` for 2^32-1, which names nobody.
-    pub fn new(id: u32) -> Option<Self> {
-        (id <= GREATEST_ID).then_some(Self(id))
-    }
-
-    pub fn number(self) -> u32 {
-        self.0
-    }
+id! {
+    /// A user id, 0 to 2^32-2.
+    Uid
+}
+id! {
+    /// A group id, 0 to 2^32-2.
+    Gid
 }
 
 impl From<Uid> for Gid {
     /// The group of the same number: upstream's default for the proxy's group.
     fn from(uid: Uid) -> Self {
         Self(uid.0)
-    }
-}
-
-impl FromStr for Uid {
-    type Err = NumberError;
-
-    fn from_str(text: &str) -> Result<Self, NumberError> {
-        id(text).map(Self)
-    }
-}
-
-impl FromStr for Gid {
-    type Err = NumberError;
-
-    fn from_str(text: &str) -> Result<Self, NumberError> {
-        id(text).map(Self)
-    }
-}
-
-impl fmt::Display for Uid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Display for Gid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 
@@ -100,78 +86,21 @@ pub enum UidRangeError {
 }
 
 /// One user, or all users from the first to the last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UidRange {
-    first: Uid,
-    last: Uid,
+pub type UidRange = Range<Uid>;
+
+impl Bound for Uid {
+    type Error = UidRangeError;
+    const BACKWARDS: UidRangeError = UidRangeError::Backwards;
+
+    fn value(self) -> u32 {
+        self.0
+    }
 }
 
 impl UidRange {
-    /// The range; `None` if `last` lies before `first`.
-    pub fn new(first: Uid, last: Uid) -> Option<Self> {
-        (first <= last).then_some(Self { first, last })
-    }
-
-    pub fn first(self) -> Uid {
-        self.first
-    }
-
-    pub fn last(self) -> Uid {
-        self.last
-    }
-
-    /// Whether it is one user only.
-    pub fn is_single(self) -> bool {
-        self.first == self.last
-    }
-
     /// Whether the user is one of them.
     pub fn contains(self, uid: Uid) -> bool {
-        (self.first..=self.last).contains(&uid)
-    }
-
-    /// As listings of iptables have it, and as people write it: `1337` or `1000-1999`.
-    pub fn dashed(self) -> impl fmt::Display {
-        DashedUids(self)
-    }
-}
-
-struct DashedUids(UidRange);
-
-impl fmt::Display for DashedUids {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.is_single() {
-            true => self.0.first.fmt(f),
-            false => write!(f, "{}-{}", self.0.first, self.0.last),
-        }
-    }
-}
-
-impl From<Uid> for UidRange {
-    fn from(uid: Uid) -> Self {
-        Self { first: uid, last: uid }
-    }
-}
-
-impl FromStr for UidRange {
-    type Err = UidRangeError;
-
-    /// `UID`, `FIRST-LAST` or `FIRST:LAST`.
-    fn from_str(text: &str) -> Result<Self, UidRangeError> {
-        match text.split_once(['-', ':']) {
-            Some((first, last)) => Self::new(first.parse()?, last.parse()?).ok_or(UidRangeError::Backwards),
-            None => Ok(Self::from(text.parse::<Uid>()?)),
-        }
-    }
-}
-
-impl fmt::Display for UidRange {
-    /// As rules for iptables are written: `1337` or `1000:1999`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.is_single() {
-            true => self.first.fmt(f),
-            false => write!(f, "{}:{}", self.first, self.last),
-        }
+        (self.first()..=self.last()).contains(&uid)
     }
 }
 

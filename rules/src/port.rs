@@ -1,5 +1,6 @@
 //! Ports, ranges of ports, and sets of ports packed as the kernel takes them.
 
+use crate::range::{Bound, Range};
 use std::{fmt, num::NonZeroU16, str::FromStr};
 
 /// Why a text is not a port or a range of ports.
@@ -53,83 +54,26 @@ impl fmt::Display for Port {
 }
 
 /// One port, or all ports from the first to the last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PortRange {
-    first: Port,
-    last: Port,
+pub type PortRange = Range<Port>;
+
+impl Bound for Port {
+    type Error = PortError;
+    const BACKWARDS: PortError = PortError::Backwards;
+
+    fn value(self) -> u32 {
+        self.number().into()
+    }
 }
 
 impl PortRange {
-    /// The range; `None` if `last` lies before `first`.
-    pub fn new(first: Port, last: Port) -> Option<Self> {
-        (first <= last).then_some(Self { first, last })
-    }
-
-    pub fn first(self) -> Port {
-        self.first
-    }
-
-    pub fn last(self) -> Port {
-        self.last
-    }
-
-    /// Whether it is one port only.
-    pub fn is_single(self) -> bool {
-        self.first == self.last
-    }
-
     /// Whether the port is inside.
     pub fn contains(self, port: u16) -> bool {
-        (self.first.number()..=self.last.number()).contains(&port)
-    }
-
-    /// As NAT takes it, and as people write it: `80` or `8000-9000`.
-    pub fn dashed(self) -> impl fmt::Display {
-        Dashed(self)
+        (self.first().number()..=self.last().number()).contains(&port)
     }
 
     /// Slots that the range takes in a multiport match: the kernel stores both its ends.
     fn slots(self) -> usize {
         if self.is_single() { 1 } else { 2 }
-    }
-}
-
-struct Dashed(PortRange);
-
-impl fmt::Display for Dashed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.is_single() {
-            true => self.0.first.fmt(f),
-            false => write!(f, "{}-{}", self.0.first, self.0.last),
-        }
-    }
-}
-
-impl From<Port> for PortRange {
-    fn from(port: Port) -> Self {
-        Self { first: port, last: port }
-    }
-}
-
-impl FromStr for PortRange {
-    type Err = PortError;
-
-    /// `PORT`, `FIRST-LAST` or `FIRST:LAST`.
-    fn from_str(text: &str) -> Result<Self, PortError> {
-        match text.split_once(['-', ':']) {
-            Some((first, last)) => Self::new(first.parse()?, last.parse()?).ok_or(PortError::Backwards),
-            None => text.parse().map(|port: Port| port.into()),
-        }
-    }
-}
-
-impl fmt::Display for PortRange {
-    /// As iptables matches take it: `80` or `8000:9000`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.is_single() {
-            true => self.first.fmt(f),
-            false => write!(f, "{}:{}", self.first, self.last),
-        }
     }
 }
 

@@ -1,6 +1,7 @@
-//! What a rule does with a packet.
+//! What a rule does with a packet, and all that other modules need to know of it: where the packet goes next, what it
+//! changes, and where the kernel takes it.
 
-use crate::{ChainName, Comment, LogLevel, LogPrefix, Mark, Port, PortRange, Zone};
+use crate::{ChainName, Comment, Hook, LogLevel, LogPrefix, Mark, Port, PortRange, Table, Zone};
 
 /// The action of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,8 +14,8 @@ pub enum Target {
     Return,
     /// Walks a user-defined chain, then continues with the next rule.
     Jump(ChainName),
-    /// Walks a user-defined chain that somebody else keeps, such as Docker's `DOCKER_OUTPUT`, then continues with the next
-    /// rule, if that chain lets it. The rule set does not make the chain; iptables refuses the rule where it is absent.
+    /// Walks a user-defined chain of another owner, such as Docker's `DOCKER_OUTPUT`, then continues with the next rule, if
+    /// that chain lets it. The rule set does not make the chain; iptables refuses the rule where it is absent.
     /// The kernel lists it as any other jump, and so does [`crate::Rule::canonical`].
     JumpForeign(ChainName),
     /// NAT to the local machine at this port, or at one of these ports. Table `nat` only.
@@ -35,7 +36,7 @@ pub enum Target {
     SaveMark,
     /// Copies the connection's mark to the packet. Table `mangle` only.
     RestoreMark,
-    /// Puts the connection in a conntrack zone of its own. Table `raw` only.
+    /// Puts the connection in a separate conntrack zone. Table `raw` only.
     SetZone(Zone),
     /// Reports the packet to the listeners of an NFLOG group and continues.
     Nflog {
@@ -53,24 +54,38 @@ pub enum Target {
     },
 }
 
-/// What rules change of a packet while rules behind them still look at it: what was known of these before says nothing
-/// afterwards.
+/// Where a packet goes that matches a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disposition<'a> {
+    /// Ends its walk through the table.
+    Terminates,
+    /// Back to the calling chain.
+    Returns,
+    /// Walks this chain of the rule set, and comes back if that lets it.
+    Calls(&'a ChainName),
+    /// Walks a chain of another owner, and comes back if that lets it.
+    CallsForeign(&'a ChainName),
+    /// On to the next rule.
+    Continues,
+}
+
+/// What rules change of a packet while later rules still look at it: nothing known of these before holds afterwards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Writes {
+pub struct WriteSet {
     pub mark: bool,
     pub connmark: bool,
-    /// With its zone a packet gets a template of a connection (`xt_ct_target` in `xt_CT.c`), by which its state and its
-    /// connection's mark are other than before.
+    /// With its zone a packet gets a template of a connection (`xt_ct_target` in `xt_CT.c`), which changes its state and
+    /// its connection's mark.
     pub zone: bool,
 }
 
-impl Writes {
+impl WriteSet {
     pub const NOTHING: Self = Self { mark: false, connmark: false, zone: false };
     pub const ANYTHING: Self = Self { mark: true, connmark: true, zone: true };
 
-    /// What the one or the other changes.
+    /// What either of them changes.
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
+    pub fn union(self, other: Self) -> Self {
         Self {
             mark: self.mark || other.mark,
             connmark: self.connmark || other.connmark,
@@ -80,39 +95,81 @@ impl Writes {
 }
 
 impl Target {
-    /// What the rule itself changes; what a chain changes that it jumps to, [`crate::model::Written`] knows.
-    pub fn writes(&self) -> Writes {
+    pub fn disposition(&self) -> Disposition<'_> {
+        match self {
+            Self::Accept | Self::Drop | Self::Redirect(_) | Self::Tproxy { .. } => Disposition::Terminates,
+            Self::Return => Disposition::Returns,
+            Self::Jump(chain) => Disposition::Calls(chain),
+            Self::JumpForeign(chain) => Disposition::CallsForeign(chain),
+            Self::SetMark(_)
+            | Self::SetConnmark(_)
+            | Self::SaveMark
+            | Self::RestoreMark
+            | Self::SetZone(_)
+            | Self::Nflog { .. }
+            | Self::Log { .. } => Disposition::Continues,
+        }
+    }
+
+    /// What the rule itself changes; [`crate::model::ChainWrites`] knows what a chain changes that it jumps to.
+    pub fn writes(&self) -> WriteSet {
         match self {
             Self::SetMark(_) | Self::RestoreMark | Self::Tproxy { .. } => {
-                Writes { mark: true, ..Writes::NOTHING }
+                WriteSet { mark: true, ..WriteSet::NOTHING }
             }
-            Self::SetConnmark(_) | Self::SaveMark => Writes { connmark: true, ..Writes::NOTHING },
-            // Whatever its owner puts there.
-            Self::JumpForeign(_) => Writes::ANYTHING,
-            Self::SetZone(_) => Writes { zone: true, ..Writes::NOTHING },
+            Self::SetConnmark(_) | Self::SaveMark => WriteSet { connmark: true, ..WriteSet::NOTHING },
+            // Its owner may put anything there.
+            Self::JumpForeign(_) => WriteSet::ANYTHING,
+            Self::SetZone(_) => WriteSet { zone: true, ..WriteSet::NOTHING },
             Self::Accept
             | Self::Drop
             | Self::Return
             | Self::Jump(_)
             | Self::Redirect(_)
             | Self::Nflog { .. }
-            | Self::Log { .. } => Writes::NOTHING,
+            | Self::Log { .. } => WriteSet::NOTHING,
         }
     }
 
-    /// Whether a packet that matches may continue with the next rule.
-    pub fn continues(&self) -> bool {
+    /// Whether the rule does nothing but report the packet.
+    pub fn is_report(&self) -> bool {
+        matches!(self, Self::Nflog { .. } | Self::Log { .. })
+    }
+
+    /// The chain that it jumps to.
+    pub fn chain(&self) -> Option<&ChainName> {
+        match self.disposition() {
+            Disposition::Calls(chain) | Disposition::CallsForeign(chain) => Some(chain),
+            Disposition::Terminates | Disposition::Returns | Disposition::Continues => None,
+        }
+    }
+
+    /// Whether the kernel tracks connections because of it (`nf_ct_netns_get`).
+    pub fn tracks_connections(&self) -> bool {
+        let writes = self.writes();
+        matches!(self, Self::Redirect(_) | Self::RestoreMark)
+            || self.chain().is_none() && (writes.connmark || writes.zone)
+    }
+
+    /// Whether the kernel takes it in chains of this table that packets of these hooks come to.
+    pub(crate) fn fits<'a>(&self, table: Table, hooks: impl IntoIterator<Item = &'a Hook>) -> bool {
+        let only = |taken: &[Hook]| hooks.into_iter().all(|hook| taken.contains(hook));
         match self {
-            Self::Jump(_)
+            Self::Accept
+            | Self::Return
+            | Self::Jump(_)
             | Self::JumpForeign(_)
-            | Self::SetMark(_)
-            | Self::SetConnmark(_)
-            | Self::SaveMark
-            | Self::RestoreMark
-            | Self::SetZone(_)
             | Self::Nflog { .. }
             | Self::Log { .. } => true,
-            Self::Accept | Self::Drop | Self::Return | Self::Redirect(_) | Self::Tproxy { .. } => false,
+            // iptables refuses it: only the first packet of a connection passes here.
+            Self::Drop => table != Table::Nat,
+            Self::Redirect(_) => table == Table::Nat && only(&[Hook::Prerouting, Hook::Output]),
+            Self::Tproxy { .. } => table == Table::Mangle && only(&[Hook::Prerouting]),
+            // The kernel takes CONNMARK in every table; marks of connections are set where marks are.
+            Self::SetMark(_) | Self::SetConnmark(_) | Self::SaveMark | Self::RestoreMark => {
+                table == Table::Mangle
+            }
+            Self::SetZone(_) => table == Table::Raw,
         }
     }
 }

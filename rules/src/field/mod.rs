@@ -1,4 +1,5 @@
-//! What a rule asks of a packet: whether a field of it lies in a set of numbers.
+//! What a rule asks of a packet: whether a field of it lies in a set of numbers. All that is to know of a field stands
+//! here: its name, the type, width and byte order of its values, and what changes it.
 //!
 //! The algebra at the end (implication, contradiction) is what the shortening of rules (`nft::compact`) stands on. It may miss an
 //! implication or a contradiction; it never claims one wrongly.
@@ -7,7 +8,7 @@ mod intervals;
 
 pub use intervals::{Interval, Intervals};
 
-use crate::{ConnState, Family, InterfaceName, Protocol, Writes};
+use crate::{ConnState, Family, InterfaceName, Protocol, WriteSet};
 
 /// A field of a packet, or what the kernel knows about it. The order is that in which rules ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,7 +30,7 @@ pub enum Field {
     /// The port it goes to.
     DestinationPort,
     /// The user whose process made the socket. A packet without a socket has none, and a rule of nf_tables that asks for
-    /// it ends there, so that no rule of ours asks who it is not.
+    /// it does not match then, so no rule of ours negates it.
     Uid,
     /// The group of the process that made the socket. As with [`Field::Uid`], a packet may have none.
     Gid,
@@ -42,39 +43,191 @@ pub enum Field {
 }
 
 impl Field {
-    /// Whether lists of its values are kept as ranges; else as single values.
-    pub fn has_ranges(self) -> bool {
+    /// All fields, marks as a whole.
+    pub const ALL: [Self; 15] = [
+        Self::InInterface,
+        Self::OutInterface,
+        Self::Family,
+        Self::Source(Family::V4),
+        Self::Source(Family::V6),
+        Self::Destination(Family::V4),
+        Self::Destination(Family::V6),
+        Self::Protocol,
+        Self::SourcePort,
+        Self::DestinationPort,
+        Self::Uid,
+        Self::Gid,
+        Self::ConnState,
+        Self::Mark(u32::MAX),
+        Self::Connmark(u32::MAX),
+    ];
+
+    /// How `nft` calls it; of ports, what stands behind the name of their header.
+    pub fn name(self) -> &'static str {
         match self {
-            Self::Source(_) | Self::Destination(_) | Self::SourcePort | Self::DestinationPort => true,
-            Self::InInterface
-            | Self::OutInterface
-            | Self::Family
-            | Self::Protocol
-            | Self::Uid
-            | Self::Gid
-            | Self::ConnState
-            | Self::Mark(_)
-            | Self::Connmark(_) => false,
+            Self::InInterface => "iifname",
+            Self::OutInterface => "oifname",
+            Self::Family => "meta nfproto",
+            Self::Source(Family::V4) => "ip saddr",
+            Self::Source(Family::V6) => "ip6 saddr",
+            Self::Destination(Family::V4) => "ip daddr",
+            Self::Destination(Family::V6) => "ip6 daddr",
+            Self::Protocol => "meta l4proto",
+            Self::SourcePort => "sport",
+            Self::DestinationPort => "dport",
+            Self::Uid => "meta skuid",
+            Self::Gid => "meta skgid",
+            Self::ConnState => "ct state",
+            Self::Mark(_) => "meta mark",
+            Self::Connmark(_) => "ct mark",
         }
     }
 
-    /// Whether it may be another once these are written.
-    pub(crate) fn depends_on(self, written: Writes) -> bool {
+    /// What its values are.
+    pub fn data_type(self) -> DataType {
+        match self {
+            Self::InInterface | Self::OutInterface => DataType::InterfaceName,
+            Self::Family => DataType::Family,
+            Self::Source(family) | Self::Destination(family) => DataType::Address(family),
+            Self::Protocol => DataType::Protocol,
+            Self::SourcePort | Self::DestinationPort => DataType::Port,
+            Self::Uid => DataType::Uid,
+            Self::Gid => DataType::Gid,
+            Self::ConnState => DataType::ConnState,
+            Self::Mark(_) | Self::Connmark(_) => DataType::Mark,
+        }
+    }
+
+    /// The family of the packets that have it; `None` for both.
+    pub fn family(self) -> Option<Family> {
+        match self {
+            Self::Source(family) | Self::Destination(family) => Some(family),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a port, which is looked for in the header of a protocol.
+    pub fn is_port(self) -> bool {
+        matches!(self, Self::SourcePort | Self::DestinationPort)
+    }
+
+    /// Whether its value may change once these are written.
+    pub fn depends_on(self, written: WriteSet) -> bool {
         match self {
             Self::Mark(_) => written.mark,
             Self::Connmark(_) => written.connmark || written.zone,
             Self::ConnState => written.zone,
-            Self::InInterface
-            | Self::OutInterface
-            | Self::Family
-            | Self::Source(_)
-            | Self::Destination(_)
-            | Self::Protocol
-            | Self::SourcePort
-            | Self::DestinationPort
-            | Self::Uid
-            | Self::Gid => false,
+            _ => false,
         }
+    }
+}
+
+/// What the values of a field are. Each is a number of a fixed width, to the kernel as to the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DataType {
+    InterfaceName,
+    Family,
+    Address(Family),
+    Protocol,
+    Port,
+    Uid,
+    Gid,
+    ConnState,
+    Mark,
+}
+
+/// A row of the table of types.
+struct Row {
+    name: &'static str,
+    number: u32,
+    width: usize,
+    is_host_order: bool,
+}
+
+impl DataType {
+    pub const ALL: [Self; 10] = [
+        Self::InterfaceName,
+        Self::Family,
+        Self::Address(Family::V4),
+        Self::Address(Family::V6),
+        Self::Protocol,
+        Self::Port,
+        Self::Uid,
+        Self::Gid,
+        Self::ConnState,
+        Self::Mark,
+    ];
+
+    /// The numbers are those of `enum datatypes` in the `datatype.h` of `nft`.
+    const fn row(self) -> Row {
+        let (name, number, width, is_host_order) = match self {
+            Self::Family => ("nf_proto", 2, 1, false),
+            Self::Address(Family::V4) => ("ipv4_addr", 7, 4, false),
+            Self::Address(Family::V6) => ("ipv6_addr", 8, 16, false),
+            Self::Protocol => ("inet_proto", 12, 1, false),
+            Self::Port => ("inet_service", 13, 2, false),
+            Self::Mark => ("mark", 19, 4, true),
+            Self::Uid => ("uid", 24, 4, true),
+            Self::Gid => ("gid", 25, 4, true),
+            Self::ConnState => ("ct_state", 26, 4, true),
+            Self::InterfaceName => ("ifname", 41, 16, false),
+        };
+        Row { name, number, width, is_host_order }
+    }
+
+    /// The name that `nft` uses.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The number by which `nft` knows it.
+    pub fn number(self) -> u32 {
+        self.row().number
+    }
+
+    /// Bytes of a value.
+    pub fn width(self) -> usize {
+        self.row().width
+    }
+
+    /// Whether registers hold it in this machine's byte order: the kernel's own numbers. All else, such as what is read from
+    /// the packet, has its most significant byte first.
+    pub fn is_host_order(self) -> bool {
+        self.row().is_host_order
+    }
+
+    /// The greatest value that fits.
+    pub fn max(self) -> u128 {
+        u128::MAX >> (128 - 8 * self.width())
+    }
+
+    /// Whether lists of values are kept as ranges; else as single values.
+    pub fn has_ranges(self) -> bool {
+        matches!(self, Self::Address(_) | Self::Port)
+    }
+
+    /// The value as registers and sets hold it. Where ranges are compared (`is_ordered`), which the kernel does byte by byte,
+    /// the most significant byte comes first.
+    pub fn encode(self, value: u128, is_ordered: bool) -> Vec<u8> {
+        let mut bytes = value.to_be_bytes()[16 - self.width()..].to_vec();
+        if self.is_reversed(is_ordered) {
+            bytes.reverse();
+        }
+        bytes
+    }
+
+    /// The value that [`DataType::encode`] made these bytes of, or the first bytes of one.
+    pub fn decode(self, bytes: &[u8], is_ordered: bool) -> u128 {
+        let digit = |number: u128, byte: &u8| number << 8 | u128::from(*byte);
+        match self.is_reversed(is_ordered) {
+            true => bytes.iter().rev().fold(0, digit),
+            false => bytes.iter().fold(0, digit),
+        }
+    }
+
+    /// Whether the least significant byte comes first.
+    pub fn is_reversed(self, is_ordered: bool) -> bool {
+        !is_ordered && self.is_host_order() && cfg!(target_endian = "little")
     }
 }
 
@@ -156,13 +309,9 @@ impl Condition {
 
     /// The answer for every value, if there is one: an address that is not known lies in the network of all.
     pub(crate) fn is_certain(&self) -> Option<bool> {
-        let last = match self.field {
-            Field::Source(family) | Field::Destination(family) => u128::MAX >> (128 - family.bits()),
-            Field::SourcePort | Field::DestinationPort => u128::from(u16::MAX),
-            _ => return None,
-        };
-        let whole = [Interval { first: 0, last }].into_iter().collect::<Intervals>();
-        whole.within(&self.values.joined()).then_some(!self.negated)
+        let kind = self.field.data_type();
+        let is_whole = |values: &Intervals| values.single() == Some(Interval { first: 0, last: kind.max() });
+        (kind.has_ranges() && is_whole(&self.values.joined())).then_some(!self.negated)
     }
 
     /// Whether a packet that does not fulfil it fulfils the opposite. One without a connection has no connection mark, and

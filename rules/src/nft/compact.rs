@@ -7,11 +7,11 @@
 //! Rules write marks, and what was known of a mark before says nothing afterwards: such a field takes part in none of
 //! the three across a rule that writes it.
 
-use super::Action;
+use super::Effect;
 use super::draft::Draft;
 use super::owners;
 use crate::field::{Condition, Field};
-use crate::{Family, Writes};
+use crate::{Disposition, Family, Target, WriteSet};
 
 /// The fields along which rules merge, those with the longest lists first.
 const FIELDS: [Field; 11] = [
@@ -70,7 +70,7 @@ fn absorb(drafts: &mut [Draft], (index, at): (usize, usize), draft: &Draft) {
 /// An earlier rule that the draft can be merged into, and the place of the condition in which they differ.
 fn partner(earlier: &[Draft], draft: &Draft, field: Field) -> Option<(usize, usize)> {
     let at = asked(draft, field)?;
-    if field == Field::Protocol && needs_one_protocol(&draft.action) {
+    if field == Field::Protocol && needs_one_protocol(&draft.effect) {
         return None;
     }
     for (index, other) in earlier.iter().enumerate().rev() {
@@ -85,21 +85,8 @@ fn partner(earlier: &[Draft], draft: &Draft, field: Field) -> Option<(usize, usi
 }
 
 /// NAT and TPROXY to a port: `nft` wants to know which protocol the port belongs to.
-fn needs_one_protocol(action: &Action) -> bool {
-    match action {
-        Action::Redirect(_) | Action::Tproxy { .. } => true,
-        Action::Accept
-        | Action::Drop
-        | Action::Return
-        | Action::Jump(_)
-        | Action::Goto(_)
-        | Action::SetMark(_)
-        | Action::SetConnmark(_)
-        | Action::SaveMark
-        | Action::RestoreMark
-        | Action::SetZone(_)
-        | Action::Report => false,
-    }
+fn needs_one_protocol(effect: &Effect) -> bool {
+    matches!(effect, Effect::Target(Target::Redirect(_) | Target::Tproxy { .. }))
 }
 
 /// Whether two rules are the same but for the values of their condition number `at`.
@@ -111,7 +98,7 @@ fn same_but(a: &Draft, b: &Draft, at: usize) -> bool {
             == (b_conditions[at].field, b_conditions[at].negated)
         && a_conditions[..at] == b_conditions[..at]
         && a_conditions[at + 1..] == b_conditions[at + 1..]
-        && (&a.action, &a.log, a.origin) == (&b.action, &b.log, b.origin)
+        && (&a.effect, &a.report, a.origin) == (&b.effect, &b.report, b.origin)
 }
 
 /// Whether the two never meet in one packet, for the values of their condition number `at`.
@@ -121,9 +108,9 @@ fn apart(a: &Draft, b: &Draft, at: usize) -> bool {
 
 /// Whether the order of two neighbours is of no consequence.
 fn commute(a: &Draft, b: &Draft) -> bool {
-    let written = a.writes.and(b.writes);
+    let written = a.writes.union(b.writes);
     let steady = |condition: &&Condition| !condition.field.depends_on(written);
-    (&a.action, &a.log) == (&b.action, &b.log) && is_repeatable(a)
+    (&a.effect, &a.report) == (&b.effect, &b.report) && is_repeatable(a)
         || a.conditions
             .iter()
             .filter(steady)
@@ -132,22 +119,13 @@ fn commute(a: &Draft, b: &Draft) -> bool {
 
 /// Whether doing it twice comes to the same as doing it once.
 fn is_repeatable(draft: &Draft) -> bool {
-    match &draft.action {
+    match &draft.effect {
         // Bits of the value outside of the mask are toggled (`mark_tg` in `xt_mark.c`, `connmark_tg_shift` in
         // `xt_connmark.c`).
-        Action::SetMark(mark) | Action::SetConnmark(mark) => mark.value & !mark.mask == 0,
+        Effect::Target(Target::SetMark(mark) | Target::SetConnmark(mark)) => mark.value & !mark.mask == 0,
         // A chain that writes may do something else the second time.
-        Action::Jump(_) => draft.writes == Writes::NOTHING,
-        Action::Accept
-        | Action::Drop
-        | Action::Return
-        | Action::Goto(_)
-        | Action::Redirect(_)
-        | Action::Tproxy { .. }
-        | Action::SaveMark
-        | Action::RestoreMark
-        | Action::SetZone(_)
-        | Action::Report => true,
+        Effect::Jump(_) => draft.writes == WriteSet::NOTHING,
+        Effect::Target(_) | Effect::Goto(_) | Effect::None => true,
     }
 }
 
@@ -227,10 +205,10 @@ impl Fact {
 /// An earlier rule that asks for one thing more than is known of the packets decides those that have it, so what
 /// remains are those that do not: that much more is known of them, and other rules may now decide them all.
 fn is_decided(draft: &Draft, earlier: &[Draft]) -> bool {
-    let writers: Vec<(usize, Writes)> = earlier
+    let writers: Vec<(usize, WriteSet)> = earlier
         .iter()
         .enumerate()
-        .filter(|(_, rule)| rule.writes != Writes::NOTHING)
+        .filter(|(_, rule)| rule.writes != WriteSet::NOTHING)
         .map(|(index, rule)| (index, rule.writes))
         .collect();
     let time = |field: Field, place: usize| {
@@ -242,7 +220,7 @@ fn is_decided(draft: &Draft, earlier: &[Draft]) -> bool {
     };
     let mut known: Vec<Fact> = draft.conditions.iter().map(fact).collect();
     let mut open: Vec<(usize, &Draft)> =
-        earlier.iter().enumerate().filter(|(_, rule)| decides(&rule.action)).collect();
+        earlier.iter().enumerate().filter(|(_, rule)| decides(&rule.effect)).collect();
     loop {
         let before = open.len();
         let mut rest = Vec::with_capacity(before);
@@ -282,17 +260,13 @@ fn know(known: &mut Vec<Fact>, more: Fact) -> bool {
 }
 
 /// Whether no packet goes on to the next rule.
-pub(super) fn decides(action: &Action) -> bool {
-    match action {
-        Action::Accept | Action::Drop | Action::Return | Action::Goto(_) | Action::Redirect(_) => true,
-        Action::Jump(_)
-        | Action::Tproxy { .. }
-        | Action::SetMark(_)
-        | Action::SetConnmark(_)
-        | Action::SaveMark
-        | Action::RestoreMark
-        | Action::SetZone(_)
-        | Action::Report => false,
+pub(super) fn decides(effect: &Effect) -> bool {
+    match effect {
+        Effect::Goto(_) => true,
+        Effect::Target(Target::Tproxy { .. }) | Effect::Jump(_) | Effect::None => false,
+        Effect::Target(target) => {
+            matches!(target.disposition(), Disposition::Terminates | Disposition::Returns)
+        }
     }
 }
 
@@ -307,8 +281,8 @@ mod tests {
     const FIELDS: [Field; 4] =
         [Field::DestinationPort, Field::Uid, Field::Mark(u32::MAX), Field::Connmark(u32::MAX)];
 
-    const MARK: Writes = Writes { mark: true, connmark: false, zone: false };
-    const CONNMARK: Writes = Writes { mark: false, connmark: true, zone: false };
+    const MARK: WriteSet = WriteSet { mark: true, connmark: false, zone: false };
+    const CONNMARK: WriteSet = WriteSet { mark: false, connmark: true, zone: false };
 
     fn rule() -> impl Strategy<Value = Draft> {
         let values = proptest::collection::btree_set(0u128..3, 1..3);
@@ -317,37 +291,37 @@ mod tests {
             (negated, values)
         });
         let conditions = proptest::collection::btree_map(0usize..4, condition, 0..3);
-        let action = prop_oneof![
-            3 => Just((Action::Return, Writes::NOTHING)),
-            2 => Just((Action::Drop, Writes::NOTHING)),
-            2 => Just((Action::Jump("reads".to_owned()), Writes::NOTHING)),
-            1 => Just((Action::Jump("counts".to_owned()), MARK)),
-            1 => (0u32..3).prop_map(|value| (Action::SetMark(Mark::whole(value)), MARK)),
-            1 => Just((Action::SetMark(Mark { value: 1, mask: 0 }), MARK)),
-            1 => (0u32..3).prop_map(|value| (Action::SetConnmark(Mark::whole(value)), CONNMARK)),
-            1 => Just((Action::SetConnmark(Mark { value: 1, mask: 0 }), CONNMARK)),
-            1 => Just((Action::SaveMark, CONNMARK)),
-            1 => Just((Action::RestoreMark, MARK)),
+        let effect = prop_oneof![
+            3 => Just((Effect::Target(Target::Return), WriteSet::NOTHING)),
+            2 => Just((Effect::Target(Target::Drop), WriteSet::NOTHING)),
+            2 => Just((Effect::Jump("reads".to_owned()), WriteSet::NOTHING)),
+            1 => Just((Effect::Jump("counts".to_owned()), MARK)),
+            1 => (0u32..3).prop_map(|value| (Effect::Target(Target::SetMark(Mark::whole(value))), MARK)),
+            1 => Just((Effect::Target(Target::SetMark(Mark { value: 1, mask: 0 })), MARK)),
+            1 => (0u32..3).prop_map(|value| (Effect::Target(Target::SetConnmark(Mark::whole(value))), CONNMARK)),
+            1 => Just((Effect::Target(Target::SetConnmark(Mark { value: 1, mask: 0 })), CONNMARK)),
+            1 => Just((Effect::Target(Target::SaveMark), CONNMARK)),
+            1 => Just((Effect::Target(Target::RestoreMark), MARK)),
         ];
-        (conditions, action).prop_map(|(conditions, (action, writes))| {
+        (conditions, effect).prop_map(|(conditions, (effect, writes))| {
             let condition =
                 |(at, (negated, values)): (usize, _)| Condition { field: FIELDS[at], negated, values };
             let conditions = conditions.into_iter().map(condition).collect();
-            Draft { conditions, log: None, action, writes, origin: None }
+            Draft { conditions, report: None, effect, writes, origin: None }
         })
     }
 
     /// What a chain does with a packet.
     #[derive(Debug, PartialEq)]
-    struct Fate<'a> {
+    struct Verdict<'a> {
         /// What it was at each jump; of equal ones in a row, the first.
-        jumps: Vec<(&'a Action, [u32; 4])>,
-        end: Option<&'a Action>,
+        jumps: Vec<(&'a Effect, [u32; 4])>,
+        end: Option<&'a Effect>,
         /// What it is then.
         packet: [u32; 4],
     }
 
-    fn fate(chain: &[Draft], mut packet: [u32; 4]) -> Fate<'_> {
+    fn verdict(chain: &[Draft], mut packet: [u32; 4]) -> Verdict<'_> {
         let mut jumps = Vec::new();
         for draft in chain {
             let holds = |condition: &Condition| {
@@ -357,21 +331,21 @@ mod tests {
             if !draft.conditions.iter().all(holds) {
                 continue;
             }
-            match &draft.action {
-                Action::SetMark(mark) => packet[2] = mark.set_in(packet[2]),
-                Action::SetConnmark(mark) => packet[3] = mark.set_in(packet[3]),
-                Action::SaveMark => packet[3] = packet[2],
-                Action::RestoreMark => packet[2] = packet[3],
-                Action::Jump(name) => {
-                    if jumps.last() != Some(&(&draft.action, packet)) {
-                        jumps.push((&draft.action, packet));
+            match &draft.effect {
+                Effect::Target(Target::SetMark(mark)) => packet[2] = mark.set_in(packet[2]),
+                Effect::Target(Target::SetConnmark(mark)) => packet[3] = mark.set_in(packet[3]),
+                Effect::Target(Target::SaveMark) => packet[3] = packet[2],
+                Effect::Target(Target::RestoreMark) => packet[2] = packet[3],
+                Effect::Jump(name) => {
+                    if jumps.last() != Some(&(&draft.effect, packet)) {
+                        jumps.push((&draft.effect, packet));
                     }
                     packet[2] = if name == "counts" { (packet[2] + 1) & 3 } else { packet[2] };
                 }
-                end => return Fate { jumps, end: Some(end), packet },
+                end => return Verdict { jumps, end: Some(end), packet },
             }
         }
-        Fate { jumps, end: None, packet }
+        Verdict { jumps, end: None, packet }
     }
 
     proptest! {
@@ -383,7 +357,7 @@ mod tests {
             prop_assert!(short.len() <= chain.len());
             for number in 0..256 {
                 let packet = [number & 3, number >> 2 & 3, number >> 4 & 3, number >> 6];
-                prop_assert_eq!(fate(&chain, packet), fate(&short, packet), "{:?}", packet);
+                prop_assert_eq!(verdict(&chain, packet), verdict(&short, packet), "{:?}", packet);
             }
         }
     }

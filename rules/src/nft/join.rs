@@ -3,18 +3,18 @@
 //! Rules that are equal in both lose their family; the others ask for theirs. Rules of different families never
 //! meet the same packet, so all that matters is that each family's rules keep their order.
 
-use super::Action;
+use super::Effect;
 use super::draft::Draft;
-use crate::field::{Condition, Field};
-use crate::{Family, Origin, Writes};
+use crate::field::Condition;
+use crate::{Family, Origin, Target, WriteSet};
 
 /// The rules of IPv4 where IPv6 is off. In a base chain, a first rule lets IPv6 pass.
 pub(super) fn alone(v4: Vec<Draft>, is_base: bool) -> Vec<Draft> {
     let guard = Draft {
         conditions: vec![Condition::family(Family::V6)],
-        log: None,
-        action: Action::Return,
-        writes: Writes::NOTHING,
+        report: None,
+        effect: Effect::Target(Target::Return),
+        writes: WriteSet::NOTHING,
         origin: Some(Origin { name: "ipv6-passes", option: "" }),
     };
     let rules = v4.into_iter().map(|draft| match has_address(&draft) {
@@ -74,14 +74,11 @@ fn common(a: &[Draft], b: &[Draft]) -> Vec<(usize, usize)> {
 }
 
 fn has_address(draft: &Draft) -> bool {
-    draft.conditions.iter().any(|c| matches!(c.field, Field::Source(_) | Field::Destination(_)))
+    draft.conditions.iter().any(|condition| condition.field.family().is_some())
 }
 
 fn only(mut draft: Draft, family: Family) -> Draft {
     draft.conditions.push(Condition::family(family));
     draft.conditions.sort();
-    if let Action::Tproxy { family: only, .. } = &mut draft.action {
-        *only = Some(family);
-    }
     draft
 }

@@ -3,8 +3,8 @@
 //! The twin of [`crate::Listing`]. A rule keeps what is known of each of its conditions and says what is not, in the
 //! vocabulary of [`crate::line`], so that one walk serves both.
 
-use super::Base;
-use crate::{Condition, Family, Hits, Policy, line};
+use super::{Base, Effect, Rule, Table};
+use crate::{Condition, Family, Hits, Policy, line, render};
 
 /// A table of nf_tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,4 +47,35 @@ pub struct ListedRule {
     pub comment: String,
     /// What it has counted, where it counts and somebody has asked.
     pub hits: Option<Hits>,
+}
+
+impl Table {
+    /// The table as it is read back from the kernel.
+    pub fn listed(&self) -> ListedTable {
+        let chains = self.chains.iter().map(|chain| ListedChain {
+            name: chain.name.clone(),
+            base: chain.base.map(|base| ListedBase { base, policy: Policy::Accept }),
+            rules: chain.rules.iter().map(Rule::listed).collect(),
+        });
+        ListedTable { family: None, name: format!("inet {}", self.name), chains: chains.collect() }
+    }
+}
+
+impl Rule {
+    /// The rule as it is read back.
+    pub fn listed(&self) -> ListedRule {
+        ListedRule {
+            text: render::nft::rule(self),
+            conditions: self.tests.iter().map(|test| Condition::Nft(test.condition.clone())).collect(),
+            first: Vec::new(),
+            action: match &self.effect {
+                Effect::Target(target) => line::Action::Target(target.clone()),
+                Effect::Jump(chain) => line::Action::Call { chain: chain.clone(), returns: true },
+                Effect::Goto(chain) => line::Action::Call { chain: chain.clone(), returns: false },
+                Effect::None => line::Action::Continue(String::new()),
+            },
+            comment: self.comment.clone(),
+            hits: None,
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! The same rules for nf_tables: one table of our own for both families, lists held in sets.
+//! The same rules for nf_tables: one table for both families, lists held in sets.
 //!
 //! Not a second policy. What comes in are the checked rules that iptables would get; what goes out decides the
 //! same about every packet. Four steps: statements become drafts, each chain is made as short as its meaning allows
@@ -16,14 +16,14 @@ mod owners;
 mod sets;
 
 pub use crate::field::{
-    Condition, Field, Interval, Intervals, UNTRACKED_BIT, family_number, interface_number, protocol_number,
+    Condition, DataType, Field, Interval, Intervals, UNTRACKED_BIT, family_number, interface_number, protocol_number,
     state_bit,
 };
-pub use draft::{base_of, condition};
+pub use draft::base_of;
 pub use listing::{ListedBase, ListedChain, ListedRule, ListedTable};
 
-use crate::model::Written;
-use crate::{Checked, Comment, Family, Hook, LogLevel, LogPrefix, Mark, Origin, Port, PortRange, Zone};
+use crate::model::ChainWrites;
+use crate::{Checked, Family, Hook, Origin, Target};
 
 /// Longest comment of a rule in bytes: `nft` reads one length byte and a NUL
 /// (`NFTNL_UDATA_COMMENT_MAXLEN` of libnftnl is 128).
@@ -50,42 +50,12 @@ pub struct Set {
     pub values: Intervals,
 }
 
-/// What a set holds.
+/// What a set holds, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SetKind {
-    /// Names of interfaces and, if so marked, prefixes of names.
-    Interfaces {
-        /// Whether any is a prefix; only then the set has ranges.
-        prefixes: bool,
-    },
-    /// Addresses, as ranges.
-    Addresses(Family),
-    /// Transport protocols.
-    Protocols,
-    /// Ports.
-    Ports {
-        /// Whether they are kept as ranges: all but long lists of which each is a single one.
-        ranges: bool,
-    },
-    /// User ids.
-    Uids {
-        /// Whether any is a range; only then the set has ranges.
-        ranges: bool,
-    },
-    /// Group ids.
-    Gids,
-}
-
-impl SetKind {
+pub struct SetKind {
+    pub data_type: DataType,
     /// Whether its elements are ranges.
-    pub fn has_ranges(self) -> bool {
-        match self {
-            Self::Addresses(_) => true,
-            Self::Ports { ranges } | Self::Uids { ranges } => ranges,
-            Self::Interfaces { prefixes } => prefixes,
-            Self::Protocols | Self::Gids => false,
-        }
-    }
+    pub has_ranges: bool,
 }
 
 impl SetKind {
@@ -93,7 +63,7 @@ impl SetKind {
     /// bitmap, which it searches from the start for each value that is added: 5,000 took a quarter of a second. A set of
     /// values that may expire is always a hash table (`nft_set_bitmap_type`, `nft_set_rhash_type`); none of ours do.
     pub fn asks_for_hash(self) -> bool {
-        self == Self::Ports { ranges: false }
+        self == Self { data_type: DataType::Port, has_ranges: false }
     }
 }
 
@@ -146,11 +116,20 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     pub tests: Vec<Test>,
-    /// A report before the action.
-    pub log: Option<Log>,
-    pub action: Action,
+    /// A report before the effect, as `NFLOG` or `LOG` makes it.
+    pub report: Option<Target>,
+    pub effect: Effect,
     /// Which rule of the policy it is and which option made it.
     pub comment: String,
+}
+
+impl Rule {
+    /// The only family whose packets it is for; `None` for both.
+    pub fn family(&self) -> Option<Family> {
+        let asked = self.tests.iter().map(|test| &test.condition);
+        let is_of = |family: &Family| asked.clone().any(|asked| *asked == Condition::family(*family));
+        Family::BOTH.into_iter().find(is_of)
+    }
 }
 
 /// A condition, and the set that holds its values if it takes one.
@@ -161,66 +140,24 @@ pub struct Test {
     pub set: Option<String>,
 }
 
-/// A report about a packet.
+/// What a rule does with a packet. As in iptables, but that TPROXY accepts a packet which a socket takes, and that it does
+/// not match where none does (in iptables it drops).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Log {
-    /// To the listeners of an NFLOG group.
-    Group {
-        group: u16,
-        /// Text that names the rule.
-        prefix: Comment,
-    },
-    /// To the kernel's log.
-    Kernel {
-        /// What the line starts with.
-        prefix: LogPrefix,
-        level: LogLevel,
-    },
-}
-
-/// What a rule does with a packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Ends the walk through this base chain.
-    Accept,
-    /// Ends the packet.
-    Drop,
-    /// Back to the calling chain; in a base chain, its policy, which is to accept.
-    Return,
+pub enum Effect {
+    Target(Target),
     /// Walks a chain of this name, then continues.
     Jump(String),
     /// Walks a chain of this name, whose end is the end of this one.
     Goto(String),
-    /// NAT to the local machine at one of these ports.
-    Redirect(PortRange),
-    /// If a transparent socket takes the packet: marks and accepts it. Else the rule does not hold, where that of
-    /// iptables would drop.
-    Tproxy {
-        /// The family, where the rule is for one only.
-        family: Option<Family>,
-        /// Port of the listener.
-        port: Port,
-        mark: Mark,
-    },
-    /// Sets the packet's mark in the bits of the mask.
-    SetMark(Mark),
-    /// Sets the mark of the packet's connection in the bits of the mask.
-    SetConnmark(Mark),
-    /// Copies the packet's mark to its connection.
-    SaveMark,
-    /// Copies the connection's mark to the packet.
-    RestoreMark,
-    /// Puts the connection in a zone. The first rule that does so wins.
-    SetZone(Zone),
     /// Nothing but the report.
-    Report,
+    None,
 }
 
 /// The table that does what the rules of the two families do; `None` where there is no rule. Without `v6`,
 /// IPv6 packets pass untouched.
 pub fn table(name: &str, v4: &Checked, v6: Option<&Checked>) -> Option<Table> {
     // Of both families together, so that rules which are equal in both stay equal.
-    let written = Written::of([Some(v4), v6].into_iter().flatten().map(Checked::rules));
+    let written = ChainWrites::of([Some(v4), v6].into_iter().flatten().map(Checked::rules));
     let mut chains = Vec::new();
     for table in crate::Table::LISTED {
         let mut of_v4 = v4.rules().chains(table);

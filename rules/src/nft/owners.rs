@@ -7,9 +7,9 @@
 
 use super::compact::decides;
 use super::draft::Draft;
-use super::{Action, Base};
-use crate::Writes;
+use super::{Base, Effect};
 use crate::field::{Condition, Field};
+use crate::{Target, WriteSet};
 
 /// The field is the owner, and must lie outside of the values.
 pub(super) fn is_negated_owner(condition: &Condition) -> bool {
@@ -20,7 +20,7 @@ pub(super) fn is_negated_owner(condition: &Condition) -> bool {
 pub(super) type Named = (String, Option<Base>, Vec<Draft>);
 
 /// The chain, without rules that ask for owners that must not be. Before such a rule the packets of these owners leave
-/// for the rules behind it, which become a chain of their own.
+/// for the rules behind it, which become another chain.
 pub(super) fn split((name, base, drafts): Named) -> Vec<Named> {
     let mut done: Vec<Named> = Vec::new();
     let mut part: Named = (name.clone(), base, Vec::with_capacity(drafts.len()));
@@ -33,24 +33,24 @@ pub(super) fn split((name, base, drafts): Named) -> Vec<Named> {
         }
         let mut with_owners = [&draft.conditions[..], &owners[..]].concat();
         with_owners.sort();
-        let bare = Draft { log: None, writes: Writes::NOTHING, ..draft.clone() };
+        let bare = Draft { report: None, writes: WriteSet::NOTHING, ..draft.clone() };
         // Two rules about the same packets, such as those that stand for one TPROXY, part from the rest once.
         let mut same = vec![draft];
         while let Some(next) = drafts.next_if(|next| next.conditions == with_owners) {
             same.push(Draft { conditions: bare.conditions.clone(), ..next });
         }
         let rest = drafts.peek().map(|_| format!("{name}/{}", done.len() + 2));
-        let is_end = bare.conditions.is_empty() && same.iter().any(|draft| decides(&draft.action));
-        let leave = rest.clone().map_or(Action::Return, Action::Goto);
+        let is_end = bare.conditions.is_empty() && same.iter().any(|draft| decides(&draft.effect));
+        let leave = rest.clone().map_or(Effect::Target(Target::Return), Effect::Goto);
         part.2.extend(owners.iter().map(|owner| {
             let mut conditions = [&bare.conditions[..], &[owner.opposite()]].concat();
             conditions.sort();
-            Draft { conditions, action: leave.clone(), ..bare.clone() }
+            Draft { conditions, effect: leave.clone(), ..bare.clone() }
         }));
         part.2.append(&mut same);
         if let Some(rest) = rest {
             if !is_end {
-                part.2.push(Draft { conditions: Vec::new(), action: leave, ..bare });
+                part.2.push(Draft { conditions: Vec::new(), effect: leave, ..bare });
             }
             done.push(std::mem::replace(&mut part, (rest, None, Vec::new())));
         }

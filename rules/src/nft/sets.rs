@@ -2,7 +2,7 @@
 
 use super::draft::Draft;
 use super::{Base, Chain, Condition, Rule, Set, SetKind, Table, Test, comment};
-use crate::field::{Field, Interval, Intervals};
+use crate::field::{DataType, Interval, Intervals};
 use crate::{Family, Origin};
 
 /// The table of these chains, every list in a set. Equal lists of the same rule share one.
@@ -20,13 +20,13 @@ pub(super) fn name(table: &str, chains: Vec<(String, Option<Base>, Vec<Draft>)>)
 }
 
 fn rule(sets: &mut Vec<Set>, draft: Draft) -> Rule {
-    let Draft { conditions, log, action, writes: _, origin } = draft;
+    let Draft { conditions, report, effect, writes: _, origin } = draft;
     let tests = conditions.into_iter().map(|condition| test(sets, condition, origin)).collect();
-    Rule { tests, log, action, comment: comment(origin) }
+    Rule { tests, report, effect, comment: comment(origin) }
 }
 
 fn test(sets: &mut Vec<Set>, mut condition: Condition, origin: Option<Origin>) -> Test {
-    if condition.field.has_ranges() {
+    if condition.field.data_type().has_ranges() {
         condition.values = condition.values.joined();
     }
     let set = SetKind::of(&condition).filter(|kind| is_list(*kind, &condition.values));
@@ -35,7 +35,7 @@ fn test(sets: &mut Vec<Set>, mut condition: Condition, origin: Option<Origin>) -
 }
 
 fn is_list(kind: SetKind, values: &Intervals) -> bool {
-    match kind.has_ranges() {
+    match kind.has_ranges {
         true => values.ranges().len() > 1,
         false => values.numbers().take(2).count() > 1,
     }
@@ -43,43 +43,44 @@ fn is_list(kind: SetKind, values: &Intervals) -> bool {
 
 /// Up to so many single ports are kept as ranges, as `nft` users write them. A range takes two elements of a tree, a port
 /// one of a hash table, which for thousands is written in a third of the time.
-const MOST_AS_RANGES: usize = 100;
+const MAX_AS_RANGES: usize = 100;
 
 impl SetKind {
     /// What a set of the condition's values holds; `None` for fields that take no set.
     pub fn of(condition: &Condition) -> Option<Self> {
+        let data_type = condition.field.data_type();
         let held = condition.values.ranges();
         let has_range = || held.iter().any(|interval| !interval.is_single());
-        match condition.field {
-            Field::InInterface | Field::OutInterface => Some(Self::Interfaces { prefixes: has_range() }),
-            Field::Source(family) | Field::Destination(family) => Some(Self::Addresses(family)),
-            Field::Protocol => Some(Self::Protocols),
-            Field::SourcePort | Field::DestinationPort => {
-                Some(Self::Ports { ranges: held.len() <= MOST_AS_RANGES || has_range() })
-            }
-            Field::Uid => Some(Self::Uids { ranges: has_range() }),
-            Field::Gid => Some(Self::Gids),
-            Field::Family | Field::ConnState | Field::Mark(_) | Field::Connmark(_) => None,
-        }
+        let has_ranges = match data_type {
+            DataType::Address(_) => true,
+            DataType::Port => held.len() <= MAX_AS_RANGES || has_range(),
+            DataType::InterfaceName | DataType::Uid => has_range(),
+            DataType::Protocol | DataType::Gid => false,
+            DataType::Family | DataType::ConnState | DataType::Mark => return None,
+        };
+        Some(Self { data_type, has_ranges })
     }
 }
 
 /// The name of a set with these values, made if need be: `excluded_network_v4`, or with a number behind it
 /// where another list has that name.
 fn set_name(sets: &mut Vec<Set>, kind: SetKind, values: &Intervals, origin: Option<Origin>) -> String {
-    let what = match kind {
-        SetKind::Interfaces { .. } => "interfaces",
-        SetKind::Addresses(Family::V4) => "v4",
-        SetKind::Addresses(Family::V6) => "v6",
-        SetKind::Protocols => "protocols",
-        SetKind::Ports { .. } => "ports",
-        SetKind::Uids { .. } => "uids",
-        SetKind::Gids => "gids",
+    let what = match kind.data_type {
+        DataType::InterfaceName => "interfaces",
+        DataType::Address(Family::V4) => "v4",
+        DataType::Address(Family::V6) => "v6",
+        DataType::Protocol => "protocols",
+        DataType::Port => "ports",
+        DataType::Uid => "uids",
+        DataType::Gid => "gids",
+        DataType::Family | DataType::ConnState | DataType::Mark => kind.data_type.name(),
     };
-    let stem = match (kind, origin) {
-        // There is but one such list: TCP and UDP.
-        (SetKind::Protocols, _) | (_, None) => what.to_owned(),
-        (_, Some(origin)) => format!("{}_{what}", origin.name.replace('-', "_")),
+    let stem = match origin {
+        // There is but one list of protocols: TCP and UDP.
+        Some(origin) if kind.data_type != DataType::Protocol => {
+            format!("{}_{what}", origin.name.replace('-', "_"))
+        }
+        _ => what.to_owned(),
     };
     let numbered = (2..).map(|number| format!("{stem}_{number}"));
     for name in std::iter::once(stem.clone()).chain(numbered) {
@@ -95,11 +96,10 @@ fn set_name(sets: &mut Vec<Set>, kind: SetKind, values: &Intervals, origin: Opti
     unreachable!("there are more numbers than sets")
 }
 
-/// The values of a set as its elements: ranges, or single values.
 impl Set {
     /// The elements: ranges where the kind has ranges, else single values.
     pub fn elements(&self) -> Vec<Interval> {
-        match self.kind.has_ranges() {
+        match self.kind.has_ranges {
             true => self.values.ranges().to_vec(),
             false => self.values.numbers().map(Interval::one).collect(),
         }

@@ -3,7 +3,6 @@
 pub mod dot;
 pub mod graph;
 pub mod iptables;
-mod listed;
 pub mod mermaid;
 pub mod nft;
 pub mod svg;

@@ -4,10 +4,10 @@
 //! by itself, such as the family before an address.
 
 use crate::nft::{
-    Action, Base, Chain, Condition, Field, Interval, Log, NEVER_DAYS, Rule, Set, SetKind, Table, Test,
+    Base, Chain, Condition, DataType, Effect, Field, Interval, NEVER_DAYS, Rule, Set, Table, Test,
     UNTRACKED_BIT, family_number, protocol_number, state_bit,
 };
-use crate::{ConnState, Family, Mark, Policy, Port, Protocol, Target, line};
+use crate::{ConnState, Family, Mark, Policy, Protocol, Target, line};
 use std::fmt::{Display, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -30,27 +30,19 @@ pub fn script(table: &Table) -> String {
 pub fn rule(rule: &Rule) -> String {
     let mut words = conditions(&rule.tests);
     words.push("counter".to_owned());
-    words.extend(rule.log.as_ref().map(log));
-    words.extend(action(&rule.action));
+    words.extend(rule.report.as_ref().map(|report| target(report, None)));
+    words.extend(effect(rule));
     if !rule.comment.is_empty() {
         words.push(format!("comment \"{}\"", rule.comment));
     }
     words.join(" ")
 }
 
-/// A report about a packet.
-pub fn log(log: &Log) -> String {
-    match log {
-        Log::Group { group, prefix } => format!("log prefix \"{prefix}\" group {group}"),
-        Log::Kernel { prefix, level } => format!("log prefix \"{prefix}\" level {}", level.name()),
-    }
-}
-
 /// The conditions of a rule, but for those that `nft` adds by itself.
 pub fn conditions(tests: &[Test]) -> Vec<String> {
     let has = |wanted: fn(Field) -> bool| tests.iter().any(|test| wanted(test.condition.field));
-    let has_address = has(|field| matches!(field, Field::Source(_) | Field::Destination(_)));
-    let has_port = has(|field| matches!(field, Field::SourcePort | Field::DestinationPort));
+    let has_address = has(|field| field.family().is_some());
+    let has_port = has(Field::is_port);
     let header = header(tests);
     let is_implied = |test: &&Test| match test.condition.field {
         Field::Family => has_address,
@@ -76,26 +68,14 @@ pub fn condition(condition: &Condition, header: &str) -> String {
 
 /// The values of a condition, one text for each range.
 pub fn values(condition: &Condition) -> Vec<String> {
-    condition.values.ranges().iter().map(|interval| value(condition.field, *interval)).collect()
+    let kind = condition.field.data_type();
+    condition.values.ranges().iter().map(|interval| value(kind, *interval)).collect()
 }
 
 /// What a line of nf_tables does, in the words of `nft`, where it has any.
 pub fn action_text(action: &line::Action) -> String {
     let text = match action {
-        line::Action::Target(target) => match target {
-            Target::Accept => "accept",
-            Target::Drop => "drop",
-            Target::Return => "return",
-            Target::Jump(chain) | Target::JumpForeign(chain) => return format!("jump {chain}"),
-            Target::Redirect(ports) => return format!("redirect to :{}", ports.dashed()),
-            Target::Tproxy { port, mark } => return tproxy(None, *port, *mark),
-            Target::SetMark(mark) => return set_mark("meta mark", *mark),
-            Target::SetConnmark(mark) => return set_mark("ct mark", *mark),
-            Target::SaveMark => "ct mark set meta mark",
-            Target::RestoreMark => "meta mark set ct mark",
-            Target::SetZone(zone) => return format!("ct zone set {zone}"),
-            Target::Nflog { .. } | Target::Log { .. } => "log",
-        },
+        line::Action::Target(target) => return self::target(target, None),
         line::Action::Goto(chain) => return format!("goto {chain}"),
         line::Action::Call { chain, returns: true } => return format!("jump {chain}"),
         line::Action::Call { chain, returns: false } => return format!("goto {chain}"),
@@ -117,8 +97,8 @@ pub fn action_text(action: &line::Action) -> String {
 
 fn set(text: &mut String, set: &Set) {
     line(text, 1, format_args!("set {} {{", set.name));
-    line(text, 2, format_args!("type {}", type_name(set.kind)));
-    if set.kind.has_ranges() {
+    line(text, 2, format_args!("type {}", set.kind.data_type.name()));
+    if set.kind.has_ranges {
         line(text, 2, "flags interval");
     }
     if set.kind.asks_for_hash() {
@@ -126,33 +106,9 @@ fn set(text: &mut String, set: &Set) {
         line(text, 2, format_args!("gc-interval {NEVER_DAYS}d"));
     }
     let elements: Vec<String> =
-        set.elements().into_iter().map(|interval| element(set.kind, interval)).collect();
+        set.elements().into_iter().map(|interval| value(set.kind.data_type, interval)).collect();
     line(text, 2, format_args!("elements = {{ {} }}", elements.join(", ")));
     line(text, 1, "}");
-}
-
-/// The type of a set's keys.
-pub fn type_name(kind: SetKind) -> &'static str {
-    match kind {
-        SetKind::Interfaces { .. } => "ifname",
-        SetKind::Addresses(Family::V4) => "ipv4_addr",
-        SetKind::Addresses(Family::V6) => "ipv6_addr",
-        SetKind::Protocols => "inet_proto",
-        SetKind::Ports { .. } => "inet_service",
-        SetKind::Uids { .. } => "uid",
-        SetKind::Gids => "gid",
-    }
-}
-
-fn element(kind: SetKind, interval: Interval) -> String {
-    match kind {
-        SetKind::Interfaces { .. } => interface(interval),
-        SetKind::Addresses(family) => addresses(family, interval),
-        SetKind::Protocols => protocol(interval.first),
-        SetKind::Ports { .. } | SetKind::Uids { .. } | SetKind::Gids => {
-            dashed(interval, |number| number.to_string())
-        }
-    }
 }
 
 fn chain(text: &mut String, chain: &Chain) {
@@ -193,7 +149,7 @@ fn test(test: &Test, header: &str) -> String {
         (Field::ConnState, ..) => states(*negated, values.numbers()),
         (_, Some(set), _) => compared(&test.condition, header, &format!("@{set}")),
         (_, None, interval) => {
-            let value = value(*field, interval.unwrap_or(Interval::one(0)));
+            let value = value(field.data_type(), interval.unwrap_or(Interval::one(0)));
             compared(&test.condition, header, &value)
         }
     }
@@ -202,19 +158,11 @@ fn test(test: &Test, header: &str) -> String {
 /// A condition that compares its field with what stands to the right.
 fn compared(Condition { field, negated, .. }: &Condition, header: &str, right: &str) -> String {
     let left = match field {
-        Field::InInterface => "iifname".to_owned(),
-        Field::OutInterface => "oifname".to_owned(),
-        Field::Family => "meta nfproto".to_owned(),
-        Field::Source(family) => format!("{} saddr", address_word(*family)),
-        Field::Destination(family) => format!("{} daddr", address_word(*family)),
-        Field::Protocol => "meta l4proto".to_owned(),
-        Field::SourcePort => format!("{header} sport"),
-        Field::DestinationPort => format!("{header} dport"),
-        Field::Uid => "meta skuid".to_owned(),
-        Field::Gid => "meta skgid".to_owned(),
-        Field::ConnState => "ct state".to_owned(),
-        Field::Mark(mask) => masked("meta mark", *mask),
-        Field::Connmark(mask) => masked("ct mark", *mask),
+        port if port.is_port() => format!("{header} {}", port.name()),
+        Field::Mark(mask) | Field::Connmark(mask) if *mask != u32::MAX => {
+            format!("{} & {mask:#x}", field.name())
+        }
+        _ => field.name().to_owned(),
     };
     // A bare value after a masked field would read as a mask.
     let is_masked = matches!(field, Field::Mark(mask) | Field::Connmark(mask) if *mask != u32::MAX);
@@ -225,20 +173,16 @@ fn compared(Condition { field, negated, .. }: &Condition, header: &str, right: &
     }
 }
 
-fn value(field: Field, interval: Interval) -> String {
-    match field {
-        Field::InInterface | Field::OutInterface => interface(interval),
-        Field::Family if interval.first == u128::from(family_number(Family::V4)) => "ipv4".to_owned(),
-        Field::Family => "ipv6".to_owned(),
-        Field::Source(family) | Field::Destination(family) => addresses(family, interval),
-        Field::Protocol => protocol(interval.first),
-        Field::SourcePort
-        | Field::DestinationPort
-        | Field::Uid
-        | Field::Gid
-        | Field::ConnState
-        | Field::Mark(_)
-        | Field::Connmark(_) => dashed(interval, |number| number.to_string()),
+fn value(kind: DataType, interval: Interval) -> String {
+    match kind {
+        DataType::InterfaceName => interface(interval),
+        DataType::Family if interval.first == u128::from(family_number(Family::V4)) => "ipv4".to_owned(),
+        DataType::Family => "ipv6".to_owned(),
+        DataType::Address(family) => addresses(family, interval),
+        DataType::Protocol => protocol(interval.first),
+        DataType::Port | DataType::Uid | DataType::Gid | DataType::ConnState | DataType::Mark => {
+            dashed(interval, |number| number.to_string())
+        }
     }
 }
 
@@ -252,20 +196,6 @@ fn states(negated: bool, bits: impl Iterator<Item = u128>) -> String {
     match negated {
         true => format!("ct state & ({}) == 0", names.join(" | ")),
         false => format!("ct state {}", names.join(",")),
-    }
-}
-
-fn masked(left: &str, mask: u32) -> String {
-    match mask {
-        u32::MAX => left.to_owned(),
-        mask => format!("{left} & {mask:#x}"),
-    }
-}
-
-fn address_word(family: Family) -> &'static str {
-    match family {
-        Family::V4 => "ip",
-        Family::V6 => "ip6",
     }
 }
 
@@ -303,28 +233,39 @@ fn dashed(interval: Interval, write: impl Fn(u128) -> String) -> String {
     }
 }
 
-fn action(action: &Action) -> Option<String> {
-    Some(match action {
-        Action::Accept => "accept".to_owned(),
-        Action::Drop => "drop".to_owned(),
-        Action::Return => "return".to_owned(),
-        Action::Jump(chain) => format!("jump {chain}"),
-        Action::Goto(chain) => format!("goto {chain}"),
-        Action::Redirect(ports) => format!("redirect to :{}", ports.dashed()),
-        Action::Tproxy { family, port, mark } => tproxy(*family, *port, *mark),
-        Action::SetMark(mark) => set_mark("meta mark", *mark),
-        Action::SetConnmark(mark) => set_mark("ct mark", *mark),
-        Action::SaveMark => "ct mark set meta mark".to_owned(),
-        Action::RestoreMark => "meta mark set ct mark".to_owned(),
-        Action::SetZone(zone) => format!("ct zone set {zone}"),
-        Action::Report => return None,
+fn effect(rule: &Rule) -> Option<String> {
+    Some(match &rule.effect {
+        Effect::Target(target) => self::target(target, rule.family()),
+        Effect::Jump(chain) => format!("jump {chain}"),
+        Effect::Goto(chain) => format!("goto {chain}"),
+        Effect::None => return None,
     })
 }
 
-/// TPROXY, of packets of this family only.
-pub fn tproxy(family: Option<Family>, port: Port, mark: Mark) -> String {
-    let family = family.map(|family| format!("{} ", address_word(family))).unwrap_or_default();
-    format!("tproxy {family}to :{port} {} accept", set_mark("meta mark", mark))
+/// What a target of iptables does, in the words of `nft`. TPROXY may be for packets of one family only.
+pub fn target(target: &Target, family: Option<Family>) -> String {
+    match target {
+        Target::Accept => "accept".to_owned(),
+        Target::Drop => "drop".to_owned(),
+        Target::Return => "return".to_owned(),
+        Target::Jump(chain) | Target::JumpForeign(chain) => format!("jump {chain}"),
+        Target::Redirect(ports) => format!("redirect to :{}", ports.dashed()),
+        Target::Tproxy { port, mark } => {
+            let family = match family {
+                Some(Family::V4) => "ip ",
+                Some(Family::V6) => "ip6 ",
+                None => "",
+            };
+            format!("tproxy {family}to :{port} {} accept", set_mark("meta mark", *mark))
+        }
+        Target::SetMark(mark) => set_mark("meta mark", *mark),
+        Target::SetConnmark(mark) => set_mark("ct mark", *mark),
+        Target::SaveMark => "ct mark set meta mark".to_owned(),
+        Target::RestoreMark => "meta mark set ct mark".to_owned(),
+        Target::SetZone(zone) => format!("ct zone set {zone}"),
+        Target::Nflog { group, prefix } => format!("log prefix \"{prefix}\" group {group}"),
+        Target::Log { prefix, level } => format!("log prefix \"{prefix}\" level {}", level.name()),
+    }
 }
 
 /// Bits outside of the mask stay; bits inside become those of the value.

@@ -1,239 +1,195 @@
 //! The rules of a chain that end the walk of what fulfils them, found by what a later rule asks.
 //!
 //! A list of thousands of networks makes thousands of rules of few shapes. So a rule is not compared with each one
-//! before it: for every shape, what it asks says by itself under which key a weaker rule would be kept.
+//! before it: for every shape, its conditions say under which key a rule would be kept that asks for less. A network, a port
+//! and the name of an interface are all blocks of numbers that share their first bits; such a block is found by these bits,
+//! and one other condition of a shape by its range.
 
 use super::Work;
-use crate::{ChainName, Cidr, Match, Negatable, PortRange};
+use crate::ChainName;
+use crate::field::{Condition, Field, Interval, Intervals};
 use std::collections::{BTreeMap, HashMap};
-use std::mem::{Discriminant, discriminant};
-
-/// When a rule ends the walk of a packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Terminating {
-    Always,
-    /// If this chain does.
-    Chain(ChainName),
-}
 
 /// One condition of a rule, and how often what it asks for had been written before.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Asked<'a> {
-    pub(super) condition: &'a Match,
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Asked {
+    pub(super) condition: Condition,
     pub(super) time: usize,
 }
 
 /// What of a condition is part of a key.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
-    Source(u8),
-    Destination(u8),
-    SourcePort,
-    DestinationPort,
+    /// A block of numbers, with so many bits behind those that they share.
+    Block(u32),
+    /// Nothing: its range is looked for behind the key.
+    Range,
     Whole,
 }
 
-/// A condition of a shape.
-type Ask = (Part, Discriminant<Match>);
-
 #[derive(PartialEq, Eq, Hash)]
-enum Key<'a> {
-    Network(Cidr),
-    Whole(Asked<'a>),
-    /// A range of ports is no part of the key: it is looked for behind it.
-    Ports,
+enum Key {
+    Block(u128, usize),
+    Range(usize),
+    Whole(Intervals, usize),
 }
 
-/// Of the rules behind one key, the ranges of ports that lie in no other's, with the place of their rule. Rules without
-/// ports have all of them.
-#[derive(Default)]
-struct Ranges(BTreeMap<u16, (u16, usize)>);
+/// The conditions of a shape: their fields, whether they are negated, and what of them is part of the key.
+type Parts = Vec<(Field, bool, Part)>;
 
-struct Shape<'a> {
-    terminating: Terminating,
-    asks: Vec<Ask>,
-    rules: HashMap<Vec<Key<'a>>, Ranges>,
+/// Of the rules behind one key, the ranges that lie in no other's, with the place of their rule. Rules whose key says all
+/// have every number.
+#[derive(Default)]
+struct Ranges(BTreeMap<u128, (u128, usize)>);
+
+const EVERY: Interval = Interval { first: 0, last: u128::MAX };
+
+struct Shape {
+    /// The chain that ends the walk; `None` if the rule does.
+    ends_in: Option<ChainName>,
+    parts: Parts,
+    rules: HashMap<Vec<Key>, Ranges>,
 }
 
 #[derive(Default)]
-pub(super) struct Index<'a>(Vec<Shape<'a>>);
+pub(super) struct Index(Vec<Shape>);
 
-impl<'a> Index<'a> {
-    /// Adds the rule at this place of its chain.
-    pub(super) fn add(&mut self, terminating: &Terminating, conditions: &[Asked<'a>], place: usize) {
-        let mut asked: Vec<(Ask, Asked<'a>)> = conditions.iter().map(|asked| (ask(asked), *asked)).collect();
-        // One condition has its ports looked for, the others stand as they are.
-        let first = |wanted: fn(Part) -> bool| asked.iter().position(|((part, _), _)| wanted(*part));
-        let ports = first(|part| part == Part::DestinationPort).or_else(|| first(is_port));
-        for (index, ((part, _), _)) in asked.iter_mut().enumerate() {
-            if is_port(*part) && Some(index) != ports {
-                *part = Part::Whole;
-            }
+impl Index {
+    /// Adds the rule at this place of its chain, which ends a walk by itself or where that chain does.
+    pub(super) fn add(&mut self, ends_in: Option<&ChainName>, conditions: &[Asked], place: usize) {
+        self.put(ends_in, conditions, place);
+        // What asks for one range of a list asks for the list.
+        let is_list = |asked: &Asked| !asked.condition.negated && asked.condition.values.ranges().len() > 1;
+        let Some(at) = conditions.iter().position(is_list) else { return };
+        let mut single = conditions.to_vec();
+        for range in conditions[at].condition.values.ranges() {
+            single[at].condition.values = [*range].into_iter().collect();
+            self.put(ends_in, &single, place);
         }
-        let sets = |(ask, asked): &(Ask, Asked<'a>)| match asked.condition {
-            Match::DestinationPorts(Negatable::Is(set)) => Some((*ask, set.ranges())),
-            _ => None,
-        };
-        if let (None, Some((ask, ranges))) = (ports, asked.iter().find_map(sets)) {
-            let (at, _) = asked.iter().enumerate().find(|(_, (a, _))| *a == ask).expect("found before");
-            let mut single = asked.clone();
-            // Whoever asks for one port of the set asks for the set.
-            single[at].0 = (Part::DestinationPort, discriminant(&any_port()));
-            ranges.iter().for_each(|range| self.put(terminating, &single, Some(*range), place));
-        }
-        let range = ports.and_then(|at| port_range(asked[at].1.condition));
-        self.put(terminating, &asked, range, place);
     }
 
-    fn put(
-        &mut self,
-        terminating: &Terminating,
-        asked: &[(Ask, Asked<'a>)],
-        range: Option<PortRange>,
-        place: usize,
-    ) {
-        let asks: Vec<Ask> = asked.iter().map(|(ask, _)| *ask).collect();
-        let key = asked.iter().map(|((part, _), asked)| key(*part, asked)).collect();
-        let known = self.0.iter().position(|shape| shape.terminating == *terminating && shape.asks == asks);
-        let at = known.unwrap_or_else(|| {
-            self.0.push(Shape { terminating: terminating.clone(), asks, rules: HashMap::new() });
+    fn put(&mut self, ends_in: Option<&ChainName>, conditions: &[Asked], place: usize) {
+        let mut parts: Parts = Vec::with_capacity(conditions.len());
+        let mut range = EVERY;
+        for Asked { condition, .. } in conditions {
+            let has_range = parts.iter().any(|(.., part)| *part == Part::Range);
+            let part = match (single(condition), has_range) {
+                (Some(values), _) if free_bits(values).is_some() => {
+                    free_bits(values).map_or(Part::Whole, Part::Block)
+                }
+                (Some(values), false) => {
+                    range = values;
+                    Part::Range
+                }
+                (Some(_), true) | (None, _) => Part::Whole,
+            };
+            parts.push((condition.field, condition.negated, part));
+        }
+        let key = parts.iter().zip(conditions).map(|((.., part), asked)| key(*part, asked)).collect();
+        let is_known = |shape: &Shape| shape.ends_in.as_ref() == ends_in && shape.parts == parts;
+        let at = self.0.iter().position(is_known).unwrap_or_else(|| {
+            self.0.push(Shape { ends_in: ends_in.cloned(), parts, rules: HashMap::new() });
             self.0.len() - 1
         });
-        let (first, last) = range.map_or((0, u16::MAX), |r| (r.first().number(), r.last().number()));
-        self.0[at].rules.entry(key).or_default().add(first, last, place);
+        self.0[at].rules.entry(key).or_default().add(range, place);
     }
 
-    /// The place of a rule that is fulfilled by whatever fulfils these conditions, of those whose taker is one.
+    /// The place of a rule that whatever fulfils these conditions fulfils, of those that surely end a walk.
     pub(super) fn subsumes(
         &self,
-        conditions: &[Asked<'a>],
-        mut takes: impl FnMut(&Terminating, &mut Work) -> bool,
+        conditions: &[Asked],
+        mut ends: impl FnMut(&Option<ChainName>, &mut Work) -> bool,
         work: &mut Work,
     ) -> Option<usize> {
-        let mut answers: Vec<(&Terminating, bool)> = Vec::new();
+        let mut answers: Vec<(&Option<ChainName>, bool)> = Vec::new();
         for shape in &self.0 {
             work.spend(1)?;
-            let Some((keys, range)) = keys(&shape.asks, conditions) else { continue };
+            let Some((keys, range)) = keys(&shape.parts, conditions) else { continue };
             work.spend(keys.len())?;
-            let found = keys.iter().find_map(|key| shape.rules.get(key)?.around(range));
+            let found = keys.iter().find_map(|key| shape.rules.get(key)?.covering(range));
             let Some(place) = found else { continue };
-            let known = answers
-                .iter()
-                .find(|(terminating, _)| **terminating == shape.terminating)
-                .map(|(_, answer)| *answer);
-            let ends = known.unwrap_or_else(|| takes(&shape.terminating, work));
-            if ends {
+            let known = answers.iter().find(|(chain, _)| **chain == shape.ends_in).map(|(_, answer)| *answer);
+            if known.unwrap_or_else(|| ends(&shape.ends_in, work)) {
                 return Some(place);
             }
-            answers.push((&shape.terminating, false));
+            answers.push((&shape.ends_in, false));
         }
         None
     }
 }
 
 impl Ranges {
-    fn add(&mut self, first: u16, last: u16, place: usize) {
-        if self.covering(first, last).is_some() {
+    fn add(&mut self, range: Interval, place: usize) {
+        if self.covering(range).is_some() {
             return;
         }
-        let inside: Vec<u16> =
-            self.0.range(first..).take_while(|(_, (other, _))| *other <= last).map(|(at, _)| *at).collect();
-        inside.iter().for_each(|at| {
-            self.0.remove(at);
-        });
-        self.0.insert(first, (last, place));
+        while let Some((&first, _)) =
+            self.0.range(range.first..).next().filter(|(_, (last, _))| *last <= range.last)
+        {
+            self.0.remove(&first);
+        }
+        self.0.insert(range.first, (range.last, place));
     }
 
     /// None lies in another, so of those that start in time the last one ends last.
-    fn covering(&self, first: u16, last: u16) -> Option<usize> {
-        let (_, (end, place)) = self.0.range(..=first).next_back()?;
-        (last <= *end).then_some(*place)
-    }
-
-    fn around(&self, range: Option<PortRange>) -> Option<usize> {
-        let (first, last) = range.map_or((0, u16::MAX), |r| (r.first().number(), r.last().number()));
-        self.covering(first, last)
+    fn covering(&self, range: Interval) -> Option<usize> {
+        let (_, (last, place)) = self.0.range(..=range.first).next_back()?;
+        (range.last <= *last).then_some(*place)
     }
 }
 
-/// The keys under which a shape keeps what is weaker than these conditions, and the ports to look for behind them.
-fn keys<'a>(asks: &[Ask], conditions: &[Asked<'a>]) -> Option<(Vec<Vec<Key<'a>>>, Option<PortRange>)> {
-    let mut keys: Vec<Vec<Asked<'a>>> = vec![Vec::new()];
-    let mut range = None;
-    for (part, kind) in asks {
-        let fitting: Vec<Asked<'a>> = conditions
-            .iter()
-            .filter(|asked| discriminant(asked.condition) == *kind && offers(*part, asked.condition))
-            .copied()
-            .collect();
-        if is_port(*part) {
-            range = fitting.first().and_then(|asked| port_range(asked.condition));
+/// The keys under which a shape keeps rules that ask for less than these conditions, and the range to look for behind them.
+fn keys(parts: &Parts, conditions: &[Asked]) -> Option<(Vec<Vec<Key>>, Interval)> {
+    let mut keys: Vec<Vec<&Asked>> = vec![Vec::new()];
+    let mut range = EVERY;
+    for (field, negated, part) in parts {
+        let fits = |asked: &&Asked| {
+            (asked.condition.field, asked.condition.negated) == (*field, *negated)
+                && offers(*part, &asked.condition)
+        };
+        let fitting: Vec<&Asked> = conditions.iter().filter(fits).collect();
+        if *part == Part::Range {
+            range = fitting.first().and_then(|asked| single(&asked.condition))?;
         }
-        keys = keys
-            .iter()
-            .flat_map(|before| fitting.iter().map(|more| [&before[..], &[*more]].concat()))
-            .collect();
+        let longer = |before: &Vec<_>| fitting.iter().map(|more| [&before[..], &[*more]].concat()).collect();
+        keys = keys.iter().flat_map::<Vec<_>, _>(longer).collect();
         if keys.is_empty() {
             return None;
         }
     }
-    let key = |chosen: &Vec<Asked<'a>>| {
-        asks.iter().zip(chosen).map(|((part, _), asked)| key(*part, asked)).collect()
+    let whole = |chosen: &Vec<&Asked>| {
+        parts.iter().zip(chosen).map(|((.., part), asked)| key(*part, asked)).collect()
     };
-    Some((keys.iter().map(key).collect(), range))
+    Some((keys.iter().map(whole).collect(), range))
 }
 
-fn ask(asked: &Asked<'_>) -> Ask {
-    let part = match asked.condition {
-        Match::Source(Negatable::Is(cidr)) => Part::Source(cidr.length()),
-        Match::Destination(Negatable::Is(cidr)) => Part::Destination(cidr.length()),
-        Match::SourcePort(Negatable::Is(_)) => Part::SourcePort,
-        Match::DestinationPort(Negatable::Is(_)) => Part::DestinationPort,
-        _ => Part::Whole,
-    };
-    (part, discriminant(asked.condition))
-}
-
-/// Whether a condition can be cut down to this part.
-fn offers(part: Part, condition: &Match) -> bool {
-    match (part, condition) {
-        (Part::Source(length), Match::Source(Negatable::Is(cidr)))
-        | (Part::Destination(length), Match::Destination(Negatable::Is(cidr))) => length <= cidr.length(),
-        (Part::SourcePort | Part::DestinationPort, condition) => port_range(condition).is_some(),
-        (Part::Whole, _) => true,
-        (Part::Source(_) | Part::Destination(_), _) => false,
+fn key(part: Part, Asked { condition, time }: &Asked) -> Key {
+    let first = condition.values.ranges().first().map_or(0, |range| range.first);
+    match part {
+        Part::Block(free) => Key::Block(first.checked_shr(free).unwrap_or(0), *time),
+        Part::Range => Key::Range(*time),
+        Part::Whole => Key::Whole(condition.values.clone(), *time),
     }
 }
 
-fn key<'a>(part: Part, asked: &Asked<'a>) -> Key<'a> {
-    match (part, asked.condition) {
-        (
-            Part::Source(length) | Part::Destination(length),
-            Match::Source(cidr) | Match::Destination(cidr),
-        ) => {
-            let wide = Cidr::new(cidr.value().address(), length).expect("no longer than it was");
-            Key::Network(wide)
+/// Whether a condition can be widened to this part.
+fn offers(part: Part, condition: &Condition) -> bool {
+    let block = |free: u32, number: u128| number.checked_shr(free).unwrap_or(0);
+    match part {
+        Part::Block(free) => {
+            single(condition).is_some_and(|values| block(free, values.first) == block(free, values.last))
         }
-        (Part::SourcePort | Part::DestinationPort, _) => Key::Ports,
-        _ => Key::Whole(*asked),
+        Part::Range => single(condition).is_some(),
+        Part::Whole => true,
     }
 }
 
-fn is_port(part: Part) -> bool {
-    matches!(part, Part::SourcePort | Part::DestinationPort)
+/// The range that its field must lie in, if that is one.
+fn single(condition: &Condition) -> Option<Interval> {
+    condition.values.single().filter(|_| !condition.negated)
 }
 
-fn port_range(condition: &Match) -> Option<PortRange> {
-    match condition {
-        Match::SourcePort(Negatable::Is(range)) | Match::DestinationPort(Negatable::Is(range)) => {
-            Some(*range)
-        }
-        _ => None,
-    }
-}
-
-fn any_port() -> Match {
-    let (first, last) = (crate::Port::new(1), crate::Port::new(u16::MAX));
-    let range = first.zip(last).and_then(|(first, last)| PortRange::new(first, last));
-    Match::DestinationPort(Negatable::Is(range.expect("in order")))
+/// How many bits are free in a range of all numbers with the same first bits.
+fn free_bits(range: Interval) -> Option<u32> {
+    range.prefix_length(128).map(|bits| 128 - u32::from(bits))
 }

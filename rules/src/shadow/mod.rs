@@ -1,4 +1,4 @@
-//! Rules that no packet ever reaches, or that no packet ever fulfils, told from the rules alone.
+//! Rules that no packet ever reaches, found from the rules alone.
 //!
 //! A rule is shadowed if an earlier rule of its chain takes every packet that it could take and lets none
 //! go on. That is proven condition by condition, so what is reported is certain; not everything that is
@@ -6,9 +6,10 @@
 
 mod index;
 
-use crate::model::Written;
-use crate::{Chain, Cidr, Match, Negatable, PortRange, RuleSet, Statement, Table, Target, Writes};
-use index::{Asked, Index, Terminating};
+use crate::field::Condition;
+use crate::model::ChainWrites;
+use crate::{Chain, ChainName, Disposition, Match, RuleSet, Statement, Table, WriteSet};
+use index::{Asked, Index};
 use std::collections::BTreeMap;
 
 /// A rule and the earlier one that leaves nothing for it.
@@ -52,7 +53,7 @@ impl Work {
 /// over.
 pub fn shadowed<'a>(rules: &'a RuleSet, work: &mut Work) -> Vec<Shadowed<'a>> {
     let mut found = Vec::new();
-    let written = Written::of([rules]);
+    let written = ChainWrites::of([rules]);
     for table in Table::LISTED {
         let chains = rules.chains(table);
         for statements in chains.values() {
@@ -67,135 +68,67 @@ type Chains<'a> = BTreeMap<Chain, Vec<&'a Statement>>;
 fn of_chain<'a>(
     chains: &Chains<'a>,
     statements: &[&'a Statement],
-    written: &Written,
+    written: &ChainWrites,
     work: &mut Work,
     found: &mut Vec<Shadowed<'a>>,
 ) {
     let mut index = Index::default();
-    let mut writers: Vec<Writes> = Vec::new();
+    let mut writers: Vec<WriteSet> = Vec::new();
     for (place, statement) in statements.iter().copied().enumerate() {
-        if matches!(statement.rule.target, Target::Nflog { .. } | Target::Log { .. }) {
+        let target = &statement.rule.target;
+        if target.is_report() {
             continue;
         }
-        let conditions: Vec<Asked<'_>> = statement
-            .rule
-            .matches
-            .iter()
-            .filter(|condition| !condition.asks_nothing())
-            .map(|condition| {
-                let is_written = |writes: &&Writes| condition.depends_on(**writes);
-                let time = match condition.depends_on(Writes::ANYTHING) {
-                    true => writers.iter().filter(is_written).count(),
-                    false => 0,
-                };
-                Asked { condition, time }
-            })
-            .collect();
+        let asked = statement.rule.matches.iter().filter_map(Match::condition).map(|condition| {
+            let is_written = |writes: &&WriteSet| condition.field.depends_on(**writes);
+            let time = match condition.field.depends_on(WriteSet::ANYTHING) {
+                true => writers.iter().filter(is_written).count(),
+                false => 0,
+            };
+            Asked { condition, time }
+        });
+        let conditions: Vec<Asked> = asked.collect();
         // What a chain is asked about a packet that it has seen before must not have been written since.
-        let steady: Vec<&Match> =
-            conditions.iter().filter(|asked| asked.time == 0).map(|asked| asked.condition).collect();
-        let takes = |terminating: &Terminating, work: &mut Work| match terminating {
-            Terminating::Always => true,
-            Terminating::Chain(name) => ends_in(chains, &Chain::User(name.clone()), &steady, work),
+        let steady: Vec<&Condition> =
+            conditions.iter().filter(|asked| asked.time == 0).map(|asked| &asked.condition).collect();
+        let takes = |chain: &Option<ChainName>, work: &mut Work| match chain {
+            None => true,
+            Some(name) => ends_in(chains, &Chain::User(name.clone()), &steady, work),
         };
         let by = index.subsumes(&conditions, takes, work);
         if work.is_spent() {
             return;
         }
         found.extend(by.map(|by| Shadowed { rule: statement, by: statements[by] }));
-        if let Some(terminating) = terminating(&statement.rule.target) {
-            index.add(&terminating, &conditions, place);
+        match target.disposition() {
+            Disposition::Terminates | Disposition::Returns => index.add(None, &conditions, place),
+            Disposition::Calls(chain) => index.add(Some(chain), &conditions, place),
+            Disposition::CallsForeign(_) | Disposition::Continues => {}
         }
-        let writes = written.by(statement.table, &statement.rule.target);
-        writers.extend((writes != Writes::NOTHING).then_some(writes));
-    }
-}
-
-/// When a rule with this target ends the walk of every packet that fulfils it.
-fn terminating(target: &Target) -> Option<Terminating> {
-    match target {
-        Target::Accept | Target::Drop | Target::Return | Target::Redirect(_) | Target::Tproxy { .. } => {
-            Some(Terminating::Always)
-        }
-        Target::Jump(name) => Some(Terminating::Chain(name.clone())),
-        Target::JumpForeign(_)
-        | Target::SetMark(_)
-        | Target::SetConnmark(_)
-        | Target::SaveMark
-        | Target::RestoreMark
-        | Target::SetZone(_)
-        | Target::Nflog { .. }
-        | Target::Log { .. } => None,
+        let writes = written.by(statement.table, target);
+        writers.extend((writes != WriteSet::NOTHING).then_some(writes));
     }
 }
 
 /// Whether a chain without ways out ends the walk of every packet with these conditions.
-fn ends_in(chains: &Chains<'_>, chain: &Chain, conditions: &[&Match], work: &mut Work) -> bool {
+fn ends_in(chains: &Chains<'_>, chain: &Chain, conditions: &[&Condition], work: &mut Work) -> bool {
     for statement in chains.get(chain).into_iter().flatten() {
         if work.spend(1).is_none() {
             return false;
         }
-        match &statement.rule.target {
-            Target::Accept | Target::Drop | Target::Redirect(_) | Target::Tproxy { .. } => {
-                if subsumes(&statement.rule.matches, conditions) {
+        let asked = || statement.rule.matches.iter().filter_map(Match::condition);
+        match statement.rule.target.disposition() {
+            _ if statement.rule.target.is_report() => {}
+            Disposition::Terminates => {
+                if asked().all(|wanted| conditions.iter().any(|given| given.implies(&wanted))) {
                     return true;
                 }
             }
             // It may lead out again, or change what later conditions see.
-            Target::Return
-            | Target::Jump(_)
-            | Target::JumpForeign(_)
-            | Target::SetMark(_)
-            | Target::SetConnmark(_)
-            | Target::SaveMark
-            | Target::RestoreMark
-            | Target::SetZone(_) => return false,
-            Target::Nflog { .. } | Target::Log { .. } => {}
+            _ => return false,
         }
     }
     false
-}
-
-/// Whether every packet that fulfils `strong` fulfils `weak` too, as far as single conditions show.
-fn subsumes(weak: &[Match], strong: &[&Match]) -> bool {
-    weak.iter()
-        .filter(|condition| !condition.asks_nothing())
-        .all(|condition| strong.iter().any(|given| implies(given, condition)))
-}
-
-fn implies(given: &Match, wanted: &Match) -> bool {
-    match (given, wanted) {
-        (Match::Source(given), Match::Source(wanted))
-        | (Match::Destination(given), Match::Destination(wanted)) => follows(given, wanted, inside),
-        (Match::SourcePort(given), Match::SourcePort(wanted))
-        | (Match::DestinationPort(given), Match::DestinationPort(wanted)) => follows(given, wanted, within),
-        (Match::DestinationPort(Negatable::Is(given)), Match::DestinationPorts(Negatable::Is(wanted))) => {
-            wanted.ranges().iter().any(|range| within(given, range))
-        }
-        (Match::UidOwner(given), Match::UidOwner(wanted)) => follows(given, wanted, |inner, outer| {
-            outer.contains(inner.first()) && outer.contains(inner.last())
-        }),
-        (given, wanted) => given == wanted,
-    }
-}
-
-/// Whether one value follows from another, given what it means that a value lies in another.
-fn follows<T>(given: &Negatable<T>, wanted: &Negatable<T>, lies_in: fn(&T, &T) -> bool) -> bool {
-    match (given, wanted) {
-        (Negatable::Is(given), Negatable::Is(wanted)) => lies_in(given, wanted),
-        (Negatable::Not(given), Negatable::Not(wanted)) => lies_in(wanted, given),
-        (Negatable::Is(_), Negatable::Not(_)) | (Negatable::Not(_), Negatable::Is(_)) => false,
-    }
-}
-
-/// Whether a network lies in another.
-fn inside(inner: &Cidr, outer: &Cidr) -> bool {
-    outer.length() <= inner.length() && outer.contains(inner.address())
-}
-
-/// Whether a range of ports lies in another.
-fn within(inner: &PortRange, outer: &PortRange) -> bool {
-    outer.contains(inner.first().number()) && outer.contains(inner.last().number())
 }
 
 #[cfg(test)]

@@ -2,8 +2,10 @@
 
 use super::packet::{Direction, LOOPBACK, Packet, Routing};
 use super::trace::Matched;
-use crate::nft::{self, Field, family_number, interface_number, protocol_number, state_bit};
-use crate::{Cidr, Condition, ConnState, Family, Gid, Mark, Match, PortRange, Protocol, Uid};
+use crate::field::{
+    Field, Interval, UNTRACKED_BIT, family_number, interface_number, protocol_number, state_bit,
+};
+use crate::{Condition, ConnState, Family, Gid, Mark, Match, PortRange, Protocol, Uid};
 use std::net::IpAddr;
 
 /// An interface as a match sees it.
@@ -188,7 +190,7 @@ impl<'a> Facts<'a> {
                 Connection::Here(state) | Connection::None(Some(state)) => {
                     Loaded::Value(state_bit(state).into())
                 }
-                Connection::None(None) => Loaded::Value(nft::UNTRACKED_BIT.into()),
+                Connection::None(None) => Loaded::Value(UNTRACKED_BIT.into()),
                 Connection::Template => Loaded::Unknown,
             },
             Field::Mark(mask) => known(self.mark.map(|mark| (mark & mask).into())),
@@ -200,57 +202,22 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Whether its socket has such an owner, if that is known.
-    fn owned(&self, is_such: impl Fn(Uid, Gid) -> bool) -> Option<bool> {
-        match self.owner {
-            Owner::None => Some(false),
-            Owner::Is(uid, gid) => Some(is_such(uid, gid)),
-            Owner::Unknown => None,
-        }
-    }
-
     /// Whether a condition of iptables holds, if that is known.
     pub(super) fn matches(&self, m: &Match) -> Option<bool> {
-        Some(match m {
-            Match::Source(operand) => operand.holds(lies_in(self.source, operand.value())?),
-            Match::Destination(operand) => operand.holds(lies_in(self.destination, operand.value())?),
-            Match::InInterface(operand) => operand.holds(operand.value().covers(name(self.arrives_at)?)),
-            Match::OutInterface(operand) => operand.holds(operand.value().covers(name(self.leaves_by)?)),
-            Match::Protocol(protocol) => *protocol == self.protocol,
-            Match::SourcePort(operand) => operand.holds(operand.value().contains(self.source_port?)),
-            Match::DestinationPort(operand) => {
-                operand.holds(operand.value().contains(self.destination_port?))
+        let Some((field, is_negated)) = m.looks_at() else { return Some(true) };
+        match self.load(field) {
+            Loaded::Value(value) => {
+                Some(m.has_range(|range| range.first <= value && value <= range.last) != is_negated)
             }
-            Match::DestinationPorts(operand) => {
-                operand.holds(operand.value().contains(self.destination_port?))
+            // Without a socket there is no owner, and "not this owner" holds (`xt_owner.c`, `owner_mt`). Without a connection
+            // the match fails, negated or not (`xt_connmark.c`, `connmark_mt`).
+            Loaded::Nothing => Some(is_negated && !matches!(field, Field::Connmark(_))),
+            Loaded::Unknown => {
+                let kind = field.data_type();
+                let every = Interval { first: 0, last: kind.max() };
+                (kind.has_ranges() && m.has_range(|range| range == every)).then_some(!is_negated)
             }
-            // Without a socket there is no owner, and "not this owner" holds (`xt_owner.c`, `owner_mt`).
-            Match::UidOwner(operand) => operand.holds(self.owned(|uid, _| operand.value().contains(uid))?),
-            Match::GidOwner(operand) => operand.holds(self.owned(|_, gid| gid == *operand.value())?),
-            Match::ConnState(operand) => match self.connection() {
-                Connection::Here(state) | Connection::None(Some(state)) => {
-                    operand.holds(operand.value().states().contains(&state))
-                }
-                Connection::None(None) => operand.holds(false),
-                Connection::Template => return None,
-            },
-            Match::Mark(operand) => operand.holds(operand.value().covers(self.mark?)),
-            // Without a connection the match fails, negated or not (`xt_connmark.c`, `connmark_mt`).
-            Match::Connmark(operand) => match self.connection() {
-                Connection::Here(_) => operand.holds(operand.value().covers(self.connmark?)),
-                Connection::None(_) => false,
-                Connection::Template => return None,
-            },
-            Match::ProtocolModule(_) | Match::Comment(_) => true,
-        })
-    }
-}
-
-/// Whether an address lies in a network: one that is not known still lies in that of all.
-fn lies_in(address: Option<IpAddr>, network: &Cidr) -> Option<bool> {
-    match address {
-        Some(address) => Some(network.contains(address)),
-        None => network.is_everything().then_some(true),
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use super::ties::other_orders;
 use crate::field::Field;
 use crate::nft::{Base, Kind, ListedRule, ListedTable, base_of};
 use crate::{
-    Action, Chain, ChainName, Condition, Family, Hits, Hook, Line, Listing, Match, Origin, Policy, RuleSet,
-    State, Statement, Table, Target,
+    Action, Chain, ChainName, Condition, Disposition, Family, Hits, Hook, Line, Listing, Origin, Policy,
+    RuleSet, State, Statement, Table, Target,
 };
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -79,11 +79,11 @@ impl ViewRule {
 
     /// Whether rules behind it may see another packet than rules before it: another mark, or no connection.
     pub fn changes_packet(&self) -> bool {
-        use crate::Target::{RestoreMark, SaveMark, SetConnmark, SetMark};
         self.first.iter().chain([&self.action]).any(|action| match action {
             Action::Marks(_) | Action::Notrack => true,
             Action::Target(target) => {
-                matches!(target, SetMark(_) | SetConnmark(_) | SaveMark | RestoreMark)
+                let writes = target.writes();
+                target.disposition() == Disposition::Continues && (writes.mark || writes.connmark)
             }
             _ => false,
         })
@@ -315,44 +315,18 @@ impl View {
 /// Whether a rule makes the kernel track connections (`nf_ct_netns_get`); `None` if that is not known.
 fn tracking(rule: &ViewRule) -> Option<bool> {
     let of_condition = |condition: &Condition| match condition {
-        Condition::Known(Match::ConnState(_) | Match::Connmark(_)) => Some(true),
-        Condition::Nft(asked) => Some(matches!(asked.field, Field::ConnState | Field::Connmark(_))),
         Condition::Unknown(_) => None,
-        Condition::Known(_)
-        | Condition::Protocol(_)
-        | Condition::DestinationLocal(_)
-        | Condition::TcpFlags { .. }
-        | Condition::Always(_) => Some(false),
+        known => Some(matches!(known.field(), Some(Field::ConnState | Field::Connmark(_)))),
     };
     let of_action = |action: &Action| match action {
         Action::RedirectSamePort
         | Action::Destination { .. }
         | Action::Source(_)
         | Action::Notrack
-        | Action::Zone(_)
-        | Action::Target(
-            Target::Redirect(_)
-            | Target::SetConnmark(_)
-            | Target::SaveMark
-            | Target::RestoreMark
-            | Target::SetZone(_),
-        ) => Some(true),
+        | Action::Zone(_) => Some(true),
+        Action::Target(target) => Some(target.tracks_connections()),
         Action::Unknown(_) | Action::Marks(_) => None,
-        Action::Target(
-            Target::Accept
-            | Target::Drop
-            | Target::Return
-            | Target::Jump(_)
-            | Target::JumpForeign(_)
-            | Target::Tproxy { .. }
-            | Target::SetMark(_)
-            | Target::Nflog { .. }
-            | Target::Log { .. },
-        )
-        | Action::Goto(_)
-        | Action::Call { .. }
-        | Action::Continue(_)
-        | Action::Reject => Some(false),
+        Action::Goto(_) | Action::Call { .. } | Action::Continue(_) | Action::Reject => Some(false),
     };
     let conditions = rule.conditions.iter().map(of_condition);
     let all = conditions.chain(rule.first.iter().chain([&rule.action]).map(of_action));

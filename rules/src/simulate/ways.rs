@@ -3,7 +3,8 @@
 
 use super::facts::Facts;
 use super::packet::{Direction, Packet, Routing};
-use crate::{Chain, ChainName, Hook, Match, Rule, RuleSet, Statement, Table, Target};
+use crate::field::Field;
+use crate::{Chain, ChainName, Hook, Match, Rule, RuleSet, Statement, Table, Target, WriteSet};
 use std::collections::BTreeMap;
 
 /// Whether packets come from each hook, in the order of [`Hook::ALL`].
@@ -126,11 +127,11 @@ fn coming(packet: &Packet, table: Table, hook: Hook) -> Coming {
 }
 
 /// Whether rules write what it asks, or conntrack does on the way.
-fn is_written(asks: &Match) -> bool {
-    matches!(asks, Match::Mark(_) | Match::Connmark(_) | Match::ConnState(_))
+fn is_written(asked: &Match) -> bool {
+    asked.field().is_some_and(|field| field.depends_on(WriteSet::ANYTHING))
 }
 
 /// Whether no rule and no hook changes what it asks.
-fn is_lasting(asks: &Match) -> bool {
-    matches!(asks, Match::Protocol(_) | Match::Source(_) | Match::SourcePort(_))
+fn is_lasting(asked: &Match) -> bool {
+    matches!(asked.field(), Some(Field::Protocol | Field::Source(_) | Field::SourcePort))
 }
