@@ -44,18 +44,16 @@ pub fn guarded(mut state: State, table: Table, marks: &BTreeSet<Mark>, owner: &O
 }
 
 fn guard(table: Table, mark: Mark, owner: &Ownership) -> Rule {
-    // What comes over `lo` with a mark is the proxy's, and `mangle` has to save that.
-    let away = (table == Table::Mangle).then(|| Match::InInterface(Negatable::Not(loopback())));
-    let matches = [
-        Match::Protocol(Protocol::Tcp),
-        Match::Mark(Negatable::Is(mark)),
-        Match::Comment(owner.rule_comment()),
-    ];
-    Rule::new(away.into_iter().chain(matches), Target::Accept).canonical()
+    let comment = Match::Comment(owner.rule_comment());
+    Rule::new(guarded_packets(table, mark).chain([comment]), Target::Accept).canonical()
 }
 
-fn loopback() -> InterfaceName {
-    "lo".parse().expect("a name of three bytes at most is one")
+/// What a guard before rules of a table asks of a packet.
+pub fn guarded_packets(table: Table, mark: Mark) -> impl Iterator<Item = Match> {
+    // What comes over `lo` with a mark is the proxy's, and `mangle` has to save that.
+    let not_loopback = || Match::InInterface(Negatable::Not(InterfaceName::loopback()));
+    let away = (table == Table::Mangle).then(not_loopback);
+    away.into_iter().chain([Match::Protocol(Protocol::Tcp), Match::Mark(Negatable::Is(mark))])
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::explain::{Called, OF_OTHERS, OF_POD, Pod, Sender, explain, usual};
 use crate::mesh::DNS_PORT;
 use crate::reason::{Effect, Meaning};
 use crate::recognition::{RecognizedRule, Role};
-use rules::nft::{self, Field, Interval};
+use rules::nft::{Field, Interval};
 use rules::simulate::{At, Packet, Verdict, View, ViewRule};
 use rules::{Action, ByFamily, Cidr, Condition, Family, PortRange, Protocol, Target};
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,7 +103,7 @@ fn asked_by_others(view: &View, ours: &BTreeSet<At>) -> BTreeSet<u16> {
         for (rule, of_rule) in of_chain.rules.iter().enumerate() {
             if !ours.contains(&At { chain, rule }) {
                 let fields = of_rule.conditions.iter().filter_map(|condition| match condition {
-                    Condition::Known(known) => nft::condition(known),
+                    Condition::Known(known) => known.condition(),
                     Condition::Nft(field) => Some(field.clone()),
                     _ => None,
                 });

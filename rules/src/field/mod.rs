@@ -209,11 +209,17 @@ impl DataType {
     /// The value as registers and sets hold it. Where ranges are compared (`is_ordered`), which the kernel does byte by byte,
     /// the most significant byte comes first.
     pub fn encode(self, value: u128, is_ordered: bool) -> Vec<u8> {
-        let mut bytes = value.to_be_bytes()[16 - self.width()..].to_vec();
+        self.key(value, is_ordered)[..self.width()].to_vec()
+    }
+
+    /// The same as the first bytes of a key, with zeros behind them.
+    pub fn key(self, value: u128, is_ordered: bool) -> [u8; 16] {
+        let (mut key, width) = ([0; 16], self.width());
+        key[..width].copy_from_slice(&value.to_be_bytes()[16 - width..]);
         if self.is_reversed(is_ordered) {
-            bytes.reverse();
+            key[..width].reverse();
         }
-        bytes
+        key
     }
 
     /// The value that [`DataType::encode`] made these bytes of, or the first bytes of one.

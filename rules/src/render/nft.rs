@@ -4,7 +4,7 @@
 //! by itself, such as the family before an address.
 
 use crate::nft::{
-    Base, Chain, Condition, DataType, Effect, Field, Interval, NEVER_DAYS, Rule, Set, Table, Test,
+    Base, Chain, Condition, DataType, Effect, Field, Interval, Intervals, NEVER_DAYS, Rule, Set, Table, Test,
     UNTRACKED_BIT, family_number, protocol_number, state_bit,
 };
 use crate::{ConnState, Family, Mark, Policy, Protocol, Target, line};
@@ -68,8 +68,12 @@ pub fn condition(condition: &Condition, header: &str) -> String {
 
 /// The values of a condition, one text for each range.
 pub fn values(condition: &Condition) -> Vec<String> {
-    let kind = condition.field.data_type();
-    condition.values.ranges().iter().map(|interval| value(kind, *interval)).collect()
+    texts(condition.field.data_type(), &condition.values)
+}
+
+/// Values of a type, one text for each range.
+pub fn texts(kind: DataType, values: &Intervals) -> Vec<String> {
+    values.ranges().iter().map(|interval| value(kind, *interval)).collect()
 }
 
 /// What a line of nf_tables does, in the words of `nft`, where it has any.

@@ -8,7 +8,7 @@
 use super::bytecode;
 use super::expression::Expression;
 use super::listed::Interfaces;
-use super::raise::{self, Context};
+use super::lift::{self, Context};
 use crate::sys::header::{NF_DROP, NFTA_MATCH_NAME, NFTA_TARGET_NAME};
 use crate::sys::message::{attribute, text};
 use rules::nft::{self, Field, ListedRule, protocol_number};
@@ -32,7 +32,7 @@ pub(super) fn agreed(mut printed: Listing, tables: &[bytecode::Table], interface
             let mut printed = held.rules.into_iter().filter(|_| is_paired);
             let rule = |rule: &bytecode::Rule| match printed.next() {
                 Some(listed) if agree(rule, &listed, &context) => listed,
-                listed => as_read(raise::rule(rule, &context), listed),
+                listed => as_read(lift::rule(rule, &context), listed),
             };
             let rules = chain.rules.iter().map(rule).collect();
             listing.chains.insert((of, name), ListedChain { policy: policy(chain), rules });
@@ -90,14 +90,14 @@ fn agree(rule: &bytecode::Rule, Listed { line, text, .. }: &Listed, context: &Co
         Expression::Other { name, .. } => name == "log",
         _ => false,
     });
-    let native = raise::rule(&bytecode::Rule { expressions: native, userdata: Vec::new() }, context);
+    let native = lift::rule(&bytecode::Rule { expressions: native, userdata: Vec::new() }, context);
     let does_the_same = match (has_target, line.action()) {
         (true, action) => {
             native.action == Action::Continue(String::new())
                 && native.first.is_empty()
                 && is_extension(&action)
         }
-        (false, Action::Target(Target::Nflog { .. } | Target::Log { .. })) => {
+        (false, Action::Target(target)) if target.is_report() => {
             logs && native.action == Action::Continue(String::new())
         }
         (false, action) => native.first.is_empty() && same_action(&native.action, &action),
@@ -127,10 +127,8 @@ fn extension(expression: &Expression) -> Option<Extension<'_>> {
 /// Whether a target is one of iptables' extensions, rather than a verdict or a chain.
 fn is_extension(action: &Action) -> bool {
     match action {
-        Action::Target(target) => !matches!(
-            target,
-            Target::Accept | Target::Drop | Target::Return | Target::Jump(_) | Target::JumpForeign(_)
-        ),
+        Action::Target(Target::Accept | Target::Drop | Target::Return) => false,
+        Action::Target(target) => target.chain().is_none(),
         Action::Continue(text) => !text.is_empty(),
         Action::Goto(_) | Action::Call { .. } => false,
         Action::Reject
@@ -177,7 +175,7 @@ fn ask_the_same(
 fn is_same(native: &Condition, printed: &Condition) -> bool {
     match (native, printed) {
         (Condition::Nft(native), Condition::Known(m)) => {
-            nft::condition(m).is_some_and(|printed| same_values(native, &printed))
+            m.condition().is_some_and(|printed| same_values(native, &printed))
         }
         // The printed one keeps no number of other protocols.
         (Condition::Nft(native), Condition::Protocol(Negatable::Is(None))) => {
@@ -193,7 +191,8 @@ fn is_same(native: &Condition, printed: &Condition) -> bool {
                 && single.is_some_and(|one| is_other(one.first))
         }
         (Condition::Nft(native), Condition::Protocol(Negatable::Not(Some(protocol)))) => {
-            nft::condition(&Match::Protocol(*protocol))
+            Match::Protocol(*protocol)
+                .condition()
                 .is_some_and(|printed| same_values(native, &nft::Condition { negated: true, ..printed }))
         }
         // Neither side knows the answer.

@@ -2,10 +2,10 @@
 //! both captures together. As bytecode, since the table that is there may be of any form.
 
 use super::bytecode::{Chain, Rule, Table};
-use super::expression::{Expression, Meta, Operator, Verdict};
-use crate::sys::header::{IPPROTO_TCP, NF_INET_PRE_ROUTING};
-use nix::libc::IFNAMSIZ;
-use rules::Mark;
+use super::expression::{Expression, Verdict};
+use super::lower;
+use crate::sys::header::NF_INET_PRE_ROUTING;
+use rules::{Mark, bridge::guarded_packets};
 use std::collections::BTreeSet;
 
 /// The marks that rules set where they hand packets to transparent sockets.
@@ -33,8 +33,8 @@ pub fn guarded(mut table: Table, marks: &BTreeSet<Mark>, of_others: &BTreeSet<Ma
             continue;
         };
         let guards: Vec<Rule> = match (base.kind == "nat", is_mangle(chain)) {
-            (true, _) => marks.iter().map(|mark| guard(*mark, Vec::new())).collect(),
-            (false, true) => of_others.iter().map(|mark| guard(*mark, away_from_loopback())).collect(),
+            (true, _) => marks.iter().map(|mark| guard(rules::Table::Nat, *mark)).collect(),
+            (false, true) => of_others.iter().map(|mark| guard(rules::Table::Mangle, *mark)).collect(),
             (false, false) => Vec::new(),
         };
         let missing: Vec<Rule> = guards.into_iter().filter(|guard| !chain.rules.contains(guard)).collect();
@@ -78,21 +78,9 @@ fn is_mangle(chain: &Chain) -> bool {
     chain.name.starts_with("mangle_")
 }
 
-/// What comes over `lo` with a mark is the proxy's, and `mangle` has to save that.
-fn away_from_loopback() -> Vec<Expression> {
-    let mut name = b"lo".to_vec();
-    name.resize(IFNAMSIZ, 0);
-    vec![Expression::Meta(Meta::Iifname), Expression::Cmp(Operator::Neq, name)]
-}
-
-fn guard(mark: Mark, mut expressions: Vec<Expression>) -> Rule {
-    expressions.extend([
-        Expression::Meta(Meta::L4proto),
-        Expression::Cmp(Operator::Eq, vec![IPPROTO_TCP]),
-        Expression::Meta(Meta::Mark),
-        Expression::Cmp(Operator::Eq, mark.value.to_ne_bytes().to_vec()),
-        Expression::Counter,
-        Expression::Verdict(Verdict::Accept),
-    ]);
+fn guard(table: rules::Table, mark: Mark) -> Rule {
+    let matches: Vec<_> = guarded_packets(table, mark).collect();
+    let mut expressions = lower::matches(&matches);
+    expressions.extend([Expression::Counter, Expression::Verdict(Verdict::Accept)]);
     Rule { expressions, userdata: Vec::new() }
 }

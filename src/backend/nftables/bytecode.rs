@@ -9,8 +9,8 @@ use super::{
     record::Record,
 };
 use crate::sys::header::*;
-use rules::nft::{self, Interval, Kind, SetKind};
-use rules::{Family, Hook, desired::Made};
+use rules::nft::{self, DataType, Interval, Kind, SetKind};
+use rules::{Hook, desired::Made};
 use std::borrow::Cow;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -166,23 +166,25 @@ fn hook(hook: Hook) -> u32 {
     }
 }
 
-fn set(set: &nft::Set) -> Set {
-    let (key_type, key_length) = key(set.kind);
+/// A set as the kernel keeps it.
+pub(super) fn set(set: &nft::Set) -> Set {
+    let SetKind { data_type, has_ranges } = set.kind;
+    let element = |key, is_end| Element { key: data_type.key(key, has_ranges), is_end };
     let mut elements = Vec::with_capacity(set.values.ranges().len() * 2);
     for Interval { first, last } in set.elements() {
-        elements.push(Element { key: key_bytes(set.kind, first), is_end: false });
-        let end = last.checked_add(1).filter(|end| key_length == 16 || end >> (8 * key_length) == 0);
-        if let (true, Some(end)) = (set.kind.has_ranges(), end) {
-            elements.push(Element { key: key_bytes(set.kind, end), is_end: true });
-        }
+        elements.push(element(first, false));
+        let end = last.checked_add(1).filter(|end| has_ranges && *end <= data_type.max());
+        elements.extend(end.map(|end| element(end, true)));
     }
     sort(&mut elements);
     let flags = match set.kind {
-        kind if kind.has_ranges() => NFT_SET_INTERVAL,
+        kind if kind.has_ranges => NFT_SET_INTERVAL,
         kind if kind.asks_for_hash() => NFT_SET_TIMEOUT,
         _ => 0,
     };
-    Set { name: set.name.clone(), key_type, key_length, flags, elements, others: 0, verdicts: Vec::new() }
+    let key_length = u32::try_from(data_type.width()).expect("16 bytes at most");
+    let (name, key_type) = (set.name.clone(), data_type.number());
+    Set { name, key_type, key_length, flags, elements, others: 0, verdicts: Vec::new() }
 }
 
 /// Sorts elements by key. Where a range starts right behind another, its start comes after the end of the other:
@@ -192,71 +194,22 @@ pub(super) fn sort(elements: &mut [Element]) {
     elements.sort_unstable_by_key(|element| (u128::from_be_bytes(element.key), !element.is_end));
 }
 
-// Types of keys, to `nft` only: `enum datatypes` of its `datatype.h`.
-const TYPE_IPADDR: u32 = 7;
-const TYPE_IP6ADDR: u32 = 8;
-const TYPE_INET_PROTOCOL: u32 = 12;
-const TYPE_INET_SERVICE: u32 = 13;
-const TYPE_UID: u32 = 24;
-const TYPE_GID: u32 = 25;
-const TYPE_IFNAME: u32 = 41;
-
-/// The type and the bytes of a key.
-fn key(kind: SetKind) -> (u32, u32) {
-    match kind {
-        SetKind::Interfaces { .. } => (TYPE_IFNAME, 16),
-        SetKind::Addresses(Family::V4) => (TYPE_IPADDR, 4),
-        SetKind::Addresses(Family::V6) => (TYPE_IP6ADDR, 16),
-        SetKind::Protocols => (TYPE_INET_PROTOCOL, 1),
-        SetKind::Ports { .. } => (TYPE_INET_SERVICE, 2),
-        SetKind::Uids { .. } => (TYPE_UID, 4),
-        SetKind::Gids => (TYPE_GID, 4),
-    }
-}
-
-/// What a set of ours holds; `None` of others.
-pub(super) fn kind(set: &Set) -> Option<SetKind> {
-    let families = Family::BOTH.map(SetKind::Addresses);
-    let ranges = set.flags & NFT_SET_INTERVAL != 0;
-    let single = [SetKind::Protocols, SetKind::Ports { ranges }, SetKind::Uids { ranges }, SetKind::Gids];
-    families
-        .into_iter()
-        .chain(single)
-        .chain([SetKind::Interfaces { prefixes: ranges }])
-        .find(|kind| key(*kind) == (set.key_type, set.key_length))
-}
-
-/// The number as a key: ids as this machine writes them, all else with the most significant byte first, and so ids where
-/// a set has ranges.
-fn key_bytes(kind: SetKind, number: u128) -> [u8; 16] {
-    let length = key(kind).1 as usize;
-    let mut bytes = [0; 16];
-    bytes[..length].copy_from_slice(&number.to_be_bytes()[16 - length..]);
-    if host_order(kind) && cfg!(target_endian = "little") {
-        bytes[..length].reverse();
-    }
-    bytes
-}
-
-fn host_order(kind: SetKind) -> bool {
-    match kind {
-        // Ranges are compared byte by byte, so that rules bring a number into the packet's order first.
-        SetKind::Uids { ranges } => !ranges,
-        SetKind::Gids => true,
-        SetKind::Interfaces { .. } | SetKind::Addresses(_) | SetKind::Protocols | SetKind::Ports { .. } => {
-            false
-        }
-    }
-}
-
 impl Set {
+    /// What it holds, if rules of ours have such a set.
+    pub(super) fn data_type(&self) -> Option<DataType> {
+        let is_such = |kind: &DataType| {
+            (kind.number(), kind.width()) == (self.key_type, self.key_length as usize)
+        };
+        DataType::ALL.into_iter().find(is_such)
+    }
+
     /// Which byte of a key comes first, so that `nft` can list it: `enum byteorder` of its `datatype.h`. It counts
     /// texts among the numbers that stand as this machine writes them.
     pub(super) fn byte_order(&self) -> u32 {
         const BYTEORDER_HOST_ENDIAN: u32 = 1;
         const BYTEORDER_BIG_ENDIAN: u32 = 2;
-        match self.key_type {
-            TYPE_UID | TYPE_GID | TYPE_IFNAME => BYTEORDER_HOST_ENDIAN,
+        match self.data_type() {
+            Some(kind) if kind.is_host_order() || kind == DataType::InterfaceName => BYTEORDER_HOST_ENDIAN,
             _ => BYTEORDER_BIG_ENDIAN,
         }
     }

@@ -1,12 +1,11 @@
 //! Tables as a walk can follow them: where their chains are called, and what their sets hold.
 
 use super::bytecode::{self, BaseChain, Element, Set};
-use super::lower::{is_reversed, width};
-use super::raise::{self, Context};
+use super::lift::{self, Context};
 use crate::sys::{header::*, netfilter};
 use rules::nft::{
-    self, Condition, Field, Interval, Intervals, Kind, ListedBase, ListedChain, ListedRule, ListedTable,
-    SetKind, interface_number,
+    self, Condition, DataType, Field, Interval, Intervals, Kind, ListedBase, ListedChain, ListedRule,
+    ListedTable, interface_number,
 };
 use rules::{Action, Family, Hook, Policy, Target, render};
 use std::collections::BTreeMap;
@@ -46,7 +45,7 @@ pub(super) fn table(
     };
     let context = Context { family: of, table, interfaces };
     let chain = |chain: &bytecode::Chain| {
-        let mut rules: Vec<ListedRule> = chain.rules.iter().map(|rule| raise::rule(rule, &context)).collect();
+        let mut rules: Vec<ListedRule> = chain.rules.iter().map(|rule| lift::rule(rule, &context)).collect();
         let base = chain.base.as_ref().map(|base| {
             let mut listed = base_chain(family, base);
             if !base.devices.is_empty() {
@@ -158,7 +157,7 @@ fn with_policy(
     let policy = match &mut rule.action {
         Action::Call { returns, .. } if !*returns => {
             *returns = true;
-            let conditions = rule.conditions.iter().filter(|one| !may_change(one)).cloned().collect();
+            let conditions = rule.conditions.iter().filter(|one| !one.may_change()).cloned().collect();
             Some(drop(conditions))
         }
         action if *action == Action::Target(Target::Return) => {
@@ -175,32 +174,14 @@ fn with_policy(
     [rule].into_iter().chain(policy)
 }
 
-/// Whether rules may change what it asks.
-fn may_change(condition: &rules::Condition) -> bool {
-    match condition {
-        rules::Condition::Nft(Condition { field, .. }) => {
-            matches!(field, Field::Mark(_) | Field::Connmark(_) | Field::ConnState)
-        }
-        rules::Condition::Unknown(_) => true,
-        rules::Condition::Known(_)
-        | rules::Condition::Protocol(_)
-        | rules::Condition::DestinationLocal(_)
-        | rules::Condition::TcpFlags { .. }
-        | rules::Condition::Always(_) => false,
-    }
-}
-
-/// The values of a set as numbers of a field; `None` if it holds anything else, or ends its rules in another way.
-pub(super) fn values(set: &Set, field: Field, width: usize) -> Option<Intervals> {
+/// The values of a set of this type; `None` if it holds anything else, or ends its rules in another way.
+pub(super) fn values(set: &Set, kind: DataType) -> Option<Intervals> {
     let usual = NFT_SET_ANONYMOUS | NFT_SET_CONSTANT | NFT_SET_INTERVAL | NFT_SET_TIMEOUT | NFT_SET_MAP;
-    if set.flags & !usual != 0 || set.others > 0 || set.key_length as usize != width {
+    if set.flags & !usual != 0 || set.others > 0 || set.key_length as usize != kind.width() {
         return None;
     }
     let is_ordered = set.flags & NFT_SET_INTERVAL != 0;
-    let number = |element: &Element| match is_ordered {
-        true => packet_number(&element.key[..width]),
-        false => number(field, &element.key[..width]),
-    };
+    let number = |element: &Element| kind.decode(&element.key[..kind.width()], is_ordered);
     if !is_ordered {
         return Some(set.elements.iter().map(|element| Interval::one(number(element))).collect());
     }
@@ -212,7 +193,7 @@ pub(super) fn values(set: &Set, field: Field, width: usize) -> Option<Intervals>
             // Up to where the next begins, or to the last number that there is.
             None => match elements.peek() {
                 Some(next) => number(next).checked_sub(1)?,
-                None => u128::MAX >> (128 - 8 * width),
+                None => kind.max(),
             },
         };
         ranges.push(Interval { first: number(start), last: last.max(number(start)) });
@@ -222,30 +203,17 @@ pub(super) fn values(set: &Set, field: Field, width: usize) -> Option<Intervals>
 
 /// What a set of ours holds, in the words of `nft`; of others, the bytes.
 pub(super) fn elements(set: &Set) -> Vec<String> {
-    let field = bytecode::kind(set).map(field);
-    match field.and_then(|field| Some((field, values(set, field, width(field))?))) {
-        Some((field, values)) => render::nft::values(&Condition::is(field, values)),
+    match set.data_type().and_then(|kind| Some((kind, values(set, kind)?))) {
+        Some((kind, values)) => render::nft::texts(kind, &values),
         None => set.elements.iter().map(|element| format!("{:02x?}", element.key)).collect(),
     }
 }
 
 /// The type of a set's keys, in the words of `nft`; of others, its number.
 pub(super) fn type_name(set: &Set) -> String {
-    match bytecode::kind(set) {
-        Some(kind) => render::nft::type_name(kind).to_owned(),
+    match set.data_type() {
+        Some(kind) => kind.name().to_owned(),
         None => format!("{} of {} bytes", set.key_type, set.key_length),
-    }
-}
-
-/// A field whose values a set holds.
-fn field(kind: SetKind) -> Field {
-    match kind {
-        SetKind::Interfaces { .. } => Field::InInterface,
-        SetKind::Addresses(family) => Field::Destination(family),
-        SetKind::Protocols => Field::Protocol,
-        SetKind::Ports { .. } => Field::DestinationPort,
-        SetKind::Uids { .. } => Field::Uid,
-        SetKind::Gids => Field::Gid,
     }
 }
 
@@ -257,21 +225,4 @@ pub(super) fn base_text(base: &BaseChain) -> String {
         text.push_str(&format!(" devices {}", base.devices.join(", ")));
     }
     text
-}
-
-/// The number that a register holds.
-pub(super) fn number(field: Field, bytes: &[u8]) -> u128 {
-    match is_reversed(field) {
-        true => bytes.iter().rev().fold(0, digit),
-        false => packet_number(bytes),
-    }
-}
-
-/// The number of these bytes, the most significant first.
-pub(super) fn packet_number(bytes: &[u8]) -> u128 {
-    bytes.iter().fold(0, digit)
-}
-
-fn digit(number: u128, byte: &u8) -> u128 {
-    number << 8 | u128::from(*byte)
 }

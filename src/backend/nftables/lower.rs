@@ -1,35 +1,50 @@
-//! From rules to the expressions that carry them out.
+//! From rules to the expressions that carry them out. [`super::lift`] goes the other way; both read one table of fields.
 
 use super::expression::{Ct, Expression, Header, Meta, Operator, Register, Verdict};
 use crate::sys::{header::NFPROTO_UNSPEC, nfnetlink::nfproto};
-use rules::nft::{Action, Condition, Field, Interval, Log, Rule, SetKind, Test};
-use rules::{Family, Mark, PortRange};
+use rules::nft::{Condition, DataType, Effect, Field, Interval, Rule, SetKind, Test};
+use rules::{Family, Mark, Match, PortRange, Target};
 
-/// The expressions of a rule: conditions, counter, report, action.
+/// The expressions of a rule: conditions, counter, report, effect.
 pub(super) fn rule(rule: &Rule) -> Vec<Expression> {
-    let mut list = Vec::new();
-    for test in &rule.tests {
-        self::test(&mut list, test);
-    }
+    let mut list = tests(&rule.tests);
     list.push(Expression::Counter);
-    list.extend(rule.log.as_ref().map(log));
-    action(&mut list, &rule.action);
+    if let Some(report) = &rule.report {
+        target(&mut list, report, None);
+    }
+    match &rule.effect {
+        Effect::Target(target) => self::target(&mut list, target, rule.family()),
+        Effect::Jump(chain) => list.push(Expression::Verdict(Verdict::Jump(chain.clone()))),
+        Effect::Goto(chain) => list.push(Expression::Verdict(Verdict::Goto(chain.clone()))),
+        Effect::None => {}
+    }
     list
 }
 
-fn log(log: &Log) -> Expression {
-    match log {
-        Log::Group { group, prefix } => Expression::Log { group: *group, prefix: prefix.as_str().to_owned() },
-        Log::Kernel { prefix, level } => {
-            Expression::KernelLog { level: *level, prefix: prefix.as_str().to_owned() }
-        }
-    }
+/// The expressions that go on if all of these matches hold. A match of several ranges takes a set, so none of them has any.
+pub(super) fn matches<'a>(matches: impl IntoIterator<Item = &'a Match>) -> Vec<Expression> {
+    conditions(matches.into_iter().filter_map(Match::condition))
+}
+
+/// The expressions that go on if all of these hold, each of one range.
+pub(super) fn conditions(conditions: impl IntoIterator<Item = Condition>) -> Vec<Expression> {
+    let tests: Vec<Test> = conditions.into_iter().map(|condition| Test { condition, set: None }).collect();
+    self::tests(&tests)
+}
+
+/// The expressions that go on if all of these hold.
+pub(super) fn tests(tests: &[Test]) -> Vec<Expression> {
+    let mut list = Vec::with_capacity(2 * tests.len() + 4);
+    tests.iter().for_each(|test| self::test(&mut list, test));
+    list
 }
 
 fn test(list: &mut Vec<Expression>, test: &Test) {
     let Condition { field, negated, values } = &test.condition;
     list.push(load(*field));
-    if asks_order(&test.condition) {
+    // Numbers in this machine's byte order: the kernel compares ranges byte by byte.
+    let has_ranges = SetKind::of(&test.condition).is_some_and(|kind| kind.has_ranges);
+    if has_ranges && field.data_type().is_reversed(false) {
         list.push(Expression::ToPacketOrder);
     }
     match (&test.set, field) {
@@ -51,31 +66,26 @@ fn test(list: &mut Vec<Expression>, test: &Test) {
     }
 }
 
-/// Whether numbers that stand as this machine writes them are compared by their order: the kernel compares byte by byte.
-fn asks_order(condition: &Condition) -> bool {
-    is_reversed(condition.field) && SetKind::of(condition).is_some_and(SetKind::has_ranges)
-}
-
 /// Keeps these bits of a number of 32.
 fn bits_of(mask: u32) -> Expression {
     Expression::Bitwise { mask: mask.to_ne_bytes().to_vec(), xor: vec![0; 4] }
 }
 
+/// How a field is loaded into the first register, all of it.
 fn load(field: Field) -> Expression {
-    let network = |offset, length| Expression::Payload { header: Header::Network, offset, length };
-    let transport = |offset| Expression::Payload { header: Header::Transport, offset, length: 2 };
+    let payload = |header, offset| Expression::Payload { header, offset, length: width(field) };
     match field {
         Field::InInterface => Expression::Meta(Meta::Iifname),
         Field::OutInterface => Expression::Meta(Meta::Oifname),
         Field::Family => Expression::Meta(Meta::Nfproto),
         // Places in the headers of IPv4 (RFC 791) and IPv6 (RFC 8200).
-        Field::Source(Family::V4) => network(12, 4),
-        Field::Source(Family::V6) => network(8, 16),
-        Field::Destination(Family::V4) => network(16, 4),
-        Field::Destination(Family::V6) => network(24, 16),
+        Field::Source(Family::V4) => payload(Header::Network, 12),
+        Field::Source(Family::V6) => payload(Header::Network, 8),
+        Field::Destination(Family::V4) => payload(Header::Network, 16),
+        Field::Destination(Family::V6) => payload(Header::Network, 24),
         Field::Protocol => Expression::Meta(Meta::L4proto),
-        Field::SourcePort => transport(0),
-        Field::DestinationPort => transport(2),
+        Field::SourcePort => payload(Header::Transport, 0),
+        Field::DestinationPort => payload(Header::Transport, 2),
         Field::Uid => Expression::Meta(Meta::Skuid),
         Field::Gid => Expression::Meta(Meta::Skgid),
         Field::ConnState => Expression::Ct(Ct::State),
@@ -84,26 +94,49 @@ fn load(field: Field) -> Expression {
     }
 }
 
+/// The field that an expression loads, or the first bytes of, from packets of this family, where it is known.
+pub(super) fn loaded(expression: &Expression, family: Option<Family>) -> Option<Field> {
+    let is_same = |field: &Field| match (load(*field), expression) {
+        (
+            Expression::Payload { header, offset, .. },
+            Expression::Payload { header: of, offset: at, length },
+        ) => {
+            let is_address = field.family().is_some();
+            let is_whole = *length == width(*field) || is_address && (1..width(*field)).contains(length);
+            (header, offset) == (*of, *at) && is_whole
+        }
+        (load, expression) => load == *expression,
+    };
+    let is_of = |field: &Field| field.family().is_none_or(|of| Some(of) == family);
+    Field::ALL.into_iter().filter(is_of).find(is_same)
+}
+
+fn width(field: Field) -> u32 {
+    u32::try_from(field.data_type().width()).expect("16 bytes at most")
+}
+
 /// Compares the register with the one range that a test without a set has.
 fn compare(list: &mut Vec<Expression>, field: Field, negated: bool, interval: Option<Interval>) {
     let Some(interval) = interval else {
         unreachable!("several ranges are in a set");
     };
+    let kind = field.data_type();
     let equal = if negated { Operator::Neq } else { Operator::Eq };
     if interval.is_single() {
-        list.push(Expression::Cmp(equal, bytes(field, interval.first)));
+        list.push(Expression::Cmp(equal, kind.encode(interval.first, false)));
         return;
     }
-    let bytes = |number| packet_bytes(field, number);
-    match (field, prefix(field, interval)) {
+    let bytes = |number| kind.encode(number, true);
+    let bits = u8::try_from(8 * kind.width()).ok().and_then(|bits| interval.prefix_length(bits));
+    match (kind, bits) {
         // Names are compared up to the prefix's length.
-        (Field::InInterface | Field::OutInterface, Some(bits)) => {
+        (DataType::InterfaceName, Some(bits)) => {
             let mut name = bytes(interval.first);
             name.truncate(usize::from(bits / 8));
             list.push(Expression::Cmp(equal, name));
         }
         // Whole bytes are loaded alone, as nft does: one expression less for each packet.
-        (Field::Source(_) | Field::Destination(_), Some(bits)) if bits % 8 == 0 && bits > 0 => {
+        (DataType::Address(_), Some(bits)) if bits % 8 == 0 && bits > 0 => {
             let mut network = bytes(interval.first);
             network.truncate(usize::from(bits / 8));
             if let Some(Expression::Payload { length, .. }) = list.last_mut() {
@@ -111,7 +144,7 @@ fn compare(list: &mut Vec<Expression>, field: Field, negated: bool, interval: Op
             }
             list.push(Expression::Cmp(equal, network));
         }
-        (Field::Source(_) | Field::Destination(_), Some(_)) => {
+        (DataType::Address(_), Some(_)) => {
             let mask = bytes(!(interval.first ^ interval.last));
             list.push(Expression::Bitwise { xor: vec![0; mask.len()], mask });
             list.push(Expression::Cmp(equal, bytes(interval.first)));
@@ -127,93 +160,46 @@ fn compare(list: &mut Vec<Expression>, field: Field, negated: bool, interval: Op
     }
 }
 
-fn prefix(field: Field, interval: Interval) -> Option<u8> {
-    u8::try_from(8 * width(field)).ok().and_then(|bits| interval.prefix_length(bits))
-}
-
-/// Bytes of a field's values.
-pub(super) fn width(field: Field) -> usize {
-    match field {
-        Field::InInterface | Field::OutInterface => 16,
-        Field::Source(Family::V6) | Field::Destination(Family::V6) => 16,
-        Field::Family | Field::Protocol => 1,
-        Field::SourcePort | Field::DestinationPort => 2,
-        Field::Source(Family::V4)
-        | Field::Destination(Family::V4)
-        | Field::Uid
-        | Field::Gid
-        | Field::ConnState
-        | Field::Mark(_)
-        | Field::Connmark(_) => 4,
-    }
-}
-
-/// A value with its most significant byte first.
-fn packet_bytes(field: Field, number: u128) -> Vec<u8> {
-    number.to_be_bytes()[16 - width(field)..].to_vec()
-}
-
-/// A value as the register holds it.
-fn bytes(field: Field, number: u128) -> Vec<u8> {
-    let mut bytes = packet_bytes(field, number);
-    if is_reversed(field) {
-        bytes.reverse();
-    }
-    bytes
-}
-
-/// Whether the least significant byte comes first: what comes from the packet has the most significant byte there,
-/// what comes from the kernel stands as this machine writes numbers.
-pub(super) fn is_reversed(field: Field) -> bool {
-    let host_order = match field {
-        Field::Uid | Field::Gid | Field::ConnState | Field::Mark(_) | Field::Connmark(_) => true,
-        Field::InInterface
-        | Field::OutInterface
-        | Field::Family
-        | Field::Source(_)
-        | Field::Destination(_)
-        | Field::Protocol
-        | Field::SourcePort
-        | Field::DestinationPort => false,
-    };
-    host_order && cfg!(target_endian = "little")
-}
-
-fn action(list: &mut Vec<Expression>, action: &Action) {
-    match action {
-        Action::Accept => list.push(Expression::Verdict(Verdict::Accept)),
-        Action::Drop => list.push(Expression::Verdict(Verdict::Drop)),
-        Action::Return => list.push(Expression::Verdict(Verdict::Return)),
-        Action::Jump(chain) => list.push(Expression::Verdict(Verdict::Jump(chain.clone()))),
-        Action::Goto(chain) => list.push(Expression::Verdict(Verdict::Goto(chain.clone()))),
-        Action::Redirect(ports) => redirect(list, *ports),
-        Action::Tproxy { family, port, mark } => {
+fn target(list: &mut Vec<Expression>, target: &Target, family: Option<Family>) {
+    match target {
+        Target::Accept => list.push(Expression::Verdict(Verdict::Accept)),
+        Target::Drop => list.push(Expression::Verdict(Verdict::Drop)),
+        Target::Return => list.push(Expression::Verdict(Verdict::Return)),
+        Target::Jump(chain) | Target::JumpForeign(chain) => {
+            list.push(Expression::Verdict(Verdict::Jump(chain.to_string())));
+        }
+        Target::Redirect(ports) => redirect(list, *ports),
+        Target::Tproxy { port, mark } => {
             list.push(Expression::Immediate(Register::First, port.number().to_be_bytes().to_vec()));
-            let family = family.map_or(NFPROTO_UNSPEC, nfproto);
-            list.push(Expression::Tproxy { family });
+            list.push(Expression::Tproxy { family: family.map_or(NFPROTO_UNSPEC, nfproto) });
             set_mark(list, Expression::Meta(Meta::Mark), Expression::SetMetaMark, *mark);
             list.push(Expression::Verdict(Verdict::Accept));
         }
-        Action::SetMark(mark) => {
+        Target::SetMark(mark) => {
             set_mark(list, Expression::Meta(Meta::Mark), Expression::SetMetaMark, *mark);
         }
         // What has no connection fails at loading its mark, and there is nothing to set.
-        Action::SetConnmark(mark) => {
+        Target::SetConnmark(mark) => {
             set_mark(list, Expression::Ct(Ct::Mark), Expression::SetCtMark, *mark);
         }
-        Action::SaveMark => {
+        Target::SaveMark => {
             list.extend([Expression::Meta(Meta::Mark), Expression::SetCtMark]);
         }
-        Action::RestoreMark => {
+        Target::RestoreMark => {
             list.extend([Expression::Ct(Ct::Mark), Expression::SetMetaMark]);
         }
-        Action::SetZone(zone) => {
+        Target::SetZone(zone) => {
             list.extend([
                 Expression::Immediate(Register::First, zone.number().to_ne_bytes().to_vec()),
                 Expression::SetCtZone,
             ]);
         }
-        Action::Report => {}
+        Target::Nflog { group, prefix } => {
+            list.push(Expression::Log { group: *group, prefix: prefix.as_str().to_owned() });
+        }
+        Target::Log { prefix, level } => {
+            list.push(Expression::KernelLog { level: *level, prefix: prefix.as_str().to_owned() });
+        }
     }
 }
 

@@ -6,10 +6,11 @@
 
 use super::batch::Job;
 use super::bytecode::{self, BaseChain, Chain, Element, Rule, Set, Table};
-use super::expression::{Expression, Header, Meta, Operator, Register};
-use super::{Nftables, Refusal, same};
-use crate::sys::header::*;
-use rules::Family;
+use super::expression::{Expression, Register};
+use super::{Nftables, Refusal, lower, same};
+use crate::sys::{header::*, nfnetlink::nfproto};
+use rules::nft::{self, Condition, DataType, Field, Interval, Intervals, SetKind, Test};
+use rules::{Family, Protocol};
 use std::{
     collections::BTreeSet,
     io,
@@ -40,14 +41,6 @@ pub struct Found {
 const PRIORITY: i32 = 99;
 
 const CHAIN: &str = "nat_POSTROUTING";
-
-/// `TYPE_IPADDR` and `TYPE_IP6ADDR` of `datatype.h`, and how many bytes such keys have.
-const fn key(family: Family) -> (u32, u32) {
-    match family {
-        Family::V4 => (7, 4),
-        Family::V6 => (8, 16),
-    }
-}
 
 const fn set_name(family: Family) -> &'static str {
     match family {
@@ -96,7 +89,7 @@ impl Found {
         let mut found = Self::default();
         for family in Family::BOTH {
             let set = table.sets.iter().find(|set| set.name == set_name(family));
-            let is_such = |set: &&Set| (set.key_type, set.key_length) == key(family);
+            let is_such = |set: &&Set| set.data_type() == Some(DataType::Address(family));
             let elements = set.filter(is_such).into_iter().flat_map(|set| &set.elements);
             found.pods.extend(elements.filter_map(|element| address(&element.key, family)));
         }
@@ -172,27 +165,12 @@ fn difference(table: &Table, other: &Table) -> Vec<Set> {
 }
 
 fn set(family: Family, pods: &BTreeSet<IpAddr>) -> Set {
-    let (key_type, key_length) = key(family);
-    let element = |address: &IpAddr| {
-        let mut key = [0; 16];
-        match (address, family) {
-            (IpAddr::V4(address), Family::V4) => key[..4].copy_from_slice(&address.octets()),
-            (IpAddr::V6(address), Family::V6) => key = address.octets(),
-            (IpAddr::V4(_) | IpAddr::V6(_), _) => return None,
-        }
-        Some(Element { key, is_end: false })
-    };
-    let mut elements: Vec<Element> = pods.iter().filter_map(element).collect();
-    bytecode::sort(&mut elements);
-    Set {
-        name: set_name(family).to_owned(),
-        key_type,
-        key_length,
-        flags: 0,
-        elements,
-        others: 0,
-        verdicts: Vec::new(),
-    }
+    let values = pods.iter().filter(|address| Family::of(**address) == family).map(|address| match address {
+        IpAddr::V4(address) => Interval::one(address.to_bits().into()),
+        IpAddr::V6(address) => Interval::one(address.to_bits()),
+    });
+    let kind = SetKind { data_type: DataType::Address(family), has_ranges: false };
+    bytecode::set(&nft::Set { name: set_name(family).to_owned(), kind, values: values.collect() })
 }
 
 fn address(bytes: &[u8], family: Family) -> Option<IpAddr> {
@@ -205,27 +183,23 @@ fn address(bytes: &[u8], family: Family) -> Option<IpAddr> {
 /// `meta l4proto tcp meta skuid != 4294967295 ip daddr @pods_v4 counter snat ip to SOURCE`. Nobody has that user id, so the
 /// question is whether the packet has a socket of a process (`nft_meta_get_eval_skugid` ends the rule where it has none).
 fn expressions(family: Family, source: IpAddr) -> Vec<Expression> {
-    let (nfproto, offset, length, bytes) = match (family, source) {
-        (_, IpAddr::V4(source)) => (NFPROTO_IPV4, 16, 4, source.octets().to_vec()),
-        (_, IpAddr::V6(source)) => (NFPROTO_IPV6, 24, 16, source.octets().to_vec()),
+    let bytes = match source {
+        IpAddr::V4(source) => source.octets().to_vec(),
+        IpAddr::V6(source) => source.octets().to_vec(),
     };
-    vec![
-        Expression::Meta(Meta::Nfproto),
-        Expression::Cmp(Operator::Eq, vec![nfproto]),
-        Expression::Meta(Meta::L4proto),
-        Expression::Cmp(Operator::Eq, vec![TCP]),
-        Expression::Meta(Meta::Skuid),
-        Expression::Cmp(Operator::Neq, u32::MAX.to_ne_bytes().to_vec()),
-        Expression::Payload { header: Header::Network, offset, length },
-        Expression::Lookup { set: set_name(family).to_owned(), negated: false },
+    let is = |field, number: u32| Condition::is(field, Intervals::one(number.into()));
+    let tcp = is(Field::Protocol, nft::protocol_number(Protocol::Tcp).into());
+    let has_owner = Condition { negated: true, ..is(Field::Uid, u32::MAX) };
+    let mut expressions = lower::conditions([Condition::family(family), tcp, has_owner]);
+    let condition = Condition::is(Field::Destination(family), Intervals::default());
+    expressions.extend(lower::tests(&[Test { condition, set: Some(set_name(family).to_owned()) }]));
+    expressions.extend([
         Expression::Counter,
         Expression::Immediate(Register::First, bytes),
-        Expression::Other { name: "nat".to_owned(), data: nat(nfproto) },
-    ]
+        Expression::Other { name: "nat".to_owned(), data: nat(nfproto(family)) },
+    ]);
+    expressions
 }
-
-/// The protocol's number (RFC 9293).
-const TCP: u8 = 6;
 
 /// The data of an expression that changes the source to the address in the first register, attribute by attribute as the
 /// kernel tells them (`nft_nat_dump`), so that what is read equals what was written.

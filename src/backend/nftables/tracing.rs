@@ -5,7 +5,7 @@
 //! 5.12 know no such tables. There it is deleted by whoever made it, or else by the next one.
 
 use super::bytecode::{BaseChain, Chain, Rule, Table};
-use super::{Expression, Header, Job, Meta, Nftables, Operator, Refusal, Register, Tables, kind, removal};
+use super::{Expression, Header, Job, Nftables, Operator, Refusal, Register, Tables, kind, lower, removal};
 use crate::sys::header::*;
 use crate::sys::{
     message::Messages,
@@ -13,8 +13,9 @@ use crate::sys::{
     nfnetlink::{body, nfgenmsg},
 };
 use nix::libc;
-use rules::Cidr;
-use std::{collections::BTreeMap, io, net::IpAddr};
+use rules::nft::{Condition, Field, Intervals};
+use rules::{Cidr, Match, Negatable};
+use std::{collections::BTreeMap, io};
 
 /// The name of the table, of the family `inet`.
 pub const TABLE: &str = "sidecar_init_trace";
@@ -149,58 +150,29 @@ fn table(aim: &Aim, group: Option<u16>, flags: u32) -> Table {
 }
 
 fn rules(aim: &Aim, group: Option<u16>) -> Vec<Rule> {
-    let is = |number: u8| [Expression::Meta(Meta::L4proto), Expression::Cmp(Operator::Eq, vec![number])];
+    let is = |field, number: u128| Condition::is(field, Intervals::one(number));
     let begins = [
         Expression::Payload { header: Header::Transport, offset: TCP_FLAGS, length: 1 },
         Expression::Bitwise { mask: vec![SYN | ACK], xor: vec![0] },
         Expression::Cmp(Operator::Eq, vec![SYN]),
     ];
-    let tcp = is(IPPROTO_TCP).into_iter().chain(begins).collect();
-    // Neighbours ask for each other all the time (ICMPv6): whoever wants to see that says so.
-    let kinds: Vec<Vec<Expression>> = match (aim.protocol, aim.every_packet) {
-        (Some(IPPROTO_TCP), false) => vec![tcp],
-        (Some(number), _) => vec![is(number).to_vec()],
-        (None, false) => vec![tcp, is(IPPROTO_UDP).to_vec()],
-        (None, true) => [IPPROTO_TCP, IPPROTO_UDP].map(|number| is(number).to_vec()).to_vec(),
-    };
-    let rule = |kind: Vec<Expression>| {
-        let mut expressions = aim.network.map(to_network).unwrap_or_default();
-        expressions.extend(kind);
-        expressions.extend(aim.port.into_iter().flat_map(to_port));
+    // Neighbours ask for each other all the time (ICMPv6): to see that, it has to be asked for.
+    let protocols = aim.protocol.map_or(vec![IPPROTO_TCP, IPPROTO_UDP], |number| vec![number]);
+    let network = aim.network.map(|network| Match::Destination(Negatable::Is(network)));
+    let family = aim.network.map(|network| Condition::family(network.family()));
+    let rule = |protocol: u8| {
+        let network = family.clone().into_iter().chain(network.as_ref().and_then(Match::condition));
+        let protocol = is(Field::Protocol, protocol.into());
+        let begins = begins.iter().filter(|_| protocol.holds(IPPROTO_TCP.into()) && !aim.every_packet);
+        let port = aim.port.map(|port| is(Field::DestinationPort, port.into()));
+        let mut expressions = lower::conditions(network.chain([protocol.clone()]));
+        expressions.extend(begins.cloned());
+        expressions.extend(lower::conditions(port));
         expressions.extend(group.map(|group| Expression::Log { group, prefix: "trace".to_owned() }));
         expressions.extend([Expression::Immediate(Register::First, vec![1]), set_nftrace()]);
         Rule { expressions, userdata: Vec::new() }
     };
-    kinds.into_iter().map(rule).collect()
-}
-
-fn to_network(network: Cidr) -> Vec<Expression> {
-    let (of, offset, bytes) = match network.address() {
-        IpAddr::V4(address) => (NFPROTO_IPV4, 16, address.octets().to_vec()),
-        IpAddr::V6(address) => (NFPROTO_IPV6, 24, address.octets().to_vec()),
-    };
-    let length = u32::try_from(bytes.len()).expect("at most 16");
-    let mask: Vec<u8> = (0..length)
-        .map(|at| {
-            let bits = u32::from(network.length()).saturating_sub(at * 8).min(8);
-            u8::MAX.checked_shl(8 - bits).unwrap_or(0)
-        })
-        .collect();
-    let value = bytes.iter().zip(&mask).map(|(byte, mask)| byte & mask).collect();
-    vec![
-        Expression::Meta(Meta::Nfproto),
-        Expression::Cmp(Operator::Eq, vec![of]),
-        Expression::Payload { header: Header::Network, offset, length },
-        Expression::Bitwise { xor: vec![0; mask.len()], mask },
-        Expression::Cmp(Operator::Eq, value),
-    ]
-}
-
-fn to_port(port: u16) -> [Expression; 2] {
-    [
-        Expression::Payload { header: Header::Transport, offset: 2, length: 2 },
-        Expression::Cmp(Operator::Eq, port.to_be_bytes().to_vec()),
-    ]
+    protocols.into_iter().map(rule).collect()
 }
 
 /// `meta nftrace set` of the first register.

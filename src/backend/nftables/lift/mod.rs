@@ -1,17 +1,16 @@
-//! From expressions back to conditions and actions: the way that [`super::lower`] goes, the other way round, for rules
-//! of ours and of others.
+//! From expressions back to conditions and actions, the reverse of [`super::lower`], for rules of ours and of others.
 //!
-//! What is not understood becomes a condition or an action that says so. It is never taken for something near.
+//! What is not understood becomes a condition or an action that says so. It is never read as something similar.
 
 mod compare;
 mod other;
 
 use super::bytecode;
-use super::expression::{Ct, Expression, Header, Meta, Register, Verdict};
-use super::listed::{Interfaces, packet_number};
-use super::lower::width;
+use super::expression::{Expression, Header, Register, Verdict};
+use super::listed::Interfaces;
+use super::lower;
 use rules::nft::{self, Field, ListedRule, Test};
-use rules::{Action, Condition, Family, Mark, Port, PortRange, Target, Zone, render};
+use rules::{Action, Condition, Disposition, Family, Mark, Port, PortRange, Target, Zone, render};
 use std::collections::BTreeMap;
 
 /// Where the flags of TCP stand in its header (RFC 9293).
@@ -27,9 +26,9 @@ pub(super) struct Context<'a> {
 
 /// A rule as it is listed.
 pub(super) fn rule(rule: &bytecode::Rule, context: &Context<'_>) -> ListedRule {
-    let mut raiser = Raiser::new(context);
-    rule.expressions.iter().for_each(|expression| raiser.step(expression));
-    raiser.finish(rule.comment())
+    let mut lifter = Lifter::new(context);
+    rule.expressions.iter().for_each(|expression| lifter.step(expression));
+    lifter.finish(rule.comment())
 }
 
 /// What the first register holds.
@@ -56,7 +55,7 @@ enum Held {
     Other(String),
 }
 
-struct Raiser<'a> {
+struct Lifter<'a> {
     context: &'a Context<'a>,
     held: Held,
     second: Option<Vec<u8>>,
@@ -76,7 +75,7 @@ struct Raiser<'a> {
     comment: Option<String>,
 }
 
-impl<'a> Raiser<'a> {
+impl<'a> Lifter<'a> {
     fn new(context: &'a Context<'a>) -> Self {
         Self {
             context,
@@ -106,29 +105,21 @@ impl<'a> Raiser<'a> {
             self.words_held.clear();
         }
         match expression {
-            Expression::Meta(meta) => self.load(match meta {
-                Meta::Mark => Field::Mark(u32::MAX),
-                Meta::Iifname => Field::InInterface,
-                Meta::Oifname => Field::OutInterface,
-                Meta::Skuid => Field::Uid,
-                Meta::Skgid => Field::Gid,
-                Meta::Nfproto => Field::Family,
-                Meta::L4proto => Field::Protocol,
-            }),
-            Expression::Ct(Ct::State) => self.load(Field::ConnState),
-            Expression::Ct(Ct::Mark) => self.load(Field::Connmark(u32::MAX)),
-            Expression::Payload { header, offset, length } => self.payload(*header, *offset, *length),
+            Expression::Meta(_) | Expression::Ct(_) | Expression::Payload { .. } => self.load(expression),
             Expression::Bitwise { mask, xor } => self.bitwise(mask, xor),
             Expression::Cmp(operator, bytes) => self.compare(*operator, bytes),
             Expression::Range { negated, first, last } => match self.ordered(first.len()) {
-                Some(field) => self.ask(field, *negated, packet_number(first), packet_number(last)),
+                Some(field) => {
+                    let number = |bytes: &[u8]| field.data_type().decode(bytes, true);
+                    self.ask(field, *negated, number(first), number(last));
+                }
                 None => self.strange_condition(),
             },
             Expression::ToPacketOrder => {
                 self.held = match self.held {
                     // States are bits, which no order makes sense of.
                     Held::Field { field, mask: None, length }
-                        if length == 4 && length == width(field) && field != Field::ConnState =>
+                        if length == 4 && length == field.data_type().width() && field != Field::ConnState =>
                     {
                         Held::Ordered(field)
                     }
@@ -182,44 +173,25 @@ impl<'a> Raiser<'a> {
         }
     }
 
-    fn load(&mut self, field: Field) {
-        self.held = Held::Field { field, length: width(field), mask: None };
-    }
-
-    fn payload(&mut self, header: Header, offset: u32, length: u32) {
-        let of = |asked: &Test| match (asked.condition.field, asked.condition.negated) {
-            (Field::Family, false) => asked.condition.values.single().map(|interval| interval.first),
-            _ => None,
+    fn load(&mut self, expression: &Expression) {
+        let asked = |of: &Family| {
+            self.tests.iter().any(|test| test.condition == nft::Condition::family(*of))
         };
-        let asked = self.tests.iter().find_map(of);
-        let family = self.context.family.or_else(|| {
-            Family::BOTH.into_iter().find(|family| Some(nft::family_number(*family).into()) == asked)
-        });
-        let field = match (header, family, offset) {
-            (Header::Transport, _, 0) => Field::SourcePort,
-            (Header::Transport, _, 2) => Field::DestinationPort,
-            (Header::Transport, _, TCP_FLAGS) if length == 1 => {
-                self.held = Held::TcpFlags(None);
-                return;
+        let family = self.context.family.or_else(|| Family::BOTH.into_iter().find(asked));
+        let whole = |field: Field| Held::Field { field, length: field.data_type().width(), mask: None };
+        self.held = match (expression, lower::loaded(expression, family)) {
+            (Expression::Payload { length, .. }, Some(field)) => {
+                Held::Field { field, length: *length as usize, mask: None }
             }
-            // Places in the headers of IPv4 (RFC 791) and IPv6 (RFC 8200).
-            (Header::Network, Some(Family::V4), 12) => Field::Source(Family::V4),
-            (Header::Network, Some(Family::V4), 16) => Field::Destination(Family::V4),
-            (Header::Network, Some(Family::V4), 9) | (Header::Network, Some(Family::V6), 6) => {
-                Field::Protocol
-            }
-            (Header::Network, Some(Family::V6), 8) => Field::Source(Family::V6),
-            (Header::Network, Some(Family::V6), 24) => Field::Destination(Family::V6),
-            _ => {
-                self.held = Held::Other("payload".to_owned());
-                return;
-            }
-        };
-        let (length, is_address) =
-            (length as usize, matches!(field, Field::Source(_) | Field::Destination(_)));
-        self.held = match length == width(field) || is_address && (1..width(field)).contains(&length) {
-            true => Held::Field { field, length, mask: None },
-            false => Held::Other("payload".to_owned()),
+            (_, Some(field)) => whole(field),
+            (Expression::Payload { header, offset, length: 1 }, None) => match (header, family, offset) {
+                (Header::Transport, _, &TCP_FLAGS) => Held::TcpFlags(None),
+                (Header::Network, Some(Family::V4), 9) | (Header::Network, Some(Family::V6), 6) => {
+                    whole(Field::Protocol)
+                }
+                _ => Held::Other("payload".to_owned()),
+            },
+            _ => Held::Other("payload".to_owned()),
         };
     }
 
@@ -282,8 +254,8 @@ impl<'a> Raiser<'a> {
         let mut words = render::nft::conditions(&self.tests);
         words.append(&mut self.words);
         let text = |action: &Action| match (action, self.tproxy) {
-            (Action::Target(Target::Tproxy { port, mark }), Some((of, _))) => {
-                render::nft::tproxy(of, *port, *mark)
+            (Action::Target(target @ Target::Tproxy { .. }), Some((of, _))) => {
+                render::nft::target(target, of)
             }
             _ => render::nft::action_text(action),
         };
@@ -310,18 +282,12 @@ fn verdict_action(verdict: &Verdict) -> Action {
 /// Whether the rest of the rule is looked at once this is done.
 fn goes_on(action: &Action) -> bool {
     match action {
-        Action::Continue(_) | Action::Notrack | Action::Marks(_) | Action::Zone(_) => true,
-        Action::Target(target) => matches!(
-            target,
-            Target::SetMark(_)
-                | Target::SetConnmark(_)
-                | Target::SaveMark
-                | Target::RestoreMark
-                | Target::SetZone(_)
-                | Target::Nflog { .. }
-                | Target::Log { .. }
-        ),
-        Action::Unknown(_) => true,
+        Action::Continue(_)
+        | Action::Notrack
+        | Action::Marks(_)
+        | Action::Zone(_)
+        | Action::Unknown(_) => true,
+        Action::Target(target) => target.disposition() == Disposition::Continues,
         Action::Goto(_)
         | Action::Call { .. }
         | Action::Reject

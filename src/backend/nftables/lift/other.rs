@@ -1,6 +1,6 @@
 //! Expressions that we never write and others do.
 
-use super::{Held, Raiser, verdict_action};
+use super::{Held, Lifter, verdict_action};
 use crate::backend::nftables::{Expression, decode::load_elsewhere};
 use crate::sys::{
     header::*,
@@ -15,7 +15,7 @@ use std::net::IpAddr;
 const SECOND_WORD: u32 = NFT_REG32_00 + 1;
 const LAST_WORD: u32 = NFT_REG32_00 + 3;
 
-impl Raiser<'_> {
+impl Lifter<'_> {
     /// An expression that we never write.
     pub(super) fn other(&mut self, name: &str, data: &[u8]) {
         if let Some((register @ SECOND_WORD..=LAST_WORD, expression)) = load_elsewhere(name, data) {

@@ -1,10 +1,9 @@
 //! Conditions: what comparisons and look-ups ask of the register.
 
-use super::{Held, Raiser};
+use super::{Held, Lifter};
 use crate::backend::nftables::bytecode::{Element, Set};
 use crate::backend::nftables::expression::{Operator, WORD};
-use crate::backend::nftables::listed::{number, packet_number, values};
-use crate::backend::nftables::lower::{is_reversed, width};
+use crate::backend::nftables::listed::values;
 use crate::sys::header::*;
 use rules::nft::{self, Field, Interval, Intervals, Test};
 use rules::{Condition, Family, Negatable, Protocol};
@@ -13,11 +12,13 @@ use rules::{Condition, Family, Negatable, Protocol};
 const SYN: u8 = 0x02;
 const ECN: u8 = 0xc0;
 
-impl Raiser<'_> {
+impl Lifter<'_> {
     /// The field of which all `length` bytes are held, the most significant first.
     pub(super) fn ordered(&self, length: usize) -> Option<Field> {
         let (field, held) = match &self.held {
-            Held::Field { field, length: held, mask: None } if !is_reversed(*field) => (*field, *held),
+            Held::Field { field, length: held, mask: None } if !field.data_type().is_reversed(false) => {
+                (*field, *held)
+            },
             Held::Ordered(field) => (*field, width(*field)),
             _ => return None,
         };
@@ -46,7 +47,7 @@ impl Raiser<'_> {
                 }
                 // Fewer bytes are a prefix: of a name, or of an address.
                 let free = 8 * (width(field) - bytes.len());
-                let first = number(field, bytes).checked_shl(u32::try_from(free).unwrap_or(u32::MAX));
+                let first = field.data_type().decode(bytes, false).checked_shl(u32::try_from(free).unwrap_or(u32::MAX));
                 let first = first.unwrap_or(0);
                 let prefixed =
                     first | 1u128.checked_shl(u32::try_from(free).unwrap_or(0)).map_or(u128::MAX, |n| n - 1);
@@ -55,18 +56,19 @@ impl Raiser<'_> {
                 self.ask(field, negated, first, last);
             }
             Held::Ordered(field) if is_equality && bytes.len() == width(field) => {
-                let number = packet_number(bytes);
+                let number = field.data_type().decode(bytes, true);
                 self.ask(field, negated, number, number);
             }
             Held::Field { field, mask: None, .. } | Held::Ordered(field)
                 if self.ordered(bytes.len()) == Some(field) =>
             {
-                self.compare_order(field, operator, packet_number(bytes));
+                self.compare_order(field, operator, field.data_type().decode(bytes, true));
             }
             Held::Field { field, length, mask: Some((bits, flips)) }
                 if is_equality && bytes.len() == length && flips.iter().all(|byte| *byte == 0) =>
             {
-                self.compare_bits(field, negated, number(field, &bits), number(field, bytes));
+                let number = |bytes: &[u8]| field.data_type().decode(bytes, false);
+                self.compare_bits(field, negated, number(&bits), number(bytes));
             }
             Held::Index(field) => match <[u8; 4]>::try_from(bytes).ok().map(u32::from_ne_bytes) {
                 Some(index) if is_equality => match self.context.interfaces.name(index) {
@@ -120,7 +122,7 @@ impl Raiser<'_> {
     }
 
     pub(super) fn compare_order(&mut self, field: Field, operator: Operator, than: u128) {
-        let greatest = u128::MAX >> (128 - 8 * width(field));
+        let greatest = field.data_type().max();
         let interval = match operator {
             Operator::Lt => than.checked_sub(1).map(|last| (0, last)),
             Operator::Lte => Some((0, than)),
@@ -156,8 +158,7 @@ impl Raiser<'_> {
                 self.ask_for(field, !negated, bits, None);
             }
             Field::Source(_) | Field::Destination(_) => {
-                let all = u128::MAX >> (128 - 8 * width(field));
-                let free = all & !mask;
+                let free = field.data_type().max() & !mask;
                 match free & free.wrapping_add(1) == 0 && value & free == 0 {
                     true => self.ask(field, negated, value, value | free),
                     false => self.strange_condition(),
@@ -174,7 +175,7 @@ impl Raiser<'_> {
         let values = field.zip(set).and_then(|(field, set)| {
             // A set of states would list whole words of bits.
             (field != Field::ConnState)
-                .then(|| values(set, field, width(field)))?
+                .then(|| values(set, field.data_type()))?
                 .map(|values| (field, set, values))
         });
         match (values, set) {
@@ -204,7 +205,9 @@ impl Raiser<'_> {
             return self.strange_condition();
         }
         for (field, at) in parts {
-            let value = |element: &Element| Interval::one(number(field, &element.key[at..][..width(field)]));
+            let value = |element: &Element| {
+                Interval::one(field.data_type().decode(&element.key[at..][..width(field)], false))
+            };
             let values = set.elements.iter().map(value).collect();
             self.ask_for(field, false, values, None);
         }
@@ -256,11 +259,11 @@ impl Held {
     fn part(&self, has_ranges: bool) -> Option<Field> {
         match self {
             Self::Field { field, length, mask: None }
-                if *length == width(*field) && !(has_ranges && is_reversed(*field)) =>
+                if *length == width(*field) && !(has_ranges && field.data_type().is_reversed(false)) =>
             {
                 Some(*field)
             }
-            Self::Ordered(field) if has_ranges || !is_reversed(*field) => Some(*field),
+            Self::Ordered(field) if has_ranges || !field.data_type().is_reversed(false) => Some(*field),
             _ => None,
         }
     }
@@ -269,4 +272,8 @@ impl Held {
 /// The number of the word of registers at this byte.
 fn word(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX) / WORD
+}
+
+fn width(field: Field) -> usize {
+    field.data_type().width()
 }
