@@ -4,7 +4,7 @@
 //! What is proven is inherited: replaced by a change, removed by cleaning. What has a form of the predecessor's and is not
 //! proven may be anybody's: it is doubtful, stays, and is named.
 
-use crate::predecessor::{self, Form, Proof};
+use crate::predecessor::{self, Confidence};
 use crate::routing::{Object, Standing};
 use crate::{
     Chain, Family, Hook, InterfaceName, Line, Match, Negatable, Ownership, Predecessor, Rule, State, Table,
@@ -38,21 +38,23 @@ fn claims(
 ) -> BTreeSet<(Chain, usize)> {
     let rules: Vec<Candidate<'_>> = candidates(state, table, owner, predecessor).collect();
     let mut claimed: BTreeSet<(Chain, usize)> =
-        rules.iter().filter(|rule| rule.proof == Proof::Itself).map(Candidate::place).collect();
+        rules.iter().filter(|rule| rule.confidence == Confidence::Certain).map(Candidate::place).collect();
     let base = || state.chains(table).filter(|(chain, _)| matches!(chain, Chain::Base(_)));
     let is_ours = |line: &Line| matches!(line, Line::Typed(rule) if owner.marks_rule(rule));
     let holds_more = !claimed.is_empty()
         || state.chains(table).any(|(chain, _)| owner.owns_chain(chain))
         || base().any(|(_, held)| held.lines.iter().any(|line| line.belongs_to(owner)));
-    if rules.iter().any(|rule| rule.proof == Proof::Bare) && is_bare(state, owner) {
-        claimed.extend(rules.iter().filter(|rule| rule.proof == Proof::Bare).map(Candidate::place));
+    if rules.iter().any(|rule| rule.confidence == Confidence::Uncommented) && is_bare(state, owner) {
+        claimed.extend(
+            rules.iter().filter(|rule| rule.confidence == Confidence::Uncommented).map(Candidate::place),
+        );
     }
     // Where rules carry the owner's comment, the owner has made the table anew, and left no rule of the other's.
     if !holds_more || base().any(|(_, held)| held.lines.iter().any(is_ours)) {
         return claimed;
     }
-    claimed.extend(rules.iter().filter(|rule| rule.proof == Proof::Table).map(Candidate::place));
-    let by_place = || rules.iter().filter(|rule| rule.proof == Proof::Place);
+    claimed.extend(rules.iter().filter(|rule| rule.confidence == Confidence::ByTable).map(Candidate::place));
+    let by_place = || rules.iter().filter(|rule| rule.confidence == Confidence::ByPosition);
     // Its jumps come after its rules for interfaces, but for those of virtual machines. Where the owner has made the table,
     // its jumps stand before whatever others had there.
     let comes_before = |rule: &Candidate<'_>| {
@@ -62,8 +64,8 @@ fn claims(
         };
         lines.into_iter().any(is_owned)
     };
-    let twin = |of: &Candidate<'_>, way| {
-        of.interface.and_then(|(name, _)| by_place().find(|other| other.interface == Some((name, way))))
+    let twin = |of: &Candidate<'_>, direction| {
+        of.interface.and_then(|(name, _)| by_place().find(|other| other.interface == Some((name, direction))))
     };
     let leads_on = |rule: &Candidate<'_>| {
         let is_such = |line: &Line| {
@@ -72,11 +74,11 @@ fn claims(
         };
         state.lines(table, &Chain::Base(rule.hook)).iter().any(is_such)
     };
-    let is_outbound = |rule: &Candidate<'_>| comes_before(rule) && twin(rule, Way::In).is_some();
+    let is_outbound = |rule: &Candidate<'_>| comes_before(rule) && twin(rule, Direction::In).is_some();
     let proven = |rule: &&Candidate<'_>| match rule.interface {
-        Some((_, Way::Out)) => is_outbound(rule),
-        Some((_, Way::In)) => {
-            comes_before(rule) || leads_on(rule) || twin(rule, Way::Out).is_some_and(is_outbound)
+        Some((_, Direction::Out)) => is_outbound(rule),
+        Some((_, Direction::In)) => {
+            comes_before(rule) || leads_on(rule) || twin(rule, Direction::Out).is_some_and(is_outbound)
         }
         None => comes_before(rule),
     };
@@ -91,7 +93,7 @@ fn claims(
         if is_its_table || !(captures_networks || held.lines.iter().any(|line| line.belongs_to(owner))) {
             for (index, line) in held.lines.iter().enumerate() {
                 let place = (chain.clone(), index);
-                let is_such = by_place().any(|rule| rule.place() == place && rule.goes(Way::In));
+                let is_such = by_place().any(|rule| rule.place() == place && rule.goes(Direction::In));
                 if is_such {
                     claimed.insert(place);
                 } else if !line.belongs_to(owner) && !claimed.contains(&place) {
@@ -143,7 +145,8 @@ pub fn doubtful<'a>(state: &'a State, owner: &'a Ownership) -> impl Iterator<Ite
     Table::LISTED.into_iter().flat_map(move |table| {
         let of = move |predecessor| {
             // Without proof such a rule is as likely anybody's as any other.
-            candidates(state, table, owner, predecessor).filter(|rule| rule.proof != Proof::Bare)
+            candidates(state, table, owner, predecessor)
+                .filter(|rule| rule.confidence != Confidence::Uncommented)
         };
         let places: BTreeSet<(Hook, usize)> =
             predecessors(owner).flat_map(of).map(|rule| (rule.hook, rule.index)).collect();
@@ -161,8 +164,8 @@ pub fn predecessors(owner: &Ownership) -> impl Iterator<Item = &'static Predeces
 struct Candidate<'a> {
     hook: Hook,
     index: usize,
-    interface: Option<(&'a InterfaceName, Way)>,
-    proof: Proof,
+    interface: Option<(&'a InterfaceName, Direction)>,
+    confidence: Confidence,
 }
 
 impl Candidate<'_> {
@@ -170,21 +173,21 @@ impl Candidate<'_> {
         (Chain::Base(self.hook), self.index)
     }
 
-    fn goes(&self, wanted: Way) -> bool {
-        self.interface.is_some_and(|(_, way)| way == wanted)
+    fn goes(&self, wanted: Direction) -> bool {
+        self.interface.is_some_and(|(_, direction)| direction == wanted)
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Direction {
     In,
     Out,
 }
 
-fn interface(rule: &Rule) -> Option<(&InterfaceName, Way)> {
+fn interface(rule: &Rule) -> Option<(&InterfaceName, Direction)> {
     rule.matches.iter().find_map(|m| match m {
-        Match::InInterface(Negatable::Is(name)) => Some((name, Way::In)),
-        Match::OutInterface(Negatable::Is(name)) => Some((name, Way::Out)),
+        Match::InInterface(Negatable::Is(name)) => Some((name, Direction::In)),
+        Match::OutInterface(Negatable::Is(name)) => Some((name, Direction::Out)),
         _ => None,
     })
 }
@@ -201,9 +204,9 @@ fn candidates<'a>(
             if owner.owns_rule(rule) {
                 return None;
             }
-            let form = predecessor.form(table, *hook, rule).map(|Form { proof, .. }| *proof);
-            let proof = form.or(predecessor.logs(rule).then_some(Proof::Itself))?;
-            Some(Candidate { hook: *hook, index, interface: interface(rule), proof })
+            let pattern = predecessor.pattern(table, *hook, rule).map(|pattern| pattern.confidence);
+            let confidence = pattern.or(predecessor.logs(rule).then_some(Confidence::Certain))?;
+            Some(Candidate { hook: *hook, index, interface: interface(rule), confidence })
         })
     })
 }

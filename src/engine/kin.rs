@@ -3,7 +3,7 @@
 use super::doctor::Finding;
 use super::doubtful::doubtful;
 use crate::backend::{Contents, Snapshot, Variant};
-use rules::predecessor::{Form, Proof};
+use rules::predecessor::{Confidence, Pattern};
 use rules::simulate::View;
 use rules::{Chain, Family, Line, Ownership, State, inheritance};
 use std::collections::BTreeSet;
@@ -93,8 +93,8 @@ fn predecessor(owner: &Ownership) -> &'static str {
 
 /// The names of those that may have made what nothing tells apart, of all that the owner is joined with.
 pub fn predecessors(owner: &Ownership) -> String {
-    let is_doubtful = |form: &Form| form.proof != Proof::Bare;
-    let makes_rules = inheritance::predecessors(owner).filter(|one| one.forms.iter().any(is_doubtful));
+    let is_doubtful = |pattern: &Pattern| pattern.confidence != Confidence::Uncommented;
+    let makes_rules = inheritance::predecessors(owner).filter(|one| one.patterns.iter().any(is_doubtful));
     let names: Vec<&str> = makes_rules.map(|predecessor| predecessor.name).collect();
     if names.is_empty() { "nobody".to_owned() } else { names.join(", ") }
 }

@@ -9,7 +9,7 @@ use rules::Predecessor;
 /// The agent, with iptables (`cni/pkg/iptables`) and in its native mode (`cni/pkg/nftables`).
 pub(super) const ISTIO_CNI: Predecessor = Predecessor {
     name: "Istio's CNI agent",
-    forms: &[],
+    patterns: &[],
     log_group: None,
     policy_rule: Some((CONNECTION_MARK, TABLE)),
     tables: &["istio-ambient-nat", "istio-ambient-mangle", "istio-ambient-raw"],

@@ -3,58 +3,63 @@
 //!
 //! Upstream's rules are ours letter for letter, but for our comment in base chains.
 
-use super::defaults::{LOG_GROUP, PROXY_MARK, TPROXY_MARK, TPROXY_TABLE};
+use super::defaults::{LOG_GROUP, TPROXY_MARK, TPROXY_TABLE};
 use crate::ambient;
-use rules::predecessor::{Ask, Deed, Form, Predecessor, Proof};
+use rules::predecessor::{Confidence, Pattern, Predecessor};
 use rules::{Chains, Hook, Table};
 
 /// Upstream's `tools/istio-iptables`, and its native mode, `tools/istio-nftables`.
 pub(super) const ISTIO_IPTABLES: Predecessor = Predecessor {
     name: "istio-iptables",
-    forms: &FORMS,
+    patterns: &PATTERNS,
     log_group: Some(LOG_GROUP),
     policy_rule: Some((TPROXY_MARK, TPROXY_TABLE.number())),
     tables: &["istio-proxy-nat", "istio-proxy-mangle", "istio-proxy-raw"],
 };
 
-const MARK: u32 = TPROXY_MARK.value;
-
-const FORMS: [Form; 12] = [
-    of(Table::Nat, Hook::Prerouting, &[Ask::FromInterface], Deed::Return, Proof::Place),
-    of(Table::Nat, Hook::Output, &[Ask::ToInterface], Deed::Return, Proof::Place),
-    of(Table::Mangle, Hook::Prerouting, &[Ask::FromInterface], Deed::Return, Proof::Place),
-    of(Table::Mangle, Hook::Output, &[Ask::ToInterface], Deed::Return, Proof::Place),
+const PATTERNS: [Pattern; 12] = [
+    of(Table::Nat, Hook::Prerouting, "-i * -j RETURN", Confidence::ByPosition),
+    of(Table::Nat, Hook::Output, "-o * -j RETURN", Confidence::ByPosition),
+    of(Table::Mangle, Hook::Prerouting, "-i * -j RETURN", Confidence::ByPosition),
+    of(Table::Mangle, Hook::Output, "-o * -j RETURN", Confidence::ByPosition),
     // Until 1.20; since then the packets go to a chain of its own.
-    of(Table::Mangle, Hook::Prerouting, &[Ask::Invalid], Deed::Drop, Proof::Table),
-    of(Table::Mangle, Hook::Prerouting, &[Ask::Tcp, Ask::Mark(Some(MARK))], Deed::SaveMark, Proof::Itself),
-    of(Table::Mangle, Hook::Prerouting, &[Ask::Tcp, Ask::Mark(None)], Deed::SaveMark, Proof::Table),
+    of(Table::Mangle, Hook::Prerouting, "-m conntrack --ctstate INVALID -j DROP", Confidence::ByTable),
+    of(
+        Table::Mangle,
+        Hook::Prerouting,
+        "-p tcp -m mark --mark 1337 -j CONNMARK --save-mark",
+        Confidence::Certain,
+    ),
+    of(
+        Table::Mangle,
+        Hook::Prerouting,
+        "-p tcp -m mark --mark # -j CONNMARK --save-mark",
+        Confidence::ByTable,
+    ),
+    of(Table::Mangle, Hook::Output, "-o lo -p tcp -m mark --mark 1337 -j RETURN", Confidence::Certain),
+    of(Table::Mangle, Hook::Output, "-o lo -p tcp -m mark --mark # -j RETURN", Confidence::ByTable),
     of(
         Table::Mangle,
         Hook::Output,
-        &[Ask::Tcp, Ask::ToLoopback, Ask::Mark(Some(MARK))],
-        Deed::Return,
-        Proof::Itself,
+        "! -d * -o lo -p tcp -m owner --*id-owner * -j MARK --set-mark 1338",
+        Confidence::Certain,
     ),
     of(
         Table::Mangle,
         Hook::Output,
-        &[Ask::Tcp, Ask::ToLoopback, Ask::Mark(None)],
-        Deed::Return,
-        Proof::Table,
+        "-p tcp -m connmark --mark 1337 -j CONNMARK --restore-mark",
+        Confidence::Certain,
     ),
     of(
         Table::Mangle,
         Hook::Output,
-        &[Ask::NotTo, Ask::Tcp, Ask::ToLoopback, Ask::Owner],
-        Deed::SetMark(PROXY_MARK.value),
-        Proof::Itself,
+        "-p tcp -m connmark --mark # -j CONNMARK --restore-mark",
+        Confidence::ByTable,
     ),
-    of(Table::Mangle, Hook::Output, &[Ask::Tcp, Ask::Connmark(Some(MARK))], Deed::RestoreMark, Proof::Itself),
-    of(Table::Mangle, Hook::Output, &[Ask::Tcp, Ask::Connmark(None)], Deed::RestoreMark, Proof::Table),
 ];
 
-const fn of(table: Table, hook: Hook, asks: &'static [Ask], does: Deed, proof: Proof) -> Form {
-    Form { table, hook, asks, does, proof }
+const fn of(table: Table, hook: Hook, rule: &'static str, confidence: Confidence) -> Pattern {
+    Pattern { table, hook, rule, confidence }
 }
 
 /// What ambient mode calls like the chains of a sidecar: inside of pods, and on the host, for the probes of the kubelet.

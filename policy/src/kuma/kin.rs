@@ -1,44 +1,41 @@
 //! Whose place we take: kumactl. Its rules stand in chains of names that are ours too, or say in a comment that they are
 //! Kuma's, unless it was told to write none. Then those beside the chains are known by what they ask and do.
 
-use super::defaults::{CLIENT_ZONE, DNS_PORT, DOCKER_CHAIN, PROXY_ZONE};
-use rules::predecessor::{Ask, Deed, Form, Predecessor, Proof};
+use rules::predecessor::{Confidence, Pattern, Predecessor};
 use rules::{Hook, Table};
 
 pub(super) const KUMACTL: Predecessor =
-    Predecessor { name: "kumactl", forms: &FORMS, log_group: None, policy_rule: None, tables: &[] };
+    Predecessor { name: "kumactl", patterns: &PATTERNS, log_group: None, policy_rule: None, tables: &[] };
 
-const DNS: u16 = DNS_PORT.number();
-
-/// Not among them is what others make just so, and what harms nobody where it stays: networks that are left alone, and
-/// packets that are dropped as INVALID.
-const FORMS: [Form; 18] = [
-    zone(Hook::Prerouting, &[Ask::Udp, Ask::FromPort(Some(DNS))], PROXY_ZONE.number()),
-    zone(Hook::Prerouting, &[Ask::From, Ask::Udp, Ask::FromPort(Some(DNS))], PROXY_ZONE.number()),
-    zone(Hook::Output, &[Ask::Udp, Ask::ToPort(DNS), Ask::Owner], PROXY_ZONE.number()),
-    zone(Hook::Output, &[Ask::Udp, Ask::FromPort(None), Ask::Owner], CLIENT_ZONE.number()),
-    zone(Hook::Output, &[Ask::Udp, Ask::ToPort(DNS)], CLIENT_ZONE.number()),
-    zone(Hook::Output, &[Ask::To, Ask::Udp, Ask::ToPort(DNS)], CLIENT_ZONE.number()),
-    zone(Hook::Output, &[Ask::From, Ask::To, Ask::Udp], PROXY_ZONE.number()),
-    nat(Hook::Prerouting, &[], Deed::Log("PREROUTING:")),
-    nat(Hook::Prerouting, &[Ask::FromInterface, Ask::Udp, Ask::ToPort(DNS)], Deed::Redirect),
-    nat(Hook::Prerouting, &[Ask::NotTo, Ask::FromInterface, Ask::Tcp], Deed::Redirect),
-    nat(Hook::Output, &[], Deed::Log("OUTPUT:")),
-    nat(Hook::Output, &[Ask::Tcp, Ask::ToPorts, Ask::Owner], Deed::Return),
-    nat(Hook::Output, &[Ask::Udp, Ask::ToPorts, Ask::Owner], Deed::Return),
-    nat(Hook::Output, &[Ask::Udp, Ask::ToPort(DNS), Ask::Owner], Deed::Return),
-    nat(Hook::Output, &[Ask::Udp, Ask::ToPort(DNS), Ask::Owner], Deed::Jump(DOCKER_CHAIN)),
-    nat(Hook::Output, &[Ask::Tcp, Ask::ToPort(DNS), Ask::NotOwner], Deed::Return),
-    nat(Hook::Output, &[Ask::Udp, Ask::ToPort(DNS)], Deed::Redirect),
-    nat(Hook::Output, &[Ask::To, Ask::Udp, Ask::ToPort(DNS)], Deed::Redirect),
+/// Rules that other programs make too and that harm nobody where they remain are not among them: those for excluded
+/// networks, and those that drop INVALID packets.
+const PATTERNS: [Pattern; 18] = [
+    zone(Hook::Prerouting, "-p udp --sport 53 -j CT --zone 1"),
+    zone(Hook::Prerouting, "-s * -p udp --sport 53 -j CT --zone 1"),
+    zone(Hook::Output, "-p udp --dport 53 -m owner --*id-owner * -j CT --zone 1"),
+    zone(Hook::Output, "-p udp --sport * -m owner --*id-owner * -j CT --zone 2"),
+    zone(Hook::Output, "-p udp --dport 53 -j CT --zone 2"),
+    zone(Hook::Output, "-d * -p udp --dport 53 -j CT --zone 2"),
+    zone(Hook::Output, "-s * -d * -p udp -j CT --zone 1"),
+    nat(Hook::Prerouting, "-j LOG --log-prefix PREROUTING: --log-level *"),
+    nat(Hook::Prerouting, "-i * -p udp --dport 53 -j REDIRECT --to-ports *"),
+    nat(Hook::Prerouting, "! -d * -i * -p tcp -j REDIRECT --to-ports *"),
+    nat(Hook::Output, "-j LOG --log-prefix OUTPUT: --log-level *"),
+    nat(Hook::Output, "-p tcp -m multiport --dports * -m owner --*id-owner * -j RETURN"),
+    nat(Hook::Output, "-p udp -m multiport --dports * -m owner --*id-owner * -j RETURN"),
+    nat(Hook::Output, "-p udp --dport 53 -m owner --*id-owner * -j RETURN"),
+    nat(Hook::Output, "-p udp --dport 53 -m owner --*id-owner * -j DOCKER_OUTPUT"),
+    nat(Hook::Output, "-p tcp --dport 53 -m owner ! --uid-owner * -j RETURN"),
+    nat(Hook::Output, "-p udp --dport 53 -j REDIRECT --to-ports *"),
+    nat(Hook::Output, "-d * -p udp --dport 53 -j REDIRECT --to-ports *"),
 ];
 
-const fn zone(hook: Hook, asks: &'static [Ask], number: u16) -> Form {
-    Form { table: Table::Raw, hook, asks, does: Deed::SetZone(number), proof: Proof::Bare }
+const fn zone(hook: Hook, rule: &'static str) -> Pattern {
+    Pattern { table: Table::Raw, hook, rule, confidence: Confidence::Uncommented }
 }
 
-const fn nat(hook: Hook, asks: &'static [Ask], does: Deed) -> Form {
-    Form { table: Table::Nat, hook, asks, does, proof: Proof::Bare }
+const fn nat(hook: Hook, rule: &'static str) -> Pattern {
+    Pattern { table: Table::Nat, hook, rule, confidence: Confidence::Uncommented }
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ pub const OWNERSHIP: Ownership = Ownership {
 
 /// The program whose work we take over. Our rules are its rules, comments included, so that nothing else tells them.
 const PROXY_INIT: Predecessor =
-    Predecessor { name: "proxy-init", forms: &[], log_group: None, policy_rule: None, tables: &[] };
+    Predecessor { name: "proxy-init", patterns: &[], log_group: None, policy_rule: None, tables: &[] };
 
 /// What injection says of pods that say nothing: the charts' values, each unless one of these settings is said.
 pub(crate) const USUAL: &[(Setting, &str, &[Setting])] = &[

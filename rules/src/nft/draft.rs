@@ -55,8 +55,7 @@ pub(super) fn drafts(table: Table, statements: Vec<&Statement>, written: &ChainW
     while let Some(statement) = statements.next() {
         let report = Some(&statement.rule.target).filter(|target| target.is_report()).cloned();
         let reported = report.as_ref().and_then(|_| {
-            let is_reported =
-                |next: &Rule| same_packets(next, &statement.rule) && !next.target.is_report();
+            let is_reported = |next: &Rule| same_packets(next, &statement.rule) && !next.target.is_report();
             statements.next_if(|next| is_reported(&next.rule))
         });
         let statement = reported.unwrap_or(statement);

@@ -16,8 +16,8 @@ mod owners;
 mod sets;
 
 pub use crate::field::{
-    Condition, DataType, Field, Interval, Intervals, UNTRACKED_BIT, family_number, interface_number, protocol_number,
-    state_bit,
+    Condition, DataType, Field, Interval, Intervals, UNTRACKED_BIT, family_number, interface_number,
+    protocol_number, state_bit,
 };
 pub use draft::base_of;
 pub use listing::{ListedBase, ListedChain, ListedRule, ListedTable};

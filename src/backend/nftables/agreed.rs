@@ -7,8 +7,8 @@
 
 use super::bytecode;
 use super::expression::Expression;
-use super::listed::Interfaces;
 use super::lift::{self, Context};
+use super::listed::Interfaces;
 use crate::sys::header::{NF_DROP, NFTA_MATCH_NAME, NFTA_TARGET_NAME};
 use crate::sys::message::{attribute, text};
 use rules::nft::{self, Field, ListedRule, protocol_number};

@@ -197,9 +197,8 @@ pub(super) fn sort(elements: &mut [Element]) {
 impl Set {
     /// What it holds, if rules of ours have such a set.
     pub(super) fn data_type(&self) -> Option<DataType> {
-        let is_such = |kind: &DataType| {
-            (kind.number(), kind.width()) == (self.key_type, self.key_length as usize)
-        };
+        let is_such =
+            |kind: &DataType| (kind.number(), kind.width()) == (self.key_type, self.key_length as usize);
         DataType::ALL.into_iter().find(is_such)
     }
 

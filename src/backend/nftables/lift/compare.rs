@@ -18,7 +18,7 @@ impl Lifter<'_> {
         let (field, held) = match &self.held {
             Held::Field { field, length: held, mask: None } if !field.data_type().is_reversed(false) => {
                 (*field, *held)
-            },
+            }
             Held::Ordered(field) => (*field, width(*field)),
             _ => return None,
         };
@@ -47,7 +47,10 @@ impl Lifter<'_> {
                 }
                 // Fewer bytes are a prefix: of a name, or of an address.
                 let free = 8 * (width(field) - bytes.len());
-                let first = field.data_type().decode(bytes, false).checked_shl(u32::try_from(free).unwrap_or(u32::MAX));
+                let first = field
+                    .data_type()
+                    .decode(bytes, false)
+                    .checked_shl(u32::try_from(free).unwrap_or(u32::MAX));
                 let first = first.unwrap_or(0);
                 let prefixed =
                     first | 1u128.checked_shl(u32::try_from(free).unwrap_or(0)).map_or(u128::MAX, |n| n - 1);

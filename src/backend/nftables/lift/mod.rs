@@ -119,7 +119,9 @@ impl<'a> Lifter<'a> {
                 self.held = match self.held {
                     // States are bits, which no order makes sense of.
                     Held::Field { field, mask: None, length }
-                        if length == 4 && length == field.data_type().width() && field != Field::ConnState =>
+                        if length == 4
+                            && length == field.data_type().width()
+                            && field != Field::ConnState =>
                     {
                         Held::Ordered(field)
                     }
@@ -174,9 +176,7 @@ impl<'a> Lifter<'a> {
     }
 
     fn load(&mut self, expression: &Expression) {
-        let asked = |of: &Family| {
-            self.tests.iter().any(|test| test.condition == nft::Condition::family(*of))
-        };
+        let asked = |of: &Family| self.tests.iter().any(|test| test.condition == nft::Condition::family(*of));
         let family = self.context.family.or_else(|| Family::BOTH.into_iter().find(asked));
         let whole = |field: Field| Held::Field { field, length: field.data_type().width(), mask: None };
         self.held = match (expression, lower::loaded(expression, family)) {
@@ -282,11 +282,9 @@ fn verdict_action(verdict: &Verdict) -> Action {
 /// Whether the rest of the rule is looked at once this is done.
 fn goes_on(action: &Action) -> bool {
     match action {
-        Action::Continue(_)
-        | Action::Notrack
-        | Action::Marks(_)
-        | Action::Zone(_)
-        | Action::Unknown(_) => true,
+        Action::Continue(_) | Action::Notrack | Action::Marks(_) | Action::Zone(_) | Action::Unknown(_) => {
+            true
+        }
         Action::Target(target) => target.disposition() == Disposition::Continues,
         Action::Goto(_)
         | Action::Call { .. }
