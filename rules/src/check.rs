@@ -3,6 +3,7 @@
 //! [`Checked`] is the only thing that renderers accept. The policy never makes a rule set that fails here;
 //! this is the second lock on the door, and what a new policy is developed against.
 
+use crate::field::Field;
 use crate::{Chain, Comment, Hook, Match, Ownership, Position, RuleSet, Statement, Table, Target};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -120,7 +121,6 @@ pub fn check(rules: RuleSet, owner: &Ownership) -> Result<Checked, Vec<Violation
 
 fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownership) -> Vec<Fault> {
     let Statement { table, chain, rule, .. } = statement;
-    let at = |hook: Hook| place.hooks.contains(&hook);
     let mut faults = Vec::new();
     let mut note = |wrong: bool, fault: Fault| {
         if wrong && !faults.contains(&fault) {
@@ -149,40 +149,35 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
             m.module().is_none() && before.iter().any(|other| discriminant(other) == discriminant(m)),
             Fault::Repeated,
         );
-        match m {
-            Match::Source(cidr) | Match::Destination(cidr) => {
-                note(cidr.value().family() != rules.family, Fault::WrongFamily);
-                note(cidr.is_negated() && cidr.value().is_everything(), Fault::NoAddress);
-            }
-            Match::SourcePort(_) | Match::DestinationPort(_) => {
-                note(protocols(before) != 1, Fault::PortsWithoutProtocol);
-                let is_list = |m: &Match| matches!(m, Match::DestinationPorts(_));
-                note(before.iter().any(is_list), Fault::PortBehindList);
-            }
-            Match::DestinationPorts(_) => note(protocols(before) != 1, Fault::PortsWithoutProtocol),
-            Match::InInterface(_) => note(at(Hook::Output) || at(Hook::Postrouting), Fault::MatchOutOfPlace),
-            Match::OutInterface(_) => note(at(Hook::Prerouting) || at(Hook::Input), Fault::MatchOutOfPlace),
-            Match::ProtocolModule(protocol) => {
+        let Some(field) = m.field() else {
+            if let Match::ProtocolModule(protocol) = m {
                 note(!before.contains(&Match::Protocol(*protocol)), Fault::PortsWithoutProtocol);
                 // Ports have loaded it already.
-                let has_ports = |m: &Match| matches!(m, Match::SourcePort(_) | Match::DestinationPort(_));
-                note(rule.matches.iter().any(has_ports), Fault::Repeated);
+                let is_port = |m: &Match| m.module().is_none() && m.field().is_some_and(Field::is_port);
+                note(rule.matches.iter().any(is_port), Fault::Repeated);
             }
-            // xt_owner registers for LOCAL_OUT and POST_ROUTING only.
-            Match::UidOwner(_) | Match::GidOwner(_) => {
-                note(at(Hook::Prerouting) || at(Hook::Input) || at(Hook::Forward), Fault::MatchOutOfPlace);
-            }
-            Match::Mark(_) | Match::Connmark(_) => {
-                let is_same = |other: &Match| discriminant(other) == discriminant(m);
-                let is_mark = |other: &&Match| matches!(other, Match::Mark(_) | Match::Connmark(_));
-                let last = before.iter().rev().find(is_mark);
-                let is_back = last.is_some_and(|last| !is_same(last)) && before.iter().any(is_same);
-                note(is_back, Fault::MarksInTurns);
-            }
-            Match::Protocol(_) | Match::ConnState(_) | Match::Comment(_) => {}
+            continue;
+        };
+        note(field.family().is_some_and(|family| family != rules.family), Fault::WrongFamily);
+        note(m.is_certain() == Some(false), Fault::NoAddress);
+        note(place.hooks.iter().any(|hook| !field.is_known_at(*hook)), Fault::MatchOutOfPlace);
+        if field.is_port() {
+            note(protocols(before) != 1, Fault::PortsWithoutProtocol);
+            let is_list = |m: &Match| matches!(m, Match::DestinationPorts(_));
+            note(m.module().is_none() && before.iter().any(is_list), Fault::PortBehindList);
+        }
+        if is_mark(m) {
+            let is_same = |other: &Match| discriminant(other) == discriminant(m);
+            let last = before.iter().rev().find(|other| is_mark(other));
+            let is_back = last.is_some_and(|last| !is_same(last)) && before.iter().any(is_same);
+            note(is_back, Fault::MarksInTurns);
         }
     }
     faults
+}
+
+fn is_mark(m: &Match) -> bool {
+    matches!(m.field(), Some(Field::Mark(_) | Field::Connmark(_)))
 }
 
 /// How packets reach a chain.

@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 pub mod bridge;
-pub mod change;
 pub mod check;
 pub mod desired;
 pub mod drift;
@@ -37,7 +36,6 @@ pub mod state;
 pub mod target;
 pub mod version;
 
-pub use change::TableChange;
 pub use check::Checked;
 pub use line::{Action, Condition, Foreign, Line, Policy};
 pub use listing::{Listed, ListedChain, Listing};
@@ -48,6 +46,7 @@ pub use name::{ChainName, Comment, InterfaceName, NameError};
 pub use net::{ByFamily, Cidr, CidrError, Family};
 pub use number::{Gid, Mark, NumberError, Uid, UidRange, UidRangeError, Zone};
 pub use ownership::{Chains, Ownership, PolicyRules};
+pub use plan::TableChange;
 pub use port::{Port, PortError, PortRange, PortSet};
 pub use predecessor::Predecessor;
 pub use range::Range;

@@ -1,7 +1,7 @@
 //! What a rule writes to the kernel's log, as `LOG` does. Reports to listeners of NFLOG are another thing.
 
-use crate::name::{NameError, admit};
-use std::{fmt, str::FromStr};
+use crate::name::{NameError, admit, text};
+use std::str::FromStr;
 
 /// How important a line of the kernel's log is: the levels of `syslog(2)`, 0 to 7. One that is not said is
 /// [`LogLevel::Warning`], to iptables and to nf_tables alike.
@@ -56,18 +56,14 @@ impl LogLevel {
     }
 }
 
-/// What a line of the kernel's log starts with. The alphabet is that of [`crate::Comment`].
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LogPrefix(String);
+text! {
+    /// What a line of the kernel's log starts with. The alphabet is that of [`crate::Comment`].
+    LogPrefix
+}
 
 impl LogPrefix {
     /// Longest prefix in bytes: 30 with the NUL (`linux/netfilter/xt_LOG.h`).
     pub const LONGEST: usize = 29;
-
-    /// The prefix as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 
     /// Whether neither iptables nor a shell takes it for more than one word, so that it stands without quotes.
     pub fn is_word(&self) -> bool {
@@ -81,12 +77,6 @@ impl FromStr for LogPrefix {
     fn from_str(text: &str) -> Result<Self, NameError> {
         admit(text, Self::LONGEST, crate::Comment::admits)?;
         Ok(Self(text.to_owned()))
-    }
-}
-
-impl fmt::Display for LogPrefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

@@ -27,6 +27,11 @@ impl<T> Negatable<T> {
         matches!(self, Self::Not(_))
     }
 
+    /// What stands before it in a rule of iptables.
+    pub fn sign(&self) -> &'static str {
+        if self.is_negated() { "! " } else { "" }
+    }
+
     /// Whether a packet passes, given that it has (or has not) the value.
     pub fn holds(&self, has: bool) -> bool {
         has != self.is_negated()
@@ -195,6 +200,14 @@ impl Match {
         let mut has_such = false;
         self.describe(&mut |range| has_such |= is_such(range));
         has_such
+    }
+
+    /// The answer for every value, if there is one: an address that is not known lies in the network of all.
+    pub(crate) fn is_certain(&self) -> Option<bool> {
+        let (field, is_negated) = self.looks_at()?;
+        let kind = field.data_type();
+        let every = Interval { first: 0, last: kind.max() };
+        (kind.has_ranges() && self.has_range(|range| range == every)).then_some(!is_negated)
     }
 
     /// What it asks, as a condition of nf_tables; `None` if that is nothing.

@@ -3,7 +3,7 @@
 //! Each type admits a strict alphabet, so that no name can ever end an argument, a quote or a line of
 //! restore text.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 /// Why a text is not a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,19 +34,37 @@ pub(crate) fn admit(text: &str, longest: usize, allowed: fn(char) -> bool) -> Re
     }
 }
 
-/// The name of a user-defined chain, such as `ISTIO_OUTPUT`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ChainName(String);
+/// A type of texts that [`admit`] has let through.
+macro_rules! text {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(String);
+
+        impl $name {
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+pub(crate) use text;
+
+text! {
+    /// The name of a user-defined chain, such as `ISTIO_OUTPUT`.
+    ChainName
+}
 
 impl ChainName {
     /// Longest name in bytes: `XT_EXTENSION_MAXNAMELEN` (29) less the terminating NUL
     /// (`linux/netfilter/x_tables.h`).
     pub const LONGEST: usize = 28;
-
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 impl FromStr for ChainName {
@@ -82,17 +100,12 @@ const RESERVED: [&str; 16] = [
     "TPROXY",
 ];
 
-impl fmt::Display for ChainName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+text! {
+    /// The name of a network interface, or a prefix of names where it ends in `+` (`br+` is `br0`, `br-lan`, ..).
+    ///
+    /// Names are matched when a packet passes, so an interface that appears later obeys as well.
+    InterfaceName
 }
-
-/// The name of a network interface, or a prefix of names where it ends in `+` (`br+` is `br0`, `br-lan`, ..).
-///
-/// Names are matched when a packet passes, so an interface that appears later obeys as well.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct InterfaceName(String);
 
 impl InterfaceName {
     /// Longest name in bytes: `IFNAMSIZ` (16) less the terminating NUL (`linux/if.h`).
@@ -101,11 +114,6 @@ impl InterfaceName {
     /// The loopback interface, `lo`.
     pub fn loopback() -> Self {
         Self("lo".to_owned())
-    }
-
-    /// The name, with its `+` if it is a prefix.
-    pub fn as_str(&self) -> &str {
-        &self.0
     }
 
     /// The part before `+`, where the name is a prefix.
@@ -141,15 +149,10 @@ impl FromStr for InterfaceName {
     }
 }
 
-impl fmt::Display for InterfaceName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+text! {
+    /// A comment on a rule, or the prefix of its report. Words without quotes or backslashes.
+    Comment
 }
-
-/// A comment on a rule, or the prefix of its report. Words without quotes or backslashes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Comment(String);
 
 impl Comment {
     /// Longest comment in bytes: `XT_MAX_COMMENT_LEN` (256) less the terminating NUL (`linux/netfilter/xt_comment.h`).
@@ -157,11 +160,6 @@ impl Comment {
 
     /// Longest prefix of a report in bytes: 64 with the NUL (`linux/netfilter/xt_NFLOG.h`).
     pub const LONGEST_PREFIX: usize = 63;
-
-    /// The comment as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 
     /// Whether texts between quotes may hold the character, in every language that rules are written in.
     pub(crate) fn admits(c: char) -> bool {
@@ -175,12 +173,6 @@ impl FromStr for Comment {
     fn from_str(text: &str) -> Result<Self, NameError> {
         admit(text, Self::LONGEST, Self::admits)?;
         Ok(Self(text.to_owned()))
-    }
-}
-
-impl fmt::Display for Comment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

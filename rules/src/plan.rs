@@ -4,7 +4,29 @@
 //! rules in other chains by their order among themselves and by nothing that could decide a packet
 //! standing before them.
 
-use crate::{Chain, ChainState, Line, Ownership, State, Table, TableChange, Target};
+use crate::{Chain, ChainName, ChainState, Line, Ownership, State, Table, Target};
+
+/// What to do in a table. The parts take effect in the order of the fields, in one commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableChange {
+    pub table: Table,
+    /// Chains of ours to create or to give these rules instead of those they have.
+    pub replace: Vec<(ChainName, Vec<Line>)>,
+    /// Rules of ours to delete from chains that are not ours, by what they say, never by number: a number
+    /// could mean another rule by the time it is used.
+    pub delete: Vec<(Chain, Line)>,
+    /// Rules of ours to insert into base chains at these positions, counted from 1.
+    pub insert: Vec<(Chain, usize, Line)>,
+    /// Chains of ours to empty and remove.
+    pub remove: Vec<ChainName>,
+}
+
+impl TableChange {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.replace.is_empty() && self.delete.is_empty() && self.insert.is_empty() && self.remove.is_empty()
+    }
+}
 
 /// The changes that bring `live` to `wanted`, in the order in which to commit them; none if there is
 /// nothing to do. Each is one commit of one table.
@@ -15,15 +37,15 @@ pub fn plan(live: &State, wanted: &State, owner: &Ownership) -> Vec<TableChange>
     changes(live, wanted, owner, false)
 }
 
-/// As [`plan`], but makes everything anew, be it as wanted or not.
+/// As [`plan`], but makes everything again, whether it is as wanted or not.
 pub fn plan_forced(live: &State, wanted: &State, owner: &Ownership) -> Vec<TableChange> {
     changes(live, wanted, owner, true)
 }
 
-fn changes(live: &State, wanted: &State, owner: &Ownership, anew: bool) -> Vec<TableChange> {
+fn changes(live: &State, wanted: &State, owner: &Ownership, force: bool) -> Vec<TableChange> {
     let mut changes: Vec<TableChange> = Table::LISTED
         .into_iter()
-        .map(|table| table_change(live, wanted, table, owner, anew))
+        .map(|table| table_change(live, wanted, table, owner, force))
         .filter(|change| !change.is_empty())
         .collect();
     changes.sort_by_key(|change| urgency(live, wanted, change.table));
@@ -33,11 +55,10 @@ fn changes(live: &State, wanted: &State, owner: &Ownership, anew: bool) -> Vec<T
 /// The change that takes `change` back, given the state in which it was made.
 fn inverse(before: &State, change: &TableChange, owner: &Ownership) -> TableChange {
     let table = change.table;
-    let existed = |chain: &crate::ChainName| {
+    let existed = |chain: &ChainName| {
         before.tables.get(&table).is_some_and(|chains| chains.contains_key(&Chain::User(chain.clone())))
     };
-    let old =
-        |chain: &crate::ChainName| (chain.clone(), before.lines(table, &Chain::User(chain.clone())).to_vec());
+    let old = |chain: &ChainName| (chain.clone(), before.lines(table, &Chain::User(chain.clone())).to_vec());
     let (changed, created): (Vec<_>, Vec<_>) =
         change.replace.iter().map(|(chain, _)| chain).partition(|chain| existed(chain));
     let mut hosts: Vec<&Chain> = change.delete.iter().map(|(chain, _)| chain).collect();
@@ -87,7 +108,7 @@ pub fn foreign_before<'a>(lines: &'a [Line], owner: &Ownership) -> Option<&'a Li
     lines[..last].iter().find(|line| !line.belongs_to(owner) && line.may_decide())
 }
 
-fn table_change(live: &State, wanted: &State, table: Table, owner: &Ownership, anew: bool) -> TableChange {
+fn table_change(live: &State, wanted: &State, table: Table, owner: &Ownership, force: bool) -> TableChange {
     let mut change = TableChange {
         table,
         replace: Vec::new(),
@@ -97,14 +118,14 @@ fn table_change(live: &State, wanted: &State, table: Table, owner: &Ownership, a
     };
     for (chain, state) in wanted.chains(table) {
         if let Chain::User(name) = chain
-            && (anew || live.tables.get(&table).and_then(|chains| chains.get(chain)) != Some(state))
+            && (force || live.tables.get(&table).and_then(|chains| chains.get(chain)) != Some(state))
         {
             change.replace.push((name.clone(), state.lines.clone()));
         }
     }
     let settled = |chain: &Chain, live: &[Line]| {
         let wanted = if matches!(chain, Chain::Base(_)) { wanted.lines(table, chain) } else { &[] };
-        in_place(live, wanted, owner) && !(anew && live.iter().any(|line| line.belongs_to(owner)))
+        in_place(live, wanted, owner) && !(force && live.iter().any(|line| line.belongs_to(owner)))
     };
     for (chain, ChainState { lines }) in live.chains(table) {
         match chain {

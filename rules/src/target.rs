@@ -136,6 +136,16 @@ impl Target {
         matches!(self, Self::Nflog { .. } | Self::Log { .. })
     }
 
+    /// Whether doing it twice comes to the same as doing it once.
+    pub(crate) fn is_idempotent(&self) -> bool {
+        match self {
+            // Bits of the value outside of the mask are toggled (`mark_tg` in `xt_mark.c`, `connmark_tg_shift` in
+            // `xt_connmark.c`).
+            Self::SetMark(mark) | Self::SetConnmark(mark) => mark.value & !mark.mask == 0,
+            _ => true,
+        }
+    }
+
     /// The chain that it jumps to.
     pub fn chain(&self) -> Option<&ChainName> {
         match self.disposition() {

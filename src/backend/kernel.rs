@@ -50,9 +50,6 @@ pub struct Kernel {
 
 impl Kernel {
     /// Connects to the kernel. Looks for programs only when they are needed.
-    ///
-    /// # Errors
-    /// When the kernel refuses a netlink socket.
     pub fn open(lock: Lock, owner: Ownership) -> Result<Self, Error> {
         let routes = Routes::open(owner).map_err(|source| netlink("opening a netlink socket", source))?;
         let (legacy, nft) = (OnceCell::new(), OnceCell::new());

@@ -157,9 +157,6 @@ pub trait Backend {
     fn hold(&mut self) -> Result<(), Error>;
 
     /// Reads everything that concerns us. Creates nothing.
-    ///
-    /// # Errors
-    /// When something that is there can't be read.
     fn read(&mut self) -> Result<Snapshot, Error>;
 
     /// Commits one step.

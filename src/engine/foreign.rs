@@ -111,32 +111,12 @@ fn told(view: &View, at: At) -> String {
 
 /// Whether it may end what NAT asks of a packet.
 fn translates(action: &Action) -> bool {
-    match action {
+    matches!(
+        action,
         Action::Target(Target::Redirect(_) | Target::Drop)
-        | Action::RedirectSamePort
-        | Action::Destination { .. }
-        | Action::Reject
-        | Action::Unknown(_) => true,
-        Action::Target(
-            Target::Accept
-            | Target::Return
-            | Target::Jump(_)
-            | Target::JumpForeign(_)
-            | Target::Tproxy { .. }
-            | Target::SetMark(_)
-            | Target::SetConnmark(_)
-            | Target::SaveMark
-            | Target::RestoreMark
-            | Target::SetZone(_)
-            | Target::Nflog { .. }
-            | Target::Log { .. },
-        )
-        | Action::Goto(_)
-        | Action::Call { .. }
-        | Action::Continue(_)
-        | Action::Source(_)
-        | Action::Notrack
-        | Action::Marks(_)
-        | Action::Zone(_) => false,
-    }
+            | Action::RedirectSamePort
+            | Action::Destination { .. }
+            | Action::Reject
+            | Action::Unknown(_)
+    )
 }

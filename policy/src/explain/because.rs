@@ -3,7 +3,7 @@
 //! Rules of ours know which option made them; of rules that were read back, their place and text is all
 //! there is to say.
 
-use super::{Explanation, rule_text};
+use super::Explanation;
 use crate::Reason;
 use crate::reason::{Effect, Meaning};
 use crate::recognition::{captures, read_at};
@@ -97,7 +97,7 @@ impl Explanation<'_> {
                     "{} ({}) decides in some order of chains of equal priority, and which of them the kernel calls \
                      first can't be asked",
                     self.place(at),
-                    rule_text(rule)
+                    rule.words()
                 ),
                 Some(ViewRule {
                     action: Action::Target(Target::JumpForeign(chain)), leads_to: None, ..
@@ -105,11 +105,11 @@ impl Explanation<'_> {
                     format!("{} leads to {chain}, which is somebody else's and decides", self.place(at))
                 }
                 Some(rule) if self.outcome.verdict == Verdict::Unknown => {
-                    format!("{} ({}) is not understood and could decide", self.place(at), rule_text(rule))
+                    format!("{} ({}) is not understood and could decide", self.place(at), rule.words())
                 }
-                Some(rule @ ViewRule { origin: None, .. }) => self
-                    .of_listed(at)
-                    .unwrap_or_else(|| format!("{} says {}", self.place(at), rule_text(rule))),
+                Some(rule @ ViewRule { origin: None, .. }) => {
+                    self.of_listed(at).unwrap_or_else(|| format!("{} says {}", self.place(at), rule.words()))
+                }
                 Some(ViewRule { origin: Some(origin), .. }) => self.of_origin(at, *origin),
             },
         }
@@ -147,11 +147,9 @@ impl Explanation<'_> {
         self.trace.0.iter().any(|step| {
             let Some(rule) = self.view.rule(step.at) else { return false };
             let Matched::No(index) = step.matched else { return false };
-            let is_protocol = match &rule.conditions[index] {
-                Condition::Known(Match::Protocol(_)) => true,
-                Condition::Nft(condition) => condition.field == Field::Protocol,
-                _ => false,
-            };
+            let condition = &rule.conditions[index];
+            let is_protocol = matches!(condition, Condition::Known(_) | Condition::Nft(_))
+                && condition.field() == Some(Field::Protocol);
             let leads_there = || {
                 let meaning = self.reason_of(step.at).map(Reason::meaning);
                 matches!(meaning, Some(Meaning::Inbound | Meaning::Outbound))
@@ -193,47 +191,19 @@ impl Explanation<'_> {
 /// The packet's own value beside a condition that failed.
 pub(super) fn instead(condition: &Condition, packet: &Packet) -> Option<String> {
     let owner = |what: &str, id: u32| format!("{what} {id}");
-    let m = match condition {
-        Condition::Known(m) => m,
-        Condition::Nft(condition) => {
-            return match (condition.field, &packet.direction) {
-                (Field::Uid, Direction::Outbound { uid, .. }) => Some(owner("its user is", uid.number())),
-                (Field::Gid, Direction::Outbound { gid, .. }) => Some(owner("its group is", gid.number())),
-                (Field::OutInterface, Direction::Outbound { interface, .. }) => {
-                    Some(format!("it leaves by {interface}"))
-                }
-                (Field::Protocol, _) => Some(format!("it is {}", packet.protocol)),
-                (Field::Family, _) => Some(format!("it is {}", packet.family())),
-                _ => None,
-            };
-        }
+    let field = match condition {
+        Condition::Known(_) | Condition::Nft(_) => condition.field()?,
         _ => return None,
     };
-    match m {
-        Match::UidOwner(_) => match &packet.direction {
-            Direction::Outbound { uid, .. } => Some(owner("its user is", uid.number())),
-            Direction::Inbound { .. } => None,
-        },
-        Match::GidOwner(_) => match &packet.direction {
-            Direction::Outbound { gid, .. } => Some(owner("its group is", gid.number())),
-            Direction::Inbound { .. } => None,
-        },
-        Match::OutInterface(_) => match &packet.direction {
-            Direction::Outbound { interface, .. } => Some(format!("it leaves by {interface}")),
-            Direction::Inbound { .. } => None,
-        },
-        Match::Protocol(_) => Some(format!("it is {}", packet.protocol)),
-        // Addresses, ports and marks may have changed on the way.
-        Match::Source(_)
-        | Match::Destination(_)
-        | Match::InInterface(_)
-        | Match::SourcePort(_)
-        | Match::DestinationPort(_)
-        | Match::ProtocolModule(_)
-        | Match::DestinationPorts(_)
-        | Match::ConnState(_)
-        | Match::Mark(_)
-        | Match::Connmark(_)
-        | Match::Comment(_) => None,
+    // Addresses, ports and marks may have changed on the way.
+    match (field, &packet.direction) {
+        (Field::Uid, Direction::Outbound { uid, .. }) => Some(owner("its user is", uid.number())),
+        (Field::Gid, Direction::Outbound { gid, .. }) => Some(owner("its group is", gid.number())),
+        (Field::OutInterface, Direction::Outbound { interface, .. }) => {
+            Some(format!("it leaves by {interface}"))
+        }
+        (Field::Protocol, _) => Some(format!("it is {}", packet.protocol)),
+        (Field::Family, _) => Some(format!("it is {}", packet.family())),
+        _ => None,
     }
 }

@@ -1,6 +1,6 @@
 //! An explanation for programs.
 
-use super::{Explanation, Limited, rule_text};
+use super::{Explanation, Limited};
 use rules::Origin;
 use rules::simulate::{At, Matched, Verdict};
 use serde::Serialize;
@@ -114,7 +114,7 @@ impl Explanation<'_> {
             chain: chain.chain.clone(),
             position: at.rule + 1,
             rule: rule.origin.map(|origin| origin.name.to_owned()),
-            text: rule_text(rule),
+            text: rule.words().into_owned(),
             matched: match met {
                 Matched::Yes => Some(true),
                 Matched::No(_) => Some(false),

@@ -110,15 +110,9 @@ fn nearest<'a>(conditions: impl Iterator<Item = &'a Condition>, packet: &Packet)
 
 /// Whether a condition is what rules of this meaning are about, though others stand before it.
 fn is_point(condition: &Condition, meaning: Meaning) -> bool {
-    let (is_owner, is_interface) = match condition {
-        Condition::Known(m) => {
-            (matches!(m, Match::UidOwner(_) | Match::GidOwner(_)), matches!(m, Match::InInterface(_)))
-        }
-        Condition::Nft(condition) => {
-            (matches!(condition.field, Field::Uid | Field::Gid), condition.field == Field::InInterface)
-        }
-        _ => (false, false),
-    };
+    let field = condition.field();
+    let is_owner = matches!(field, Some(Field::Uid | Field::Gid));
+    let is_interface = field == Some(Field::InInterface);
     match meaning {
         Meaning::ExcludedOwner | Meaning::ProxyOutbound => is_owner,
         Meaning::Machine | Meaning::MachineDns => is_interface,
@@ -142,12 +136,7 @@ fn items(condition: &Condition) -> Vec<String> {
             }
             Match::UidOwner(operand) => vec![format!("user {}", operand.value().dashed())],
             Match::GidOwner(operand) => vec![format!("group {}", operand.value())],
-            Match::Protocol(_)
-            | Match::ProtocolModule(_)
-            | Match::ConnState(_)
-            | Match::Mark(_)
-            | Match::Connmark(_)
-            | Match::Comment(_) => Vec::new(),
+            _ => Vec::new(),
         },
         Condition::Nft(condition) => {
             let noun = match condition.field {

@@ -30,8 +30,7 @@ pub use ways::{Arrival, Arriving, Leaving, Way, Ways};
 
 use crate::Tone;
 use crate::sources::Dialect;
-use rules::simulate::{At, Matched, Outcome, Packet, Routing, Trace, Verdict, View, ViewRule, walk};
-use rules::{Action, Condition, render};
+use rules::simulate::{At, Matched, Outcome, Packet, Routing, Trace, Verdict, View, walk};
 
 /// A packet, the rules it met, and its end.
 #[derive(Debug)]
@@ -121,7 +120,7 @@ impl Explanation<'_> {
         let at = self.outcome.decided_by?;
         let place = self.place(at);
         Some(match self.view.rule(at) {
-            Some(rule) => format!("decided by {place}: {}", rule_text(rule)),
+            Some(rule) => format!("decided by {place}: {}", rule.words()),
             None => format!("decided by the policy of {place}"),
         })
     }
@@ -139,54 +138,8 @@ impl Explanation<'_> {
     /// The rule's text, as `iptables-save` would print it after the chain's name.
     fn rule_text(&self, at: At) -> String {
         match self.view.rule(at) {
-            Some(rule) => rule_text(rule),
+            Some(rule) => rule.words().into_owned(),
             None => "the chain's policy".to_owned(),
         }
-    }
-}
-
-/// A rule as text: as it was read, or as we would print it.
-fn rule_text(rule: &ViewRule) -> String {
-    if let Some(text) = &rule.text {
-        return text.clone();
-    }
-    let target = match &rule.action {
-        Action::Target(target) => render::iptables::target_text(target),
-        // Only rules that were read have others, and those have a text.
-        Action::Goto(chain) => format!("-g {chain}"),
-        Action::Call { chain, .. } => format!("jump {chain}"),
-        Action::Reject => "-j REJECT".to_owned(),
-        Action::RedirectSamePort => "-j REDIRECT".to_owned(),
-        Action::Notrack => "-j NOTRACK".to_owned(),
-        Action::Destination { .. } => "-j DNAT".to_owned(),
-        Action::Continue(text)
-        | Action::Source(text)
-        | Action::Marks(text)
-        | Action::Zone(text)
-        | Action::Unknown(text) => {
-            format!("-j {text}")
-        }
-    };
-    let conditions = rule.conditions.iter().map(condition_text);
-    conditions.chain([target]).collect::<Vec<_>>().join(" ")
-}
-
-/// A condition as text.
-fn condition_text(condition: &Condition) -> String {
-    match condition {
-        Condition::Known(m) => render::iptables::condition(m),
-        Condition::Protocol(operand) => {
-            let not = if operand.is_negated() { "! " } else { "" };
-            match operand.value() {
-                Some(protocol) => format!("{not}-p {protocol}"),
-                None => format!("{not}-p of another protocol"),
-            }
-        }
-        Condition::DestinationLocal(operand) => {
-            let not = if operand.is_negated() { "! " } else { "" };
-            format!("-m addrtype {not}--dst-type LOCAL")
-        }
-        Condition::Nft(condition) => render::nft::condition(condition, "th"),
-        Condition::TcpFlags { text, .. } | Condition::Always(text) | Condition::Unknown(text) => text.clone(),
     }
 }

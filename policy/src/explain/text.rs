@@ -1,6 +1,6 @@
 //! An explanation for people: the verdict, then each rule met.
 
-use super::{Explanation, Limited, because, condition_text, rule_text};
+use super::{Explanation, Limited, because};
 use crate::{Tone, fold, plain};
 use rules::nft::Field;
 use rules::simulate::{Direction, Matched, Step};
@@ -88,11 +88,9 @@ impl Explanation<'_> {
                 let instead = instead
                     .filter(|_| self.called.interface(self.packet).is_some() || !asks_for_way(condition));
                 let instead = instead.map(|text| format!(": {text}")).unwrap_or_default();
-                (" ", format!("no: {}{instead}", condition_text(condition)))
+                (" ", format!("no: {}{instead}", condition))
             }
-            Matched::Unknown(index) => {
-                ("?", format!("not known: {}", condition_text(&rule.conditions[index])))
-            }
+            Matched::Unknown(index) => ("?", format!("not known: {}", rule.conditions[index])),
         };
         let option = rule.origin.map(|origin| match self.dialect.of_option(origin.option) {
             Some(name) => name.to_owned(),
@@ -101,7 +99,7 @@ impl Explanation<'_> {
         let option = option.unwrap_or_default();
         let notes: Vec<String> = [why, option].into_iter().filter(|note| !note.is_empty()).collect();
         let notes = if notes.is_empty() { String::new() } else { format!("   # {}", notes.join("; ")) };
-        let line = format!("{mark} {:>3} {}", step.at.rule + 1, rule_text(rule));
+        let line = format!("{mark} {:>3} {}", step.at.rule + 1, rule.words());
         match step.matched {
             Matched::No(_) => format!("{}\n", Tone::Quiet.paint(format!("{line}{notes}{decides}"))),
             Matched::Yes | Matched::Unknown(_) => {

@@ -112,7 +112,7 @@ impl Words {
                 format!("{} {}", module("conntrack"), option("--ctstate", states, ToString::to_string))
             }
             Match::ProtocolModule(protocol) => module(&protocol.to_string()),
-            Match::GidOwner(_) | Match::Mark(_) | Match::Connmark(_) => iptables::condition(matched),
+            other => iptables::condition(other),
         }
     }
 

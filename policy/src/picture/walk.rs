@@ -317,20 +317,8 @@ fn add(needs: &mut Vec<Is>, need: Is) -> Option<()> {
 
 /// Whether a chain of such rules does nothing but end what comes to it.
 fn is_end(target: &Target) -> bool {
-    match target {
-        Target::Return | Target::Jump(_) | Target::JumpForeign(_) => false,
-        Target::Accept
-        | Target::Drop
-        | Target::Redirect(_)
-        | Target::Tproxy { .. }
-        | Target::SetMark(_)
-        | Target::SetConnmark(_)
-        | Target::SaveMark
-        | Target::RestoreMark
-        | Target::SetZone(_)
-        | Target::Nflog { .. }
-        | Target::Log { .. } => true,
-    }
+    use rules::Disposition::{Continues, Terminates};
+    matches!(target.disposition(), Terminates | Continues)
 }
 
 /// The packets behind a rule that changes their marks; `None` if it changes nothing that a rule of ours asks.
@@ -342,15 +330,6 @@ fn written(target: &Target, state: &State) -> Option<State> {
         Target::SetConnmark(mark) => State { connmark: mark.set_in(state.connmark), ..state.clone() },
         Target::SaveMark => State { connmark: state.mark.unwrap_or_default(), ..state.clone() },
         Target::RestoreMark => State { mark: Some(state.connmark), ..state.clone() },
-        Target::SetZone(_)
-        | Target::Nflog { .. }
-        | Target::Log { .. }
-        | Target::Accept
-        | Target::Drop
-        | Target::Return
-        | Target::Jump(_)
-        | Target::JumpForeign(_)
-        | Target::Redirect(_)
-        | Target::Tproxy { .. } => return None,
+        _ => return None,
     })
 }

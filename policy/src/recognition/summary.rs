@@ -77,10 +77,10 @@ impl RuleSummary {
                 self.mark = Some(one(mark));
                 self.more = true;
             }
-            Match::ConnState(_) | Match::Connmark(_) => self.more = true,
             Match::Protocol(Protocol::Tcp) => self.tcp = true,
             Match::Protocol(Protocol::Udp) => self.udp = true,
             Match::ProtocolModule(_) | Match::SourcePort(_) => {}
+            _ => self.more = true,
         }
     }
 

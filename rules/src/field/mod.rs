@@ -8,7 +8,7 @@ mod intervals;
 
 pub use intervals::{Interval, Intervals};
 
-use crate::{ConnState, Family, InterfaceName, Protocol, WriteSet};
+use crate::{ConnState, Family, Hook, InterfaceName, Protocol, WriteSet};
 
 /// A field of a packet, or what the kernel knows about it. The order is that in which rules ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -109,6 +109,17 @@ impl Field {
     /// Whether it is a port, which is looked for in the header of a protocol.
     pub fn is_port(self) -> bool {
         matches!(self, Self::SourcePort | Self::DestinationPort)
+    }
+
+    /// Whether packets have it at a hook.
+    pub fn is_known_at(self, hook: Hook) -> bool {
+        match self {
+            Self::InInterface => !matches!(hook, Hook::Output | Hook::Postrouting),
+            Self::OutInterface => !matches!(hook, Hook::Prerouting | Hook::Input),
+            // xt_owner registers for LOCAL_OUT and POST_ROUTING only.
+            Self::Uid | Self::Gid => matches!(hook, Hook::Output | Hook::Postrouting),
+            _ => true,
+        }
     }
 
     /// Whether its value may change once these are written.

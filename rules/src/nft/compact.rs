@@ -120,12 +120,10 @@ fn commute(a: &Draft, b: &Draft) -> bool {
 /// Whether doing it twice comes to the same as doing it once.
 fn is_repeatable(draft: &Draft) -> bool {
     match &draft.effect {
-        // Bits of the value outside of the mask are toggled (`mark_tg` in `xt_mark.c`, `connmark_tg_shift` in
-        // `xt_connmark.c`).
-        Effect::Target(Target::SetMark(mark) | Target::SetConnmark(mark)) => mark.value & !mark.mask == 0,
+        Effect::Target(target) => target.is_idempotent(),
         // A chain that writes may do something else the second time.
         Effect::Jump(_) => draft.writes == WriteSet::NOTHING,
-        Effect::Target(_) | Effect::Goto(_) | Effect::None => true,
+        Effect::Goto(_) | Effect::None => true,
     }
 }
 

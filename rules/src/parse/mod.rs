@@ -71,9 +71,6 @@ pub fn listing(text: &str, family: Family) -> Result<Listing, ParseError> {
 }
 
 /// The same as what is compared and planned with.
-///
-/// # Errors
-/// As [`listing`].
 pub fn save(text: &str, family: Family, ownership: &Ownership) -> Result<State, ParseError> {
     listing(text, family).map(|listing| listing.state(ownership))
 }

@@ -2,14 +2,11 @@
 //!
 //! The three picture formats draw the same skeleton. Where a packet ends (a listener, nowhere) is a box too.
 
-use super::iptables;
-use crate::{Chain, Checked, Statement, Table, Target};
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-};
+use crate::simulate::{View, ViewChain, ViewRule};
+use crate::{Action, Checked, Target};
+use std::{borrow::Cow, collections::BTreeSet};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Graph {
     /// The boxes; a box comes after some box that leads to it.
     pub boxes: Vec<Node>,
@@ -57,48 +54,96 @@ pub struct Highlight {
     pub rows: BTreeSet<(usize, usize)>,
 }
 
-/// The skeleton of a rule set. Rules that report hits are left out.
+/// The skeleton of a rule set, table by table. Rules that report packets are left out.
 pub fn graph(rules: &Checked) -> Graph {
-    let mut graph = Graph { boxes: Vec::new() };
-    for table in [Table::Raw, Table::Mangle, Table::Nat] {
-        add_table(&mut graph, rules, table);
+    let view = View::of_rules(rules.rules());
+    let (mut graph, mut places) = (Graph::default(), Vec::new());
+    let is_report = |rule: &ViewRule| matches!(&rule.action, Action::Target(target) if target.is_report());
+    for table in view.chains().chunk_by(|one, other| one.table == other.table) {
+        graph.add(table, &mut places, |rule| !is_report(rule));
     }
     deepen(&mut graph);
     graph
 }
 
-fn add_table(graph: &mut Graph, rules: &Checked, table: Table) {
-    let chains = rules.rules().chains(table);
-    let mut places: BTreeMap<Chain, usize> = BTreeMap::new();
-    for chain in chains.keys() {
-        let kind = if matches!(chain, Chain::Base(_)) { Kind::Hook } else { Kind::Chain };
-        places.insert(chain.clone(), graph.boxes.len());
-        graph.boxes.push(Node { kind, title: format!("{table} {chain}"), rows: Vec::new(), depth: 0 });
+impl Graph {
+    /// The chains by their index in the view, then the ends.
+    pub fn of(view: &View) -> Self {
+        let mut graph = Self::default();
+        graph.add(view.chains(), &mut Vec::new(), |_| true);
+        graph
     }
-    for (chain, statements) in &chains {
-        let rows = statements.iter().filter_map(|statement| row(graph, &places, statement)).collect();
-        graph.boxes[places[chain]].rows = rows;
+
+    /// Adds the chains that come next in their view. `places` are the boxes of those before.
+    fn add(&mut self, chains: &[ViewChain], places: &mut Vec<usize>, shown: impl Fn(&ViewRule) -> bool) {
+        let first = self.boxes.len();
+        places.extend(first..first + chains.len());
+        self.boxes.extend(chains.iter().map(|held| Node {
+            kind: if held.base.is_some() { Kind::Hook } else { Kind::Chain },
+            title: format!("{} {}", held.table, held.chain),
+            rows: Vec::new(),
+            depth: 0,
+        }));
+        for (held, place) in chains.iter().zip(first..) {
+            let rows = held.rules.iter().filter(|rule| shown(rule));
+            let rows = rows.map(|rule| row(self, rule, places)).collect();
+            self.boxes[place].rows = rows;
+        }
     }
 }
 
-fn row(graph: &mut Graph, places: &BTreeMap<Chain, usize>, statement: &Statement) -> Option<Row> {
-    let (action, leads_to) = match &statement.rule.target {
-        Target::Accept => (Some("accept"), None),
-        Target::Return => (Some("return"), None),
-        Target::SetMark(_) | Target::SetConnmark(_) | Target::SaveMark | Target::RestoreMark => {
-            (Some("mark"), None)
-        }
-        Target::SetZone(_) => (Some("zone"), None),
-        Target::Jump(name) => (None, places.get(&Chain::User(name.clone())).copied()),
-        Target::JumpForeign(name) => (None, Some(end(graph, format!("somebody else's {name}")))),
-        Target::Redirect(ports) => (None, Some(end(graph, format!("listener at {}", ports.dashed())))),
-        Target::Tproxy { port, .. } => (None, Some(end(graph, format!("transparent listener at {port}")))),
-        Target::Drop => (None, Some(end(graph, "dropped".to_owned()))),
-        Target::Nflog { .. } | Target::Log { .. } => return None,
+fn row(graph: &mut Graph, rule: &ViewRule, places: &[usize]) -> Row {
+    let (action, leads_to) = match effect(&rule.action) {
+        Effect::Here(action) => (Some(action), None),
+        Effect::Chain(name) => match rule.leads_to.and_then(|chain| places.get(chain)) {
+            Some(place) => (None, Some(*place)),
+            None => (Some(name.to_owned().into()), None),
+        },
+        Effect::End(title) => (None, Some(end(graph, title))),
     };
-    let conditions: Vec<String> = statement.rule.matches.iter().map(iptables::condition).collect();
+    let conditions: Vec<String> = rule.conditions.iter().map(ToString::to_string).collect();
     let conditions = if conditions.is_empty() { "all".to_owned() } else { conditions.join(" ") };
-    Some(Row { conditions, action: action.map(Cow::Borrowed), leads_to })
+    Row { conditions, action, leads_to }
+}
+
+/// What a rule does to a packet's way.
+enum Effect<'a> {
+    Here(Cow<'static, str>),
+    Chain(&'a str),
+    End(String),
+}
+
+fn effect(action: &Action) -> Effect<'_> {
+    let here = |text: &'static str| Effect::Here(text.into());
+    match action {
+        Action::Target(target) => match target {
+            Target::Accept => here("accept"),
+            Target::Return => here("return"),
+            Target::SetZone(_) => here("zone"),
+            Target::Nflog { .. } => here("report"),
+            Target::Log { .. } => here("log"),
+            Target::JumpForeign(name) => Effect::End(format!("somebody else's {name}")),
+            Target::Redirect(ports) => Effect::End(format!("listener at {}", ports.dashed())),
+            Target::Tproxy { port, .. } => Effect::End(format!("transparent listener at {port}")),
+            Target::Drop => Effect::End("dropped".to_owned()),
+            other => other.chain().map_or_else(|| here("mark"), |name| Effect::Chain(name.as_str())),
+        },
+        Action::Goto(name) => Effect::Chain(name.as_str()),
+        Action::Call { chain, .. } => Effect::Chain(chain),
+        Action::Reject => Effect::End("rejected".to_owned()),
+        Action::RedirectSamePort => Effect::End("listener at the same port".to_owned()),
+        Action::Notrack => here("not tracked"),
+        Action::Destination { address, ports } => {
+            let address = address.map(|address| address.to_string()).unwrap_or_default();
+            let ports = ports.map(|ports| format!(" port {}", ports.dashed())).unwrap_or_default();
+            Effect::End(format!("sent to {}", format!("{address}{ports}").trim()))
+        }
+        Action::Continue(text)
+        | Action::Source(text)
+        | Action::Marks(text)
+        | Action::Zone(text)
+        | Action::Unknown(text) => Effect::Here(text.clone().into()),
+    }
 }
 
 /// The box of an end, made when it is first needed.

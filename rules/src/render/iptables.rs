@@ -153,8 +153,7 @@ fn fitting_text(line: &Line) -> String {
 }
 
 fn owner<T: Display>(text: &mut String, name: &str, value: &Negatable<T>) {
-    let not = if value.is_negated() { "! " } else { "" };
-    word(text, format_args!("-mowner {not}{name}={} ", value.value()));
+    word(text, format_args!("-mowner {}{name}={} ", value.sign(), value.value()));
 }
 
 fn matched(text: &mut String, m: &Match) {
@@ -181,8 +180,7 @@ fn matched(text: &mut String, m: &Match) {
 }
 
 fn option<T: Display>(text: &mut String, name: &str, value: &Negatable<T>) {
-    let not = if value.is_negated() { "! " } else { "" };
-    word(text, format_args!("{not}{name} {} ", value.value()));
+    word(text, format_args!("{}{name} {} ", value.sign(), value.value()));
 }
 
 fn target(text: &mut String, target: &Target) {

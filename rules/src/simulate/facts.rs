@@ -2,9 +2,7 @@
 
 use super::packet::{Direction, LOOPBACK, Packet, Routing};
 use super::trace::Matched;
-use crate::field::{
-    Field, Interval, UNTRACKED_BIT, family_number, interface_number, protocol_number, state_bit,
-};
+use crate::field::{Field, UNTRACKED_BIT, family_number, interface_number, protocol_number, state_bit};
 use crate::{Condition, ConnState, Family, Gid, Mark, Match, PortRange, Protocol, Uid};
 use std::net::IpAddr;
 
@@ -212,11 +210,7 @@ impl<'a> Facts<'a> {
             // Without a socket there is no owner, and "not this owner" holds (`xt_owner.c`, `owner_mt`). Without a connection
             // the match fails, negated or not (`xt_connmark.c`, `connmark_mt`).
             Loaded::Nothing => Some(is_negated && !matches!(field, Field::Connmark(_))),
-            Loaded::Unknown => {
-                let kind = field.data_type();
-                let every = Interval { first: 0, last: kind.max() };
-                (kind.has_ranges() && m.has_range(|range| range == every)).then_some(!is_negated)
-            }
+            Loaded::Unknown => m.is_certain(),
         }
     }
 }

@@ -62,9 +62,6 @@ pub const CAPTURING: [Table; 3] = [Table::Raw, Table::Mangle, Table::Nat];
 /// The list in `/proc` names those that are there, so that asking for them creates none. Root alone may read it; for
 /// everybody else, and without `/proc`, those of `unlisted` are asked for, which may make them, empty (see
 /// [`xtables::holds_anything`]).
-///
-/// # Errors
-/// When the kernel refuses to tell.
 pub fn legacy_tables(family: Family, unlisted: &[Table]) -> io::Result<LegacyTables> {
     let file = match family {
         Family::V4 => "/proc/thread-self/net/ip_tables_names",

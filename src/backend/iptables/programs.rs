@@ -149,17 +149,11 @@ impl Programs {
     }
 
     /// The program that reads the tables of a family.
-    ///
-    /// # Errors
-    /// When it is not on `PATH`.
     pub fn save(&self, family: Family) -> Result<&Path, Error> {
         self.pair(family).map(|pair| pair.save.as_path())
     }
 
     /// The program that writes the tables of a family.
-    ///
-    /// # Errors
-    /// When it is not on `PATH`.
     pub fn restore(&self, family: Family) -> Result<&Path, Error> {
         self.pair(family).map(|pair| pair.restore.as_path())
     }

@@ -16,18 +16,12 @@ const TRIES: u32 = 3;
 impl Kernel {
     /// Every rule of iptables (legacy) of a family, those of other programs included, with what it has counted; `None` if
     /// there are no tables.
-    ///
-    /// # Errors
-    /// When they can't be read.
     pub fn legacy_listing(&self, family: Family) -> Result<Option<Listing>, Error> {
         let Some(tables) = legacy(family, &Table::ALL)? else { return Ok(None) };
         iptables::legacy_listing(self.needed(Variant::Legacy)?, family, &tables, Counters::List).map(Some)
     }
 
     /// Policy rules, routes and addresses like those of the owner's, whoever put them there.
-    ///
-    /// # Errors
-    /// When they can't be read.
     pub fn routing(&mut self) -> Result<BTreeSet<Object>, Error> {
         let Found { ours, of_others, .. } =
             self.routes.read().map_err(|source| netlink("reading rules, routes and addresses", source))?;
@@ -37,9 +31,6 @@ impl Kernel {
     /// Every table of nf_tables that packets of a family meet, with what its rules have counted: those of iptables as its
     /// program prints them, as far as that says what the kernel has; all others, and where there is no such program or it
     /// fails, as our own reader has them.
-    ///
-    /// # Errors
-    /// When they can't be read.
     pub fn nftables_listing(&mut self, family: Family) -> Result<(Option<Listing>, Vec<ListedTable>), Error> {
         let unread = |source| netlink("reading nf_tables", source);
         let mut tries = TRIES;
@@ -79,9 +70,6 @@ impl Kernel {
 
     /// Whether anything does NAT that is neither of the owner's nor one of iptables' usual chains, or both variants of
     /// iptables are there, of which nobody knows which comes first.
-    ///
-    /// # Errors
-    /// When it can't be read.
     pub fn has_foreign_nat(&mut self) -> Result<bool, Error> {
         let tables = match self.tables.take() {
             // Beside legacy tables it matters what has come since.
@@ -107,27 +95,18 @@ impl Kernel {
     }
 
     /// The tables of nf_tables that are not what their rules say.
-    ///
-    /// # Errors
-    /// When they can't be read.
     pub fn hindered(&mut self) -> Result<Vec<Hindered>, Error> {
         let owner = self.owner;
         Ok(self.look_at_tables()?.unwrap_or_default().hindered(&owner))
     }
 
     /// The numbers of all rules of nf_tables, and that of the last change.
-    ///
-    /// # Errors
-    /// When they can't be read.
     pub fn handles(&mut self) -> Result<(u32, Handles), Error> {
         let found = self.needed_nftables()?.handles_of_all();
         found.map_err(|source| netlink("listing the rules of nf_tables", source))
     }
 
     /// Removes what a trace has left that could not tie its table to itself; says whether there was anything.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn remove_leftover_trace(&mut self) -> Result<bool, Error> {
         let Some(nftables) = self.nftables()? else { return Ok(false) };
         nftables.remove_leftover_trace().map_err(refused)

@@ -21,17 +21,11 @@ pub type Counts = BTreeMap<String, BTreeMap<String, usize>>;
 
 impl Nftables {
     /// How many rules there are in the tables of a family.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn counts(&mut self, family: Family) -> io::Result<Counts> {
         read::counts(&mut self.socket, nfproto(family))
     }
 
     /// Whose rules are in a table of iptables.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn hidden(&mut self, family: Family, table: Table) -> io::Result<Hidden> {
         let outside =
             Outside { family: nfproto(family), name: table.name().to_owned(), flags: 0, port: None };
@@ -45,9 +39,6 @@ impl Nftables {
     }
 
     /// Removes all that is the owner's from a table of iptables: all of it or nothing.
-    ///
-    /// # Errors
-    /// When the kernel refuses; nothing has changed then.
     pub fn remove_hidden(&mut self, family: Family, table: Table, owner: &Ownership) -> Result<(), Refusal> {
         let (of, name) = (nfproto(family), table.name());
         let mut tries = TRIES;

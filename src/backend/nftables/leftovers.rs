@@ -43,9 +43,6 @@ impl Leftover {
 impl Nftables {
     /// Deletes base chains that are as iptables makes them and hold no rule, and tables that hold nothing else; says how
     /// many. Only if nothing changes between the look and the deletion.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn remove_empty_iptables_tables(&mut self) -> Result<usize, Refusal> {
         let mut tries = TRIES;
         loop {

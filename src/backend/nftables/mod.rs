@@ -95,34 +95,22 @@ impl Refusal {
 
 impl Nftables {
     /// Opens a socket. Our table is that of the family `inet` and this name.
-    ///
-    /// # Errors
-    /// When the kernel refuses it, or has no netfilter.
     pub fn open(table: &'static str) -> io::Result<Self> {
         Ok(Self { socket: Socket::open(SockProtocol::NetlinkNetFilter)?, table })
     }
 
     /// Our table; `None` if it is not there. Reading creates nothing.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn read(&mut self) -> io::Result<Option<bytecode::Table>> {
         let tables = self.tables()?.unwrap_or_default();
         self.read_among(&tables)
     }
 
     /// Our table; `None` if it is not among these.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn read_among(&mut self, tables: &Tables) -> io::Result<Option<bytecode::Table>> {
         self.read_named(tables, self.table)
     }
 
     /// The table of the family `inet` and this name; `None` if it is not among these.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn read_named(&mut self, tables: &Tables, name: &str) -> io::Result<Option<bytecode::Table>> {
         let ours = tables.0.iter().find(|table| table.family == NFPROTO_INET && table.name == name);
         match ours.map(|ours| read::table(&mut self.socket, ours)).transpose() {
@@ -133,9 +121,6 @@ impl Nftables {
     }
 
     /// All tables of which packets of a family meet chains, with what their rules have counted. Reading creates nothing.
-    ///
-    /// # Errors
-    /// As [`Nftables::tables`].
     pub fn listing(&mut self, family: Family) -> io::Result<Vec<Met>> {
         let interfaces = Interfaces::read();
         let mut tables = Vec::new();
@@ -170,9 +155,6 @@ impl Nftables {
 
     /// What a program of iptables has printed, rule by rule as far as the kernel has the same: of all tables of
     /// the family that iptables may have made.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn agreed(&mut self, tables: &Tables, printed: Listing) -> io::Result<Listing> {
         let of = nfproto(printed.family);
         let mut found = Vec::new();
@@ -190,9 +172,6 @@ impl Nftables {
 
     /// Puts the table `wanted` in the place of `live`, in one step, be it the same one or another. `live` is what was read; if
     /// it is gone, it is a conflict, and if the same one has changed.
-    ///
-    /// # Errors
-    /// When the kernel refuses; nothing has changed then.
     pub fn replace(
         &mut self,
         live: Option<&bytecode::Table>,
@@ -225,9 +204,6 @@ impl Nftables {
     }
 
     /// Deletes tables of the family `inet` by these names, all or none of them. That one is not there is a conflict.
-    ///
-    /// # Errors
-    /// When the kernel refuses; nothing has changed then.
     pub fn remove(&mut self, names: &[String]) -> Result<(), Refusal> {
         let jobs: Vec<Job<'_>> = names.iter().map(|name| Job::Delete(NFPROTO_INET, name)).collect();
         if jobs.is_empty() { Ok(()) } else { self.commit(&jobs, None) }
@@ -244,9 +220,6 @@ impl Nftables {
     }
 
     /// The number of the last change of the namespace's tables.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn generation(&mut self) -> io::Result<u32> {
         let request = Request { kind: kind(NFT_MSG_GETGEN), flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
         let answer = self.socket.one(&request, |_| {})?;

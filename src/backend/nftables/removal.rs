@@ -45,9 +45,6 @@ pub(super) type Handles = BTreeMap<(Family, String, String), Vec<u64>>;
 
 impl Nftables {
     /// Before a listing.
-    ///
-    /// # Errors
-    /// When the kernel refuses, or has no nf_tables.
     pub fn before_listing(&mut self) -> io::Result<Listed> {
         Ok(Listed { generation: self.generation()? })
     }

@@ -118,9 +118,6 @@ impl Found {
 impl Nftables {
     /// Brings our table from what was read of it to this, in one step; values alone, where only they differ. That it is
     /// no longer what was read is a conflict.
-    ///
-    /// # Errors
-    /// When the kernel refuses; nothing has changed then.
     pub fn replace_snat(&mut self, live: Option<&Table>, wanted: &Table) -> Result<(), Refusal> {
         let bare = |table: &Table| {
             let sets = table.sets.iter().map(|set| Set { elements: Vec::new(), ..set.clone() });

@@ -149,9 +149,6 @@ impl Tables {
 
 impl Nftables {
     /// All tables; `None` where the kernel has no nf_tables. Asking creates none.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn tables(&mut self) -> io::Result<Option<Tables>> {
         let request = Request { kind: kind(NFT_MSG_GETTABLE), flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
         let found = self.socket.dump(&request, |payload| {
@@ -170,9 +167,6 @@ impl Nftables {
 
     /// Whether there are tables by the names that iptables uses: those in which we make rules, or another that holds a
     /// chain of the owner's.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn has_iptables(&mut self, tables: &Tables, family: Family, owner: &Ownership) -> io::Result<bool> {
         const OTHERS: [&str; 2] = ["filter", "security"];
         let of = nfproto(family);
@@ -193,9 +187,6 @@ impl Nftables {
 
     /// Whether a base chain does NAT that is neither the owner's nor one of iptables' usual ones (first), and whether one of
     /// those does (second).
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn has_nat(&mut self, tables: &Tables, owner: &Ownership) -> io::Result<(bool, bool)> {
         let mut chains = base_chains(&mut self.socket)?;
         chains.retain(|chain| {

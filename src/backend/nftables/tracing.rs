@@ -90,9 +90,6 @@ impl Drop for Tracing {
 impl Nftables {
     /// Removes the table of a trace that has ended without doing so; says whether there was one. One that belongs to a
     /// socket is somebody's who listens.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn remove_leftover_trace(&mut self) -> Result<bool, Refusal> {
         let Tables(tables) = self.tables().map_err(Refusal::Conflict)?.unwrap_or_default();
         let left = tables.iter().any(|table| {
@@ -110,9 +107,6 @@ impl Nftables {
     }
 
     /// The numbers of all rules, and the number of the change after which they were so.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn handles_of_all(&mut self) -> io::Result<(u32, Handles)> {
         let generation = self.generation()?;
         let request = Request { kind: kind(NFT_MSG_GETRULE), flags: 0, head: &nfgenmsg(NFPROTO_UNSPEC, 0) };
