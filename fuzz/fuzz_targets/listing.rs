@@ -9,7 +9,7 @@ const OWNER: Ownership = Ownership {
     name: "the owner",
     mesh: "owner",
     chains: Chains::Prefix(""),
-    namesakes: &[],
+    conflicting_chains: &[],
     comment: "sidecar-init",
     comment_prefix: None,
     table: "sidecar_init",

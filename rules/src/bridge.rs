@@ -15,15 +15,16 @@
 //! that the pod makes to itself don't meet `nat` a second time.
 
 use crate::{
-    Chain, Hook, InterfaceName, Line, Mark, Match, Negatable, Ownership, Protocol, Rule, State, Table, Target,
+    Chain, Hook, InterfaceName, ListedRule, Mark, Match, Negatable, Ownership, Protocol, Rule, State, Table,
+    Target,
 };
 use std::collections::BTreeSet;
 
 /// The marks that the TPROXY rules of a state set.
 pub fn marks(state: &State) -> BTreeSet<Mark> {
     let lines = state.chains(Table::Mangle).flat_map(|(_, chain)| &chain.lines);
-    let mark = |line: &Line| match line {
-        Line::Typed(Rule { target: Target::Tproxy { mark, .. }, .. }) => Some(*mark),
+    let mark = |line: &ListedRule| match line {
+        ListedRule::Typed(Rule { target: Target::Tproxy { mark, .. }, .. }) => Some(*mark),
         _ => None,
     };
     lines.filter_map(mark).collect()
@@ -36,8 +37,8 @@ pub fn guarded(mut state: State, table: Table, marks: &BTreeSet<Mark>, owner: &O
     let chains = state.tables.get_mut(&table);
     let chain = chains.and_then(|chains| chains.get_mut(&Chain::Base(Hook::Prerouting)));
     if let Some(chain) = chain.filter(|chain| !chain.lines.is_empty()) {
-        let guards = marks.iter().map(|mark| Line::Typed(guard(table, *mark, owner)));
-        let missing: Vec<Line> = guards.filter(|guard| !chain.lines.contains(guard)).collect();
+        let guards = marks.iter().map(|mark| ListedRule::Typed(guard(table, *mark, owner)));
+        let missing: Vec<ListedRule> = guards.filter(|guard| !chain.lines.contains(guard)).collect();
         chain.lines.splice(..0, missing);
     }
     state

@@ -3,7 +3,7 @@
 //! Looks at what [`crate::plan`] looks at. A plan says what to do; this says what is wrong, and finds nothing where a
 //! plan would be empty, or would only put rules of ours in the place of others that do the same.
 
-use crate::{Chain, ChainName, Line, Match, Ownership, Protocol, State, Table, Target, packing, plan};
+use crate::{Chain, ChainName, ListedRule, Match, Ownership, Protocol, State, Table, Target, packing, plan};
 use similar::{Algorithm, ChangeTag, capture_diff_slices};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ pub struct ChainDrift {
 
 /// A line, and on which side it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Compared<T = Line> {
+pub struct Compared<T = ListedRule> {
     /// Where the line is.
     pub side: Side,
     pub line: T,
@@ -117,9 +117,10 @@ fn chain_drift(
         compare(there, wanted_lines)
     } else {
         let lines = if matches!(chain, Chain::Base(_)) { wanted.lines(table, chain) } else { &[] };
-        let serves =
-            |there: &Line, line: &Line| there.serves_as(line) || is_enough(there, line, wanted, table);
-        let ours: Vec<&Line> = there.iter().filter(|line| line.belongs_to(owner)).collect();
+        let serves = |there: &ListedRule, line: &ListedRule| {
+            there.serves_as(line) || is_enough(there, line, wanted, table)
+        };
+        let ours: Vec<&ListedRule> = there.iter().filter(|line| line.belongs_to(owner)).collect();
         let foreign = plan::foreign_before(there, owner);
         let all_serve =
             ours.len() == lines.len() && ours.iter().zip(lines).all(|(ours, line)| serves(ours, line));
@@ -127,8 +128,9 @@ fn chain_drift(
             return None;
         }
         // What serves as a wanted rule is told as that rule.
-        let told = |there: &Line| lines.iter().find(|line| serves(there, line)).unwrap_or(there).clone();
-        let ours: Vec<Line> = ours.into_iter().map(told).collect();
+        let told =
+            |there: &ListedRule| lines.iter().find(|line| serves(there, line)).unwrap_or(there).clone();
+        let ours: Vec<ListedRule> = ours.into_iter().map(told).collect();
         let foreign = foreign.map(|line| Compared {
             side: Side::Both,
             line: line.clone(),
@@ -141,9 +143,9 @@ fn chain_drift(
 
 /// Whether a jump for TCP alone is enough where one for all is wanted, as nothing that it leads to decides about anything
 /// else. Upstream's jump was such a one until 1.20.
-fn is_enough(there: &Line, wanted: &Line, state: &State, table: Table) -> bool {
+fn is_enough(there: &ListedRule, wanted: &ListedRule, state: &State, table: Table) -> bool {
     const TCP: Match = Match::Protocol(Protocol::Tcp);
-    let (Line::Typed(there), Line::Typed(wanted)) = (there, wanted) else { return false };
+    let (ListedRule::Typed(there), ListedRule::Typed(wanted)) = (there, wanted) else { return false };
     let Target::Jump(chain) = &wanted.target else { return false };
     let rest = there.matches.iter().filter(|m| **m != TCP);
     there.target == wanted.target
@@ -154,13 +156,13 @@ fn is_enough(there: &Line, wanted: &Line, state: &State, table: Table) -> bool {
 
 fn decides_about_tcp_only(state: &State, table: Table, chain: &ChainName) -> bool {
     state.lines(table, &Chain::User(chain.clone())).iter().all(|line| match line {
-        Line::Typed(rule) => match &rule.target {
+        ListedRule::Typed(rule) => match &rule.target {
             Target::Return => true,
             _ if rule.matches.contains(&Match::Protocol(Protocol::Tcp)) => true,
             Target::Jump(next) => decides_about_tcp_only(state, table, next),
             _ => false,
         },
-        Line::Inherited(_) | Line::Foreign(_) => false,
+        ListedRule::Inherited(_) | ListedRule::Foreign(_) => false,
     })
 }
 

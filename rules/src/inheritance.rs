@@ -5,10 +5,10 @@
 //! proven may be anybody's: it is doubtful, stays, and is named.
 
 use crate::predecessor::{self, Confidence};
-use crate::routing::{Object, Standing};
+use crate::routing::{Object, OwnedRoute};
 use crate::{
-    Chain, Family, Hook, InterfaceName, Line, Match, Negatable, Ownership, Predecessor, Rule, State, Table,
-    Target,
+    Chain, Family, Hook, InterfaceName, ListedRule, Match, Negatable, Ownership, Predecessor, Rule, State,
+    Table, Target,
 };
 use std::collections::BTreeSet;
 
@@ -21,9 +21,9 @@ pub fn claim(state: &mut State, owner: &Ownership) {
         for (chain, index) in claimed {
             let line = chains.get_mut(&chain).and_then(|chain| chain.lines.get_mut(index));
             if let Some(line) = line
-                && let Line::Typed(rule) = line
+                && let ListedRule::Typed(rule) = line
             {
-                *line = Line::Inherited(rule.clone());
+                *line = ListedRule::Inherited(rule.clone());
             }
         }
     }
@@ -40,7 +40,7 @@ fn claims(
     let mut claimed: BTreeSet<(Chain, usize)> =
         rules.iter().filter(|rule| rule.confidence == Confidence::Certain).map(Candidate::place).collect();
     let base = || state.chains(table).filter(|(chain, _)| matches!(chain, Chain::Base(_)));
-    let is_ours = |line: &Line| matches!(line, Line::Typed(rule) if owner.marks_rule(rule));
+    let is_ours = |line: &ListedRule| matches!(line, ListedRule::Typed(rule) if owner.marks_rule(rule));
     let holds_more = !claimed.is_empty()
         || state.chains(table).any(|(chain, _)| owner.owns_chain(chain))
         || base().any(|(_, held)| held.lines.iter().any(|line| line.belongs_to(owner)));
@@ -59,7 +59,7 @@ fn claims(
     // its jumps stand before whatever others had there.
     let comes_before = |rule: &Candidate<'_>| {
         let lines = state.lines(table, &Chain::Base(rule.hook)).iter().enumerate().skip(rule.index + 1);
-        let is_owned = |(index, line): (usize, &Line)| {
+        let is_owned = |(index, line): (usize, &ListedRule)| {
             line.belongs_to(owner) || claimed.contains(&(Chain::Base(rule.hook), index))
         };
         lines.into_iter().any(is_owned)
@@ -68,8 +68,8 @@ fn claims(
         of.interface.and_then(|(name, _)| by_place().find(|other| other.interface == Some((name, direction))))
     };
     let leads_on = |rule: &Candidate<'_>| {
-        let is_such = |line: &Line| {
-            let Line::Typed(other) = line else { return false };
+        let is_such = |line: &ListedRule| {
+            let ListedRule::Typed(other) = line else { return false };
             line.belongs_to(owner) && interface(other) == rule.interface
         };
         state.lines(table, &Chain::Base(rule.hook)).iter().any(is_such)
@@ -109,8 +109,8 @@ fn claims(
 fn is_bare(state: &State, owner: &Ownership) -> bool {
     let base = state.chains(Table::Nat).filter(|(chain, _)| matches!(chain, Chain::Base(_)));
     let mut owned = base.flat_map(|(_, held)| &held.lines).filter_map(|line| match line {
-        Line::Typed(rule) if owner.owns_rule(rule) => Some(rule),
-        Line::Typed(_) | Line::Inherited(_) | Line::Foreign(_) => None,
+        ListedRule::Typed(rule) if owner.owns_rule(rule) => Some(rule),
+        ListedRule::Typed(_) | ListedRule::Inherited(_) | ListedRule::Foreign(_) => None,
     });
     let is_bare = |rule: &Rule| !rule.matches.iter().any(|m| matches!(m, Match::Comment(_)));
     owned.next().is_some_and(|first| is_bare(first) && owned.all(is_bare))
@@ -122,13 +122,13 @@ fn captures_networks(state: &State, table: Table, owner: &Ownership) -> bool {
         let is_port = |m: &Match| matches!(m, Match::DestinationPort(_) | Match::DestinationPorts(_));
         rule.matches.iter().any(is_port)
     };
-    let redirects = |line: &Line| matches!(line, Line::Typed(rule) if matches!(rule.target, Target::Redirect(_)) && !asks_for_port(rule));
-    let captures = |line: &Line| match line {
-        Line::Typed(rule) if !asks_for_port(rule) => match &rule.target {
+    let redirects = |line: &ListedRule| matches!(line, ListedRule::Typed(rule) if matches!(rule.target, Target::Redirect(_)) && !asks_for_port(rule));
+    let captures = |line: &ListedRule| match line {
+        ListedRule::Typed(rule) if !asks_for_port(rule) => match &rule.target {
             Target::Jump(chain) => state.lines(table, &Chain::User(chain.clone())).iter().any(redirects),
             _ => false,
         },
-        Line::Typed(_) | Line::Inherited(_) | Line::Foreign(_) => false,
+        ListedRule::Typed(_) | ListedRule::Inherited(_) | ListedRule::Foreign(_) => false,
     };
     let mut owned = state.chains(table).filter(|(chain, _)| owner.owns_chain(chain));
     owned.any(|(_, held)| held.lines.iter().any(captures))
@@ -137,11 +137,14 @@ fn captures_networks(state: &State, table: Table, owner: &Ownership) -> bool {
 /// Whether the predecessor has made a part of it for sure.
 fn is_inherited_in_part(state: &State) -> bool {
     let mut chains = state.tables.values().flat_map(|chains| chains.values());
-    chains.any(|held| held.lines.iter().any(|line| matches!(line, Line::Inherited(_))))
+    chains.any(|held| held.lines.iter().any(|line| matches!(line, ListedRule::Inherited(_))))
 }
 
 /// The rules in base chains that have a form of a predecessor's and are not known for its own, chain by chain.
-pub fn doubtful<'a>(state: &'a State, owner: &'a Ownership) -> impl Iterator<Item = (Table, Hook, &'a Line)> {
+pub fn doubtful<'a>(
+    state: &'a State,
+    owner: &'a Ownership,
+) -> impl Iterator<Item = (Table, Hook, &'a ListedRule)> {
     Table::LISTED.into_iter().flat_map(move |table| {
         let of = move |predecessor| {
             // Without proof such a rule is as likely anybody's as any other.
@@ -200,7 +203,7 @@ fn candidates<'a>(
 ) -> impl Iterator<Item = Candidate<'a>> {
     state.chains(table).flat_map(move |(chain, held)| {
         held.lines.iter().enumerate().filter_map(move |(index, line)| {
-            let (Chain::Base(hook), Line::Typed(rule)) = (chain, line) else { return None };
+            let (Chain::Base(hook), ListedRule::Typed(rule)) = (chain, line) else { return None };
             if owner.owns_rule(rule) {
                 return None;
             }
@@ -234,12 +237,12 @@ impl Evidence {
             evidence.captures_ipv6 |= family == Family::V6 && owner.owns_chain(chain);
             for line in held.lines.iter().filter(|_| matches!(chain, Chain::Base(_))) {
                 match line {
-                    Line::Typed(rule) => evidence.owned |= owner.marks_rule(rule),
-                    Line::Inherited(rule) => {
+                    ListedRule::Typed(rule) => evidence.owned |= owner.marks_rule(rule),
+                    ListedRule::Inherited(rule) => {
                         evidence.inherited = true;
                         evidence.marks.extend(predecessor::marks(rule));
                     }
-                    Line::Foreign(_) => {}
+                    ListedRule::Foreign(_) => {}
                 }
             }
         }
@@ -263,11 +266,11 @@ impl Evidence {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inheritance {
     /// The predecessor's.
-    pub routing: BTreeSet<Standing>,
+    pub routing: BTreeSet<OwnedRoute>,
     /// Of those that the owner is joined with, by their protocols.
-    pub joined: BTreeSet<Standing>,
+    pub joined: BTreeSet<OwnedRoute>,
     /// What may be the predecessor's, or anybody's.
-    pub doubtful: BTreeSet<Standing>,
+    pub doubtful: BTreeSet<OwnedRoute>,
 }
 
 impl Inheritance {
@@ -281,7 +284,7 @@ impl Inheritance {
     }
 
     /// All that is taken over.
-    pub fn taken(&self) -> impl Iterator<Item = &Standing> {
+    pub fn taken(&self) -> impl Iterator<Item = &OwnedRoute> {
         self.routing.iter().chain(&self.joined)
     }
 }
@@ -291,10 +294,10 @@ impl Inheritance {
 const STATIC: u8 = 4;
 
 /// Sorts objects that others than the owner have made; what is surely none of the predecessor's is left out.
-pub fn routing(owner: &Ownership, evidence: &Evidence, of_others: &BTreeSet<Standing>) -> Inheritance {
+pub fn routing(owner: &Ownership, evidence: &Evidence, of_others: &BTreeSet<OwnedRoute>) -> Inheritance {
     let mut found = Inheritance::default();
     let Some(predecessor) = owner.predecessor.filter(|one| one.policy_rule.is_some()) else { return found };
-    let of_others: BTreeSet<Standing> =
+    let of_others: BTreeSet<OwnedRoute> =
         of_others.iter().copied().filter(|standing| standing.protocol <= STATIC).collect();
     let stands = |wanted: Object| of_others.iter().any(|standing| standing.object == wanted);
     for &standing in &of_others {
@@ -309,11 +312,11 @@ pub fn routing(owner: &Ownership, evidence: &Evidence, of_others: &BTreeSet<Stan
             }
         }
     }
-    let leads = |rules: &BTreeSet<Standing>, of: Family, to: u32| {
-        let is_such = |standing: &Standing| matches!(standing.object, Object::Rule { family, table, .. } if (family, table) == (of, to));
+    let leads = |rules: &BTreeSet<OwnedRoute>, of: Family, to: u32| {
+        let is_such = |standing: &OwnedRoute| matches!(standing.object, Object::Rule { family, table, .. } if (family, table) == (of, to));
         rules.iter().any(is_such)
     };
-    let is_ipv6 = |standing: &Standing| standing.object.family() == Family::V6;
+    let is_ipv6 = |standing: &OwnedRoute| standing.object.family() == Family::V6;
     // It adds the address where it captures IPv6. Where nothing tells the owner's rules from its own, they count as its.
     let is_its_address = (evidence.captures_ipv6 || found.routing.iter().any(is_ipv6))
         && (evidence.inherited || !found.routing.is_empty() || !evidence.owned);

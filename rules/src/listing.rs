@@ -3,17 +3,17 @@
 //! [`crate::State`] holds the same without texts, to compare and to plan with.
 
 use crate::{
-    Action, Chain, ChainName, ChainState, Family, Foreign, Hits, Line, Match, Ownership, Policy, Rule, State,
-    Table, inheritance,
+    Action, Chain, ChainName, ChainState, Family, Foreign, Hits, ListedRule, Match, Ownership, Policy, Rule,
+    State, Table, inheritance,
 };
 use std::collections::BTreeMap;
 
 /// A rule of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct PrintedRule {
     /// As it is written after the chain's name.
     pub text: String,
-    pub line: Line,
+    pub line: ListedRule,
     /// Whether we would write it in the same words. iptables finds a rule to delete by its words.
     pub is_our_spelling: bool,
     /// What it has counted, where the listing says so.
@@ -25,7 +25,7 @@ pub struct Listed {
 pub struct ListedChain {
     /// What happens at its end, if the kernel calls it.
     pub policy: Policy,
-    pub rules: Vec<Listed>,
+    pub rules: Vec<PrintedRule>,
 }
 
 /// The chains of one family.
@@ -64,12 +64,14 @@ impl Listing {
             let owned = owner.owns_chain(chain);
             let lines = held.rules.iter().map(|listed| match &listed.line {
                 line if line.action().chain().is_some_and(is_theirs) => {
-                    Line::Foreign(call_of_namesake(listed))
+                    ListedRule::Foreign(call_of_namesake(listed))
                 }
-                Line::Typed(rule) if owned || listed.is_our_spelling => Line::Typed(rule.canonical()),
-                Line::Typed(rule) => Line::Foreign(in_its_words(rule, listed)),
-                Line::Inherited(rule) => Line::Inherited(rule.clone()),
-                Line::Foreign(foreign) => Line::Foreign(foreign.clone()),
+                ListedRule::Typed(rule) if owned || listed.is_our_spelling => {
+                    ListedRule::Typed(rule.canonical())
+                }
+                ListedRule::Typed(rule) => ListedRule::Foreign(in_its_words(rule, listed)),
+                ListedRule::Inherited(rule) => ListedRule::Inherited(rule.clone()),
+                ListedRule::Foreign(foreign) => ListedRule::Foreign(foreign.clone()),
             });
             let lines = lines.collect();
             state.tables.entry(*table).or_default().insert(chain.clone(), ChainState { lines });
@@ -91,7 +93,7 @@ impl Listing {
 }
 
 /// A rule that leads to a chain of a namesake's: to the owner, a chain of any name.
-fn call_of_namesake(listed: &Listed) -> Foreign {
+fn call_of_namesake(listed: &PrintedRule) -> Foreign {
     let chain = listed.line.action().chain().map(ToString::to_string).unwrap_or_default();
     let returns = !matches!(listed.line.action(), Action::Goto(_));
     Foreign {
@@ -102,7 +104,7 @@ fn call_of_namesake(listed: &Listed) -> Foreign {
     }
 }
 
-fn in_its_words(rule: &Rule, listed: &Listed) -> Foreign {
+fn in_its_words(rule: &Rule, listed: &PrintedRule) -> Foreign {
     let comment = rule.matches.iter().find_map(|m| match m {
         Match::Comment(comment) => Some(comment.as_str().to_owned()),
         _ => None,

@@ -17,7 +17,7 @@ pub struct Ownership {
     /// Its chains in the tables of iptables.
     pub chains: Chains,
     /// Chains of others whose names have the form of [`Ownership::chains`] too.
-    pub namesakes: &'static [Chains],
+    pub conflicting_chains: &'static [Chains],
     /// Comment on its rules in base chains that nothing else tells for its own. Nobody else gives it.
     pub comment: &'static str,
     /// What the comments of its rules begin with, if they do, in its predecessor's words as well as its own.
@@ -117,7 +117,7 @@ impl Ownership {
     pub fn owns_chain_named(&self, name: &ChainName) -> bool {
         let owns = |one: &Self| {
             one.chains.may_include(name.as_str())
-                && !one.namesakes.iter().any(|theirs| theirs.surely_includes(name.as_str()))
+                && !one.conflicting_chains.iter().any(|theirs| theirs.surely_includes(name.as_str()))
         };
         owns(self) || self.joined.iter().any(owns)
     }
@@ -126,7 +126,7 @@ impl Ownership {
     pub fn owns_chain_among(&self, name: &str, stands: &dyn Fn(&str) -> bool) -> bool {
         let owns = |one: &Self| {
             one.chains.includes(name, stands)
-                && !one.namesakes.iter().any(|theirs| theirs.includes(name, stands))
+                && !one.conflicting_chains.iter().any(|theirs| theirs.includes(name, stands))
         };
         owns(self) || self.joined.iter().any(owns)
     }
@@ -190,7 +190,7 @@ pub(crate) mod tests {
         name: "the owner",
         mesh: "owner",
         chains: Chains::Prefix("ISTIO_"),
-        namesakes: &[],
+        conflicting_chains: &[],
         comment: "sidecar-init",
         comment_prefix: None,
         table: "sidecar_init",
@@ -215,7 +215,7 @@ pub(crate) mod tests {
         ..OWNER
     };
 
-    const WARY: Ownership = Ownership { namesakes: &[NAMESAKE.chains], ..OWNER };
+    const WARY: Ownership = Ownership { conflicting_chains: &[NAMESAKE.chains], ..OWNER };
 
     #[test]
     fn a_shared_name_is_of_whom_the_table_is() {

@@ -3,15 +3,15 @@
 //! Rules of one run differ by ports, so a packet meets those of its own port only, in their order. Two runs do the same if
 //! that is so for every port.
 
-use crate::{Line, Match, Negatable, PortRange, Rule};
+use crate::{ListedRule, Match, Negatable, PortRange, Rule};
 use std::collections::BTreeSet;
 
 /// Whether rules for one port each do what wanted ones do that take lists: of chains in which either side is written
 /// another way, nothing is said.
-pub fn is_the_same_unpacked(there: &[Line], wanted: &[Line]) -> bool {
-    let takes_list = |line: &Line| {
+pub fn is_the_same_unpacked(there: &[ListedRule], wanted: &[ListedRule]) -> bool {
+    let takes_list = |line: &ListedRule| {
         let is_list = |m: &Match| matches!(m, Match::DestinationPorts(Negatable::Is(_)));
-        matches!(line, Line::Typed(rule) if rule.matches.iter().any(is_list))
+        matches!(line, ListedRule::Typed(rule) if rule.matches.iter().any(is_list))
     };
     wanted.iter().any(takes_list) && !there.iter().any(takes_list) && parts(there) == parts(wanted)
 }
@@ -19,12 +19,12 @@ pub fn is_the_same_unpacked(there: &[Line], wanted: &[Line]) -> bool {
 /// A part of a chain.
 #[derive(PartialEq, Eq)]
 enum Part<'a> {
-    Line(&'a Line),
+    ListedRule(&'a ListedRule),
     /// From its first port on up to the next one's, what rules for ports ask and do beside, in order.
     Run(Vec<(u32, Vec<Rule>)>),
 }
 
-fn parts(lines: &[Line]) -> Vec<Part<'_>> {
+fn parts(lines: &[ListedRule]) -> Vec<Part<'_>> {
     let mut parts = Vec::new();
     let mut run: Vec<(&[PortRange], Rule)> = Vec::new();
     for line in lines {
@@ -32,7 +32,7 @@ fn parts(lines: &[Line]) -> Vec<Part<'_>> {
             Some(rule) => run.push(rule),
             None => {
                 parts.extend(close(&mut run));
-                parts.push(Part::Line(line));
+                parts.push(Part::ListedRule(line));
             }
         }
     }
@@ -41,8 +41,8 @@ fn parts(lines: &[Line]) -> Vec<Part<'_>> {
 }
 
 /// The ports of a rule that asks for some, and the rule without them.
-fn for_ports(line: &Line) -> Option<(&[PortRange], Rule)> {
-    let Line::Typed(rule) = line else { return None };
+fn for_ports(line: &ListedRule) -> Option<(&[PortRange], Rule)> {
+    let ListedRule::Typed(rule) = line else { return None };
     let mut ports = None;
     let mut rest = Rule { matches: Vec::new(), target: rule.target.clone() };
     for m in &rule.matches {
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use crate::{Family, State, Table, parse};
 
-    fn lines(text: &str) -> Vec<Line> {
+    fn lines(text: &str) -> Vec<ListedRule> {
         let text = text.replace("-A ", "-A X ");
         let rules = parse::restore(&format!("*nat\n{text}COMMIT\n"), Family::V4).expect("valid");
         State::of(&rules).lines(Table::Nat, &"X".parse().expect("a name")).to_vec()

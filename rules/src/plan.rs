@@ -4,19 +4,19 @@
 //! rules in other chains by their order among themselves and by nothing that could decide a packet
 //! standing before them.
 
-use crate::{Chain, ChainName, ChainState, Line, Ownership, State, Table, Target};
+use crate::{Chain, ChainName, ChainState, ListedRule, Ownership, State, Table, Target};
 
 /// What to do in a table. The parts take effect in the order of the fields, in one commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableChange {
     pub table: Table,
     /// Chains of ours to create or to give these rules instead of those they have.
-    pub replace: Vec<(ChainName, Vec<Line>)>,
+    pub replace: Vec<(ChainName, Vec<ListedRule>)>,
     /// Rules of ours to delete from chains that are not ours, by what they say, never by number: a number
     /// could mean another rule by the time it is used.
-    pub delete: Vec<(Chain, Line)>,
+    pub delete: Vec<(Chain, ListedRule)>,
     /// Rules of ours to insert into base chains at these positions, counted from 1.
-    pub insert: Vec<(Chain, usize, Line)>,
+    pub insert: Vec<(Chain, usize, ListedRule)>,
     /// Chains of ours to empty and remove.
     pub remove: Vec<ChainName>,
 }
@@ -98,12 +98,12 @@ pub fn back(old: &State, now: &State, changes: &[TableChange], owner: &Ownership
 }
 
 /// Whether our rules in a chain that is not ours stand as wanted.
-pub fn in_place(live: &[Line], wanted: &[Line], owner: &Ownership) -> bool {
+pub fn in_place(live: &[ListedRule], wanted: &[ListedRule], owner: &Ownership) -> bool {
     live.iter().filter(|line| line.belongs_to(owner)).eq(wanted) && foreign_before(live, owner).is_none()
 }
 
 /// The first foreign rule that stands before a rule of ours and may decide packets.
-pub fn foreign_before<'a>(lines: &'a [Line], owner: &Ownership) -> Option<&'a Line> {
+pub fn foreign_before<'a>(lines: &'a [ListedRule], owner: &Ownership) -> Option<&'a ListedRule> {
     let last = lines.iter().rposition(|line| line.belongs_to(owner))?;
     lines[..last].iter().find(|line| !line.belongs_to(owner) && line.may_decide())
 }
@@ -123,7 +123,7 @@ fn table_change(live: &State, wanted: &State, table: Table, owner: &Ownership, f
             change.replace.push((name.clone(), state.lines.clone()));
         }
     }
-    let settled = |chain: &Chain, live: &[Line]| {
+    let settled = |chain: &Chain, live: &[ListedRule]| {
         let wanted = if matches!(chain, Chain::Base(_)) { wanted.lines(table, chain) } else { &[] };
         in_place(live, wanted, owner) && !(force && live.iter().any(|line| line.belongs_to(owner)))
     };
@@ -161,6 +161,6 @@ fn urgency(live: &State, wanted: &State, table: Table) -> u8 {
 
 fn captures(state: &State, table: Table) -> bool {
     state.chains(table).flat_map(|(_, chain)| &chain.lines).any(|line| {
-        matches!(line, Line::Typed(rule) if matches!(rule.target, Target::Redirect(_) | Target::Tproxy { .. }))
+        matches!(line, ListedRule::Typed(rule) if matches!(rule.target, Target::Redirect(_) | Target::Tproxy { .. }))
     })
 }

@@ -24,7 +24,7 @@ pub enum Object {
 
 /// An object that somebody else has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Standing {
+pub struct OwnedRoute {
     pub object: Object,
     /// The routing protocol that it carries; 0 for none.
     pub protocol: u8,
@@ -32,7 +32,7 @@ pub struct Standing {
     pub preference: u32,
 }
 
-impl From<Object> for Standing {
+impl From<Object> for OwnedRoute {
     fn from(object: Object) -> Self {
         let preference = match object {
             Object::Rule { preference, .. } => preference.unwrap_or(0),

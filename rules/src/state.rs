@@ -1,13 +1,13 @@
 //! What the tables of one family hold, foreign rules included: read from the kernel, or worked out.
 
-use crate::{Chain, ChainName, Line, Ownership, RuleSet, Statement, Table, TableChange};
+use crate::{Chain, ChainName, ListedRule, Ownership, RuleSet, Statement, Table, TableChange};
 use std::collections::BTreeMap;
 
 /// The rules of one chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChainState {
     /// The rules in order.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ListedRule>,
 }
 
 /// The chains of one family's tables.
@@ -25,7 +25,7 @@ impl State {
             let chains = rules.chains(table);
             if !chains.is_empty() {
                 let lines = |statements: Vec<&Statement>| ChainState {
-                    lines: statements.iter().map(|s| Line::Typed(s.rule.canonical())).collect(),
+                    lines: statements.iter().map(|s| ListedRule::Typed(s.rule.canonical())).collect(),
                 };
                 state.tables.insert(
                     table,
@@ -37,7 +37,7 @@ impl State {
     }
 
     /// The rules of a chain; none if it does not exist.
-    pub fn lines(&self, table: Table, chain: &Chain) -> &[Line] {
+    pub fn lines(&self, table: Table, chain: &Chain) -> &[ListedRule] {
         self.tables.get(&table).and_then(|chains| chains.get(chain)).map_or(&[], |chain| &chain.lines)
     }
 
@@ -59,7 +59,7 @@ impl State {
         let mut state = Self::default();
         for (table, chains) in &self.tables {
             for (chain, ChainState { lines }) in chains {
-                let lines: Vec<Line> = match chain {
+                let lines: Vec<ListedRule> = match chain {
                     _ if owner.owns_chain(chain) => lines.clone(),
                     Chain::Base(_) => lines.iter().filter(|line| line.belongs_to(owner)).cloned().collect(),
                     Chain::User(_) => continue,
@@ -82,7 +82,7 @@ impl State {
         filled(self) == filled(other)
     }
 
-    /// The state as it would have been read for one of the owners that it was read for: chains of namesakes among the others
+    /// The state as it would have been read for one of the owners that it was read for: chains of conflicting_chains among the others
     /// are left out, and so are the rules that lead there, or that another one inherits.
     #[must_use]
     pub fn seen_by(&self, owner: &Ownership) -> Self {
@@ -92,9 +92,13 @@ impl State {
                 let chain = Chain::User(chain.clone());
                 owner.owns_chain(&chain) && !self.is_owned(*table, &chain, owner)
             };
-            let is_anothers = |line: &Line| match line {
-                Line::Inherited(rule) => !owner.predecessor.is_some_and(|known| known.may_have_made(rule)),
-                Line::Typed(_) | Line::Foreign(_) => line.action().chain().is_some_and(is_a_namesakes),
+            let is_anothers = |line: &ListedRule| match line {
+                ListedRule::Inherited(rule) => {
+                    !owner.predecessor.is_some_and(|known| known.may_have_made(rule))
+                }
+                ListedRule::Typed(_) | ListedRule::Foreign(_) => {
+                    line.action().chain().is_some_and(is_a_namesakes)
+                }
             };
             chains.retain(|chain, _| !matches!(chain, Chain::User(name) if is_a_namesakes(name)));
             chains.values_mut().for_each(|held| held.lines.retain(|line| !is_anothers(line)));
@@ -107,7 +111,7 @@ impl State {
         for (table, chains) in &mut self.tables {
             for (chain, held) in chains {
                 for (line, known) in held.lines.iter_mut().zip(known.lines(*table, chain)) {
-                    if matches!(known, Line::Inherited(_)) {
+                    if matches!(known, ListedRule::Inherited(_)) {
                         *line = known.clone();
                     }
                 }
@@ -128,12 +132,12 @@ impl State {
         let tables = self.tables.iter().filter(|(table, _)| **table == Table::Nat);
         tables.chain(&self.tables).find_map(|(table, chains)| {
             let chain = chains.keys().find(|chain| self.is_owned(*table, chain, owner));
-            let marked = |line: &Line| match line {
-                Line::Typed(rule) => owner.owns_comments_of(rule),
-                Line::Foreign(foreign) => {
+            let marked = |line: &ListedRule| match line {
+                ListedRule::Typed(rule) => owner.owns_comments_of(rule),
+                ListedRule::Foreign(foreign) => {
                     foreign.comment.as_ref().is_some_and(|comment| owner.owns_comment(comment))
                 }
-                Line::Inherited(_) => false,
+                ListedRule::Inherited(_) => false,
             };
             let by_rule = || {
                 let (chain, _) = chains.iter().find(|(_, held)| held.lines.iter().any(marked))?;

@@ -15,12 +15,12 @@ pub struct Hidden {
     /// The names of all chains.
     pub chains: Vec<String>,
     /// All rules, chain by chain in their order.
-    pub rules: Vec<Trait>,
+    pub rules: Vec<HiddenRule>,
 }
 
 /// What tells whose a rule is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trait {
+pub struct HiddenRule {
     /// The chain that it stands in.
     pub chain: String,
     /// The chain that it leads to.
@@ -35,7 +35,7 @@ impl Hidden {
     }
 
     /// Whether a rule outside of the owner's chains is the owner's.
-    pub fn owns_rule(&self, owner: &Ownership, rule: &Trait) -> bool {
+    pub fn owns_rule(&self, owner: &Ownership, rule: &HiddenRule) -> bool {
         let leads = rule.leads_to.as_ref().is_some_and(|chain| self.owns_chain(owner, chain));
         let says = rule.comment.as_ref().is_some_and(|comment| owner.owns_comment(comment));
         !self.owns_chain(owner, &rule.chain) && (leads || says)

@@ -6,7 +6,7 @@ mod questions;
 use super::{
     Backend, Error, Hidden, Snapshot, Step, Variant, flows,
     iptables::{self, LegacyTables, Lock, Programs, Writer},
-    nftables::{Listed, Nftables, Refusal, Tables},
+    nftables::{ListingGeneration, Nftables, Refusal, Tables},
 };
 use crate::sys::{
     exec::Runner,
@@ -17,7 +17,7 @@ use crate::sys::{
     route::{Found, Routes},
     xtables,
 };
-use listing::Told;
+use listing::FamilyRules;
 use rules::{Family, Ownership, State, Table, TableChange, desired::StaleFlows, routing::Object};
 use std::{
     cell::OnceCell,
@@ -43,7 +43,7 @@ pub struct Kernel {
     /// What the tables of iptables held when they were read, and hold since.
     known: BTreeMap<(Variant, Family), State>,
     /// When the programs of iptables (nft) have listed that, as long as every change since was ours.
-    listed: Option<Listed>,
+    listed: Option<ListingGeneration>,
     /// The programs that wait for their step.
     writers: Vec<((Variant, Family), Writer)>,
 }
@@ -183,7 +183,7 @@ impl Backend for Kernel {
         for variant in Variant::ALL {
             let mut told = self.told(variant, &tables)?;
             for family in Family::BOTH {
-                let Some(Told { state, hidden, .. }) = told.get_mut(family).take() else {
+                let Some(FamilyRules { state, hidden, .. }) = told.get_mut(family).take() else {
                     tracing::warn!(
                         target: "iptables",
                         "{family} tables of {variant} are there, and no program on PATH to read them"
@@ -220,7 +220,7 @@ impl Backend for Kernel {
             }
             Step::Nftables { live, wanted } => {
                 self.needed_nftables()?.replace(live.as_ref(), wanted.as_ref()).map_err(refused)?;
-                self.listed.iter_mut().for_each(Listed::follow);
+                self.listed.iter_mut().for_each(ListingGeneration::follow);
                 Ok(())
             }
             Step::Add(object) => self.routes.add(*object).map_err(|source| netlink(step, source)),

@@ -13,14 +13,14 @@ mod name;
 pub mod nftables;
 mod snapshot;
 
-pub use hidden::{Hidden, Trait};
+pub use hidden::{Hidden, HiddenRule};
 pub use kernel::Kernel;
 pub use name::{BackendName, Variant};
 pub use snapshot::{Contents, Snapshot, of_iptables};
 
 use crate::sys::{exec::ExecError, lock};
 use nftables::{Refusal, bytecode};
-use rules::routing::{Object, Standing};
+use rules::routing::{Object, OwnedRoute};
 use rules::{Family, Table, TableChange, desired::StaleFlows, render};
 use std::{collections::BTreeSet, error, fmt, io};
 
@@ -51,9 +51,9 @@ pub enum Step {
     /// A policy rule, route or address goes.
     Remove(Object),
     /// A policy rule that is inherited goes.
-    RemoveInherited(Standing),
+    RemoveInherited(OwnedRoute),
     /// What was of another owner's before it was adopted or removed is that owner's again, with the protocol that says so.
-    GiveBack(Standing),
+    GiveBack(OwnedRoute),
     /// Tables of nf_tables that are inherited go, of the family `inet` and of these names. What was in them can't be put
     /// back, so nothing may come behind it that can fail.
     RemoveTables(Vec<String>),
@@ -127,8 +127,8 @@ impl fmt::Display for Step {
             Self::Add(object) => write!(f, "adding {object}"),
             Self::Adopt(object) => write!(f, "taking over {object}"),
             Self::Remove(object) => write!(f, "removing {object}"),
-            Self::RemoveInherited(Standing { object, .. }) => write!(f, "removing {object} (inherited)"),
-            Self::GiveBack(Standing { object, .. }) => write!(f, "giving back {object}"),
+            Self::RemoveInherited(OwnedRoute { object, .. }) => write!(f, "removing {object} (inherited)"),
+            Self::GiveBack(OwnedRoute { object, .. }) => write!(f, "giving back {object}"),
             Self::RemoveTables(names) => {
                 write!(f, "removing the nf_tables tables {} (inherited)", names.join(", "))
             }

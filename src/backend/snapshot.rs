@@ -5,7 +5,7 @@ use super::{
     nftables::{Hindered, Obstacle, bytecode},
 };
 use rules::inheritance::{self, Evidence, Inheritance};
-use rules::routing::{Object, Standing};
+use rules::routing::{Object, OwnedRoute};
 use rules::{ByFamily, Family, Ownership, State, Table};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,7 +63,7 @@ pub struct Snapshot {
     /// Copies of policy rules beyond the first, which nobody wants.
     pub duplicates: Vec<Object>,
     /// The same that others have put there. It serves as well, and stays when ours goes, unless it is inherited.
-    pub routes_of_others: BTreeSet<Standing>,
+    pub routes_of_others: BTreeSet<OwnedRoute>,
     /// Policy rules and routes that carry the owner's protocol and that the owner would not make, in words.
     pub unlike_ours: BTreeSet<String>,
     /// The names of the tables of nf_tables, of the family `inet`, but for the owner's.
@@ -166,7 +166,7 @@ impl Snapshot {
     }
 
     /// Makes an object another owner's: a route or address where it stands, a policy rule beside the owner's.
-    pub fn give_back(&mut self, standing: Standing) {
+    pub fn give_back(&mut self, standing: OwnedRoute) {
         if !matches!(standing.object, Object::Rule { .. }) {
             self.routes.remove(&standing.object);
         }
@@ -200,7 +200,7 @@ impl Snapshot {
     }
 
     /// What another owner has put there, by its protocol.
-    pub fn routes_of(&self, other: &Ownership) -> impl Iterator<Item = &Standing> {
+    pub fn routes_of(&self, other: &Ownership) -> impl Iterator<Item = &OwnedRoute> {
         let protocol = other.protocol;
         self.routes_of_others.iter().filter(move |standing| standing.protocol == protocol)
     }

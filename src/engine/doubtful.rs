@@ -1,7 +1,7 @@
 //! What cleaning leaves though it may be the predecessor's: whether it is, nothing tells.
 
 use crate::backend::{Contents, Snapshot, Variant};
-use rules::{Chain, Family, Line, Ownership, Table, inheritance, render, routing::Standing};
+use rules::{Chain, Family, ListedRule, Ownership, Table, inheritance, render, routing::OwnedRoute};
 use std::fmt;
 
 /// Something that may be the predecessor's as well as anybody's.
@@ -12,9 +12,9 @@ pub enum Doubtful {
         family: Family,
         table: Table,
         chain: Chain,
-        line: Line,
+        line: ListedRule,
     },
-    Routing(Standing),
+    Routing(OwnedRoute),
     /// It carries the owner's protocol and is nothing that the owner would make.
     Unlike {
         what: String,
@@ -28,7 +28,7 @@ impl fmt::Display for Doubtful {
             Self::Rule { variant, family, table, chain, line } => {
                 write!(f, "{family} {table} ({variant}): {}", render::iptables::appended(chain, line))
             }
-            Self::Routing(Standing { object, .. }) => object.fmt(f),
+            Self::Routing(OwnedRoute { object, .. }) => object.fmt(f),
             Self::Unlike { what, protocol } => write!(f, "{what}, of routing protocol {protocol}"),
         }
     }

@@ -5,7 +5,7 @@ use super::doubtful::doubtful;
 use crate::backend::{Contents, Snapshot, Variant};
 use rules::predecessor::{Confidence, Pattern};
 use rules::simulate::View;
-use rules::{Chain, Family, Line, Ownership, State, inheritance};
+use rules::{Chain, Family, ListedRule, Ownership, State, inheritance};
 use std::collections::BTreeSet;
 
 /// Whose rules a family's tables of iptables hold.
@@ -137,10 +137,10 @@ fn held(snapshot: &Snapshot, owner: &Ownership, makers: &[Maker]) -> Vec<String>
 
 fn maker_of(state: &State, owner: &Ownership) -> Option<Maker> {
     let base = state.tables.values().flatten().filter(|(chain, _)| matches!(chain, Chain::Base(_)));
-    let lines: Vec<&Line> = base.flat_map(|(_, held)| &held.lines).collect();
-    if lines.iter().any(|line| matches!(line, Line::Inherited(_))) {
+    let lines: Vec<&ListedRule> = base.flat_map(|(_, held)| &held.lines).collect();
+    if lines.iter().any(|line| matches!(line, ListedRule::Inherited(_))) {
         Some(Maker::Predecessor)
-    } else if lines.iter().any(|line| matches!(line, Line::Typed(rule) if owner.marks_rule(rule))) {
+    } else if lines.iter().any(|line| matches!(line, ListedRule::Typed(rule) if owner.marks_rule(rule))) {
         Some(Maker::Owner)
     } else {
         state.holds_any_of(owner).then_some(Maker::Either)

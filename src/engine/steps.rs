@@ -7,7 +7,7 @@ use super::bridge::{Bridge, is_transparent, part_of};
 use super::desired_state::DesiredState;
 use crate::backend::{BackendName, Contents, Snapshot, Step, Variant, nftables};
 use rules::inheritance::Inheritance;
-use rules::routing::{Object, Standing};
+use rules::routing::{Object, OwnedRoute};
 use rules::{Family, Ownership, State, Table, TableChange, plan};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -45,22 +45,23 @@ pub fn steps(before: &Snapshot, wanted: &DesiredState, force: bool) -> Vec<Step>
 
 /// Routing that is inherited becomes the owner's before anything else, be it wanted or not: what proves whose it is may be
 /// gone when a run is cut short. Policy rules stand side by side, so that theirs goes when ours is there.
-fn adoption(before: &Snapshot, inherited: &BTreeSet<Standing>) -> Vec<Step> {
+fn adoption(before: &Snapshot, inherited: &BTreeSet<OwnedRoute>) -> Vec<Step> {
     let objects: BTreeSet<Object> = inherited.iter().map(|standing| standing.object).collect();
     let adopted = objects.into_iter().filter(|object| !before.routes.contains(object)).map(Step::Adopt);
-    let is_rule = |standing: &&Standing| matches!(standing.object, Object::Rule { .. });
+    let is_rule = |standing: &&OwnedRoute| matches!(standing.object, Object::Rule { .. });
     adopted.chain(inherited.iter().filter(is_rule).copied().map(Step::RemoveInherited)).collect()
 }
 
 /// Routing of those whose place the owner takes: what is wanted becomes the owner's, and the rest goes. Whose it is says its
 /// protocol, whatever becomes of the rules, so this comes last: until then, all of it may be taken back.
-fn change_of_hands(before: &Snapshot, wanted: &DesiredState, joined: &BTreeSet<Standing>) -> Vec<Step> {
+fn change_of_hands(before: &Snapshot, wanted: &DesiredState, joined: &BTreeSet<OwnedRoute>) -> Vec<Step> {
     let is_wanted = |object: &Object| wanted.routes.contains(object);
     let objects: BTreeSet<Object> = joined.iter().map(|standing| standing.object).collect();
     let adopted = objects.into_iter().filter(|object| is_wanted(object) && !before.routes.contains(object));
     // One that is adopted where it stands is gone already.
-    let goes =
-        |standing: &&Standing| matches!(standing.object, Object::Rule { .. }) || !is_wanted(&standing.object);
+    let goes = |standing: &&OwnedRoute| {
+        matches!(standing.object, Object::Rule { .. }) || !is_wanted(&standing.object)
+    };
     adopted
         .map(Step::Adopt)
         .chain(joined.iter().rev().filter(goes).copied().map(Step::RemoveInherited))
@@ -240,9 +241,9 @@ pub(super) fn way_back(
     // comes back as the owner's, and adopted, it stays so. Packets see no difference.
     let others: Vec<Ownership> = owner.others().collect();
     let theirs = others.iter().flat_map(|other| before.routes_of(other)).copied();
-    let lost: Vec<Standing> = theirs.filter(|standing| !now.routes_of_others.contains(standing)).collect();
+    let lost: Vec<OwnedRoute> = theirs.filter(|standing| !now.routes_of_others.contains(standing)).collect();
     let inherited = attempted.iter().filter_map(|step| match step {
-        Step::RemoveInherited(Standing { object, .. }) | Step::Adopt(object) => Some(*object),
+        Step::RemoveInherited(OwnedRoute { object, .. }) | Step::Adopt(object) => Some(*object),
         _ => None,
     });
     let there: BTreeSet<Object> = before.routes.iter().copied().chain(inherited).collect();

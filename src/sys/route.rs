@@ -10,7 +10,7 @@ use nix::{
     net::if_::InterfaceFlags,
     sys::socket::SockProtocol,
 };
-use rules::routing::{Object, Standing};
+use rules::routing::{Object, OwnedRoute};
 use rules::{Family, Mark, Ownership, PolicyRules};
 use std::{
     collections::BTreeSet,
@@ -35,9 +35,9 @@ const DISCARD: u16 = 9;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Duplicates included.
-    pub ours: Vec<Standing>,
+    pub ours: Vec<OwnedRoute>,
     /// The same, put there by others.
-    pub of_others: Vec<Standing>,
+    pub of_others: Vec<OwnedRoute>,
     /// What carries the owner's protocol and is nothing that the owner would make, in words.
     pub unlike_ours: Vec<String>,
     /// Whether `lo` has its IPv6 address.
@@ -85,7 +85,7 @@ impl Routes {
         let wanted: BTreeSet<Ipv6Addr> = self.owner.each().filter_map(|one| one.address).collect();
         for &(address, protocol) in addresses.iter().filter(|(there, _)| wanted.contains(there)) {
             let is_ours = protocol.map_or(!remembers && Some(address) == self.owner.address, |of| of == ours);
-            let standing = Standing { protocol: protocol.unwrap_or(0), ..Object::Address(address).into() };
+            let standing = OwnedRoute { protocol: protocol.unwrap_or(0), ..Object::Address(address).into() };
             match is_ours {
                 true => found.ours.push(self.own(standing.object)),
                 false => found.of_others.push(standing),
@@ -134,7 +134,7 @@ impl Routes {
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn give_back(&mut self, standing: Standing) -> io::Result<()> {
+    pub fn give_back(&mut self, standing: OwnedRoute) -> io::Result<()> {
         match standing.object {
             Object::Rule { .. } => self.send(standing, NEW, NLM_F_CREATE),
             Object::Route { .. } => self.send(standing, NEW, NLM_F_CREATE | NLM_F_REPLACE),
@@ -166,7 +166,7 @@ impl Routes {
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn remove_standing(&mut self, standing: Standing) -> io::Result<()> {
+    pub fn remove_standing(&mut self, standing: OwnedRoute) -> io::Result<()> {
         use nix::libc::{EADDRNOTAVAIL, ENOENT, ESRCH};
         match self.send(standing, DELETE, 0) {
             Err(error) if matches!(error.raw_os_error(), Some(ENOENT | ESRCH | EADDRNOTAVAIL)) => Ok(()),
@@ -191,11 +191,11 @@ impl Routes {
     }
 
     /// An object as the owner makes it. A preference of 0 is one that the kernel chooses, or any.
-    fn own(&self, object: Object) -> Standing {
-        Standing { protocol: self.owner.protocol, ..object.into() }
+    fn own(&self, object: Object) -> OwnedRoute {
+        OwnedRoute { protocol: self.owner.protocol, ..object.into() }
     }
 
-    fn send(&mut self, standing: Standing, kinds: [u16; 3], flags: u16) -> io::Result<()> {
+    fn send(&mut self, standing: OwnedRoute, kinds: [u16; 3], flags: u16) -> io::Result<()> {
         let Form { kind, head, attributes } = Form::of(standing, kinds);
         self.socket.request(&Request { kind, flags, head: &head }, |message| fill(message, &attributes))
     }
@@ -203,7 +203,7 @@ impl Routes {
 
 /// The message that adds an object as its owner makes it, for whoever sends it by another way.
 pub fn addition(owner: &Ownership, object: Object) -> Messages {
-    let standing = Standing { protocol: owner.protocol, ..object.into() };
+    let standing = OwnedRoute { protocol: owner.protocol, ..object.into() };
     let Form { kind, head, attributes } = Form::of(standing, NEW);
     let mut message = Messages::default();
     message.message(kind, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, 1, &head);
@@ -219,8 +219,8 @@ struct Form {
 }
 
 impl Form {
-    fn of(standing: Standing, [address, route, rule]: [u16; 3]) -> Self {
-        let Standing { object, protocol, preference } = standing;
+    fn of(standing: OwnedRoute, [address, route, rule]: [u16; 3]) -> Self {
+        let OwnedRoute { object, protocol, preference } = standing;
         let number = |number: u32| number.to_ne_bytes().to_vec();
         match object {
             Object::Address(ip) => {
@@ -318,7 +318,7 @@ fn ifaddrmsg() -> IfAddrMsg {
 /// A policy rule or a route.
 enum Read {
     /// One of the form that the owner makes.
-    Such(Standing),
+    Such(OwnedRoute),
     /// Any other.
     Unlike { protocol: u8, what: String },
 }
@@ -350,7 +350,7 @@ fn rule(payload: &[u8], forms: &[PolicyRules]) -> Option<Read> {
         (Some(value), Some(table), Some(form)) => {
             let mark = Mark { value, mask: form.mask };
             let object = Object::Rule { family, mark, table, preference: form.preference };
-            Read::Such(Standing { object, protocol, preference })
+            Read::Such(OwnedRoute { object, protocol, preference })
         }
         _ => Read::Unlike { protocol, what: format!("{family} policy rule of preference {preference}") },
     })
@@ -368,7 +368,7 @@ fn route(payload: &[u8]) -> Option<Read> {
         && number(RTA_OIF) == Some(LOOPBACK_IFINDEX)
         && !(RT_TABLE_DEFAULT..=RT_TABLE_LOCAL).contains(&table);
     Some(match is_such {
-        true => Read::Such(Standing { protocol, ..Object::Route { family, table }.into() }),
+        true => Read::Such(OwnedRoute { protocol, ..Object::Route { family, table }.into() }),
         false => Read::Unlike { protocol, what: format!("{family} route in table {table}") },
     })
 }

@@ -8,7 +8,7 @@ use crate::support::random::Random;
 use crate::support::setting;
 use policy::Reason;
 use policy::mesh::{Capture, Policy};
-use rules::nft::ListedTable;
+use rules::nft::LiveTable;
 use rules::simulate::{Direction, Packet, Routing, Verdict, View, walk};
 use rules::{ConnState, Family, Gid, Protocol, Uid, parse, render};
 use std::net::{IpAddr, SocketAddr};
@@ -142,7 +142,7 @@ fn tables(at: usize, said: &Said, capture: &Capture) -> String {
 }
 
 /// Those of all tables that have such a name, to be walked through.
-fn view(all: &[ListedTable], name: &str, family: Family) -> View {
+fn view(all: &[LiveTable], name: &str, family: Family) -> View {
     let mut view = View::empty(family);
     for table in all.iter().filter(|table| table.name.starts_with(&format!("inet {name}"))) {
         view.add_nftables(table.clone(), &Reason::origin_of);

@@ -10,7 +10,7 @@ use policy::ambient::OWNERSHIP;
 use policy::mesh::{self, Capture, Mesh, OWNERS, Policy};
 use policy::settings;
 use policy::sources::{NoHost, Raw};
-use rules::nft::ListedTable;
+use rules::nft::LiveTable;
 use rules::simulate::View;
 use sidecar_init::backend::{self, Kernel, iptables::Lock};
 use sidecar_init::engine::{self, Choice, Options, Summary};
@@ -173,7 +173,7 @@ pub(crate) fn apply(namespace: &Namespace, capture: &Capture, variant: Variant) 
 }
 
 /// All tables of nf_tables, as packets of each family meet them.
-pub(crate) fn tables_of(namespace: &Namespace) -> [Vec<ListedTable>; 2] {
+pub(crate) fn tables_of(namespace: &Namespace) -> [Vec<LiveTable>; 2] {
     let tables = |family| kernel().nftables_listing(family).expect("tables can be read");
     let tables = namespace.run(|| rules::Family::BOTH.map(tables));
     tables.map(|(_, tables)| tables)

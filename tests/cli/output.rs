@@ -2,7 +2,7 @@
 
 use super::{preview, rules};
 use policy::istio::OWNERSHIP;
-use rules::{Family, Line, State, Table, Target, parse};
+use rules::{Family, ListedRule, State, Table, Target, parse};
 use std::process::{Command, Stdio};
 
 /// A preview of IPv4 without its header.
@@ -57,9 +57,9 @@ fn with_log_rules_each_chain_is_the_same_but_for_them() {
         let traced = state(&rules(&[flags, &["--iptables-trace-logging"][..]].concat()));
         for table in Table::ALL {
             for (chain, lines) in plain.chains(table) {
-                let logs =
-                    |line: &&Line| matches!(line, Line::Typed(r) if matches!(r.target, Target::Nflog { .. }));
-                let kept: Vec<&Line> = traced.lines(table, chain).iter().filter(|line| !logs(line)).collect();
+                let logs = |line: &&ListedRule| matches!(line, ListedRule::Typed(r) if matches!(r.target, Target::Nflog { .. }));
+                let kept: Vec<&ListedRule> =
+                    traced.lines(table, chain).iter().filter(|line| !logs(line)).collect();
                 assert_eq!(kept, lines.lines.iter().collect::<Vec<_>>(), "{flags:?} {table} {chain}");
             }
             assert!(plain.chains(table).map(|c| c.0).eq(traced.chains(table).map(|c| c.0)), "{table}");
@@ -90,7 +90,7 @@ fn each_rule_has_its_log_rule_right_before_it() {
     }
 }
 
-fn rules_text(chain: &rules::Chain, line: &Line) -> String {
+fn rules_text(chain: &rules::Chain, line: &ListedRule) -> String {
     rules::render::iptables::appended(chain, line)
 }
 

@@ -4,7 +4,7 @@ use super::{
     ADDRESS, Goal, LEGACY, NFT, V4_MARK, V4_ROUTE, holding, holds, redirect, run, shared, steps, transparent,
 };
 use policy::istio::OWNERSHIP;
-use rules::{Chain, Family, Hook, Line, State, Table, Target, routing::Standing};
+use rules::{Chain, Family, Hook, ListedRule, State, Table, Target, routing::OwnedRoute};
 use sidecar_init::{
     backend::{Backend, BackendName, Snapshot, Step, Variant},
     engine::{Choice, Doubtful, Preference},
@@ -15,8 +15,8 @@ fn captures_outbound(snapshot: &Snapshot) -> bool {
     let output = Chain::Base(Hook::Output);
     let by_iptables = Variant::ALL.into_iter().any(|variant| {
         let state = snapshot.iptables(variant, Family::V4);
-        let to = |line: &Line, to: &str| {
-            matches!(line, Line::Typed(rule) if matches!(&rule.target, Target::Jump(name) if name.as_str() == to))
+        let to = |line: &ListedRule, to: &str| {
+            matches!(line, ListedRule::Typed(rule) if matches!(&rule.target, Target::Jump(name) if name.as_str() == to))
         };
         let inner: Chain = "ISTIO_OUTPUT".parse().expect("valid");
         state.lines(Table::Nat, &output).iter().any(|line| to(line, "ISTIO_OUTPUT"))
@@ -137,7 +137,7 @@ fn what_somebody_else_has_put_there_is_neither_added_nor_removed() {
 /// Policy rules stand side by side for a moment; a route changes hands where it stands.
 #[test]
 fn routing_of_the_predecessor_becomes_ours() {
-    let theirs = [1, 2].map(|preference| Standing { preference, ..V4_MARK.into() });
+    let theirs = [1, 2].map(|preference| OwnedRoute { preference, ..V4_MARK.into() });
     let mut memory = shared();
     memory.snapshot.routes_of_others = [V4_ROUTE.into(), theirs[0], theirs[1]].into();
     let made = run(&mut memory, &transparent(), NFT).expect("nothing breaks").steps;

@@ -2,7 +2,7 @@
 
 use super::{ADDRESS, NFT, V4_MARK, V4_ROUTE, V6_MARK, V6_ROUTE, all, holds, run, same, shared, steps};
 use policy::istio::OWNERSHIP;
-use rules::{Family, Line, State, Table, inheritance, parse, routing::Object, routing::Standing};
+use rules::{Family, ListedRule, State, Table, inheritance, parse, routing::Object, routing::OwnedRoute};
 use sidecar_init::backend::{Backend, BackendName, Snapshot, Variant, memory::Memory};
 
 /// What upstream makes with TPROXY, beside the rules of strangers.
@@ -24,8 +24,8 @@ fn upstream(variant: Variant) -> Memory {
         inheritance::claim(&mut state, &OWNERSHIP);
         memory.snapshot.set_iptables(variant, family, state);
     }
-    let again = Standing { preference: 1, ..V4_MARK.into() };
-    let objects = [V4_MARK, V4_ROUTE, V6_MARK, V6_ROUTE, ADDRESS].map(Standing::from);
+    let again = OwnedRoute { preference: 1, ..V4_MARK.into() };
+    let objects = [V4_MARK, V4_ROUTE, V6_MARK, V6_ROUTE, ADDRESS].map(OwnedRoute::from);
     memory.snapshot.routes_of_others = objects.into_iter().chain([again]).collect();
     memory
 }
@@ -48,7 +48,7 @@ fn fares_the_same(before: &Snapshot, after: &Snapshot) -> bool {
 fn upstreams_rules_are_inherited() {
     let state = upstream(Variant::Nft).snapshot.iptables(Variant::Nft, Family::V4);
     let inherited = state.chains(Table::Mangle).flat_map(|(_, held)| &held.lines);
-    assert_eq!(inherited.filter(|line| matches!(line, Line::Inherited(_))).count(), 6);
+    assert_eq!(inherited.filter(|line| matches!(line, ListedRule::Inherited(_))).count(), 6);
 }
 
 #[test]

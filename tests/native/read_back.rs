@@ -7,7 +7,7 @@ use crate::support::catalogue;
 use proptest::{collection::vec, prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use rules::{
     Checked, Family,
-    nft::{self, ListedRule, ListedTable},
+    nft::{self, LiveRule, LiveTable},
     render,
     simulate::{Packet, View, walk},
 };
@@ -20,7 +20,7 @@ pub(crate) const NAME: &str = "t";
 const CASES: usize = 150;
 
 /// What the kernel holds: our table, and no other.
-fn read(family: Family) -> ListedTable {
+fn read(family: Family) -> LiveTable {
     let mut nftables = Nftables::open(NAME).expect("a socket");
     let mut tables = nftables.listing(family).expect("readable");
     assert_eq!(tables.len(), 1, "{tables:?}");
@@ -39,10 +39,10 @@ pub(crate) fn write(table: &nft::Table) -> Option<()> {
 }
 
 /// Compares rule by rule, so that a failure can be read.
-fn check_same(read: &ListedTable, written: &ListedTable) {
+fn check_same(read: &LiveTable, written: &LiveTable) {
     for (read, written) in read.chains.iter().zip(&written.chains) {
         for (read, written) in read.rules.iter().zip(&written.rules) {
-            assert_eq!(&ListedRule { hits: None, ..read.clone() }, written);
+            assert_eq!(&LiveRule { hits: None, ..read.clone() }, written);
             assert!(read.hits.is_some(), "it counts: {}", read.text);
         }
         assert_eq!(read.rules.len(), written.rules.len());
@@ -55,7 +55,7 @@ fn check_same(read: &ListedTable, written: &ListedTable) {
 /// That what is there says about every packet what the table says.
 fn check_walks(table: &nft::Table, packets: &[Packet]) {
     for family in Family::BOTH {
-        let view = |table: ListedTable| {
+        let view = |table: LiveTable| {
             let mut view = View::empty(family);
             view.add_nftables(table, &|_| None);
             view

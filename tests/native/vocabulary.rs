@@ -8,7 +8,7 @@ use crate::native::read_back::{NAME, write};
 use crate::native::support::{in_namespace, ruleset, stdout};
 use crate::support::setting::{self, Variant};
 use proptest::{strategy::Strategy, strategy::ValueTree, test_runner::TestRunner};
-use rules::{Checked, Family, Line, Ownership, State, Table, nft, parse, plan::plan, render};
+use rules::{Checked, Family, ListedRule, Ownership, State, Table, nft, parse, plan::plan, render};
 
 /// How many rule sets are tried.
 const CASES: usize = 40;
@@ -138,7 +138,7 @@ fn what_other_meshes_write_is_understood_as_it_is_listed() {
             let lines: Vec<_> = listing.chains.values().flat_map(|chain| &chain.rules).collect();
             assert_eq!(lines.len(), text.matches("-A ").count(), "{listed}");
             for listed in lines {
-                assert!(matches!(listed.line, Line::Typed(_)), "{save}: {listed:#?}");
+                assert!(matches!(listed.line, ListedRule::Typed(_)), "{save}: {listed:#?}");
             }
         }
     }

@@ -4,8 +4,8 @@ use policy::mesh::{self, Capture, Mesh, OWNERS};
 use policy::settings::{self, Setting};
 use policy::sources::{NoHost, Raw};
 use rules::{
-    Chain, Family, Hook, Line, Ownership, State, Table, Target, desired::Desired, parse, render,
-    routing::Standing,
+    Chain, Family, Hook, ListedRule, Ownership, State, Table, Target, desired::Desired, parse, render,
+    routing::OwnedRoute,
 };
 use sidecar_init::{
     backend::{BackendName, Snapshot, Variant, memory::Memory},
@@ -206,7 +206,7 @@ pub(crate) fn read_by(reader: Ownership, snapshot: &Snapshot, by: Ownership) -> 
             }
         }
     }
-    let own = snapshot.routes.iter().map(|object| Standing { protocol: by.protocol, ..(*object).into() });
+    let own = snapshot.routes.iter().map(|object| OwnedRoute { protocol: by.protocol, ..(*object).into() });
     for standing in own.chain(snapshot.routes_of_others.iter().copied()) {
         match standing.protocol == reader.protocol {
             true => drop(read.routes.insert(standing.object)),
@@ -250,11 +250,11 @@ pub(crate) fn captures(snapshot: &Snapshot, family: Family) -> bool {
 
 fn takes(state: &State, table: Table, chain: &Chain) -> bool {
     state.lines(table, chain).iter().any(|line| match line {
-        Line::Typed(rule) => match &rule.target {
+        ListedRule::Typed(rule) => match &rule.target {
             Target::Redirect(_) | Target::Tproxy { .. } => true,
             Target::Jump(name) => takes(state, table, &Chain::User(name.clone())),
             _ => false,
         },
-        Line::Inherited(_) | Line::Foreign(_) => false,
+        ListedRule::Inherited(_) | ListedRule::Foreign(_) => false,
     })
 }

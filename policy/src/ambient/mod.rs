@@ -40,7 +40,7 @@ pub const OWNERSHIP: Ownership = Ownership {
     name: "Istio's ambient mode",
     mesh: "ambient",
     chains: Chains::Named(rules::INBOUND, &[rules::OUTBOUND]),
-    namesakes: &[],
+    conflicting_chains: &[],
     comment: "sidecar-init-ambient",
     comment_prefix: None,
     table: "sidecar_init_ambient",

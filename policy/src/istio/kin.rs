@@ -68,7 +68,7 @@ pub(super) const NAMESAKES: [Chains; 2] = [ambient::OWNERSHIP.chains, Chains::Na
 #[cfg(test)]
 mod tests {
     use crate::istio::OWNERSHIP;
-    use rules::{Chain, Family, Line, Table, inheritance, parse, render::iptables::appended};
+    use rules::{Chain, Family, ListedRule, Table, inheritance, parse, render::iptables::appended};
 
     const CHAINS: &str = ":PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n";
     const JUMP: &str = "-A OUTPUT -j ISTIO_OUTPUT\n";
@@ -79,7 +79,7 @@ mod tests {
         let state = parse::save(&text, Family::V4, &OWNERSHIP).expect("a listing");
         let lines =
             state.chains(table).flat_map(|(chain, held)| held.lines.iter().map(move |line| (chain, line)));
-        let found = lines.filter(|(_, line)| matches!(line, Line::Inherited(_)));
+        let found = lines.filter(|(_, line)| matches!(line, ListedRule::Inherited(_)));
         let found: Vec<String> = found.map(|(chain, line)| appended(chain, line)).collect();
         assert_eq!(found, inherited, "inherited of\n{rules}");
         let found = inheritance::doubtful(&state, &OWNERSHIP);

@@ -55,7 +55,7 @@ pub const OWNERSHIP: Ownership = Ownership {
     name: "Istio's sidecar",
     mesh: "istio",
     chains: Chains::Prefix(PREFIX),
-    namesakes: &kin::NAMESAKES,
+    conflicting_chains: &kin::NAMESAKES,
     comment: "sidecar-init",
     comment_prefix: None,
     table: "sidecar_init",

@@ -41,7 +41,7 @@ const fn nat(hook: Hook, rule: &'static str) -> Pattern {
 #[cfg(test)]
 mod tests {
     use crate::kuma::OWNERSHIP;
-    use rules::{Family, Line, inheritance, parse, render::iptables::appended};
+    use rules::{Family, ListedRule, inheritance, parse, render::iptables::appended};
 
     const CHAINS: &str = ":PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n";
     const JUMPS: &str = "-A PREROUTING -p tcp -j KUMA_MESH_INBOUND\n-A OUTPUT -p tcp -j KUMA_MESH_OUTBOUND\n";
@@ -54,7 +54,7 @@ mod tests {
         let state = parse::save(&text, Family::V4, &OWNERSHIP).expect("a listing");
         let lines = state.tables.values().flatten();
         let lines = lines.flat_map(|(chain, held)| held.lines.iter().map(move |line| (chain, line)));
-        let found = lines.filter(|(_, line)| matches!(line, Line::Inherited(_)));
+        let found = lines.filter(|(_, line)| matches!(line, ListedRule::Inherited(_)));
         let mut found: Vec<String> = found.map(|(chain, line)| appended(chain, line)).collect();
         found.sort();
         let mut expected: Vec<&str> = inherited.to_vec();

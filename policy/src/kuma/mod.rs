@@ -48,7 +48,7 @@ pub const OWNERSHIP: Ownership = Ownership {
     name: "Kuma",
     mesh: "kuma",
     chains: Chains::Prefix("KUMA_MESH_"),
-    namesakes: &[],
+    conflicting_chains: &[],
     comment: "kuma/mesh/transparent/proxy/rule",
     comment_prefix: Some(COMMENTS),
     table: "sidecar_init_kuma",

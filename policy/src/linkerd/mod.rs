@@ -41,7 +41,7 @@ pub const OWNERSHIP: Ownership = Ownership {
     name: "linkerd",
     mesh: "linkerd",
     chains: Chains::Prefix("PROXY_INIT_"),
-    namesakes: &[],
+    conflicting_chains: &[],
     comment: "sidecar-init-linkerd",
     comment_prefix: Some("proxy-init/"),
     table: "sidecar_init_linkerd",

@@ -10,7 +10,7 @@ use crate::limit::Limit;
 use crate::mesh::Capture;
 use crate::sources::Raw;
 use rules::shadow::Work;
-use rules::simulate::{At, Matched, Observer, Packet, Step, Trace, Verdict, Ways, walk};
+use rules::simulate::{At, Matched, Observer, Packet, Reachability, Step, Trace, Verdict, walk};
 use rules::{Checked, Family};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +34,7 @@ pub(super) struct Comparison<'a> {
     /// The same to be walked through, from the first time that a packet is: most configurations give no cause.
     scenes: OnceCell<Vec<Scene>>,
     /// The hooks that lead to those rules, likewise.
-    ways: OnceCell<Vec<Ways>>,
+    ways: OnceCell<Vec<Reachability>>,
     pub(super) work: Work,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Comparison<'a> {
     pub(super) fn is_redundant(&mut self, change: &Change) -> bool {
         let Self { capture, said, followed, pod, rules, scenes, ways, work, .. } = self;
         let scenes = scenes.get_or_init(|| walkable(rules, capture, pod));
-        let ways = ways.get_or_init(|| rules.iter().map(|rules| Ways::of(rules.rules())).collect());
+        let ways = ways.get_or_init(|| rules.iter().map(|rules| Reachability::of(rules.rules())).collect());
         let start = Scenery { capture, rules, scenes, ways };
         let mut experiment = Experiment { asked: rules, pod, work };
         let alone = change.follow(said).and_then(|after| experiment.same(&start, after));
@@ -182,7 +182,7 @@ struct Scenery<'a> {
     capture: &'a Capture,
     rules: &'a [Checked],
     scenes: &'a [Scene],
-    ways: &'a [Ways],
+    ways: &'a [Reachability],
 }
 
 /// What came of advice.
@@ -190,7 +190,7 @@ struct Followed {
     said: Said,
     rules: Vec<Checked>,
     scenes: Vec<Scene>,
-    ways: Vec<Ways>,
+    ways: Vec<Reachability>,
 }
 
 impl Followed {
@@ -227,7 +227,7 @@ impl Experiment<'_> {
                     return None;
                 }
             }
-            followed.ways.push(Ways::of(rules.rules()));
+            followed.ways.push(Reachability::of(rules.rules()));
             followed.rules.push(rules);
             followed.scenes.push(after);
         }

@@ -1,7 +1,7 @@
 //! What a change of a configuration changes of the rules of one family, and which packets can tell.
 
 use crate::explain::Scene;
-use rules::simulate::{Packet, Routing, Spots, Ways};
+use rules::simulate::{Packet, Reachability, Reachable, Routing};
 use rules::{Chain, Checked, Match, Rule, Statement, Table, Target};
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const MOST_CHANGED: usize = 64;
 pub(super) struct Difference<'a> {
     changed: Vec<&'a Statement>,
     /// The same with the hooks that lead to them; `None` where packets may tell that fulfil none of them.
-    spots: Option<Spots<'a>>,
+    spots: Option<Reachable<'a>>,
 }
 
 impl<'a> Difference<'a> {
@@ -21,7 +21,7 @@ impl<'a> Difference<'a> {
     pub(super) fn of(
         (before, scene): (&'a Checked, &Scene),
         (after, scene_after): (&'a Checked, &Scene),
-        ways: &Ways,
+        ways: &Reachability,
     ) -> Self {
         let changed = changed(before, after);
         // Rules that stay lead to where they led, and decide in the order in which they did.

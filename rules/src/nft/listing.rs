@@ -1,33 +1,33 @@
 //! What tables of nf_tables hold, as it was read: ours and those of others.
 //!
 //! The twin of [`crate::Listing`]. A rule keeps what is known of each of its conditions and says what is not, in the
-//! vocabulary of [`crate::line`], so that one walk serves both.
+//! vocabulary of [`crate::listed`], so that one walk serves both.
 
 use super::{Base, Effect, Rule, Table};
-use crate::{Condition, Family, Hits, Policy, line, render};
+use crate::{Condition, Family, Hits, Policy, listed, render};
 
 /// A table of nf_tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedTable {
+pub struct LiveTable {
     /// Whose packets it sees; `None` for those of both.
     pub family: Option<Family>,
     /// Family and name, such as `inet filter`.
     pub name: String,
-    pub chains: Vec<ListedChain>,
+    pub chains: Vec<LiveChain>,
 }
 
 /// A chain of a table of nf_tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedChain {
+pub struct LiveChain {
     pub name: String,
     /// How the kernel calls it; `None` if only rules do.
-    pub base: Option<ListedBase>,
-    pub rules: Vec<ListedRule>,
+    pub base: Option<LiveBase>,
+    pub rules: Vec<LiveRule>,
 }
 
 /// How the kernel calls a base chain, and what it does there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ListedBase {
+pub struct LiveBase {
     /// What stands before the hook (`ingress`) counts as its first chain, what stands behind (`egress`) as its last.
     pub base: Base,
     /// What becomes of packets that no rule decides about.
@@ -36,14 +36,14 @@ pub struct ListedBase {
 
 /// A rule of a table of nf_tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedRule {
+pub struct LiveRule {
     /// In the words of `nft`, as far as it is understood.
     pub text: String,
     /// In the order in which they are asked.
     pub conditions: Vec<Condition>,
     /// What it does before the action: none of these ends the walk.
-    pub first: Vec<line::Action>,
-    pub action: line::Action,
+    pub first: Vec<listed::Action>,
+    pub action: listed::Action,
     pub comment: String,
     /// What it has counted, where it counts and somebody has asked.
     pub hits: Option<Hits>,
@@ -51,28 +51,28 @@ pub struct ListedRule {
 
 impl Table {
     /// The table as it is read back from the kernel.
-    pub fn listed(&self) -> ListedTable {
-        let chains = self.chains.iter().map(|chain| ListedChain {
+    pub fn listed(&self) -> LiveTable {
+        let chains = self.chains.iter().map(|chain| LiveChain {
             name: chain.name.clone(),
-            base: chain.base.map(|base| ListedBase { base, policy: Policy::Accept }),
+            base: chain.base.map(|base| LiveBase { base, policy: Policy::Accept }),
             rules: chain.rules.iter().map(Rule::listed).collect(),
         });
-        ListedTable { family: None, name: format!("inet {}", self.name), chains: chains.collect() }
+        LiveTable { family: None, name: format!("inet {}", self.name), chains: chains.collect() }
     }
 }
 
 impl Rule {
     /// The rule as it is read back.
-    pub fn listed(&self) -> ListedRule {
-        ListedRule {
+    pub fn listed(&self) -> LiveRule {
+        LiveRule {
             text: render::nft::rule(self),
             conditions: self.tests.iter().map(|test| Condition::Nft(test.condition.clone())).collect(),
             first: Vec::new(),
             action: match &self.effect {
-                Effect::Target(target) => line::Action::Target(target.clone()),
-                Effect::Jump(chain) => line::Action::Call { chain: chain.clone(), returns: true },
-                Effect::Goto(chain) => line::Action::Call { chain: chain.clone(), returns: false },
-                Effect::None => line::Action::Continue(String::new()),
+                Effect::Target(target) => listed::Action::Target(target.clone()),
+                Effect::Jump(chain) => listed::Action::Call { chain: chain.clone(), returns: true },
+                Effect::Goto(chain) => listed::Action::Call { chain: chain.clone(), returns: false },
+                Effect::None => listed::Action::Continue(String::new()),
             },
             comment: self.comment.clone(),
             hits: None,

@@ -20,7 +20,7 @@ pub use crate::field::{
     protocol_number, state_bit,
 };
 pub use draft::base_of;
-pub use listing::{ListedBase, ListedChain, ListedRule, ListedTable};
+pub use listing::{LiveBase, LiveChain, LiveRule, LiveTable};
 
 use crate::model::ChainWrites;
 use crate::{Checked, Family, Hook, Origin, Target};

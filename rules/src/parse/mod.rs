@@ -7,8 +7,8 @@ mod rule;
 mod target;
 
 use crate::{
-    Chain, Family, Line, Listed, Listing, Ownership, Policy, Position, RuleSet, State, Statement, Table,
-    Target,
+    Chain, Family, ListedRule, Listing, Ownership, Policy, Position, PrintedRule, RuleSet, State, Statement,
+    Table, Target,
 };
 use line::Entry;
 use std::{borrow::Cow, collections::BTreeSet};
@@ -58,7 +58,7 @@ pub fn listing(text: &str, family: Family) -> Result<Listing, ParseError> {
             Entry::Chain { drops, .. } => held.policy = if drops { Policy::Drop } else { Policy::Accept },
             Entry::Rule { position, words, text, hits, .. } => {
                 let rule::Read { line, is_our_spelling } = rule::read(&words, &text, family);
-                let listed = Listed { text, line, is_our_spelling, hits };
+                let listed = PrintedRule { text, line, is_our_spelling, hits };
                 match position {
                     Position::Append => held.rules.push(listed),
                     Position::Insert(number) => held.rules.insert((number - 1).min(held.rules.len()), listed),
@@ -87,7 +87,7 @@ pub fn restore(text: &str, family: Family) -> Result<RuleSet, ParseError> {
         let (Entry::Chain { chain: name, .. } | Entry::Rule { chain: name, .. }) = &entry;
         made.extend(table.map(|table| (table, (*name).to_owned())));
         let Entry::Rule { chain, position, words, text, .. } = entry else { return Ok(()) };
-        let (Some(table), Line::Typed(rule)) = (table, rule::read(&words, &text, family).line) else {
+        let (Some(table), ListedRule::Typed(rule)) = (table, rule::read(&words, &text, family).line) else {
             return Err(Problem::Foreign(text));
         };
         let chain = self::chain(chain)?;
@@ -134,12 +134,12 @@ fn read(
 /// A line with those that belong to it: quoted text may hold line breaks, which iptables prints as they are.
 fn whole<'a>(line: &'a str, lines: &mut impl Iterator<Item = (usize, &'a str)>) -> Cow<'a, str> {
     // A comment has 255 characters at most.
-    const MOST: usize = 255;
+    const MAX_LINES: usize = 255;
     let mut text = Cow::Borrowed(line);
     let is_open = |text: &str| {
         line.contains('"') && line.starts_with(['-', '[']) && matches!(line::entry(text), Err(Problem::Quote))
     };
-    for _ in 0..MOST {
+    for _ in 0..MAX_LINES {
         if !is_open(&text) {
             break;
         }

@@ -7,14 +7,14 @@
 
 use super::target;
 use crate::{
-    Action, Cidr, Condition, ConnState, ConnStates, Family, Foreign, Line, Match, Negatable, PortRange,
+    Action, Cidr, Condition, ConnState, ConnStates, Family, Foreign, ListedRule, Match, Negatable, PortRange,
     Protocol, Rule,
 };
 use std::str::FromStr;
 
 /// A rule, and whether its words are those by which we would write it.
 pub(super) struct Read {
-    pub(super) line: Line,
+    pub(super) line: ListedRule,
     pub(super) is_our_spelling: bool,
 }
 
@@ -256,11 +256,11 @@ impl<'a> Reader<'a> {
         if let (true, Some(matches), Action::Target(target)) = (self.is_exact, matches, &action) {
             let rule = Rule { matches, target: target.clone() };
             let is_our_spelling = is_as_we_write_it(&rule, words);
-            return Read { line: Line::Typed(rule), is_our_spelling };
+            return Read { line: ListedRule::Typed(rule), is_our_spelling };
         }
         let comment = words.windows(2).find(|pair| pair[0] == "--comment").map(|pair| pair[1].clone());
         let foreign = Foreign { text: text.to_owned(), conditions: self.conditions, action, comment };
-        Read { line: Line::Foreign(foreign), is_our_spelling: false }
+        Read { line: ListedRule::Foreign(foreign), is_our_spelling: false }
     }
 }
 

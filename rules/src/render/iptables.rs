@@ -4,8 +4,8 @@
 //! people who know it.
 
 use crate::{
-    Chain, Checked, Family, Line, Mark, Match, Negatable, Position, Rule, Statement, Table, TableChange,
-    Target,
+    Chain, Checked, Family, ListedRule, Mark, Match, Negatable, Position, Rule, Statement, Table,
+    TableChange, Target,
 };
 use std::fmt::{Display, Write};
 
@@ -73,7 +73,7 @@ pub fn change(change: &TableChange) -> String {
 
 /// The most words of a rule that `iptables-restore` takes: its array of 255 (`MAX_ARGC` in xshared.h) also holds its own
 /// name, `-t TABLE`, `-I CHAIN NUMBER` and an end.
-const MOST_WORDS: usize = 248;
+const MAX_WORDS: usize = 248;
 
 /// Whether a rule has more words than `iptables-restore` takes. [`change`] makes do with fewer; in [`restore`] they are
 /// upstream's.
@@ -83,8 +83,7 @@ pub fn exceeds(rules: &Checked) -> bool {
 
 fn is_too_long(rule: &Rule) -> bool {
     // No match and no target takes more than five.
-    (rule.matches.len() + 1) * 5 > MOST_WORDS
-        && self::rule(rule).split_ascii_whitespace().count() > MOST_WORDS
+    (rule.matches.len() + 1) * 5 > MAX_WORDS && self::rule(rule).split_ascii_whitespace().count() > MAX_WORDS
 }
 
 /// One statement: `-A CHAIN ...` or `-I CHAIN N ...`.
@@ -97,7 +96,7 @@ pub fn statement(statement: &Statement) -> String {
 }
 
 /// A line of a chain as an append, for people to read: `-A CHAIN ...`.
-pub fn appended(chain: &Chain, line: &Line) -> String {
+pub fn appended(chain: &Chain, line: &ListedRule) -> String {
     format!("-A {chain} {}", line_text(line))
 }
 
@@ -126,19 +125,19 @@ pub fn target_text(target: &Target) -> String {
     text
 }
 
-fn line_text(line: &Line) -> String {
+fn line_text(line: &ListedRule) -> String {
     match line {
-        Line::Typed(typed) | Line::Inherited(typed) => rule(typed),
-        Line::Foreign(foreign) => foreign.text.clone(),
+        ListedRule::Typed(typed) | ListedRule::Inherited(typed) => rule(typed),
+        ListedRule::Foreign(foreign) => foreign.text.clone(),
     }
 }
 
 /// In the usual words, or in fewer where there are too many: `-mowner ! --gid-owner=1` says the same as
 /// `-m owner ! --gid-owner 1`. Nothing but a list of users or groups makes a rule so long.
-fn fitting_text(line: &Line) -> String {
+fn fitting_text(line: &ListedRule) -> String {
     let rule = match line {
-        Line::Typed(rule) | Line::Inherited(rule) if is_too_long(rule) => rule,
-        Line::Typed(_) | Line::Inherited(_) | Line::Foreign(_) => return line_text(line),
+        ListedRule::Typed(rule) | ListedRule::Inherited(rule) if is_too_long(rule) => rule,
+        ListedRule::Typed(_) | ListedRule::Inherited(_) | ListedRule::Foreign(_) => return line_text(line),
     };
     let mut text = String::new();
     for m in &rule.matches {

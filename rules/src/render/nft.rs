@@ -7,7 +7,7 @@ use crate::nft::{
     Base, Chain, Condition, DataType, Effect, Field, Interval, Intervals, NEVER_DAYS, Rule, Set, Table, Test,
     UNTRACKED_BIT, family_number, protocol_number, state_bit,
 };
-use crate::{ConnState, Family, Mark, Policy, Protocol, Target, line};
+use crate::{ConnState, Family, Mark, Policy, Protocol, Target, listed};
 use std::fmt::{Display, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -77,24 +77,24 @@ pub fn texts(kind: DataType, values: &Intervals) -> Vec<String> {
 }
 
 /// What a line of nf_tables does, in the words of `nft`, where it has any.
-pub fn action_text(action: &line::Action) -> String {
+pub fn action_text(action: &listed::Action) -> String {
     let text = match action {
-        line::Action::Target(target) => return self::target(target, None),
-        line::Action::Goto(chain) => return format!("goto {chain}"),
-        line::Action::Call { chain, returns: true } => return format!("jump {chain}"),
-        line::Action::Call { chain, returns: false } => return format!("goto {chain}"),
-        line::Action::Reject => "reject",
-        line::Action::RedirectSamePort => "redirect",
-        line::Action::Notrack => "notrack",
-        line::Action::Destination { address, ports } => {
+        listed::Action::Target(target) => return self::target(target, None),
+        listed::Action::Goto(chain) => return format!("goto {chain}"),
+        listed::Action::Call { chain, returns: true } => return format!("jump {chain}"),
+        listed::Action::Call { chain, returns: false } => return format!("goto {chain}"),
+        listed::Action::Reject => "reject",
+        listed::Action::RedirectSamePort => "redirect",
+        listed::Action::Notrack => "notrack",
+        listed::Action::Destination { address, ports } => {
             let port = ports.map(|ports| format!(":{}", ports.dashed())).unwrap_or_default();
             return format!("dnat to {}{port}", address.map(|a| a.to_string()).unwrap_or_default());
         }
-        line::Action::Continue(text)
-        | line::Action::Source(text)
-        | line::Action::Marks(text)
-        | line::Action::Zone(text)
-        | line::Action::Unknown(text) => text,
+        listed::Action::Continue(text)
+        | listed::Action::Source(text)
+        | listed::Action::Marks(text)
+        | listed::Action::Zone(text)
+        | listed::Action::Unknown(text) => text,
     };
     text.to_owned()
 }

@@ -7,7 +7,7 @@ use crate::{Action, Family, Hook, Port, PortRange, Target};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Depth of calls. The kernel's own limit depends on the number of chains.
-const MOST_CALLS: usize = 128;
+const MAX_CALLS: usize = 128;
 
 impl<O: Observer> Walker<'_, O> {
     /// Does what a rule says; `None` if the next rule follows.
@@ -111,7 +111,7 @@ impl<O: Observer> Walker<'_, O> {
     fn call(&mut self, leads_to: Option<usize>, at: At) -> Result<End, Stop> {
         let unknown = (Verdict::Unknown, Some(at));
         let chain = leads_to.ok_or(unknown)?;
-        if self.calls.len() >= MOST_CALLS {
+        if self.calls.len() >= MAX_CALLS {
             return Err(unknown);
         }
         self.calls.push(at);

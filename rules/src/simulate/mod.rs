@@ -23,4 +23,4 @@ pub use replay::replay;
 pub use ties::walk;
 pub use trace::{At, Matched, Observer, Outcome, Step, Trace, Verdict};
 pub use view::{OriginOf, View, ViewChain, ViewRule};
-pub use ways::{Spots, Ways};
+pub use ways::{Reachability, Reachable};

@@ -28,7 +28,7 @@ pub(super) fn other_orders(view: &View) -> Option<Vec<Order>> {
     for (hook, chains) in view.order().iter().enumerate() {
         for group in chains.chunk_by(|a, b| view.rank_of(*a) == view.rank_of(*b)) {
             let start = chains.iter().position(|chain| *chain == group[0])?;
-            let permutations = permutations(group, MOST_ORDERS / orders.len())?;
+            let permutations = permutations(group, MAX_ORDERS / orders.len())?;
             orders = orders
                 .iter()
                 .flat_map(|order| {
@@ -46,7 +46,7 @@ pub(super) fn other_orders(view: &View) -> Option<Vec<Order>> {
 }
 
 /// More orders than these are not tried.
-const MOST_ORDERS: usize = 5_000;
+const MAX_ORDERS: usize = 5_000;
 
 /// All ways to order these, if there are not too many.
 fn permutations(chains: &[usize], most: usize) -> Option<Vec<Vec<usize>>> {

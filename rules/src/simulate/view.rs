@@ -5,10 +5,10 @@
 
 use super::ties::other_orders;
 use crate::field::Field;
-use crate::nft::{Base, Kind, ListedRule, ListedTable, base_of};
+use crate::nft::{Base, Kind, LiveRule, LiveTable, base_of};
 use crate::{
-    Action, Chain, ChainName, Condition, Disposition, Family, Hits, Hook, Line, Listing, Origin, Policy,
-    RuleSet, State, Statement, Table, Target, render,
+    Action, Chain, ChainName, Condition, Disposition, Family, Hits, Hook, ListedRule, Listing, Origin,
+    Policy, RuleSet, State, Statement, Table, Target, render,
 };
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -66,13 +66,13 @@ pub struct View {
 pub type OriginOf<'a> = &'a dyn Fn(&str) -> Option<Origin>;
 
 impl ViewRule {
-    fn new(line: &Line, text: Option<String>, origin: Option<Origin>) -> Self {
+    fn new(line: &ListedRule, text: Option<String>, origin: Option<Origin>) -> Self {
         let (conditions, action) = (line.conditions(), line.action());
         Self { text, conditions, first: Vec::new(), action, origin, leads_to: None, hits: None }
     }
 
-    fn of_nftables(rule: ListedRule, origin_of: OriginOf<'_>) -> Self {
-        let ListedRule { text, conditions, first, action, comment, hits } = rule;
+    fn of_nftables(rule: LiveRule, origin_of: OriginOf<'_>) -> Self {
+        let LiveRule { text, conditions, first, action, comment, hits } = rule;
         let origin = origin_of(&comment);
         Self { text: Some(text), conditions, first, action, origin, leads_to: None, hits }
     }
@@ -103,17 +103,7 @@ impl ViewRule {
     }
 }
 
-/// A chain on its way into a view.
-struct Part {
-    table: Cow<'static, str>,
-    chain: String,
-    base: Option<Base>,
-    policy: Policy,
-    rules: Vec<ViewRule>,
-    is_nftables: bool,
-}
-
-impl Part {
+impl ViewChain {
     fn of_iptables(label: Option<&str>, table: Table, chain: &Chain, rules: Vec<ViewRule>) -> Self {
         let title = match label {
             Some(label) => format!("{table} ({label})").into(),
@@ -121,7 +111,7 @@ impl Part {
         };
         let base = base_of(table, chain);
         let (chain, policy) = (chain.to_string(), Policy::Accept);
-        Self { table: title, chain, base, policy, rules, is_nftables: false }
+        Self { table: title, chain, base, policy, rules, is_detour: false, is_nftables: false }
     }
 }
 
@@ -153,22 +143,23 @@ impl View {
                 hits: listed.hits,
                 ..ViewRule::new(&listed.line, Some(listed.text), None)
             });
-            let part = Part::of_iptables(label, table, &chain, rules.collect());
-            Part { policy: held.policy, ..part }
+            let chain = ViewChain::of_iptables(label, table, &chain, rules.collect());
+            ViewChain { policy: held.policy, ..chain }
         }));
     }
 
     /// Adds a table of nf_tables, if it is one of this family.
-    pub fn add_nftables(&mut self, table: ListedTable, origin_of: OriginOf<'_>) {
+    pub fn add_nftables(&mut self, table: LiveTable, origin_of: OriginOf<'_>) {
         if table.family.is_some_and(|family| family != self.family) {
             return;
         }
-        self.add(table.chains.into_iter().map(|chain| Part {
+        self.add(table.chains.into_iter().map(|chain| ViewChain {
             table: table.name.clone().into(),
             chain: chain.name,
             base: chain.base.map(|listed| listed.base),
             policy: chain.base.map_or(Policy::Accept, |listed| listed.policy),
             rules: chain.rules.into_iter().map(|rule| ViewRule::of_nftables(rule, origin_of)).collect(),
+            is_detour: false,
             is_nftables: true,
         }));
     }
@@ -179,7 +170,7 @@ impl View {
         view.add(state.tables.iter().flat_map(|(table, chains)| {
             chains.iter().map(|(chain, held)| {
                 let rules = held.lines.iter().map(|line| ViewRule::new(line, None, None)).collect();
-                Part::of_iptables(None, *table, chain, rules)
+                ViewChain::of_iptables(None, *table, chain, rules)
             })
         }));
         view
@@ -190,19 +181,19 @@ impl View {
         let mut view = Self::empty(rules.family);
         view.add(Table::ALL.into_iter().flat_map(|table| {
             rules.chains(table).into_iter().map(move |(chain, statements)| {
-                let rule = |s: &Statement| ViewRule::new(&Line::Typed(s.rule.clone()), None, s.origin);
-                Part::of_iptables(None, table, &chain, statements.into_iter().map(rule).collect())
+                let rule = |s: &Statement| ViewRule::new(&ListedRule::Typed(s.rule.clone()), None, s.origin);
+                ViewChain::of_iptables(None, table, &chain, statements.into_iter().map(rule).collect())
             })
         }));
         view
     }
 
     /// Adds chains of which none leads out of them.
-    fn add(&mut self, parts: impl Iterator<Item = Part>) {
+    fn add(&mut self, chains: impl Iterator<Item = ViewChain>) {
         let start = self.chains.len();
-        for Part { table, chain, base, policy, rules, is_nftables } in parts {
-            let is_detour = rules.iter().filter(|rule| !rule.action.surely_continues()).count() == 1;
-            self.chains.push(ViewChain { table, chain, base, policy, rules, is_detour, is_nftables });
+        self.chains.extend(chains);
+        for chain in &mut self.chains[start..] {
+            chain.is_detour = chain.rules.iter().filter(|rule| !rule.action.surely_continues()).count() == 1;
         }
         let mut places: BTreeMap<(Cow<'static, str>, String), usize> = BTreeMap::new();
         for (index, held) in self.chains.iter().enumerate().skip(start) {

@@ -19,7 +19,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Rules that one walk may meet. Chains can call each other so often that no walk would end; the kernel
 /// itself refuses chains that reach themselves, but text does not.
-const MOST_STEPS: usize = 100_000;
+const MAX_STEPS: usize = 100_000;
 
 /// Chains of a lower priority see packets before conntrack does (`NF_IP_PRI_CONNTRACK` in
 /// `linux/netfilter_ipv4.h`).
@@ -246,7 +246,7 @@ impl<O: Observer> Walker<'_, O> {
         {
             let at = At { chain, rule };
             self.steps += 1;
-            if self.steps > MOST_STEPS {
+            if self.steps > MAX_STEPS {
                 return Err((Verdict::Unknown, Some(at)));
             }
             let matched = self.facts.fulfil(conditions);

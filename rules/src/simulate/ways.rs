@@ -12,11 +12,11 @@ type Hooks = [bool; Hook::ALL.len()];
 
 /// The hooks from which packets come to the chains of a rule set.
 #[derive(Clone, Debug, Default)]
-pub struct Ways(BTreeMap<(Table, ChainName), Hooks>);
+pub struct Reachability(BTreeMap<(Table, ChainName), Hooks>);
 
 /// Some rules, with the hooks from which packets come to them.
 #[derive(Clone, Debug)]
-pub struct Spots<'a>(Vec<Spot<'a>>);
+pub struct Reachable<'a>(Vec<Spot<'a>>);
 
 #[derive(Clone, Debug)]
 struct Spot<'a> {
@@ -34,7 +34,7 @@ enum Coming {
     Changed,
 }
 
-impl Ways {
+impl Reachability {
     /// The ways through these rules.
     pub fn of(rules: &RuleSet) -> Self {
         let jumps: Vec<(&Statement, &ChainName)> = rules
@@ -63,13 +63,13 @@ impl Ways {
     }
 
     /// Where rules stand, of chains that these ways lead to.
-    pub fn spots<'a>(&self, statements: impl IntoIterator<Item = &'a Statement>) -> Spots<'a> {
+    pub fn spots<'a>(&self, statements: impl IntoIterator<Item = &'a Statement>) -> Reachable<'a> {
         let spot = |statement: &'a Statement| Spot {
             rule: &statement.rule,
             table: statement.table,
             hooks: self.hooks(statement),
         };
-        Spots(statements.into_iter().map(spot).collect())
+        Reachable(statements.into_iter().map(spot).collect())
     }
 
     fn hooks(&self, statement: &Statement) -> Hooks {
@@ -80,7 +80,7 @@ impl Ways {
     }
 }
 
-impl Spots<'_> {
+impl Reachable<'_> {
     /// Whether the packet may fulfil one of the rules somewhere on its way through any rules that lead to it. No is certain,
     /// yes is not.
     pub fn may_take(&self, packet: &Packet, routing: &Routing) -> bool {

@@ -2,9 +2,10 @@
 
 use proptest::{collection::vec, option, prelude::*, sample::select, string::string_regex};
 use rules::{
-    Chain, Chains, Checked, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName, Line,
-    LogLevel, LogPrefix, Mark, Match, Negatable, Ownership, PolicyRules, Port, PortRange, PortSet, Position,
-    Protocol, Rule, RuleSet, State, Statement, Table, Target, Uid, UidRange, Zone, check::check, parse,
+    Chain, Chains, Checked, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName,
+    ListedRule, LogLevel, LogPrefix, Mark, Match, Negatable, Ownership, PolicyRules, Port, PortRange,
+    PortSet, Position, Protocol, Rule, RuleSet, State, Statement, Table, Target, Uid, UidRange, Zone,
+    check::check, parse,
 };
 use std::{
     net::{IpAddr, Ipv6Addr},
@@ -16,7 +17,7 @@ pub(super) const OWNER: Ownership = Ownership {
     name: "the owner",
     mesh: "owner",
     chains: Chains::Prefix("ISTIO_"),
-    namesakes: &[],
+    conflicting_chains: &[],
     comment: "sidecar-init",
     comment_prefix: None,
     table: "sidecar_init",
@@ -275,7 +276,7 @@ pub(super) fn live() -> impl Strategy<Value = State> {
 }
 
 /// A rule as the kernel's listing would show it.
-pub(super) fn line(text: &str) -> Line {
+pub(super) fn line(text: &str) -> ListedRule {
     let listing = format!("*nat\n-A OUTPUT {text}\nCOMMIT\n");
     let state = parse::save(&listing, Family::V4, &OWNER).expect("a listing");
     state.lines(Table::Nat, &Chain::Base(Hook::Output))[0].clone()

@@ -2,8 +2,8 @@
 
 use super::arbitrary::OWNER;
 use rules::{
-    Chain, Chains, Checked, ConnState, Family, Gid, Hook, Line, Ownership, Protocol, RuleSet, State, Table,
-    Target, Uid,
+    Chain, Chains, Checked, ConnState, Family, Gid, Hook, ListedRule, Ownership, Protocol, RuleSet, State,
+    Table, Target, Uid,
     check::{Fault, check},
     nft, parse,
     plan::plan,
@@ -76,7 +76,7 @@ fn somebody_elses_chain_is_neither_made_nor_missed_nor_removed() {
     let cleaned = plan(&done, &State::default(), &OWNER).iter().fold(done, |state, step| state.after(step));
     let kept = |state: &State| state.lines(Table::Nat, &"DOCKER_OUTPUT".parse().expect("a name")).to_vec();
     assert_eq!(kept(&cleaned).len(), 1);
-    assert_eq!(cleaned.lines(Table::Nat, &Chain::Base(Hook::Output)), &[] as &[Line]);
+    assert_eq!(cleaned.lines(Table::Nat, &Chain::Base(Hook::Output)), &[] as &[ListedRule]);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use proptest::{
     test_runner::{TestCaseResult, TestRunner},
 };
 use rules::{
-    Chain, Checked, Family, Line, Match, PortRange, PortSet, Rule, RuleSet, State, Table, TableChange,
+    Chain, Checked, Family, ListedRule, Match, PortRange, PortSet, Rule, RuleSet, State, Table, TableChange,
     Target,
     check::check,
     drift, parse, plan, port,
@@ -49,7 +49,7 @@ fn same(one: &State, other: &State) -> bool {
 }
 
 /// What is not ours, in order. Base chains without such rules are left out.
-fn foreign(state: &State) -> Vec<(Table, Chain, Vec<Line>)> {
+fn foreign(state: &State) -> Vec<(Table, Chain, Vec<ListedRule>)> {
     let chains = state.tables.iter().flat_map(|(table, chains)| chains.iter().map(move |c| (table, c)));
     chains
         .filter(|(_, (chain, _))| !OWNER.owns_chain(chain))
@@ -57,7 +57,9 @@ fn foreign(state: &State) -> Vec<(Table, Chain, Vec<Line>)> {
             let lines = state.lines.iter().filter(|line| !line.belongs_to(&OWNER));
             (*table, chain.clone(), lines.cloned().collect())
         })
-        .filter(|(_, chain, lines): &(_, _, Vec<Line>)| matches!(chain, Chain::User(_)) || !lines.is_empty())
+        .filter(|(_, chain, lines): &(_, _, Vec<ListedRule>)| {
+            matches!(chain, Chain::User(_)) || !lines.is_empty()
+        })
         .collect()
 }
 

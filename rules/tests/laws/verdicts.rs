@@ -10,7 +10,7 @@ use rules::{
     check::check,
     nft, parse,
     shadow::{Work, shadowed},
-    simulate::{At, Direction, Matched, Observer, Packet, Step, Verdict, View, Ways, walk},
+    simulate::{At, Direction, Matched, Observer, Packet, Reachability, Step, Verdict, View, walk},
 };
 
 /// The three holders of the rules, and the rules without those that nothing is said to reach.
@@ -68,7 +68,7 @@ impl Observer for Fulfilled {
 
 /// Whoever is told that a packet can't fulfil a rule never sees it do so.
 fn check_ways(rules: &Checked, packets: &[Packet]) -> TestCaseResult {
-    let (ways, view) = (Ways::of(rules.rules()), View::of_rules(rules.rules()));
+    let (ways, view) = (Reachability::of(rules.rules()), View::of_rules(rules.rules()));
     // As the view holds them.
     let chains = Table::ALL.into_iter().flat_map(|table| rules.rules().chains(table));
     let chains: Vec<Vec<&Statement>> = chains.map(|(_, held)| held).collect();

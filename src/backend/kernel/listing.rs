@@ -18,14 +18,14 @@ const TRIES: u32 = 4;
 
 /// What the tables of a family hold.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct FamilyRules {
     listing: Listing,
     pub(super) state: State,
     /// Tables that the program does not show as they are, each with the reason. The state has none of them.
     pub(super) hidden: BTreeMap<Table, String>,
 }
 
-impl Told {
+impl FamilyRules {
     fn nothing(family: Family) -> Self {
         Self { listing: Listing::empty(family), state: State::default(), hidden: BTreeMap::new() }
     }
@@ -38,7 +38,7 @@ enum There {
 }
 
 impl There {
-    fn told(&self, programs: &Programs, family: Family, owner: &Ownership) -> Result<Told, Error> {
+    fn told(&self, programs: &Programs, family: Family, owner: &Ownership) -> Result<FamilyRules, Error> {
         let shown = match self {
             Self::Legacy(tables) => {
                 iptables::legacy_listing(programs, family, tables, Counters::Leave)?.into()
@@ -46,7 +46,7 @@ impl There {
             Self::Nft(tables) => iptables::listing(programs, family, tables, Counters::Leave)?,
         };
         let Shown { listing, hidden } = shown;
-        Ok(Told { state: listing.state(owner), listing, hidden })
+        Ok(FamilyRules { state: listing.state(owner), listing, hidden })
     }
 
     /// Those that the listing has to show.
@@ -65,7 +65,7 @@ impl Kernel {
         &mut self,
         variant: Variant,
         tables: &Tables,
-    ) -> Result<ByFamily<Option<Told>>, Error> {
+    ) -> Result<ByFamily<Option<FamilyRules>>, Error> {
         let mut look = |family| self.look(variant, family, tables);
         let there = ByFamily { v4: look(Family::V4)?, v6: look(Family::V6)? };
         let any = there.v4.is_some() || there.v6.is_some();
@@ -77,7 +77,7 @@ impl Kernel {
         let programs = if any { self.programs(variant) } else { None };
         let owner = self.owner;
         let read = |family| match (there.get(family), usable(programs, family)) {
-            (None, _) => Ok(Some(Told::nothing(family))),
+            (None, _) => Ok(Some(FamilyRules::nothing(family))),
             (Some(_), None) => Ok(None),
             (Some(there), Some(programs)) => there.told(programs, family, &owner).map(Some),
         };
@@ -102,7 +102,7 @@ impl Kernel {
 
     /// Puts what the kernel has in the place of what iptables (nft) prints of it otherwise. What the program can't show stays
     /// hidden: it has to change those tables.
-    fn read_again(&mut self, tables: &Tables, told: &mut Told) -> Result<(), Error> {
+    fn read_again(&mut self, tables: &Tables, told: &mut FamilyRules) -> Result<(), Error> {
         let family = told.listing.family;
         let printed = mem::replace(&mut told.listing, Listing::empty(family));
         let agreed = self.needed_nftables()?.agreed(tables, printed);
@@ -132,7 +132,7 @@ impl Kernel {
         variant: Variant,
         family: Family,
         there: &There,
-        told: &mut Told,
+        told: &mut FamilyRules,
     ) -> Result<(), Error> {
         for tries in (0..TRIES).rev() {
             let counts = self.counts(variant, family, &there.tables())?;

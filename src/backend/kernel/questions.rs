@@ -4,10 +4,10 @@ use super::{Kernel, legacy, netlink, refused};
 use crate::backend::{
     Error, Variant,
     iptables::{self, Counters},
-    nftables::{Hindered, Met, tracing::Handles},
+    nftables::{Hindered, VisibleTable, tracing::Handles},
 };
 use crate::sys::route::Found;
-use rules::{Family, Listing, Table, nft::ListedTable, routing::Object};
+use rules::{Family, Listing, Table, nft::LiveTable, routing::Object};
 use std::collections::BTreeSet;
 
 /// How often to look again when others change rules meanwhile.
@@ -31,7 +31,7 @@ impl Kernel {
     /// Every table of nf_tables that packets of a family meet, with what its rules have counted: those of iptables as its
     /// program prints them, as far as that says what the kernel has; all others, and where there is no such program or it
     /// fails, as our own reader has them.
-    pub fn nftables_listing(&mut self, family: Family) -> Result<(Option<Listing>, Vec<ListedTable>), Error> {
+    pub fn nftables_listing(&mut self, family: Family) -> Result<(Option<Listing>, Vec<LiveTable>), Error> {
         let unread = |source| netlink("reading nf_tables", source);
         let mut tries = TRIES;
         loop {
@@ -48,13 +48,13 @@ impl Kernel {
                 continue;
             }
             let (mut of_iptables, mut others) = (Vec::new(), Vec::new());
-            for Met { as_read, listed } in found {
+            for VisibleTable { as_read, listed } in found {
                 match as_read {
                     Some(table) => of_iptables.push(table),
                     None => others.push(listed),
                 }
             }
-            return Ok((Some(Met::agreed(printed, &of_iptables)), others));
+            return Ok((Some(VisibleTable::agreed(printed, &of_iptables)), others));
         }
     }
 

@@ -11,10 +11,10 @@ use super::lift::{self, Context};
 use super::listed::Interfaces;
 use crate::sys::header::{NF_DROP, NFTA_MATCH_NAME, NFTA_TARGET_NAME};
 use crate::sys::message::{attribute, text};
-use rules::nft::{self, Field, ListedRule, protocol_number};
+use rules::nft::{self, Field, LiveRule, protocol_number};
 use rules::{
-    Action, Chain, Condition, Foreign, Line, Listed, ListedChain, Listing, Match, Negatable, Policy,
-    Protocol, Table, Target,
+    Action, Chain, Condition, Foreign, ListedChain, ListedRule, Listing, Match, Negatable, Policy,
+    PrintedRule, Protocol, Table, Target,
 };
 
 /// The listing of a family, rule by rule as it was printed or as the kernel has it. Of tables that are not among these it
@@ -50,8 +50,8 @@ fn policy(chain: &bytecode::Chain) -> Policy {
 
 /// A rule as our own reader has it. One that leads to a chain keeps the words by which the program finds it, as it may have
 /// to be deleted.
-fn as_read(rule: ListedRule, printed: Option<Listed>) -> Listed {
-    let ListedRule { text, conditions, mut first, action, comment, .. } = rule;
+fn as_read(rule: LiveRule, printed: Option<PrintedRule>) -> PrintedRule {
+    let LiveRule { text, conditions, mut first, action, comment, .. } = rule;
     let action = match action {
         Action::Call { chain, returns } => match (chain.parse(), returns) {
             (Ok(chain), true) => Action::Target(Target::Jump(chain)),
@@ -69,12 +69,12 @@ fn as_read(rule: ListedRule, printed: Option<Listed>) -> Listed {
         _ => text,
     };
     let comment = (!comment.is_empty()).then_some(comment);
-    let line = Line::Foreign(Foreign { text: text.clone(), conditions, action, comment });
-    Listed { text, line, is_our_spelling: false, hits }
+    let line = ListedRule::Foreign(Foreign { text: text.clone(), conditions, action, comment });
+    PrintedRule { text, line, is_our_spelling: false, hits }
 }
 
 /// Whether a printed rule says what the kernel's does.
-fn agree(rule: &bytecode::Rule, Listed { line, text, .. }: &Listed, context: &Context<'_>) -> bool {
+fn agree(rule: &bytecode::Rule, PrintedRule { line, text, .. }: &PrintedRule, context: &Context<'_>) -> bool {
     let (extensions, native): (Vec<_>, Vec<_>) =
         rule.expressions.iter().cloned().partition(|one| extension(one).is_some());
     let mut matches = Vec::new();

@@ -104,38 +104,29 @@ impl Batch {
         let Some((message, attributes)) = self.message(place) else { return "the change".to_owned() };
         let find = |kind| attribute(attributes, kind).map(message::text);
         let name = |kind| find(kind).unwrap_or_default();
-        match u8::try_from(message ^ kind(0)) {
-            Ok(NFT_MSG_NEWTABLE) => format!("the table {}", name(NFTA_TABLE_NAME)),
-            Ok(NFT_MSG_NEWSET) => format!("the set {}", name(NFTA_SET_NAME)),
+        let (verb, what, named, table) = match u8::try_from(message ^ kind(0)) {
+            Ok(NFT_MSG_NEWTABLE) => ("", "table", NFTA_TABLE_NAME, None),
+            Ok(NFT_MSG_NEWSET) => ("", "set", NFTA_SET_NAME, None),
             Ok(NFT_MSG_NEWSETELEM | NFT_MSG_DELSETELEM) => {
-                format!("the values of the set {}", name(NFTA_SET_ELEM_LIST_SET))
+                ("the values of ", "set", NFTA_SET_ELEM_LIST_SET, None)
             }
-            Ok(NFT_MSG_NEWCHAIN) => format!("the chain {}", name(NFTA_CHAIN_NAME)),
+            Ok(NFT_MSG_NEWCHAIN) => ("", "chain", NFTA_CHAIN_NAME, None),
             Ok(NFT_MSG_NEWRULE) => {
                 let userdata = attribute(attributes, NFTA_RULE_USERDATA).unwrap_or_default();
                 let comment = bytecode::comment_of(userdata);
-                format!("the rule {comment:?} of the chain {}", name(NFTA_RULE_CHAIN))
+                return format!("the rule {comment:?} of the chain {}", name(NFTA_RULE_CHAIN));
             }
-            Ok(NFT_MSG_DELTABLE) => format!("deleting the table {}", name(NFTA_TABLE_NAME)),
-            Ok(NFT_MSG_DELSET) => {
-                format!("deleting the set {} of the table {}", name(NFTA_SET_NAME), name(NFTA_SET_TABLE))
+            Ok(NFT_MSG_DELTABLE) => ("deleting ", "table", NFTA_TABLE_NAME, None),
+            Ok(NFT_MSG_DELSET) => ("deleting ", "set", NFTA_SET_NAME, Some(NFTA_SET_TABLE)),
+            Ok(NFT_MSG_DELCHAIN) => ("deleting ", "chain", NFTA_CHAIN_NAME, Some(NFTA_CHAIN_TABLE)),
+            Ok(NFT_MSG_DELRULE) if find(NFTA_RULE_CHAIN).is_some() => {
+                ("deleting rules of ", "chain", NFTA_RULE_CHAIN, Some(NFTA_RULE_TABLE))
             }
-            Ok(NFT_MSG_DELCHAIN) => {
-                format!(
-                    "deleting the chain {} of the table {}",
-                    name(NFTA_CHAIN_NAME),
-                    name(NFTA_CHAIN_TABLE)
-                )
-            }
-            Ok(NFT_MSG_DELRULE) => {
-                let table = name(NFTA_RULE_TABLE);
-                match find(NFTA_RULE_CHAIN) {
-                    Some(chain) => format!("deleting rules of the chain {chain} of the table {table}"),
-                    None => format!("deleting the rules of the table {table}"),
-                }
-            }
-            _ => "the change as a whole".to_owned(),
-        }
+            Ok(NFT_MSG_DELRULE) => ("deleting the rules of ", "table", NFTA_RULE_TABLE, None),
+            _ => return "the change as a whole".to_owned(),
+        };
+        let table = table.map(|table| format!(" of the table {}", name(table))).unwrap_or_default();
+        format!("{verb}the {what} {}{table}", name(named))
     }
 
     /// The name of the expression that stands at this offset of the message at this place, if one does.

@@ -5,7 +5,7 @@ use super::listed::{self, Interfaces};
 use crate::sys::header::*;
 use rules::{
     drift::{Compared, Reason, Side, compare},
-    nft::ListedTable,
+    nft::LiveTable,
 };
 use std::{collections::BTreeSet, fmt};
 
@@ -142,7 +142,7 @@ fn set_header(set: Option<&Set>) -> Vec<String> {
 }
 
 /// Where the kernel calls a chain, and its rules.
-fn chain_lines(chains: [Option<&Chain>; 2], texts: &[Option<ListedTable>; 2]) -> Vec<Compared<String>> {
+fn chain_lines(chains: [Option<&Chain>; 2], texts: &[Option<LiveTable>; 2]) -> Vec<Compared<String>> {
     // Rules that differ may have the same words, where these can't tell all.
     let mut kinds: Vec<&Rule> = Vec::new();
     let mut words: Vec<String> = Vec::new();

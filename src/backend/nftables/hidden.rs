@@ -2,9 +2,9 @@
 
 use super::batch::Job;
 use super::expression::{Expression, Verdict};
-use super::tables::Outside;
+use super::tables::TableHeader;
 use super::{Nftables, Refusal, bytecode, read};
-use crate::backend::hidden::{Hidden, Trait};
+use crate::backend::hidden::{Hidden, HiddenRule};
 use crate::sys::header::*;
 use crate::sys::{
     message::{attribute, text},
@@ -28,10 +28,10 @@ impl Nftables {
     /// Whose rules are in a table of iptables.
     pub fn hidden(&mut self, family: Family, table: Table) -> io::Result<Hidden> {
         let outside =
-            Outside { family: nfproto(family), name: table.name().to_owned(), flags: 0, port: None };
+            TableHeader { family: nfproto(family), name: table.name().to_owned(), flags: 0, port: None };
         let read = read::table(&mut self.socket, &outside)?;
         let chains = read.chains.iter().map(|chain| chain.name.clone()).collect();
-        let of_chain = |chain: &bytecode::Chain| -> Vec<Trait> {
+        let of_chain = |chain: &bytecode::Chain| -> Vec<HiddenRule> {
             chain.rules.iter().map(|rule| told(&chain.name, rule)).collect()
         };
         let rules = read.chains.iter().flat_map(of_chain).collect();
@@ -87,7 +87,7 @@ impl Nftables {
 }
 
 /// What tells whose a rule is.
-fn told(chain: &str, rule: &bytecode::Rule) -> Trait {
+fn told(chain: &str, rule: &bytecode::Rule) -> HiddenRule {
     let leads_to = rule.expressions.iter().find_map(|expression| match expression {
         Expression::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain)) => Some(chain.clone()),
         _ => None,
@@ -104,5 +104,5 @@ fn told(chain: &str, rule: &bytecode::Rule) -> Trait {
         })
     };
     let beside = Some(rule.comment()).filter(|comment| !comment.is_empty()).map(str::to_owned);
-    Trait { chain: chain.to_owned(), leads_to, comment: beside.or_else(by_match) }
+    HiddenRule { chain: chain.to_owned(), leads_to, comment: beside.or_else(by_match) }
 }

@@ -4,7 +4,7 @@
 //! Others may use tables of these names too. What iptables would not have made so is theirs, and stays.
 
 use super::batch::Job;
-use super::removal::{Gone, rule};
+use super::removal::{Removed, rule};
 use super::{Nftables, Refusal, kind};
 use crate::sys::header::*;
 use crate::sys::{
@@ -46,7 +46,7 @@ impl Nftables {
     pub fn remove_empty_iptables_tables(&mut self) -> Result<usize, Refusal> {
         let mut tries = TRIES;
         loop {
-            let looked = self.generation().and_then(|id| Ok((id, self.leftovers(&Gone::default())?)));
+            let looked = self.generation().and_then(|id| Ok((id, self.leftovers(&Removed::default())?)));
             let (generation, leftovers) = match looked {
                 Err(error) if lacks_nf_tables(&error) => return Ok(0),
                 other => other.map_err(|source| Refusal::Refused {
@@ -68,7 +68,7 @@ impl Nftables {
     }
 
     /// What can go once that is gone.
-    pub(super) fn leftovers(&mut self, gone: &Gone) -> io::Result<Vec<Leftover>> {
+    pub(super) fn leftovers(&mut self, gone: &Removed) -> io::Result<Vec<Leftover>> {
         let mut leftovers = Vec::new();
         for family in Family::BOTH {
             let tables: BTreeSet<String> =

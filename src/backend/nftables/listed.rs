@@ -4,8 +4,8 @@ use super::bytecode::{self, BaseChain, Element, Set};
 use super::lift::{self, Context};
 use crate::sys::{header::*, netfilter};
 use rules::nft::{
-    self, Condition, DataType, Field, Interval, Intervals, Kind, ListedBase, ListedChain, ListedRule,
-    ListedTable, interface_number,
+    self, Condition, DataType, Field, Interval, Intervals, Kind, LiveBase, LiveChain, LiveRule, LiveTable,
+    interface_number,
 };
 use rules::{Action, Family, Hook, Policy, Target, render};
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub(super) fn table(
     table: &bytecode::Table,
     interfaces: &Interfaces,
     bridges: &[String],
-) -> Option<ListedTable> {
+) -> Option<LiveTable> {
     let (word, of) = match family {
         NFPROTO_BRIDGE => return Some(of_bridges(table, bridges)),
         NFPROTO_INET => ("inet", None),
@@ -45,7 +45,7 @@ pub(super) fn table(
     };
     let context = Context { family: of, table, interfaces };
     let chain = |chain: &bytecode::Chain| {
-        let mut rules: Vec<ListedRule> = chain.rules.iter().map(|rule| lift::rule(rule, &context)).collect();
+        let mut rules: Vec<LiveRule> = chain.rules.iter().map(|rule| lift::rule(rule, &context)).collect();
         let base = chain.base.as_ref().map(|base| {
             let mut listed = base_chain(family, base);
             if !base.devices.is_empty() {
@@ -53,14 +53,14 @@ pub(super) fn table(
             }
             listed
         });
-        ListedChain { name: chain.name.clone(), base, rules }
+        LiveChain { name: chain.name.clone(), base, rules }
     };
     let chains = table.chains.iter().map(chain).collect();
-    Some(ListedTable { family: of, name: format!("{word} {}", table.name), chains })
+    Some(LiveTable { family: of, name: format!("{word} {}", table.name), chains })
 }
 
 /// A table of the family `bridge`, whose rules are not followed: what becomes of packets by a bridge is not known.
-fn of_bridges(table: &bytecode::Table, bridges: &[String]) -> ListedTable {
+fn of_bridges(table: &bytecode::Table, bridges: &[String]) -> LiveTable {
     let chain = |chain: &bytecode::Chain| {
         let base = chain.base.as_ref()?;
         // Frames come in before the address family sees them, and leave behind it.
@@ -69,7 +69,7 @@ fn of_bridges(table: &bytecode::Table, bridges: &[String]) -> ListedTable {
             _ => (Hook::Postrouting, i32::MAX / 2),
         };
         let text = "rules for bridges, which are not followed".to_owned();
-        let rule = ListedRule {
+        let rule = LiveRule {
             conditions: Vec::new(),
             first: Vec::new(),
             action: Action::Unknown(text.clone()),
@@ -79,13 +79,13 @@ fn of_bridges(table: &bytecode::Table, bridges: &[String]) -> ListedTable {
         };
         let mut rules = vec![rule];
         let place = nft::Base { kind: Kind::Filter, hook, priority };
-        let mut listed = ListedBase { base: place, policy: Policy::Accept };
+        let mut listed = LiveBase { base: place, policy: Policy::Accept };
         of_devices(bridges, &mut listed, &mut rules);
         let says_anything = !chain.rules.is_empty() || base.policy == NF_DROP;
-        says_anything.then(|| ListedChain { name: chain.name.clone(), base: Some(listed), rules })
+        says_anything.then(|| LiveChain { name: chain.name.clone(), base: Some(listed), rules })
     };
     let chains = table.chains.iter().filter_map(chain).collect();
-    ListedTable { family: None, name: format!("bridge {}", table.name), chains }
+    LiveTable { family: None, name: format!("bridge {}", table.name), chains }
 }
 
 /// Whether a table is one of iptables': by its name, and by all of its base chains.
@@ -106,7 +106,7 @@ pub(super) fn is_of_iptables(family: u8, table: &bytecode::Table) -> bool {
     bases.peek().is_some() && bases.all(|(chain, base)| as_made(chain, base))
 }
 
-fn base_chain(family: u8, base: &BaseChain) -> ListedBase {
+fn base_chain(family: u8, base: &BaseChain) -> LiveBase {
     // Before the first hook of the family, or behind its last.
     let (hook, priority) = match (family, base.hook) {
         (NFPROTO_NETDEV, NF_NETDEV_INGRESS) | (NFPROTO_INET, NF_INET_INGRESS) => {
@@ -125,17 +125,17 @@ fn base_chain(family: u8, base: &BaseChain) -> ListedBase {
         _ => Kind::Filter,
     };
     let policy = if base.policy == NF_DROP { Policy::Drop } else { Policy::Accept };
-    ListedBase { base: nft::Base { kind, hook, priority }, policy }
+    LiveBase { base: nft::Base { kind, hook, priority }, policy }
 }
 
 /// Makes the rules of a chain ask for its interfaces, and the policy a rule that does.
-fn of_devices(devices: &[String], base: &mut ListedBase, rules: &mut Vec<ListedRule>) {
+fn of_devices(devices: &[String], base: &mut LiveBase, rules: &mut Vec<LiveRule>) {
     let field = if base.base.hook == Hook::Prerouting { Field::InInterface } else { Field::OutInterface };
     let names = devices.iter().map(|name| Interval::one(interface_number(name)));
     let asked = rules::Condition::Nft(Condition::is(field, names.collect()));
     rules.iter_mut().for_each(|rule| rule.conditions.insert(0, asked.clone()));
     if std::mem::take(&mut base.policy) == Policy::Drop {
-        let drop = |conditions| ListedRule {
+        let drop = |conditions| LiveRule {
             text: "policy drop".to_owned(),
             conditions,
             first: Vec::new(),
@@ -151,9 +151,9 @@ fn of_devices(devices: &[String], base: &mut ListedBase, rules: &mut Vec<ListedR
 /// Behind a `return`, and at the end of a chain that a `goto` leads to, the policy of the base chain counts. The first drops by
 /// itself then; the second gets a rule behind it, which asks the same again, but for what the other chain may have changed.
 fn with_policy(
-    mut rule: ListedRule,
-    drop: &impl Fn(Vec<rules::Condition>) -> ListedRule,
-) -> impl Iterator<Item = ListedRule> {
+    mut rule: LiveRule,
+    drop: &impl Fn(Vec<rules::Condition>) -> LiveRule,
+) -> impl Iterator<Item = LiveRule> {
     let policy = match &mut rule.action {
         Action::Call { returns, .. } if !*returns => {
             *returns = true;
@@ -169,7 +169,7 @@ fn with_policy(
     let is_certain = policy.as_ref().is_none_or(|policy| policy.conditions.len() == rule.conditions.len());
     let policy = policy.map(|policy| match is_certain {
         true => policy,
-        false => ListedRule { action: Action::Unknown(policy.text.clone()), ..policy },
+        false => LiveRule { action: Action::Unknown(policy.text.clone()), ..policy },
     });
     [rule].into_iter().chain(policy)
 }

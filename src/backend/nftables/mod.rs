@@ -33,7 +33,7 @@ pub use expression::{Ct, Expression, Header, Meta, Operator, Register, Verdict};
 pub use hidden::Counts;
 use listed::Interfaces;
 pub use record::Record;
-pub use removal::Listed;
+pub use removal::ListingGeneration;
 pub use tables::{Hindered, Obstacle, Tables};
 
 use crate::sys::{
@@ -45,7 +45,7 @@ use crate::sys::{
 };
 use batch::{Batch, Job};
 use nix::{libc, sys::socket::SockProtocol};
-use rules::{Family, Listing, Table, nft::ListedTable};
+use rules::{Family, Listing, Table, nft::LiveTable};
 use std::io;
 
 /// nf_tables of the thread's network namespace.
@@ -56,13 +56,13 @@ pub struct Nftables {
 
 /// A table that packets meet.
 #[derive(Debug)]
-pub struct Met {
+pub struct VisibleTable {
     /// As it was read, if iptables made it: its program tells what its extensions say.
     pub as_read: Option<bytecode::Table>,
-    pub listed: ListedTable,
+    pub listed: LiveTable,
 }
 
-impl Met {
+impl VisibleTable {
     /// What a program of iptables has printed, rule by rule as far as these tables have the same.
     pub fn agreed(printed: Listing, tables: &[bytecode::Table]) -> Listing {
         agreed::agreed(printed, tables, &Interfaces::read())
@@ -121,7 +121,7 @@ impl Nftables {
     }
 
     /// All tables of which packets of a family meet chains, with what their rules have counted. Reading creates nothing.
-    pub fn listing(&mut self, family: Family) -> io::Result<Vec<Met>> {
+    pub fn listing(&mut self, family: Family) -> io::Result<Vec<VisibleTable>> {
         let interfaces = Interfaces::read();
         let mut tables = Vec::new();
         let found = self.tables()?.unwrap_or_default().0;
@@ -148,7 +148,7 @@ impl Nftables {
             let Some(mut listed) = listed::table(of, &table, &interfaces, &bridges) else { continue };
             hits.note(&mut listed);
             let as_read = listed::is_of_iptables(of, &table).then_some(table);
-            tables.push(Met { as_read, listed });
+            tables.push(VisibleTable { as_read, listed });
         }
         Ok(tables)
     }

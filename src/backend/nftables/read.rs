@@ -3,27 +3,27 @@
 use super::bytecode::{self, Element};
 use super::expression::{Expression, Verdict};
 use super::record::Record;
-use super::{kind, tables::Outside};
+use super::{kind, tables::TableHeader};
 use crate::sys::header::*;
 use crate::sys::{
     message::{self, Messages, attribute, attributes, text},
     netlink::{Request, Socket},
     nfnetlink::{body, nfgenmsg},
 };
-use rules::{Hits, nft::ListedTable};
+use rules::{Hits, nft::LiveTable};
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
 };
 
 /// What is in a table; if it is gone meanwhile, nothing.
-pub(super) fn table(socket: &mut Socket, outside: &Outside) -> io::Result<bytecode::Table> {
+pub(super) fn table(socket: &mut Socket, outside: &TableHeader) -> io::Result<bytecode::Table> {
     counted(socket, outside).map(|(table, _)| table)
 }
 
 /// The same, with what its rules have counted at that moment.
-pub(super) fn counted(socket: &mut Socket, outside: &Outside) -> io::Result<(bytecode::Table, Counts)> {
-    let Outside { family, name, flags, .. } = outside;
+pub(super) fn counted(socket: &mut Socket, outside: &TableHeader) -> io::Result<(bytecode::Table, Counts)> {
+    let TableHeader { family, name, flags, .. } = outside;
     let head = nfgenmsg(*family, 0);
     let mut reader = Reader { socket, head, table: name };
     let (sets, chains) = (reader.sets()?, reader.chains()?);
@@ -71,7 +71,7 @@ pub(super) struct Counts(BTreeMap<String, Vec<Option<Hits>>>);
 
 impl Counts {
     /// Puts it to the rules.
-    pub(super) fn note(mut self, table: &mut ListedTable) {
+    pub(super) fn note(mut self, table: &mut LiveTable) {
         for chain in &mut table.chains {
             let counted = self.0.remove(&chain.name).unwrap_or_default();
             for (rule, hits) in chain.rules.iter_mut().zip(counted) {

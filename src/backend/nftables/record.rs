@@ -23,9 +23,9 @@ const NFTNL_UDATA_RULE_COMMENT: u8 = 0;
 /// A type that libnftnl does not know and passes over: the number of our routing protocol.
 const SETTINGS: u8 = 137;
 /// `NFT_USERDATA_MAXLEN` (`linux/netfilter/nf_tables.h`).
-const MOST_BYTES: usize = 256;
+const MAX_USERDATA: usize = 256;
 /// `NFTNL_UDATA_COMMENT_MAXLEN`: what `nft` takes for a comment, its NUL included.
-const MOST_COMMENT: usize = 128;
+const MAX_COMMENT: usize = 128;
 /// What is before each item: type and length.
 const HEAD: usize = 2;
 
@@ -61,9 +61,9 @@ impl Record {
             self.rules_digest,
             self.settings_digest
         );
-        let comment: String = comment.chars().take(MOST_COMMENT - 1).collect();
+        let comment: String = comment.chars().take(MAX_COMMENT - 1).collect();
         let mut bytes = item(NFTNL_UDATA_RULE_COMMENT, comment.as_bytes());
-        let room = MOST_BYTES - bytes.len();
+        let room = MAX_USERDATA - bytes.len();
         let settings = self.settings.iter().filter(|settings| HEAD + settings.len() < room);
         bytes.extend(settings.flat_map(|settings| item(SETTINGS, settings.as_bytes())));
         bytes
@@ -211,9 +211,9 @@ mod tests {
             let settings = "x".repeat(length);
             let record = Record::of(&made(&settings), &Table::default());
             let userdata = record.userdata();
-            assert!(userdata.len() <= MOST_BYTES, "{length}: {}", userdata.len());
+            assert!(userdata.len() <= MAX_USERDATA, "{length}: {}", userdata.len());
             let comment = find(&userdata, NFTNL_UDATA_RULE_COMMENT).expect("a comment");
-            assert!(comment.len() <= MOST_COMMENT, "nft -f takes it: {}", comment.len());
+            assert!(comment.len() <= MAX_COMMENT, "nft -f takes it: {}", comment.len());
             let read = Record::read(&userdata).expect("a record");
             assert_eq!(read.settings_digest, record.settings_digest);
             assert_eq!(read.rules_digest, record.rules_digest);

@@ -20,11 +20,11 @@ use std::{
 
 /// The generation of the kernel's rules that the programs of iptables (nft) have listed.
 #[derive(Clone, Copy, Debug)]
-pub struct Listed {
+pub struct ListingGeneration {
     generation: u32,
 }
 
-impl Listed {
+impl ListingGeneration {
     /// Follows a change of our own: the kernel counts it, and leaves zero out (`nf_tables_commit`).
     pub fn follow(&mut self) {
         self.generation = self.generation.checked_add(1).unwrap_or(1);
@@ -33,7 +33,7 @@ impl Listed {
 
 /// What is about to go from the tables of iptables.
 #[derive(Debug, Default)]
-pub(super) struct Gone {
+pub(super) struct Removed {
     /// By table and handle.
     pub(super) rules: BTreeSet<(Family, String, u64)>,
     /// By table and name, with all rules in them.
@@ -45,8 +45,8 @@ pub(super) type Handles = BTreeMap<(Family, String, String), Vec<u64>>;
 
 impl Nftables {
     /// Before a listing.
-    pub fn before_listing(&mut self) -> io::Result<Listed> {
-        Ok(Listed { generation: self.generation()? })
+    pub fn before_listing(&mut self) -> io::Result<ListingGeneration> {
+        Ok(ListingGeneration { generation: self.generation()? })
     }
 
     /// Removes from the tables of iptables what the changes remove, and the tables and base chains that are left without
@@ -55,7 +55,7 @@ impl Nftables {
     /// `states` is what was listed.
     pub fn remove_listed<'a>(
         &mut self,
-        listed: Listed,
+        listed: ListingGeneration,
         states: impl Fn(Family) -> Option<&'a State>,
         families: &[(Family, Vec<TableChange>)],
     ) -> bool {
@@ -95,8 +95,8 @@ fn jobs<'a, 's>(
     states: impl Fn(Family) -> Option<&'s State>,
     handles: &Handles,
     families: &'a [(Family, Vec<TableChange>)],
-) -> Option<(Vec<Job<'a>>, Gone)> {
-    let (mut jobs, mut gone) = (Vec::new(), Gone::default());
+) -> Option<(Vec<Job<'a>>, Removed)> {
+    let (mut jobs, mut gone) = (Vec::new(), Removed::default());
     for (family, changes) in families {
         let state = states(*family)?;
         for TableChange { table, delete, remove, .. } in changes {

@@ -13,7 +13,7 @@ use std::{collections::BTreeSet, fmt, io};
 
 /// A table, from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Outside {
+pub(super) struct TableHeader {
     /// `NFPROTO_*`.
     pub(super) family: u8,
     pub(super) name: String,
@@ -23,7 +23,7 @@ pub(super) struct Outside {
     pub(super) port: Option<u32>,
 }
 
-impl Outside {
+impl TableHeader {
     pub(super) fn is_dormant(&self) -> bool {
         self.flags & NFT_TABLE_F_DORMANT != 0
     }
@@ -98,12 +98,12 @@ impl fmt::Display for Hindered {
 
 /// All tables of nf_tables in a namespace at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tables(pub(super) Vec<Outside>);
+pub struct Tables(pub(super) Vec<TableHeader>);
 
 impl Tables {
     /// The names of those of the family `inet`, but for the owner's.
     pub fn of_others(&self, owner: &Ownership) -> BTreeSet<String> {
-        let of_others = |table: &&Outside| table.family == NFPROTO_INET && table.name != owner.table;
+        let of_others = |table: &&TableHeader| table.family == NFPROTO_INET && table.name != owner.table;
         self.0.iter().filter(of_others).map(|table| table.name.clone()).collect()
     }
 
@@ -119,7 +119,7 @@ impl Tables {
 
     /// The tables that are not what they seem: of those with an owner, the ones that somebody of ours would change.
     pub fn hindered(&self, owner: &Ownership) -> Vec<Hindered> {
-        let is_changed = |table: &Outside| match table.family {
+        let is_changed = |table: &TableHeader| match table.family {
             NFPROTO_INET => owner.each().any(|one| {
                 one.table == table.name
                     || one.predecessor.is_some_and(|other| other.tables.contains(&table.name.as_str()))
@@ -127,7 +127,7 @@ impl Tables {
             NFPROTO_IPV4 | NFPROTO_IPV6 => Table::ALL.iter().any(|one| one.name() == table.name),
             _ => false,
         };
-        let of_table = |table: &Outside| {
+        let of_table = |table: &TableHeader| {
             let owned = table.port.filter(|_| is_changed(table)).map(|port| Obstacle::Owned { port });
             let found = [
                 table.is_dormant().then_some(Obstacle::Dormant),
@@ -157,7 +157,7 @@ impl Nftables {
             let flags = attribute(attributes, NFTA_TABLE_FLAGS).and_then(|flags| u32_at(flags, 0));
             let port =
                 attribute(attributes, NFTA_TABLE_OWNER).and_then(|port| u32_at(port, 0)).map(u32::from_be);
-            Some(Outside { family: *payload.first()?, name, flags: flags.map_or(0, u32::from_be), port })
+            Some(TableHeader { family: *payload.first()?, name, flags: flags.map_or(0, u32::from_be), port })
         });
         match found {
             Err(error) if lacks_nf_tables(&error) => Ok(None),
@@ -190,7 +190,7 @@ impl Nftables {
     pub fn has_nat(&mut self, tables: &Tables, owner: &Ownership) -> io::Result<(bool, bool)> {
         let mut chains = base_chains(&mut self.socket)?;
         chains.retain(|chain| {
-            let is_its = |table: &Outside| table.family == chain.family && table.name == chain.table;
+            let is_its = |table: &TableHeader| table.family == chain.family && table.name == chain.table;
             !tables.0.iter().any(|table| table.is_dormant() && is_its(table))
         });
         let nat = || chains.iter().filter(|chain| chain.kind == "nat" && !chain.is_of(owner));

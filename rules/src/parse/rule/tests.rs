@@ -5,7 +5,7 @@ use crate::Target;
 
 fn check(text: &str, conditions: &[Condition], action: &Action) {
     let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-    let Line::Foreign(foreign) = read(&words, text, Family::V4).line else {
+    let ListedRule::Foreign(foreign) = read(&words, text, Family::V4).line else {
         panic!("{text:?} is not foreign");
     };
     assert_eq!((foreign.conditions.as_slice(), &foreign.action), (conditions, action), "{text:?}");
@@ -79,7 +79,7 @@ fn check_exact(text: &str, same: &str, is_our_spelling: bool) {
         super::read(&words, text, Family::V4)
     };
     let (told, same) = (read(text), read(same));
-    assert!(matches!(told.line, Line::Typed(_)), "{text:?}");
+    assert!(matches!(told.line, ListedRule::Typed(_)), "{text:?}");
     assert_eq!((told.line, told.is_our_spelling), (same.line, is_our_spelling), "{text:?}");
 }
 
@@ -103,7 +103,7 @@ fn a_protocols_module_without_an_option_is_kept() {
         let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
         let told = super::read(&words, &text, Family::V4);
         let matches = [Match::Protocol(protocol), Match::ProtocolModule(protocol)];
-        assert_eq!(told.line, Line::Typed(Rule::new(matches, Target::Accept)));
+        assert_eq!(told.line, ListedRule::Typed(Rule::new(matches, Target::Accept)));
         assert!(told.is_our_spelling);
     }
 }

@@ -1,6 +1,6 @@
 //! Conditions: what comparisons and look-ups ask of the register.
 
-use super::{Held, Lifter};
+use super::{Lifter, RegisterValue};
 use crate::backend::nftables::bytecode::{Element, Set};
 use crate::backend::nftables::expression::{Operator, WORD};
 use crate::backend::nftables::listed::values;
@@ -16,10 +16,12 @@ impl Lifter<'_> {
     /// The field of which all `length` bytes are held, the most significant first.
     pub(super) fn ordered(&self, length: usize) -> Option<Field> {
         let (field, held) = match &self.held {
-            Held::Field { field, length: held, mask: None } if !field.data_type().is_reversed(false) => {
+            RegisterValue::Field { field, length: held, mask: None }
+                if !field.data_type().is_reversed(false) =>
+            {
                 (*field, *held)
             }
-            Held::Ordered(field) => (*field, width(*field)),
+            RegisterValue::Ordered(field) => (*field, width(*field)),
             _ => return None,
         };
         (held == length && width(field) == length).then_some(field)
@@ -30,7 +32,7 @@ impl Lifter<'_> {
         let is_equality = matches!(operator, Operator::Eq | Operator::Neq);
         match self.held.clone() {
             // A whole word of bits.
-            Held::Field { field: Field::ConnState, mask: None, .. } => {
+            RegisterValue::Field { field: Field::ConnState, mask: None, .. } => {
                 let bits = <[u8; 4]>::try_from(bytes).map_or(0, u32::from_ne_bytes);
                 match bits.count_ones() {
                     1 if is_equality => {
@@ -40,7 +42,7 @@ impl Lifter<'_> {
                     _ => self.strange_condition(),
                 }
             }
-            Held::Field { field, length, mask: None } if is_equality && bytes.len() <= length => {
+            RegisterValue::Field { field, length, mask: None } if is_equality && bytes.len() <= length => {
                 let is_name = matches!(field, Field::InInterface | Field::OutInterface);
                 if bytes.len() < length && !is_name {
                     return self.strange_condition();
@@ -58,22 +60,22 @@ impl Lifter<'_> {
                 let last = if is_name && bytes.contains(&0) { first } else { prefixed };
                 self.ask(field, negated, first, last);
             }
-            Held::Ordered(field) if is_equality && bytes.len() == width(field) => {
+            RegisterValue::Ordered(field) if is_equality && bytes.len() == width(field) => {
                 let number = field.data_type().decode(bytes, true);
                 self.ask(field, negated, number, number);
             }
-            Held::Field { field, mask: None, .. } | Held::Ordered(field)
+            RegisterValue::Field { field, mask: None, .. } | RegisterValue::Ordered(field)
                 if self.ordered(bytes.len()) == Some(field) =>
             {
                 self.compare_order(field, operator, field.data_type().decode(bytes, true));
             }
-            Held::Field { field, length, mask: Some((bits, flips)) }
+            RegisterValue::Field { field, length, mask: Some((bits, flips)) }
                 if is_equality && bytes.len() == length && flips.iter().all(|byte| *byte == 0) =>
             {
                 let number = |bytes: &[u8]| field.data_type().decode(bytes, false);
                 self.compare_bits(field, negated, number(&bits), number(bytes));
             }
-            Held::Index(field) => match <[u8; 4]>::try_from(bytes).ok().map(u32::from_ne_bytes) {
+            RegisterValue::Index(field) => match <[u8; 4]>::try_from(bytes).ok().map(u32::from_ne_bytes) {
                 Some(index) if is_equality => match self.context.interfaces.name(index) {
                     Some(name) => {
                         let name = nft::interface_number(name);
@@ -83,24 +85,26 @@ impl Lifter<'_> {
                 },
                 _ => self.strange_condition(),
             },
-            Held::EtherType if is_equality => match bytes {
+            RegisterValue::EtherType if is_equality => match bytes {
                 // `ETH_P_IP` and `ETH_P_IPV6` of `linux/if_ether.h`.
                 [0x08, 0x00] => self.ask_family(negated, Family::V4),
                 [0x86, 0xdd] => self.ask_family(negated, Family::V6),
                 _ => self.strange_condition(),
             },
-            Held::TcpFlags(Some(mask)) if is_equality && self.asks_tcp() => match (mask & ECN, bytes) {
-                // What stands for congestion may be set in the first segment or not.
-                (0, [value]) => {
-                    let takes_first = (SYN & mask == *value) != negated;
-                    let sign = if negated { "!=" } else { "==" };
-                    let text = format!("tcp flags & {mask:#04x} {sign} {value:#04x}");
-                    self.words.push(text.clone());
-                    self.put(Condition::TcpFlags { takes_first, text });
+            RegisterValue::TcpFlags(Some(mask)) if is_equality && self.asks_tcp() => {
+                match (mask & ECN, bytes) {
+                    // What stands for congestion may be set in the first segment or not.
+                    (0, [value]) => {
+                        let takes_first = (SYN & mask == *value) != negated;
+                        let sign = if negated { "!=" } else { "==" };
+                        let text = format!("tcp flags & {mask:#04x} {sign} {value:#04x}");
+                        self.words.push(text.clone());
+                        self.put(Condition::TcpFlags { takes_first, text });
+                    }
+                    _ => self.strange_condition(),
                 }
-                _ => self.strange_condition(),
-            },
-            Held::DestinationType if is_equality && *bytes == u32::from(RTN_LOCAL).to_ne_bytes() => {
+            }
+            RegisterValue::DestinationType if is_equality && *bytes == u32::from(RTN_LOCAL).to_ne_bytes() => {
                 let operand = if negated { Negatable::Not(()) } else { Negatable::Is(()) };
                 let not = if negated { "!= " } else { "" };
                 self.words.push(format!("fib daddr type {not}local"));
@@ -231,13 +235,15 @@ impl Lifter<'_> {
 
     pub(super) fn strange_condition(&mut self) {
         let text = match &self.held {
-            Held::Field { field, .. } | Held::Ordered(field) => {
+            RegisterValue::Field { field, .. } | RegisterValue::Ordered(field) => {
                 format!("({field:?} in a form that is not known)")
             }
-            Held::Other(name) => format!("({name})"),
-            Held::Value(_) | Held::DestinationType | Held::Index(_) | Held::EtherType | Held::TcpFlags(_) => {
-                "(cmp)".to_owned()
-            }
+            RegisterValue::Other(name) => format!("({name})"),
+            RegisterValue::Value(_)
+            | RegisterValue::DestinationType
+            | RegisterValue::Index(_)
+            | RegisterValue::EtherType
+            | RegisterValue::TcpFlags(_) => "(cmp)".to_owned(),
         };
         self.strange(text);
     }
@@ -257,7 +263,7 @@ impl Lifter<'_> {
     }
 }
 
-impl Held {
+impl RegisterValue {
     /// The field, if all of it is held as keys of a set have it. Of ranges, keys are compared byte by byte.
     fn part(&self, has_ranges: bool) -> Option<Field> {
         match self {

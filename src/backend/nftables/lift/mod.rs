@@ -9,7 +9,7 @@ use super::bytecode;
 use super::expression::{Expression, Header, Register, Verdict};
 use super::listed::Interfaces;
 use super::lower;
-use rules::nft::{self, Field, ListedRule, Test};
+use rules::nft::{self, Field, LiveRule, Test};
 use rules::{Action, Condition, Disposition, Family, Mark, Port, PortRange, Target, Zone, render};
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(super) struct Context<'a> {
 }
 
 /// A rule as it is listed.
-pub(super) fn rule(rule: &bytecode::Rule, context: &Context<'_>) -> ListedRule {
+pub(super) fn rule(rule: &bytecode::Rule, context: &Context<'_>) -> LiveRule {
     let mut lifter = Lifter::new(context);
     rule.expressions.iter().for_each(|expression| lifter.step(expression));
     lifter.finish(rule.comment())
@@ -33,7 +33,7 @@ pub(super) fn rule(rule: &bytecode::Rule, context: &Context<'_>) -> ListedRule {
 
 /// What the first register holds.
 #[derive(Clone, Debug)]
-enum Held {
+enum RegisterValue {
     /// A field, or its first bytes, of which those of the mask, each flipped where the other mask says so.
     Field {
         field: Field,
@@ -57,10 +57,10 @@ enum Held {
 
 struct Lifter<'a> {
     context: &'a Context<'a>,
-    held: Held,
+    held: RegisterValue,
     second: Option<Vec<u8>>,
     /// What the words behind the first of the registers hold, by the number of the word: parts of a longer key.
-    words_held: BTreeMap<u32, Held>,
+    words_held: BTreeMap<u32, RegisterValue>,
     /// Tests that the model can say, for the rule's text.
     tests: Vec<Test>,
     conditions: Vec<Condition>,
@@ -79,7 +79,7 @@ impl<'a> Lifter<'a> {
     fn new(context: &'a Context<'a>) -> Self {
         Self {
             context,
-            held: Held::Other("nothing".to_owned()),
+            held: RegisterValue::Other("nothing".to_owned()),
             second: None,
             words_held: BTreeMap::new(),
             tests: Vec::new(),
@@ -118,18 +118,18 @@ impl<'a> Lifter<'a> {
             Expression::ToPacketOrder => {
                 self.held = match self.held {
                     // States are bits, which no order makes sense of.
-                    Held::Field { field, mask: None, length }
+                    RegisterValue::Field { field, mask: None, length }
                         if length == 4
                             && length == field.data_type().width()
                             && field != Field::ConnState =>
                     {
-                        Held::Ordered(field)
+                        RegisterValue::Ordered(field)
                     }
-                    _ => Held::Other("byteorder".to_owned()),
+                    _ => RegisterValue::Other("byteorder".to_owned()),
                 };
             }
             Expression::Lookup { set, negated } => self.look_up(set, *negated),
-            Expression::Immediate(Register::First, bytes) => self.held = Held::Value(bytes.clone()),
+            Expression::Immediate(Register::First, bytes) => self.held = RegisterValue::Value(bytes.clone()),
             Expression::Immediate(Register::Second, bytes) => self.second = Some(bytes.clone()),
             Expression::SetMetaMark => {
                 let action = self.mark();
@@ -137,7 +137,7 @@ impl<'a> Lifter<'a> {
             }
             Expression::SetCtMark => {
                 let target = match &self.held {
-                    Held::Field { field: Field::Mark(_), mask: None, .. } => Some(Target::SaveMark),
+                    RegisterValue::Field { field: Field::Mark(_), mask: None, .. } => Some(Target::SaveMark),
                     held => {
                         set_by(held, |field| matches!(field, Field::Connmark(_))).map(Target::SetConnmark)
                     }
@@ -178,30 +178,31 @@ impl<'a> Lifter<'a> {
     fn load(&mut self, expression: &Expression) {
         let asked = |of: &Family| self.tests.iter().any(|test| test.condition == nft::Condition::family(*of));
         let family = self.context.family.or_else(|| Family::BOTH.into_iter().find(asked));
-        let whole = |field: Field| Held::Field { field, length: field.data_type().width(), mask: None };
+        let whole =
+            |field: Field| RegisterValue::Field { field, length: field.data_type().width(), mask: None };
         self.held = match (expression, lower::loaded(expression, family)) {
             (Expression::Payload { length, .. }, Some(field)) => {
-                Held::Field { field, length: *length as usize, mask: None }
+                RegisterValue::Field { field, length: *length as usize, mask: None }
             }
             (_, Some(field)) => whole(field),
             (Expression::Payload { header, offset, length: 1 }, None) => match (header, family, offset) {
-                (Header::Transport, _, &TCP_FLAGS) => Held::TcpFlags(None),
+                (Header::Transport, _, &TCP_FLAGS) => RegisterValue::TcpFlags(None),
                 (Header::Network, Some(Family::V4), 9) | (Header::Network, Some(Family::V6), 6) => {
                     whole(Field::Protocol)
                 }
-                _ => Held::Other("payload".to_owned()),
+                _ => RegisterValue::Other("payload".to_owned()),
             },
-            _ => Held::Other("payload".to_owned()),
+            _ => RegisterValue::Other("payload".to_owned()),
         };
     }
 
     fn bitwise(&mut self, bits: &[u8], flips: &[u8]) {
         match &mut self.held {
-            Held::Field { length, mask: mask @ None, .. } if *length == bits.len() => {
+            RegisterValue::Field { length, mask: mask @ None, .. } if *length == bits.len() => {
                 *mask = Some((bits.to_vec(), flips.to_vec()));
             }
-            Held::TcpFlags(mask @ None) if flips == [0] => *mask = bits.first().copied(),
-            _ => self.held = Held::Other("bitwise".to_owned()),
+            RegisterValue::TcpFlags(mask @ None) if flips == [0] => *mask = bits.first().copied(),
+            _ => self.held = RegisterValue::Other("bitwise".to_owned()),
         }
     }
 
@@ -212,7 +213,7 @@ impl<'a> Lifter<'a> {
     /// The value that the register holds, if it has that many bytes.
     fn value<const LENGTH: usize>(&self, length: usize) -> Option<[u8; LENGTH]> {
         match &self.held {
-            Held::Value(bytes) if bytes.len() == length => bytes.as_slice().try_into().ok(),
+            RegisterValue::Value(bytes) if bytes.len() == length => bytes.as_slice().try_into().ok(),
             _ => None,
         }
     }
@@ -229,13 +230,13 @@ impl<'a> Lifter<'a> {
     /// What becomes of the packet's mark.
     fn mark(&self) -> Action {
         let target = match &self.held {
-            Held::Field { field: Field::Connmark(_), mask: None, .. } => Some(Target::RestoreMark),
+            RegisterValue::Field { field: Field::Connmark(_), mask: None, .. } => Some(Target::RestoreMark),
             held => set_by(held, |field| matches!(field, Field::Mark(_))).map(Target::SetMark),
         };
         target.map_or_else(|| Action::Marks("meta mark set".to_owned()), Action::Target)
     }
 
-    fn finish(mut self, userdata: &str) -> ListedRule {
+    fn finish(mut self, userdata: &str) -> LiveRule {
         let comment = self.comment.take().unwrap_or_else(|| userdata.to_owned());
         if let Some((_, port)) = self.tproxy {
             self.actions = vec![match self.actions.as_slice() {
@@ -265,7 +266,7 @@ impl<'a> Lifter<'a> {
         }
         let action = self.actions.pop().unwrap_or_else(|| Action::Continue(String::new()));
         let (conditions, first) = (self.conditions, self.actions);
-        ListedRule { text: words.join(" "), conditions, first, action, comment, hits: None }
+        LiveRule { text: words.join(" "), conditions, first, action, comment, hits: None }
     }
 }
 
@@ -296,11 +297,11 @@ fn goes_on(action: &Action) -> bool {
 }
 
 /// The mark that is set by storing what is held: a value, or bits of what the mark was before.
-fn set_by(held: &Held, is_own: impl Fn(Field) -> bool) -> Option<Mark> {
+fn set_by(held: &RegisterValue, is_own: impl Fn(Field) -> bool) -> Option<Mark> {
     let word = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_ne_bytes);
     match held {
-        Held::Value(bytes) => word(bytes).map(Mark::whole),
-        Held::Field { field, mask: Some((bits, flips)), .. } if is_own(*field) => {
+        RegisterValue::Value(bytes) => word(bytes).map(Mark::whole),
+        RegisterValue::Field { field, mask: Some((bits, flips)), .. } if is_own(*field) => {
             word(bits).zip(word(flips)).map(|(bits, value)| Mark { value, mask: !bits })
         }
         _ => None,

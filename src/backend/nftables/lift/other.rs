@@ -1,6 +1,6 @@
 //! Expressions that we never write and others do.
 
-use super::{Held, Lifter, verdict_action};
+use super::{Lifter, RegisterValue, verdict_action};
 use crate::backend::nftables::{Expression, decode::load_elsewhere};
 use crate::sys::{
     header::*,
@@ -34,9 +34,9 @@ impl Lifter<'_> {
             "meta" if first(NFTA_META_DREG) => {
                 self.lose(name);
                 match number(NFTA_META_KEY) {
-                    Some(NFT_META_IIF) => self.held = Held::Index(Field::InInterface),
-                    Some(NFT_META_OIF) => self.held = Held::Index(Field::OutInterface),
-                    Some(NFT_META_PROTOCOL) => self.held = Held::EtherType,
+                    Some(NFT_META_IIF) => self.held = RegisterValue::Index(Field::InInterface),
+                    Some(NFT_META_OIF) => self.held = RegisterValue::Index(Field::OutInterface),
+                    Some(NFT_META_PROTOCOL) => self.held = RegisterValue::EtherType,
                     _ => {}
                 }
             }
@@ -65,7 +65,7 @@ impl Lifter<'_> {
                 let asks = (number(NFTA_FIB_DREG), number(NFTA_FIB_RESULT), number(NFTA_FIB_FLAGS));
                 self.lose(name);
                 if asks == (Some(NFT_REG_1), Some(NFT_FIB_RESULT_ADDRTYPE), Some(NFTA_FIB_F_DADDR)) {
-                    self.held = Held::DestinationType;
+                    self.held = RegisterValue::DestinationType;
                 }
             }
             "nat" => {
@@ -128,7 +128,7 @@ impl Lifter<'_> {
 
     /// What registers held is another now.
     fn lose(&mut self, name: &str) {
-        self.held = Held::Other(name.to_owned());
+        self.held = RegisterValue::Other(name.to_owned());
         self.second = None;
         self.words_held.clear();
     }
@@ -161,7 +161,7 @@ impl Lifter<'_> {
         let (address, last_address) = (register(NFTA_NAT_REG_ADDR_MIN), register(NFTA_NAT_REG_ADDR_MAX));
         let (port, last_port) = (register(NFTA_NAT_REG_PROTO_MIN), register(NFTA_NAT_REG_PROTO_MAX));
         let unknown = || Action::Unknown("dnat".to_owned());
-        let (Some(NFT_REG_1), Held::Value(bytes)) = (address, &self.held) else { return unknown() };
+        let (Some(NFT_REG_1), RegisterValue::Value(bytes)) = (address, &self.held) else { return unknown() };
         let address = match bytes.as_slice() {
             [a, b, c, d] => IpAddr::from([*a, *b, *c, *d]),
             bytes => match <[u8; 16]>::try_from(bytes) {

@@ -10,7 +10,7 @@ use std::{fmt, net::IpAddr};
 
 /// A rule as it stands in a chain.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Line {
+pub enum ListedRule {
     /// A rule that the model can say.
     Typed(Rule),
     /// One that the owner's predecessor has put into a base chain, where nothing in it says so: the owner's by
@@ -94,7 +94,7 @@ pub enum Action {
     Unknown(String),
 }
 
-impl Line {
+impl ListedRule {
     /// Whether the rule, standing in a chain that is not the owner's, is the owner's all the same.
     pub fn belongs_to(&self, owner: &Ownership) -> bool {
         match self {
