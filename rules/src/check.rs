@@ -65,7 +65,7 @@ pub enum Fault {
     /// A report's prefix that NFLOG has no room for.
     #[error("the report's prefix is longer than 63 bytes")]
     PrefixTooLong,
-    /// A jump to a chain of somebody else's that cleaning would take for the owner's.
+    /// A jump to a foreign chain that cleaning would take for the owner's.
     #[error("the chain is said to be somebody else's, but its name starts as the owner's do")]
     ChainNotForeign,
     /// A chain that cleaning would not know again.

@@ -9,7 +9,7 @@ pub struct Desired {
     /// Whose rules and routing they are.
     pub owner: Ownership,
     pub v4: Checked,
-    /// `None` where IPv6 is left alone.
+    /// `None` where IPv6 is not captured.
     pub v6: Option<Checked>,
     pub routing: BTreeSet<Object>,
     /// Flows that pass the rules by if they are older than those.
@@ -59,13 +59,13 @@ pub struct StaleFlows {
     pub port: u16,
     /// Their destinations; `None` for all.
     pub destinations: Option<BTreeSet<IpAddr>>,
-    /// The zone of flows that are left alone.
+    /// The zone of flows that are excluded.
     pub except_zone: Zone,
     pub families: Vec<Family>,
 }
 
 impl StaleFlows {
-    /// Whether a flow is meant that nobody has rewritten yet: the entry of one that is redirected leads answers back.
+    /// Whether a flow is meant that no rule has rewritten yet: the entry of one that is redirected leads answers back.
     pub fn includes(&self, destination: IpAddr, port: u16, zone: u16) -> bool {
         let captured =
             self.destinations.as_ref().is_none_or(|destinations| destinations.contains(&destination));

@@ -1,4 +1,4 @@
-//! How the rules that are there differ from the wanted ones, told chain by chain.
+//! How the rules that are there differ from the wanted ones, chain by chain.
 //!
 //! Looks at what [`crate::plan`] looks at. A plan says what to do; this says what is wrong, and finds nothing where a
 //! plan would be empty, or would only put rules of ours in the place of others that do the same.
@@ -127,7 +127,7 @@ fn chain_drift(
         if all_serve && foreign.is_none() {
             return None;
         }
-        // What serves as a wanted rule is told as that rule.
+        // What serves as a wanted rule is reported as that rule.
         let told =
             |there: &ListedRule| lines.iter().find(|line| serves(there, line)).unwrap_or(there).clone();
         let ours: Vec<ListedRule> = ours.into_iter().map(told).collect();

@@ -1,14 +1,15 @@
 //! What a predecessor has made and the owner takes over: its rules in base chains, its policy rules, routes and
 //! addresses, none of which says whose it is.
 //!
-//! What is proven is inherited: replaced by a change, removed by cleaning. What has a form of the predecessor's and is not
-//! proven may be anybody's: it is doubtful, stays, and is named.
+//! What is proven is inherited: replaced by a change, removed by cleaning. What has a pattern of the predecessor's and is not
+//! proven may belong to any program: it is doubtful, is kept, and is reported.
 
+use crate::field::Field;
 use crate::predecessor::{self, Confidence};
 use crate::routing::{Object, OwnedRoute};
 use crate::{
-    Chain, Family, Hook, InterfaceName, ListedRule, Match, Negatable, Ownership, Predecessor, Rule, State,
-    Table, Target,
+    Chain, ChainState, Family, Hook, InterfaceName, ListedRule, Match, Negatable, Ownership, Predecessor,
+    Rule, State, Table, Target,
 };
 use std::collections::BTreeSet;
 
@@ -37,24 +38,22 @@ fn claims(
     predecessor: &Predecessor,
 ) -> BTreeSet<(Chain, usize)> {
     let rules: Vec<Candidate<'_>> = candidates(state, table, owner, predecessor).collect();
-    let mut claimed: BTreeSet<(Chain, usize)> =
-        rules.iter().filter(|rule| rule.confidence == Confidence::Certain).map(Candidate::place).collect();
-    let base = || state.chains(table).filter(|(chain, _)| matches!(chain, Chain::Base(_)));
-    let is_ours = |line: &ListedRule| matches!(line, ListedRule::Typed(rule) if owner.marks_rule(rule));
+    let of = |wanted| rules.iter().filter(move |rule: &&Candidate<'_>| rule.confidence == wanted);
+    let mut claimed: BTreeSet<(Chain, usize)> = of(Confidence::Certain).map(Candidate::place).collect();
+    let base = || base_chains(state, table);
+    let is_ours = |line: &ListedRule| line.typed().is_some_and(|rule| owner.marks_rule(rule));
     let holds_more = !claimed.is_empty()
         || state.chains(table).any(|(chain, _)| owner.owns_chain(chain))
         || base().any(|(_, held)| held.lines.iter().any(|line| line.belongs_to(owner)));
-    if rules.iter().any(|rule| rule.confidence == Confidence::Uncommented) && is_bare(state, owner) {
-        claimed.extend(
-            rules.iter().filter(|rule| rule.confidence == Confidence::Uncommented).map(Candidate::place),
-        );
+    if is_uncommented(state, owner) {
+        claimed.extend(of(Confidence::Uncommented).map(Candidate::place));
     }
-    // Where rules carry the owner's comment, the owner has made the table anew, and left no rule of the other's.
+    // Where rules carry the owner's comment, the owner has written the table again, and left no rule of the predecessor's.
     if !holds_more || base().any(|(_, held)| held.lines.iter().any(is_ours)) {
         return claimed;
     }
-    claimed.extend(rules.iter().filter(|rule| rule.confidence == Confidence::ByTable).map(Candidate::place));
-    let by_place = || rules.iter().filter(|rule| rule.confidence == Confidence::ByPosition);
+    claimed.extend(of(Confidence::ByTable).map(Candidate::place));
+    let by_place = || of(Confidence::ByPosition);
     // Its jumps come after its rules for interfaces, but for those of virtual machines. Where the owner has made the table,
     // its jumps stand before whatever others had there.
     let comes_before = |rule: &Candidate<'_>| {
@@ -69,8 +68,7 @@ fn claims(
     };
     let leads_on = |rule: &Candidate<'_>| {
         let is_such = |line: &ListedRule| {
-            let ListedRule::Typed(other) = line else { return false };
-            line.belongs_to(owner) && interface(other) == rule.interface
+            line.belongs_to(owner) && line.typed().is_some_and(|other| interface(other) == rule.interface)
         };
         state.lines(table, &Chain::Base(rule.hook)).iter().any(is_such)
     };
@@ -105,30 +103,27 @@ fn claims(
     claimed
 }
 
+fn base_chains(state: &State, table: Table) -> impl Iterator<Item = (&Chain, &ChainState)> {
+    state.chains(table).filter(|(chain, _)| matches!(chain, Chain::Base(_)))
+}
+
 /// Whether the base chains of `nat` lead to chains of the owner's prefix, and none of the owner's rules there has a comment.
-fn is_bare(state: &State, owner: &Ownership) -> bool {
-    let base = state.chains(Table::Nat).filter(|(chain, _)| matches!(chain, Chain::Base(_)));
-    let mut owned = base.flat_map(|(_, held)| &held.lines).filter_map(|line| match line {
-        ListedRule::Typed(rule) if owner.owns_rule(rule) => Some(rule),
-        ListedRule::Typed(_) | ListedRule::Inherited(_) | ListedRule::Foreign(_) => None,
-    });
-    let is_bare = |rule: &Rule| !rule.matches.iter().any(|m| matches!(m, Match::Comment(_)));
-    owned.next().is_some_and(|first| is_bare(first) && owned.all(is_bare))
+fn is_uncommented(state: &State, owner: &Ownership) -> bool {
+    let lines = base_chains(state, Table::Nat).flat_map(|(_, held)| &held.lines);
+    let mut owned = lines.filter_map(ListedRule::typed).filter(|rule| owner.owns_rule(rule)).peekable();
+    owned.peek().is_some() && owned.all(|rule| !rule.matches.iter().any(|m| matches!(m, Match::Comment(_))))
 }
 
 /// Whether chains of the owner's prefix redirect anything without asking for its port.
 fn captures_networks(state: &State, table: Table, owner: &Ownership) -> bool {
-    let asks_for_port = |rule: &Rule| {
-        let is_port = |m: &Match| matches!(m, Match::DestinationPort(_) | Match::DestinationPorts(_));
-        rule.matches.iter().any(is_port)
+    let for_all_ports = |line: &'_ ListedRule| -> Option<Target> {
+        let is_port = |m: &Match| m.field() == Some(Field::DestinationPort);
+        line.typed().filter(|rule| !rule.matches.iter().any(is_port)).map(|rule| rule.target.clone())
     };
-    let redirects = |line: &ListedRule| matches!(line, ListedRule::Typed(rule) if matches!(rule.target, Target::Redirect(_)) && !asks_for_port(rule));
-    let captures = |line: &ListedRule| match line {
-        ListedRule::Typed(rule) if !asks_for_port(rule) => match &rule.target {
-            Target::Jump(chain) => state.lines(table, &Chain::User(chain.clone())).iter().any(redirects),
-            _ => false,
-        },
-        ListedRule::Typed(_) | ListedRule::Inherited(_) | ListedRule::Foreign(_) => false,
+    let redirects = |line: &ListedRule| matches!(for_all_ports(line), Some(Target::Redirect(_)));
+    let captures = |line: &ListedRule| match for_all_ports(line) {
+        Some(Target::Jump(chain)) => state.lines(table, &Chain::User(chain)).iter().any(redirects),
+        _ => false,
     };
     let mut owned = state.chains(table).filter(|(chain, _)| owner.owns_chain(chain));
     owned.any(|(_, held)| held.lines.iter().any(captures))
@@ -147,7 +142,7 @@ pub fn doubtful<'a>(
 ) -> impl Iterator<Item = (Table, Hook, &'a ListedRule)> {
     Table::LISTED.into_iter().flat_map(move |table| {
         let of = move |predecessor| {
-            // Without proof such a rule is as likely anybody's as any other.
+            // Without proof such a rule is as likely to be of any other program.
             candidates(state, table, owner, predecessor)
                 .filter(|rule| rule.confidence != Confidence::Uncommented)
         };
@@ -158,7 +153,7 @@ pub fn doubtful<'a>(
     })
 }
 
-/// Those whose work the owner takes over, and whoever it is joined with.
+/// The predecessors of the owner, and of those that it is joined with.
 pub fn predecessors(owner: &Ownership) -> impl Iterator<Item = &'static Predecessor> {
     owner.each().filter_map(|one| one.predecessor)
 }
@@ -219,7 +214,7 @@ fn candidates<'a>(
 pub struct Evidence {
     /// Marks that inherited rules look at.
     marks: BTreeSet<u32>,
-    /// Whether IPv6 is captured, by whomever: its tables hold chains of the owner's prefix.
+    /// Whether IPv6 is captured, by either: its tables hold chains of the owner's prefix.
     captures_ipv6: bool,
     /// Whether anything stands that only the predecessor makes.
     inherited: bool,
@@ -228,7 +223,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// What the tables of iptables tell.
+    /// What the tables of iptables show.
     pub fn of<'a>(states: impl Iterator<Item = (Family, &'a State)>, owner: &Ownership) -> Self {
         let mut evidence = Self::default();
         let chains = states
@@ -269,7 +264,7 @@ pub struct Inheritance {
     pub routing: BTreeSet<OwnedRoute>,
     /// Of those that the owner is joined with, by their protocols.
     pub joined: BTreeSet<OwnedRoute>,
-    /// What may be the predecessor's, or anybody's.
+    /// What may be the predecessor's, or any other program's.
     pub doubtful: BTreeSet<OwnedRoute>,
 }
 
@@ -289,8 +284,8 @@ impl Inheritance {
     }
 }
 
-/// The highest routing protocol that nobody has for himself (`RTPROT_STATIC` in `linux/rtnetlink.h`). Whoever gives a higher
-/// one is known by it, and is no predecessor, none of which gives any.
+/// The highest routing protocol that is not reserved for one program (`RTPROT_STATIC` in `linux/rtnetlink.h`). A program
+/// that sets a higher one is identified by it, and is no predecessor: those set none.
 const STATIC: u8 = 4;
 
 /// Sorts objects that others than the owner have made; what is surely none of the predecessor's is left out.
@@ -317,7 +312,8 @@ pub fn routing(owner: &Ownership, evidence: &Evidence, of_others: &BTreeSet<Owne
         rules.iter().any(is_such)
     };
     let is_ipv6 = |standing: &OwnedRoute| standing.object.family() == Family::V6;
-    // It adds the address where it captures IPv6. Where nothing tells the owner's rules from its own, they count as its.
+    // It adds the address where it captures IPv6. Where nothing distinguishes the owner's rules from the predecessor's, they count
+    // as the predecessor's.
     let is_its_address = (evidence.captures_ipv6 || found.routing.iter().any(is_ipv6))
         && (evidence.inherited || !found.routing.is_empty() || !evidence.owned);
     for &standing in &of_others {

@@ -1,4 +1,4 @@
-//! A rule as it stands in a chain, ours or somebody else's, understood as far as it can be.
+//! A rule in a chain, ours or foreign, understood as far as it can be.
 //!
 //! To plan with, a rule is what the model says, or a text. To follow a packet less is enough: a rule of another tool
 //! whose address does not fit is passed, whatever else it asks. So a foreign rule keeps what is known of each of its
@@ -8,7 +8,7 @@ use crate::field::{self, Field};
 use crate::{ChainName, Match, Negatable, Ownership, PortRange, Protocol, Rule, Target, WriteSet, render};
 use std::{fmt, net::IpAddr};
 
-/// A rule as it stands in a chain.
+/// A rule in a chain.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ListedRule {
     /// A rule that the model can say.
@@ -117,6 +117,14 @@ impl ListedRule {
                     && rule.matches.iter().eq(wanted.matches.iter().filter(says_something))
             }
             _ => self == wanted,
+        }
+    }
+
+    /// The rule, if the model can say it and it is not inherited.
+    pub fn typed(&self) -> Option<&Rule> {
+        match self {
+            Self::Typed(rule) => Some(rule),
+            Self::Inherited(_) | Self::Foreign(_) => None,
         }
     }
 

@@ -84,7 +84,7 @@ impl Listing {
         state
     }
 
-    /// Whether a chain goes by a name of the owner's and is somebody else's in this table.
+    /// Whether a chain has a name of the owner's and is another program's in this table.
     fn is_a_namesakes(&self, table: Table, chain: &ChainName, owner: &Ownership) -> bool {
         let stands =
             |name: &str| name.parse().is_ok_and(|name| self.chains.contains_key(&(table, Chain::User(name))));

@@ -17,7 +17,7 @@ pub enum NameError {
     /// A character outside the alphabet of the type.
     #[error("contains {0:?}")]
     Character(char),
-    /// The first character has a meaning of its own to the tools that read the text.
+    /// The first character has a special meaning to the tools that read the text.
     #[error("starts with {0:?}")]
     Start(char),
     /// Names that the kernel reserves.

@@ -1,6 +1,6 @@
 //! By what the rules and the routing of a policy are known again.
 //!
-//! A policy hands its ownership to whoever checks, compares, changes or cleans. It is all that cleaning needs to
+//! A policy hands its ownership to what checks, compares, changes or cleans. It is all that cleaning needs to
 //! know: no option that made a rule has to be remembered. Several policies may have been at work in one namespace, so
 //! ownerships can be joined: what is of any of them then counts as the owner's.
 
@@ -18,7 +18,7 @@ pub struct Ownership {
     pub chains: Chains,
     /// Chains of others whose names have the form of [`Ownership::chains`] too.
     pub conflicting_chains: &'static [Chains],
-    /// Comment on its rules in base chains that nothing else tells for its own. Nobody else gives it.
+    /// Comment on its rules in base chains that nothing else identifies. No other program uses it.
     pub comment: &'static str,
     /// What the comments of its rules begin with, if they do, in its predecessor's words as well as its own.
     pub comment_prefix: Option<&'static str>,
@@ -46,7 +46,7 @@ pub enum Chains {
     /// All whose names begin so.
     Prefix(&'static str),
     /// Those of exactly these names. The first one stands in each table that the owner uses. The others are its own in
-    /// such tables alone, and may be somebody else's elsewhere.
+    /// such tables alone, and may belong to other programs elsewhere.
     Named(&'static str, &'static [&'static str]),
 }
 
@@ -88,7 +88,7 @@ impl PolicyRules {
 }
 
 impl Ownership {
-    /// This owner, with all that is of the others as its own: what it replaces, or what is removed or told with its own.
+    /// This owner, with everything that belongs to the others: what it replaces, or what is removed or reported with its own.
     /// That the owner is among them changes nothing.
     #[must_use]
     pub fn union(self, others: &'static [Self]) -> Self {
@@ -112,23 +112,26 @@ impl Ownership {
         others.filter(|other| other.table != self.table)
     }
 
+    /// Whether it is so of the owner or of one that it is joined with.
+    fn any(&self, is_so: impl Fn(&Self) -> bool) -> bool {
+        is_so(self) || self.joined.iter().any(is_so)
+    }
+
     /// Whether a chain of this name may be the owner's: it is, unless its table shows that it is a namesake's
     /// ([`Ownership::owns_chain_among`]). What is read for an owner ([`crate::Listing::state`]) has none of those.
     pub fn owns_chain_named(&self, name: &ChainName) -> bool {
-        let owns = |one: &Self| {
+        self.any(|one: &Self| {
             one.chains.may_include(name.as_str())
                 && !one.conflicting_chains.iter().any(|theirs| theirs.surely_includes(name.as_str()))
-        };
-        owns(self) || self.joined.iter().any(owns)
+        })
     }
 
     /// Whether a chain is the owner's in a table, whose other chains are asked for by name.
     pub fn owns_chain_among(&self, name: &str, stands: &dyn Fn(&str) -> bool) -> bool {
-        let owns = |one: &Self| {
+        self.any(|one: &Self| {
             one.chains.includes(name, stands)
                 && !one.conflicting_chains.iter().any(|theirs| theirs.includes(name, stands))
-        };
-        owns(self) || self.joined.iter().any(owns)
+        })
     }
 
     /// Whether the whole chain belongs to the owner.
@@ -148,22 +151,21 @@ impl Ownership {
         comments(rule).any(|comment| self.owns_comment(comment))
     }
 
-    /// Whether a rule carries the comment that nobody else gives, its predecessor included.
+    /// Whether a rule carries the comment that no other program uses, its predecessor included.
     pub fn marks_rule(&self, rule: &Rule) -> bool {
         comments(rule).any(|comment| comment == self.comment)
     }
 
     /// Whether a comment is one of the owner's.
     pub fn owns_comment(&self, comment: &str) -> bool {
-        let owns = |one: &Self| {
+        self.any(|one: &Self| {
             comment == one.comment || one.comment_prefix.is_some_and(|prefix| comment.starts_with(prefix))
-        };
-        owns(self) || self.joined.iter().any(owns)
+        })
     }
 
     /// Whether a table of nf_tables, of the family `inet`, is the owner's by its name.
     pub fn owns_table(&self, name: &str) -> bool {
-        self.table == name || self.joined.iter().any(|one| one.table == name)
+        self.any(|one| one.table == name)
     }
 
     /// The comment for rules of the owner's in base chains.

@@ -160,7 +160,6 @@ fn urgency(live: &State, wanted: &State, table: Table) -> u8 {
 }
 
 fn captures(state: &State, table: Table) -> bool {
-    state.chains(table).flat_map(|(_, chain)| &chain.lines).any(|line| {
-        matches!(line, ListedRule::Typed(rule) if matches!(rule.target, Target::Redirect(_) | Target::Tproxy { .. }))
-    })
+    let mut rules = state.chains(table).flat_map(|(_, chain)| &chain.lines).filter_map(ListedRule::typed);
+    rules.any(|rule| matches!(rule.target, Target::Redirect(_) | Target::Tproxy { .. }))
 }

@@ -1,4 +1,4 @@
-//! What the kernel tells of packets: what a rule has counted, what it reports of a packet to the listeners of an NFLOG
+//! What the kernel reports of packets: what a rule has counted, what it reports of a packet to the listeners of an NFLOG
 //! group (`-j NFLOG`, `log group`), and what the packet's first bytes say, as far as people ask about them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -27,7 +27,7 @@ pub struct Report {
     pub packet: Vec<u8>,
 }
 
-/// A step of a packet on its way through nf_tables, as the kernel tells it of packets that are traced.
+/// A step of a packet on its way through nf_tables, as the kernel reports it of packets that are traced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traced {
     /// The same in all steps of a packet. The kernel makes it of the packet's place in memory, so a later packet may
@@ -40,7 +40,7 @@ pub struct Traced {
     pub step: TracedStep,
     /// Its mark; 0 for none.
     pub mark: u32,
-    /// What is told of the packet itself, once in each chain that a hook calls.
+    /// What is reported of the packet itself, once in each chain that a hook calls.
     pub seen: Option<Seen>,
 }
 

@@ -22,7 +22,7 @@ pub enum Object {
     },
 }
 
-/// An object that somebody else has made.
+/// An object of another owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnedRoute {
     pub object: Object,

@@ -125,8 +125,8 @@ impl State {
         matches!(chain, Chain::User(name) if owner.owns_chain_among(name.as_str(), &stands))
     }
 
-    /// By what the owner is known to capture here, in words; `None` if nothing of its own is here. The state may be one that
-    /// was read for somebody else.
+    /// By what the owner is known to capture here, in words; `None` if nothing of the owner's is here. The state may have been
+    /// read for another owner.
     pub fn evidence_of(&self, owner: &Ownership) -> Option<String> {
         // What captures stands in `nat` first of all.
         let tables = self.tables.iter().filter(|(table, _)| **table == Table::Nat);
@@ -147,7 +147,7 @@ impl State {
         })
     }
 
-    /// Whether any rule or user-defined chain is there, whoever made it.
+    /// Whether any rule or user-defined chain is there, of any program.
     pub fn holds_rules(&self) -> bool {
         self.tables
             .values()

@@ -1,11 +1,11 @@
 //! Tables of iptables (nft) that its program can't show, such as one with a rule that was made with nft.
 //!
 //! What packets meet there is not known, but whose it is: the kernel names chains, where rules lead, and comments. So a
-//! foreign rule in such a table is in nobody's way, rules of ours in it can be removed, and none are set there.
+//! foreign rule in such a table does no harm, rules of ours in it can be removed, and none are set there.
 
 use rules::{Family, Ownership, Table};
 
-/// A table as far as the kernel tells whose it is.
+/// A table as far as the kernel shows whose it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hidden {
     /// The program that can't show it.
@@ -18,7 +18,7 @@ pub struct Hidden {
     pub rules: Vec<HiddenRule>,
 }
 
-/// What tells whose a rule is.
+/// What identifies the owner of a rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HiddenRule {
     /// The chain that it stands in.
@@ -46,7 +46,7 @@ impl Hidden {
         self.evidence_of(owner).is_some()
     }
 
-    /// By what the owner is known, in words; `None` if nothing of its own is there.
+    /// By what the owner is known, in words; `None` if nothing of the owner's is there.
     pub fn evidence_of(&self, owner: &Ownership) -> Option<String> {
         let by_rule = || {
             let rule = self.rules.iter().find(|rule| self.owns_rule(owner, rule))?;

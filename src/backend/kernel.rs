@@ -116,7 +116,7 @@ impl Kernel {
 
     fn iptables(&mut self, variant: Variant, family: Family, changes: &[TableChange]) -> Result<(), Error> {
         if variant == Variant::Nft {
-            // Nobody counts what the programs do.
+            // The programs' changes are not counted.
             self.listed = None;
         }
         let writer = match self.writers.iter().position(|(of, _)| *of == (variant, family)) {
@@ -142,7 +142,7 @@ impl Kernel {
     }
 }
 
-/// The legacy tables that are there; of those that nobody lists, these.
+/// The legacy tables that are there; if the kernel lists none, these are tried.
 fn legacy(family: Family, unlisted: &[Table]) -> Result<Option<LegacyTables>, Error> {
     let tables = iptables::legacy_tables(family, unlisted)
         .map_err(|source| netlink("asking for the tables of iptables-legacy", source))?;
@@ -252,7 +252,7 @@ impl Backend for Kernel {
         match step {
             None => self.writers.clear(),
             Some(Step::Iptables { variant, family, .. }) => {
-                // Whatever is wrong with it is told when it is needed.
+                // What is wrong with it is reported when it is needed.
                 let programs = self.programs(*variant).filter(|programs| programs.waits_for_input());
                 let writer =
                     programs.and_then(|programs| iptables::writer(programs, &self.lock, *family).ok());

@@ -15,7 +15,7 @@ pub struct Memory {
     pub tables_before_fault: usize,
     /// Whether commits after the failing one fail too.
     pub stays_broken: bool,
-    /// How many commits still fail because somebody else has changed the rules meanwhile.
+    /// How many commits still fail because another program has changed the rules meanwhile.
     pub conflicts: u32,
     /// The variants of iptables whose programs are there.
     pub programs: Vec<Variant>,

@@ -35,9 +35,9 @@ pub enum Step {
         changes: Vec<TableChange>,
     },
     /// All that is the owner's goes from the tables of iptables (nft), and with it the tables and base chains that are
-    /// left without rules then. In one step where the kernel can be told so; else as [`Step::Iptables`] of each family.
+    /// left without rules then. In one step where the kernel allows it; else as [`Step::Iptables`] of each family.
     Clear(Vec<(Family, Vec<TableChange>)>),
-    /// A table of nf_tables as a whole, of the owner's or of whoever the owner is joined with.
+    /// A table of nf_tables as a whole, of the owner's or of an owner that it is joined with.
     Nftables {
         /// What is replaced, be it by a table of another name; `None` if there is nothing.
         live: Option<bytecode::Table>,
@@ -215,7 +215,7 @@ pub enum Error {
         .table.name()
     )]
     Unlike { program: String, table: Table },
-    /// A program ended with success and has not done what it was told.
+    /// A program ended with success and has not carried out its changes.
     #[error(
         "{program} ended with success, and the kernel does not have the rules that it was given for the table {}; see what \
          this program is, or choose another with --backend",

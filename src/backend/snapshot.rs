@@ -60,7 +60,7 @@ pub struct Snapshot {
     contents: Vec<Contents>,
     /// Policy rules, routes and addresses of the owner's, in the order in which they are added.
     pub routes: BTreeSet<Object>,
-    /// Copies of policy rules beyond the first, which nobody wants.
+    /// Copies of policy rules beyond the first, which are superfluous.
     pub duplicates: Vec<Object>,
     /// The same that others have put there. It serves as well, and stays when ours goes, unless it is inherited.
     pub routes_of_others: BTreeSet<OwnedRoute>,
@@ -68,7 +68,7 @@ pub struct Snapshot {
     pub unlike_ours: BTreeSet<String>,
     /// The names of the tables of nf_tables, of the family `inet`, but for the owner's.
     pub tables_of_others: BTreeSet<String>,
-    /// Of those, the tables of whoever the owner is joined with, by their names; `None` for what is not there.
+    /// Of those, the tables of the owners that it is joined with, by their names; `None` for what is not there.
     pub tables_joined: BTreeMap<String, Option<bytecode::Table>>,
     /// The tables of nf_tables that are not what their rules say.
     pub hindered: Vec<Hindered>,
@@ -101,12 +101,12 @@ impl Snapshot {
         }
     }
 
-    /// The table of nf_tables of this name, if it is the owner's, or of whoever the owner is joined with.
+    /// The table of nf_tables of this name, if it is the owner's, or of an owner that it is joined with.
     pub fn table_named(&self, name: &str) -> Option<&bytecode::Table> {
         self.nftables().into_iter().chain(self.joined()).find(|table| table.name == name)
     }
 
-    /// The tables of nf_tables that are there of whoever the owner is joined with.
+    /// The tables of nf_tables that are there of the owners that it is joined with.
     pub fn joined(&self) -> impl Iterator<Item = &bytecode::Table> {
         self.tables_joined.values().flatten()
     }
@@ -139,7 +139,7 @@ impl Snapshot {
         }
     }
 
-    /// Puts one table of nf_tables in the place of another, be they of the owner's or of whoever the owner is joined with.
+    /// Puts one table of nf_tables in the place of another, be they of the owner's or of an owner that it is joined with.
     pub fn exchange(&mut self, live: Option<&bytecode::Table>, wanted: Option<bytecode::Table>) {
         if let Some(live) = live {
             match self.tables_joined.get_mut(&live.name) {
@@ -189,12 +189,12 @@ impl Snapshot {
         Cow::Owned(state)
     }
 
-    /// Whether an object is there, whoever put it there.
+    /// Whether an object is there, of any program.
     pub fn has(&self, object: &Object) -> bool {
         self.routes.contains(object) || self.others_have(object)
     }
 
-    /// Whether somebody else has put an object there.
+    /// Whether an object of another program is there.
     pub fn others_have(&self, object: &Object) -> bool {
         self.routes_of_others.iter().any(|standing| standing.object == *object)
     }
@@ -226,21 +226,21 @@ impl Snapshot {
         found
     }
 
-    /// The tables of nf_tables of the owner's predecessor, and of those of whoever it is joined with.
+    /// The tables of nf_tables of the owner's predecessor, and of those that it is joined with.
     pub fn inherited_tables<'a>(&'a self, owner: &Ownership) -> impl Iterator<Item = &'a str> + use<'a> {
         let tables: BTreeSet<&str> =
             inheritance::predecessors(owner).flat_map(|one| one.tables).copied().collect();
         self.tables_of_others.iter().map(String::as_str).filter(move |name| tables.contains(name))
     }
 
-    /// Whether nothing stands there that anybody could take for something of the owner's or its predecessor's.
+    /// Whether nothing is there that could be taken for something of the owner's or its predecessor's.
     pub fn is_bare(&self) -> bool {
         let Self { contents, routes, duplicates, routes_of_others, tables_of_others, .. } = self;
         let no_routing = routes.is_empty() && duplicates.is_empty() && routes_of_others.is_empty();
         contents.is_empty() && self.hidden.is_empty() && tables_of_others.is_empty() && no_routing
     }
 
-    /// By what an owner is known to capture in this namespace, whoever it was read for; `None` if it does not.
+    /// By what an owner is known to capture in this namespace, whichever owner it was read for; `None` if it does not.
     pub fn evidence_of(&self, owner: &Ownership) -> Option<String> {
         let by_rules = self.contents.iter().find_map(|contents| match contents {
             Contents::Iptables { variant, tables } => tables.iter().find_map(|(family, state)| {
@@ -286,7 +286,7 @@ impl Snapshot {
         })
     }
 
-    /// Whether tables of a variant hold rules, whoever has set them.
+    /// Whether tables of a variant hold rules, of any program.
     pub fn is_in_use(&self, variant: Variant) -> bool {
         self.contents(BackendName::Iptables(variant)).is_some()
     }

@@ -274,7 +274,7 @@ pub const fn state_bit(state: ConnState) -> u8 {
     }
 }
 
-/// The bit of a packet that conntrack was told to pass by (`NF_CT_STATE_UNTRACKED_BIT`).
+/// The bit of a packet that conntrack does not track (`NF_CT_STATE_UNTRACKED_BIT`).
 pub const UNTRACKED_BIT: u8 = 6;
 
 /// The name of one interface, as a number: 16 bytes, the first the most significant.

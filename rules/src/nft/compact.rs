@@ -127,7 +127,7 @@ fn is_repeatable(draft: &Draft) -> bool {
     }
 }
 
-/// Without the rules that no packet reaches. Owners, each with rules of its own, merge on the way: what is kept is
+/// Without the rules that no packet reaches. Owners, each with separate rules, merge on the way: what is kept is
 /// looked through for every rule, so it has to stay short.
 fn decided(drafts: Vec<Draft>) -> Vec<Draft> {
     let mut kept: Vec<Draft> = Vec::with_capacity(drafts.len());

@@ -22,7 +22,7 @@ pub(super) fn chain_name(table: Table, chain: &str) -> String {
     format!("{table}_{chain}")
 }
 
-/// How the kernel calls a base chain of ours: just before that of iptables, so that ours come first whoever was there
+/// How the kernel calls a base chain of ours: just before that of iptables, so that ours come first no matter who was there
 /// before. Of chains of equal priority the kernel calls that first which was registered last (`nf_hook_entries_grow`).
 pub(super) fn base(table: Table, chain: &Chain) -> Option<Base> {
     base_of(table, chain).map(|base| Base { priority: base.priority - 1, ..base })

@@ -45,7 +45,7 @@ pub struct LiveRule {
     pub first: Vec<listed::Action>,
     pub action: listed::Action,
     pub comment: String,
-    /// What it has counted, where it counts and somebody has asked.
+    /// What it has counted, if it counts and the counters were read.
     pub hits: Option<Hits>,
 }
 

@@ -21,7 +21,7 @@ pub(super) enum Entry<'a> {
         words: Vec<String>,
         /// The rule's text as it stands.
         text: String,
-        /// What it has counted: `iptables-save -c` tells it before the rule.
+        /// What it has counted: `iptables-save -c` prints it before the rule.
         hits: Option<Hits>,
     },
 }

@@ -43,7 +43,7 @@ pub enum Problem {
     Foreign(String),
 }
 
-/// What `iptables-save` of this family printed, whoever made the rules. Chains of names that we would never give are
+/// What `iptables-save` of this family printed, rules of any program. Chains of names that we would never give are
 /// passed over: what leads to one is unknown, so that leaving it out is no guess.
 ///
 /// # Errors
@@ -76,7 +76,7 @@ pub fn save(text: &str, family: Family, ownership: &Ownership) -> Result<State, 
 }
 
 /// A preview of ours, statement by statement, in the order and spelling in which it was written. A chain that rules lead
-/// to and that the text does not make is somebody else's.
+/// to and that the text does not make is foreign.
 ///
 /// # Errors
 /// The first line that can't be read, or that the model can't say.

@@ -65,7 +65,7 @@ fn options(words: &[String]) -> Vec<Words<'_>> {
     let mut options: Vec<Words<'_>> = Vec::new();
     let mut negated = false;
     for word in words {
-        // Behind these stands a text of anybody's, be it one that looks like an option.
+        // These are followed by free text, which may look like an option.
         let is_free = |name| matches!(name, "--comment" | "--nflog-prefix" | "--log-prefix");
         let in_text = options.last().is_some_and(|option| is_free(option.name) && option.values.is_empty());
         match word.as_str() {

@@ -70,7 +70,7 @@ impl<O: Observer> Walker<'_, O> {
                 self.let_go(at);
                 return Ok(Some(End::Returned));
             }
-            // Where rules of ours stand alone, somebody else's chain is not there, and what it decides is unknown.
+            // In a rule set alone, the foreign chain is absent, and what it decides is unknown.
             Target::Jump(_) | Target::JumpForeign(_) => {
                 if let End::Accepted = self.call(leads_to, at)? {
                     return Ok(Some(End::Accepted));

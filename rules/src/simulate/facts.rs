@@ -23,7 +23,7 @@ pub(super) enum Owner {
     /// It has none.
     None,
     Is(Uid, Gid),
-    /// It has one, or perhaps: that of whoever gets it.
+    /// It has one, or may have one: that of the receiver.
     Unknown,
 }
 

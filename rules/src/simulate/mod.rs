@@ -5,7 +5,7 @@
 //! connection unless the packet says otherwise. Where a rule is not understood and could matter, the answer
 //! is [`Verdict::Unknown`]; nothing is guessed.
 //!
-//! Not followed: whether anybody listens, whether routes and neighbours exist, `rp_filter`, IPsec, bridges.
+//! Not followed: whether there is a listener, whether routes and neighbours exist, `rp_filter`, IPsec, bridges.
 
 mod actions;
 mod facts;

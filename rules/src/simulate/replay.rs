@@ -1,4 +1,4 @@
-//! What became of a packet, from the rules that it is known to have fulfilled: the kernel has told them.
+//! What became of a packet, from the rules that it fulfilled, as the kernel reported them.
 
 use super::trace::{At, Outcome, Step, Verdict};
 use super::view::View;

@@ -1,11 +1,11 @@
-//! Chains of equal priority: the kernel calls that first which was registered last, and nobody can ask which that is.
+//! Chains of equal priority: the kernel calls the one first that was registered last, which can't be read.
 
 use super::packet::{Packet, Routing};
 use super::trace::{Observer, Outcome, Verdict};
 use super::view::{Order, View};
 use super::walk::walk_in;
 
-/// Walks a packet through the rules. Where chains of equal priority decide differently in another order, nobody knows.
+/// Walks a packet through the rules. Where chains of equal priority decide differently in another order, the verdict is unknown.
 pub fn walk(view: &View, routing: &Routing, packet: &Packet, observer: &mut impl Observer) -> Outcome {
     let outcome = walk_in(view, view.order(), routing, packet, observer);
     let Some(orders) = view.other_orders() else {

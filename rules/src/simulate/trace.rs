@@ -1,4 +1,4 @@
-//! What a walk tells.
+//! What a walk reports.
 
 use crate::{Hook, Port, PortRange};
 use std::net::SocketAddr;

@@ -41,7 +41,7 @@ pub struct ViewChain {
     pub policy: Policy,
     /// Its rules in order.
     pub rules: Vec<ViewRule>,
-    /// Whether it does just one thing, so that whoever calls it decides.
+    /// Whether it does just one thing, so that the calling rule decides.
     pub(super) is_detour: bool,
     /// Whether its rules are expressions of nf_tables, and not matches and targets of iptables.
     pub(super) is_nftables: bool,
@@ -136,7 +136,7 @@ impl View {
         view
     }
 
-    /// Adds the rules of a listing. A label tells its tables from those of the same name.
+    /// Adds the rules of a listing. A label distinguishes its tables from those of the same name.
     pub fn add_listing(&mut self, listing: Listing, label: Option<&str>) {
         self.add(listing.chains.into_iter().map(|((table, chain), held)| {
             let rules = held.rules.into_iter().map(|listed| ViewRule {
@@ -300,7 +300,7 @@ impl View {
     }
 
     /// The base chains by hook, in the order in which the kernel calls them. Of equal ones the kernel calls that first
-    /// which was registered last, and nobody can ask which that is.
+    /// which was registered last, which can't be read.
     pub(super) fn order(&self) -> &Order {
         &self.order
     }

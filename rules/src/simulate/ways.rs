@@ -1,4 +1,4 @@
-//! Which rules a packet may come to fulfil, told without a walk: by the hooks that lead to a rule's chain, and by what it asks
+//! Which rules a packet may come to fulfil, found without a walk: by the hooks that lead to a rule's chain, and by what it asks
 //! of what no rule before it can have rewritten.
 
 use super::facts::Facts;
@@ -100,7 +100,7 @@ impl Spot<'_> {
         })
     }
 
-    /// Whether all those conditions may hold that tell something certain.
+    /// Whether all those conditions may hold that are certain.
     fn may_hold(&self, facts: &Facts<'_>, is_certain: impl Fn(&Match) -> bool) -> bool {
         self.rule
             .matches

@@ -1,6 +1,6 @@
-//! What programs of iptables say, held against the kernel: what they list, and that they have done what they were told.
+//! What programs of iptables say, held against the kernel: what they list, and that they have carried out their changes.
 //!
-//! A program may be older than the rules, or a wrapper that hides a failure. The kernel itself tells, for both variants,
+//! A program may be older than the rules, or a wrapper that hides a failure. The kernel itself shows, for both variants,
 //! which chains a table has and how many rules are in each. That is some microseconds beside the program's milliseconds.
 
 use super::{Kernel, legacy, netlink};
@@ -31,7 +31,7 @@ impl FamilyRules {
     }
 }
 
-/// Tables of iptables of one family that the kernel tells of.
+/// Tables of iptables of one family that the kernel shows.
 enum There {
     Legacy(LegacyTables),
     Nft(Vec<Table>),
@@ -60,7 +60,7 @@ impl There {
 
 impl Kernel {
     /// What a variant's families hold; `None` where there are tables and no program to read them. Families are read at the
-    /// same time, as each takes a program of its own.
+    /// same time, as each takes a separate program.
     pub(super) fn told(
         &mut self,
         variant: Variant,
@@ -176,7 +176,7 @@ impl Kernel {
         }
     }
 
-    /// Sees to it that a program that ended with success has done what it was told.
+    /// Checks that a program that ended with success has carried out its changes.
     pub(super) fn confirm(
         &mut self,
         variant: Variant,

@@ -1,4 +1,4 @@
-//! What is asked of a namespace beside its snapshot: all rules that packets meet, whoever set them, with what they count.
+//! What is asked of a namespace beside its snapshot: all rules that packets meet, of any program, with what they count.
 
 use super::{Kernel, legacy, netlink, refused};
 use crate::backend::{
@@ -21,7 +21,7 @@ impl Kernel {
         iptables::legacy_listing(self.needed(Variant::Legacy)?, family, &tables, Counters::List).map(Some)
     }
 
-    /// Policy rules, routes and addresses like those of the owner's, whoever put them there.
+    /// Policy rules, routes and addresses like those of the owner's, of any program.
     pub fn routing(&mut self) -> Result<BTreeSet<Object>, Error> {
         let Found { ours, of_others, .. } =
             self.routes.read().map_err(|source| netlink("reading rules, routes and addresses", source))?;
@@ -69,7 +69,7 @@ impl Kernel {
     }
 
     /// Whether anything does NAT that is neither of the owner's nor one of iptables' usual chains, or both variants of
-    /// iptables are there, of which nobody knows which comes first.
+    /// iptables are there, of which it is not known which comes first.
     pub fn has_foreign_nat(&mut self) -> Result<bool, Error> {
         let tables = match self.tables.take() {
             // Beside legacy tables it matters what has come since.

@@ -55,10 +55,14 @@ impl Batch {
         for (index, job) in jobs.iter().enumerate() {
             let last = index + 1 == jobs.len();
             match job {
-                Job::Delete(family, name) => writer.delete(*family, name, last),
+                Job::Delete(family, name) => {
+                    writer.delete(NFT_MSG_DELTABLE, *family, &[(NFTA_TABLE_NAME, name)], last);
+                }
                 Job::DeleteChain(family, table, chain) => writer.delete_chain(*family, table, chain, last),
                 Job::DeleteRules(family, table, chain, handle) => {
-                    writer.delete_rules(*family, table, chain, *handle, last);
+                    let names = [(NFTA_RULE_TABLE, *table), (NFTA_RULE_CHAIN, *chain)];
+                    let message = writer.delete(NFT_MSG_DELRULE, *family, &names, last);
+                    handle.map(|handle| message.attribute(NFTA_RULE_HANDLE, &handle.to_be_bytes()));
                 }
                 Job::Add(table, set) => writer.elements(NFT_MSG_NEWSETELEM, table, set, last),
                 Job::TakeOut(table, set) => writer.elements(NFT_MSG_DELSETELEM, table, set, last),
@@ -169,24 +173,17 @@ impl Writer {
         self.message(kind, 0, head);
     }
 
+    /// A message that deletes what has these names.
+    fn delete(&mut self, message: u8, family: u8, names: &[(u16, &str)], last: bool) -> &mut Messages {
+        let flags = if last { NLM_F_ACK } else { 0 };
+        let message = self.message(kind(message), flags, nfgenmsg(family, 0));
+        names.iter().for_each(|(kind, name)| drop(message.text(*kind, name)));
+        message
+    }
+
     fn delete_chain(&mut self, family: u8, table: &str, chain: &str, last: bool) {
-        let flags = if last { NLM_F_ACK } else { 0 };
-        let message = self.message(kind(NFT_MSG_DELCHAIN), flags, nfgenmsg(family, 0));
-        message.text(NFTA_CHAIN_TABLE, table).text(NFTA_CHAIN_NAME, chain);
-    }
-
-    fn delete_rules(&mut self, family: u8, table: &str, chain: &str, handle: Option<u64>, last: bool) {
-        let flags = if last { NLM_F_ACK } else { 0 };
-        let message = self.message(kind(NFT_MSG_DELRULE), flags, nfgenmsg(family, 0));
-        message.text(NFTA_RULE_TABLE, table).text(NFTA_RULE_CHAIN, chain);
-        if let Some(handle) = handle {
-            message.attribute(NFTA_RULE_HANDLE, &handle.to_be_bytes());
-        }
-    }
-
-    fn delete(&mut self, family: u8, name: &str, last: bool) {
-        let flags = if last { NLM_F_ACK } else { 0 };
-        self.message(kind(NFT_MSG_DELTABLE), flags, nfgenmsg(family, 0)).text(NFTA_TABLE_NAME, name);
+        let names = [(NFTA_CHAIN_TABLE, table), (NFTA_CHAIN_NAME, chain)];
+        self.delete(NFT_MSG_DELCHAIN, family, &names, last);
     }
 
     /// Takes everything from a table but the chains that `wanted` has as well: first rules, which name sets and chains.

@@ -143,7 +143,7 @@ fn set_header(set: Option<&Set>) -> Vec<String> {
 
 /// Where the kernel calls a chain, and its rules.
 fn chain_lines(chains: [Option<&Chain>; 2], texts: &[Option<LiveTable>; 2]) -> Vec<Compared<String>> {
-    // Rules that differ may have the same words, where these can't tell all.
+    // Rules that differ may have the same words, where the words do not show all.
     let mut kinds: Vec<&Rule> = Vec::new();
     let mut words: Vec<String> = Vec::new();
     let mut sides = [Vec::new(), Vec::new()];

@@ -1,6 +1,6 @@
-//! Expressions as the kernel tells them.
+//! Expressions as the kernel dumps them.
 //!
-//! It writes attributes that we leave out, in an order of its own. Each attribute is taken once; whatever is left over
+//! It writes attributes that we leave out, in another order. Each attribute is taken once; whatever is left over
 //! and says something makes the expression one of others.
 
 use super::expression::{
@@ -50,7 +50,7 @@ pub(super) fn load_elsewhere(name: &str, data: &[u8]) -> Option<(u32, Expression
     Some((number, decode(name, &mut fields)?))
 }
 
-/// Attributes that nobody has looked at yet.
+/// Attributes that have not been taken yet.
 struct Fields<'a>(Vec<(u16, &'a [u8])>);
 
 impl<'a> Fields<'a> {

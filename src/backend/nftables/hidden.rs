@@ -86,7 +86,7 @@ impl Nftables {
     }
 }
 
-/// What tells whose a rule is.
+/// What identifies the owner of a rule.
 fn told(chain: &str, rule: &bytecode::Rule) -> HiddenRule {
     let leads_to = rule.expressions.iter().find_map(|expression| match expression {
         Expression::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain)) => Some(chain.clone()),

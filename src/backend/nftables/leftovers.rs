@@ -1,5 +1,5 @@
 //! What iptables (nft) leaves behind when its rules are gone: base chains without rules, and tables with nothing
-//! else. It makes them anew when it needs them, and removes them itself when asked to (`iptables -X CHAIN`).
+//! else. It makes them again when it needs them, and removes them itself when asked to (`iptables -X CHAIN`).
 //!
 //! Others may use tables of these names too. What iptables would not have made so is theirs, and stays.
 

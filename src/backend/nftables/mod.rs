@@ -57,7 +57,7 @@ pub struct Nftables {
 /// A table that packets meet.
 #[derive(Debug)]
 pub struct VisibleTable {
-    /// As it was read, if iptables made it: its program tells what its extensions say.
+    /// As it was read, if iptables made it: its program prints what its extensions say.
     pub as_read: Option<bytecode::Table>,
     pub listed: LiveTable,
 }
@@ -132,7 +132,7 @@ impl Nftables {
         };
         for outside in found {
             let of = outside.family;
-            // Whoever is tracing changes nothing about packets.
+            // Tracing changes nothing about packets.
             let is_trace = of == NFPROTO_INET && outside.name == tracing::TABLE;
             let is_met = match of {
                 NFPROTO_BRIDGE => !bridges.is_empty(),
@@ -184,7 +184,7 @@ impl Nftables {
             // The kernel calls no chain of a dormant table, say.
             (Some(live), Some(wanted)) if (&live.name, live.flags) == (&wanted.name, wanted.flags) => {
                 match self.exchange(live, wanted) {
-                    // Somebody has put there what can't be taken out by name, such as a chain without one.
+                    // Another program has put there what can't be taken out by name, such as a chain without one.
                     Err(Refusal::Refused { .. }) => self.commit(&jobs, None),
                     done => done,
                 }
@@ -228,7 +228,7 @@ impl Nftables {
     }
 }
 
-/// The messages that make a table where none is, for whoever sends them by another way. The last but one is acknowledged.
+/// The messages that make a table where none is, for callers that send them by another way. The last but one is acknowledged.
 pub fn creation(table: &bytecode::Table) -> Messages {
     Batch::new(&[Job::Create(table)], 1, None).messages
 }

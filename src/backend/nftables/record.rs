@@ -1,8 +1,8 @@
-//! How our table was made, kept in the table itself, for whoever reads it later without knowing any flag.
+//! How our table was made, kept in the table itself, for readers that know none of the flags.
 //!
 //! The kernel keeps user data of tables, sets and chains from when those are made; a change of ours exchanges rules and
-//! leaves the table and its base chains where they are. So the record is the user data of a rule, in a chain of its own
-//! that nothing leads to: it comes and goes in the same batch as the rules of which it tells. Its comment is what `nft`
+//! leaves the table and its base chains where they are. So the record is the user data of a rule, in a separate chain
+//! that nothing leads to: it comes and goes in the same batch as the rules that it describes. Its comment is what `nft`
 //! lists, and short enough that `nft -f` takes it back; what was said to be captured follows as data of a type that `nft`
 //! passes over, as far as the kernel's 256 bytes reach.
 //!
@@ -132,7 +132,7 @@ pub(super) fn rules_digest(table: &Table) -> String {
     digest.hexadecimal()
 }
 
-/// FNV-1a of 64 bits, eight bytes a step: it tells an edit from none, and nobody is kept from forging it.
+/// FNV-1a of 64 bits, eight bytes a step: it detects edits, and does not prevent forgery.
 struct Digest(u64);
 
 impl Default for Digest {

@@ -1,11 +1,11 @@
 //! Rules of ours in the tables of iptables (nft), removed without its programs.
 //!
 //! Each program that deletes waits for the kernel to free what it has deleted before it ends (some 10 ms), one after the
-//! other. Over a socket of our own all of it is one wait.
+//! other. Over our netlink socket all of it is one wait.
 //!
 //! A rule is found by its place in the listing in which the program showed it, and deleted by the handle that the kernel
-//! has for that place. The place means the same rule only as long as nothing has changed since, so the kernel is told of
-//! which generation the listing was, and takes the removal in that one only.
+//! has for that place. The place means the same rule only as long as nothing has changed since, so the kernel is given
+//! the generation of the listing, and takes the removal in that one only.
 
 use super::Nftables;
 use super::batch::Job;
@@ -25,7 +25,7 @@ pub struct ListingGeneration {
 }
 
 impl ListingGeneration {
-    /// Follows a change of our own: the kernel counts it, and leaves zero out (`nf_tables_commit`).
+    /// Follows a change of ours: the kernel counts it, and leaves zero out (`nf_tables_commit`).
     pub fn follow(&mut self) {
         self.generation = self.generation.checked_add(1).unwrap_or(1);
     }
@@ -89,7 +89,7 @@ pub(super) fn rule(attributes: &[u8]) -> Option<(String, String, u64)> {
     Some((name(attributes, NFTA_RULE_TABLE)?, name(attributes, NFTA_RULE_CHAIN)?, handle))
 }
 
-/// What the kernel is told, and what is gone then: first rules outside of our chains, then what is in those, then the
+/// The jobs for the kernel, and what is gone then: first rules outside of our chains, then what is in those, then the
 /// chains, which nothing names any more.
 fn jobs<'a, 's>(
     states: impl Fn(Family) -> Option<&'s State>,

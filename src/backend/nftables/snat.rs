@@ -1,7 +1,7 @@
 //! A table that changes the source of what this machine's own processes send to listed addresses.
 //!
 //! Pods know calls of their host by that source, such as the kubelet's probes. What is only forwarded keeps its own: such
-//! packets belong to no socket. The table is one of its own beside that of the capture, as it stands on the host and
+//! packets belong to no socket. The table is separate from that of the capture, as it is on the host and
 //! not in a pod. It is read, compared and committed as a whole, but for its values, which come and go singly.
 
 use super::batch::Job;
@@ -28,7 +28,7 @@ pub struct Snat {
     pub v6: Ipv6Addr,
 }
 
-/// What is there of such a table. What somebody has taken out of it is missing here.
+/// What is there of such a table. What others have removed from it is missing here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     pub pods: BTreeSet<IpAddr>,
@@ -84,7 +84,7 @@ impl Snat {
 }
 
 impl Found {
-    /// What a table holds, whoever has changed it since.
+    /// What a table holds, even if others have changed it since.
     pub fn of(table: &Table) -> Self {
         let mut found = Self::default();
         for family in Family::BOTH {
@@ -199,7 +199,7 @@ fn expressions(family: Family, source: IpAddr) -> Vec<Expression> {
 }
 
 /// The data of an expression that changes the source to the address in the first register, attribute by attribute as the
-/// kernel tells them (`nft_nat_dump`), so that what is read equals what was written.
+/// kernel dumps them (`nft_nat_dump`), so that what is read equals what was written.
 fn nat(nfproto: u8) -> Vec<u8> {
     let attributes = [
         (NFTA_NAT_TYPE, NFT_NAT_SNAT),

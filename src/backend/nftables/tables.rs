@@ -117,7 +117,7 @@ impl Tables {
         Table::ALL.into_iter().filter(|table| self.holds(nfproto(family), &[table.name()])).collect()
     }
 
-    /// The tables that are not what they seem: of those with an owner, the ones that somebody of ours would change.
+    /// The tables that are not what they seem: of those with an owner, the ones that a mesh of ours would change.
     pub fn hindered(&self, owner: &Ownership) -> Vec<Hindered> {
         let is_changed = |table: &TableHeader| match table.family {
             NFPROTO_INET => owner.each().any(|one| {

@@ -1,8 +1,7 @@
-//! A table of our own that makes the kernel trace packets, for as long as somebody listens, and the numbers by which it
-//! tells of rules.
+//! A table that makes the kernel trace packets, for as long as a trace runs, and the numbers by which it refers to rules.
 //!
 //! The table belongs to its socket: the kernel deletes it when that is closed, however its process ends. Kernels before
-//! 5.12 know no such tables. There it is deleted by whoever made it, or else by the next one.
+//! 5.12 know no such tables. There the trace deletes it, or else the next one does.
 
 use super::bytecode::{BaseChain, Chain, Rule, Table};
 use super::{Expression, Header, Job, Nftables, Operator, Refusal, Register, Tables, kind, lower, removal};
@@ -41,7 +40,7 @@ pub struct Aim {
     pub every_packet: bool,
 }
 
-/// Packets are traced while this is there.
+/// Packets are traced while this exists.
 pub struct Tracing {
     nftables: Nftables,
     /// Whether the kernel forgets the table by itself.
@@ -53,10 +52,10 @@ pub type Handles = BTreeMap<(u8, String, String), Vec<u64>>;
 
 impl Tracing {
     /// Starts to trace in the thread's network namespace. Packets are reported to an NFLOG group too, if one is given: a
-    /// trace does not tell whose a packet is.
+    /// trace does not show the owner of a packet.
     ///
     /// # Errors
-    /// When the kernel refuses; [`Refusal::Conflict`] if somebody is tracing already.
+    /// When the kernel refuses; [`Refusal::Conflict`] if another trace is running.
     pub fn start(aim: &Aim, group: Option<u16>) -> Result<Self, Refusal> {
         let mut nftables = Nftables::open(TABLE).map_err(Refusal::Conflict)?;
         nftables.remove_leftover_trace()?;
@@ -89,7 +88,7 @@ impl Drop for Tracing {
 
 impl Nftables {
     /// Removes the table of a trace that has ended without doing so; says whether there was one. One that belongs to a
-    /// socket is somebody's who listens.
+    /// socket belongs to a running trace.
     pub fn remove_leftover_trace(&mut self) -> Result<bool, Refusal> {
         let Tables(tables) = self.tables().map_err(Refusal::Conflict)?.unwrap_or_default();
         let left = tables.iter().any(|table| {
